@@ -134,7 +134,7 @@ export const configFiles: Target = {
         const text = bytes.toString().replaceAll('\0', ' ').slice(0, mostBytes.configFile);
         const context = { db, trx, ids, observers };
         const read = await configure.read({ project: found, text });
-        const about = { request, sha: 'a'.repeat(40), holdFirst: async () => {} };
+        const about = { request, sha: 'a'.repeat(40), refs: ['refs/heads/main'], holdFirst: async () => {} };
         const applied = 'refused' in read ? read : await read.apply(context, about);
         const built = 'refused' in read ? read : await read.suites(context);
         for (const outcome of [applied, built]) {
@@ -179,6 +179,7 @@ const settings = (name: string) => ({
   config_file: '',
   branch_secrets: 0,
   report_left_out: 1,
+  build_twice: 0,
 });
 
 async function twoProjects({ db, ids, observers, vault }: Store) {
@@ -195,7 +196,7 @@ async function twoProjects({ db, ids, observers, vault }: Store) {
     const { id } = await createProject(context, owner, vault, settings('configured'));
     const request = await openRequest(
       context,
-      { id, owner_id: owner, config_file: '' },
+      { id, owner_id: owner, config_file: '', build_twice: 0 },
       { commitRef: 'main', createdBy: owner },
     );
     const row = trx.selectFrom('projects').selectAll().where('id', '=', id);

@@ -9,6 +9,7 @@ import { cacheTrees, imageTrees } from './layers.ts';
 import { firehose, logs } from './logs.ts';
 import { masking, maskingDelay } from './masking.ts';
 import { refListings } from './ref-listings.ts';
+import { runnerSequences } from './runner-sequences.ts';
 import type { Target } from './target.ts';
 import { testReports } from './test-reports.ts';
 import { commits, keys, progress, publicUrls, rules, urls } from './texts.ts';
@@ -38,6 +39,7 @@ export const targets: readonly Target[] = [
   publicUrls,
   refListings,
   rules,
+  runnerSequences,
   seekable,
   testReports,
   urls,

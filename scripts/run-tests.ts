@@ -1,13 +1,30 @@
-/** Runs every test, or the files that are given, in a few processes that share out the files. */
+/**
+ * Runs the quick tests (test/quick.ts) or all of them, in a few processes that share out the files, beside formatting,
+ * lint and types. Or runs the files that are named, each in a process of its own.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { globSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
-import { globalSetup, globalTeardown } from '../test/support/global.ts';
+import { parseArgs } from 'node:util';
+import { globalSetup, globalTeardown, locksOutOfOrder } from '../test/support/global.ts';
+import { processorTime } from '../test/support/processor-time.ts';
+import { lacksForFile } from '../test/support/needs.ts';
+import { isQuick } from '../test/quick.ts';
 
 const root = join(import.meta.dirname, '..');
+const startedAt = performance.now();
+const pattern: { type: 'string'; multiple: true; default: string[] } = { type: 'string', multiple: true, default: [] };
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { all: { type: 'boolean' }, 'test-name-pattern': pattern, 'test-skip-pattern': pattern },
+});
+const isNamed = positionals.length > 0;
+if (!isNamed && values.all !== true) process.env.TEST_QUICK = '1';
 
 /** These take longest. They begin first, so that no process is busy with one when the others have nothing left. */
 const longest = [
@@ -20,16 +37,16 @@ const longest = [
   'test/ui/',
   'test/upkeep/',
 ];
-
-const given = process.argv.slice(2);
-const files = (given.length > 0 ? given : globSync('test/**/*.test.ts', { cwd: root })).toSorted();
 const isLong = (file: string): boolean => longest.some((folder) => file.startsWith(folder));
+const found = globSync(isNamed ? positionals : 'test/**/*.test.ts', { cwd: root }).map((path) =>
+  relative(root, join(root, path)),
+);
+const wanted = found.toSorted().filter((file) => process.env.TEST_QUICK === undefined || isQuick(file));
+const inOrder = [...wanted.filter(isLong), ...wanted.filter((file) => !isLong(file))];
+const files = inOrder.map((file) => ({ file, lacks: lacksForFile(file) }));
 
 const claims = mkdtempSync(join(tmpdir(), 'headrace-claims-'));
 process.on('exit', () => rmSync(claims, { recursive: true, force: true }));
-process.env.TEST_CLAIMS = claims;
-const inOrder = [...files.filter(isLong), ...files.filter((file) => !isLong(file))];
-process.env.TEST_FILES = JSON.stringify(inOrder);
 
 // Every program that a test starts begins as a copy of the process, which costs more the more memory that has. The first two
 // are settings of bin/headrace, which says what they do. The third keeps it in few large pages: half the cost.
@@ -38,37 +55,98 @@ const littleMemory = {
   MALLOC_TRIM_THRESHOLD_: '131072',
   GLIBC_TUNABLES: 'glibc.malloc.hugetlb=1',
 };
-Object.assign(process.env, littleMemory);
+
+/** In the order of the processor after the tests, which leave time for it because they wait for much. */
+function startChecks(): { said: () => string; ended: Promise<boolean> } {
+  const checks = spawn('nice', [join(root, 'scripts/check')], { stdio: ['ignore', 'pipe', 'inherit'] });
+  let said = '';
+  checks.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  return { said: () => said, ended: once(checks, 'close').then(([status]) => status === 0) };
+}
+
+function start(): ReturnType<typeof run> {
+  if (isNamed) {
+    const here = files.filter(({ lacks }) => lacks === false).map(({ file }) => join(root, file));
+    const patterns = { testNamePatterns: values['test-name-pattern'], testSkipPatterns: values['test-skip-pattern'] };
+    return run({ files: here, concurrency: Math.ceil(availableParallelism() * 2.5), ...patterns });
+  }
+  Object.assign(process.env, littleMemory, { TEST_FILES: JSON.stringify(files), TEST_CLAIMS: claims });
+  // More than there are cores: most of the time tests wait for processes, disks and timers.
+  const processes = availableParallelism() * 3;
+  return run({
+    files: Array.from({ length: processes }, () => join(root, 'test/support/worker.ts')),
+    concurrency: processes,
+    execArgv: ['--max-semi-space-size=16'],
+  });
+}
 
 await globalSetup();
-// More than there are cores: most of the time tests wait for processes, disks and timers.
-const processes = availableParallelism() * 3;
-const results = run({
-  files: Array.from({ length: processes }, () => join(root, 'test/support/worker.ts')),
-  concurrency: processes,
-  execArgv: ['--max-semi-space-size=16'],
-});
+const checks = isNamed ? undefined : startChecks();
+const results = start();
 /** How long each file took, in milliseconds; it is a test of its own (worker.ts). */
 const durations = new Map<string, number>();
+/** How many tests each reason kept from running. */
+const skipped = new Map<string, number>();
+const skip = (why: string): unknown => skipped.set(why, (skipped.get(why) ?? 0) + 1);
+let counts = { tests: 0, passed: 0 };
+let failed = 0;
 results.on('test:complete', ({ name, nesting, details }) => {
   if (nesting === 0 && name.endsWith('.test.ts')) durations.set(name, details.duration_ms);
 });
-results.on('test:fail', ({ todo }) => {
-  if (todo === undefined || todo === false) process.exitCode = 1;
+// A skipped suite counts as one: nobody knows how many tests it would have.
+results.on('test:pass', ({ skip: why }) => {
+  if (why !== undefined && why !== false) skip(typeof why === 'string' && why !== '' ? why : 'no reason given');
+});
+results.on('test:fail', ({ todo, details }) => {
+  if (todo !== undefined && todo !== false) return;
+  process.exitCode = 1;
+  if (details.type !== 'suite') failed += 1;
+});
+results.on('test:summary', (summary) => {
+  if (summary.file === undefined) ({ counts } = summary);
 });
 await pipeline(results.compose(spec), process.stdout, { end: false });
+
 /** The ten files with the most seconds. */
 function tell(what: string, seconds: [string, number][]): void {
   console.log(`${what}:`);
   for (const [file, most] of seconds.toSorted(([, a], [, b]) => b - a).slice(0, 10))
     console.log(`  ${most.toFixed(1).padStart(6)} s  ${file}`);
 }
-tell(
-  'the slowest files',
-  Array.from(durations, ([file, ms]) => [file, ms / 1000]),
-);
-tell(
-  'the files that took most of the processor',
-  readdirSync(claims).map((at) => [inOrder[Number(at)] ?? '', Number(readFileSync(join(claims, at), 'utf8')) / 100]),
-);
+if (values.all === true && !isNamed) {
+  tell(
+    'the slowest files',
+    Array.from(durations, ([file, ms]) => [file, ms / 1000]),
+  );
+  tell(
+    'the files that took most of the processor',
+    readdirSync(claims).map((at) => [inOrder[Number(at)] ?? '', Number(readFileSync(join(claims, at), 'utf8')) / 100]),
+  );
+}
+const locks = locksOutOfOrder();
+if (locks !== '') {
+  process.exitCode = 1;
+  console.log(`locks were taken out of order, by tests or by programs that they started:\n${locks}`);
+}
 await globalTeardown();
+for (const { file, lacks } of isNamed ? files : []) {
+  if (lacks === false) continue;
+  skip(lacks);
+  console.log(`${file} is skipped: ${lacks}`);
+}
+if (isNamed && files.length === 0) {
+  process.exitCode = 1;
+  console.log(`no file is named ${positionals.join(' ')}`);
+}
+if (checks && !(await checks.ended)) {
+  process.exitCode = 1;
+  console.log(`${checks.said()}formatting, lint or types: failed (npm run check)`);
+}
+
+const left = [...skipped.values()].reduce((sum, count) => sum + count, 0);
+const seconds = Math.round((performance.now() - startedAt) / 1000);
+const took = `${Math.floor(seconds / 60)} min ${seconds % 60} s (${(processorTime() / 6000).toFixed(1)} min of processor time)`;
+const ran = counts.passed + failed;
+console.log(`${ran} tests ran: ${counts.passed} passed, ${failed} failed. ${left} were skipped. It took ${took}.`);
+for (const [why, count] of [...skipped].toSorted(([, a], [, b]) => b - a))
+  console.log(`${String(count).padStart(6)} skipped: ${why}`);

@@ -13,6 +13,11 @@ install_packages() {
     say "headrace needs npm to install its packages. Install Node.js 20 or newer with npm, then try again."
     exit 1
   fi
+  if ! [ -w "$root" ] || { [ -e "$root/node_modules" ] && ! [ -w "$root/node_modules" ]; }; then
+    say "headrace has to install its packages, and $root cannot be written by this user, or is read-only."
+    say "Start it once from a folder that can be written, or as the owner of this one: npm ci"
+    exit 1
+  fi
   exec 9<"$root/package-lock.json"
   flock 9 # a second start beside this one waits here and then finds the work done
   if ! packages_current "$1"; then
@@ -23,7 +28,7 @@ install_packages() {
       # Who has the packages for development keeps them.
       grep -qs '"dev": true' "$root/node_modules/.package-lock.json" && omit=''
       # Exactly what the lockfile says, or an error where it and package.json differ.
-      (cd "$root" && npm ci $omit --loglevel=error 9<&-) >&2
+      (cd "$root" && with_npm_cache npm ci $omit --loglevel=error 9<&-) >&2
     elif ! (cd "$root" && npm ls $omit 9<&-) >/dev/null 2>&1; then
       say "The packages in $root/node_modules are not those that headrace needs, and it did not install them itself."
       say "Install the right ones with:  npm ci"
@@ -34,6 +39,20 @@ install_packages() {
     cp "$root/package-lock.json" "$root/node_modules/.installed-$installed"
   fi
   exec 9<&-
+}
+
+# npm keeps what it downloads in the home, and fails where that cannot be written.
+with_npm_cache() {
+  kept=${npm_config_cache:-$(npm config get cache)}
+  if mkdir -p "$kept" 2>/dev/null && [ -w "$kept" ]; then
+    "$@"
+    return
+  fi
+  npm_config_cache=$(mktemp -d)
+  export npm_config_cache
+  if "$@"; then status=0; else status=$?; fi
+  rm -rf "$npm_config_cache"
+  return "$status"
 }
 
 packages_current() {
@@ -57,7 +76,7 @@ find_node() {
   fi
 }
 
-# bundle_program
+# bundle_program [COMMAND]
 # Leaves in $program what Node is to run. That is the program as a few large files, made of its hundreds of modules and of
 # the packages that it always needs: it starts in half the time and takes 30 MB less. It is made again when a source has
 # changed; the one before stays beside it for those who still run it. Where nothing can be written, the sources serve.
@@ -65,6 +84,10 @@ bundle_program() {
   bundles=$root/dist/program
   program=$bundles/current/main.js
   bundle_current && return 0
+  if [ "${1-}" = doctor ]; then # it changes nothing
+    program=$root/src/main.ts
+    return 0
+  fi
   exec 9<"$root/package-lock.json"
   flock 9
   # Whoever may read the sources may read what is made of them.
@@ -135,6 +158,7 @@ require_programs() {
 
 # wish_programs what-for program=debian-package …
 # The same for what one can do without: where they cannot be installed, the start goes on, and a run that needs them says so.
+# What failed is left alone for a day: without a network each start would wait for it, and say so again.
 wish_programs() {
   wished_for=$1
   shift
@@ -144,11 +168,14 @@ wish_programs() {
   done
   [ -z "$missing_packages" ] && return 0
   [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1 || return 0
+  refused=$root/node_modules/.not-installed
+  [ -n "$(find "$refused" -mtime -1 2>/dev/null)" ] && grep -qxF -- "$missing_packages" "$refused" && return 0
   say "headrace: installing$missing_packages (for $wished_for)"
   DEBIAN_FRONTEND=noninteractive
   export DEBIAN_FRONTEND
-  apt_install -o Acquire::Retries=0 -o Acquire::http::Timeout=10 $missing_packages ||
-    say "Could not install them; it goes on without $wished_for."
+  apt_install -o Acquire::Retries=0 -o Acquire::http::Timeout=10 $missing_packages && return 0
+  say "Could not install them; it goes on without $wished_for."
+  printf '%s\n' "$missing_packages" 2>/dev/null >>"$refused" || true
 }
 
 apt_install() { apt install -y -qq --no-install-recommends "$@"; }

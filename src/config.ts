@@ -2,8 +2,9 @@ import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import { isAbsolute, join, normalize, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parse as parseToml } from 'smol-toml';
+import { parse as parseToml, TomlError } from 'smol-toml';
 import { most } from './domain/bounds.ts';
+import { buildVariables } from './domain/build-variables.ts';
 import { readEnvironmentFile } from './domain/environment-file.ts';
 import { messageOf } from './lib/error-code.ts';
 import { isLoopback } from './lib/networks.ts';
@@ -61,6 +62,8 @@ export function mostOpenFiles(): number {
 /** The settings that runners get too; none of them is a secret. */
 const ofRunners = {
   ssh_config: optionalText('the path of an OpenSSH client configuration', existsSync),
+  /** Not set, a terminal gets text. */
+  log_format: optional(choice('json', ['text', 'json'])),
   log_level: choice('info', ['trace', 'debug', 'info', 'warn', 'error', 'fatal']),
   trust_file: setting<string | undefined>(
     undefined,
@@ -255,16 +258,14 @@ function isWithin(inner: string, outer: string): boolean {
   return inner === outer || inner.startsWith(outer === '/' ? outer : `${outer}/`);
 }
 
-/** The environment of a build. A Headrace that is tested inside a build must not take these for settings. */
-const buildVariables = new Set([
-  'HEADRACE',
-  ...'PROJECT_ID BUILD_ID ATTEMPT SUITE VARIANT COMMIT REF BRANCH EVENT PULL_REQUEST TARGET_BRANCH DEPENDENCY_ID PREFIX'
-    .split(' ')
-    .map((name) => `HEADRACE_${name}`),
+/**
+ * Variables that are no settings: those that a build has, in which a Headrace may be tested, and those of the command line
+ * for developers, which may be set where a server is started as well.
+ */
+const notSettings: ReadonlySet<string> = new Set([
+  ...buildVariables,
+  ...['URL', 'TOKEN', 'CA_FILE', 'PROJECT', 'DATA_DIR'].map((name) => `HEADRACE_${name}`),
 ]);
-
-/** The environment of the command line for developers, which may be set where a server is started as well. */
-const clientVariables = new Set(['URL', 'TOKEN', 'CA_FILE', 'PROJECT'].map((name) => `HEADRACE_${name}`));
 
 /** Where a setting was found, for the error message. */
 interface Source {
@@ -304,14 +305,8 @@ function fromFlags(flags: ConfigSources['flags']): [string, Source][] {
 }
 
 function fromEnvironment(env: NodeJS.ProcessEnv): [string, Source][] {
-  const known = Object.entries(env).filter(
-    ([label]) =>
-      label.startsWith('HEADRACE') &&
-      !buildVariables.has(label) &&
-      !clientVariables.has(label) &&
-      label !== 'HEADRACE_DATA_DIR',
-  );
-  return known.map(([label, value = '']) => {
+  const named = Object.entries(env).filter(([label]) => label.startsWith('HEADRACE') && !notSettings.has(label));
+  return named.map(([label, value = '']) => {
     const name = label.slice('HEADRACE_'.length).toLowerCase();
     if (!(name in settings)) throw new ConfigError(`${label} is not a setting`);
     return [name, { label, value }];
@@ -324,7 +319,9 @@ function fromFile(file: string): [string, Source][] {
   try {
     table = parseToml(readFileSync(file, 'utf8'));
   } catch (error) {
-    throw new ConfigError(`${file}: ${messageOf(error)}`);
+    // Not with the line itself, which may hold a secret.
+    const line = error instanceof TomlError ? ` in line ${error.line}` : '';
+    throw new ConfigError(`${file}${line}: ${messageOf(error).split('\n')[0]}`);
   }
   return Object.entries(table).map(([name, value]) => {
     const label = `${name} in ${file}`;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { readDocument } from '../src/commands/documents.ts';
 import { checkFile } from '../src/documents/file.ts';
 import { readFile, RefusedError } from '../src/documents/mistakes.ts';
 import { parseYaml } from '../src/documents/yaml.ts';
@@ -43,23 +44,23 @@ describe('a file in a repository', () => {
       [
         'a.yml',
         'suites:\n  - {name: a, command: x, needs: [b]}\n',
-        /^a\.yml:2: suites\[a\]\[needs\] names something that is not there/,
+        /^a\.yml:2: suites\[a\]\[needs\] names "b", which is no suite of the file\.$/,
       ],
       [
         'a.yml',
         'suites:\n  - {name: a, command: x, needs: [a]}\n',
-        /^a\.yml:2: suites\[a\]\[needs\] is too large.*no circle/,
+        /^a\.yml:2: suites\[a\]\[needs\] goes in a circle: "a" needs "a"\.$/,
       ],
-      ['a.yml', 'suites:\n  - {name: a, command: x, root: true}\n', /:2: suites\[a\]\[root\].*only in an image/],
+      ['a.yml', 'suites:\n  - {name: a, command: x, root: true}\n', /:2: suites\[a\]\[root\] needs an image/],
       [
         'a.yml',
         'suites:\n  - {name: a, command: x, steps: [{name: s, command: y}]}\n',
-        /:2: suites\[a\]\[command\].*either this or `steps`/,
+        /:2: suites\[a\]\[command\] stands beside steps/,
       ],
       [
         'a.yml',
         'suites:\n  - {name: a, command: x}\n  - {name: b, command: x, files_from: a}\n',
-        /:3: suites\[b\]\[files_from\].*one of `needs`/,
+        /:3: suites\[b\]\[files_from\] names "a", which needs does not name/,
       ],
       [
         'a.yml',
@@ -69,7 +70,7 @@ describe('a file in a repository', () => {
       [
         'a.yml',
         'suites:\n  - {name: a, command: x}\ndeploy_strategies:\n  - {name: d, strategy_type: suite, suite: a}\n',
-        /^a\.yml:4: deploy_strategies\[d\]\[suite\] is too large.*manual/,
+        /^a\.yml:4: deploy_strategies\[d\]\[suite\] names "a", which is not manual/,
       ],
       ['a.yml', 'suites: [\n  {name: a\n', /^a\.yml:\d: cannot be read/],
       [
@@ -81,7 +82,7 @@ describe('a file in a repository', () => {
       [
         'a.toml',
         '[[suites]]\nname = "a"\ncommand = "x"\n[[suites.variables]]\nname = "V"\nfrom_env = "PATH"\n',
-        /^a\.toml:4: .* has no from_env/,
+        /^a\.toml:6: .*\[from_env\] has no meaning in a repository/,
       ],
     ];
     for (const [path, text, mistake] of cases) {
@@ -102,6 +103,106 @@ describe('a file in a repository', () => {
       assert.deepEqual(await check(text, path), [], text);
   });
 
+  it('is held to all that a server would refuse, at once and with reasons', async () => {
+    const text = `
+[[suit]]
+name = "lost"
+
+[[suites]]
+name = "unit"
+command = "make"
+matrix = ["CC=gcc,clang"]
+matrix_exclude = ["CC=gcc", "CC=clang"]
+image = "not an image"
+tags = ["a b", "ü"]
+
+[[suites]]
+name = "lint"
+needs = ["unit", "nobody"]
+cache_save = "never"
+
+[[suites.rules]]
+subject = "commit.ref"
+operator = "matches"
+value = "("
+
+[[deploy_strategies]]
+name = "push"
+strategy_type = "git"
+
+[[deploy_strategies]]
+name = "run"
+strategy_type = "suite"
+remote_branch = "main"
+
+[[schedules]]
+cron = "0 0 31 2 *"
+`;
+    assert.deepEqual(await check(text, 'a.toml'), [
+      'a.toml:2: suit is not known.',
+      'a.toml:9: suites[unit][matrix_exclude] excludes every variant of the matrix, so there is nothing to build.',
+      `a.toml:10: suites[unit][image] is "not an image", which is not allowed; expected: an OCI reference, such as registry/name:tag; blank for the machine's programs.`,
+      'a.toml:11: suites[unit][tags] has the entry "ü", which is not allowed; expected: only runners that have all of them.',
+      'a.toml:13: suites[lint][command] is missing: a suite has a command or steps.',
+      'a.toml:15: suites[lint][needs] names "nobody", which is no suite of the file.',
+      'a.toml:16: suites[lint][cache_save] is "never", and has to be one of passed, always.',
+      'a.toml:21: suites[lint][rules][0][value] is "(", which is no regular expression in the syntax of RE2 with at most 300 parts.',
+      'a.toml:23: deploy_strategies[push][repository_url] is missing: a push needs the address of a repository.',
+      'a.toml:23: deploy_strategies[push][local_branch] is missing.',
+      'a.toml:23: deploy_strategies[push][remote_branch] is missing.',
+      'a.toml:27: deploy_strategies[run][suite] is missing: name the manual suite that a deploy runs.',
+      'a.toml:30: deploy_strategies[run][remote_branch] is only for pushes: this strategy runs a suite.',
+      'a.toml:33: schedules[0][cron] is "0 0 31 2 *", which has no time to come. It needs five fields: minute, hour, day, month, day of the week.',
+    ]);
+    assert.deepEqual(await check('suites:\n  - {name: a, command: x, files_from: b}\n', 'a.yml'), [
+      'a.yml:2: suites[a][files_from] names "b", which is no suite of the file.',
+    ]);
+    const secret = 'variables: [{name: A, content: the-secret}]\nsuites: [{name: a, command: x, image: 1}]\n';
+    assert.doesNotMatch((await check(secret, 'a.yml')).join(), /the-secret/);
+  });
+
+  it('has the right lines in inline tables, after long texts and between comments', async () => {
+    const lines = async (text: string): Promise<(string | undefined)[]> =>
+      (await check(text, 'a.toml')).map((line) => /^a\.toml:(\d+): (\S+)/.exec(line)?.slice(1).join(' '));
+    const inline = `suites = [ # ] {
+  {name = "a", command = """
+x = 1 }] \\""" "
+"""},
+  { name = 'b]', retries = 9, command = "x \\" # no comment ]", x = 1 },
+  {command = "x",
+   name = "c", steps = [],
+   retries = 1979-05-27 07:32:00},
+]
+[[ schedules ]]
+"cron" = '''
+'''''
+`;
+    assert.deepEqual(await lines(inline), [
+      '5 suites[b]][x]',
+      '5 suites[b]][retries]',
+      '8 suites[c][retries]',
+      '11 schedules[0][cron]',
+    ]);
+    assert.deepEqual(await lines('suites.name = 1\n[a.b]\nc = 1\n"d\\"e".f = 1\n'), ['1 suites', '2 a']);
+  });
+
+  it('may share settings with anchors and merges in YAML', async () => {
+    const text = `suites:
+  - &base
+    name: a
+    image: alpine
+    command: x
+  - {<<: *base, name: b}
+  - <<: [*base]
+    name: c
+    retries: 9
+`;
+    assert.deepEqual(await check(text, 'a.yml'), ['a.yml:9: suites[c][retries] has to be a whole number from 0 to 3.']);
+    const applied = (await readDocument(text, 'a.yml')) as { suites: object[] };
+    assert.deepEqual(applied.suites[1], { name: 'b', image: 'alpine', command: 'x' }, 'apply reads it as well');
+    await assert.rejects(readDocument('a: &a {<<: *a}\n', 'a.yml'), /its aliases are more than 500/);
+  });
+
   it('is refused in words where it is written to exhaust its reader [promise: branch-file]', async () => {
     const levels = Array.from(
       { length: 9 },
@@ -109,6 +210,12 @@ describe('a file in a repository', () => {
     );
     const attacks: [path: string, text: string][] = [
       ['a.yml', `l0: &l0 [x,x,x,x,x,x,x,x,x]\n${levels.join('\n')}\n`],
+      ['a.yml', 'a: &a {<<: *a}\n'],
+      [
+        'a.yml',
+        ['l0: &l0 {x: 1}', ...levels.map((level) => level.replace('[', '{<<: [').replace(']', ']}'))].join('\n'),
+      ],
+      ['a.yml', `a: &a x\nb: [${Array(3000).fill('*a').join(',')}]\n`],
       ['a.yml', `a: ${'['.repeat(1500)}`],
       ['a.toml', `a = ${'['.repeat(50_000)}`],
       ['a.toml', Array.from({ length: 10_000 }, (_, at) => `[[suites]]\nname="${at}"\n`).join('')],

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { bytes, longest, most, mostKept, mostRecords, mostWaitingJobs } from '../src/domain/bounds.ts';
+import { bytes, longest, most, mostHeld, mostKept, mostRecords, mostWaitingJobs } from '../src/domain/bounds.ts';
 
 test('docs/limits.md tells every bound', () => {
   const page = readFileSync(join(import.meta.dirname, '../docs/limits.md'), 'utf8');
@@ -17,7 +17,7 @@ test('docs/limits.md tells every bound', () => {
     ...('ofAccount' in bound ? [[`mostRecords.${name}.ofAccount`, bound.ofAccount] as [string, number]] : []),
     ...('texts' in bound ? [[`mostRecords.${name}.texts`, bound.texts.bytes] as [string, number]] : []),
   ]);
-  const groups = { longest, most, bytes, mostKept };
+  const groups = { longest, most, bytes, mostKept, mostHeld };
   const bounds = [...Object.entries(groups).flatMap(([group, values]) => named(group, values)), ...records];
   assert.deepEqual(Object.fromEntries(told), Object.fromEntries([...bounds, ['mostWaitingJobs', mostWaitingJobs]]));
 });

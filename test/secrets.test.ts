@@ -7,6 +7,7 @@ import { insertLink } from '../src/auth/password-links.ts';
 import { findUser } from '../src/auth/users.ts';
 import { sealedLocation } from '../src/db/schema.ts';
 import { registerApplication } from './support/applications.ts';
+import { registered } from './support/registered.ts';
 import { describeService, type Service } from './support/service.ts';
 import { Tab } from './support/tab.ts';
 
@@ -47,6 +48,12 @@ describeService('the store', (service) => {
     const hook = { notifiable_type: 'build', name: 'webhook', 'options[url]': 'https://example.org/visible-address' };
     const kept = await alice.post(`/projects/${project.id}/notifications`, hook, { 'idempotency-key': 'twice' });
 
+    const [ofForge, ofRegistry] = ['token-of-a-forge-48213', 'password-of-a-registry-90417'];
+    await alice.createStatusTarget(project, { token: ofForge });
+    await alice.createRegistry({ password: ofRegistry });
+    const ofHook = String((await alice.post(`/projects/${project.id}/hooks`, { provider: 'gitlab' })).record.secret);
+    const ofRunner = (await registered(service)).token;
+
     const application = await registerApplication(service, alice);
     const [accessToken, code, used] = [
       await application.token(alice, ['user']),
@@ -77,6 +84,10 @@ describeService('the store', (service) => {
       'a session': tab.cookies.get('__Host-headrace_session') ?? '',
       'a link to set a password': link,
       'a webhook secret': String(notification.secret),
+      'the token of a forge': ofForge,
+      'the password of a registry': ofRegistry,
+      'the secret of a hook': ofHook,
+      'the token of a runner': ofRunner,
       'a webhook secret in a kept answer': String(kept.record.secret),
       ...Object.fromEntries(contents.map((content) => [`the content ${content}`, content])),
     };
@@ -90,5 +101,24 @@ describeService('the store', (service) => {
       assert.ok(secret.length >= 15, what);
       assert.deepEqual(found(secret), [], what);
     }
+  });
+
+  test('gives nobody who can write to the database a secret of another record [promise: sealed-secrets]', async () => {
+    const [victim, attacker] = [await service.user(), await service.user()];
+    const content = 'the-secret-of-somebody-else-22718';
+    const owned = await victim.createProject();
+    const { id } = await victim.createVariable(owned, await victim.createSuite(owned), { content });
+    const project = await attacker.createProject();
+    const suite = await attacker.createSuite(project);
+    const own = await attacker.createVariable(project, suite, { content: 'own' });
+    const { db } = service.store;
+    const sealed = db.read.selectFrom('environment_variables').select('content').where('id', '=', id);
+    const row = await sealed.executeTakeFirstOrThrow();
+    await db.transaction((trx) =>
+      trx.updateTable('environment_variables').set(row).where('id', '=', own.id).executeTakeFirstOrThrow(),
+    );
+    const shown = await attacker.get(`/projects/${project.id}/suites/${suite.id}/environment_variables`);
+    assert.equal(shown.status, 500);
+    assert.ok(!shown.text.includes(content) && !shown.text.includes(row.content));
   });
 });

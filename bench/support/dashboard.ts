@@ -70,15 +70,20 @@ const byAPerson = {
   from_fork: 0,
   sender: '',
   fetch_ref: '',
+  fetched_as: '',
+  asked_by: null,
   concurrency_group: '',
   trace: '',
   suites: '[]',
+  suite_names: '[]',
   failure_reason: '',
   before: '',
   config_file: '',
   config_digest: '',
   variables: '{}',
   deploy_id: null,
+  join_key: '',
+  joined_to_id: null,
 };
 
 const unheld = {
@@ -86,7 +91,12 @@ const unheld = {
   files_from: '',
   files_of: null,
   approval: 0,
+  approvers: '[]',
+  manual: 0,
   approved_by: '',
+  asked_by: null,
+  limited: '[]',
+  withheld: '[]',
   concurrency_group: '',
   held: '',
   deploy_id: null,
@@ -114,8 +124,10 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     needs: '[]',
     files_from_id: null,
     approval: 0,
+    approvers: '[]',
     manual: 0,
     concurrency_group: '',
+    gates_of_file: '',
     reports: '[]',
     command: 'true',
     steps: '[]',
@@ -148,6 +160,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
       tags: '[]',
       files: '["a"]',
       branch: 'main',
+      parent: '',
     });
     for (const { id: suite } of suites) {
       const times = { created_at: at, started_at: at, finished_at: at + 61_000n };

@@ -102,7 +102,10 @@ export async function cargo(): Promise<Incremental | string> {
   };
 }
 
-const { bin, paths } = typescriptToolchain();
+const shown = typescriptToolchain();
+if (shown === undefined)
+  throw new Error('builds cannot be shown the folder of the working copy, so tsc is not to be had');
+const { bin, paths } = shown;
 const module = (part: number, at: number, turn: number): Record<string, string> => ({
   [`part${part}/file${at}.ts`]: `export const value${at}: number = ${part + turn};\n`,
 });

@@ -131,8 +131,9 @@ export async function perform(
     const attempt = { userId: caller.id, key, status: route.status, asked: parts };
     return onlyOnce(trx, services, attempt, work);
   });
-  const made = await transaction.catch((error: unknown) => {
+  const made = await transaction.catch(async (error: unknown) => {
     if (error instanceof Undone) return error.answer;
+    await route.undo?.(callOn(services.db.read) as never, asked as never);
     throw error;
   });
   return finished(made);

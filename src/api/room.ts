@@ -20,7 +20,7 @@ export interface Parents {
  * second waits here for the end of the first, and counts its record as well.
  */
 export async function holdRoom(
-  database: Pick<Database, 'holdNumber'>,
+  database: Pick<Database, 'holdRight'>,
   trx: Transaction,
   table: BoundedTable,
   parents: Parents,
@@ -28,21 +28,18 @@ export async function holdRoom(
   const bound: (typeof mostRecords)[BoundedTable] = mostRecords[table];
   const [per = 'account'] = [bound.per].flat().filter((one) => parents[one] !== undefined);
   const parent = given(parents[per], per);
-  await database.holdNumber(trx, numberOf(parent));
+  await database.holdRight(trx, 'room', parent);
   const columns = 'texts' in bound ? bound.texts.columns : [];
   const { records, bytes } = await sizes(trx, table, columns, sql`${sql.ref(columnsOfParents[per])} = ${parent}`);
   if (records > bound.most || ('texts' in bound && bytes > bound.texts.bytes)) throw full();
   if (!('ofAccount' in bound)) return;
   const account = given(parents.account, 'account');
-  await database.holdNumber(trx, numberOf(account));
+  await database.holdRight(trx, 'room', account);
   const owned = sql`project_id in (select id from projects where owner_id = ${account})`;
   if ((await sizes(trx, table, [], owned)).records > bound.ofAccount) throw full();
 }
 
 const columnsOfParents = { account: 'owner_id', project: 'project_id', suite: 'suite_id' } as const;
-
-/** Locks of other kinds have the identifiers themselves as numbers, or their negatives: these are far below both. */
-const numberOf = (id: bigint): bigint => id - 2n ** 63n;
 
 function given(id: bigint | undefined, per: string): bigint {
   if (id === undefined) throw new Error(`nobody says which ${per} it belongs to`);

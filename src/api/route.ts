@@ -29,6 +29,7 @@ export interface Route<
   verify?(call: never, values: never): Promise<FieldErrors>;
   verifyNames?(call: never, values: never): Promise<FieldErrors>;
   ask?(call: never): Promise<object>;
+  undo?(call: never, asked: never): Promise<void>;
   handle(call: never): Promise<unknown>;
   isTrial?(values: never): boolean;
   follow?(call: never, made: never): Promise<unknown>;
@@ -125,6 +126,11 @@ interface Definition<
    * others. The result is added to the call. A route that is called by another asks nobody.
    */
   ask?(call: Omit<Call<M, Path, Body, Query>, 'db'> & { db: Queries } & Context & Loaded): Promise<Asked>;
+  /** Takes back what `ask` has done elsewhere, if the transaction fails. */
+  undo?(
+    call: Omit<Call<M, Path, Body, Query>, 'db'> & { db: Queries } & Context & Loaded,
+    asked: NoInfer<Asked>,
+  ): Promise<void>;
   /** Returns what is answered; where the work continues after the transaction, what `follow` needs to know of it. */
   handle(
     call: Call<M, Path, Body, Query> & Context & Loaded & Partial<NoInfer<Asked>>,

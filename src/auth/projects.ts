@@ -15,6 +15,7 @@ export interface VisibleProject extends Omit<
   | 'failed_since'
   | 'forge_check_at'
   | 'forge_mends'
+  | 'forge_held_until'
 > {
   owned: boolean;
 }
@@ -49,8 +50,9 @@ export async function admitToProject(
       'p.created_at',
     ])
     .select(['p.poll_interval', 'p.fork_builds', 'p.cancel_superseded', 'p.public_badge', 'p.config_file'])
-    .select(['p.branch_secrets', 'p.report_left_out'])
-    .select(['p.forge_id', 'p.forge_repository', 'p.forge_state', 'p.forge_state_reason'])
+    .select(['p.branch_secrets', 'p.report_left_out', 'p.build_twice'])
+    .select(['p.forge_id', 'p.forge_repository', 'p.forge_repository_id', 'p.forge_git_origin'])
+    .select(['p.forge_state', 'p.forge_state_reason'])
     .innerJoin('users as o', 'o.id', 'p.owner_id')
     .select(['p.ssh_public_key', 'o.billing', 'o.suspended'])
     .where('p.id', '=', id)

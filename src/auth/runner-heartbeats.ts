@@ -1,5 +1,6 @@
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
+import { isAboutIsolation } from '../domain/isolation.ts';
 import { fetchKinds, fetchSlots, waitsForItsTurn, slotOf } from '../domain/runner-slots.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
 import { hasTags, tagsIn } from '../domain/tags.ts';
@@ -217,13 +218,30 @@ export function noneHasTags(runners: readonly { tags: string }[], needed: string
   return !runners.some(({ tags }) => hasTags(tags, needed));
 }
 
+/** Announced when an operator asks servers to look again whether their own runners start. */
+export const lookAgain = 'runners:look-again';
+
+/** Why no runner is there, if a server's own one does not start; for operators. */
+export async function troubleOfRunners(db: Pick<Database, 'read' | 'clock'>): Promise<string | undefined> {
+  const known = await db.read
+    .selectFrom('runner_heartbeats as heartbeat')
+    .select(['heartbeat.trouble', 'heartbeat.runner_id', isAlive(db).as('is_there')])
+    .execute();
+  if (known.some(({ trouble, is_there: isThere }) => trouble === '' && isThere)) return undefined;
+  return known.find(({ trouble, runner_id: id }) => trouble !== '' && id === null)?.trouble;
+}
+
 /** For accounts without a runner that works for them. */
 export function whyNobody(runners: readonly RunnerNow[]): string {
   const connected = runners.filter(({ state }) => state === 'idle' || state === 'busy');
   if (connected.some(({ isDraining }) => !isDraining))
     return 'none of the runners that are connected works for this account';
   if (connected.length > 0) return 'every runner that is connected is being drained';
-  if (runners.some(({ state }) => state === 'failing'))
+  const failing = runners.filter(({ state }) => state === 'failing');
+  // Only these words are fit for everybody: those of other failures are a process's own.
+  const unisolated = failing.find(({ isLocal, trouble }) => isLocal && isAboutIsolation(trouble));
+  if (unisolated) return unisolated.trouble;
+  if (failing.length > 0)
     return 'no runner is connected: there is one that cannot do its work, and operators see why in the list of runners';
   return 'no runner is connected';
 }

@@ -20,6 +20,8 @@ export interface Runner {
   tokenHash?: string;
   /** Its identifier, if it works for certain accounts only. */
   boundAs?: bigint;
+  /** These accounts, also for what it may hold. */
+  accounts?: readonly bigint[];
   /** Its tags, as one text. They only add to its work what needs them: the work stays that of its accounts. */
   tags?: string;
   /** Where it keeps files for other suites (`locationOf`, lifecycle/kept-builds.ts), if it keeps any. */
@@ -140,7 +142,11 @@ export async function authenticateRunner(db: Database, headers: Incoming['header
   const tokenHash = hashSecret(token);
   const found = await findByHash(db.read, tokenHash);
   if (!found) throw new ApiError('unauthorized');
-  return { holder: holderOf(found), id: found.id, tokenHash, ...(found.is_bound ? { boundAs: found.id } : {}) };
+  const runner = { holder: holderOf(found), id: found.id, tokenHash };
+  if (!found.is_bound) return runner;
+  const bound = db.read.selectFrom('runner_accounts').select('account_id').where('runner_id', '=', found.id);
+  const accounts = (await bound.execute()).map(({ account_id: account }) => account);
+  return { ...runner, boundAs: found.id, accounts };
 }
 
 /** Refuses a runner whose token became invalid during the call. */

@@ -15,8 +15,16 @@ export function failWith(error: unknown): never {
   process.exit(status);
 }
 
+/** The last lines of what a library or another program said at length: they name the reason. */
+function shortened(message: string): string {
+  const lines = message.split('\n').filter((line) => line.trim() !== '');
+  return [...lines.slice(0, 1), ...lines.slice(1).slice(-3)].join('\n');
+}
+
+/** How the message of a failed command begins. */
+export const complaintMark = 'headrace: ';
+
 /** The exit status and the message of a failed command. */
 export function failureOf(error: unknown): { status: number; complaint: string } {
-  const complaint = `headrace: ${messageOf(error)}`;
-  return { status: error instanceof WrongUse ? 2 : 1, complaint };
+  return { status: error instanceof WrongUse ? 2 : 1, complaint: `${complaintMark}${shortened(messageOf(error))}` };
 }

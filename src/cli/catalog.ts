@@ -1,4 +1,6 @@
 import { Option } from 'commander';
+import { WrongUse } from '../commands/errors.ts';
+import { messageOf } from '../lib/error-code.ts';
 import { Command, only, repeated } from '../commands/program.ts';
 import { tagForm, tagRule } from '../domain/tags.ts';
 import type { Call } from './call.ts';
@@ -17,6 +19,15 @@ const users = () => import('./admin.ts');
 const apps = () => import('./apps.ts');
 const runners = () => import('./runners.ts');
 
+/** The exit status of the doctor says whether builds are isolated: a setting that it cannot read is another one. */
+function configOf<Config>(name: string, read: () => Config): Config {
+  try {
+    return read();
+  } catch (error) {
+    throw name === 'doctor' ? new WrongUse(messageOf(error)) : error;
+  }
+}
+
 /**
  * Every command for operators. The code of a command is loaded on demand, so a server does not hold the runner's code
  * in memory.
@@ -28,7 +39,7 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
       const { readConfig } = await import('../config.ts');
       const { dataDir, tag: tags, ...rest } = options as SettingOptions;
       const flags = { ...rest, data_dir: dataDir, tags: tags?.join(',') };
-      const config = readConfig({ flags, env });
+      const config = configOf(name, () => readConfig({ flags, env }));
       const run = (await load())[name];
       await run({ config, options: options as never }, ...(args as never[]));
     });
@@ -52,7 +63,12 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
     .option('--idle <SECONDS>', 'with --once, end when none came for so long (default 60)', idle)
     .option('--scratch <D>', 'work in a new folder below D, which goes with the runner')
     .addOption(new Option('--local').hideHelp())
-    .addOption(new Option('--started-as <D>').hideHelp());
+    .addOption(new Option('--started-as <D>').hideHelp())
+    .addOption(new Option('--trial').hideHelp());
+
+  add('doctor', () => import('./doctor/doctor.ts'), 'doctor')
+    .summary('Say what this machine has of all that a server and a runner need, and what to type for the rest')
+    .option('--json', 'as one JSON object');
 
   add('scale slurm', () => import('./scale.ts'), 'scaleSlurm')
     .summary('Keep as many runners in a Slurm cluster as the queue needs, and none when it is empty')

@@ -9,7 +9,9 @@ import { runnerEnvironment, type Config } from '../config.ts';
 import { withoutStrays } from '../lib/descriptors.ts';
 import { mainProgram } from '../lib/source-files.ts';
 import { socketPath } from '../lib/sockets.ts';
+import { isAboutIsolation } from '../domain/isolation.ts';
 import { version } from '../protocol/index.ts';
+import { complaintMark } from './call.ts';
 
 export interface LocalRunnerPaths {
   folder: string;
@@ -34,6 +36,8 @@ export function localRunnerPaths({ data_dir: dataDir }: Config): LocalRunnerPath
 }
 
 export interface LocalRunner {
+  /** Tries at once to start it, where it waits to try again. */
+  look(): void;
   stop(): Promise<void>;
   /** Stops watching it. It continues its jobs, and the next server finds it. */
   leave(): Promise<void>;
@@ -42,8 +46,12 @@ export interface LocalRunner {
 export interface Watcher {
   /** There is no runner: the jobs of the last one are lost. */
   onGone: () => void;
-  /** The runner does not start, for this reason. */
+  /** The runner does not start, for this reason. It is told once, until the reason is another one. */
   onTrouble: (error: Error) => void;
+  /** It runs again after such trouble. */
+  onMended: () => void;
+  /** Somebody asked to look again, and the reason is still the same. */
+  onSame: (error: Error) => void;
   /**
    * A runner that an earlier server started has another version, or other settings. It is stopped when this resolves.
    */
@@ -55,7 +63,8 @@ export interface Watcher {
  * finds it by its socket. If it was started in another way than the next server would start it, it is replaced when it
  * has no jobs. Only a server that is stopped on purpose stops it. A runner that exits by itself is replaced.
  */
-export function keepLocalRunner(config: Config, { onGone, onTrouble, onOther }: Watcher): LocalRunner {
+export function keepLocalRunner(config: Config, watcher: Watcher): LocalRunner {
+  const { onGone, onOther } = watcher;
   const paths = localRunnerPaths(config);
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -65,8 +74,19 @@ export function keepLocalRunner(config: Config, { onGone, onTrouble, onOther }: 
    */
   const started = new Set<ChildProcess>();
 
+  let asked = new AbortController();
+  let trouble: string | undefined;
+  const note = (error: Error | undefined, isAsked: boolean): void => {
+    if (error && error.message !== trouble) watcher.onTrouble(error);
+    else if (error && isAsked) watcher.onSame(error);
+    else if (!error && trouble !== undefined) watcher.onMended();
+    trouble = error?.message;
+  };
+
   const keep = async (): Promise<void> => {
     for (let wait = 100; !signal.aborted; wait = Math.min(wait * 2, 30_000)) {
+      const isAsked = asked.signal.aborted;
+      asked = new AbortController();
       try {
         let link = await knock(paths.alive);
         if (link && !isAsStarted(config, paths)) await replace(link);
@@ -74,12 +94,19 @@ export function keepLocalRunner(config: Config, { onGone, onTrouble, onOther }: 
           onGone(); // also covers a runner that died together with an earlier server
           link = await reach(start(config, paths, started), paths, signal);
         }
-        if (link) await untilGone(link, signal);
+        if (link) {
+          note(undefined, isAsked);
+          await untilGone(link, signal);
+        }
         wait = 100;
       } catch (error) {
-        if (!signal.aborted) onTrouble(error as Error);
+        if (signal.aborted) return;
+        note(error as Error, isAsked);
+        // A machine seldom learns to isolate builds by itself.
+        if (isAboutIsolation((error as Error).message)) wait = lookAgainMs;
       }
-      await pause(wait, undefined, { signal }).catch(() => {});
+      await pause(wait, undefined, { signal: AbortSignal.any([signal, asked.signal]) }).catch(() => {});
+      wait = Math.min(wait, 30_000);
     }
   };
   const replace = async (link: Socket): Promise<void> => {
@@ -90,6 +117,7 @@ export function keepLocalRunner(config: Config, { onGone, onTrouble, onOther }: 
   };
   const keeping = keep();
   return {
+    look: () => asked.abort(),
     async leave() {
       stopping.abort(leaving);
       await keeping;
@@ -103,6 +131,9 @@ export function keepLocalRunner(config: Config, { onGone, onTrouble, onOther }: 
     },
   };
 }
+
+/** How long it waits to try again on a machine that cannot isolate builds, where nobody asks for it. */
+const lookAgainMs = 180_000;
 
 const leaving = new Error('the runner goes on without a server');
 
@@ -155,12 +186,20 @@ async function reach(child: ChildProcess, paths: LocalRunnerPaths, signal: Abort
     const socket = await knock(paths.alive);
     if (socket) return socket;
     if (child.exitCode !== null || child.signalCode !== null) {
-      const output = readFileSync(paths.log, 'utf8').trim().slice(-2000);
-      throw new Error(output || `the process exited by ${child.signalCode ?? child.exitCode} without any output`);
+      const why = lastWords(readFileSync(paths.log, 'utf8'));
+      throw new Error(why || `the process exited by ${child.signalCode ?? child.exitCode} without any output`);
     }
     await Promise.race([pause(30), failed.promise]);
   }
   return undefined;
+}
+
+/** Why it ended: what a command says at its end, and not the lines of its log before. */
+function lastWords(output: string): string {
+  const lines = output.trim().split('\n');
+  const last = lines.findLastIndex((line) => line.startsWith(complaintMark));
+  const words = last < 0 ? lines.filter((line) => !line.startsWith('{')) : lines.slice(last);
+  return words.join(' ').replace(complaintMark, '').slice(-2000);
 }
 
 /** The version and every setting that a runner is started with. */

@@ -1,11 +1,21 @@
+import { isatty } from 'node:tty';
 import { pino, type Logger } from 'pino';
+import type { Config } from '../config.ts';
+import { countRepeats, inWords } from './log-lines.ts';
 
-/** Lines of JSON on standard error: standard output is for the results of commands. */
-export function createLog(level: string): Logger {
+/**
+ * On standard error, because standard output is for the results of commands: lines for people on a terminal, else lines of
+ * JSON.
+ */
+export function createLog({ log_level: level, log_format: chosen }: Pick<Config, 'log_level' | 'log_format'>): Logger {
   const redact = ['*.authorization', '*.oauth_token', '*.password', '*.api_key'];
   const destination = pino.destination({ dest: 2, sync: true, maxLength: 1024 * 1024 });
   destination.on('error', () => {}); // the disk may be full, which must not end the program
-  return pino({ level, base: null, redact, serializers: { err: serializeError } }, destination);
+  const isText = (chosen ?? (isatty(2) ? 'text' : 'json')) === 'text';
+  const showsStack = level === 'debug' || level === 'trace';
+  const lines = countRepeats((line) => void destination.write(isText ? inWords(line, showsStack) : line));
+  process.once('exit', () => lines.flush());
+  return pino({ level, base: null, redact, serializers: { err: serializeError } }, lines);
 }
 
 interface WrittenError {

@@ -31,6 +31,8 @@ export async function takeOwnIds(
     return { first: outside, count };
   }) as [Subordinate, Subordinate];
   const ranges = rangesOf({ uids, gids });
+  // Root of a container has them without that file (own-namespace.ts).
+  const source = extentsOf('uid_map')[0]?.outside === 0 ? '' : ' (/etc/subuid)';
   const usable = noted === undefined ? ranges : ranges.filter((range) => nameOf(range) === noted);
   if (noted !== undefined && usable.length === 0) throw lost(folder, noted);
   for (const range of usable) {
@@ -40,7 +42,7 @@ export async function takeOwnIds(
       writeFileSync(file, `${nameOf(range)}\n`, { mode: 0o600 });
     }
     log(
-      `builds in images have ${idsOfRun} user IDs, from ${range.uid} on (/etc/subuid); those that run here at once share them`,
+      `builds in images have ${idsOfRun} user IDs, from ${range.uid} on${source}; those that run here at once share them`,
     );
     return firstOwnId + range.uid - uids.first;
   }

@@ -28,7 +28,9 @@ export async function restore({ config, options }: Call, name: string): Promise<
   const db = await openDatabase({ url: databaseUrl(config) });
   opened.defer(() => db.close());
   const usesStore = config.blob_url !== undefined || contents.blobs > 0;
-  const blobs = usesStore ? await openBlobs(blobLocation(config), { take: async () => {} }) : undefined;
+  const blobs = usesStore
+    ? await openBlobs(blobLocation(config), { take: async () => {}, room: async () => Infinity })
+    : undefined;
   opened.defer(() => blobs?.close());
   await blobs?.prove();
   await refuseFullDatabase(db, config);

@@ -1,10 +1,14 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { diskReserveBytes, type Config } from '../config.ts';
 import { holdFolder } from '../runner/leftovers.ts';
 import { openLink, type OpenLink, type ServerAddress } from '../runner/link.ts';
+import { openSandboxes } from '../runner/sandbox/index.ts';
+import { firstOwnId, hasOwnIds } from '../runner/sandbox/own-ids.ts';
 import { startRunner, type Runner } from '../runner/runner.ts';
+import { removeTree } from '../lib/remove-tree.ts';
 import { createTlsTrust } from '../lib/tls-trust.ts';
 import { openRunnerServices } from '../runner/runner-services.ts';
 import { WrongUse } from '../commands/errors.ts';
@@ -29,14 +33,17 @@ interface Options {
   /** For a runner that a server starts on its own machine. */
   local?: true;
   startedAs?: string;
+  /** Only tries whether builds can be isolated. */
+  trial?: true;
 }
 
 export async function runner({ config, options }: Call<Options>): Promise<void> {
   const whyOneId = config.sandbox === 'off' ? undefined : await enterOwnIds();
   const stopping = stopSignals();
   process.umask(forBuilds);
+  if (options.trial) return tryIsolation(config, whyOneId);
   if (!options.once && options.idle !== undefined) throw new WrongUse('--idle is for a runner with --once');
-  const log = createLog(config.log_level);
+  const log = createLog(config);
   const warn = (message: string): void => log.warn(message);
   const scratch = options.scratch === undefined ? undefined : await openScratch(options.scratch, warn);
   const own = scratch ? { ...config, data_dir: scratch.path } : config;
@@ -47,6 +54,27 @@ export async function runner({ config, options }: Call<Options>): Promise<void> 
     await scratch?.remove();
   }
   process.exit(lost.signal.aborted ? 1 : 0);
+}
+
+/** In a folder that goes again: nothing of the data folder is needed for it. */
+async function tryIsolation(config: Config, whyOneId: string | undefined): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'headrace-trial-'));
+  try {
+    chmodSync(folder, 0o711);
+    const sandboxes = await openSandboxes({
+      stateDir: join(folder, 'sandboxes'),
+      network: config.build_network,
+      isolation: 'required',
+      isTrial: true,
+      ownId: hasOwnIds() ? firstOwnId : undefined,
+      whyOneId,
+      log: () => {},
+    });
+    await sandboxes.close();
+  } finally {
+    await removeTree(folder);
+  }
+  process.exit(0);
 }
 
 interface Working {

@@ -34,7 +34,7 @@ interface Options {
 export async function scaleSlurm({ config, options }: Call<Options>): Promise<void> {
   const stopping = stopSignals().asked;
   const { url, partition, output = '/dev/null' } = options;
-  const log = createLog(config.log_level);
+  const log = createLog(config);
   const max = Number(options.max ?? 10);
   const tokenFile = resolve(options.tokenFile);
   const token = readFileSync(tokenFile, 'utf8').trim();

@@ -7,15 +7,18 @@ import { ApiError } from '../errors.ts';
 import { openSpanExporter } from '../lifecycle/span-exporter.ts';
 import { version } from '../protocol/index.ts';
 import { recordAudit } from '../auth/audit.ts';
+import { lookAgain } from '../auth/runner-heartbeats.ts';
 import { insertUser, makeCredentials, type Credentials } from '../auth/users.ts';
 import { startServer, type RunningServer } from '../server/server.ts';
+import { isAboutIsolation } from '../domain/isolation.ts';
 import { publicUrl } from '../domain/public-url.ts';
 import { failWith, type Call } from './call.ts';
 import { lockDataFolder } from './folder-lock.ts';
-import { keepLocalRunner } from './local-runner.ts';
+import { keepLocalRunner, type LocalRunner } from './local-runner.ts';
 import { createLog } from './log.ts';
 import { onTheMachine } from './machine.ts';
 import { keepBallast, makeRoomToStart } from './room.ts';
+import { explainStart, noteArchitecture, proveDataFolder } from './start-failures.ts';
 import { stopSignals, wayToStop, type Stopped, type WayToStop } from './stopping.ts';
 import { openStore, type Store } from './store.ts';
 
@@ -34,9 +37,11 @@ interface Options {
 }
 
 export async function serve({ config, options }: Call<Options>): Promise<void> {
-  const stopping = stopSignals();
+  /** The local runner, as soon as there is one. */
+  const watched: Watched = {};
+  const stopping = stopSignals(() => watched.runner?.look());
   const { asked } = stopping;
-  const log = createLog(config.log_level);
+  const log = createLog(config);
   const way = wayToStop(config);
   let server: RunningServer | undefined;
   asked.addEventListener('abort', () => {
@@ -49,7 +54,7 @@ export async function serve({ config, options }: Call<Options>): Promise<void> {
   });
   const opened = new AsyncDisposableStack();
   try {
-    server = await start({ ...options, config, log, way }, opened, asked);
+    server = await start({ ...options, config, log, way, watched }, opened, asked);
     if (!asked.aborted) await once(asked, 'abort');
     if (way === 'drain') {
       await server.drain(stopping.again);
@@ -57,9 +62,10 @@ export async function serve({ config, options }: Call<Options>): Promise<void> {
     }
   } catch (error) {
     if (error !== asked.reason) {
-      setTimeout(() => failWith(error), undoTime).unref();
+      const explained = server ? error : explainStart(error, config);
+      setTimeout(() => failWith(explained), undoTime).unref();
       await opened.disposeAsync();
-      throw error;
+      throw explained;
     }
   }
   await opened.disposeAsync();
@@ -71,18 +77,24 @@ function closeInTime(): void {
   setTimeout(() => process.exit(1), closingTime).unref();
 }
 
+interface Watched {
+  runner?: LocalRunner;
+}
+
 interface Wanted extends Options {
   config: Config;
+  watched: Watched;
   log: Logger;
   way: WayToStop;
 }
 
 /** Everything that is opened is put on the stack at once, so that it can be closed at any moment, in reverse order. */
 async function start(
-  { config, log, way, runner, firstUserFile }: Wanted,
+  { config, log, way, runner, firstUserFile, watched }: Wanted,
   opened: AsyncDisposableStack,
   stopping: AbortSignal,
 ): Promise<RunningServer> {
+  proveDataFolder(config);
   const lock = await lockDataFolder(config.data_dir);
   opened.defer(() => lock.release());
   await makeRoomToStart(config, (message) => log.warn(message));
@@ -104,6 +116,7 @@ async function start(
   const server = await startServer({ config, store, log, tracer });
   opened.defer(() => server.close());
   stopping.throwIfAborted();
+  noteArchitecture(config);
   // Only after the start: credentials of a failed start would never be shown.
   const first = await firstUser(store);
   if (first) introduce(publicUrl(config.base_url, server.address), first, firstUserFile);
@@ -119,10 +132,16 @@ async function start(
       return server.retireLocalRunner(signal);
     },
     onTrouble: ({ message }) => {
-      log.error(`the local runner does not start, so no build runs here: ${message}`);
+      log.error(
+        isAboutIsolation(message) ? message : `the local runner does not start, so no build runs here: ${message}`,
+      );
       server.localRunnerFails(message);
     },
+    onMended: () => log.info('the local runner has started: builds run here'),
+    onSame: () => log.warn('looked again: the local runner still does not start, for the same reason'),
   });
+  watched.runner = local;
+  opened.defer(store.db.listen((topic) => topic === lookAgain && local.look()));
   opened.defer(async () => {
     if (way === 'leave' && (await server.leaveLocalRunner())) return local.leave();
     await local.stop();

@@ -1,3 +1,4 @@
+import { closeSync, openSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import type { Config } from '../config.ts';
 
@@ -28,20 +29,32 @@ const sameRequestMs = 1000;
 /**
  * Watches for requests to stop this process: by an operator, at its terminal, or because the terminal is closed. It
  * must be called before anything is opened: from then on signals do not end the process, so that a start is always
- * undone completely.
+ * undone completely. With `onHangUp` a SIGHUP asks for that instead, unless it tells that the terminal was closed.
  */
-export function stopSignals(): Stopping {
+export function stopSignals(onHangUp?: () => void): Stopping {
+  const hadTerminal = hasTerminal();
   const asked = new AbortController();
   const again = new AbortController();
   let since = 0;
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     process.on(signal, () => {
+      if (signal === 'SIGHUP' && onHangUp && !(hadTerminal && !hasTerminal())) return onHangUp();
       if (!asked.signal.aborted) since = performance.now();
       else if (performance.now() - since >= sameRequestMs) again.abort();
       asked.abort(new Stopped(signal));
     });
   }
   return { asked: asked.signal, again: again.signal };
+}
+
+/** Whether this process belongs to a terminal. When that is closed, it belongs to none any more. */
+function hasTerminal(): boolean {
+  try {
+    closeSync(openSync('/dev/tty', 'r'));
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 export type WayToStop = 'leave' | 'drain' | 'break';

@@ -119,7 +119,7 @@ export function blobLocation(config: Config): BlobLocation {
 
 export async function openBlobs(
   location: BlobLocation,
-  disk: Pick<DiskReserve, 'take'>,
+  disk: Pick<DiskReserve, 'take' | 'room'>,
   note: (message: string) => void = () => {},
 ): Promise<Blobs> {
   if ('folder' in location) return openFileBlobs(location.folder, disk);

@@ -6,7 +6,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { run } from '../lib/processes.ts';
 import { hasMachineNumbers } from '../runner/sandbox/identity.ts';
 import { present } from '../runner/sandbox/machine.ts';
+import { administers } from '../runner/sandbox/surroundings.ts';
 import { idsOfRun } from '../runner/sandbox/types.ts';
+import { enterOwnNamespace } from './own-namespace.ts';
 
 /*
  * The user IDs that /etc/subuid and /etc/subgid give to the user of a runner.
@@ -38,7 +40,7 @@ const mostRanges = 256;
  * Otherwise it says why there are none.
  */
 export async function enterOwnIds(): Promise<string | undefined> {
-  if (process.getuid?.() === 0) return undefined;
+  if (process.getuid?.() === 0) return administers() ? undefined : enterOwnNamespace();
   const found = ownEntries();
   if (typeof found === 'string') return found;
   for (const program of ['newuidmap', 'newgidmap'])
@@ -59,13 +61,22 @@ export async function enterOwnIds(): Promise<string | undefined> {
 
 const text = (name: keyof IdFiles): string => readFileSync(`/etc/${name}`, 'utf8');
 
-function ownEntries(): SubordinateIds | string {
+/** What the files of this machine give to this user, or why that is of no use. */
+export function ownEntries(): SubordinateIds | string {
   try {
-    const { username, uid } = userInfo();
+    const { username, uid } = account();
     const files = { subuid: text('subuid'), subgid: text('subgid'), passwd: text('passwd'), group: text('group') };
     return subordinateIds({ name: username, id: uid }, files);
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
+  }
+}
+
+function account(): { username: string; uid: number } {
+  try {
+    return userInfo();
+  } catch {
+    throw new Error(`the user ${process.getuid?.()} has no account here (/etc/passwd)`);
   }
 }
 

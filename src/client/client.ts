@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { parseJson } from './json.ts';
 import { Failure } from './failure.ts';
 import { operations, streams, type Answered, type Name, type StreamName } from './operations.ts';
-import { readEvents, type StreamedEvent } from './events.ts';
+import { exactly, readEvents, type StreamedEvent } from './events.ts';
 import { Transport } from './transport.ts';
 import type { ServerAddress } from './server.ts';
 
@@ -89,7 +89,7 @@ export class Client {
       if (log === undefined || offset === undefined || id === undefined || !text.includes('\ufffd')) return event;
       const range = `bytes=${offset}-${Number(id) - 1}`;
       const pieces = this.#transport.pieces(await this.bytes(log, params, { headers: { range } }));
-      return { ...event, bytes: Buffer.concat(await Array.fromAsync(pieces)) };
+      return { ...event, bytes: await exactly(Number(id) - offset, pieces) };
     });
   }
 

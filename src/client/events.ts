@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { StringDecoder } from 'node:string_decoder';
+import { readUntrustedObject } from '../lib/untrusted-json.ts';
 import type { Event } from '../records/log.ts';
 import { Failure } from './failure.ts';
 
@@ -35,7 +36,7 @@ export async function* readEvents(
       isOpen = true;
       for await (const line of linesOf(pieces)) {
         if (line === '') continue; // keeps proxies from closing a quiet stream
-        const event = await complete(JSON.parse(line) as StreamedEvent);
+        const event = await complete(readEvent(line));
         failures = 0;
         last = event.id ?? last;
         yield event;
@@ -52,12 +53,40 @@ export async function* readEvents(
   }
 }
 
+/** More than the text of an event may be, which is cut before. */
+const longestLine = 16 * 1024 * 1024;
+
+/** It is not tried again: such a server would say the same. */
+const nonsense = (): Failure =>
+  new Failure('invalid', 'What answers there sends no events of Headrace. Check the address of the server.');
+
+function readEvent(line: string): StreamedEvent {
+  try {
+    return readUntrustedObject(line) as unknown as StreamedEvent;
+  } catch {
+    throw nonsense();
+  }
+}
+
+/** The bytes that a piece of a log has; a server that sends more is not believed. */
+export async function exactly(size: number, pieces: AsyncIterable<Buffer>): Promise<Buffer> {
+  const all: Buffer[] = [];
+  let count = 0;
+  for await (const piece of pieces) {
+    count += piece.length;
+    if (!(count <= size) || count > longestLine) throw nonsense();
+    all.push(piece);
+  }
+  return Buffer.concat(all);
+}
+
 async function* linesOf(pieces: AsyncIterable<Buffer>): AsyncGenerator<string> {
   const decoder = new StringDecoder('utf8');
   let rest = '';
   for await (const piece of pieces) {
     const lines = (rest + decoder.write(piece)).split('\n');
     rest = lines.pop() ?? '';
+    if (rest.length > longestLine) throw nonsense();
     yield* lines;
   }
 }

@@ -1,7 +1,12 @@
 import { exactJson } from '../lib/exact-json.ts';
+import { measuredNames, UnreadableJsonError } from '../lib/untrusted-json.ts';
+
+/** More than any list of records has, and less than the memory of a developer's machine. */
+const limits = { depth: 64, values: 2_000_000, names: 5_000_000 };
 
 /** JSON with identifiers of 64 bits: a number that JavaScript cannot hold exactly becomes a bigint. */
 export function parseJson(text: string): unknown {
+  if (measuredNames(text, limits) === undefined) throw new UnreadableJsonError('the JSON is too large');
   return JSON.parse(text, exact as (key: string, value: unknown) => unknown);
 }
 

@@ -15,6 +15,7 @@ export const operations = {
   requests: 'GET /projects/:project_id/build_requests',
   request: 'GET /projects/:project_id/build_requests/:build_request_id',
   ask: 'POST /projects/:project_id/build_requests',
+  approveRequest: 'POST /projects/:project_id/build_requests/:build_request_id/approve',
   cancel: 'POST /projects/:project_id/build_requests/:build_request_id/cancel',
   rerun: 'POST /projects/:project_id/build_requests/:build_request_id/rerun',
   explain: 'GET /projects/:project_id/build_requests/:build_request_id/explanation',
@@ -25,11 +26,16 @@ export const operations = {
   suiteVariables: 'GET /projects/:project_id/suites/:suite_id/environment_variables',
   builds: 'GET /projects/:project_id/builds',
   build: 'GET /projects/:project_id/builds/:build_id',
+  approveBuild: 'POST /projects/:project_id/builds/:build_id/approve',
+  restart: 'POST /projects/:project_id/builds/:build_id/restart',
   buildsOfCommit: 'GET /projects/:project_id/commits/:commit_id/builds',
   commits: 'GET /projects/:project_id/commits',
   commit: 'GET /projects/:project_id/commits/:commit_id',
   strategies: 'GET /projects/:project_id/deploy_strategies',
   deploy: 'POST /projects/:project_id/deploys',
+  deploys: 'GET /projects/:project_id/deploys',
+  oneDeploy: 'GET /projects/:project_id/deploys/:deploy_id',
+  approveDeploy: 'POST /projects/:project_id/deploys/:deploy_id/approve',
   config: 'GET /projects/:project_id/config',
   configure: 'PUT /projects/:project_id/config',
   artifacts: 'GET /projects/:project_id/builds/:build_id/artifacts',
@@ -59,6 +65,7 @@ export type Project = Answered<'project'>;
 export type BuildRequest = Answered<'request'>;
 export type Build = Answered<'builds'>[number];
 export type Commit = Answered<'commit'>;
+export type Deploy = Answered<'oneDeploy'>;
 
 /** Answers that are no records: streams and uploads. */
 export const streams = {
@@ -66,6 +73,8 @@ export const streams = {
   buildEvents: '/projects/:project_id/builds/:build_id/firehose',
   deployEvents: '/projects/:project_id/deploys/:deploy_id/firehose',
   dependencyEvents: '/dependencies/:dependency_id/firehose',
+  serviceLog: '/projects/:project_id/builds/:build_id/services/:service_name/log.txt',
+  serviceEvents: '/projects/:project_id/builds/:build_id/services/:service_name/firehose',
   buildLog: '/projects/:project_id/builds/:build_id/log.txt',
   artifact: '/projects/:project_id/builds/:build_id/artifacts/:artifact_id',
   shellOutput: '/projects/:project_id/builds/:build_id/shell/:shell_id/output',

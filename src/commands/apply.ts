@@ -1,11 +1,12 @@
-import { readFile } from 'node:fs/promises';
 import { text as textOf } from 'node:stream/consumers';
 import type { Answered, Project } from '../client/operations.ts';
+import { bytes } from '../domain/bounds.ts';
 import type { Call } from './call.ts';
 import { readDocument, type Document } from './documents.ts';
 import { WrongUse } from './errors.ts';
 import { lineDiff } from './line-diff.ts';
 import type { Colour, Screen } from './screen.ts';
+import { plainFile } from './plain-file.ts';
 import { allowSources, newSources, sourcesIn, withValues, type Source } from './sources.ts';
 import { clean, width, words } from './text.ts';
 
@@ -50,7 +51,8 @@ export async function applyDocument(call: Call<Options>, { document, file, proje
   const current = project ? (JSON.parse((await client.call('config', params)).document) as Document) : {};
   const unknown = newSources(sources, current);
   const listed = sources.map((source) => ({ ...source, new: unknown.includes(source) }));
-  if (!screen.isJson) show(screen, changes, listed);
+  if (!screen.isJson) show(screen, changes);
+  if (!screen.isJson && changes.length > 0) showSources(screen, listed);
   const deletions = changes.filter(({ action }) => action === 'delete').length;
   const name = project?.name ?? String(document.name);
   if (dryRun || check) {
@@ -63,6 +65,8 @@ export async function applyDocument(call: Call<Options>, { document, file, proje
     throw new WouldDelete(
       `This would delete ${deletions === 1 ? 'something' : `${deletions} things`}. If that is meant, add --prune. Nothing was changed.`,
     );
+  // A server that says that nothing changes gets no value unseen either.
+  if (!screen.isJson && changes.length === 0) showSources(screen, listed);
   await allowSources(call, unknown, call.options.fromEnv);
   // Also if nothing changes: the server stores the file, with its order, for export.
   const filledIn = JSON.stringify(withValues(document, env));
@@ -74,7 +78,7 @@ export async function applyDocument(call: Call<Options>, { document, file, proje
   else {
     // Only now is it known whether a value differs.
     const late = made.changes.filter((one) => !changes.some(({ what }) => what === one.what));
-    show(screen, late, changes.length === 0 ? listed : []);
+    show(screen, late);
     showSecrets(screen, made.changes);
     screen.print(words`${name} is as ${file} says.`);
     if (made.ssh_public_key !== undefined && !String(document.clone_url).startsWith('https:')) {
@@ -106,11 +110,11 @@ function showSecrets(screen: Screen, changes: readonly Change[]): void {
 }
 
 async function contentOf(file: string): Promise<string> {
-  try {
-    return file === '-' ? await textOf(process.stdin) : await readFile(file, 'utf8');
-  } catch (error) {
-    throw new WrongUse(words`Cannot read ${file}: ${(error as Error).message}`);
-  }
+  if (file === '-') return textOf(process.stdin);
+  const content = await plainFile(file, bytes.body);
+  if (content === undefined) throw new WrongUse(words`There is no ${file}.`);
+  if (content.length > bytes.body) throw new WrongUse(words`${file} has more than ${bytes.body} bytes.`);
+  return content.toString();
 }
 
 const signs: Record<string, { sign: string; colour: Colour }> = {
@@ -120,13 +124,15 @@ const signs: Record<string, { sign: string; colour: Colour }> = {
 };
 
 /** Nothing is cut: people must see everything that they agree to. */
-function show(screen: Screen, changes: readonly Change[], sources: readonly (Source & { new: boolean })[]): void {
-  if (changes.length === 0) return;
+function show(screen: Screen, changes: readonly Change[]): void {
   for (const { action, what, fields } of changes) {
     const { sign, colour } = signs[action] ?? { sign: '?', colour: 'dim' };
     screen.print(screen.paint(`${sign} ${clean(what)}`, colour));
     for (const field of fields) showField(screen, field);
   }
+}
+
+function showSources(screen: Screen, sources: readonly (Source & { new: boolean })[]): void {
   for (const { suite, variable, from_env: name, new: isNew } of sources) {
     const owner = suite === '' ? 'the project' : `suite ${suite}`;
     const line = words`variable ${variable} of ${owner} ← environment variable ${name}${isNew ? ' (new)' : ''}`;

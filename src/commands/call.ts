@@ -21,9 +21,9 @@ export class Call<Options = object> implements Disposable {
   readonly screen: Screen;
   #client: Client | undefined;
 
-  constructor(options: Options & CommonOptions) {
+  constructor(options: Options & CommonOptions, screen?: Screen) {
     this.options = options;
-    this.screen = new Screen(options, this.env);
+    this.screen = screen ?? new Screen(options, this.env);
   }
 
   get caFile(): string | undefined {

@@ -91,7 +91,9 @@ export function developerProgram(): Command {
     .option('-f, --follow', 'go on until the build is over')
     .addOption(wait)
     .example('headrace logs 912345678901234567', 'by the identifier that status shows')
-    .example('headrace logs unit -f', 'of a suite, in the newest build of the branch');
+    .option('--service <NAME>', 'of a service that runs beside the build')
+    .example('headrace logs unit -f', 'of a suite, in the newest build of the branch')
+    .example('headrace logs unit --service db', 'of a service of it');
 
   add('artifacts <BUILD> [PATTERN]', () => import('./artifacts.ts'))
     .summary('List or fetch the files kept of a build')
@@ -120,6 +122,21 @@ export function developerProgram(): Command {
   add('cancel [REQUEST]', () => import('./cancel.ts'))
     .summary('Cancel a build request')
     .example('headrace cancel', 'the newest of the branch that is checked out');
+
+  add('approve [BUILD]', () => import('./approve.ts'))
+    .summary('Approve a build, request or deploy that waits')
+    .description(
+      'BUILD is a build, or the identifier of a build request or a deploy. Without it, what waits in the newest request of ' +
+        'the branch that is checked out is approved, or else the deploy of the project that waits.',
+    )
+    .example('headrace approve', 'what waits on this branch')
+    .example('headrace approve ship', 'the build of a suite');
+
+  add('restart <BUILD>', () => import('./restart.ts'))
+    .summary('Make another attempt at one build')
+    .option('-f, --follow', following)
+    .addOption(wait)
+    .example('headrace restart unit -f', 'of a suite, in the newest build of the branch');
 
   add('rerun [REQUEST]', () => import('./rerun.ts'))
     .summary('Run a finished build request again')

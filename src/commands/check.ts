@@ -1,10 +1,10 @@
 import { isUtf8 } from 'node:buffer';
-import { readFile as readBytes } from 'node:fs/promises';
 import { checkFile } from '../documents/file.ts';
 import { readFile, RefusedError } from '../documents/mistakes.ts';
 import { bytes } from '../domain/bounds.ts';
 import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
+import { plainFile } from './plain-file.ts';
 import { clean, words } from './text.ts';
 
 /** The files that are checked if none is named. */
@@ -22,11 +22,8 @@ export async function run({ screen }: Call, named?: string): Promise<number> {
 
 async function contentOf(paths: readonly string[]): Promise<[path: string, text: Buffer]> {
   for (const path of paths) {
-    try {
-      return [path, await readBytes(path)];
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw new WrongUse(words`${path} cannot be read.`);
-    }
+    const content = await plainFile(path, bytes.configFile);
+    if (content) return [path, content];
   }
   throw new WrongUse(words`There is no ${paths.join(' and no ')} here.`);
 }

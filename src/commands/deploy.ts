@@ -27,5 +27,7 @@ export async function run(
     });
   }
   if (screen.isJson) return screen.json(deploy);
-  screen.print(words`Deploy ${deploy.id_str} to ${strategy.name} has begun.`);
+  const isHeld = deploy.state === 'waiting_for_approval';
+  const progress = isHeld ? words`waits for approval: headrace approve ${deploy.id_str}` : 'has begun.';
+  screen.print(words`Deploy ${deploy.id_str} to ${strategy.name} ${progress}`);
 }

@@ -33,18 +33,17 @@ export async function readDocument(text: string, file: string): Promise<Document
 
 const parsers: Record<Format, (text: string) => Promise<unknown>> = {
   toml: async (text) => (await import('smol-toml')).parse(text),
-  // Aliases are refused: a few of them can expand to more than any memory holds.
-  yaml: async (text) => (await loadYaml()).parse(text, { maxAliasCount: 0 }),
+  async yaml(text) {
+    const parsed = (await import('../documents/yaml.ts')).parseYaml(text);
+    if ('value' in parsed) return parsed.value;
+    throw new Error(parsed.line === undefined ? parsed.problem : `${parsed.problem} (line ${parsed.line})`);
+  },
   json: async (text) => JSON.parse(text) as unknown,
 };
 
-/** A package of CommonJS modules: when bundled, its functions are only in its default export. */
-async function loadYaml() {
-  return (await import('yaml')).default;
-}
-
 export async function writeDocument(document: Document, format: Format): Promise<string> {
   if (format === 'json') return `${JSON.stringify(document, undefined, 2)}\n`;
-  if (format === 'yaml') return (await loadYaml()).stringify(document);
+  // A package of CommonJS modules: when bundled, its functions are only in its default export.
+  if (format === 'yaml') return (await import('yaml')).default.stringify(document);
   return `${(await import('smol-toml')).stringify(document).trimEnd()}\n`;
 }

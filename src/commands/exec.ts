@@ -3,6 +3,7 @@ import { Failure } from '../client/failure.ts';
 import { readRanges } from '../lib/address-filter.ts';
 import { messageOf } from '../lib/error-code.ts';
 import type { Answered, Project } from '../client/operations.ts';
+import type { BuildVariables } from '../domain/build-variables.ts';
 import { variablesIn, variantsOf } from '../domain/matrix.ts';
 import type { EndedSuite, ServiceOrder } from '../runner/exec-suite.ts';
 import type { Call } from './call.ts';
@@ -43,6 +44,11 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
   if (software.missing.length > 0)
     throw new Failure('unavailable', words`Not compiled yet: ${software.missing.join(', ')}`);
   const variables = options.withVariables ? await variablesFor(call, params) : [];
+  const filesFrom = suite.needs.find(({ id_str: needed }) => needed === suite.files_from_id_str);
+  if (filesFrom)
+    screen.hint(
+      words`${suite.name} begins with the files of ${filesFrom.name} on a server. Here it begins with the working tree only.`,
+    );
   const variant = variantOf(suite, options.variant);
   const tree = (await topOf(call.cwd)) ?? call.cwd;
   const folder = folderOf(call.env, 'cache');
@@ -113,7 +119,8 @@ function readableError(error: unknown): string {
   return messageOf(error)
     .replace('run builds without a network (HEADRACE_BUILD_NETWORK=none)', 'add --offline')
     .replace('the operator of this runner has not allowed it', 'your environment does not allow it')
-    .replace(/^builds cannot/, 'Suites cannot');
+    .replace(/^builds cannot/, 'Suites cannot')
+    .replace(/\.?(?: To build without a network: [^.]*\.)? To try Headrace without isolation: .*$/, '.');
 }
 
 function resultOf({ exitStatus: status, reason, launch, steps }: EndedSuite, took: number): [number, string] {
@@ -177,8 +184,7 @@ function variantOf(suite: Suite, wanted: string | undefined): string {
 /** The variables with facts about the build that a server would set, as far as they are known here. */
 async function factsOf(cwd: string, project: Project, suite: string, variant: string): Promise<Record<string, string>> {
   const [ref = '', commit = ''] = await Promise.all([currentRef(cwd), currentCommit(cwd)]);
-  return {
-    CI: 'true',
+  const facts = {
     HEADRACE: 'true',
     HEADRACE_PROJECT_ID: project.id_str,
     HEADRACE_BUILD_ID: '',
@@ -191,5 +197,6 @@ async function factsOf(cwd: string, project: Project, suite: string, variant: st
     HEADRACE_EVENT: 'manual',
     HEADRACE_PULL_REQUEST: '',
     HEADRACE_TARGET_BRANCH: '',
-  };
+  } satisfies BuildVariables;
+  return { CI: 'true', ...facts };
 }

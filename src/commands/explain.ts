@@ -1,18 +1,29 @@
+import type { BuildRequest, Project } from '../client/operations.ts';
 import type { Call } from './call.ts';
 import { findRequest } from './project.ts';
-import { clean } from './text.ts';
+import { clean, words } from './text.ts';
 
 export async function run(call: Call, named?: string): Promise<void> {
   const { client, screen } = call;
   const project = await call.project();
-  const { id_str: id } = await findRequest(call, project, named);
+  const request = await findRequest(call, project, named);
+  const { id_str: id } = request;
   const suites = await client.call('explain', { project_id: project.id_str, build_request_id: id });
   if (screen.isJson) return screen.json(suites);
-  if (suites.length === 0) return screen.print('The commit was not fetched, so no suite could be chosen.');
+  if (suites.length === 0) return screen.print(whyNone(project, request));
   for (const { name, runs, why } of suites) {
     screen.print(
       screen.paint(`${runs ? '✓' : '-'} ${clean(name)} ${runs ? 'runs' : 'does not run'}`, runs ? 'green' : 'dim'),
     );
     screen.print(`    ${clean(why)}`);
   }
+}
+
+function whyNone({ config_file: path }: Project, request: BuildRequest): string {
+  const { id_str: id, failure_reason: reason, commit_id_str: commit } = request;
+  if (reason === 'configuration_invalid')
+    return words`${path} of the commit has a mistake, so nothing was built. It is told by: headrace watch ${id}`;
+  return commit === ''
+    ? 'The commit was not fetched, so no suite could be chosen.'
+    : 'Neither the commit nor the project has a suite.';
 }

@@ -1,8 +1,10 @@
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { bytes } from '../domain/bounds.ts';
 import { suggestedSuite } from '../domain/suggested-suite.ts';
 import { mistakesIn, usual } from './check.ts';
 import { WrongUse } from './errors.ts';
+import { plainFile } from './plain-file.ts';
 
 /** The file that a repository is built by, at the top of its work tree. */
 export interface RepositoryFile {
@@ -15,30 +17,32 @@ export async function repositoryFile(top: string): Promise<RepositoryFile | unde
   const names = new Set(await readdir(top));
   const name = usual.find((one) => names.has(one));
   if (name === undefined) return undefined;
-  const content = await readFile(join(top, name));
+  const content = await plainFile(join(top, name), bytes.configFile);
+  if (content === undefined) return undefined;
   const mistakes = await mistakesIn(content, name);
   if (mistakes.length > 0) throw new WrongUse(mistakes.join('\n'));
   return { name, text: content.toString() };
 }
 
-/** Writes a first one, by the files that are there. */
-export async function writeFirstFile(top: string): Promise<RepositoryFile> {
+/** Writes a first one, by the files that are there. `ask` is asked for the command if they do not tell it. */
+export async function writeFirstFile(top: string, ask: () => Promise<string>): Promise<RepositoryFile> {
   const [name = ''] = usual;
-  const text = firstFile(await readdir(top));
+  const names = await readdir(top);
+  const text = firstFile(names, suggestedSuite(names).command === '' ? await ask() : '');
   await writeFile(join(top, name), text, { flag: 'wx' });
   return { name, text };
 }
 
-export function firstFile(names: readonly string[]): string {
+const nothingKnown = "echo 'The repository is fetched. Write into .headrace.toml how it is tested.'";
+
+export function firstFile(names: readonly string[], typed = ''): string {
   const { name, command, why } = suggestedSuite(names);
-  const because = why === undefined ? 'Write here how it is tested.' : `Chosen because there is a ${why}.`;
-  return `# What Headrace runs on each commit. ${because}
+  const toWrite = typed === '' ? ' Write here how it is tested.' : '';
+  return `# What Headrace runs on each commit.${why === undefined ? toWrite : ` Chosen because there is a ${why}.`}
 # With image = "…" it runs in that image, without one with the programs of the machine.
 
 [[suites]]
 name = "${name}"
-command = """
-${command || 'ls -l'}
-"""
+command = ${typed === '' ? `"""\n${command || nothingKnown}\n"""` : JSON.stringify(typed)}
 `;
 }

@@ -22,13 +22,17 @@ export async function followRequest(call: Call, project: Project, request: Build
   const following = new Following(request, {
     build: (id) => client.call('build', { ...inProject, build_id: id }),
     request: () => client.call('request', inRequest),
+    page: `${client.url}/ui/projects/${project.id_str}`,
   });
   const live = screen.isLive ? new Live(screen, () => following.lines(screen)) : undefined;
   using _ = onInterrupt(() => {
     live?.end();
     screen.hint(`The build goes on. Come back with: headrace watch ${request.id_str}`);
   });
-  if (!live) screen.print(words`request ${request.id_str} of ${request.commit_ref}: ${request.build_state}`);
+  if (!live)
+    screen.print(
+      words`request ${request.id_str} of ${request.commit_ref}: ${request.build_state}${following.approval}`,
+    );
   live?.changed();
   const show = (line: string | undefined): void => {
     if (live) live.changed();

@@ -24,8 +24,11 @@ export interface Row {
 export interface Queries {
   build: (id: string) => Promise<Build>;
   request: () => Promise<BuildRequest>;
+  /** The address of the project's pages. */
+  page: string;
 }
 
+const waiting = 'waiting_for_approval';
 /** For how many waiting builds the server is asked why. */
 const mostQueried = 20;
 
@@ -69,13 +72,19 @@ export class Following {
     return [...newest.values()];
   }
 
+  /** Where to approve the request, if it waits for that and none of its builds does. */
+  get approval(): string {
+    const isWaiting = this.state === waiting && this.rows.every(({ state }) => state !== waiting);
+    return isWaiting ? `, approve it at ${this.#queries.page}/requests/${this.#request.id_str}` : '';
+  }
+
   /** Applies an event. Returns a line about it for plain output. */
   async take({ event, state, text = '', build_id_str: id }: StreamedEvent): Promise<string | undefined> {
     if (id === undefined) {
       if (event === 'log') this.#fetch.write(text);
       if (state === undefined || state === this.state) return undefined;
       this.state = state;
-      return words`request ${this.#request.id_str}: ${state}`;
+      return words`request ${this.#request.id_str}: ${state}${this.approval}`;
     }
     const row = this.#rows.get(id) ?? (await this.#appeared(id));
     if (event === 'log') {
@@ -85,7 +94,9 @@ export class Following {
     if (state === undefined || state === row.state) return undefined;
     row.state = state;
     if (isUnderWay(state)) row.since = Date.now();
-    if (resultOf(state) === undefined || state === 'skipped') return words`${row.name}: ${state}`;
+    if (state === waiting) row.waits = `approve it at ${this.#queries.page}/builds/${id}`;
+    if (resultOf(state) === undefined || state === 'skipped')
+      return words`${row.name}: ${state}${state === waiting ? `, ${row.waits}` : ''}`;
     row.took ??= Date.now() - row.since;
     if (hasFailed(state)) row.failedStep = failedStep(await this.#queries.build(id));
     return words`${row.name}: ${state} (${duration(row.took)}) ${row.failedStep}`.trimEnd();
@@ -133,7 +144,8 @@ export class Following {
     const about = words` · request ${this.#request.id_str} of ${this.#request.commit_ref}`;
     const { rows } = this;
     const isFetching = this.state === 'fetching';
-    const line = rows.length > 0 ? '' : clean(isFetching ? this.#fetch.line : isOver ? '' : this.#waits);
+    const waits = this.approval.slice(2) || this.#waits;
+    const line = rows.length > 0 ? '' : clean(isFetching ? this.#fetch.line : isOver ? '' : waits);
     const status = line === '' ? '' : ` · ${line}`;
     const rest = fit(about + status, room - width(head));
     const first = screen.paint(head, colourOf(this.state)) + screen.paint(rest, 'dim');
@@ -148,7 +160,11 @@ function rowLine(screen: Screen, row: Row, widest: number, room: number): string
   const time =
     (isOver && row.state !== 'skipped') || isUnderWay(row.state) ? duration(row.took ?? Date.now() - row.since) : '';
   const left = fit(`  ${signOf(row.state)} ${name}  ${padded(row.state, 8)} ${time.padStart(6)}`, room);
-  const status = isUnderWay(row.state) ? row.lastLine : row.state === 'enqueued' ? row.waits : row.failedStep;
+  const status = isUnderWay(row.state)
+    ? row.lastLine
+    : ['enqueued', waiting].includes(row.state)
+      ? row.waits
+      : row.failedStep;
   const lastLine = fit(`  ${clean(status)}`, room - width(left));
   return screen.paint(left, colourOf(row.state)) + screen.paint(lastLine.trimEnd(), 'dim');
 }

@@ -1,12 +1,19 @@
 import { execFile } from 'node:child_process';
+import { realpath } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { locationOf, repositoryKey } from '../domain/git-address.ts';
+import { pathExists } from '../lib/path-exists.ts';
 
 const execute = promisify(execFile);
 
-/** Runs git in the folder. The result is undefined where there is no repository. */
+/**
+ * Runs git in the folder. The result is undefined where there is no repository. A folder of a clone can look like a bare
+ * repository, with a configuration of a stranger, so only one that is in `.git` counts.
+ */
 async function git(cwd: string, ...args: string[]): Promise<string | undefined> {
-  const ended = await execute('git', args, { cwd, timeout: 10_000 }).catch(() => undefined);
+  const how = ['-c', 'safe.bareRepository=explicit', '-c', 'core.fsmonitor=false'];
+  const ended = await execute('git', [...how, ...args], { cwd, timeout: 10_000 }).catch(() => undefined);
   return ended?.stdout.trim();
 }
 
@@ -20,9 +27,18 @@ export async function currentCommit(cwd: string): Promise<string | undefined> {
   return git(cwd, 'rev-parse', '--verify', 'HEAD');
 }
 
-/** The top of the work tree. */
+/**
+ * The top of the work tree: the nearest folder with a `.git`. A repository's own configuration may name another folder,
+ * whose files are none of its own.
+ */
 export async function topOf(cwd: string): Promise<string | undefined> {
-  return (await git(cwd, 'rev-parse', '--show-toplevel')) || undefined;
+  const top = await git(cwd, 'rev-parse', '--show-toplevel');
+  let nearest = await realpath(cwd);
+  while (!(await pathExists(join(nearest, '.git')))) {
+    if (nearest === dirname(nearest)) return undefined;
+    nearest = dirname(nearest);
+  }
+  return top === nearest ? top : undefined;
 }
 
 const isOrigin = (line: string): boolean => line.startsWith('remote.origin.url ');

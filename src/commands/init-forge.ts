@@ -1,10 +1,13 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Answered, Project } from '../client/operations.ts';
 import { forgeProviders, scopesInWords, tokensAt } from '../domain/forge-providers.ts';
 import { locationOf } from '../domain/git-address.ts';
+import { Failure } from '../client/failure.ts';
 import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
 import { isSameRepository } from './git.ts';
 import { agrees, ask, askSecret } from './question.ts';
+import type { Screen } from './screen.ts';
 import { clean, words } from './text.ts';
 
 /** The forge of a folder's repository, for `headrace init`. */
@@ -53,7 +56,7 @@ export async function joinForge(call: Init, project: Project): Promise<Project> 
   if (!found) return project;
   const { forge, repository } = found;
   if (project.forge_state === 'connected') {
-    if (!screen.isJson) screen.print(words`The project ${project.name} is connected to ${repository} at ${forge.url}.`);
+    screen.print(words`The project ${project.name} is connected to ${repository} at ${forge.url}.`);
     return project;
   }
   const lacks =
@@ -67,8 +70,7 @@ export async function joinForge(call: Init, project: Project): Promise<Project> 
   }
   const fields = { forge_id: forge.id_str, repository };
   const joined = await client.call('connectProject', { project_id: project.id_str }, fields);
-  if (screen.isJson) screen.json(joined);
-  else screen.print(words`Connected ${project.name}: its key, its hook and its statuses are at ${forge.url}.`);
+  screen.print(words`Connected ${project.name}: its key, its hook and its statuses are at ${forge.url}.`);
   return joined;
 }
 
@@ -86,12 +88,38 @@ async function forgeOf(call: Init, project: Project): Promise<Found | undefined>
 /** The connected forges that have the repository, or the one that is named. */
 async function connectedForges(call: Init, here: Here): Promise<Found[]> {
   const forges = named(call, await call.client.call('forges'));
-  const listed = await Promise.all(forges.map((forge) => findAt(call, forge, here)));
-  const known = listed.filter((one) => one !== undefined);
+  const known = await foundAt(call, forges, here);
   if (known.length > 0) return known;
   // A forge that lists only a part of what it has knows it by its path.
   const isMeant = ({ url }: Forge): boolean => call.options.forge !== undefined || locationOf(url)?.host === here.host;
   return forges.filter(isMeant).map((forge) => ({ forge, repository: here.path }));
+}
+
+/** How long other forges are waited for once one has the repository. */
+const longestWaitMs = 2500;
+
+/** Where the repository is listed. A forge that is silent holds nobody up. */
+async function foundAt(call: Init, forges: readonly Forge[], here: Here): Promise<Found[]> {
+  const looking = forges.map((forge) => findAt(call, forge, here));
+  const isFound = Promise.any(looking.map(async (one) => (await one) ?? Promise.reject(new Error('not there'))));
+  const never = new Promise<never>(() => {});
+  const late = isFound.then(
+    () => pause(longestWaitMs, 'late' as const, { ref: false }),
+    () => never,
+  );
+  const listed = await Promise.all(
+    looking.map(async (one, at) => {
+      const tell = (words: string): undefined =>
+        call.screen.hint(clean(`${forges[at]?.url ?? ''}${words}`)) as undefined;
+      try {
+        const found = await Promise.race([one, late]);
+        return found === 'late' ? tell(` has not answered within ${longestWaitMs / 1000} seconds.`) : found;
+      } catch (error) {
+        return tell(`: ${(error as Error).message}`); // another forge may have it
+      }
+    }),
+  );
+  return listed.filter((one) => one !== undefined);
 }
 
 /** Those that `--forge` names by their identifier or address; all without it. */
@@ -122,21 +150,14 @@ async function oneOf(call: Init, { path }: Here, found: readonly Found[]): Promi
 const mostPages = 10;
 
 /** The repository in the list of a forge, by its address. */
-async function findAt({ client, screen }: Init, forge: Forge, { address, path }: Here): Promise<Found | undefined> {
+async function findAt({ client }: Init, forge: Forge, { address, path }: Here): Promise<Found | undefined> {
   const query = path.slice(path.lastIndexOf('/') + 1);
-  try {
-    for (let page = 1; page <= mostPages; page += 1) {
-      const params = { forge_id: forge.id_str };
-      const list = await client.call('forgeRepositories', params, { query, page: String(page) });
-      const fits = list.find(
-        (one) => isSameRepository(address, one.ssh_url) || isSameRepository(address, one.https_url),
-      );
-      if (fits) return { forge, repository: fits.full_name };
-      if (list.length === 0) return undefined;
-    }
-  } catch (error) {
-    // Another forge may have it.
-    screen.hint(words`${forge.url}: ${(error as Error).message}`);
+  for (let page = 1; page <= mostPages; page += 1) {
+    const params = { forge_id: forge.id_str };
+    const list = await client.call('forgeRepositories', params, { query, page: String(page) });
+    const fits = list.find((one) => isSameRepository(address, one.ssh_url) || isSameRepository(address, one.https_url));
+    if (fits) return { forge, repository: fits.full_name };
+    if (list.length === 0) return undefined;
   }
   return undefined;
 }
@@ -144,23 +165,35 @@ async function findAt({ client, screen }: Init, forge: Forge, { address, path }:
 /** Connects the forge of the repository. */
 async function connectOne(call: Init, here: Here): Promise<Found | undefined> {
   const { client, screen } = call;
-  const kinds = Object.keys(forgeProviders) as (keyof typeof forgeProviders)[];
-  const names = kinds.map((kind) => `connect ${forgeProviders[kind].name}`);
-  const choices = [...names, 'without a forge: I install a key there myself'];
   const about = words`No forge that you have connected has ${here.host}/${here.path}`;
   const otherwise = `Run headrace init at a terminal, or with --forge ${none} to install the key yourself.`;
-  const provider = kinds[await choose(call, about, choices, otherwise)];
+  const known = kinds.find((kind) => new URL(forgeProviders[kind].url).host === here.host);
+  if (known !== undefined && canAsk(call))
+    screen.hint(`${about}. Leave the token blank to install a key there yourself.`);
+  const choices = [
+    ...kinds.map((kind) => `connect ${forgeProviders[kind].name}`),
+    'without a forge: I install a key there myself',
+  ];
+  const provider = canAsk(call) && known !== undefined ? known : kinds[await choose(call, about, choices, otherwise)];
   if (provider === undefined) return undefined;
   const usual = `https://${here.host}`;
-  const url = (await ask(screen, words`Its address [${usual}]: `)) || usual;
-  const { tokens, scopes } = tokensAt({ provider, url });
-  screen.hint(words`Make a token at ${url}${tokens}, with the ${scopesInWords(scopes)}.`);
-  const token = await askSecret(screen, `Token for ${forgeProviders[provider].name}, which is not shown: `);
-  if (token === '') throw new WrongUse('There was no token. Nothing was made.');
-  const forge = await client.call('connectForge', {}, { provider, url, token });
+  const forge = await answered(screen, async () => {
+    const url = known === undefined ? (await ask(screen, words`Its address [${usual}]: `)) || usual : usual;
+    if (!URL.canParse(url)) throw new WrongUse(words`${url} is no address. Write it as ${usual}`);
+    const { tokens, scopes } = tokensAt({ provider, url });
+    screen.hint(words`Make a token at ${url}${tokens}, with the ${scopesInWords(scopes)}.`);
+    const token = await askSecret(screen, `Token for ${forgeProviders[provider].name}, which is not shown: `);
+    if (token !== '') return client.call('connectForge', {}, { provider, url, token });
+    if (known === undefined) throw new WrongUse('There was no token.');
+    return undefined;
+  });
+  if (!forge) return undefined;
   if (forge.state_reason !== '') screen.hint(clean(forge.state_reason));
-  return (await findAt(call, forge, here)) ?? { forge, repository: here.path };
+  const [found] = await foundAt(call, [forge], here);
+  return found ?? { forge, repository: here.path };
 }
+
+const kinds = Object.keys(forgeProviders) as (keyof typeof forgeProviders)[];
 
 /** Asks for one of several, by its number. `otherwise` says what to do where nobody can be asked. */
 async function choose(call: Init, about: string, choices: readonly string[], otherwise: string): Promise<number> {
@@ -168,8 +201,28 @@ async function choose(call: Init, about: string, choices: readonly string[], oth
   if (!canAsk(call)) throw new WrongUse(`${about}, and nobody can be asked here. ${otherwise} Nothing was made.`);
   screen.hint(`${about}:`);
   for (const [at, line] of choices.entries()) screen.hint(`  ${at + 1}  ${line}`);
-  const answer = Number(await ask(screen, 'Which? '));
-  if (!Number.isInteger(answer) || answer < 1 || answer > choices.length)
-    throw new WrongUse('That is none of them. Nothing was made.');
-  return answer - 1;
+  return answered(screen, async () => {
+    const answer = Number(await ask(screen, 'Which? '));
+    if (choices[answer - 1] === undefined) throw new WrongUse(`Type a number from 1 to ${choices.length}.`);
+    return answer - 1;
+  });
 }
+
+/** How often somebody may answer. A closed terminal answers nothing each time. */
+const mostAnswers = 3;
+
+/** Asks again after a wrong answer, or one that the forge refuses. */
+async function answered<T>(screen: Screen, asking: () => Promise<T>): Promise<T> {
+  for (let left = mostAnswers; ; left -= 1) {
+    try {
+      return await asking();
+    } catch (error) {
+      const isWrong = error instanceof WrongUse || (error instanceof Failure && error.fields.some(isAnswer));
+      if (!isWrong) throw error;
+      if (left === 1) throw new WrongUse(`${error.message} Nothing was made.`);
+      screen.hint(error.message);
+    }
+  }
+}
+
+const isAnswer = (field: string): boolean => field === 'token' || field === 'url';

@@ -24,14 +24,16 @@ export async function run(call: Init): Promise<number | void> {
   if (address === undefined)
     throw new WrongUse('This git repository has no remote. Add one with: git remote add origin ADDRESS');
   const present = await repositoryFile(top);
+  using _ = call.screen.gather();
   await signIn(call);
   const known = await presentProject(call, addresses);
   const project = known ? await joinForge(call, known) : await makeProject(call, hereOf(address));
+  if (call.screen.isJson) call.screen.json({ project });
   await makeSuites(call, project, { top, present });
   const newest = await builtAlready(call, project);
-  if (newest) return followRequest(call, project, newest);
+  if (newest) return await followRequest(call, project, newest);
   await untilConnected(call, project);
-  using building = new Call({ ...call.options, project: project.id_str, follow: true as const });
+  using building = new Call({ ...call.options, project: project.id_str, follow: true as const }, call.screen);
   return await runBuild(building);
 }
 
@@ -61,8 +63,7 @@ async function makeProject(call: Init, here: Here): Promise<Project> {
     ? await client.call('newProject', {}, { forge_id: found.forge.id_str, repository: found.repository })
     : await client.call('newProject', {}, { name: await freeName(call, here), clone_url: pastedAddress(here.address) });
   const where = found ? words`, with its key, its hook and its statuses at ${found.forge.url}` : '';
-  if (screen.isJson) screen.json(project);
-  else screen.print(words`Made the project ${project.name}${where}.`);
+  screen.print(words`Made the project ${project.name}${where}.`);
   return project;
 }
 
@@ -82,7 +83,7 @@ async function makeSuites(
   const { client, screen } = call;
   const inProject = { project_id: project.id_str };
   const isNew = (await client.call('suites', inProject)).length === 0;
-  const file = present ?? (isNew ? await writeFirstFile(top) : undefined);
+  const file = present ?? (isNew ? await writeFirstFile(top, () => commandOf(call)) : undefined);
   if (file && !present)
     screen.print(`Wrote ${file.name}. Commit it: from then on each commit is built by the file that it holds.`);
   if (!file || !project.owned) return;
@@ -98,6 +99,13 @@ async function makeSuites(
     if (!(error instanceof WouldDelete)) throw error;
     screen.hint(`${file.name} was not applied, because it lacks what the project has. To apply it: headrace apply`);
   }
+}
+
+/** What tests a repository that has nothing that is known; blank where nobody can be asked. */
+async function commandOf(call: Init): Promise<string> {
+  if (!canAsk(call)) return '';
+  call.screen.hint('No file here tells how the repository is tested.');
+  return ask(call.screen, 'Command that tests it (blank to write it later): ');
 }
 
 type NamedSuite = Record<string, unknown>;

@@ -22,7 +22,8 @@ const month = 30 * 24 * 60 * 60 * 1000;
 export function keptResults(client: Client, { folder, suite, layers }: Kept) {
   return async (digest: string, offset: number): Promise<AsyncIterable<Uint8Array> | undefined> => {
     const layer = layers.find((one) => one.digest === digest);
-    if (!layer) return undefined;
+    // It becomes a path, and the server says it.
+    if (!layer || !/^[0-9a-f]{64}$/.test(digest)) return undefined;
     const file = join(folder, digest);
     if (!existsSync(file)) {
       await mkdir(folder, { recursive: true, mode: 0o700 });

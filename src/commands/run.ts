@@ -1,9 +1,16 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { BuildRequest, Project } from '../client/operations.ts';
 import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
-import { followRequest } from './follow.ts';
+import { followRequest, onInterrupt } from './follow.ts';
 import { currentRef } from './git.ts';
-import { choose } from './project.ts';
+import { choose, oneNamed } from './project.ts';
+import { exitStatus, resultOf } from './states.ts';
 import { words } from './text.ts';
+
+/** How long a command waits for the fetch of a commit. */
+const longestFetchMs = 60_000;
+const betweenLooksMs = 500;
 
 export async function run(
   call: Call<{ follow?: true; suite?: string[]; variable?: string[] }>,
@@ -17,11 +24,51 @@ export async function run(
   const { suite: wanted = [], variable: given = [], follow } = call.options;
   const variables = variablesFrom(given);
   const suites = wanted.length === 0 ? [] : await client.call('suites', inProject);
-  const ids = wanted.map((one) => choose(project, 'suite', suites, one).id_str);
-  const request = await client.call('ask', inProject, { commit_ref: ref, 'suites[]': ids, ...variables });
-  if (follow) return followRequest(call, project, request);
-  if (screen.isJson) return screen.json(request);
-  screen.print(words`Asked for ${ref} in ${project.name}. Follow it with: headrace watch ${request.id_str}`);
+  const isFileBuilt = project.config_file !== '';
+  const own = wanted.filter((one) => !isFileBuilt || oneNamed(suites, one) !== undefined);
+  const ids = own.map((one) => choose(project, 'suite', suites, one).id_str);
+  // The file of the branch may have suites that the project does not have.
+  const names = wanted.filter((one) => !own.includes(one));
+  const asked = { commit_ref: ref, 'suites[]': ids, 'suite_names[]': names, ...variables };
+  const request = await client.call('ask', inProject, asked);
+  // Only the file of the commit tells whether the suites are there, so its fetch is waited for.
+  const asksFor = isFileBuilt ? wanted.map((one) => oneNamed(suites, one)?.name ?? one) : [];
+  if (follow) {
+    const status = await followRequest(call, project, request);
+    if (status === exitStatus.passed) await refuseMissing(call, project, request, asksFor);
+    return status;
+  }
+  const fetched = asksFor.length === 0 ? undefined : await whenFetched(call, project, request);
+  if (fetched && fetched.build_state !== 'errored') await refuseMissing(call, project, request, asksFor);
+  if (screen.isJson) screen.json(fetched ?? request);
+  else screen.print(words`Asked for ${ref} in ${project.name}. Follow it with: headrace watch ${request.id_str}`);
+  return fetched?.build_state === 'errored' ? exitStatus.errored : undefined;
+}
+
+/** The request as it is after its fetch; undefined if that takes too long, for lack of a runner, say. */
+async function whenFetched(call: Call, project: Project, { id_str: id }: BuildRequest) {
+  const { client, screen } = call;
+  using _ = onInterrupt(() => screen.hint(`The build goes on. Come back with: headrace watch ${id}`));
+  const until = Date.now() + longestFetchMs;
+  do {
+    const request = await client.call('request', { project_id: project.id_str, build_request_id: id });
+    if (request.commit_id_str !== '' || resultOf(request.build_state) !== undefined) return request;
+    await pause(betweenLooksMs);
+  } while (Date.now() < until);
+  screen.hint('The commit was not fetched yet, so nobody knows whether its file has the suite.');
+  return undefined;
+}
+
+/** The file of a commit may lack suites that the request names: nothing is built of these. */
+async function refuseMissing({ client }: Call, project: Project, request: BuildRequest, named: readonly string[]) {
+  if (named.length === 0) return;
+  const params = { project_id: project.id_str, build_request_id: request.id_str };
+  const known = new Set((await client.call('explain', params)).map(({ name }) => name));
+  const missing = named.filter((one) => !known.has(one));
+  if (missing.length === 0) return;
+  throw new WrongUse(
+    words`${request.commit_ref} has no suite ${missing.join(', ')}. It has: ${[...known].join(', ') || 'none'}`,
+  );
 }
 
 /** `NAME=value` of each flag, as the fields of the request. */

@@ -26,6 +26,7 @@ export class Screen {
   /** Whether lines may be rewritten. */
   readonly isLive: boolean;
   readonly hasColours: boolean;
+  #gathered: object | undefined;
 
   constructor({ plain = false, json = false }: { plain?: boolean; json?: boolean }, env: NodeJS.ProcessEnv) {
     this.isJson = json;
@@ -53,8 +54,19 @@ export class Screen {
     this.err.write(`${text}\n`);
   }
 
-  json(value: unknown): void {
-    this.out.write(`${writeJson(value)}\n`);
+  json(value: object): void {
+    if (this.#gathered) Object.assign(this.#gathered, value);
+    else this.out.write(`${writeJson(value)}\n`);
+  }
+
+  /** Until it is disposed, records of JSON are joined. Then they are written as one, for a command that calls others. */
+  gather(): Disposable {
+    const all = (this.#gathered = {});
+    const end = (): void => {
+      this.#gathered = undefined;
+      if (this.isJson && Object.keys(all).length > 0) this.json(all);
+    };
+    return { [Symbol.dispose]: end };
   }
 
   paint(text: string, colour: Colour | undefined): string {

@@ -13,6 +13,7 @@ const results: Record<string, number> = {
   skipped: exitStatus.passed,
   failed: exitStatus.failed,
   timed_out: exitStatus.failed,
+  rejected: exitStatus.failed,
   compile_failed: exitStatus.failed,
   errored: exitStatus.errored,
   cancelled: exitStatus.cancelled,

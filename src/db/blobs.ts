@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, open, readdir, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { DiskFullError, isNoSpace, type DiskReserve } from '../lib/disk-reserve.ts';
+import { pathExists } from '../lib/path-exists.ts';
 import { openIncoming, type Incoming } from './incoming.ts';
 
 /** Large files, named by the SHA-256 of their content. A blob is complete or missing. */
@@ -31,6 +32,8 @@ export interface Blobs {
   ): Promise<'removed' | 'missing' | 'wanted' | 'young'>;
   /** All blobs, in the order of their digests. */
   list(): AsyncIterable<{ digest: string; size: number }>;
+  /** How many more bytes may be stored; missing where nobody knows that. */
+  room?(): Promise<number>;
   /** Rejects with the reason in words when blobs cannot be stored and read at this moment. */
   prove(): Promise<void>;
   close(): Promise<void>;
@@ -76,7 +79,7 @@ export async function* piecesOf(blob: Blob, from = 0, to = blob.size): AsyncGene
 }
 
 /** Blobs as files below a folder, as long as its disk has room. */
-export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'take'>): Promise<Blobs> {
+export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'take' | 'room'>): Promise<Blobs> {
   const incoming = openIncoming(incomingFolder(folder));
   await mkdir(incomingFolder(folder), { recursive: true, mode: 0o700 });
   await incoming.sweep();
@@ -138,16 +141,18 @@ export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'tak
       const isYoung = async (path: string): Promise<boolean> =>
         age !== undefined &&
         (performance.now() - (stored.get(digest) ?? -Infinity) < age || !(await isOlder(path, Date.now() - age)));
+      const path = pathOf(digest);
+      if (await isYoung(path)) return (await pathExists(path)) ? 'young' : 'missing';
       const aside = await incoming.file();
       try {
-        await rename(pathOf(digest), aside);
+        await rename(path, aside);
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'missing';
         throw error;
       }
       const fate = (await isYoung(aside)) ? 'young' : (await isWanted()) ? 'wanted' : 'removed';
       if (fate === 'removed') await rm(aside);
-      else await rename(aside, pathOf(digest));
+      else await rename(aside, path);
       return fate;
     },
     async *list() {
@@ -159,6 +164,7 @@ export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'tak
         }
       }
     },
+    room: () => disk.room(),
     prove: async () => {}, // the disk is watched by its reserve
     close: () => incoming.close(),
   };

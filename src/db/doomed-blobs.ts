@@ -1,5 +1,6 @@
 import { sql, type Expression } from 'kysely';
 import type { Transaction } from './open.ts';
+import type { DoomedBlobRow } from './rows/logs.ts';
 
 /*
  * Blobs that lost a reference. They are noted in the transaction that deletes the referring row, so that they are
@@ -12,17 +13,43 @@ import type { Transaction } from './open.ts';
  */
 export const youngMs = 5 * 60_000;
 
-export async function doomBlob(trx: Transaction, digest: string, removeAfter = 0): Promise<void> {
+/** For whom a runner stored a blob. */
+type StoredFor = Pick<DoomedBlobRow, 'account_id' | 'claim' | 'bytes'>;
+const nobody: StoredFor = { account_id: null, claim: null, bytes: 0n };
+
+export async function doomBlob(
+  trx: Transaction,
+  digest: string,
+  removeAfter = 0,
+  storedFor: StoredFor = nobody,
+): Promise<void> {
   await trx
     .insertInto('doomed_blobs')
-    .values({ digest, remove_after: BigInt(removeAfter) })
+    .values({ digest, remove_after: BigInt(removeAfter), ...storedFor })
     .onConflict((conflict) => conflict.column('digest').doNothing())
     .execute();
 }
 
 /** Notes blobs that runners have sent. */
 export async function doomSent(trx: Transaction, ...digests: string[]): Promise<void> {
-  for (const digest of new Set(digests)) await doomBlob(trx, digest, Date.now() + youngMs);
+  for (const digest of [...new Set(digests)].toSorted()) await doomBlob(trx, digest, Date.now() + youngMs);
+}
+
+/** What was stored under a claim. */
+export interface Stored {
+  account_id: bigint;
+  claim: string | null;
+  stored_blob: string | null;
+  stored_bytes: bigint | null;
+}
+
+/** Notes the blob that was stored under a claim. It counts for the claim and its account until it is gone. */
+export async function doomStoredUnder(
+  trx: Transaction,
+  { stored_blob: digest, stored_bytes: size, account_id: account, claim }: Stored,
+): Promise<void> {
+  if (digest === null) return;
+  await doomBlob(trx, digest, Date.now() + youngMs, { account_id: account, claim, bytes: size ?? 0n });
 }
 
 /** Notes the blobs of all logs of a project. */
@@ -39,15 +66,15 @@ export async function doomArtifactsOf(trx: Transaction, buildId: bigint): Promis
 
 /** Notes what was stored under the claims of jobs about these subjects. */
 export async function doomStoredFor(trx: Transaction, subjects: Expression<bigint>): Promise<void> {
-  const stored = trx.selectFrom('jobs').select('stored_blob as digest').where('stored_blob', 'is not', null);
-  const found = stored.where('subject_id', 'in', subjects as never).$castTo<{ digest: string }>();
-  await doomFound(trx, found, Date.now() + youngMs);
+  const stored = trx.selectFrom('jobs').select(['stored_blob', 'stored_bytes', 'account_id', 'claim']);
+  const found = stored.where('stored_blob', 'is not', null).where('subject_id', 'in', subjects as never);
+  for (const row of await found.execute()) await doomStoredUnder(trx, row);
 }
 
 async function doomFound(trx: Transaction, found: Expression<{ digest: string }>, removeAfter: number): Promise<void> {
   await sql`
     insert into doomed_blobs (digest, remove_after)
-    select distinct digest, cast(${BigInt(removeAfter)} as bigint) from (${found}) as found where true
+    select distinct digest, cast(${BigInt(removeAfter)} as bigint) from (${found}) as found where true order by digest
     on conflict (digest) do nothing
   `.execute(trx);
 }

@@ -27,6 +27,7 @@ export function observeBlobs(blobs: Blobs, observer: BlobObserver): Blobs {
     collect: (age, referredTo) => blobs.collect(age, referredTo),
     remove: (digest, isWanted, age) => timed('remove', () => blobs.remove(digest, isWanted, age)),
     list: () => blobs.list(),
+    ...(blobs.room && { room: async () => (await blobs.room?.()) ?? Infinity }),
     prove: () => blobs.prove(),
     close: () => blobs.close(),
   };

@@ -7,6 +7,8 @@ import { postgresIdioms, sqliteIdioms, type Idioms } from './idioms.ts';
 import type { Memo } from './memo.ts';
 import { openPostgres } from './postgres.ts';
 import { sqliteDialect } from './sqlite.ts';
+import type { Right } from './lock-order.ts';
+import { LockWatch, lockReport } from './lock-watch.ts';
 import { isUnavailable, UnavailableError } from './unavailable.ts';
 
 /** Queries run on it: the database outside a transaction, or a transaction. */
@@ -14,6 +16,8 @@ export type Queries = Kysely<Schema>;
 export type Transaction = KyselyTransaction<Schema> & TransactionState;
 
 interface TransactionState {
+  /** Checks the order of locks, in tests. */
+  readonly watch: LockWatch | undefined;
   /** What modules keep for this transaction (memo.ts). */
   readonly notes: Memo;
   /** What was found out for a transaction that is run again; the same for all its runs. */
@@ -56,9 +60,13 @@ export interface Database extends Idioms {
     query: SelectQueryBuilder<DB, Tables, Row>,
     table: Tables & string,
   ): SelectQueryBuilder<DB, Tables, Row>;
-  /** Locks the number, or the name, until the transaction is over. One writer needs no locks. */
-  holdNumber(trx: Transaction, number: bigint): Promise<void>;
-  holdName(trx: Transaction, name: string): Promise<void>;
+  /** Has the right until the transaction is over: to what `of` stands for. One writer needs no locks. */
+  holdRight(trx: Transaction, right: Right, of: bigint | string): Promise<void>;
+  /**
+   * Has the queries of `work` find their rows by indexes that have their order, also where PostgreSQL guesses that it
+   * were less to sort them: for a table that was empty when it was last counted, and may be long by now.
+   */
+  unsorted<T>(trx: Transaction, work: () => Promise<T>): Promise<T>;
   /** Locks the table against other writers until the transaction is over. One writer needs no locks. */
   holdTable(trx: Transaction, table: keyof Schema, otherwise?: 'give up'): Promise<void>;
   /** Runs `work` after the rest of the transaction and before its commit. */
@@ -145,6 +153,7 @@ export async function openDatabase({
   waitLimitMs = usualWaitLimitMs,
 }: DatabaseOptions): Promise<Database> {
   const isPostgres = isPostgresUrl(url);
+  const report = lockReport();
   let observer: DatabaseObserver | undefined;
   const onRead = (milliseconds: number): void => observer?.read(milliseconds);
   const postgres = isPostgres ? await openPostgres({ url, waitLimitMs, onLost, onRead }) : undefined;
@@ -157,8 +166,18 @@ export async function openDatabase({
     foundBefore: Map<string, unknown>,
     begun: (state: TransactionState) => void,
   ): Promise<T> =>
-    read.transaction().execute(async (own) => {
-      const state = { notes: new Map(), foundBefore, ends: [], commits: [], failures: [], topics: new Set<string>() };
+    read.transaction().execute(async (bare) => {
+      const watch = report === undefined ? undefined : new LockWatch(isPostgres, report);
+      const own = watch ? bare.withPlugin(watch) : bare;
+      const state = {
+        watch,
+        notes: new Map(),
+        foundBefore,
+        ends: [],
+        commits: [],
+        failures: [],
+        topics: new Set<string>(),
+      };
       const trx: Transaction = Object.assign(own, state);
       begun(trx);
       const answer = await work(trx);
@@ -166,6 +185,7 @@ export async function openDatabase({
       return answer;
     });
 
+  const isLocking = isPostgres || report !== undefined; // the watch removes what SQLite does not understand
   return {
     kind: isPostgres ? 'postgres' : 'sqlite',
     read,
@@ -201,15 +221,21 @@ export async function openDatabase({
       }
     },
     ...(isPostgres ? postgresIdioms : sqliteIdioms),
-    skipLocked: (query, table) => (isPostgres ? query.forUpdate(table as never).skipLocked() : query),
-    locked: (query, table) => (isPostgres ? query.forNoKeyUpdate(table as never) : query),
-    lockedForRemoval: (query, table) => (isPostgres ? query.forUpdate(table as never) : query),
-    shareLocked: (query, table) => (isPostgres ? query.forShare(table as never) : query),
-    async holdNumber(trx, number) {
-      if (isPostgres) await sql`select pg_advisory_xact_lock(${number}::bigint)`.execute(trx);
-    },
-    async holdName(trx, name) {
+    skipLocked: (query, table) => (isLocking ? query.forUpdate(table as never).skipLocked() : query),
+    locked: (query, table) => (isLocking ? query.forNoKeyUpdate(table as never) : query),
+    lockedForRemoval: (query, table) => (isLocking ? query.forUpdate(table as never) : query),
+    shareLocked: (query, table) => (isLocking ? query.forShare(table as never) : query),
+    async holdRight(trx, right, of) {
+      trx.watch?.takeRight(right);
+      const name = `${right} ${of}`;
       if (isPostgres) await sql`select pg_advisory_xact_lock(hashtextextended(${name}, 0))`.execute(trx);
+    },
+    async unsorted(trx, work) {
+      if (!isPostgres) return work();
+      await sql`set local enable_sort = off`.execute(trx);
+      const result = await work();
+      await sql`set local enable_sort = on`.execute(trx);
+      return result;
     },
     async holdTable(trx, table, otherwise) {
       const waiting = sql.raw(otherwise === undefined ? '' : 'nowait');

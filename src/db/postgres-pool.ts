@@ -7,6 +7,7 @@ import { isUnavailable, UnavailableError } from './unavailable.ts';
 /**
  * pg's pool, for Kysely's own dialect, over connections that may break at any moment, because the database or the
  * network restarts. A query outside a transaction runs again on another connection; it waits for one for `waitLimitMs`.
+ * The broken one is given back first: otherwise queries that lost their connections together would wait for each other.
  * A transaction that lost its connection is rolled back, and its caller may begin it again. Only a commit that was cut
  * off has an unknown result.
  *
@@ -16,12 +17,17 @@ export interface PoolParts {
   pool: Pool;
   reach: Reach;
   waitLimitMs: number;
+  /** Called when a query found no free connection in time. */
+  onBusy: (error: Error) => void;
   /** Told how long a query outside a transaction took. */
   onRead: (milliseconds: number) => void;
 }
 
+/** The pool's error when no connection became free within its `connectionTimeoutMillis`. */
+const noneFree = 'timeout exceeded when trying to connect';
+
 export function lastingPool(parts: PoolParts): PostgresPool {
-  const { pool, reach, waitLimitMs } = parts;
+  const { pool, reach, waitLimitMs, onBusy } = parts;
   const connect = async (giveUpAt: number): Promise<PoolClient> => {
     for (;;) {
       await reach.within(giveUpAt);
@@ -29,6 +35,11 @@ export function lastingPool(parts: PoolParts): PostgresPool {
         return await pool.connect();
       } catch (error) {
         if (reach.isClosed) throw plain(error);
+        if (messageOf(error) === noneFree) {
+          const busy = new UnavailableError('all connections to the database are in use');
+          onBusy(busy);
+          throw busy;
+        }
         void reach.lost(messageOf(error)).catch(() => {});
       }
     }
@@ -43,7 +54,8 @@ export function lastingPool(parts: PoolParts): PostgresPool {
 
 /** A connection between taking it from the pool and giving it back. */
 class Lease {
-  #client: PoolClient;
+  /** Undefined after a lost connection was given back, until there is another one. */
+  #client: PoolClient | undefined;
   readonly #connect: (giveUpAt: number) => Promise<PoolClient>;
   readonly #parts: PoolParts;
   #transaction: 'none' | 'open' | 'over' = 'none';
@@ -66,7 +78,12 @@ class Lease {
 
   release(): void {
     this.#transaction = 'over';
-    this.#client.release(this.#isLost);
+    this.#giveBack();
+  }
+
+  #giveBack(): void {
+    this.#client?.release(this.#isLost);
+    this.#client = undefined;
   }
 
   async #read(text: string, values: unknown[]): Promise<QueryResult> {
@@ -81,16 +98,15 @@ class Lease {
       } finally {
         this.#parts.onRead(performance.now() - beganAt);
       }
-      const next = await this.#connect(giveUpAt);
-      this.#client.release(true);
-      this.#client = next;
+      this.#giveBack();
+      this.#client = await this.#connect(giveUpAt);
       this.#isLost = false;
     }
   }
 
   async #commit(): Promise<QueryResult> {
     this.#transaction = 'over';
-    if (isBroken(this.#client)) this.#isLost = true;
+    if (this.#client && isBroken(this.#client)) this.#isLost = true;
     if (this.#isLost) throw new UnavailableError('the connection was lost before the commit');
     try {
       const result = await this.#ask('commit', []);
@@ -118,10 +134,12 @@ class Lease {
 
   /** Throws only an `UnavailableError` or a `QueryError`. */
   async #ask(text: string, values: unknown[]): Promise<QueryResult> {
+    const client = this.#client;
+    if (!client) throw new UnavailableError('the connection was lost');
     try {
-      return await this.#client.query(text, values);
+      return await client.query(text, values);
     } catch (error) {
-      if (!isBroken(this.#client) && !endOfConnection.test(codeOf(error))) throw plain(error);
+      if (!isBroken(client) && !endOfConnection.test(codeOf(error))) throw plain(error);
       this.#isLost = true;
       throw new UnavailableError(`the connection was lost: ${messageOf(error)}`);
     }

@@ -17,13 +17,15 @@ interface PostgresOptions {
   url: string;
   /** How long a query waits for a database that is unreachable. */
   waitLimitMs: number;
-  /** Called when the database becomes unreachable. */
+  /** Called when the database becomes unreachable, or is too busy. */
   onLost: (error: Error) => void;
   /** Told how long a query outside a transaction took. */
   onRead: (milliseconds: number) => void;
 }
 
 const mostConnections = 16;
+/** High load is no outage, so the wait for a free connection is this many times that for an unreachable database. */
+const busyFactor = 4;
 /** How long a connection may take to open. A server that is still starting says so at once. */
 const connectWithinMs = 5000;
 /** A connection that was silent for this long is tested: its server may be gone without closing it. */
@@ -31,10 +33,11 @@ const silenceMs = 5000;
 
 /**
  * All queries here use indexes and take a millisecond; compiling one first takes twenty and more. The planner can only
- * guess the cost of a plan without an index, and for a queue that is empty now and long soon it guesses wrong. So
- * indexes are used wherever there are any.
+ * guess the cost of a plan without an index, and for a table that is empty now and long soon it guesses wrong. So
+ * indexes are used wherever there are any. Sorts stay: a few rows that an index finds are sorted at once, and without
+ * that PostgreSQL would read a whole table in its order to find them. What searches the queue does without (`unsorted`).
  */
-const alongIndexes = ['set jit = off', 'set enable_seqscan = off', 'set enable_sort = off'].join(';');
+const alongIndexes = ['set jit = off', 'set enable_seqscan = off'].join(';');
 
 /** PostgreSQL for Kysely. The driver is loaded only where it is used: most servers run on SQLite. */
 export async function openPostgres({ url, waitLimitMs, onLost, onRead }: PostgresOptions): Promise<PostgresParts> {
@@ -48,6 +51,7 @@ export async function openPostgres({ url, waitLimitMs, onLost, onRead }: Postgre
   const pool = new pg.Pool({
     ...settings,
     max: mostConnections,
+    connectionTimeoutMillis: busyFactor * waitLimitMs,
     pipeline: true, // queries of a transaction that are asked together are sent together
     Client: Watched,
     verify: (client, done) => client.query(alongIndexes, (error: Error | null) => done(error ?? undefined)),
@@ -55,7 +59,7 @@ export async function openPostgres({ url, waitLimitMs, onLost, onRead }: Postgre
   pool.on('error', () => {}); // idle connections that break are replaced; without a listener this would end the process
   const announcements = announceOverNotify(makeClient, reach, (text, message) => pool.query(text, [message]));
   return {
-    dialect: new PostgresDialect({ pool: lastingPool({ pool, reach, waitLimitMs, onRead }) }),
+    dialect: new PostgresDialect({ pool: lastingPool({ pool, reach, waitLimitMs, onBusy: onLost, onRead }) }),
     announcements,
     close: () => reach.close(),
     isAway: () => reach.isAway,
@@ -73,10 +77,7 @@ export async function connectPostgres(url: string): Promise<Client> {
   return client;
 }
 
-/**
- * Opening a connection has a limit, which belongs to its client: for the pool it would also limit the wait for a free
- * connection, and high load is no outage.
- */
+/** Opening a connection has a limit of its own, which belongs to its client: the pool's is that for a free connection. */
 async function clients(url: string) {
   const { default: pg } = await import('pg');
   const types = new pg.TypeOverrides();

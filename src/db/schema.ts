@@ -12,7 +12,7 @@ import type {
   SignInFailureRow,
   UserRow,
 } from './rows/access.ts';
-import type { CacheRow } from './rows/caches.ts';
+import type { CacheRow, ServiceDataRow } from './rows/caches.ts';
 import type { HookDeliveryRow, HookRow } from './rows/hooks.ts';
 import type { PolledRefsRow, PollRow, ScheduleRow } from './rows/clock.ts';
 import type { ArtifactRow, UploadRow } from './rows/outputs.ts';
@@ -81,6 +81,7 @@ export interface Schema {
   suites: SuiteRow;
   file_suites: FileSuiteRow;
   caches: CacheRow;
+  service_data: ServiceDataRow;
   suite_rules: SuiteRuleRow;
   suite_dependencies: SuiteDependencyRow;
   environment_variables: EnvironmentVariableRow;

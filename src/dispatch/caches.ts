@@ -1,6 +1,6 @@
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, BuildRow, CacheRow, ProjectRow, SuiteRow } from '../db/schema.ts';
-import { saveCache, useCache, type CacheKey } from '../lifecycle/caches.ts';
+import { moveCache, saveCache, useCache, type CacheKey } from '../lifecycle/caches.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import type { CacheOrder, FoundCache, SavedCache } from '../protocol/index.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
@@ -37,7 +37,7 @@ interface Leaving {
   isLate?: boolean;
 }
 
-/** Saves the cache of a build. It must be the blob that was stored under the claim. */
+/** Saves the cache of a build: the blob that was stored under the claim, or for its commit the one that it began with. */
 export async function keepCache(
   context: JobContext,
   { buildId, stored, state, isLate = false }: Leaving,
@@ -45,15 +45,22 @@ export async function keepCache(
 ): Promise<void> {
   const build = await cachedBuild(context.trx, buildId);
   if (!build || !mayWrite(build) || !isSavedBy(build, state ?? build.build_state)) return;
+  const [key, { sha }] = [keyOf(build), build];
+  const before = began === undefined ? undefined : BigInt(began);
+  const mostBytes = BigInt(context.cacheBytes);
   // A runner creates a tree and cannot choose one: otherwise it could name another account's blob.
-  if (digest !== stored.stored_blob) return;
-  const isSaved = await saveCache(context, keyOf(build), {
+  if (digest !== stored.stored_blob) {
+    if (before !== undefined)
+      await moveCache(context, key, build.default_branch, { sha, digest, began: before, mostBytes });
+    return;
+  }
+  const isSaved = await saveCache(context, key, {
     build_id: build.id,
-    sha: build.sha,
+    sha,
     digest,
     size: stored.stored_bytes ?? 0n,
-    began: began === undefined ? undefined : BigInt(began),
-    mostBytes: BigInt(context.cacheBytes),
+    began: before,
+    mostBytes,
     isLate,
   });
   if (!isSaved) await addLine(context.db, context.trx, build.id, notSaved);
@@ -95,7 +102,7 @@ async function cachedBuild(
 }
 
 /** Builds of forks read caches but never write them. A build without a branch has no cache of its own. */
-function mayWrite({ from_fork: fromFork, branch }: Pick<CachedBuild, 'from_fork' | 'branch'>): boolean {
+export function mayWrite({ from_fork: fromFork, branch }: Pick<CachedBuild, 'from_fork' | 'branch'>): boolean {
   return fromFork === 0 && branch !== '';
 }
 

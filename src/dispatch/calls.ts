@@ -3,7 +3,6 @@ import type { Runner } from '../auth/runners.ts';
 import { LeaseLapsedError } from '../db/node-lease.ts';
 import { BlobsAwayError, isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
-import { most } from '../domain/bounds.ts';
 import {
   blobsAwayField,
   callNames,
@@ -18,6 +17,7 @@ import {
   type ToRunner,
 } from '../protocol/index.ts';
 import { readId, readName, readCall } from './read-message.ts';
+import type { Amount, RunnerShare } from './runner-shares.ts';
 
 /** Answers the calls of runners. A call that waits ends with the signal. */
 export type CallHandlers = {
@@ -32,12 +32,6 @@ const mostBytesOf = (name: CallName): number => limits[name].mostBytes ?? shortM
 /** A larger message than this ends the connection. A smaller one is answered, if only with an error. */
 export const mostMessageBytes = shortMessage + Math.max(...callNames.map(mostBytesOf));
 
-/** A runner's socket is not read while this many of its calls, or calls with this many bytes, are being answered. */
-const mostAtWork = 8;
-const mostBytesAtWork = 4 * 1024 * 1024;
-/** How many more calls may wait for their answers, mostly one for each free slot, and with how many bytes. */
-const mostWaiting = most.claims;
-const mostBytesWaiting = 2 * mostBytesAtWork;
 /** A runner that does not read this many bytes of its answers is disconnected. */
 const mostUnread = 16 * 1024 * 1024;
 
@@ -56,18 +50,32 @@ interface Call {
   size: number;
 }
 
-/** Answers the calls of a runner until the signal. */
-export function serveCalls(socket: WebSocket, runner: Runner, signal: AbortSignal, parts: CallParts): void {
+/** What a call takes of its runner's share while it is answered. */
+function amountsOf({ name, size }: Call): readonly Amount[] {
+  if (!limits[name].waits) return [['calls', 1], ['callBytes', size]]; // oxfmt-ignore
+  return [[name === 'next' ? 'wishes' : 'waitingCalls', 1], ['waitingBytes', size]]; // oxfmt-ignore
+}
+
+/**
+ * Answers the calls of a runner until the signal. When calls come faster than they are answered, the socket is not read,
+ * so that they do not fill the memory.
+ */
+export function serveCalls(
+  socket: WebSocket,
+  runner: Runner,
+  { signal, share }: { signal: AbortSignal; share: RunnerShare },
+  parts: CallParts,
+): void {
   const { handlers, translate, onTrouble } = parts;
   const unanswered: Call[] = [];
-  const atWork = { calls: 0, bytes: 0 };
-  const waiting = { calls: 0, bytes: 0 };
 
   const send = (answer: ToRunner): void => {
     if (signal.aborted || socket.readyState !== WebSocket.OPEN) return;
-    if (socket.bufferedAmount > mostUnread) socket.terminate();
+    if (socket.bufferedAmount > mostUnread || share.isUnread) socket.terminate();
     else socket.send(encodeMessage(answer));
   };
+  const refuse = (id: number): void =>
+    send({ id, status: 503, ...new ApiError('resource_temporary_unavailable').body });
   const answer = async ({ id, name, message }: Call): Promise<void> => {
     try {
       const given = await handlers[name](runner, readCall(name, message) as never, signal);
@@ -80,24 +88,31 @@ export function serveCalls(socket: WebSocket, runner: Runner, signal: AbortSigna
       send({ id, status: known?.status ?? 500, ...(known?.body ?? { error: { generic: [] } }) });
     }
   };
-  const work = async (call: Call): Promise<void> => {
-    const among = limits[call.name].waits ? waiting : atWork;
-    if (among === waiting && (waiting.calls >= mostWaiting || waiting.bytes + call.size > mostBytesWaiting)) {
-      send({ id: call.id, status: 403, ...new ApiError('resource_temporary_unavailable').body });
-      return;
-    }
-    among.calls += 1;
-    among.bytes += call.size;
+  const work = async (call: Call, amounts: readonly Amount[]): Promise<void> => {
     await answer(call);
-    among.calls -= 1;
-    among.bytes -= call.size;
+    share.give(...amounts, ['queuedBytes', call.size]);
     begin();
   };
-  const nextCall = (): Call | undefined =>
-    !signal.aborted && atWork.calls < mostAtWork && atWork.bytes < mostBytesAtWork ? unanswered.shift() : undefined;
-  /** When calls come faster than they are answered, the socket is not read, so that they do not fill the memory. */
+  /** Whether the call has begun, or was refused. One that would wait is refused where too many wait. */
+  const hasBegun = (call: Call): boolean => {
+    const amounts = amountsOf(call);
+    if (share.take(...amounts)) {
+      void work(call, amounts);
+      return true;
+    }
+    if (!limits[call.name].waits) return false;
+    share.give(['queuedBytes', call.size]);
+    refuse(call.id);
+    return true;
+  };
   const begin = (): void => {
-    for (let call = nextCall(); call; call = nextCall()) void work(call);
+    for (let [call] = unanswered; call && !signal.aborted; [call] = unanswered) {
+      unanswered.shift();
+      if (hasBegun(call)) continue;
+      unanswered.unshift(call);
+      break;
+    }
+    share.whenFree(unanswered.length > 0 ? begin : undefined);
     if (unanswered.length > 0) socket.pause();
     else if (socket.isPaused) socket.resume();
   };
@@ -107,11 +122,15 @@ export function serveCalls(socket: WebSocket, runner: Runner, signal: AbortSigna
     try {
       const name = readName(message.call, 'call');
       if (data.length > mostBytesOf(name)) throw new ApiError('invalid_format');
-      unanswered.push({ id, name, message, size: data.length });
+      if (share.take(['queuedBytes', data.length])) unanswered.push({ id, name, message, size: data.length });
+      else refuse(id);
     } catch (error) {
       send({ id, status: 403, ...(error as ApiError).body });
     }
   };
+  signal.addEventListener('abort', () => {
+    for (const { size } of unanswered.splice(0)) share.give(['queuedBytes', size]);
+  });
   socket.on('message', (data: Buffer, isBinary) => {
     if (signal.aborted) return;
     try {

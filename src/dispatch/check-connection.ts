@@ -1,3 +1,4 @@
+import { suspect } from '../lifecycle/forge-holds.ts';
 import { longestCheckMs, settleCheck } from '../lifecycle/connection-checks.ts';
 import type { Source } from '../protocol/index.ts';
 import { parseGitAddress } from '../domain/git-address.ts';
@@ -33,6 +34,8 @@ export const checkConnection: JobHandler = {
         files,
       });
     } else if (outcome.kind === 'unfetchable') {
+      const check = await openCheck(context, job.subject_id);
+      if (check) await suspect(context, check.id);
       await settleCheck(context, job.subject_id, failed(outcome.message ?? outcome.reason.replaceAll('_', ' ')));
     } else {
       await settleCheck(context, job.subject_id, failed('The check of the connection was broken off. Try again.'));
@@ -51,7 +54,7 @@ async function openCheck({ trx }: Pick<JobContext, 'trx'>, id: bigint) {
   return trx
     .selectFrom('connection_checks as c')
     .innerJoin('projects as p', 'p.id', 'c.project_id')
-    .select(['p.id', 'p.clone_url', 'p.ssh_private_key', 'p.forge_id', 'c.created_at'])
+    .select(['p.id', 'p.clone_url', 'p.ssh_private_key', 'p.forge_id', 'p.forge_git_origin', 'c.created_at'])
     .where('c.id', '=', id)
     .where('c.answer', 'is', null)
     .executeTakeFirst();

@@ -1,3 +1,4 @@
+import type { BuildVariables } from '../domain/build-variables.ts';
 import type { DependencyRow } from '../db/schema.ts';
 import { mostTries } from '../lifecycle/builds.ts';
 import { beginCompile, failCompile, finishCompile } from '../lifecycle/dependencies.ts';
@@ -39,9 +40,11 @@ export const compileDependency: JobHandler = {
       prefix,
       environment: {
         CI: 'true',
-        HEADRACE: 'true',
-        HEADRACE_DEPENDENCY_ID: String(dependency.id),
-        HEADRACE_PREFIX: prefix,
+        ...({
+          HEADRACE: 'true',
+          HEADRACE_DEPENDENCY_ID: String(dependency.id),
+          HEADRACE_PREFIX: prefix,
+        } satisfies BuildVariables),
       },
       ...software,
       limits: context.limits,

@@ -1,12 +1,17 @@
+import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { Runner, Standing } from '../auth/runners.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
 import { closing } from '../protocol/index.ts';
+import { countArriving } from './arriving-messages.ts';
 import { serveCalls, type CallParts } from './calls.ts';
+import type { RunnerShares } from './runner-shares.ts';
 
 /** The runners that are connected to this server. */
 export interface Connections {
-  open(socket: WebSocket, runner: Runner): void;
+  /** Throws an UnavailableError if the runner has as many connections as it may. */
+  demandRoom(runner: Runner): void;
+  open(socket: WebSocket, runner: Runner, wire: Duplex): void;
   holders(): Iterable<string>;
   /** Ends connections whose token was revoked. */
   check(standings: ReadonlyMap<string, Standing>): void;
@@ -19,6 +24,7 @@ export interface Connections {
 
 export interface ConnectionsParts {
   calls: CallParts;
+  shares: RunnerShares;
   /** Whether this server gives no more work to anybody. */
   isQuiet: () => boolean;
 }
@@ -46,7 +52,7 @@ interface Connection {
   lastMessageAt: number;
 }
 
-export function createConnections({ calls, isQuiet }: ConnectionsParts): Connections {
+export function createConnections({ calls, shares, isQuiet }: ConnectionsParts): Connections {
   const all = new Set<Connection>();
   let isLetGo = false;
   const ping = async (): Promise<void> => {
@@ -63,19 +69,24 @@ export function createConnections({ calls, isQuiet }: ConnectionsParts): Connect
     setTimeout(() => socket.terminate(), farewellMs).unref();
   };
   return {
-    open(socket, runner) {
+    demandRoom: (runner) => shares.demandRoom(runner, 'connections'),
+    open(socket, runner, wire) {
+      const share = shares.open(runner, 'connections');
       const now = performance.now();
       const connection = { socket, over: new AbortController(), runner, since: now, lastMessageAt: now };
       const onMessage = (): void => void (connection.lastMessageAt = performance.now());
       all.add(connection);
+      share.attach(socket);
+      countArriving(socket, wire, share);
       socket
         .on('message', onMessage)
         .on('pong', onMessage)
         .on('error', () => {}); // the socket is closed then
-      serveCalls(socket, runner, connection.over.signal, calls);
+      serveCalls(socket, runner, { signal: connection.over.signal, share }, calls);
       socket.once('close', () => {
         all.delete(connection);
         connection.over.abort(ended);
+        share[Symbol.dispose]();
       });
       if (isLetGo) end(connection, closing.elsewhere);
     },

@@ -5,7 +5,6 @@ import { findStandings, type Runner } from '../auth/runners.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import type { Transaction } from '../db/open.ts';
-import type { JobRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import type { ApiError } from '../errors.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
@@ -13,7 +12,7 @@ import { noteServices } from '../lifecycle/build-services.ts';
 import { checkKeptFiles } from '../lifecycle/kept-builds.ts';
 import { noteSteps } from '../lifecycle/build-steps.ts';
 import { releasePollsOf } from '../lifecycle/poll-claims.ts';
-import { claimSeconds, holdSeconds, type ClaimSignal, type Receipt, type WorkKind } from '../protocol/index.ts';
+import type { Receipt, WorkKind } from '../protocol/index.ts';
 import * as queue from '../queue/queue.ts';
 import type { CallHandlers } from './calls.ts';
 import { checkConnection } from './check-connection.ts';
@@ -23,6 +22,7 @@ import { fetchCommit, UnconfiguredError } from './fetch-commit.ts';
 import { createRepositoryConfig, type Configuring, type ConfiguredReport } from './repository-config.ts';
 import { createConnections, type Connections } from './connections.ts';
 import { createDispatcher } from './dispatcher.ts';
+import { createExtensions } from './extensions.ts';
 import { goneProjects } from './gone-projects.ts';
 import { staleTrees } from './stale-trees.ts';
 import { endUploads } from './held-builds.ts';
@@ -34,8 +34,10 @@ import { createLogPacker } from './log-packer.ts';
 import { packFiles } from './pack-files.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { registryOf } from './images.ts';
+import { RunnerShares } from './runner-shares.ts';
 import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
 import { runSuite } from './run-suite.ts';
+import { noteServiceData } from './services.ts';
 import { createShells } from './shells.ts';
 import { createOutcomes } from './outcomes.ts';
 import { accessFor } from './sources.ts';
@@ -80,6 +82,7 @@ export interface DispatchParts extends Services {
 export interface Dispatch extends CallHandlers, RunnerBlobs {
   /** A runner has called, before it is known whether it may connect. */
   came: Heartbeats['came'];
+  demandRoom: Connections['demandRoom'];
   connect: Connections['open'];
   /** The holder is known to have ended: its claims are lost now. A new runner with the same name gets work again. */
   holderGone(holder: string): Promise<void>;
@@ -141,10 +144,14 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     connections.check(standings);
     await dispatcher.check(standings);
     await polls.check();
+    await extensions.check();
   };
-  const attending = repeatedly(checkEveryMs, attend, (error) => {
+  const onTrouble = (error: unknown): void => {
     if (!isUnavailable(error)) log.error({ err: error }, 'looking after the runners failed');
-  });
+  };
+  const shares = new RunnerShares();
+  const extensions = createExtensions(db, onTrouble);
+  const attending = repeatedly(checkEveryMs, attend, onTrouble);
   /** If the database cannot be reached, the holder may have claims. */
   const isBusy = async (holder: string): Promise<boolean> => {
     const held = await queue.heldBy(db, holder).catch(() => undefined);
@@ -155,8 +162,9 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
   const dispatch: Dispatch = {
     came: (runner, heartbeat) => heartbeats.came(runner, heartbeat),
-    connect: (socket, runner) => connections.open(socket, runner),
-    ...runnerBlobs({ db, ids, blobs, artifacts, unpacked, cacheBytes }),
+    demandRoom: (runner) => connections.demandRoom(runner),
+    connect: (socket, runner, wire) => connections.open(socket, runner, wire),
+    ...runnerBlobs({ db, ids, blobs, shares, artifacts, unpacked, cacheBytes }),
     ...createShells({ db, ids, vault, subscriptions, relay: parts.relay, isQuiet }),
     polls: polls.polls,
     polled: polls.polled,
@@ -176,6 +184,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
         const job = await queue.holdJob(db, trx, claim);
         if (job?.holder !== holder || job.kind !== 'run_suite') return { gone: true };
         const builds = trx.selectFrom('builds').select(['id', 'project_id', 'services']);
+        await noteServiceData(context(trx), job.subject_id, services);
         const build = await builds.where('id', '=', job.subject_id).executeTakeFirst();
         if (build) await noteServices(context(trx), build, services);
         return { taken: true };
@@ -196,19 +205,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     stale: (runner, { trees }) => staleTrees(db, runner, trees),
     kept: ({ holder }, asked) => checkKeptFiles(db.read, { ...asked, holder }),
 
-    async extend(runner, { claims }, signal) {
-      const { holder } = runner;
-      using watch = subscriptions.watch(queue.claimsTopic);
-      const deadline = performance.now() + holdSeconds * 1000;
-      const extending = { holder, claims, seconds: claimSeconds };
-      if (claims.length > 0) await db.transaction((trx) => queue.extend(db, trx, extending));
-      for (;;) {
-        const signals = signalsFor(claims, await queue.heldBy(db, holder));
-        const left = deadline - performance.now();
-        if (Object.keys(signals).length > 0 || left <= 0 || signal.aborted) return signals;
-        await watch.changed(Math.min(left, checkEveryMs), signal);
-      }
-    },
+    extend: extensions.extend,
 
     quiet: (holder) => dispatcher.quiet(holder),
     isBusy,
@@ -221,11 +218,11 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
     async holderGone(holder) {
       connections.drop(holder);
-      dispatcher.leave(holder); // it must not get its lost jobs again
+      await dispatcher.leave(holder); // it must not get its lost jobs again
       dispatcher.resume(holder);
       await db.transaction(async (trx) => {
         await queue.lapse(db, trx, holder);
-        await releasePollsOf(trx, holder);
+        await releasePollsOf(db, trx, holder);
       });
       await cleanup.run();
     },
@@ -234,6 +231,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       await parts.configure.close();
       dispatcher.close();
       polls.close();
+      extensions.close();
       await attending.stop();
       await connections.close();
       await heartbeats.close();
@@ -248,16 +246,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       translate: parts.translate ?? (() => undefined),
       onTrouble: (error, name) => log.error({ err: error, call: name }, 'a call of a runner failed'),
     },
+    shares,
     isQuiet: () => isQuiet(''),
   });
   return dispatch;
-}
-
-/** For each named claim whether it is lost, and for each claim that the runner holds whether its job is cancelled. */
-function signalsFor(claims: readonly string[], held: readonly Readonly<JobRow>[]): Record<string, ClaimSignal> {
-  const still = new Set(held.map(({ claim }) => claim));
-  const signals: Record<string, ClaimSignal> = {};
-  for (const claim of claims) if (!still.has(claim)) signals[claim] = 'gone';
-  for (const { claim, cancelled } of held) if (claim !== null && cancelled) signals[claim] = 'cancel';
-  return signals;
 }

@@ -4,6 +4,7 @@ import type { Database } from '../db/open.ts';
 import { locationOf } from '../lifecycle/kept-builds.ts';
 import { releasePollsOf } from '../lifecycle/poll-claims.ts';
 import { DrainedError, type Order, type Wish } from '../protocol/index.ts';
+import { claimsUnderWay } from '../queue/claims.ts';
 import * as queue from '../queue/queue.ts';
 import type { CallHandlers } from './calls.ts';
 import type { Orders } from './orders.ts';
@@ -18,9 +19,12 @@ export interface Dispatcher {
    * The order for a free slot; undefined where the wish has ended. Throws `DrainedError` when the runner is to stop.
    */
   next: CallHandlers['next'];
-  /** A runner takes back these wishes; without claims, all of them. */
-  leave(holder: string, claims?: readonly string[]): void;
-  /** Checks for work that was not announced, and ends the wishes of drained runners. */
+  /**
+   * A runner takes back these wishes; without claims, all of them. Resolves when they have ended: with an order where one
+   * was being given.
+   */
+  leave(holder: string, claims?: readonly string[]): Promise<void>;
+  /** Checks for work and for orders that were not announced, and ends the wishes of drained runners. */
   check(standings: ReadonlyMap<string, Standing>): Promise<void>;
   /**
    * From now on this holder gets no more work here; without a holder, nobody does. Resolves when orders that were being
@@ -36,10 +40,18 @@ export interface Dispatcher {
 /** A drained runner that still has jobs gets its answer after this time, because it asks again at once. */
 const drainingMs = 1000;
 
+interface OpenWish {
+  holder: string;
+  over: AbortController;
+  /** Resolves when the waiting is over. */
+  ended: PromiseWithResolvers<void>;
+}
+
 const placeFor = ({ holder }: Runner, location: string | undefined): string | undefined =>
   location === undefined ? undefined : locationOf({ holder, location });
 
 const takenBack = new Error('the runner takes no more');
+const given = new Error('the wish has its order');
 
 export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'serving'>): Dispatcher {
   const list = new WaitingList<Order>();
@@ -52,7 +64,7 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
   }, notify);
 
   /** The wishes that are open, by their claims. */
-  const wishes = new Map<string, { holder: string; over: AbortController }>();
+  const wishes = new Map<string, OpenWish>();
 
   const waitFor = (
     caller: Runner,
@@ -85,44 +97,66 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
     return list.wait(waiting, signal, holdMs);
   };
 
+  /** The answer for a wish whose claim exists; undefined where it does not. */
+  const answerOf = async (
+    runner: Runner,
+    { claim, location: folder }: Wish,
+  ): Promise<{ order: Order | undefined } | undefined> => {
+    if (!(await queue.jobOf(db.read, claim))) return undefined;
+    const location = placeFor(runner, folder);
+    return { order: await orders.now({ runner: { ...runner, location }, name: claim, mayBeGiven: true }) };
+  };
+
+  /**
+   * A claim may exist before its runner hears of it: an answer was lost, or the end of a transaction was. So it is looked
+   * up before the waiting and after it.
+   */
+  const orderFor = async (runner: Runner, wish: Wish, signal: AbortSignal): Promise<Order | undefined> => {
+    const before = await answerOf(runner, wish);
+    if (before) return before.order;
+    try {
+      return (await waitFor(runner, wish, signal)) ?? (await answerOf(runner, wish))?.order;
+    } catch (error) {
+      const after = error instanceof DrainedError ? await answerOf(runner, wish) : undefined;
+      if (after) return after.order;
+      throw error;
+    }
+  };
+
   return {
     async next(runner, wish, signal) {
       // Recorded at once, because the wish may be taken back before the first query is over.
-      const open = { holder: runner.holder, over: new AbortController() };
+      const open = { holder: runner.holder, over: new AbortController(), ended: Promise.withResolvers<void>() };
       wishes.set(wish.claim, open);
       try {
-        // The claim may have its order already, if the answer was lost.
-        if ((await queue.jobOf(db.read, wish.claim)) !== undefined)
-          return await orders.now({
-            runner: { ...runner, location: placeFor(runner, wish.location) },
-            name: wish.claim,
-            mayBeGiven: true,
-          });
-        return await waitFor(runner, wish, AbortSignal.any([signal, open.over.signal]));
+        return await orderFor(runner, wish, AbortSignal.any([signal, open.over.signal]));
       } catch (error) {
         if (!(error instanceof DrainedError)) throw error;
         if ((await queue.heldBy(db, runner.holder)).length === 0) {
-          await db.transaction((trx) => releasePollsOf(trx, runner.holder));
+          await db.transaction((trx) => releasePollsOf(db, trx, runner.holder));
           throw error;
         }
         await pause(drainingMs, undefined, { signal }).catch(() => {});
         return undefined;
       } finally {
         if (wishes.get(wish.claim) === open) wishes.delete(wish.claim);
+        open.ended.resolve();
       }
     },
 
-    leave(holder, claims = [...wishes.keys()]) {
-      for (const claim of claims) {
-        const wish = wishes.get(claim);
-        if (wish?.holder === holder) wish.over.abort(takenBack);
-      }
+    async leave(holder, claims = [...wishes.keys()]) {
+      const left = claims.flatMap((claim) => wishes.get(claim) ?? []).filter((wish) => wish.holder === holder);
+      for (const wish of left) wish.over.abort(takenBack);
+      await Promise.all(left.map((wish) => wish.ended.promise));
     },
 
     async check(standings) {
       const isDrained = ({ runner: { tokenHash = '' } }: { runner: Runner }): boolean =>
         standings.get(tokenHash)?.isDraining ?? false;
       list.fail(isDrained, new DrainedError());
+      const open = new Map(wishes);
+      const held = open.size > 0 ? await claimsUnderWay(db.read) : [];
+      for (const claim of held) open.get(claim)?.over.abort(given);
       await list.check();
     },
 

@@ -2,7 +2,7 @@ import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { failFetch, moveFetch, startSuites } from '../lifecycle/requests.ts';
 import { mostTries } from '../lifecycle/builds.ts';
 import { recordCommit } from '../lifecycle/commits.ts';
-import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
+import { holdToJoin } from '../lifecycle/joined-requests.ts';
 import { noteFetchBegins, traceFetch } from '../lifecycle/traces.ts';
 import { byProject, storeFileSuites } from '../lifecycle/file-suites.ts';
 import { madeByPush, withFirstParent } from '../lifecycle/request-changes.ts';
@@ -42,8 +42,8 @@ export const fetchCommit: JobHandler = {
     if (outcome.kind === 'cancelled' || job.cancelled) await moveFetch(context, request.id, 'cancelled');
     else if (outcome.kind !== 'fetched') await failFetch(context, request.id, { reason: reasonOf(outcome), sha });
     else {
-      await holdForBuilds(context, request.id);
-      await context.db.holdNumber(context.trx, request.project_id); // two requests may have found the same new commit
+      const alike = await holdToJoin(context, request, outcome.commit.sha);
+      await context.db.holdRight(context.trx, 'recording', request.project_id); // two requests may have found the same new commit
       const project = await projectOf(context, request.project_id);
       if (!file && isConfigured(project, request, outcome.commit)) throw new UnconfiguredError();
       const commit = await recordCommit(context, request.project_id, outcome.commit);
@@ -52,10 +52,12 @@ export const fetchCommit: JobHandler = {
       const { changes } = outcome;
       await startSuites(context, project, request, commit, {
         branch: outcome.commit.branch ?? '',
+        ref: outcome.commit.ref,
+        alike,
         file: file ?? byProject,
         changes: changes
           ? { base: changes.base ?? '', compared_with: changes.comparedWith, files: JSON.stringify(changes.files) }
-          : withFirstParent,
+          : withFirstParent(commit),
       });
     }
   },

@@ -2,6 +2,7 @@ import { sql, type SqlBool } from 'kysely';
 import { isHolderAlive } from '../auth/runner-heartbeats.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow, KeptBuildRow } from '../db/schema.ts';
+import { holdWithFirst } from '../lifecycle/apply-rollup.ts';
 import { advanceBuild } from '../lifecycle/builds.ts';
 import {
   askForPack,
@@ -42,9 +43,10 @@ export async function filesOrder(
       return { files: order };
     }
     if (await isHolderAlive(db, kept.holder)) {
-      await askForPack(context, kept, job);
+      askForPack(context, kept, job);
       return { location: locationOf(kept), until: Date.now() + checkAgainMs };
     }
+    await holdWithFirst(context, build.build_request_id, build.commit_id); // before the files (db/lock-order.ts)
     await forgetKept(trx, kept.id);
   }
   const suite = build.files_from;
@@ -92,10 +94,32 @@ export function keepOrder(
   return { hours, accountId: String(account), ...(forSuites && { forSuites: when }) };
 }
 
-/** Whether other suites of the same request begin with the files of a build, in a query of `builds`. */
-export const isTaken = sql<SqlBool>`exists (
-  select 1 from builds as taker
-  where taker.build_request_id = builds.build_request_id and taker.files_from = builds.suite_name
+/**
+ * Whether other suites begin with the files of a build, in a query of `builds`: suites of its request and of the ones that
+ * joined it. Where one may still join, every suite that names this one counts.
+ */
+export const isTaken = sql<SqlBool>`(
+  exists (
+    select 1 from builds as taker
+    where taker.files_from = builds.suite_name and taker.build_request_id in (
+      select taking.id from build_requests as taking
+      where taking.id = builds.build_request_id or taking.joined_to_id = builds.build_request_id
+    )
+  ) or exists (
+    select 1 from build_requests as own
+    where own.id = builds.build_request_id and own.join_key > '' and own.joined_to_id is null and (
+      exists (
+        select 1 from suites as taker
+        where own.config_digest = '' and taker.project_id = own.project_id and taker.files_from_id = builds.suite_id
+      ) or exists (
+        select 1 from file_suites as source
+        inner join file_suites as taker on taker.project_id = source.project_id and taker.digest = source.digest
+        where source.project_id = own.project_id and source.digest = own.config_digest
+          and source.name = builds.suite_name
+          and taker.settings like '%"files_from_id":"' || cast(source.id as text) || '"%'
+      )
+    )
+  )
 )`;
 
 /** Whether the files of a build are for other suites: it passed, or counts as passed. */

@@ -116,7 +116,7 @@ export function createOutcomes({
         const { isLeaving = false, ...files } = kept;
         await noteKept(context(trx), vault, { buildId: job.subject_id, holder, hours, forSuites, files });
         if (isLeaving && forSuites)
-          await askForPack(context(trx), { ...files, holder, id: job.subject_id, packable: 1 }, job);
+          askForPack(context(trx), { ...files, holder, id: job.subject_id, packable: 1 }, job);
       }
       if (uploads && job.kind === 'run_suite' && outcome.kind !== 'cancelled' && job.cancelled === 0)
         await awaitUploads(trx, { claim, holder, buildId: job.subject_id, accountId: job.account_id });

@@ -29,18 +29,18 @@ export const packFiles: JobHandler = {
 
   async settle(context, job, outcome) {
     const { db, trx } = context;
+    await makeAccountDue(db, trx, job.account_id, ['run_suite']); // first, as jobs are locked before files
     // A runner creates a blob and cannot choose one: otherwise it could name another account's blob.
     const isStored = outcome.kind === 'packed' && outcome.digest === job.stored_blob;
     if (outcome.kind === 'files_gone') await forgetKept(trx, job.subject_id);
     else if (isStored) await notePacked(trx, job.subject_id, { digest: outcome.digest, size: job.stored_bytes ?? 0n });
     else await notePacked(trx, job.subject_id);
-    await makeAccountDue(db, trx, job.account_id, ['run_suite']);
   },
 
   async lose({ db, trx }, job) {
     if (job.tries < mostTries) return { retry: true };
-    await notePacked(trx, job.subject_id);
     await makeAccountDue(db, trx, job.account_id, ['run_suite']);
+    await notePacked(trx, job.subject_id);
     return { retry: false };
   },
 };

@@ -5,7 +5,7 @@ import { isUnavailable } from '../db/unavailable.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
 import { waitAfter } from '../lifecycle/poll-waits.ts';
-import { claimPolls, nextPollAt, type ClaimedPoll } from '../lifecycle/poll-claims.ts';
+import { claimPolls, holdPolls, nextPollAt, type ClaimedPoll } from '../lifecycle/poll-claims.ts';
 import { PollLostError, noteFailure, noteListing, noteUnchanged, pollsTopic } from '../lifecycle/polls.ts';
 import { pollSeconds, mostPolls, type PollOrder, type PollReport } from '../protocol/index.ts';
 import type { CallHandlers } from './calls.ts';
@@ -66,7 +66,7 @@ export function createPolls({ db, ids, observers, vault, isQuiet, log }: PollsPa
     try {
       await db.transaction(async (trx) => {
         if ('listing' in seen) await noteListing({ db, trx, ids, observers }, report, seen.listing);
-        else if ('failed' in seen) await noteFailure(trx, report, seen.message);
+        else if ('failed' in seen) await noteFailure({ db, trx }, report, seen.message);
       });
     } catch (error) {
       if (isUnavailable(error)) throw error; // the runner reports it again
@@ -97,6 +97,7 @@ export function createPolls({ db, ids, observers, vault, isQuiet, log }: PollsPa
       const unchanged = Map.groupBy(reports.filter(isUnchanged), ({ claim }) => claim);
       if (unchanged.size > 0) {
         await db.transaction(async (trx) => {
+          await holdPolls(db, trx, (all) => all.where('claim', 'in', [...unchanged.keys()]));
           for (const [claim, those] of unchanged)
             await noteUnchanged(
               trx,

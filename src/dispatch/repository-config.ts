@@ -3,8 +3,9 @@ import type { Runner } from '../auth/runners.ts';
 import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { recordCommit } from '../lifecycle/commits.ts';
 import type { ReadFile, SuiteOfFile } from '../lifecycle/file-suites.ts';
+import { fetchedAs, ownRefs } from '../lifecycle/own-refs.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
-import type { FinishReport } from '../protocol/index.ts';
+import type { CommitReport, FinishReport } from '../protocol/index.ts';
 import { holdJob } from '../queue/queue.ts';
 import { isConfigured, defaultHeadOf } from './fetch-commit.ts';
 
@@ -24,7 +25,7 @@ export interface FoundFile {
   /** Makes the project what the file says; lines for the log. */
   apply(
     context: WriteContext,
-    about: { request: BuildRequestRow; sha: string; holdFirst: () => Promise<unknown> },
+    about: { request: BuildRequestRow; sha: string; refs: readonly string[]; holdFirst: () => Promise<unknown> },
   ): Promise<string[] | Refused>;
 }
 
@@ -78,7 +79,7 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
         const job = await holdJob(db, trx, claim);
         if (job?.holder !== holder) return {};
         const context = { db, trx, ids, observers };
-        await db.holdNumber(trx, asked.project_id);
+        await db.holdRight(trx, 'recording', asked.project_id);
         const project = await trx
           .selectFrom('projects')
           .selectAll()
@@ -88,10 +89,12 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
         const isNewest = commit.defaultHead === 'this' && asked.pull_request === null;
         if (isNewest && config.before !== (await defaultHeadOf({ trx }, project)))
           throw new Undone({ outcome: { kind: 'lost', message: 'the default branch was built meanwhile' } });
-        // The commit is recorded last, but it is locked before the project (lifecycle/pending-effects.ts).
+        // The commit is recorded last, but it is locked before the project (db/lock-order.ts).
         const known = trx.selectFrom('commits').select('id').where('project_id', '=', project.id);
         const holdFirst = () => db.locked(known.where('ref', '=', commit.sha), 'commits').execute();
-        const told = isNewest ? await found.apply(context, { request: asked, sha: commit.sha, holdFirst }) : [];
+        const told = isNewest
+          ? await found.apply(context, { request: asked, sha: commit.sha, refs: refsOf(asked, commit), holdFirst })
+          : [];
         if ('refused' in told) throw new Undone(refused(commit, told.refused));
         const suites = await found.suites(context);
         if ('refused' in suites) throw new Undone(refused(commit, suites.refused));
@@ -105,6 +108,12 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
       return { ...report, ...error.report };
     }
   };
+}
+
+/** The refs that the commit stands for, as its request will note them. */
+function refsOf(request: BuildRequestRow, { ref, ...commit }: CommitReport): string[] {
+  const known = { branches: JSON.stringify(commit.branches), tags: JSON.stringify(commit.tags) };
+  return ownRefs({ ...request, fetched_as: fetchedAs(request, known, ref) }, known);
 }
 
 const changedMeanwhile = { kind: 'lost', message: 'the project was changed meanwhile' } as const;

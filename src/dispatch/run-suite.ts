@@ -1,12 +1,15 @@
-import { sealedLocation, type BuildRow } from '../db/schema.ts';
+import type { BuildRow } from '../db/schema.ts';
+import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
 import { dropArtifacts } from '../lifecycle/artifacts.ts';
 import { openServices } from '../lifecycle/build-services.ts';
 import { noteSteps, waitingSteps } from '../lifecycle/build-steps.ts';
+import { environmentOf, noVariables, variablesFor, whyNoVariables } from '../lifecycle/build-variables.ts';
 import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
 import { forgetKept } from '../lifecycle/kept-builds.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import { traceparentOf } from '../lifecycle/traces.ts';
+import type { BuildVariables } from '../domain/build-variables.ts';
 import { imageBuildsOff } from '../domain/image-builds.ts';
 import { variablesIn } from '../domain/matrix.ts';
 import type { Outcome, StepOrder } from '../protocol/index.ts';
@@ -17,9 +20,10 @@ import { cacheOrder, keepCache } from './caches.ts';
 import { filesOrder, keepOrder } from './files.ts';
 import { imageBuildsOrder, imageOrder } from './images.ts';
 import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
-import { orderServices } from './services.ts';
+import { noteServiceData, orderServices } from './services.ts';
 import { noSoftware, logWaiting, suiteSoftware } from './software.ts';
 import { suiteParts } from './suite-parts.ts';
+import { withheldLine } from './withheld.ts';
 
 /** One attempt at one suite. The exit status of its command decides. */
 export const runSuite: JobHandler = {
@@ -69,10 +73,8 @@ export const runSuite: JobHandler = {
     const attached = { suiteId: build.suite_id, accountId: job.account_id, names: dependencies };
     const findSoftware = () => suiteSoftware(context, attached);
     const found = hasSoftware ? await findSoftware() : noSoftware;
-    // Variables may be secrets, and the author of a fork's code could send them anywhere. So could anybody who pushes a
-    // branch whose file has a suite that the project does not have.
-    const mayHave = fromFork === 0 && (build.suite_id !== null || branchSecrets === 1);
-    const variables = hasVariables && mayHave ? await variablesOf(context, build) : [];
+    const { variables, withheld } = hasVariables ? await variablesFor(context, parts) : noVariables;
+    const mayHave = whyNoVariables(parts) === undefined;
     const chosen = {
       ...environmentOf(variables.filter(({ isSecret }) => !isSecret)),
       ...(JSON.parse(requestVariables) as Record<string, string>),
@@ -81,6 +83,7 @@ export const runSuite: JobHandler = {
     };
     const findServices = () =>
       orderServices(context, {
+        build: parts,
         services: suiteServices,
         accountId: job.account_id,
         variables: mayHave ? chosen : undefined,
@@ -107,16 +110,22 @@ export const runSuite: JobHandler = {
         : buildsImages === 1 && !context.imageBuilds
           ? { reason: 'image_builds_off', message: imageBuildsOff }
           : services.problem;
+    const steps = stepsOf(command, suiteSteps);
+    const lacks = withheldLine({ withheld, has: chosen, steps, services: suiteServices });
     if (problem) {
+      if (lacks !== undefined) await addLine(context.db, context.trx, build.id, lacks);
       await addLine(context.db, context.trx, build.id, problem.message);
       await advanceBuild(context, build, 'errored', { failure_reason: problem.reason });
       return undefined;
     }
     const begins = await filesOrder(context, job, parts, asker);
     if (!begins || 'until' in begins) return begins;
+    const cache = await cacheOrder(context, parts);
     // A running build is ordered again when the runner did not get the first answer.
-    if (build.build_state !== 'running' && !(await advanceBuild(context, build, 'running'))) return undefined;
-    const steps = stepsOf(command, suiteSteps);
+    if (build.build_state !== 'running') {
+      if (!(await advanceBuild(context, build, 'running'))) return undefined;
+      if (lacks !== undefined) await addLine(context.db, context.trx, build.id, lacks);
+    }
     // The suite may have changed since its build was made.
     if (build.steps !== waitingSteps(suiteSteps))
       await noteSteps(
@@ -129,7 +138,6 @@ export const runSuite: JobHandler = {
       build,
       services.orders.map(({ name }) => name),
     );
-    const cache = await cacheOrder(context, parts);
     const keep = keepOrder(context, job, build, Boolean(isForSuites));
     // Whoever can push writes the file of a branch. It does not decide that a suite is trusted with passwords.
     const hasRegistries = mayHave && (projectBuildsImages === 1 || branchSecrets === 1);
@@ -146,18 +154,20 @@ export const runSuite: JobHandler = {
         ...(traceparent !== undefined && { TRACEPARENT: traceparent }),
         ...chosen,
         CI: 'true',
-        HEADRACE: 'true',
-        HEADRACE_PROJECT_ID: String(build.project_id),
-        HEADRACE_BUILD_ID: String(build.id),
-        HEADRACE_ATTEMPT: String(build.attempt),
-        HEADRACE_SUITE: build.suite_name,
-        HEADRACE_VARIANT: build.variant,
-        HEADRACE_COMMIT: sha,
-        HEADRACE_REF: commitRef,
-        HEADRACE_BRANCH: branch,
-        HEADRACE_EVENT: event,
-        HEADRACE_PULL_REQUEST: pullRequest === null ? '' : String(pullRequest),
-        HEADRACE_TARGET_BRANCH: targetBranch,
+        ...({
+          HEADRACE: 'true',
+          HEADRACE_PROJECT_ID: String(build.project_id),
+          HEADRACE_BUILD_ID: String(build.id),
+          HEADRACE_ATTEMPT: String(build.attempt),
+          HEADRACE_SUITE: build.suite_name,
+          HEADRACE_VARIANT: build.variant,
+          HEADRACE_COMMIT: sha,
+          HEADRACE_REF: commitRef,
+          HEADRACE_BRANCH: branch,
+          HEADRACE_EVENT: event,
+          HEADRACE_PULL_REQUEST: pullRequest === null ? '' : String(pullRequest),
+          HEADRACE_TARGET_BRANCH: targetBranch,
+        } satisfies BuildVariables),
         ...(await deployVariables(context, build)),
       },
       secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
@@ -195,6 +205,7 @@ export const runSuite: JobHandler = {
     const [state, ending] = endingOf(outcome);
     if (outcome.kind === 'exited' && outcome.cache && job.cancelled === 0)
       await keepCache(context, { buildId: job.subject_id, stored: job, state }, outcome.cache);
+    await noteServiceData(context, job.subject_id, services ?? []);
     const ended = { id: job.subject_id, accountId: job.account_id, isCancelled: job.cancelled === 1 };
     await endBuild(context, ended, state, { ...ending, output, steps: stepStates, services });
   },
@@ -218,6 +229,7 @@ function stepsOf(command: string, steps: string): StepOrder[] {
 async function loseFiles(context: JobContext, job: ClaimedJob): Promise<void> {
   const build = await buildOf(context, job.subject_id);
   if (!build) return;
+  await holdForBuilds(context, build.build_request_id, build.commit_id); // before the files (db/lock-order.ts)
   if (build.files_of !== null) await forgetKept(context.trx, build.files_of);
   await loseBuild(context, build, job.account_id, { tries: job.tries, reason: 'files_gone' });
 }
@@ -278,25 +290,6 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
   return trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
-interface Variable {
-  name: string;
-  content: string;
-  isSecret: boolean;
-}
-
-/** The variables of the project. A variable of the suite replaces one of the same name. */
-async function variablesOf({ trx, vault }: JobContext, { project_id: project, suite_id: suite }: BuildRow) {
-  const all = trx.selectFrom('environment_variables').selectAll();
-  const ofProject = await all.where('project_id', '=', project).execute();
-  const ofSuite = await all.where('suite_id', '=', suite).execute();
-  const byName = new Map([...ofProject, ...ofSuite].map((variable) => [variable.name, variable]));
-  return Array.from(byName.values(), ({ id, name, content, secret }): Variable => ({
-    name,
-    content: vault.open(content, contentLocation(id)),
-    isSecret: secret === 1,
-  }));
-}
-
 /** The variables of a deploy. Only the build that deploys gets them, not those of the suites that it needs. */
 async function deployVariables({ trx }: JobContext, build: Pick<BuildRow, 'deploy_id' | 'suite_id'>) {
   if (build.deploy_id === null) return {};
@@ -307,11 +300,9 @@ async function deployVariables({ trx }: JobContext, build: Pick<BuildRow, 'deplo
     .where('deploys.id', '=', build.deploy_id)
     .where('deploys.suite_id', '=', build.suite_id)
     .executeTakeFirst();
-  return deploy && { HEADRACE_DEPLOY_ID: String(build.deploy_id), HEADRACE_DEPLOY_STRATEGY: deploy.name ?? '' };
+  if (!deploy) return {};
+  return {
+    HEADRACE_DEPLOY_ID: String(build.deploy_id),
+    HEADRACE_DEPLOY_STRATEGY: deploy.name ?? '',
+  } satisfies BuildVariables;
 }
-
-const environmentOf = (variables: readonly Variable[]): Record<string, string> =>
-  Object.fromEntries(variables.map(({ name, content }) => [name, content]));
-
-const contentLocation = (id: bigint): string =>
-  sealedLocation({ table: 'environment_variables', column: 'content' }, id);

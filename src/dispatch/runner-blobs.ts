@@ -5,6 +5,7 @@ import { ApiError } from '../errors.ts';
 import { DiskFullError } from '../lib/disk-reserve.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Stored, Work } from '../protocol/index.ts';
+import { uploadOf } from '../lifecycle/uploads.ts';
 import { isNamedTo } from '../queue/claimed-blobs.ts';
 import { jobOf } from '../queue/queue.ts';
 import { artifactIntake, type ArtifactIntake } from './artifact-intake.ts';
@@ -12,6 +13,8 @@ import { writesCache } from './caches.ts';
 import { buildUnder, noteBlobUnder } from './held-builds.ts';
 import { atMost, oneAtATime, TooLargeError, whileHeld } from './intakes.ts';
 import type { ArtifactLimits, UnpackLimits } from './job-handler.ts';
+import type { RunnerShares } from './runner-shares.ts';
+import { storedRoom } from './stored-room.ts';
 
 /** Transfers blobs between the server and its runners, as far as the runner's claims allow. */
 export interface RunnerBlobs extends ArtifactIntake {
@@ -28,43 +31,66 @@ export function runnerBlobs(parts: {
   db: Database;
   ids: IdSource;
   blobs: Blobs;
+  shares: RunnerShares;
   artifacts: ArtifactLimits;
   unpacked: UnpackLimits;
   cacheBytes: number;
 }): RunnerBlobs {
-  const { db, blobs, unpacked, cacheBytes } = parts;
+  const { db, blobs, shares, unpacked, cacheBytes } = parts;
   const alone = oneAtATime();
-  /** How many bytes may be stored under a claim; undefined where none may. */
-  const mostFor = async (runner: Runner, claim: string): Promise<number | undefined> => {
+  const room = storedRoom({ db, blobs, most: Math.max(unpacked.bytes, cacheBytes) });
+  /** How many bytes may be stored under a claim, and for whom; undefined where none may. */
+  const mostFor = async (runner: Runner, claim: string): Promise<{ most: number; account: bigint } | undefined> => {
     const job = await jobOf(db.read, claim);
     if (job && job.holder !== runner.holder) return undefined;
-    if (job?.kind === 'compile_dependency' || job?.kind === 'pack_files') return unpacked.bytes;
+    if (job?.kind === 'compile_dependency' || job?.kind === 'pack_files')
+      return { most: unpacked.bytes, account: job.account_id };
     const build = await buildUnder(db.read, runner, claim);
     const isCache = build !== undefined && (await writesCache(db.read, build));
-    return isCache && cacheBytes > 0 ? cacheBytes : undefined;
+    const account = (job ?? (await uploadOf(db.read, claim)))?.account_id;
+    return isCache && cacheBytes > 0 && account !== undefined ? { most: cacheBytes, account } : undefined;
   };
+  const intake = artifactIntake(parts);
   return {
-    ...artifactIntake(parts),
+    async keep(runner, claim, content) {
+      using _ = shares.open(runner, 'transfers');
+      return await intake.keep(runner, claim, content);
+    },
+
     async read(runner, digest) {
       const isNamed = (): Promise<boolean> => isNamedTo(db.read, runner.holder, digest);
       if (!(await isNamed())) return undefined;
+      using open = new DisposableStack();
+      open.use(shares.open(runner, 'transfers'));
       const blob = await opened(blobs, digest);
+      if (!blob) return undefined;
       const recheck = everyNow(async () => {
         if (!(await isNamed())) throw new LostClaimError();
       });
-      return blob && { ...blob, read: async (...range) => (await recheck(), blob.read(...range)) };
+      const transfer = open.move();
+      return {
+        ...blob,
+        read: async (...range) => (await recheck(), blob.read(...range)),
+        async [Symbol.asyncDispose]() {
+          transfer.dispose();
+          await blob[Symbol.asyncDispose]();
+        },
+      };
     },
 
     async store(runner, claim, content) {
-      const most = await mostFor(runner, claim);
-      if (most === undefined) return { gone: true };
+      const allowed = await mostFor(runner, claim);
+      if (!allowed) return { gone: true };
+      const { most, account } = allowed;
       using _ = alone(claim);
+      using __ = shares.open(runner, 'transfers');
       const check = async (): Promise<void> => {
         await checkRunner(db.read, runner);
         if ((await mostFor(runner, claim)) === undefined) throw new LostClaimError();
       };
+      if (await room.isOver(claim, most)) return { refused: 'too_large' };
       try {
-        const stored = await blobs.put(atMost(most, whileHeld(content, check)));
+        const stored = await blobs.put(atMost(most, room.counted(account, whileHeld(content, check))));
         const isNoted = await db.transaction((trx) => noteBlobUnder(db, trx, { runner, claim, stored }));
         return isNoted ? { digest: stored.digest } : { gone: true };
       } catch (error) {

@@ -45,7 +45,8 @@ export function runnerRoutes({ dispatch, identify }: RunnerRoutes): PlainRoutes<
       {
         path: connectionPath,
         mostBytes: mostMessageBytes,
-        open: (socket, runner) => dispatch.connect(socket, runner),
+        demandRoom: (runner) => dispatch.demandRoom(runner),
+        open: (socket, runner, wire) => dispatch.connect(socket, runner, wire),
       },
     ],
   };

@@ -1,6 +1,13 @@
-import { servicesIn, type SuiteService } from '../lifecycle/build-services.ts';
+import { servicesIn, toldOfData, type SuiteService } from '../lifecycle/build-services.ts';
 import type { Layer } from '../lifecycle/software.ts';
-import type { ServiceOrder } from '../protocol/index.ts';
+import {
+  findServiceData,
+  noteUseOfServiceData,
+  saveServiceData,
+  type ReadingBuild,
+} from '../lifecycle/service-data.ts';
+import type { ServiceOrder, ServiceState } from '../protocol/index.ts';
+import { mayWrite } from './caches.ts';
 import { imageOrder } from './images.ts';
 import type { JobContext } from './job-handler.ts';
 import { noSoftware, ownSoftware } from './software.ts';
@@ -15,6 +22,7 @@ export interface OrderedServices {
 }
 
 interface Asked {
+  build: ReadingBuild;
   /** The column of the suite. */
   services: string;
   accountId: bigint;
@@ -24,7 +32,7 @@ interface Asked {
 
 export async function orderServices(
   context: JobContext,
-  { services, accountId, variables }: Asked,
+  { build, services, accountId, variables }: Asked,
 ): Promise<OrderedServices> {
   const ordered: OrderedServices = { orders: [], missing: [] };
   for (const service of servicesIn(services)) {
@@ -55,6 +63,7 @@ export async function orderServices(
       prepare,
       prepareInputs: service.prepare_inputs,
       data,
+      ...(prepare !== '' && data.length > 0 && (await keptOrder(context, build, name))),
     });
   }
   return ordered;
@@ -65,4 +74,54 @@ function environmentOf({ variables }: SuiteService, ofSuite: Readonly<Record<str
   return Object.fromEntries(
     variables.map(({ name, content, from }) => [name, from === '' ? content : (ofSuite[from] ?? '')]),
   );
+}
+
+/** What the service may begin with, and whether what it holds after it was filled is kept. */
+async function keptOrder({ trx }: JobContext, build: ReadingBuild, name: string) {
+  const found = await findServiceData(trx, build, name);
+  const kept = found.map(({ tree, made_of: digest, build_id: by, created_at: made }) => ({
+    name: String(tree),
+    digest,
+    build: String(by),
+    madeAt: Number(made),
+  }));
+  return { ...(kept.length > 0 && { kept }), ...(mayWrite(build) && { saves: true }) };
+}
+
+/**
+ * Records which data the services of a build have begun with, and which they have left. A runner tells of each several
+ * times; somebody may delete it in between.
+ */
+export async function noteServiceData(
+  context: JobContext,
+  buildId: bigint,
+  told: readonly ServiceState[],
+): Promise<void> {
+  const some = told.filter(({ data }) => data);
+  if (some.length === 0) return;
+  const build = await context.trx
+    .selectFrom('builds')
+    .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
+    .select(['builds.project_id', 'builds.suite_id', 'builds.services', 'build_requests.branch', 'from_fork'])
+    .where('builds.id', '=', buildId)
+    .executeTakeFirst();
+  if (!build) return;
+  const isTold = toldOfData(build);
+  for (const { name, data } of some) {
+    if (!data || isTold.get(name) !== false) continue;
+    const tree = BigInt(data.name);
+    if (!data.isMade) await noteUseOfServiceData(context, build.project_id, tree);
+    else if (mayWrite(build))
+      await saveServiceData(context, {
+        project_id: build.project_id,
+        suite_id: build.suite_id,
+        branch: build.branch,
+        service: name,
+        tree,
+        made_of: data.digest,
+        has_secrets: data.hadSecrets ? 1 : 0,
+        build_id: buildId,
+        size: BigInt(data.bytes),
+      });
+  }
 }

@@ -1,6 +1,6 @@
 import { holdRunner, type Runner } from '../auth/runners.ts';
 import { recordShell } from '../auth/shell-audit.ts';
-import type { Database } from '../db/open.ts';
+import type { Database, Transaction } from '../db/open.ts';
 import type { ShellRow } from '../db/schema.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import type { IdSource } from '../lib/ids.ts';
@@ -100,16 +100,40 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
       await holdRunner(db, trx, runner);
       const taken = await takeShells(trx, vault, { location, holder: runner.holder, running, room });
       const orders: ShellOrder[] = [];
-      for (const { id, build_id: buildId, project_id: projectId, name, key, expires_at: end } of taken) {
-        const projects = trx.selectFrom('projects').select(['id', 'clone_url', 'ssh_private_key', 'forge_id']);
+      for (const {
+        id,
+        build_id: buildId,
+        project_id: projectId,
+        account_id: by,
+        name,
+        key,
+        expires_at: end,
+      } of taken) {
+        const projects = trx
+          .selectFrom('projects')
+          .select(['id', 'owner_id', 'clone_url', 'ssh_private_key', 'forge_id', 'forge_git_origin']);
         const project = await projects.where('id', '=', projectId).executeTakeFirstOrThrow();
         const lastsMs = Math.max(0, Number(end) - Date.now());
         const source = await sourceOf(trx, vault, project);
-        orders.push({ id: `${id}`, buildId: `${buildId}`, name, key, source, lastsMs });
+        const withheld = by === project.owner_id ? [] : await limitedIn(trx, buildId);
+        orders.push({ id: `${id}`, buildId: `${buildId}`, name, key, source, lastsMs, withheld });
       }
       return orders;
     });
   }
+}
+
+/** The variables of a build that were limited to refs when it began, or are now. */
+async function limitedIn(trx: Transaction, buildId: bigint): Promise<string[]> {
+  const builds = trx.selectFrom('builds').select(['project_id', 'suite_id', 'limited']).where('id', '=', buildId);
+  const { project_id: project, suite_id: suite, limited } = await builds.executeTakeFirstOrThrow();
+  const now = await trx
+    .selectFrom('environment_variables')
+    .select('name')
+    .where((of) => of.or([of('project_id', '=', project), of('suite_id', '=', suite)]))
+    .where('refs', '<>', '[]')
+    .execute();
+  return [...new Set([...(JSON.parse(limited) as string[]), ...now.map(({ name }) => name)])];
 }
 
 async function endAndRecord({ db, ids }: Pick<ShellsParts, 'db' | 'ids'>, id: bigint, reason: string): Promise<void> {

@@ -1,13 +1,13 @@
 import type { Queries } from '../db/open.ts';
 import { sealedLocation, type ProjectRow } from '../db/schema.ts';
 import { parseGitAddress } from '../domain/git-address.ts';
-import { gitCredential, isOverHttpsAt } from '../forges/git-credential.ts';
+import { gitCredential, isOpened } from '../forges/git-credential.ts';
 import type { Vault } from '../lib/vault.ts';
 import { tokenLocation } from '../lifecycle/forges.ts';
 import type { Access, HttpsCredential, Source } from '../protocol/index.ts';
 import { jobOf } from '../queue/queue.ts';
 
-type Fetched = Pick<ProjectRow, 'id' | 'clone_url' | 'ssh_private_key' | 'forge_id'>;
+type Fetched = Pick<ProjectRow, 'id' | 'clone_url' | 'ssh_private_key' | 'forge_id' | 'forge_git_origin'>;
 
 /** Where a project's code comes from, with what opens it: its key, and over HTTPS the token of its forge. */
 export async function sourceOf(db: Queries, vault: Vault, project: Fetched): Promise<Source> {
@@ -21,16 +21,16 @@ export async function sourceOf(db: Queries, vault: Vault, project: Fetched): Pro
   };
 }
 
-/** The token goes to the host of its forge alone, and only where it is used. */
+/** The token goes to the origin of its forge only, and only where it is used. */
 async function credentialOf(
   db: Queries,
   vault: Vault,
-  { clone_url: address, forge_id: id }: Fetched,
+  { clone_url: address, forge_id: id, forge_git_origin: confirmed }: Fetched,
 ): Promise<HttpsCredential | undefined> {
   if (id === null || parseGitAddress(address)?.scheme !== 'https') return undefined;
   const forges = db.selectFrom('forges').select(['id', 'provider', 'url', 'login', 'token']);
   const forge = await forges.where('id', '=', id).where('deleted_at', 'is', null).executeTakeFirst();
-  if (!forge || !isOverHttpsAt(forge, address)) return undefined;
+  if (!forge || !isOpened(forge, confirmed, address)) return undefined;
   return gitCredential(forge, vault.open(forge.token, tokenLocation(forge.id)));
 }
 
@@ -42,6 +42,7 @@ export async function accessFor(db: Queries, vault: Vault, holder: string, claim
     .selectFrom('builds')
     .innerJoin('projects', 'projects.id', 'builds.project_id')
     .select(['projects.id', 'projects.clone_url', 'projects.ssh_private_key', 'projects.forge_id'])
+    .select('projects.forge_git_origin')
     .where('builds.id', '=', job.subject_id)
     .executeTakeFirst();
   return project && sourceOf(db, vault, project);

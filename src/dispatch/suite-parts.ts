@@ -31,6 +31,7 @@ type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pi
     | 'target_branch'
     | 'from_fork'
     | 'fetch_ref'
+    | 'fetched_as'
     | 'trace'
     | 'variables'
     | 'config_digest'
@@ -82,6 +83,7 @@ const findBuild = (db: Queries, build: bigint): Promise<Found | undefined> =>
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])
+    .select('build_requests.fetched_as')
     .select(['build_requests.trace', 'build_requests.variables', 'build_requests.config_digest'])
     .select((of) => [
       of

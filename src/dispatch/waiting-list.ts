@@ -23,18 +23,22 @@ const mostAtOnce = 8;
  */
 export class WaitingList<T> {
   readonly #lines = new Map<string, Line<T>>();
+  /** The first attempts, which are made before the caller joins a line. */
+  readonly #arriving = new Set<Promise<unknown>>();
   #news = 0;
 
-  /** Waits at most `ms`; undefined when nothing came, or the signal is aborted. */
+  /**
+   * Waits at most `ms`; undefined when nothing came, or the signal is aborted. An attempt that has begun is always
+   * awaited: what it takes is committed, so it has to reach the caller.
+   */
   async wait(waiting: Waiting<T>, signal: AbortSignal, ms = Infinity): Promise<T | undefined> {
     const before = this.#news;
-    const isWanted = (): boolean => !signal.aborted;
-    const first = waiting.isServed() ? await attemptIfAny(waiting, isWanted) : undefined;
+    const first = waiting.isServed() ? await this.#arrive(waiting, signal) : undefined;
     if (first !== undefined || signal.aborted || ms <= 0) return first;
     const line = this.#lines.get(waiting.line) ?? new Line<T>();
     this.#lines.set(waiting.line, line);
     const member = new Member(waiting);
-    const leave = (): void => member.end(undefined);
+    const leave = (): void => member.leave();
     line.members.add(member);
     signal.addEventListener('abort', leave, { once: true });
     const timer = ms === Infinity ? undefined : setTimeout(leave, ms);
@@ -46,6 +50,16 @@ export class WaitingList<T> {
       signal.removeEventListener('abort', leave);
       line.members.delete(member);
       if (line.members.size === 0 && this.#lines.get(waiting.line) === line) this.#lines.delete(waiting.line);
+    }
+  }
+
+  async #arrive(waiting: Waiting<T>, signal: AbortSignal): Promise<T | undefined> {
+    const arriving = attemptIfAny(waiting, () => !signal.aborted);
+    this.#arriving.add(arriving);
+    try {
+      return await arriving;
+    } finally {
+      this.#arriving.delete(arriving);
     }
   }
 
@@ -63,7 +77,7 @@ export class WaitingList<T> {
     }
   }
 
-  /** Ends the waiting of some with an error. */
+  /** Ends the waiting of some with an error, unless an attempt that is under way finds something. */
   fail(which: (waiting: Waiting<T>) => boolean, error: Error): void {
     for (const { members } of this.#lines.values())
       for (const member of members) if (which(member.waiting)) member.fail(error);
@@ -71,6 +85,7 @@ export class WaitingList<T> {
 
   /** Resolves when nobody tries at the moment. */
   async settled(): Promise<void> {
+    await Promise.allSettled(this.#arriving);
     for (const { trying } of this.#lines.values()) await trying;
   }
 }
@@ -81,8 +96,11 @@ async function attemptIfAny<T>(waiting: Waiting<T>, isWanted: () => boolean): Pr
 
 class Member<T> {
   readonly waiting: Waiting<T>;
+  /** Nothing is wanted any more; the end itself comes after an attempt that is under way. */
   isOver = false;
   readonly #result = Promise.withResolvers<T | undefined>();
+  #isTrying = false;
+  #end = (): void => {};
 
   constructor(waiting: Waiting<T>) {
     this.waiting = waiting;
@@ -92,26 +110,34 @@ class Member<T> {
     return this.#result.promise;
   }
 
-  end(value: T | undefined): void {
-    this.isOver = true;
-    this.#result.resolve(value);
+  leave(): void {
+    this.#endWith(() => this.#result.resolve(undefined));
   }
 
   fail(error: unknown): void {
-    this.isOver = true;
-    this.#result.reject(error);
+    this.#endWith(() => this.#result.reject(error));
   }
 
   /** Whether the next one may try. */
   async attempt(): Promise<boolean> {
+    this.#isTrying = true;
     try {
       const value = await attemptIfAny(this.waiting, () => !this.isOver);
-      if (value !== undefined) this.end(value);
+      if (value !== undefined) this.#endWith(() => this.#result.resolve(value));
     } catch (error) {
       // When the database is back, another try follows.
       if (!isUnavailable(error)) this.fail(error);
     }
+    this.#isTrying = false;
+    this.#end();
     return this.isOver;
+  }
+
+  /** What an attempt found or threw counts more than an end that came meanwhile. */
+  #endWith(end: () => void): void {
+    this.isOver = true;
+    this.#end = end;
+    if (!this.#isTrying) end();
   }
 }
 

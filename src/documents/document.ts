@@ -1,9 +1,9 @@
-import { ApiError, type ErrorCode, type FieldErrors } from '../errors.ts';
+import { ApiError, type ErrorCode } from '../errors.ts';
 import { addressesOf, wrongAddresses, type Addresses } from '../records/addresses.ts';
 import { columnName, isBlank, type Field } from '../records/fields.ts';
 import { most } from '../domain/bounds.ts';
-import { fitsOperator } from '../domain/rule-expressions.ts';
-import { checkCommand, checkRoot } from '../records/suite.ts';
+import { readUntrustedJson } from '../lib/untrusted-json.ts';
+import { checkEntry } from './entry-checks.ts';
 import {
   areVariables,
   projectFields,
@@ -13,34 +13,37 @@ import {
   type DocumentField,
   type Entry,
   type Kind,
+  type Node,
   type Value,
 } from './kinds.ts';
-
-/** A document that was read: every entry with its fields, in the form of the API, and the entries in it. */
-export interface Node {
-  entry: Entry;
-  /** Its path in the document, for errors. */
-  at: string;
-  children: Readonly<Record<string, readonly Node[]>>;
-  /** The names of a suite's dependencies. */
-  dependencies: readonly string[];
-}
+import { MistakeList } from './mistake-list.ts';
+import { checkRelations } from './relations.ts';
 
 /** Reads a document, and throws all its mistakes at once, each under its path. */
 export function readDocument(text: string): Node {
   return readTable(parsed(text));
 }
 
-/** Reads a parsed document. A file in a repository need not describe the project itself. */
+/** Reads a parsed document. A file in a repository need not describe the project itself, and has no environment. */
 export function readTable(table: unknown, isInRepository = false): Node {
-  const errors: FieldErrors = {};
+  const mistakes = new MistakeList();
   const room = { entries: most.entriesInDocument };
   const fields = isInRepository ? projectFields.map((field) => ({ ...field, isRequired: false })) : projectFields;
-  const node = readNode(table, { at: '', errors, fields, children: sections, room });
+  const node = readNode(table, { at: '', mistakes, fields, children: sections, room });
   const wrong = isInRepository ? {} : wrongAddresses(addressesIn(node.entry), { isNew: true });
-  for (const [name, codes] of Object.entries(wrong)) errors[name] ??= codes;
-  if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
+  for (const [name, [code]] of Object.entries(wrong)) if (code) mistakes.add(name, code);
+  checkRelations(node, mistakes);
+  if (isInRepository) refuseSources(node, mistakes);
+  mistakes.throwIfAny();
   return node;
+}
+
+/** When a file of a repository is read, there is no environment of a person. */
+function refuseSources(document: Node, mistakes: MistakeList): void {
+  const nodes = [document, ...(document.children[suites.section] ?? [])];
+  for (const { at, entry } of nodes.flatMap(({ children }) => children.variables ?? []))
+    if (entry.from_env !== '')
+      mistakes.add(`${at}[from_env]`, 'invalid_format', 'has no meaning in a repository: write keep = true');
 }
 
 function addressesIn({ repository_url: repository, clone_url: clone }: Entry): Partial<Addresses> {
@@ -52,7 +55,7 @@ function addressesIn({ repository_url: repository, clone_url: clone }: Entry): P
 
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return readUntrustedJson(text);
   } catch {
     throw new ApiError('invalid_format', 'document');
   }
@@ -60,7 +63,7 @@ function parsed(text: string): unknown {
 
 interface Reading {
   at: string;
-  errors: FieldErrors;
+  mistakes: MistakeList;
   fields: readonly DocumentField[];
   children: readonly Kind[];
   kind?: Kind;
@@ -68,12 +71,12 @@ interface Reading {
   room: { entries: number };
 }
 
-function readNode(value: unknown, { at, errors, fields, children, kind, room }: Reading): Node {
+function readNode(value: unknown, { at, mistakes, fields, children, kind, room }: Reading): Node {
   room.entries -= 1;
   if (room.entries < 0) throw new ApiError('invalid_format', 'document');
   const pathOf = (name: string): string => (at === '' ? name : `${at}[${name}]`);
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    errors[at === '' ? 'document' : at] = ['invalid_format'];
+    mistakes.add(at === '' ? 'document' : at, 'invalid_format', 'has to be a table');
     return { entry: {}, at, children: {}, dependencies: [] };
   }
   const given = value as Record<string, unknown>;
@@ -82,45 +85,52 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
   const known = new Set([...fields.map(({ name }) => name), ...children.map(({ section }) => section)]);
   if (isVariable) known.add('keep');
   if (kind === suites) known.add('dependencies');
-  for (const name of Object.keys(given)) if (!known.has(name)) errors[pathOf(name)] = ['invalid_format'];
+  for (const name of Object.keys(given)) if (!known.has(name)) mistakes.add(pathOf(name), 'invalid_format');
+  let isSound = true;
   for (const { name, isRequired, fallback, read: readList, field, isApart } of fields) {
     if (readList && given[name] !== undefined) {
-      Object.assign(entry, readRecords(readList, name, given[name], pathOf(name), errors));
+      Object.assign(entry, readRecords(readList, name, given[name], pathOf(name), mistakes));
       continue;
     }
     const isContent = isVariable && name === 'content';
     if (isContent && given.content === undefined && isKept(given)) continue;
-    if (isContent && given.content !== undefined && !mayHold(given)) errors[pathOf(name)] = ['invalid_format'];
+    if (isContent && given.content !== undefined && !mayHold(given)) mistakes.add(pathOf(name), 'invalid_format');
     const isNeeded = isRequired || isContent;
     const read = given[name] === undefined ? (isNeeded ? undefined : fallback) : valueOf(given[name]);
-    if (read === undefined) errors[pathOf(name)] = [given[name] === undefined ? 'is_blank' : 'invalid_format'];
+    if (read === undefined) mistakes.add(pathOf(name), given[name] === undefined ? 'is_blank' : 'invalid_format');
     else {
       entry[name] = read;
-      // Needs are names of suites, which are checked together (file.ts, and resources/config-needs.ts).
+      // Needs are names of suites, which are checked together (relations.ts).
       const isWrong = isApart && Array.isArray(read) !== Array.isArray(fallback);
       const code = isWrong ? 'invalid_format' : field && !isApart && mistakeIn(field, isRequired, read);
-      if (code) errors[pathOf(name)] ??= [code];
+      if (code) {
+        mistakes.add(pathOf(name), code);
+        isSound = false;
+      }
     }
   }
+  // Except for suites, these rules rely on fields of the right form.
+  if (kind && (isSound || kind === suites)) checkEntry(kind, entry, at, mistakes);
   Object.assign(entry, addressesOf(addressesIn(entry)));
-  if (kind?.section === 'rules' && !fitsOperator(entry.operator as never, `${entry.value as string | number}`))
-    errors[pathOf('value')] ??= ['invalid_format'];
-  if (kind === suites)
-    for (const [name, codes] of Object.entries({ ...checkCommand(entry), ...checkRoot(entry) }))
-      errors[pathOf(name)] ??= codes;
-  if (isVariable && !isSource(given.from_env)) errors[pathOf('from_env')] = ['invalid_format'];
+  if (isVariable && !isSource(given.from_env)) mistakes.add(pathOf('from_env'), 'invalid_format');
   const dependencies = kind === suites && given.dependencies !== undefined ? valueOf(given.dependencies) : [];
-  if (!Array.isArray(dependencies)) errors[pathOf('dependencies')] = ['invalid_format'];
+  if (!Array.isArray(dependencies)) mistakes.add(pathOf('dependencies'), 'invalid_format');
   const nodes = children.map((child) => {
     const list = given[child.section] ?? [];
-    const isTooLong = child === suites && Array.isArray(list) && list.length > most.suitesInDocument;
-    if (!Array.isArray(list) || isTooLong) errors[pathOf(child.section)] = ['invalid_format'];
+    const { most: bound } = child;
+    if (!Array.isArray(list)) mistakes.add(pathOf(child.section), 'invalid_format');
+    else if (list.length > bound)
+      mistakes.add(
+        pathOf(child.section),
+        child === suites ? 'invalid_format' : 'is_reserved',
+        `has ${list.length} entries, and at most ${bound} are allowed`,
+      );
     const read = (Array.isArray(list) ? list : []).map((item: unknown, index) => {
       const inner = `${pathOf(child.section)}[${nameOf(item, child) ?? index}]`;
       const { fields: own, children: parts = [] } = child;
-      return readNode(item, { at: inner, errors, fields: own, children: parts, kind: child, room });
+      return readNode(item, { at: inner, mistakes, fields: own, children: parts, kind: child, room });
     });
-    refuseDuplicates(read, child, errors);
+    refuseDuplicates(read, child, mistakes);
     return [child.section, read] as const;
   });
   return {
@@ -162,14 +172,14 @@ function readRecords(
   name: string,
   given: unknown,
   at: string,
-  errors: FieldErrors,
+  mistakes: MistakeList,
 ): Entry {
   try {
     return { [name]: read(given) };
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    for (const [inside, codes] of Object.entries(error.fields))
-      errors[inside.startsWith('[') ? `${at}${inside}` : at] = codes;
+    for (const [inside, [code = 'invalid_format']] of Object.entries(error.fields))
+      mistakes.add(inside.startsWith('[') ? `${at}${inside}` : at, code);
     return {};
   }
 }
@@ -198,12 +208,12 @@ export function keyOf({ key }: Kind, entry: Entry): string {
   return JSON.stringify(key.map((name) => entry[name]));
 }
 
-function refuseDuplicates(nodes: readonly Node[], kind: Kind, errors: FieldErrors): void {
+function refuseDuplicates(nodes: readonly Node[], kind: Kind, mistakes: MistakeList): void {
   if (kind.isNameless) return;
   const seen = new Set<string>();
   for (const { entry, at } of nodes) {
     const key = keyOf(kind, entry);
-    if (seen.has(key)) errors[`${at}[${kind.key[0] ?? ''}]`] = ['already_exists'];
+    if (seen.has(key)) mistakes.add(`${at}[${kind.key[0] ?? ''}]`, 'already_exists');
     seen.add(key);
   }
 }

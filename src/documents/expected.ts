@@ -1,11 +1,20 @@
+import { ApiError } from '../errors.ts';
+import type { Field } from '../records/fields.ts';
 import type { JsonSchema } from '../records/schema.ts';
-import { areVariables, projectFields, sections, suites, type DocumentField, type Kind } from './kinds.ts';
+import { areVariables, projectFields, rawOf, sections, suites, type DocumentField, type Kind } from './kinds.ts';
+import { quoted } from './mistake-list.ts';
 
 const text: JsonSchema = { type: 'string' };
+/** A schema, with the field that it describes, where a whole field is meant. */
+interface Described extends JsonSchema {
+  field?: Field<unknown>;
+}
 
 /** In a document, suites are named where the API has their identifiers. */
 function schemaOf({ field, fallback, isApart }: DocumentField): JsonSchema {
-  if (field && !isApart) return field.schema;
+  if (field && !isApart) {
+    return { ...field.schema, field } as Described;
+  }
   const schema: JsonSchema = Array.isArray(fallback) ? { type: 'array', items: text } : text;
   return field?.schema.description === undefined ? schema : { ...schema, description: field.schema.description };
 }
@@ -30,10 +39,50 @@ export function wrongForm(path: readonly (string | number)[], value: unknown): s
   let schema: JsonSchema | undefined = tableOf(projectFields, sections);
   for (const step of path) schema = typeof step === 'number' ? schema?.items : schema?.properties?.[step];
   if (!schema) return 'is not known';
-  const isFitting = [schema.type ?? []].flat().includes(typeOf(value));
-  if (schema.enum && typeof value === 'string') return `has to be one of ${schema.enum.join(', ')}`;
-  if (!isFitting || schema.maximum !== undefined) return `has to be ${inWords(schema)}`;
-  return `is too large, or not of the right form${schema.description === undefined ? '' : ` (${schema.description})`}`;
+  const { type, enum: choices, maximum } = schema;
+  const isFitting = [type ?? []].flat().includes(typeOf(value));
+  if (choices && typeof value === 'string') return `is ${quoted(value)}, and has to be one of ${choices.join(', ')}`;
+  if (!isFitting || maximum !== undefined) return `has to be ${inWords(schema)}`;
+  if (path.at(-1) === 'content') return 'is not allowed, or too long'; // it may be a secret
+  return Array.isArray(value) ? wrongList(schema, value) : wrongText(schema, value);
+}
+
+function wrongText(schema: JsonSchema, value: unknown): string {
+  const { maxLength = Infinity } = schema;
+  const length = Array.from(String(value)).length;
+  if (length > maxLength) return `has ${length} characters, and at most ${maxLength} are allowed`;
+  const isAllowed = (part: string): boolean => isTaken(schema, part);
+  const plain = String(value).replaceAll(/\p{Cc}/gu, '');
+  if (plain !== value && isAllowed(plain)) return 'has a character in it that is not allowed, such as a line break';
+  return `is ${quoted(value)}, which is not allowed${expected(schema)}`;
+}
+
+function wrongList(schema: JsonSchema, value: readonly unknown[]): string {
+  const { items = {}, maxItems = Infinity } = schema;
+  if (value.length > maxItems) return `has ${value.length} entries, and at most ${maxItems} are allowed`;
+  if (items.type === 'string' && !value.every((item) => typeof item === 'string')) return 'has to be a list of texts';
+  const wrong = value.find((item) => !isTaken(schema, [item]));
+  if (wrong !== undefined) {
+    const known = items.enum ? ` (one of ${items.enum.join(', ')})` : expected(schema);
+    return `has the entry ${quoted(wrong)}, which is not allowed${known}`;
+  }
+  return `has entries that do not go together${expected(schema)}`;
+}
+
+/** Whether the field takes a value; what is no field of its own counts as taken. */
+function isTaken(schema: Described, value: unknown): boolean {
+  try {
+    schema.field?.parse(rawOf(value));
+    return true;
+  } catch (error) {
+    if (error instanceof ApiError) return false;
+    throw error;
+  }
+}
+
+function expected({ description, pattern }: JsonSchema): string {
+  if (description !== undefined) return `; expected: ${description}`;
+  return pattern === undefined ? '' : `; it has to match ${pattern}`;
 }
 
 function typeOf(value: unknown): string {

@@ -1,11 +1,9 @@
-import { ApiError, type FieldErrors } from '../errors.ts';
-import { valuesIn, type ColumnsOf } from '../records/fields.ts';
-import { matrixFields, type ruleFields, type suiteFields } from '../records/suite.ts';
-import { most } from '../domain/bounds.ts';
-import { variantsOf } from '../domain/matrix.ts';
-import { readTable, type Node } from './document.ts';
-import { rawOf, strategies, suites, type DocumentField, type Entry } from './kinds.ts';
-import { linesOf, mistake, RefusedError, type DocumentFile } from './mistakes.ts';
+import { ApiError } from '../errors.ts';
+import type { ColumnsOf } from '../records/fields.ts';
+import type { ruleFields, suiteFields } from '../records/suite.ts';
+import { readTable } from './document.ts';
+import { rawOf, suites, type DocumentField, type Entry, type Node } from './kinds.ts';
+import { linesOf, RefusedError, type DocumentFile } from './mistakes.ts';
 
 /** A file in a repository as builds use it. */
 
@@ -33,12 +31,7 @@ export function checkFile(file: DocumentFile): CheckedFile {
   try {
     const document = readTable(file.table, true);
     const nodes = document.children[suites.section] ?? [];
-    refuseSources(file, [document, ...nodes]);
-    const read = nodes.map(suiteOf);
-    refuseTooMany(read);
-    refuseNeeds(read);
-    refuseStrategies(document.children[strategies.section] ?? [], read);
-    return { document, suites: read };
+    return { document, suites: nodes.map(suiteOf) };
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     throw new RefusedError(linesOf(error, file));
@@ -70,52 +63,4 @@ function columnsOf(fields: readonly DocumentField[], entry: Entry): Record<strin
     return [[name, field.toColumn(isGiven ? field.parse(raw) : fallback)]];
   });
   return Object.fromEntries(columns) as Record<string, unknown>;
-}
-
-/** Suites may need only others of the file, and none may need itself in the end. */
-function refuseNeeds(read: readonly FileSuite[]): void {
-  const needsOf = new Map(read.map(({ name, needs }) => [name, needs]));
-  const variantsBy = new Map(read.map(({ name, settings }) => [name, variantsIn(settings)]));
-  const errors: FieldErrors = {};
-  for (const { name, at, needs, filesFrom } of read) {
-    const others = variantsBy.get(filesFrom) ?? '';
-    if (filesFrom !== '' && (!needs.includes(filesFrom) || (others !== '' && others !== variantsBy.get(name))))
-      errors[`${at}[files_from]`] = ['invalid_format'];
-    if (needs.length > most.neededSuites) errors[`${at}[needs]`] = ['invalid_format'];
-    if (needs.some((needed) => !needsOf.has(needed))) errors[`${at}[needs]`] = ['not_found'];
-    const behind = new Set(needs);
-    for (const needed of behind) for (const further of needsOf.get(needed) ?? []) behind.add(further);
-    if (behind.has(name)) errors[`${at}[needs]`] ??= ['invalid_format'];
-  }
-  if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
-}
-
-const variantsIn = (settings: FileSuite['settings']): string => variantsOf(valuesIn(matrixFields, settings)).join('\n');
-
-/** Deploys may run only manual suites of the file. */
-function refuseStrategies(nodes: readonly Node[], read: readonly FileSuite[]): void {
-  const manualOf = new Map<unknown, number>(read.map(({ name, settings }) => [name, settings.manual]));
-  const errors: FieldErrors = {};
-  for (const { at, entry } of nodes.filter((node) => node.entry.suite !== '')) {
-    const manual = manualOf.get(entry.suite);
-    if (manual !== 1) errors[`${at}[suite]`] = [manual === undefined ? 'not_found' : 'invalid_format'];
-  }
-  if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
-}
-
-/** One request builds all combinations. */
-function refuseTooMany(read: readonly FileSuite[]): void {
-  const counts = read.map(({ settings }) => variantsOf(valuesIn(matrixFields, settings)).length);
-  if (counts.reduce((sum, count) => sum + count, 0) > most.variantsOfProject)
-    throw new ApiError('is_reserved', suites.section);
-}
-
-/** When a file of a repository is read, there is no environment of a person. */
-function refuseSources(file: DocumentFile, nodes: readonly Node[]): void {
-  const variables = nodes.flatMap(({ children }) => children.variables ?? []);
-  const wrong = variables.filter(({ entry }) => entry.from_env !== '');
-  if (wrong.length > 0)
-    throw new RefusedError(
-      wrong.map(({ at }) => mistake(file, at, `${at}: a file in a repository has no from_env. Write keep = true.`)),
-    );
 }

@@ -1,3 +1,4 @@
+import { most, mostRecords } from '../domain/bounds.ts';
 import { strategyFields } from '../records/deploy.ts';
 import { groupOf, type Raw } from '../http/raw.ts';
 import { columnName, described, Digits, pathOf, type Field, type FieldSet } from '../records/fields.ts';
@@ -23,6 +24,8 @@ export interface Kind {
   isNameless?: boolean;
   /** Whether the answer of the list lacks fields of the record. */
   isShort?: boolean;
+  /** How many of them its parent may have. */
+  most: number;
   fields: readonly DocumentField[];
   children?: readonly Kind[];
 }
@@ -32,6 +35,16 @@ export type Value = string | number | boolean | null | readonly (string | Listed
 /** An entry of a list of records, such as a step of a suite. */
 export type ListedRecord = Readonly<Record<string, string | number | boolean | readonly unknown[]>>;
 export type Entry = Readonly<Record<string, Value>>;
+
+/** A document that was read: every entry with its fields, in the form of the API, and the entries in it. */
+export interface Node {
+  entry: Entry;
+  /** Its path in the document, for errors. */
+  at: string;
+  children: Readonly<Record<string, readonly Node[]>>;
+  /** The names of a suite's dependencies. */
+  dependencies: readonly string[];
+}
 
 /** A field of the document: `options[url]` is `url`. */
 export interface DocumentField {
@@ -93,6 +106,7 @@ const variablesAt = (path: Kind['path']): Kind => ({
   what: 'variable',
   path,
   param: 'environment_variable_id',
+  most: mostRecords.environment_variables.most,
   fields: [...fieldsIn(variableFields), source],
   key: ['name'],
 });
@@ -110,6 +124,7 @@ const suiteParts: readonly Kind[] = [
     what: 'rule',
     path: '/projects/:project_id/suites/:suite_id/rules',
     param: 'rule_id',
+    most: mostRecords.suite_rules.most,
     fields: fieldsIn(ruleFields),
     key: ['subject', 'operator', 'value'],
     isNameless: true,
@@ -134,6 +149,7 @@ export const suites: Kind = {
   what: 'suite',
   path: '/projects/:project_id/suites',
   param: 'suite_id',
+  most: most.suitesInDocument,
   // In a document, suites need others by their names (config-needs.ts).
   fields: fieldsIn(suiteFields).map((field) => {
     if (field.name === 'needs') return { ...field, isApart: true };
@@ -151,6 +167,7 @@ export const strategies: Kind = {
   what: 'deploy strategy',
   path: '/projects/:project_id/deploy_strategies',
   param: 'deploy_strategy_id',
+  most: mostRecords.deploy_strategies.most,
   // In a document, a suite is named (resources/config-strategies.ts).
   fields: fieldsIn(strategyFields).map((field) =>
     field.name === 'suite_id'
@@ -166,6 +183,7 @@ const hooks: Kind = {
   what: 'hook',
   path: '/projects/:project_id/hooks',
   param: 'hook_id',
+  most: mostRecords.hooks.most,
   fields: fieldsIn(hookFields),
   key: ['provider'],
   isNameless: true,
@@ -176,6 +194,7 @@ const schedules: Kind = {
   what: 'schedule',
   path: '/projects/:project_id/schedules',
   param: 'schedule_id',
+  most: mostRecords.schedules.most,
   fields: fieldsIn(scheduleFields),
   key: ['cron', 'time_zone', 'commit_ref'],
   isNameless: true,
@@ -186,6 +205,7 @@ const notifications: Kind = {
   what: 'notification',
   path: '/projects/:project_id/notifications',
   param: 'notification_id',
+  most: mostRecords.notifications.most,
   fields: fieldsIn(notificationFields),
   key: ['notifiable_type', 'url'],
   isNameless: true,
@@ -193,7 +213,7 @@ const notifications: Kind = {
 
 export const sections: readonly Kind[] = [variables, suites, strategies, hooks, schedules, notifications];
 
-/** In the order in which transactions take their locks (lifecycle/pending-effects.ts): some come after the project itself. */
+/** In the order in which transactions take their locks (db/lock-order.ts): some come after the project itself. */
 export const beforeProject: readonly Kind[] = [variables, suites, strategies, hooks];
 export const afterProject: readonly Kind[] = [notifications, schedules];
 

@@ -1,5 +1,7 @@
 import type { ApiError } from '../errors.ts';
+import { readUntrustedJson } from '../lib/untrusted-json.ts';
 import { wrongForm } from './expected.ts';
+import { DocumentError } from './mistake-list.ts';
 import { linesOfToml, mostLevels } from './toml-lines.ts';
 
 /** Reads a document from a file, and describes its mistakes in sentences. */
@@ -47,7 +49,7 @@ export async function readFile(
 
 async function parsePlain(text: string, path: string): Promise<ParsedFile> {
   try {
-    if (path.endsWith('.json')) return { value: JSON.parse(text) as unknown, lines: new Map() };
+    if (path.endsWith('.json')) return { value: readUntrustedJson(text), lines: new Map() };
     const value = (await import('smol-toml')).parse(text);
     return { value, lines: linesOfToml(text) };
   } catch (error) {
@@ -106,29 +108,41 @@ function entryAt(list: readonly unknown[], rest: string): [key: string | number,
 const wordsFor: Readonly<Record<string, string>> = {
   is_blank: 'is missing',
   already_exists: 'is there twice',
-  not_found: 'names something that is not there',
+  not_found: 'names something that does not exist, or is not yours',
   is_reserved: 'is a reserved name, or one more than there can be',
   too_long: 'is too long',
   payment_required: 'the owner of the project has to pay first',
 };
 
-/** One line for each mistake, with its line in the file. */
+/** The end of a sentence about a mistake at a path. */
+function wordsOf(error: ApiError, file: DocumentFile, name: string, code: string): string {
+  const why = error instanceof DocumentError ? error.why.get(name) : undefined;
+  if (why !== undefined) return `${why}.`;
+  if (error.words !== undefined) return `is refused: ${error.words}`;
+  const { path, value } = find(file, name);
+  return `${code === 'invalid_format' ? wrongForm(path, value) : (wordsFor[code] ?? code)}.`;
+}
+
+/** One line for each mistake in a file of a repository, in their order there. */
 export function linesOf(error: ApiError, file: DocumentFile): string[] {
-  return Object.entries(error.fields).flatMap(([name, codes]) =>
+  const found = Object.entries(error.fields).map(([name, codes]) => ({
+    name,
+    codes,
+    line: find(file, name).line ?? 0,
+  }));
+  const inOrder = found.toSorted((a, b) => a.line - b.line);
+  return inOrder.flatMap(({ name, codes }) =>
     codes.map((code) => {
-      const [, variable] = /^((?:.*\[)?variables\]?\[[^\]]+\])\[content\]$/.exec(name) ?? [];
-      if (variable !== undefined && code === 'is_blank')
+      const [, variable] = /^((?:suites\[.*\]\[)?variables\]?\[[^\]]+\])\[content\]$/.exec(name) ?? [];
+      if (variable === undefined || name.includes('][services]['))
+        return mistake(file, name, `${name === 'generic' ? '' : `${name} `}${wordsOf(error, file, name, code)}`);
+      if (code === 'is_blank')
         return mistake(file, name, `${variable} has no value on the server yet. Set it in the settings first.`);
-      if (variable !== undefined && code === 'invalid_format')
-        return mistake(
-          file,
-          name,
-          `${variable}: a file holds no secret. Write keep = true, or secret = false where it is none.`,
-        );
-      if (error.words !== undefined) return mistake(file, name, `${name} is refused: ${error.words}`);
-      const found = find(file, name);
-      const words = code === 'invalid_format' ? wrongForm(found.path, found.value) : (wordsFor[code] ?? code);
-      return mistake(file, name, `${name === 'generic' ? '' : `${name} `}${words}.`, found);
+      return mistake(
+        file,
+        name,
+        `${variable}: a file holds no secret. Write keep = true, or secret = false where it is none.`,
+      );
     }),
   );
 }

@@ -3,18 +3,22 @@ import type { ParsedFile } from './mistakes.ts';
 import { mostLevels } from './toml-lines.ts';
 
 /** A few aliases of aliases can expand to more than any memory holds. */
-const mostAliases = 20;
+const mostAliases = 500;
+const mostExpanded = 10_000;
 
 /**
- * The parser recurses, and takes long for a deeply nested file, so a server calls it in a thread. The package has
- * CommonJS modules: when bundled, its functions are only in its default export.
+ * Reads YAML with anchors, aliases and merges (`<<`). The parser recurses, and takes long for a deeply nested file, so a
+ * server calls it in a thread. The package has CommonJS modules: when bundled, its functions are only in its default
+ * export.
  */
 export function parseYaml(text: string): ParsedFile {
   const counter = new yaml.LineCounter();
   try {
-    const document = yaml.parseDocument(text, { lineCounter: counter, prettyErrors: false });
+    const document = yaml.parseDocument(text, { lineCounter: counter, prettyErrors: false, merge: true });
     const [error] = document.errors;
     if (error) return { problem: error.message, line: counter.linePos(error.pos[0]).line };
+    if (expandsTooFar(document.contents))
+      return { problem: `its aliases are more than ${mostAliases}, or stand for too much` };
     const lines = new Map<string, number>();
     const note = (own: readonly (string | number)[], at: unknown, inner: unknown): void => {
       if (yaml.isNode(at) && at.range) lines.set(JSON.stringify(own), counter.linePos(at.range[0]).line);
@@ -28,8 +32,32 @@ export function parseYaml(text: string): ParsedFile {
       if (yaml.isSeq(node)) for (const [at, item] of node.items.entries()) note([...path, at], item, item);
     };
     walk(document.contents, []);
-    return { value: document.toJS({ maxAliasCount: mostAliases }) as unknown, lines };
+    return { value: document.toJS({ maxAliasCount: -1 }) as unknown, lines };
   } catch (error) {
     return { problem: error instanceof Error ? error.message : String(error) };
   }
+}
+
+/** Whether aliases stand for more than a file may have, before anything is made of them. */
+function expandsTooFar(contents: unknown): boolean {
+  const anchored = new Map<string, unknown>();
+  const sizes = new Map<unknown, number>();
+  let aliases = 0;
+  /** How many values a node has when its aliases are written out. A node inside itself has infinitely many. */
+  const sizeOf = (node: unknown): number => {
+    const known = sizes.get(node);
+    if (known !== undefined) return known;
+    if (yaml.isNode(node)) sizes.set(node, Infinity);
+    if (yaml.isNode(node) && !yaml.isAlias(node) && node.anchor !== undefined) anchored.set(node.anchor, node);
+    let size = 1;
+    if (yaml.isAlias(node)) {
+      aliases += 1;
+      size = sizeOf(anchored.get(node.source));
+    } else if (yaml.isMap(node)) for (const { key, value } of node.items) size += sizeOf(key) + sizeOf(value);
+    else if (yaml.isSeq(node)) for (const item of node.items) size += sizeOf(item);
+    if (yaml.isNode(node)) sizes.set(node, size);
+    return size;
+  };
+  const size = sizeOf(contents);
+  return aliases > 0 && (aliases > mostAliases || size > mostExpanded);
 }

@@ -82,6 +82,8 @@ export const most = {
   dataPaths: 16,
   tags: 16,
   globs: 50,
+  refGlobs: 20,
+  approvers: 100,
   cachePaths: 16,
   matrixLines: 16,
   /** Of one suite, and lines that name some of them. */
@@ -255,3 +257,26 @@ export const mostKept = {
 
 /** Jobs of one account that wait for a runner. Who asks for more is told to come again later. */
 export const mostWaitingJobs = 20_000;
+
+/**
+ * What the runners with one token may hold at a server at the same time. All tokens that are bound to an account hold at
+ * most twice as much together.
+ */
+export const mostHeld = {
+  connections: 200,
+  /** Blobs that are sent or received. */
+  transfers: 64,
+  /** Calls for work that wait: one for each free slot. */
+  wishes: 4096,
+  /** Other calls that wait for their answers, and the bytes of all that wait. */
+  waitingCalls: 1024,
+  waitingBytes: 8_388_608,
+  /** Calls that are being answered. */
+  calls: 8,
+  callBytes: 4_194_304,
+  /** Messages that are complete and not answered yet, and messages that are not complete. */
+  queuedBytes: 33_554_432,
+  arrivingBytes: 33_554_432,
+  /** Answers that the runners have not read. */
+  unreadBytes: 33_554_432,
+} as const;

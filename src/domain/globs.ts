@@ -136,18 +136,61 @@ const literal = (character: string): string =>
 
 /** Says of the path of a file whether a glob stands for it; undefined if it is no glob. */
 export function globMatcher(glob: string): ((path: string) => boolean) | undefined {
+  return matcher(glob, { isWhole: false });
+}
+
+/** The same for names that are no directories: a glob stands for exactly the names that it describes. */
+export function wholeMatcher(glob: string): ((path: string) => boolean) | undefined {
+  return matcher(glob, { isWhole: true });
+}
+
+function matcher(glob: string, { isWhole }: { isWhole: boolean }): ((path: string) => boolean) | undefined {
   const patterns = compileGlob(glob)?.map((parts) =>
-    parts.map((part) => (part === '**' ? part : new RegExp(`^(?:${bytesOf(part)})$`, 's'))),
+    parts.map((part) => (part === '**' ? part : nameMatcher(bytesOf(part)))),
   );
-  return patterns && ((path) => patterns.some((parts) => leadsTo(parts, path.split('/').map(bytesOf))));
+  return patterns && ((path) => patterns.some((parts) => leadsTo(parts, path.split('/').map(bytesOf), isWhole)));
 }
 
 const bytesOf = (text: string): string => Buffer.from(text).toString('latin1');
 
-function leadsTo([part, ...parts]: readonly (RegExp | '**')[], names: readonly string[]): boolean {
-  const [name, ...below] = names;
-  if (part === undefined) return names.every((one) => !one.startsWith('.'));
-  if (name === undefined) return false;
-  if (part !== '**') return part.test(name) && leadsTo(parts, below);
-  return leadsTo(parts, names) || (!name.startsWith('.') && leadsTo([part, ...parts], below));
+type Part = ((name: string) => boolean) | '**';
+
+/**
+ * The texts between the stars are searched one after the other, each at its first place. One expression for all of them
+ * would try every combination of places, which takes for ever with many stars.
+ */
+function nameMatcher(expression: string): (name: string) => boolean {
+  const [first = '', ...others] = expression.split('.*');
+  const last = others.pop();
+  if (last === undefined) {
+    const whole = new RegExp(`^(?:${first})$`, 's');
+    return (name) => whole.test(name);
+  }
+  const begin = new RegExp(`^(?:${first})`, 's');
+  const searches = [...others, `(?:${last})$`].map((text) => new RegExp(text, 'gs'));
+  return (name) => {
+    let at = begin.exec(name)?.[0].length;
+    for (const search of searches) {
+      if (at === undefined) return false;
+      search.lastIndex = at;
+      at = search.test(name) ? search.lastIndex : undefined;
+    }
+    return at !== undefined;
+  };
+}
+
+/** All positions in the pattern are followed at once, so each name is compared once with each part. */
+function leadsTo(parts: readonly Part[], names: readonly string[], isWhole: boolean): boolean {
+  const from = (at: number): number[] => (parts[at] === '**' ? [at, ...from(at + 1)] : [at]);
+  let positions = new Set(from(0));
+  for (const name of names) {
+    const next = new Set<number>();
+    for (const at of positions) {
+      const part = parts[at];
+      if (part === undefined ? !isWhole && !name.startsWith('.') : part === '**' && !name.startsWith('.')) next.add(at);
+      else if (typeof part === 'function' && part(name)) next.add(at + 1);
+    }
+    positions = new Set(Array.from(next).flatMap(from));
+  }
+  return positions.has(parts.length);
 }

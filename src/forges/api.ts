@@ -7,7 +7,9 @@ import { createMask, type Mask } from '../domain/masking.ts';
 import { ForbiddenAddressError } from '../lib/address-filter.ts';
 import { codeOf } from '../lib/error-code.ts';
 import { failureText, guardedRequest, retryAfterOf, type RequestRules } from '../lib/guarded-request.ts';
+import { readUntrustedJson } from '../lib/untrusted-json.ts';
 import { ForgeError } from './forge.ts';
+import { restAfter } from './rate-limit.ts';
 
 /** The rules of calls to forges; before each one `pace` is waited for. */
 export interface ForgeRules extends RequestRules {
@@ -28,17 +30,22 @@ export interface Answered<T> {
   headers: IncomingHttpHeaders;
 }
 
-interface Text {
-  text: string;
+/** What a forge has answered, without what must not be told. */
+interface Told {
+  status: number;
+  /** Undefined where it is no JSON. */
+  value: unknown;
+  isEmpty: boolean;
   headers: IncomingHttpHeaders;
+  retryAfterMs: number | undefined;
 }
 
 /** The longest text that is told of what a forge says. */
 const longestSaid = 300;
 
 /**
- * The API of a forge. What it answers is a stranger's: bounded in bytes and time, and checked against a schema before it
- * is used. Redirects are not followed, so that no token goes elsewhere.
+ * The API of a forge. What it answers is a stranger's: bounded in bytes and time, masked, and checked against a schema
+ * before it is used. Redirects are not followed, so that no token goes elsewhere.
  */
 export class ForgeApi {
   readonly #access: ApiAccess;
@@ -58,7 +65,7 @@ export class ForgeApi {
   /** A forge answers with what it has made, or with nothing. A page that stands in between has made nothing. */
   async post(path: string, body: object): Promise<void> {
     const answer = await this.#call('POST', path, JSON.stringify(body));
-    if (answer.text !== '') this.#judged(Type.Object({}), answer);
+    if (!answer.isEmpty) this.#judged(Type.Object({}), answer);
   }
 
   /** What is gone already is fine. */
@@ -68,25 +75,28 @@ export class ForgeApi {
     });
   }
 
-  #judged<Of extends TSchema>(schema: Of, { text, headers }: Text): Answered<Static<Of>> {
-    const value = parsed(text);
+  #judged<Of extends TSchema>(schema: Of, { value, headers }: Told): Answered<Static<Of>> {
     if (!Check(schema, value))
       throw new ForgeError('not_a_forge', `What answers at ${this.#access.base} is not this kind of forge.`);
     return { value, headers };
   }
 
-  async #call(method: string, path: string, body?: string): Promise<Text> {
+  async #call(method: string, path: string, body?: string): Promise<Told> {
     const { base, headers } = this.#access;
     await this.#rules.pace?.();
     const answer = await guardedRequest(
       { url: `${base}${path}`, method, headers, body },
       this.#rules,
-      async (incoming) => ({
-        status: incoming.statusCode ?? 0,
-        headers: incoming.headers,
-        text: await wholeOf(incoming),
-        retryAfterMs: retryAfterOf(incoming, Date.now()),
-      }),
+      async (incoming) => {
+        const text = await wholeOf(incoming);
+        return {
+          status: incoming.statusCode ?? 0,
+          headers: this.#masked(incoming.headers) ?? {},
+          value: this.#masked(parsed(text)),
+          isEmpty: text === '',
+          retryAfterMs: retryAfterOf(incoming, Date.now()),
+        };
+      },
     ).catch((error: unknown) => {
       throw this.#unanswered(error);
     });
@@ -94,18 +104,30 @@ export class ForgeApi {
     throw this.#refusal(answer);
   }
 
+  /** Undefined for a value that is nested too deeply. */
+  #masked<T>(value: T): T | undefined {
+    try {
+      // In this form every character that a secret may have is written in one way.
+      const plain = JSON.stringify(value) as string | undefined;
+      const shown = plain && this.#mask.maskText(plain);
+      return shown === plain ? value : (JSON.parse(shown ?? '') as T);
+    } catch {
+      return undefined;
+    }
+  }
+
   #unanswered(error: unknown): ForgeError {
     if (error instanceof ForgeError) return error;
     const text = this.#mask.maskText(failureText(error));
     const isWrong =
       error instanceof ForbiddenAddressError ||
-      /^(ENOTFOUND|ERR_TLS_|ERR_SSL_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|CERT_)/.test(codeOf(error));
+      /^(ENOTFOUND|EPROTO|ERR_TLS_|ERR_SSL_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|CERT_)/.test(codeOf(error));
     return new ForgeError(isWrong ? 'not_a_forge' : 'unavailable', `${this.#access.base} cannot be called: ${text}.`);
   }
 
-  #refusal(answer: { status: number; text: string; headers: IncomingHttpHeaders; retryAfterMs: number | undefined }) {
-    const { status, headers, retryAfterMs } = answer;
-    const said = this.#mask.maskText(saidIn(answer.text));
+  #refusal({ status, headers, value, retryAfterMs: asked }: Told) {
+    const said = saidIn(value);
+    const retryAfterMs = asked ?? restAfter(status, said);
     const words = `The forge answered ${status}${said === '' ? '.' : `: ${said}`}`;
     if (retryAfterMs !== undefined || status === 429 || status >= 500)
       return new ForgeError('unavailable', words, { retryAfterMs });
@@ -140,14 +162,14 @@ async function wholeOf(incoming: IncomingMessage): Promise<string> {
 
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text) as unknown;
+    return readUntrustedJson(text);
   } catch {
     return undefined;
   }
 }
 
 /** The sentence in an error: forges have it under different names. */
-function saidIn(text: string): string {
+function saidIn(answer: unknown): string {
   const texts: string[] = [];
   const walk = (value: unknown, depth: number): void => {
     if (typeof value === 'string') texts.push(value);
@@ -158,7 +180,7 @@ function saidIn(text: string): string {
         if (name in told) walk(told[name], depth + 1);
     }
   };
-  walk(parsed(text), 0);
+  walk(answer, 0);
   const plain = [...new Set(texts)]
     .join(' ')
     .replaceAll(/[\p{Cc}\s]+/gu, ' ')

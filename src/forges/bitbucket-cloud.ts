@@ -5,6 +5,7 @@ import type { BuildState } from '../lifecycle/states.ts';
 import type { ForgeApi } from './api.ts';
 import {
   encoded,
+  hasEvents,
   rights,
   type Forge,
   type ForgeRepository,
@@ -61,10 +62,13 @@ export const bitbucketCloudStatus: StatusForm = {
   }),
 };
 
+const hookEvents = ['repo:push', 'pullrequest:created', 'pullrequest:updated'];
+
 const pageOf = <Of extends Type.TSchema>(values: Of) =>
   Type.Object({ values: Type.Array(values), next: Type.Optional(Type.String()) });
 
 const repositorySchema = Type.Object({
+  uuid: Type.Optional(Type.String({ pattern: '^\\{[\\w-]{1,60}\\}$' })),
   full_name: Type.String(),
   is_private: Type.Boolean(),
   updated_on: Type.Optional(Type.String()),
@@ -75,6 +79,7 @@ const repositorySchema = Type.Object({
 function repositoryOf(told: Static<typeof repositorySchema>, mayAdminister: boolean): ForgeRepository {
   const address = (name: string): string => told.links.clone.find((one) => one.name === name)?.href ?? '';
   return {
+    id: told.uuid ?? '',
     full_name: told.full_name,
     ssh_url: address('ssh'),
     // It has the name of who asks in it.
@@ -98,6 +103,15 @@ export function bitbucketCloud(api: ForgeApi): Forge {
     const asked = new URLSearchParams({ role, sort: '-updated_on', ...(query !== '' && { q: query }) });
     const path = `/repositories/${encodeURIComponent(workspace)}?${asked.toString()}&pagelen=50&page=${page}`;
     return (await api.get(path, pageOf(repositorySchema))).value;
+  };
+  const withRights = async ({ value }: { value: Static<typeof repositorySchema> }): Promise<ForgeRepository> => {
+    const { full_name: name } = value;
+    const [workspace = ''] = name.split('/');
+    const admins = await inWorkspace(workspace, 'admin', `full_name = ${quoted(name)}`, 1);
+    return repositoryOf(
+      value,
+      admins.values.some(({ full_name: one }) => one === name),
+    );
   };
   return {
     async whoami() {
@@ -124,15 +138,9 @@ export function bitbucketCloud(api: ForgeApi): Forge {
       const newest = found.toSorted((a, b) => (b.updated_on ?? '').localeCompare(a.updated_on ?? ''));
       return { repositories: newest.map((told) => repositoryOf(told, told.isAdmin)), hasMore };
     },
-    async repository(name) {
-      const { value } = await unlessMoved(fetched, of(name), (found) => found.value.full_name);
-      const [workspace = ''] = name.split('/');
-      const admins = await inWorkspace(workspace, 'admin', `full_name = ${quoted(value.full_name)}`, 1);
-      return repositoryOf(
-        value,
-        admins.values.some(({ full_name: one }) => one === value.full_name),
-      );
-    },
+    repository: async (name) => withRights(await unlessMoved(fetched, of(name), (found) => found.value.full_name)),
+    // Where a workspace is asked for, braces around nothing are any.
+    repositoryWithId: async (uuid) => withRights(await fetched(of(`{}/${uuid}`))),
     async keys(repository) {
       const key = Type.Object({ id: Type.Integer(), key: Type.String() });
       const { value } = await api.get(`${of(repository)}/deploy-keys?pagelen=100`, pageOf(key));
@@ -142,9 +150,14 @@ export function bitbucketCloud(api: ForgeApi): Forge {
     addKey: (repository, label, key) => api.post(`${of(repository)}/deploy-keys`, { label, key }),
     removeKey: (repository, id) => api.delete(`${of(repository)}/deploy-keys/${encodeURIComponent(id)}`),
     async hooks(repository) {
-      const hook = Type.Object({ uuid: Type.String(), url: Type.String(), active: Type.Boolean() });
+      const events = Type.Optional(Type.Array(Type.String()));
+      const hook = Type.Object({ uuid: Type.String(), url: Type.String(), active: Type.Boolean(), events });
       const { value } = await api.get(`${of(repository)}/hooks?pagelen=100`, pageOf(hook));
-      return value.values.map(({ uuid, url, active }) => ({ id: uuid, url, active }));
+      return value.values.map(({ uuid, url, active, events: on }) => ({
+        id: uuid,
+        url,
+        active: active && hasEvents(on, hookEvents),
+      }));
     },
     addHook: (repository, { url, secret }) =>
       api.post(`${of(repository)}/hooks`, {
@@ -152,7 +165,7 @@ export function bitbucketCloud(api: ForgeApi): Forge {
         url,
         secret,
         active: true,
-        events: ['repo:push', 'pullrequest:created', 'pullrequest:updated'],
+        events: hookEvents,
       }),
     removeHook: (repository, id) => api.delete(`${of(repository)}/hooks/${encodeURIComponent(id)}`),
   };

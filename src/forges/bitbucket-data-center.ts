@@ -2,7 +2,7 @@ import * as Type from 'typebox';
 import type { Static } from 'typebox';
 import type { ForgeApi } from './api.ts';
 import { bitbucketCloudStatus, bitbucketStates } from './bitbucket-cloud.ts';
-import { ForgeError, type Forge, type ForgeRepository, type StatusForm } from './forge.ts';
+import { ForgeError, hasEvents, type Forge, type ForgeRepository, type StatusForm } from './forge.ts';
 import { administered, unlessMoved } from './pages.ts';
 
 /** Bitbucket Data Center: a server of one's own. It has another API than Bitbucket Cloud, below `/rest`. */
@@ -19,10 +19,13 @@ export const bitbucketDataCenterStatus: StatusForm = {
   states: { ...bitbucketStates, cancelled: 'FAILED', skipped: 'FAILED' },
 };
 
+const hookEvents = ['repo:refs_changed', 'pr:opened', 'pr:from_ref_updated', 'pr:reopened'];
+
 const pageOf = <Of extends Type.TSchema>(values: Of) =>
   Type.Object({ values: Type.Array(values), isLastPage: Type.Boolean() });
 
 const repositorySchema = Type.Object({
+  id: Type.Optional(Type.Integer()),
   slug: Type.String(),
   project: Type.Object({ key: Type.String() }),
   public: Type.Optional(Type.Boolean()),
@@ -36,6 +39,7 @@ const nameOf = ({ project, slug }: Told): string => `${project.key}/${slug}`;
 function repositoryOf(told: Told, mayAdminister: boolean, defaultBranch = ''): ForgeRepository {
   const address = (name: string): string => told.links.clone?.find((one) => one.name === name)?.href ?? '';
   return {
+    id: String(told.id ?? ''),
     full_name: nameOf(told),
     ssh_url: address('ssh'),
     https_url: address('http').replace(/^(https?:\/\/)[^@/]*@/, '$1'),
@@ -96,9 +100,14 @@ export function bitbucketDataCenter(api: ForgeApi): Forge {
       api.post(`/keys/latest/${of(repository)}/ssh`, { key: { text, label }, permission: 'REPO_READ' }),
     removeKey: (repository, id) => api.delete(`/keys/latest/${of(repository)}/ssh/${encodeURIComponent(id)}`),
     async hooks(repository) {
-      const hook = Type.Object({ id: Type.Integer(), url: Type.String(), active: Type.Boolean() });
+      const events = Type.Optional(Type.Array(Type.String()));
+      const hook = Type.Object({ id: Type.Integer(), url: Type.String(), active: Type.Boolean(), events });
       const { value } = await api.get(`/api/latest/${of(repository)}/webhooks?limit=1000`, pageOf(hook));
-      return value.values.map(({ id, url, active }) => ({ id: String(id), url, active }));
+      return value.values.map(({ id, url, active, events: on }) => ({
+        id: String(id),
+        url,
+        active: active && hasEvents(on, hookEvents),
+      }));
     },
     addHook: (repository, { url, secret }) =>
       api.post(`/api/latest/${of(repository)}/webhooks`, {
@@ -106,7 +115,7 @@ export function bitbucketDataCenter(api: ForgeApi): Forge {
         url,
         active: true,
         configuration: { secret },
-        events: ['repo:refs_changed', 'pr:opened', 'pr:from_ref_updated', 'pr:reopened'],
+        events: hookEvents,
       }),
     removeHook: (repository, id) => api.delete(`/api/latest/${of(repository)}/webhooks/${encodeURIComponent(id)}`),
   };

@@ -15,6 +15,8 @@ export interface Identity {
 }
 
 export interface ForgeRepository {
+  /** The forge's own, which stays when the repository is renamed or moved; blank if it does not tell. */
+  id: string;
   full_name: string;
   ssh_url: string;
   https_url: string;
@@ -33,7 +35,13 @@ export interface InstalledKey {
 export interface InstalledHook {
   id: string;
   url: string;
+  /** Whether the forge calls it, for every event that is needed. */
   active: boolean;
+}
+
+/** Whether a hook is for all of these events. A forge that lists none is believed to have all. */
+export function hasEvents(events: readonly string[] | undefined, needed: readonly string[]): boolean {
+  return events === undefined || events.includes('*') || needed.every((event) => events.includes(event));
 }
 
 /** The address for the forge to call, and the secret with which it proves itself. */
@@ -53,6 +61,8 @@ export interface Forge {
   /** Those that the token's owner may push to, newest activity first; pages count from 1. */
   repositories(query: string, page: number): Promise<RepositoryPage>;
   repository(name: string): Promise<ForgeRepository>;
+  /** The same by its own ID, whatever it is called now; not there where the forge cannot be asked so. */
+  repositoryWithId?(id: string): Promise<ForgeRepository>;
   keys(repository: string): Promise<InstalledKey[]>;
   /** Adds a key that may read. */
   addKey(repository: string, title: string, key: string): Promise<void>;

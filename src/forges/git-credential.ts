@@ -1,12 +1,27 @@
 import type { ForgeRow } from '../db/schema.ts';
-import { parseGitAddress, locationOf } from '../domain/git-address.ts';
+import { parseGitAddress } from '../domain/git-address.ts';
 import { isDataCenter, type ProviderName } from '../domain/forge-providers.ts';
 
-/** git over HTTPS with the token of a connected forge. */
+/** git over HTTPS with the token of a connected forge. The token goes to whole origins: scheme, host and port. */
 
-/** Whether git asks this forge, and no other host, for what an address names. */
-export function isOverHttpsAt({ url }: Pick<ForgeRow, 'url'>, address: string): boolean {
-  return parseGitAddress(address)?.scheme === 'https' && locationOf(address)?.host === locationOf(url)?.host;
+/** Blank for an address of another kind. */
+export function httpsOrigin(address: string): string {
+  return parseGitAddress(address)?.scheme === 'https' ? new URL(address).origin : '';
+}
+
+/**
+ * The origin of the address that a forge reports for git, if it is at the forge's own host, or blank. A project keeps it
+ * when it is connected, because git may have another port than the API.
+ */
+export function gitOriginAt({ url }: Pick<ForgeRow, 'url'>, reported: string): string {
+  const origin = httpsOrigin(reported);
+  return origin !== '' && new URL(origin).hostname === new URL(url).hostname ? origin : '';
+}
+
+/** Whether the token of a forge opens an address: at the forge's own origin, or at `confirmed` (`gitOriginAt`). */
+export function isOpened({ url }: Pick<ForgeRow, 'url'>, confirmed: string, address: string): boolean {
+  const origin = httpsOrigin(address);
+  return origin !== '' && (origin === new URL(url).origin || origin === confirmed);
 }
 
 type Known = Pick<ForgeRow, 'provider' | 'url' | 'login'>;

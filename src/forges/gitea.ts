@@ -12,7 +12,9 @@ export function giteaHeaders(token: string): Record<string, string> {
 }
 
 const user = Type.Object({ id: Type.Integer(), login: Type.String() });
-const found = Type.Object({ data: Type.Array(repositorySchema) });
+const found = Type.Object({
+  data: Type.Array(Type.Intersect([repositorySchema, Type.Object({ updated_at: Type.Optional(Type.String()) })])),
+});
 
 export function gitea(api: ForgeApi): Forge {
   const me = async () => (await api.get('/user', user)).value;
@@ -24,9 +26,19 @@ export function gitea(api: ForgeApi): Forge {
     },
     async repositories(query, page) {
       const { id } = await me();
-      const asked = new URLSearchParams({ uid: String(id), q: query, sort: 'updated', order: 'desc' });
-      const { value, headers } = await api.get(`/repos/search?${asked.toString()}&limit=50&page=${page}`, found);
-      return { repositories: value.data.filter(mayPush).map(repositoryOf), hasMore: nextIn(headers) };
+      const search = (q: string) => {
+        const asked = new URLSearchParams({ uid: String(id), q, sort: 'updated', order: 'desc' });
+        return api.get(`/repos/search?${asked.toString()}&limit=50&page=${page}`, found);
+      };
+      // Its search knows the names of repositories. With a slash behind it, it is the owner's name.
+      const byOwner = query !== '' && !query.includes('/') ? [search(`${query}/`)] : [];
+      const answers = await Promise.all([search(query), ...byOwner]);
+      const told = new Map(answers.flatMap(({ value }) => value.data).map((one) => [one.full_name, one]));
+      const newest = [...told.values()].toSorted((a, b) => (b.updated_at ?? '').localeCompare(a.updated_at ?? ''));
+      return {
+        repositories: newest.filter(mayPush).map(repositoryOf),
+        hasMore: answers.some(({ headers }) => nextIn(headers)),
+      };
     },
   };
 }

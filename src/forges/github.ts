@@ -5,6 +5,8 @@ import type { BuildState } from '../lifecycle/states.ts';
 import type { ForgeApi } from './api.ts';
 import {
   encoded,
+  ForgeError,
+  hasEvents,
   type Forge,
   type ForgeRepository,
   type Identity,
@@ -50,6 +52,7 @@ export const githubStatus: StatusForm = {
 const id = Type.Integer();
 const user = Type.Object({ login: Type.String() });
 export const repositorySchema = Type.Object({
+  id: Type.Optional(id),
   full_name: Type.String(),
   ssh_url: Type.String(),
   clone_url: Type.String(),
@@ -64,6 +67,7 @@ type Told = Static<typeof repositorySchema>;
 
 export function repositoryOf(told: Told): ForgeRepository {
   return {
+    id: String(told.id ?? ''),
     full_name: told.full_name,
     ssh_url: told.ssh_url,
     https_url: told.clone_url,
@@ -76,6 +80,9 @@ export function repositoryOf(told: Told): ForgeRepository {
 
 export const mayPush = ({ permissions }: Told): boolean => permissions?.push ?? false;
 
+/** A push tells of tags too. */
+const hookEvents = ['push', 'pull_request'];
+
 const of = (repository: string): string => `/repos/${encoded(repository)}`;
 
 /** What is the same at Gitea. */
@@ -85,6 +92,7 @@ export function likeGithub(api: ForgeApi, hookType: string): Omit<Forge, 'whoami
     async repository(name) {
       return repositoryOf((await unlessMoved(fetched, of(name), ({ value }) => value.full_name)).value);
     },
+    repositoryWithId: async (own) => repositoryOf((await fetched(`/repositories/${encodeURIComponent(own)}`)).value),
     async keys(repository) {
       const keys = await pagesOf((page) =>
         api.get(
@@ -101,14 +109,19 @@ export function likeGithub(api: ForgeApi, hookType: string): Omit<Forge, 'whoami
       const hooks = await pagesOf((page) =>
         api.get(
           `${of(repository)}/hooks?per_page=100&limit=50&page=${page}`,
-          Type.Array(Type.Object({ id, active: Type.Boolean(), config })),
+          Type.Array(
+            Type.Object({ id, active: Type.Boolean(), config, events: Type.Optional(Type.Array(Type.String())) }),
+          ),
         ),
       );
-      return hooks.map((hook) => ({ id: String(hook.id), url: hook.config.url ?? '', active: hook.active }));
+      return hooks.map((hook) => ({
+        id: String(hook.id),
+        url: hook.config.url ?? '',
+        active: hook.active && hasEvents(hook.events, hookEvents),
+      }));
     },
     async addHook(repository, { url, secret }) {
-      // A push tells of tags too.
-      const wanted = { active: true, events: ['push', 'pull_request'], config: { url, content_type: 'json', secret } };
+      const wanted = { active: true, events: hookEvents, config: { url, content_type: 'json', secret } };
       await api.post(
         `${of(repository)}/hooks`,
         hookType === 'web' ? { name: 'web', ...wanted } : { type: hookType, ...wanted },
@@ -118,29 +131,52 @@ export function likeGithub(api: ForgeApi, hookType: string): Omit<Forge, 'whoami
   };
 }
 
-/** It cannot search among all that somebody may push to, so a search goes through this many pages of them at a time. */
-const pagesAtOnce = 5;
+/** It cannot search among all that somebody may push to, so a search goes through this many pages of them. */
+const searchedPages = 20;
+const askedAtOnce = 5;
+const wholeName = /^[\w.-]+\/[\w.-]+$/;
 
 export function github(api: ForgeApi): Forge {
   const page = (number: number) =>
     api.get(`/user/repos?sort=pushed&direction=desc&per_page=100&page=${number}`, Type.Array(repositorySchema));
+  const like = likeGithub(api, 'web');
+  /** All of this part of the list. */
+  const part = async (first: number) => {
+    const all: Told[] = [];
+    let hasMore = true;
+    for (let at = first; hasMore && at < first + searchedPages;) {
+      // Most people have one page.
+      const count = at === 1 ? 1 : askedAtOnce - ((at - 1) % askedAtOnce);
+      const answers = await Promise.all(Array.from({ length: count }, (_, more) => page(at + more)));
+      for (const { value } of answers) all.push(...value);
+      hasMore = answers.every(({ headers }) => nextIn(headers));
+      at += count;
+    }
+    return { all, hasMore };
+  };
   return {
-    ...likeGithub(api, 'web'),
+    ...like,
     async whoami() {
       const { value, headers } = await api.get('/user', user);
       return { login: value.login, ...rightsOf(headers['x-oauth-scopes']) };
     },
     async repositories(query, number): Promise<RepositoryPage> {
-      const found: ForgeRepository[] = [];
-      const [first, last] = query === '' ? [number, number] : [(number - 1) * pagesAtOnce + 1, number * pagesAtOnce];
-      let hasMore = true;
-      for (let at = first; at <= last && hasMore; at += 1) {
-        const { value, headers } = await page(at);
-        hasMore = nextIn(headers);
-        const fits = value.filter((one) => mayPush(one) && one.full_name.toLowerCase().includes(query.toLowerCase()));
-        found.push(...fits.map(repositoryOf));
+      if (query === '') {
+        const { value, headers } = await page(number);
+        return { repositories: value.filter(mayPush).map(repositoryOf), hasMore: nextIn(headers) };
       }
-      return { repositories: found, hasMore };
+      if (wholeName.test(query)) {
+        const exact = await api.get(of(query), repositorySchema).catch((error: unknown) => {
+          if (error instanceof ForgeError && ['not_found', 'forbidden', 'moved'].includes(error.kind)) return undefined;
+          throw error;
+        });
+        if (exact && mayPush(exact.value))
+          return { repositories: number === 1 ? [repositoryOf(exact.value)] : [], hasMore: false };
+      }
+      const { all, hasMore } = await part((number - 1) * searchedPages + 1);
+      const wanted = query.toLowerCase();
+      const fits = all.filter((one) => mayPush(one) && one.full_name.toLowerCase().includes(wanted));
+      return { repositories: fits.map(repositoryOf), hasMore };
     },
   };
 }

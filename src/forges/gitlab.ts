@@ -2,7 +2,7 @@ import * as Type from 'typebox';
 import type { Static } from 'typebox';
 import type { ForgeApi } from './api.ts';
 import { ForgeError, type Forge, type ForgeRepository, type Identity, type StatusForm } from './forge.ts';
-import { nextIn, pagesOf, unlessMoved } from './pages.ts';
+import { administered, nextIn, pagesOf, unlessMoved } from './pages.ts';
 
 export function gitlabHeaders(token: string): Record<string, string> {
   return { accept: 'application/json', 'private-token': token };
@@ -29,6 +29,7 @@ export const gitlabStatus: StatusForm = {
 const access = Type.Optional(Type.Union([Type.Object({ access_level: Type.Integer() }), Type.Null()]));
 const text = Type.Optional(Type.Union([Type.String(), Type.Null()]));
 const project = Type.Object({
+  id: Type.Optional(Type.Integer()),
   path_with_namespace: Type.String(),
   ssh_url_to_repo: text,
   http_url_to_repo: text,
@@ -42,46 +43,82 @@ const project = Type.Object({
 const maintainer = 40;
 const developer = 30;
 
-function repositoryOf(told: Static<typeof project>): ForgeRepository {
-  const { project_access: own, group_access: ofGroup } = told.permissions ?? {};
+type Told = Static<typeof project>;
+
+/** GitLab tells here only the roles in the project and in its own group. */
+function mayMaintain({ permissions }: Told): boolean {
+  const { project_access: own, group_access: ofGroup } = permissions ?? {};
+  return Math.max(own?.access_level ?? 0, ofGroup?.access_level ?? 0) >= maintainer;
+}
+
+function repositoryOf(told: Told, mayAdminister: boolean): ForgeRepository {
   return {
+    id: String(told.id ?? ''),
     full_name: told.path_with_namespace,
     ssh_url: told.ssh_url_to_repo ?? '',
     https_url: told.http_url_to_repo ?? '',
     default_branch: told.default_branch ?? '',
     private: told.visibility !== 'public',
     archived: told.archived ?? false,
-    may_administer: Math.max(own?.access_level ?? 0, ofGroup?.access_level ?? 0) >= maintainer,
+    may_administer: mayAdminister,
   };
 }
 
 const keySchema = Type.Object({ id: Type.Integer(), key: Type.String() });
-const hookSchema = Type.Object({ id: Type.Integer(), url: Type.String(), alert_status: Type.Optional(Type.String()) });
+const isOn = Type.Optional(Type.Boolean());
+const hookSchema = Type.Object({
+  id: Type.Integer(),
+  url: Type.String(),
+  alert_status: Type.Optional(Type.String()),
+  push_events: isOn,
+  tag_push_events: isOn,
+  merge_requests_events: isOn,
+});
 
 export function gitlab(api: ForgeApi): Forge {
   const fetched = (path: string) => api.get(path, project);
+  const listed = (role: number, query: string, page: number) => {
+    const asked = new URLSearchParams({
+      membership: 'true',
+      min_access_level: String(role),
+      order_by: 'last_activity_at',
+      sort: 'desc',
+      ...(query !== '' && { search: query, search_namespaces: 'true' }),
+    });
+    return api.get(`/projects?${asked.toString()}&per_page=50&page=${page}`, Type.Array(project));
+  };
+  /** Also by a role in a parent group, or in a group that was invited. */
+  const mayMaintainAtAll = async (told: Told): Promise<boolean> => {
+    if (mayMaintain(told)) return true;
+    const me = await api.get('/user', Type.Object({ id: Type.Integer() }));
+    const path = `${of(told.path_with_namespace)}/members/all/${me.value.id}`;
+    const member = await api.get(path, Type.Object({ access_level: Type.Integer() })).catch((error: unknown) => {
+      if (error instanceof ForgeError && ['not_found', 'forbidden'].includes(error.kind)) return undefined;
+      throw error;
+    });
+    return (member?.value.access_level ?? 0) >= maintainer;
+  };
   return {
     async whoami() {
       const { value } = await api.get('/user', Type.Object({ username: Type.String() }));
       return { login: value.username, ...(await rightsOf(api)) };
     },
     async repositories(query, page) {
-      const asked = new URLSearchParams({
-        membership: 'true',
-        min_access_level: String(developer),
-        order_by: 'last_activity_at',
-        sort: 'desc',
-        ...(query !== '' && { search: query, search_namespaces: 'true' }),
-      });
-      const { value, headers } = await api.get(
-        `/projects?${asked.toString()}&per_page=50&page=${page}`,
-        Type.Array(project),
+      const { value, headers } = await listed(developer, query, page);
+      const others = value.filter((told) => !mayMaintain(told)).map(({ path_with_namespace: name }) => name);
+      const maintained = await administered(others, page, async (at) =>
+        (await listed(maintainer, query, at)).value.map(({ path_with_namespace: name }) => name),
       );
-      return { repositories: value.map(repositoryOf), hasMore: nextIn(headers) };
+      const may = (told: Told): boolean => mayMaintain(told) || maintained.has(told.path_with_namespace);
+      return { repositories: value.map((told) => repositoryOf(told, may(told))), hasMore: nextIn(headers) };
     },
     async repository(name) {
       const { value } = await unlessMoved(fetched, of(name), (found) => found.value.path_with_namespace);
-      return repositoryOf(value);
+      return repositoryOf(value, await mayMaintainAtAll(value));
+    },
+    async repositoryWithId(id) {
+      const { value } = await fetched(of(id));
+      return repositoryOf(value, await mayMaintainAtAll(value));
     },
     async keys(repository) {
       const keys = await pagesOf((page) =>
@@ -96,7 +133,11 @@ export function gitlab(api: ForgeApi): Forge {
         api.get(`${of(repository)}/hooks?per_page=100&page=${page}`, Type.Array(hookSchema)),
       );
       // GitLab itself switches a hook off that failed too often.
-      return hooks.map(({ id, url, alert_status: alert }) => ({ id: String(id), url, active: alert !== 'disabled' }));
+      return hooks.map(({ id, url, alert_status: alert, ...on }) => ({
+        id: String(id),
+        url,
+        active: alert !== 'disabled' && ![on.push_events, on.tag_push_events, on.merge_requests_events].includes(false),
+      }));
     },
     addHook: (repository, { url, secret }) =>
       api.post(`${of(repository)}/hooks`, {

@@ -19,7 +19,9 @@ export async function pagesOf<T>(page: (number: number) => Promise<Answered<T[]>
   for (let number = 1; number <= mostPages; number += 1) {
     const { value, headers } = await page(number);
     all.push(...value);
-    if (value.length === 0 || !nextIn(headers)) break;
+    // Gitea has no links to the pages of some lists, and only tells how many there are.
+    const isPart = Number(headers['x-total-count'] ?? 0) > all.length;
+    if (value.length === 0 || !(nextIn(headers) || isPart)) break;
   }
   return all;
 }
@@ -58,7 +60,12 @@ export async function unlessMoved<T>(
     if (!(error instanceof ForgeError) || error.kind !== 'moved') throw error;
     const there = error.location === '' ? undefined : await asked(error.location).catch(() => undefined);
     const newName = there === undefined ? '' : nameOf(there);
-    const where = newName === '' ? 'elsewhere' : `to ${newName}`;
-    throw new ForgeError('moved', `The repository was renamed or moved ${where}.`, { newName });
+    throw movedTo(newName);
   }
+}
+
+/** Blank where the new name is not known. */
+export function movedTo(newName: string): ForgeError {
+  const where = newName === '' ? 'elsewhere' : `to ${newName}`;
+  return new ForgeError('moved', `The repository was renamed or moved ${where}.`, { newName });
 }

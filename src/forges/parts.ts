@@ -1,6 +1,7 @@
 import type { Database } from '../db/open.ts';
 import type { ForgeRemovalRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
+import { linkHeldMs } from '../lifecycle/forge-holds.ts';
 import { addRemoval, endRemoval, putOffRemoval } from '../lifecycle/forges.ts';
 import { ForgeError, type Forge, type WantedHook } from './forge.ts';
 
@@ -16,7 +17,7 @@ export interface ProjectParts {
 export interface MissingParts {
   key: boolean;
   hook: boolean;
-  /** Hooks for the same address that the forge has switched off. */
+  /** Hooks for the same address that the forge has switched off, or calls for fewer events. */
   stale: string[];
 }
 
@@ -34,9 +35,6 @@ export async function missingParts(forge: Forge, { repository, publicKey, hook }
     stale: alike.filter(({ active }) => !active).map(({ id }) => id),
   };
 }
-
-/** So long it may take to put things in place and to keep them. After that they are taken away. */
-const intentMs = 2 * 60 * 1000;
 
 /**
  * Puts at the forge what is missing. First it is written down that it has to be taken away again: who keeps it crosses that
@@ -56,7 +54,7 @@ export async function putInPlace(
     public_key: missing.key ? publicKey : '',
     hook_url: missing.hook ? hook.url : '',
   };
-  const intent = await db.transaction((trx) => addRemoval({ db, trx, ids }, made, Date.now() + intentMs));
+  const intent = await db.transaction((trx) => addRemoval({ db, trx, ids }, made, Date.now() + linkHeldMs));
   const begun = { id: intent, repository, public_key: '', hook_url: '' };
   try {
     if (missing.key) {
@@ -70,7 +68,12 @@ export async function putInPlace(
     }
     for (const id of missing.stale) await forge.removeHook(repository, id);
     begun.hook_url = missing.hook ? hook.url : '';
-    if (missing.hook) await forge.addHook(repository, hook);
+    if (missing.hook)
+      await forge.addHook(repository, hook).catch((error: unknown) => {
+        // The one that is there already is somebody else's work.
+        if (isRefusal(error)) begun.hook_url = '';
+        throw error;
+      });
     return intent;
   } catch (error) {
     await takeBack(db, forge, begun);

@@ -1,8 +1,11 @@
 import { recordAudit } from '../auth/audit.ts';
+import type { Database } from '../db/open.ts';
 import type { ForgeRow } from '../db/schema.ts';
 import { scopesInWords, tokensAt } from '../domain/forge-providers.ts';
+import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
-import { breakLinks, changeForge } from '../lifecycle/forges.ts';
+import { forgesTopic } from '../lifecycle/forge-holds.ts';
+import { breakLinks, changeForge, holdForge } from '../lifecycle/forges.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import type { ForgeState } from '../records/forge.ts';
 import { ForgeError, type Forge } from './forge.ts';
@@ -62,4 +65,24 @@ export async function noteSeen(
   const deed = { action: 'forge.refused', subject, details: { reason: seen.state_reason } } as const;
   await recordAudit(context.trx, context.ids, { actor: null, via: 'forge', application: null, address: null }, deed);
   return changed;
+}
+
+/**
+ * A connected forge has refused a call. If it no longer takes the token at all, it shows that from now on, with its projects.
+ * Some forges refuse one repository in the same way, so it is asked whose token that is.
+ */
+export async function noteRefusal(
+  { db, ids, vault }: { db: Database; ids: IdSource; vault: Vault },
+  client: Forge,
+  forge: ForgeRow,
+): Promise<void> {
+  const answer: unknown = await client.whoami().catch((error: unknown) => error);
+  if (!(answer instanceof ForgeError) || answer.kind !== 'refused') return;
+  const seen = stateAfter(forge, answer);
+  await db.transaction(async (trx) => {
+    const current = await holdForge(trx, forge);
+    if (!current || !seen) return;
+    await noteSeen({ db, trx, ids, vault }, current, seen);
+    await db.announce(trx, forgesTopic);
+  });
 }

@@ -3,23 +3,27 @@ import { recordAudit } from '../auth/audit.ts';
 import type { Database } from '../db/open.ts';
 import { startWorkLoop } from '../db/work-loop.ts';
 import { sealedLocation, type ForgeRemovalRow, type ForgeRow } from '../db/schema.ts';
+import { watchForSetBack } from '../lib/clock-set-back.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
 import {
   claimForge,
   dueAt,
   endRemoval,
-  forgesTopic,
   freeForge,
+  freeStrandedForges,
   mends,
   nextForgeWorkAt,
   nextCheck,
+  putOffAll,
   putOffChecks,
   putOffRemoval,
   setLink,
   tokenLocation,
 } from '../lifecycle/forges.ts';
-import { ForgeError, type Forge } from './forge.ts';
+import { forgesTopic, freeLink, holdLink } from '../lifecycle/forge-holds.ts';
+import { findRepository, isCalled, renamedInWords, unusable } from './find-repository.ts';
+import { ForgeError, type Forge, type ForgeErrorKind } from './forge.ts';
 import type { OpenForge } from './index.ts';
 import { missingParts, putInPlace, takeAway } from './parts.ts';
 import { noteSeen, stateAfter } from './seen.ts';
@@ -34,12 +38,13 @@ export interface UpkeepParts {
   vault: Vault;
   openForge: OpenForge;
   trouble: (error: unknown) => void;
+  /** Between two requests of checks at one forge, if it is not the usual time. */
+  paceMs?: number | undefined;
 }
 
 const checkEveryMs = 15_000;
 const mostAtOnce = 8;
-/** Between two requests of checks at one forge. */
-const paceMs = 500;
+const usualPaceMs = 500;
 const awayMs = 15 * 60 * 1000;
 const day = 24 * 60 * 60 * 1000;
 
@@ -47,10 +52,12 @@ export function startForgeUpkeep(parts: UpkeepParts): { close(): Promise<void> }
   const { db, trouble: onError } = parts;
   const closing = new AbortController();
   const underWay = new Set<Promise<void>>();
+  const hasBeenSetBack = watchForSetBack();
   const loop = startWorkLoop(
     db,
     forgesTopic,
     async () => {
+      if (hasBeenSetBack()) await freeStrandedForges(db);
       if (underWay.size >= mostAtOnce) return checkEveryMs; // the next one that is done wakes the loop
       const forge = await db.transaction((trx) => claimForge(db, trx));
       if (forge) {
@@ -82,7 +89,7 @@ type Checked = Awaited<ReturnType<typeof dueAt>>['projects'][number];
 
 /** Does what is due at a forge, some of it; what is left is claimed again. */
 async function serve(parts: UpkeepParts, forge: ForgeRow, closing: AbortSignal): Promise<void> {
-  const { db, vault, openForge } = parts;
+  const { db, vault, openForge, paceMs = usualPaceMs } = parts;
   try {
     const access = { url: forge.url, token: vault.open(forge.token, tokenLocation(forge.id)) };
     const { removals, projects } = await dueAt(db.read, forge.id);
@@ -98,6 +105,10 @@ async function serve(parts: UpkeepParts, forge: ForgeRow, closing: AbortSignal):
         break;
       }
     }
+  } catch (error) {
+    // This server's own mistake would otherwise be due again at once, without end.
+    await db.transaction((trx) => putOffAll({ db, trx }, forge.id, Date.now() + awayMs));
+    throw error;
   } finally {
     await db.transaction((trx) => freeForge({ db, trx }, forge.id));
   }
@@ -148,31 +159,31 @@ async function remove(
 const byForge = { actor: null, via: 'forge', application: null, address: null } as const;
 
 /** Whether a project has at its forge what it needs; where it is to be mended, it is put there. */
-async function checkProject(
-  { db, ids, vault }: UpkeepParts,
-  client: Forge,
-  forge: ForgeRow,
-  project: Checked,
-): Promise<void> {
-  const found = await wrongWith(client, project);
-  let reason = found;
-  let kept: bigint | undefined;
-  const { hook_id: hookId, hook_secret: secret } = project;
-  if (found === '' && hookId !== null && secret !== null) {
-    const key = vault.open(
-      project.ssh_public_key,
-      sealedLocation({ table: 'projects', column: 'ssh_public_key' }, project.id),
-    );
-    const hook = {
-      url: project.forge_url ?? '',
-      secret: vault.open(secret, sealedLocation({ table: 'hooks', column: 'secret' }, hookId)),
-    };
-    const parts = { repository: project.forge_repository, title: titleOf(project), publicKey: key, hook };
-    const missing = await missingParts(client, parts);
-    if (project.forge_mends !== mends.none)
-      kept = await putInPlace({ db, ids }, client, { forgeId: forge.id, parts, missing });
-    else reason = missingInWords(missing);
+async function checkProject(context: UpkeepParts, client: Forge, forge: ForgeRow, project: Checked): Promise<void> {
+  const { db } = context;
+  const held = await db.transaction((trx) => holdLink(trx, project.id));
+  if (held === undefined) {
+    const later = { forge_check_at: BigInt(Date.now() + heldMs) };
+    await db.transaction((trx) => setLink({ trx }, project.id, later));
+    return;
   }
+  try {
+    await checkHeld(context, client, forge, project);
+  } finally {
+    await db.transaction((trx) => freeLink({ db, trx }, project.id, held));
+  }
+}
+
+/** Somebody connects the project just now, and is done soon. */
+const heldMs = 5000;
+
+async function checkHeld(context: UpkeepParts, client: Forge, forge: ForgeRow, project: Checked): Promise<void> {
+  const { db, ids, vault } = context;
+  const { reason, kept } = await lookAt(context, client, forge, project).catch((error: unknown) => {
+    // The forge has answered for this repository. To ask again at once would get the same answer.
+    if (error instanceof ForgeError && refusals.includes(error.kind)) return { reason: error.message, kept: undefined };
+    throw error;
+  });
   await db.transaction(async (trx) => {
     if (forge.state !== 'connected')
       await noteSeen({ db, trx, ids, vault }, forge, { state: 'connected', state_reason: '' });
@@ -187,6 +198,31 @@ async function checkProject(
   });
 }
 
+const refusals: readonly ForgeErrorKind[] = ['not_found', 'forbidden', 'moved', 'invalid'];
+
+async function lookAt(
+  { db, ids, vault }: UpkeepParts,
+  client: Forge,
+  forge: ForgeRow,
+  project: Checked,
+): Promise<{ reason: string; kept: bigint | undefined }> {
+  const reason = await wrongWith(client, project);
+  const { hook_id: hookId, hook_secret: secret } = project;
+  if (reason !== '' || hookId === null || secret === null) return { reason, kept: undefined };
+  const key = vault.open(
+    project.ssh_public_key,
+    sealedLocation({ table: 'projects', column: 'ssh_public_key' }, project.id),
+  );
+  const hook = {
+    url: project.forge_url ?? '',
+    secret: vault.open(secret, sealedLocation({ table: 'hooks', column: 'secret' }, hookId)),
+  };
+  const parts = { repository: project.forge_repository, title: titleOf(project), publicKey: key, hook };
+  const missing = await missingParts(client, parts);
+  if (project.forge_mends === mends.none) return { reason: missingInWords(missing), kept: undefined };
+  return { reason, kept: await putInPlace({ db, ids }, client, { forgeId: forge.id, parts, missing }) };
+}
+
 /** At Gitea no two keys of a repository have one name, and projects of several accounts or servers may be on it. */
 export const titleOf = ({ id, name }: { id: bigint; name: string }): string =>
   `Headrace ${name.slice(0, 60).toWellFormed()} (${id})`;
@@ -194,22 +230,16 @@ export const titleOf = ({ id, name }: { id: bigint; name: string }): string =>
 export function missingInWords({ key, hook }: { key: boolean; hook: boolean }): string {
   if (key && hook) return 'The key and the hook are missing at the forge.';
   if (key) return 'The key is missing at the forge.';
-  return hook ? 'The hook is missing at the forge, or was switched off there.' : '';
+  return hook ? 'The hook is missing at the forge, was switched off there, or lacks events.' : '';
 }
 
-/** What keeps a project from being built that no key or hook would mend, in words; blank where nothing does. */
+/** Why a project cannot be built, if no key or hook would fix that; blank if there is no such reason. */
 async function wrongWith(client: Forge, project: Checked): Promise<string> {
-  try {
-    const repository = await client.repository(project.forge_repository);
-    if (repository.full_name.toLowerCase() !== project.forge_repository.toLowerCase())
-      return `The repository is called ${repository.full_name} now.`;
-    if (repository.archived) return 'The repository is archived.';
-    if (!repository.may_administer) return 'The token may not administer the repository any more.';
-  } catch (error) {
-    if (error instanceof ForgeError && ['not_found', 'forbidden', 'moved', 'invalid'].includes(error.kind))
-      return error.message;
-    throw error;
-  }
+  const { forge_repository: name, forge_repository_id: id } = project;
+  const repository = await findRepository(client, { name, id });
+  if (!isCalled(repository, name)) return renamedInWords(repository);
+  const unusableFor = unusable(repository, true);
+  if (unusableFor !== '') return unusableFor;
   if (project.hook_id === null) return 'The hook was deleted here.';
   return project.target_id === null ? 'The status target was deleted here.' : '';
 }

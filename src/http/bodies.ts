@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { measuredNames } from '../lib/untrusted-json.ts';
 import { Digits } from '../records/fields.ts';
 import { fromJson, mostFields, RawCollector, unreadable, type RawGroup } from './raw.ts';
 
@@ -59,7 +60,8 @@ function decode(text: string): string {
 /** Numbers keep all their digits; a name that occurs twice in one object is refused. */
 export function parseJson(text: string): RawGroup {
   if (text.trim() === '') return fromJson({});
-  const names = countNames(text);
+  const names = measuredNames(text, limits);
+  if (names === undefined) throw unreadable();
   let value: unknown;
   try {
     value = JSON.parse(text, digitsOf as (key: string, value: unknown) => unknown);
@@ -73,33 +75,8 @@ function digitsOf(_: string, value: unknown, { source = '' }: { source?: string 
   return typeof value === 'number' ? new Digits(source) : value;
 }
 
-/** How many signs JSON with `mostFields` values has: brackets, a comma, a colon, and the quotes of a name and a text. */
-const mostMarks = 6 * mostFields;
-
-/** How many names the objects in a text have. What is nested deeply, or has too many values, is refused unread. */
-function countNames(text: string): number {
-  const marks = /["[\]{},:]/g;
-  let [count, depth, names] = [0, 0, 0];
-  for (let mark = marks.exec(text)?.[0]; mark !== undefined; mark = marks.exec(text)?.[0]) {
-    count += 1;
-    if (mark === '"') marks.lastIndex = endOfText(text, marks.lastIndex);
-    else if (mark === ':') names += 1;
-    else if (mark === '[' || mark === '{') depth += 1;
-    else if (mark !== ',') depth -= 1;
-    if (depth > 32 || count > mostMarks) throw unreadable();
-  }
-  return names;
-}
-
-/** The position after the quote that ends a text. */
-function endOfText(text: string, from: number): number {
-  for (let at = from; at < text.length; at += 1) {
-    const code = text.charCodeAt(at);
-    if (code === 0x5c) at += 1;
-    else if (code === 0x22) return at + 1;
-  }
-  throw unreadable();
-}
+/** What `fromJson` would refuse anyway is refused unread. */
+const limits = { depth: 32, values: 2 * mostFields, names: 2 * mostFields };
 
 /** Node's own parser; file parts are not accepted. */
 async function parseMultipart(request: FastifyRequest, body: Buffer): Promise<RawGroup> {

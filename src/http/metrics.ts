@@ -15,6 +15,8 @@ export interface Metrics {
   database: Record<DatabaseOperation, (milliseconds: number) => void>;
   /** How long the store of blobs took. */
   blobs: Record<BlobOperation, (milliseconds: number) => void>;
+  /** Counts a run of a task of the hourly clean-up. */
+  cleanedUp: (task: string, outcome: CleanupOutcome, milliseconds: number) => void;
   connections: ConnectionWatcher;
   /** In Prometheus's text format, with the current gauges. */
   text(now: { connections: number; work?: WorkGauges | undefined }): Promise<string>;
@@ -23,6 +25,7 @@ export interface Metrics {
 }
 
 export type DatabaseOperation = 'read' | 'transaction';
+export type CleanupOutcome = 'done' | 'failed';
 export type BlobOperation = 'put' | 'open' | 'read' | 'remove';
 
 /** The state of the queue, and the number of runners by state. */
@@ -38,7 +41,13 @@ const quick = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10];
 const quicker = [0.0001, 0.0003, ...quick];
 const long = [0.3, 1, 3, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400];
 
-export function createMetrics({ buildStates = [] }: { buildStates?: readonly string[] } = {}): Metrics {
+interface MetricsParts {
+  /** The final states of builds. */
+  buildStates?: readonly string[];
+  upkeepTasks?: readonly string[];
+}
+
+export function createMetrics({ buildStates = [], upkeepTasks = [] }: MetricsParts = {}): Metrics {
   const registry = new Registry();
   const registers = [registry];
   /** Counters begin at 0 for every value of their label: a rate needs to see where they began. */
@@ -99,6 +108,7 @@ export function createMetrics({ buildStates = [] }: { buildStates?: readonly str
       'Time that the store of blobs took; of a put, with the wait for its content',
       ['put', 'open', 'read', 'remove'],
     ),
+    cleanedUp: cleanupMetrics(registry, upkeepTasks),
     connections: {
       refused: counter(
         'headrace_connections_refused_total',
@@ -124,6 +134,26 @@ export function createMetrics({ buildStates = [] }: { buildStates?: readonly str
 
 /** Clocks of several servers may be apart. */
 const seconds = (milliseconds: number): number => Math.max(0, milliseconds / 1000);
+
+function cleanupMetrics(registry: Registry, tasks: readonly string[]): Metrics['cleanedUp'] {
+  const registers = [registry];
+  const [name, help] = [
+    'headrace_cleanup_runs_total',
+    'Runs of the tasks of the hourly clean-up, by what came of them',
+  ];
+  const runs = new Counter({ name, help, labelNames: ['task', 'outcome'], registers });
+  for (const task of tasks) for (const outcome of ['done', 'failed']) runs.inc({ task, outcome }, 0);
+  const took = new Gauge({
+    name: 'headrace_cleanup_seconds',
+    help: 'How long the last run of a task of the clean-up took',
+    labelNames: ['task'],
+    registers,
+  });
+  return (task, outcome, milliseconds) => {
+    runs.inc({ task, outcome });
+    took.set({ task }, seconds(milliseconds));
+  };
+}
 
 /** Apart from the others: without the database they are left out, because an old value would be taken for a new one. */
 function workGauges(): (work: WorkGauges) => Promise<string> {

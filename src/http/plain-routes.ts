@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Readable } from 'node:stream';
+import type { Duplex, Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { WebSocket } from 'ws';
 import { drainBody } from './unread-bodies.ts';
@@ -54,7 +54,10 @@ export interface SocketRoute<Admitted> {
   path: string;
   /** The largest message. */
   mostBytes: number;
-  open(socket: WebSocket, admitted: Admitted): void;
+  /** Throws if the caller may not have another connection. `open` follows at once. */
+  demandRoom(admitted: Admitted): void;
+  /** The bytes of the WebSocket come over the wire. */
+  open(socket: WebSocket, admitted: Admitted, wire: Duplex): void;
 }
 
 export interface PlainCall<Admitted, Body = unknown> {
@@ -99,7 +102,9 @@ export function addPlainRoutes<Admitted>(server: FastifyInstance, group: PlainRo
         config: { provenBy: group.provenBy },
         async handler(request, reply) {
           const call = { head: request, admitted: request.admitted as Admitted, signal: whileConnected(reply) };
-          return send(reply, await route.handle({ ...call, body: await route.body?.(request.raw) }));
+          const answer = await route.handle({ ...call, body: await route.body?.(request.raw) });
+          await drainBody(request, reply);
+          return send(reply, answer);
         },
       });
     }
@@ -110,7 +115,9 @@ export function addPlainRoutes<Admitted>(server: FastifyInstance, group: PlainRo
         url: route.path,
         config: { provenBy: group.provenBy },
         async handler(request, reply) {
-          take(request, reply, (socket) => route.open(socket, request.admitted as Admitted));
+          const admitted = request.admitted as Admitted;
+          route.demandRoom(admitted);
+          take(request, reply, (socket, wire) => route.open(socket, admitted, wire));
         },
       });
     }

@@ -24,7 +24,8 @@ export const scopes = {
     'see the repositories there, and set up keys, hooks and statuses there',
   build_requests: 'See build requests and their builds, why their suites ran, and the logs of fetches and builds',
   build_requests_create:
-    'Start builds, also with variables that change what they run, and approve, cancel and repeat builds',
+    'Start builds, and approve, cancel and repeat builds. Together with the right to change suites: start builds also with ' +
+    'variables, which change what they run and can have it show their secrets',
   shells: 'Open a shell in failed builds, with their variables in clear',
   commits:
     'See commits and what they were built for, their builds, logs and tests, and download the files that builds left',
@@ -37,7 +38,7 @@ export const scopes = {
     'images, without seeing passwords',
   deploys:
     'See, create, change and delete deploy strategies, deploy commits to the repositories that they name or by running ' +
-    'suites, with the secrets of these, cancel deploys, and see their logs',
+    'suites, with the secrets of these, approve, reject and cancel deploys, and see their logs',
   notifications:
     'See, create, change and delete notifications, which tell other addresses what happens; see what was delivered, and ' +
     'send it again',

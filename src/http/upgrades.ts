@@ -37,24 +37,28 @@ export function takeUpgrades(server: FastifyInstance): void {
   });
 }
 
+/** A message of one byte a fragment would take a hundred times its bytes. */
+const mostFragments = 2048;
+
 /**
  * Makes WebSockets of the connections of admitted requests; throws where a request does not ask for one. Messages have at
  * most so many bytes, and nothing is compressed: a short message could become a very long one.
  */
 export function webSockets(
   mostBytes: number,
-): (request: FastifyRequest, reply: FastifyReply, open: (socket: WebSocket) => void) => void {
+): (request: FastifyRequest, reply: FastifyReply, open: (socket: WebSocket, wire: Duplex) => void) => void {
   const sockets = new WebSocketServer({
     noServer: true,
     clientTracking: false,
     perMessageDeflate: false,
     maxPayload: mostBytes,
+    maxFragments: mostFragments,
   });
   return ({ raw, upgrading }, reply, open) => {
     if (!upgrading) throw ApiError.ofHttp(426, 'invalid_format', 'upgrade', { upgrade: 'websocket' });
     const { socket, head } = upgrading;
     reply.hijack();
     reply.raw.detachSocket(socket as never);
-    sockets.handleUpgrade(raw, socket, head, open);
+    sockets.handleUpgrade(raw, socket, head, (made) => open(made, socket));
   };
 }

@@ -1,4 +1,5 @@
 import {
+  headBranchIn,
   ignoring,
   isNoCommit,
   movedRef,
@@ -90,6 +91,7 @@ function cloudPullRequest(payload: Json): Change {
     targetBranch: refIn(at(destination, 'branch', 'name'), 'pullrequest[destination][branch][name]'),
     pullRequest: numberIn(at(pull, 'id'), 'pullrequest[id]'),
     fromFork,
+    headBranch: headBranchIn(at(source, 'branch', 'name'), { fromFork }),
   };
   if (!fromFork) return change;
   return ignoring(change, 'It comes from a fork, and Bitbucket Cloud has no ref for a fork’s pull request.');
@@ -98,6 +100,7 @@ function cloudPullRequest(payload: Json): Change {
 function centerPullRequest(payload: Json): Change {
   const pull = at(payload, 'pullRequest');
   const number = numberIn(at(pull, 'id'), 'pullRequest[id]');
+  const fromFork = !areSame(at(pull, 'fromRef', 'repository'), at(pull, 'toRef', 'repository'));
   return {
     event: 'pull_request',
     ref: `refs/pull-requests/${number}/from`,
@@ -105,6 +108,7 @@ function centerPullRequest(payload: Json): Change {
     before: '',
     targetBranch: refIn(at(pull, 'toRef', 'id'), 'pullRequest[toRef][id]').replace(/^refs\/heads\//, ''),
     pullRequest: number,
-    fromFork: !areSame(at(pull, 'fromRef', 'repository'), at(pull, 'toRef', 'repository')),
+    fromFork,
+    headBranch: headBranchIn(at(pull, 'fromRef', 'id'), { fromFork }),
   };
 }

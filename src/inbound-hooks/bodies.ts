@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { ApiError } from '../errors.ts';
 import { bytes } from '../domain/bounds.ts';
+import { sharedRoom, type Crowding, type RoomLimits } from '../lib/shared-room.ts';
 
 /**
  * Reads the bodies of calls from forges. The proof covers every byte, so a body is held whole before the sender is
@@ -11,15 +12,9 @@ import { bytes } from '../domain/bounds.ts';
  * from however many addresses, loses them; who wants to keep a delivery out has to send more bytes in a second than the
  * forge does.
  */
-export interface BodyLimits {
+export interface BodyLimits extends RoomLimits {
   /** The longest body that is taken. GitHub sends up to this. */
   longest: number;
-  /** The memory for all bodies that arrive at the same time. */
-  room: number;
-  /** How much of it one network, or the hooks of one account, may have. */
-  share: number;
-  /** Only older bodies are ended to make room: before that it is not known how fast they are. */
-  graceMs: number;
   /** How long a body may take to arrive. Forges give up sooner. */
   totalMs: number;
 }
@@ -51,7 +46,7 @@ export function boundedBodies(limits: BodyLimits = usualLimits, now = () => perf
     const { promise, resolve, reject } = Promise.withResolvers<Buffer<ArrayBuffer>>();
     const pieces: Buffer[] = [];
     let size = 0;
-    const held = room(sharers, (error) => fail(error));
+    const held = room(sharers, (why) => fail(crowded(why)));
     const timer = setTimeout(() => fail(new BrokenBodyError()), limits.totalMs);
     const take = (piece: Buffer): void => {
       size += piece.length;
@@ -80,69 +75,7 @@ export function boundedBodies(limits: BodyLimits = usualLimits, now = () => perf
   };
 }
 
-interface Body {
-  readonly since: number;
-  readonly end: (error: Error) => void;
-  bytes: number;
+function crowded(why: Crowding): Error {
+  if (why === 'slow') return new BrokenBodyError();
+  return ApiError.ofHttp(503, 'resource_temporary_unavailable', 'generic', { 'retry-after': '10' });
 }
-
-interface Share {
-  readonly most: number;
-  taken: number;
-  readonly bodies: Set<Body>;
-}
-
-interface BodyRoom {
-  /** Counts what has arrived, and ends bodies where it is too much; it may be this one. */
-  add(bytes: number): void;
-  release(): void;
-}
-
-function sharedRoom(
-  { room, share: most, graceMs }: BodyLimits,
-  now: () => number,
-): (sharers: readonly string[], end: Body['end']) => BodyRoom {
-  const all: Share = { most: room, taken: 0, bodies: new Set() };
-  const byName = new Map<string, Share>();
-
-  /** Ends a little more than is needed, so that it is not done for every piece. */
-  const endSlowest = ({ bodies, taken, most: limit }: Share): void => {
-    const at = now();
-    const speed = ({ bytes, since }: Body): number => bytes / (at - since);
-    const old = Array.from(bodies).filter(({ since }) => at - since >= graceMs);
-    let excess = taken - (limit / 8) * 7;
-    for (const body of old.toSorted((a, b) => speed(a) - speed(b))) {
-      if (excess <= 0) return;
-      excess -= body.bytes;
-      body.end(new BrokenBodyError());
-    }
-  };
-  return (sharers, end) => {
-    const shares = [all];
-    for (const name of sharers) {
-      const share = byName.get(name) ?? { most, taken: 0, bodies: new Set() };
-      byName.set(name, share);
-      shares.push(share);
-    }
-    const body: Body = { since: now(), end, bytes: 0 };
-    for (const { bodies } of shares) bodies.add(body);
-    return {
-      add(bytes) {
-        body.bytes += bytes;
-        for (const share of shares) share.taken += bytes;
-        for (const share of shares) if (isCrowded(share)) endSlowest(share);
-        if (shares.some(isCrowded))
-          end(ApiError.ofHttp(503, 'resource_temporary_unavailable', 'generic', { 'retry-after': '10' }));
-      },
-      release() {
-        for (const share of shares.splice(0)) {
-          share.taken -= body.bytes;
-          share.bodies.delete(body);
-        }
-        for (const name of sharers) if (byName.get(name)?.bodies.size === 0) byName.delete(name);
-      },
-    };
-  };
-}
-
-const isCrowded = ({ most, taken }: Share): boolean => taken > most;

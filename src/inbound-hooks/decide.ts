@@ -93,7 +93,7 @@ function verdictOn({ events }: Pick<HookRow, 'events'>, change: Change): Change[
 }
 
 function triggerOf(hookId: bigint, sender: string, change: Change): Trigger {
-  const { event, pullRequest, targetBranch, fromFork, before } = change;
+  const { event, pullRequest, targetBranch, fromFork, before, headBranch } = change;
   const branch = event === 'push' && targetBranch !== '' ? `branch:${targetBranch}` : '';
   return {
     source: `hook:${hookId}`,
@@ -103,6 +103,7 @@ function triggerOf(hookId: bigint, sender: string, change: Change): Trigger {
     fromFork,
     sender,
     before,
+    headBranch,
     fetchRef: change.sha === '' ? '' : change.ref,
     group: pullRequest === null ? branch : `pull_request:${pullRequest}`,
   };

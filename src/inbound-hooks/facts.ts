@@ -44,6 +44,8 @@ export interface Change {
   targetBranch: string;
   pullRequest: number | null;
   fromFork: boolean;
+  /** The branch of the repository itself that the commit is the head of; blank for a tag, and for a fork. */
+  headBranch: string;
   /** Why it is not built, whatever the settings are. */
   verdict?: { outcome: 'ignored' | 'skipped'; reason: string };
 }
@@ -79,6 +81,12 @@ export function refIn(value: unknown, field: string, prefix = ''): string {
   return ref;
 }
 
+/** The branch that a pull request wants to merge. Only a hint, so nothing is refused that is no name. */
+export function headBranchIn(value: unknown, { fromFork }: Pick<Change, 'fromFork'>): string {
+  const name = textOf(value).replace(/^refs\/heads\//, '');
+  return !fromFork && isRefName(`refs/heads/${name}`) ? name : '';
+}
+
 /** The number of a pull request. */
 export function numberIn(value: unknown, field: string): number {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value > 0) return value;
@@ -106,6 +114,7 @@ export function movedRef(ref: string, sha: string | undefined, message: string, 
     targetBranch: kind === 'heads' ? name : '',
     pullRequest: null,
     fromFork: false,
+    headBranch: kind === 'heads' ? name : '',
   };
   const what = kind === 'tags' ? 'tag' : 'branch';
   if (kind === undefined) return ignoring(change, `The ref ${quoted(ref)} is neither a branch nor a tag.`);

@@ -28,6 +28,7 @@ function changeOf(payload: Json): Change {
     targetBranch: '',
     pullRequest: number === undefined ? null : Number(number),
     fromFork: true,
+    headBranch: '',
   };
 }
 

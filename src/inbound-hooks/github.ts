@@ -1,4 +1,4 @@
-import { isNoCommit, movedRef, numberIn, quoted, refIn, shaIn, type Change } from './facts.ts';
+import { headBranchIn, isNoCommit, movedRef, numberIn, quoted, refIn, shaIn, type Change } from './facts.ts';
 import { at, firstText, textOf, type Json } from './json.ts';
 import { areSame, repositoryNames, completeFacts, type Reader } from './payload-readers.ts';
 
@@ -54,6 +54,7 @@ function pushOf(payload: Json): Change {
 function pullRequestOf(payload: Json): Change {
   const pull = at(payload, 'pull_request');
   const number = numberIn(at(pull, 'number') ?? at(payload, 'number'), 'pull_request[number]');
+  const fromFork = !areSame(at(pull, 'head', 'repo'), at(pull, 'base', 'repo') ?? at(payload, 'repository'));
   return {
     event: 'pull_request',
     ref: `refs/pull/${number}/head`,
@@ -61,6 +62,7 @@ function pullRequestOf(payload: Json): Change {
     before: '',
     targetBranch: refIn(at(pull, 'base', 'ref'), 'pull_request[base][ref]').replace(/^refs\/heads\//, ''),
     pullRequest: number,
-    fromFork: !areSame(at(pull, 'head', 'repo'), at(pull, 'base', 'repo') ?? at(payload, 'repository')),
+    fromFork,
+    headBranch: headBranchIn(at(pull, 'head', 'ref'), { fromFork }),
   };
 }

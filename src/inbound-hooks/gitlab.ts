@@ -1,4 +1,14 @@
-import { isNoCommit, movedRef, numberIn, quoted, refIn, shaIn, unlessSkipped, type Change } from './facts.ts';
+import {
+  headBranchIn,
+  isNoCommit,
+  movedRef,
+  numberIn,
+  quoted,
+  refIn,
+  shaIn,
+  unlessSkipped,
+  type Change,
+} from './facts.ts';
 import { at, firstText, listOf, textOf, type Json } from './json.ts';
 import { areSame, repositoryNames, completeFacts, type Reader } from './payload-readers.ts';
 
@@ -41,6 +51,7 @@ function mergeRequestOf(payload: Json): Change {
   const request = at(payload, 'object_attributes');
   const number = numberIn(at(request, 'iid'), 'object_attributes[iid]');
   const place = (side: string): Json => ({ ...(at(request, side) as object), id: at(request, `${side}_project_id`) });
+  const fromFork = !areSame(place('source'), place('target'));
   const change: Change = {
     event: 'pull_request',
     ref: `refs/merge-requests/${number}/head`,
@@ -48,7 +59,8 @@ function mergeRequestOf(payload: Json): Change {
     before: '',
     targetBranch: refIn(at(request, 'target_branch'), 'object_attributes[target_branch]'),
     pullRequest: number,
-    fromFork: !areSame(place('source'), place('target')),
+    fromFork,
+    headBranch: headBranchIn(at(request, 'source_branch'), { fromFork }),
   };
   return unlessSkipped(change, textOf(at(request, 'last_commit', 'message')));
 }

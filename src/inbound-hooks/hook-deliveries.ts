@@ -52,7 +52,7 @@ export async function receive(
     .selectFrom('hooks')
     .innerJoin('projects', 'projects.id', 'hooks.project_id')
     .select(['hooks.events', 'projects.id', 'projects.owner_id', 'projects.clone_url'])
-    .select(['projects.fork_builds', 'projects.cancel_superseded', 'projects.config_file'])
+    .select(['projects.fork_builds', 'projects.cancel_superseded', 'projects.config_file', 'projects.build_twice'])
     .where('hooks.id', '=', hookId)
     .executeTakeFirstOrThrow();
   return recordDecision(context, delivery, await decide(context, { id: hookId, events }, project, facts));

@@ -1,3 +1,5 @@
+import type { JsonLimits } from '../lib/untrusted-json.ts';
+
 /** A payload of a forge, not checked yet. */
 export type Json = unknown;
 
@@ -24,35 +26,5 @@ export function listOf(value: Json): Json[] {
   return Array.isArray(value) ? value : [];
 }
 
-const deepest = 64;
 /** The longest payloads of forges have a value in every thirty bytes. This leaves room for twice as many. */
-const mostValues = 2_000_000;
-
-/**
- * Whether a text can be parsed without harm. A few bytes here may take a hundred as a value, and a sender that knows
- * the secret of one hook must not take down the server for all.
- */
-export function isModest(bytes: Uint8Array): boolean {
-  let depth = 0;
-  let values = 0;
-  let inString = false;
-  for (let index = 0; index < bytes.length; index += 1) {
-    const byte = bytes[index];
-    if (inString) {
-      if (byte === 0x5c) index += 1;
-      else if (byte === 0x22) inString = false;
-    } else if (byte === 0x22) {
-      inString = true;
-    } else if (byte === 0x7b || byte === 0x5b) {
-      depth += 1;
-      values += 1;
-      if (depth > deepest) return false;
-    } else if (byte === 0x7d || byte === 0x5d) {
-      depth -= 1;
-    } else if (byte === 0x2c) {
-      values += 1;
-    }
-    if (values > mostValues) return false;
-  }
-  return true;
-}
+export const payloadLimits: JsonLimits = { depth: 64, values: 2_000_000, names: 2_000_000 };

@@ -2,7 +2,8 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { ApiError } from '../errors.ts';
 import { BusyThreadError, createWorkerThread, type WorkerThread } from '../lib/worker-thread.ts';
 import { PayloadError, type Facts } from './facts.ts';
-import { isModest, type Json } from './json.ts';
+import { measuredNames } from '../lib/untrusted-json.ts';
+import { payloadLimits, type Json } from './json.ts';
 import { isSigned } from './proofs.ts';
 import type { HookRow } from '../db/schema.ts';
 import { providerOf, type Provider } from './providers.ts';
@@ -107,18 +108,21 @@ const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 function parse(bytes: Buffer): Json {
   if (bytes.length === 0) throw new PayloadError('generic', 'invalid_format', 'The payload is empty.');
-  if (!isModest(bytes)) {
-    throw new PayloadError('generic', 'invalid_format', 'The payload is nested too deeply, or has too many values.');
-  }
   let payload: Json;
   try {
-    payload = JSON.parse(utf8.decode(bytes));
-  } catch {
+    const text = utf8.decode(bytes);
+    if (measuredNames(text, payloadLimits) === undefined) throw tooMuch();
+    payload = JSON.parse(text);
+  } catch (error) {
+    if (error instanceof PayloadError) throw error;
     throw new PayloadError('generic', 'invalid_format', 'The payload is no JSON that can be read.');
   }
   if (typeof payload === 'object' && payload !== null && !Array.isArray(payload)) return payload;
   throw new PayloadError('generic', 'invalid_format', 'The payload is no JSON object.');
 }
+
+const tooMuch = (): PayloadError =>
+  new PayloadError('generic', 'invalid_format', 'The payload is nested too deeply, or has too many values.');
 
 export function textIn(headers: IncomingHttpHeaders, name: string): string {
   const value = headers[name];

@@ -16,7 +16,7 @@ export interface DiskReserve {
   allows(bytes: number, share?: Share): Promise<boolean>;
   /** Resolves when this many more bytes may be written; rejects with a DiskFullError after a while without room. */
   take(bytes: number, share?: Share): Promise<void>;
-  /** Describes the shortage; undefined when there is none. */
+  /** Describes the shortage, also one that only large writes meet; undefined when there is none. */
   shortage(): Promise<string | undefined>;
   /** The space of each file system, by the first of its folders; a file system that cannot be read is left out. */
   spaces(): Promise<Space[]>;
@@ -76,6 +76,8 @@ export function keepReserve(options: ReserveOptions): DiskReserve {
   let measuredAt = -Infinity;
   let counted = 0;
   let measuring: Promise<void> | undefined;
+  /** The largest write that was refused since there was room for it. */
+  let refused = 0;
 
   const measure = async (): Promise<void> => {
     const found = await Promise.all(options.folders.map((folder) => roomOf(folder, options.bytes)));
@@ -108,7 +110,10 @@ export function keepReserve(options: ReserveOptions): DiskReserve {
     async take(bytes, share) {
       const givenUp = performance.now() + (options.waitLimitMs ?? waitLimitMs);
       while (!(await allows(bytes, share))) {
-        if (performance.now() >= givenUp) throw new DiskFullError();
+        if (performance.now() >= givenUp) {
+          if (share !== 'small') refused = Math.max(refused, bytes);
+          throw new DiskFullError();
+        }
         await pause(measureAgainMs);
       }
     },
@@ -123,6 +128,10 @@ export function keepReserve(options: ReserveOptions): DiskReserve {
     async shortage() {
       await measure();
       const short = rooms.find(({ free, reserve, lacksFiles }) => free < reserve || lacksFiles);
+      if (!short && refused > 0) {
+        if (!fits(refused, 'large')) return 'the disk is full: a write was refused, because it would use the reserve';
+        refused = 0;
+      }
       if (!short) return undefined;
       if (short.lacksFiles) return 'the disk has hardly any room for more files';
       return `the disk is full: ${inMegabytes(short.free)} MB are free, of ${inMegabytes(short.reserve)} MB that are kept in reserve`;

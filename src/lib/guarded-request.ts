@@ -90,6 +90,12 @@ const failureMessages: Record<string, string> = {
   ENETUNREACH: 'the host cannot be reached',
   ENOTFOUND: 'the host name is not known',
   EAI_AGAIN: 'the name servers do not answer',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is self-signed, and not trusted here',
+  SELF_SIGNED_CERT_IN_CHAIN: 'the authority of its certificate is not trusted here',
+  UNABLE_TO_GET_ISSUER_CERT: 'the authority of its certificate is not trusted here',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'the authority of its certificate is not trusted here',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'the authority of its certificate is not trusted here',
+  CERT_HAS_EXPIRED: 'its certificate has expired',
 };
 
 /** Why a request failed, in words. */
@@ -98,7 +104,11 @@ export function failureText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const code = 'code' in error ? String(error.code) : '';
   if (code.startsWith('HPE_')) return 'the answer is not HTTP';
-  return (failureMessages[code] ?? error.message).slice(0, 500).replaceAll('\0', '\uFFFD');
+  if (/wrong version number|packet length too long|http request/i.test(error.message))
+    return 'the server answers in plain HTTP, and not over TLS';
+  // Node's own words end with a hint for people who start Node themselves.
+  const told = error.message.replace(/;? if the root CA is installed locally.*$/s, '');
+  return (failureMessages[code] ?? told).slice(0, 500).replaceAll('\0', '\uFFFD');
 }
 
 /** The longest wait that a server can ask for. */

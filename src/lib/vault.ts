@@ -8,16 +8,7 @@ import {
   timingSafeEqual,
   type KeyObject,
 } from 'node:crypto';
-import {
-  chmodSync,
-  existsSync,
-  linkSync,
-  readFileSync,
-  renameSync,
-  statSync,
-  unlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, existsSync, linkSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { flushFolderOf } from './folders.ts';
 
 /**
@@ -154,13 +145,13 @@ function readMasterKeys(file: string): MasterKey[] {
 export function createMasterKey(file: string): void {
   if (existsSync(file)) return;
   const fresh = `${file}.${randomBytes(4).toString('hex')}`;
-  writeKeyFile(fresh, [randomMasterKey()]);
   try {
+    writeKeyFile(fresh, [randomMasterKey()]);
     linkSync(fresh, file); // unlike a rename, a link never replaces a key that the other process may have used
   } catch (error) {
     if (!existsSync(file)) throw error;
   } finally {
-    unlinkSync(fresh);
+    rmSync(fresh, { force: true });
   }
   flushFolderOf(file);
 }

@@ -1,7 +1,8 @@
-import { sql } from 'kysely';
+import { sql, type RawBuilder } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
 import { followBuilds } from './deploy-moves.ts';
+import { beginJoinedFetches } from './joined-fetches.ts';
 import { noteEnding } from './endings.ts';
 import { moveGroups, moveHeld } from './held-back.ts';
 import { freeFiles } from './kept-builds.ts';
@@ -32,6 +33,7 @@ const countedColumns = [
   'files_from',
   'approval',
   'approved_by',
+  'manual',
   'concurrency_group',
   'held',
   'deploy_id',
@@ -39,14 +41,14 @@ const countedColumns = [
 type CountedBuild = Pick<BuildRow, (typeof countedColumns)[number]>;
 
 /**
- * The newest attempt of each suite and variant, and the one before it. The query jumps through the index from one to
+ * The newest attempt of each suite and variant, the one before it, and the newest that was not cancelled. The query jumps through the index from one to
  * the next, so a commit that was built a thousand times costs no more than one that was built twice. Builds of a deploy
  * say nothing about the commit.
  */
 function buildsOfCommit({ db, trx }: WriteContext, commit: bigint): Promise<CountedBuild[]> {
-  const attempt = sql`
+  const attemptAmong = (which: RawBuilder<unknown>) => sql`
     select builds.id from builds where commit_id = ${commit} and suite_name = built.suite and builds.variant = built.variant
-      and deploy_id is null
+      and deploy_id is null and ${which}
     order by attempt desc limit 1`;
   const counted = sql`
     with recursive suites_built(suite) as (
@@ -66,24 +68,39 @@ function buildsOfCommit({ db, trx }: WriteContext, commit: bigint): Promise<Coun
         where commit_id = ${commit} and suite_name = built.suite and builds.variant > built.variant
       ) from built where variant is not null
     )
-    select (${attempt}) from built where variant is not null
-    union all select (${attempt} offset 1) from built where variant is not null`;
+    select (${attemptAmong(sql`true`)}) from built where variant is not null
+    union all select (${attemptAmong(sql`true`)} offset 1) from built where variant is not null
+    union all select (${attemptAmong(sql`build_state <> 'cancelled'`)}) from built where variant is not null`;
   return trx.selectFrom('builds').select(countedColumns).where(db.isAmong('builds.id', counted)).execute();
 }
 
 /**
  * Requests and commits are locked before their builds are read, until the end of the transaction. So of two transactions
  * whose builds end at the same moment, the second sees the result of the first.
+ *
+ * Also locks the requests that joined these, because their states follow. One that joins holds the first request, so none
+ * is missed.
  */
-async function holdRequests({ db, trx }: WriteContext, ids: readonly bigint[]) {
-  const columns = ['id', 'project_id', 'build_state', 'fetch', 'deploy_id'] as const;
-  const requests = trx.selectFrom('build_requests').select(columns).where('id', 'in', ids).orderBy('id');
-  return ids.length === 0 ? [] : db.locked(requests, 'build_requests').execute();
+export async function holdRequests({ db, trx }: WriteContext, ids: readonly bigint[]) {
+  if (ids.length === 0) return [];
+  const columns = ['id', 'project_id', 'build_state', 'fetch', 'deploy_id', 'join_key', 'joined_to_id'] as const;
+  const requests = trx.selectFrom('build_requests').select(columns).orderBy('id');
+  const held = await db.locked(requests.where('id', 'in', ids), 'build_requests').execute();
+  const joined = await db.locked(requests.where('joined_to_id', 'in', ids), 'build_requests').execute();
+  return [...held, ...joined.filter(({ id }) => !ids.includes(id))];
 }
 
 async function holdCommits({ db, trx }: WriteContext, ids: readonly bigint[]) {
   const commits = trx.selectFrom('commits').select(['id', 'project_id', 'build_state']).where('id', 'in', ids);
   return ids.length === 0 ? [] : db.locked(commits.orderBy('id'), 'commits').execute();
+}
+
+/** The same, with the request that it joined. */
+export async function holdWithFirst(context: WriteContext, requestId: bigint, commitId?: bigint): Promise<void> {
+  const requests = context.trx.selectFrom('build_requests').select('joined_to_id').where('id', '=', requestId);
+  const first = (await requests.executeTakeFirst())?.joined_to_id ?? null;
+  await holdRequests(context, first === null ? [requestId] : [first, requestId]);
+  await holdCommits(context, commitId === undefined ? [] : [commitId]);
 }
 
 /**
@@ -134,12 +151,16 @@ export async function rollUpCommits(
   const changed: bigint[] = [];
   const buildsOf = new Map<bigint, CountedBuild[]>();
   const changedGroups = [...groups];
-  for (const { id } of requests) {
+  const firstOf = new Map<bigint, CountedBuild[]>();
+  for (const { id, joined_to_id: first, fetch } of firstsFirst(requests)) {
     const builds = await buildsOfRequest(trx, id);
-    const { events, groups: joined } = await moveHeld(context, builds);
-    buildsOf.set(id, events.length === 0 ? builds : await buildsOfRequest(trx, id));
+    const ofFirst =
+      first === null || fetch !== 'done' ? [] : (buildsOf.get(first) ?? (await buildsOfRequest(trx, first)));
+    const { hasMoved, events, groups: inLine } = await moveHeld(context, builds, ofFirst);
+    buildsOf.set(id, hasMoved ? await buildsOfRequest(trx, id) : builds);
+    firstOf.set(id, ofFirst);
     moved.push(...events);
-    changedGroups.push(...joined);
+    changedGroups.push(...inLine);
   }
   await moveGroups(context, changedGroups);
   for (const { id, project_id: projectId, build_state: from } of commits) {
@@ -150,19 +171,30 @@ export async function rollUpCommits(
     moved.push({ projectId, subjectId: id, type: 'commit', state, from });
     changed.push(projectId);
   }
-  for (const { id, project_id: projectId, build_state: from, fetch, deploy_id: deploy } of requests) {
+  for (const request of firstsFirst(requests)) {
+    const { id, project_id: projectId, build_state: from, fetch, deploy_id: deploy } = request;
     const builds = buildsOf.get(id) ?? [];
-    const state = buildRequestState(fetch as FetchState, builds.map(factOf));
+    const state = buildRequestState(fetch as FetchState, builds.map(factOf), firstOf.get(id)?.map(factOf));
     const followed = deploy !== null && (await followBuilds(context, deploy, state, builds.map(factOf)));
     if (followed) moved.push(followed);
+    const isOver = isFinal(buildRequestMachine, state);
+    // Files are also kept for requests that may still join.
+    const hasFiles = request.join_key !== '' || builds.some(({ files_from: suite }) => suite !== '');
+    if (hasFiles && (state !== from || request.joined_to_id !== null)) await freeFiles(trx, request, isOver);
     if (state === from) continue;
     await trx.updateTable('build_requests').set({ build_state: state }).where('id', '=', id).execute();
-    if (buildsOf.get(id)?.some(({ files_from: suite }) => suite !== ''))
-      await freeFiles(trx, id, isFinal(buildRequestMachine, state));
+    if (whileFetched.has(from) && !whileFetched.has(state)) await beginJoinedFetches(context, request);
     moved.push({ projectId, subjectId: id, type: 'build_request', state, from });
-    if (isFinal(buildRequestMachine, state)) noteEnding(context, { type: 'build_request', id, state });
+    if (isOver) noteEnding(context, { type: 'build_request', id, state });
   }
   return { moved, changed };
+}
+
+const whileFetched: ReadonlySet<string> = new Set(['waiting_for_approval', 'enqueued', 'fetching']);
+
+/** In an order in which each request comes after the one that it joined. */
+function firstsFirst<Request extends { joined_to_id: bigint | null }>(requests: readonly Request[]): Request[] {
+  return requests.toSorted((a, b) => Number(a.joined_to_id !== null) - Number(b.joined_to_id !== null));
 }
 
 export interface Decided {
@@ -199,6 +231,8 @@ function factOf(build: CountedBuild): BuildFact {
     failureReason: build.failure_reason,
     isAllowedToFail: build.allow_failure === 1,
     isRetry: build.retry > 0,
+    isManual: build.manual === 1,
+    isHeld: build.held === 'needs' && build.deploy_id === null,
     series: build.series,
   };
 }

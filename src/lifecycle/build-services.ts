@@ -16,6 +16,11 @@ export function serviceLog(build: Pick<BuildRow, 'services'>, name: string): big
   return found && BigInt(found.log);
 }
 
+/** Of the services of a build, for each whether its data were told of. */
+export function toldOfData(build: Pick<BuildRow, 'services'>): ReadonlyMap<string, boolean> {
+  return new Map(storedServices(build).map(({ name, data }) => [name, data !== undefined]));
+}
+
 type Build = Pick<BuildRow, 'id' | 'project_id' | 'services'>;
 
 /** A build begins with services, each with a log of its own. One that is ordered once more has them already. */

@@ -4,17 +4,17 @@ import { runAgain } from '../db/open.ts';
 import type { BuildRow, SuiteRow } from '../db/schema.ts';
 import { amongVariants } from '../domain/matrix.ts';
 import { matrixFields } from '../records/suite.ts';
-import { cancel, enqueue, retag, type Cancelled } from '../queue/queue.ts';
+import { cancel, enqueue, holdWaitingJobs, retag, type Cancelled } from '../queue/queue.ts';
 import { addLine, beginLogs } from '../streams/logs.ts';
 import { writeMove, type BuildEnding, type MovedBuild } from './build-moves.ts';
 import { settingsOf } from './file-suites.ts';
-import { applyEffects, leaveGroup, recordEvent, rollUp } from './pending-effects.ts';
+import { leaveGroup, recordEvent, rollUp } from './pending-effects.ts';
 import { tooSlow, type Rule } from './rules.ts';
 import { waitingSteps } from './build-steps.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 import { holdAllForBuilds, holdForBuilds } from './apply-rollup.ts';
 import { groupOf, holdGroups, type Held } from './held-back.ts';
-import { buildMachine, isFinal, statesBeforeAgain, type BuildState } from './states.ts';
+import { buildMachine, isFinal, type BuildState } from './states.ts';
 
 /** Why an attempt was lost through no fault of the code. */
 export type LossReason = 'runner_lost' | 'files_gone';
@@ -56,6 +56,8 @@ export interface BuildContext {
   accountId: bigint;
   commitId: bigint;
   requestId: bigint;
+  /** Who asked for these builds; null where nobody did. */
+  askedBy: bigint | null;
 }
 
 /** What an attempt is an attempt at: a name of a suite, a variant and a deploy, if there is one. */
@@ -80,6 +82,8 @@ export interface Tried {
   /** The one of these whose files it begins with, or blank. */
   filesFrom: string;
   approval: number;
+  approvers: string;
+  manual: number;
   group: string;
   /** The deploy that the build is made for. */
   deployId: bigint | null;
@@ -105,7 +109,7 @@ export async function triedBefore({ trx }: WriteContext, commitId: bigint, subje
     const last = await trx
       .selectFrom('builds')
       .select(['project_id', 'build_request_id', 'suite_id', 'suite_name', 'series'])
-      .select(['needs', 'files_from', 'approval', 'concurrency_group'])
+      .select(['needs', 'files_from', 'approval', 'approvers', 'manual', 'concurrency_group'])
       .select((of) =>
         of
           .selectFrom('builds as any')
@@ -123,6 +127,8 @@ export async function triedBefore({ trx }: WriteContext, commitId: bigint, subje
       .limit(1)
       .executeTakeFirstOrThrow();
     const settings = await settingsOf(trx, last);
+    const suites = trx.selectFrom('suites').select(['approval', 'approvers']).where('id', '=', last.suite_id);
+    const now = await suites.executeTakeFirst(); // an approval that is asked for since then holds for old builds too
     tried.push({
       suiteId: last.suite_id,
       suiteName,
@@ -136,7 +142,9 @@ export async function triedBefore({ trx }: WriteContext, commitId: bigint, subje
       retries: settings?.retries ?? 0,
       needs: JSON.parse(last.needs) as string[],
       filesFrom: last.files_from,
-      approval: last.approval,
+      approval: Math.max(last.approval, now?.approval ?? 0),
+      approvers: now?.approvers ?? last.approvers,
+      manual: last.manual,
       group: last.concurrency_group,
       deployId,
     });
@@ -159,7 +167,7 @@ interface Continued {
  */
 export async function addBuilds(
   context: WriteContext,
-  { projectId, accountId, commitId, requestId }: BuildContext,
+  { projectId, accountId, commitId, requestId, askedBy }: BuildContext,
   suites: Tried[],
   continued?: Continued,
 ): Promise<BuildRow[]> {
@@ -200,7 +208,12 @@ export async function addBuilds(
     files_from: suite.filesFrom,
     files_of: null,
     approval: suite.approval,
+    approvers: suite.approvers,
+    manual: suite.manual,
     approved_by: approvedBy,
+    asked_by: askedBy,
+    limited: '[]',
+    withheld: '[]',
     concurrency_group: suite.group,
     held: heldBy(suite),
     deploy_id: suite.deployId,
@@ -271,7 +284,7 @@ async function continueBuild(
   await holdForBuilds(context, requestId, commitId);
   const tried = await triedBefore(context, commitId, [build]);
   const next = tried.filter(({ isDeleted }) => !isDeleted);
-  await addBuilds(context, { projectId, accountId, commitId, requestId }, next, continued);
+  await addBuilds(context, { projectId, accountId, commitId, requestId, askedBy: null }, next, continued);
 }
 
 /**
@@ -282,32 +295,37 @@ export async function retagBuilds(
   { db, trx }: WriteContext,
   { accountId, suiteId, tags }: { accountId: bigint; suiteId: bigint; tags: string },
 ): Promise<void> {
-  const which = sql<SqlBool>`exists (
-    select 1 from builds inner join build_requests on build_requests.id = builds.build_request_id
-    where builds.id = jobs.subject_id and builds.suite_id = ${suiteId} and build_requests.config_digest = ''
-  )`;
-  await retag(db, trx, { accountId, which, tags });
+  await retag(db, trx, { accountId, which: buildsSuites([suiteId]), tags });
 }
 
-/**
- * Ends builds that wait, and tells the runners of running builds to stop. Finished builds stay as they are. A build
- * that ended since it was read may be followed by another attempt: `reread` finds it, before any build is locked.
- */
-export async function cancelBuilds(
-  context: WriteContext,
-  builds: readonly BuildRow[],
-  reread?: () => Promise<BuildRow[]>,
+/** Locks the waiting builds of suites of which some get other tags and some are deleted, before any of them is changed. */
+export async function holdWaitingBuilds(
+  { db, trx }: WriteContext,
+  { accountId, suites }: { accountId: bigint; suites: readonly bigint[] },
 ): Promise<void> {
-  await cancelHeld(context, await cancelQueued(context, builds, reread));
+  if (suites.length > 0) await holdWaitingJobs(db, trx, { accountId, which: buildsSuites(suites) });
+}
+
+/** Of jobs: they are for builds of these suites, with the settings of the project. */
+const buildsSuites = (suites: readonly bigint[]) => sql<SqlBool>`exists (
+  select 1 from builds inner join build_requests on build_requests.id = builds.build_request_id
+  where builds.id = jobs.subject_id and builds.suite_id in (${sql.join(suites)}) and build_requests.config_digest = ''
+)`;
+
+/** Ends builds that wait, and tells the runners of running builds to stop. Finished builds stay as they are. */
+export async function cancelBuilds(context: WriteContext, builds: readonly BuildRow[]): Promise<void> {
+  await cancelHeld(context, await cancelQueued(context, builds));
 }
 
 /**
  * Cancels the builds that have jobs. Returns the others: their requests have to be locked before they can be cancelled.
+ * A build that ended since it was read may be followed by another attempt: `reread` finds it, before any build is locked.
  */
 export async function cancelQueued(
   context: WriteContext,
   builds: readonly BuildRow[],
   reread: () => Promise<BuildRow[]> = async () => [],
+  ending: BuildEnding = {},
 ): Promise<BuildRow[]> {
   const open: BuildRow[] = [];
   const outcomes = new Map<bigint, Cancelled>();
@@ -320,7 +338,8 @@ export async function cancelQueued(
     open.push(...more);
     found = ids.some((id) => outcomes.get(id) === 'none') ? await reread() : [];
   }
-  for (const build of open) if (outcomes.get(build.id) === 'dropped') await advanceBuild(context, build, 'cancelled');
+  for (const build of open)
+    if (outcomes.get(build.id) === 'dropped') await advanceBuild(context, build, 'cancelled', ending);
   return open.filter(({ id }) => outcomes.get(id) === 'none');
 }
 
@@ -328,7 +347,11 @@ export async function cancelQueued(
  * Cancels builds that are held back. If one of them got a job since it was read, the transaction is run again, because
  * jobs are locked before requests.
  */
-export async function cancelHeld(context: WriteContext, builds: readonly BuildRow[]): Promise<void> {
+export async function cancelHeld(
+  context: WriteContext,
+  builds: readonly BuildRow[],
+  ending: BuildEnding = {},
+): Promise<void> {
   if (builds.length === 0) return;
   await holdAllForBuilds(context, builds);
   await holdGroups(context, builds.map(groupOf));
@@ -339,21 +362,5 @@ export async function cancelHeld(context: WriteContext, builds: readonly BuildRo
     .where('kind', '=', 'run_suite')
     .where('subject_id', 'in', ids);
   if (await jobs.executeTakeFirst()) runAgain();
-  for (const build of builds) await advanceBuild(context, build, 'cancelled');
-}
-
-/** Lets a build go on that waits for approval; false when it does not wait for one. */
-export async function approveBuild(context: WriteContext, build: BuildRow, by: string): Promise<boolean> {
-  await holdForBuilds(context, build.build_request_id, build.commit_id);
-  const state = buildMachine.initial;
-  const approved = context.trx
-    .updateTable('builds')
-    .set({ build_state: state, approved_by: by })
-    .where('id', '=', build.id)
-    .where('build_state', 'in', statesBeforeAgain(buildMachine, state));
-  if ((await approved.executeTakeFirst()).numUpdatedRows !== 1n) return false;
-  recordEvent(context, { projectId: build.project_id, subjectId: build.id, type: 'build', state });
-  rollUp(context, { commit: build.commit_id, request: build.build_request_id });
-  await applyEffects(context);
-  return true;
+  for (const build of builds) await advanceBuild(context, build, 'cancelled', ending);
 }

@@ -7,7 +7,7 @@ import type { WriteContext } from './write-context.ts';
  * builds of that branch write it. A build reads the cache of its own branch, or else that of the repository's default
  * branch.
  *
- * A transaction that adds or deletes caches of a project first holds the project's number. So two that make room at
+ * A transaction that adds or deletes caches of a project first holds the right to the project's caches. So two that make room at
  * the same time do not deadlock.
  */
 
@@ -30,10 +30,22 @@ const mostCaches = 1000;
 /** The cache for a build; undefined where there is none. This counts as a use of it. */
 export async function useCache(
   { trx }: WriteContext,
+  key: CacheKey,
+  defaultBranch: string,
+): Promise<CacheRow | undefined> {
+  const cache = await findCache(trx, key, defaultBranch);
+  if (!cache) return undefined;
+  const used = { last_used_at: BigInt(Date.now()) };
+  await trx.updateTable('caches').set(used).where('id', '=', cache.id).execute();
+  return cache;
+}
+
+async function findCache(
+  db: Queries,
   { projectId, suiteName, variant, branch, paths }: CacheKey,
   defaultBranch: string,
 ): Promise<CacheRow | undefined> {
-  const found = await trx
+  const found = await db
     .selectFrom('caches')
     .selectAll()
     .where('project_id', '=', projectId)
@@ -42,11 +54,7 @@ export async function useCache(
     .where('paths', '=', paths)
     .where('branch', 'in', [branch, defaultBranch])
     .execute();
-  const cache = found.find((one) => one.branch === branch) ?? found[0];
-  if (!cache) return undefined;
-  const used = { last_used_at: BigInt(Date.now()) };
-  await trx.updateTable('caches').set(used).where('id', '=', cache.id).execute();
-  return cache;
+  return found.find((one) => one.branch === branch) ?? found[0];
 }
 
 interface Saved extends Pick<CacheRow, 'build_id' | 'sha' | 'digest' | 'size'> {
@@ -67,12 +75,12 @@ export async function saveCache(
   { projectId, suiteId, suiteName, variant, branch, paths, isOfFile }: CacheKey,
   { began, mostBytes, isLate, ...tree }: Saved,
 ): Promise<boolean> {
-  await db.holdNumber(trx, projectId);
+  await db.holdRight(trx, 'caches', projectId);
   const suite = trx.selectFrom('suites').select('id').where('id', '=', suiteId).where('cache', '=', paths);
   if ((!isOfFile && !(await suite.executeTakeFirst())) || tree.size > mostBytes) return false;
   const all = await trx
     .selectFrom('caches')
-    .select(['id', 'suite_name', 'variant', 'branch', 'build_id', 'size'])
+    .select(['id', 'suite_name', 'variant', 'branch', 'build_id', 'digest', 'size'])
     .where('project_id', '=', projectId)
     .orderBy('last_used_at', 'desc')
     .orderBy('id', 'desc')
@@ -92,28 +100,52 @@ export async function saveCache(
   }
   let room = mostBytes - tree.size;
   const others = all.filter(({ id }) => id !== there?.id);
-  // The caches that were not used for longest are deleted.
-  const firstDropped = others.findIndex(({ size }, at) => (room -= size) < 0n || at + 1 >= mostCaches);
+  // The least recently used caches are deleted. A tree that several branches have is stored once, and counts once.
+  const counted = new Set([tree.digest]);
+  const firstDropped = others.findIndex(({ digest, size }, at) => {
+    if (!counted.has(digest)) room -= size;
+    counted.add(digest);
+    return room < 0n || at + 1 >= mostCaches;
+  });
   const leaving = firstDropped < 0 ? [] : others.slice(firstDropped).map(({ id }) => id);
   if (leaving.length > 0) await trx.deleteFrom('caches').where('id', 'in', leaving).execute();
   return true;
+}
+
+/**
+ * A build has written the same files as its cache had. So they belong to its commit too: the cache of its branch has that
+ * commit from now on. Nothing happens if the cache was replaced or deleted meanwhile.
+ */
+export async function moveCache(
+  context: WriteContext,
+  key: CacheKey,
+  defaultBranch: string,
+  { began, digest, ...moved }: Pick<CacheRow, 'sha' | 'digest'> & { began: bigint; mostBytes: bigint },
+): Promise<void> {
+  await context.db.holdRight(context.trx, 'caches', key.projectId);
+  const found = await findCache(context.trx, key, defaultBranch);
+  if (found?.id !== began || found.digest !== digest) return;
+  const { build_id, size } = found; // runners know the tree by the build that made it
+  await saveCache(context, key, { build_id, size, digest, began, ...moved, isLate: false });
 }
 
 export async function renameCaches(
   { db, trx }: WriteContext,
   { projectId, suiteId, name }: { projectId: bigint; suiteId: bigint; name: string },
 ): Promise<void> {
-  await db.holdNumber(trx, projectId);
+  await db.holdRight(trx, 'caches', projectId);
   // The file of a branch may have a suite of the new name. Its caches would become those of the renamed suite.
   await trx.deleteFrom('caches').where('project_id', '=', projectId).where('suite_name', '=', name).execute();
   await trx.updateTable('caches').set({ suite_name: name }).where('suite_id', '=', suiteId).execute();
 }
 
-/** Deletes the caches of a project, or one of them. */
+/** Deletes the caches of a project and the data of its services, or one of these. */
 export async function deleteCaches({ db, trx }: WriteContext, projectId: bigint, id?: bigint): Promise<void> {
-  await db.holdNumber(trx, projectId);
-  const all = trx.deleteFrom('caches').where('project_id', '=', projectId);
-  await (id === undefined ? all : all.where('id', '=', id)).execute();
+  await db.holdRight(trx, 'caches', projectId);
+  for (const table of ['caches', 'service_data'] as const) {
+    const all = trx.deleteFrom(table).where('project_id', '=', projectId);
+    await (id === undefined ? all : all.where('id', '=', id)).execute();
+  }
 }
 
 /** Which of these builds have saved a cache that is still there, each as its project and its build. */

@@ -7,6 +7,7 @@ import { matrixFields, suiteFields } from '../records/suite.ts';
 import { allowedFailures, type Tried } from './builds.ts';
 import { suitesInFile, type BuiltBy } from './file-suites.ts';
 import { evaluateRulesIn, textsOf } from './evaluate-rules.ts';
+import { deploysGroup, suitesGroup } from './held-back.ts';
 import type { Rule } from './rules.ts';
 import { whySkipped } from './skip-marks.ts';
 import type { WriteContext } from './write-context.ts';
@@ -14,7 +15,7 @@ import type { WriteContext } from './write-context.ts';
 /** Which suites of a project are run on a commit, and in which variants. */
 
 const matrixColumns = ['matrix', 'matrix_include', 'matrix_exclude', 'matrix_allow_failure'] as const;
-const holdColumns = ['needs', 'files_from_id', 'approval', 'manual', 'concurrency_group'] as const;
+const holdColumns = ['needs', 'files_from_id', 'approval', 'approvers', 'manual', 'concurrency_group'] as const;
 const suiteColumns = [
   'id',
   'name',
@@ -87,17 +88,25 @@ export interface Chosen {
 }
 export const needsOf = ({ needs }: Pick<SuiteRow, 'needs'>): bigint[] => suiteFields.needs.fromColumn(needs);
 
+/** The identifiers of suites of the project, and the names of suites of the project or of the file. */
+export interface NamedSuites {
+  ids: readonly bigint[];
+  names: readonly string[];
+}
+
+export const namesAny = ({ ids, names }: NamedSuites): boolean => ids.length > 0 || names.length > 0;
+
 /**
  * What a request is about: the suites that it names and those that they need, or all. A manual suite runs only if it is
  * named.
  */
-export function askedFor<Suite extends Pick<SuiteFacts, 'id' | 'suite_id' | 'needs' | 'manual'>>(
+export function askedFor<Suite extends Pick<SuiteFacts, 'id' | 'suite_id' | 'name' | 'needs' | 'manual'>>(
   suites: readonly Suite[],
-  named: readonly bigint[],
+  named: NamedSuites,
 ): Suite[] {
-  if (named.length === 0) return suites.filter(({ manual }) => manual === 0);
+  if (!namesAny(named)) return suites.filter(({ manual }) => manual === 0);
   const byId = new Map(suites.map((suite) => [suite.id, suite]));
-  const asked = new Set(suites.filter(({ suite_id: id }) => id !== null && named.includes(id)).map(({ id }) => id));
+  const asked = new Set(suites.filter((suite) => isNamed(suite, named)).map(({ id }) => id));
   for (const id of asked)
     for (const needed of needsOf(byId.get(id) ?? { needs: '[]' }))
       if (byId.get(needed)?.manual === 0) asked.add(needed);
@@ -129,7 +138,7 @@ export async function applying(
     const { unmet, slow } = results[at] ?? {};
     if (!suite || unmet) return [];
     const made = await triedAnew(context, suite, commit.id, names);
-    const isDeploying = deploy && suite.suite_id !== null && named.includes(suite.suite_id);
+    const isDeploying = deploy && isNamed(suite, named);
     const variants = made.map((one) => ({
       ...one,
       deployId: request.deploy_id,
@@ -151,7 +160,7 @@ async function deployFor({ trx }: WriteContext, { deploy_id: id }: BuildRequestR
   if (id === null) return undefined;
   const deploys = trx.selectFrom('deploys').select('deploy_strategy_id').where('id', '=', id);
   const { deploy_strategy_id: strategy } = await deploys.executeTakeFirstOrThrow();
-  return { group: `deploy strategy ${strategy}` };
+  return { group: deploysGroup(strategy) };
 }
 
 /** Whether any of the suites that a request is about has a rule about changed files. */
@@ -164,8 +173,13 @@ export function ruleOf({ subject, operator, value }: Readonly<SuiteFacts>): Rule
 }
 
 /** The suites that a request names; none where it is about all. */
-export function suitesOf({ suites }: Pick<BuildRequestRow, 'suites'>): bigint[] {
-  return (JSON.parse(suites) as string[]).map(BigInt);
+export function suitesOf(request: Pick<BuildRequestRow, 'suites' | 'suite_names'>): NamedSuites {
+  const ids = (JSON.parse(request.suites) as string[]).map(BigInt);
+  return { ids, names: JSON.parse(request.suite_names) as string[] };
+}
+
+function isNamed({ suite_id: id, name }: Pick<SuiteFacts, 'suite_id' | 'name'>, { ids, names }: NamedSuites): boolean {
+  return (id !== null && ids.includes(id)) || names.includes(name);
 }
 
 const findAttempts = (db: Queries, commit: bigint, suite: string) =>
@@ -184,10 +198,12 @@ async function triedAnew(
   commit: bigint,
   names: ReadonlyMap<bigint, string>,
 ): Promise<Omit<Tried, 'deployId'>[]> {
-  const { suite_id: suiteId, name: suiteName, steps, tags, retries, last, approval, concurrency_group: group } = suite;
+  const { suite_id: suiteId, name: suiteName, steps, tags, retries, last, concurrency_group: group } = suite;
+  const { approval, approvers, manual } = suite;
   const needs = needsOf(suite).flatMap((id) => names.get(id) ?? []);
   const filesFrom = names.get(suite.files_from_id ?? 0n) ?? '';
-  const settings = { suiteId, suiteName, steps, tags, retries, needs, filesFrom, approval, group };
+  const gates = { approval, approvers, manual, group: suitesGroup(group) };
+  const settings = { suiteId, suiteName, steps, tags, retries, needs, filesFrom, ...gates };
   const variants = variantsOf(valuesIn(matrixFields, suite));
   const allowFailure = allowedFailures(suite);
   const isPlain = variants.every((variant) => variant === '');

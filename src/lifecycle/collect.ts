@@ -11,10 +11,11 @@ const hour = 60 * 60 * 1000;
  * Removes the blobs that nothing refers to any more: replaced archives and results that no pin names, and logs of
  * deleted records.
  */
-export async function collectBlobs(db: Database, blobs: Blobs, age = hour): Promise<number> {
+export async function collectBlobs(db: Database, blobs: Blobs, age = hour, stopping?: AbortSignal): Promise<number> {
   return blobs.collect(age, async (digests) => {
     const wanted = new Set<string>();
     for (let at = 0; at < digests.length; at += 500) {
+      stopping?.throwIfAborted();
       const some = digests.slice(at, at + 500);
       for (const digest of await referredTo(db, some)) wanted.add(digest);
     }

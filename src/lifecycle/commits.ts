@@ -6,6 +6,8 @@ import type { WriteContext } from './write-context.ts';
 /** The result of fetching a commit. */
 export interface FetchedCommit {
   sha: string;
+  /** The SHA of its first parent. */
+  parent?: string;
   message: string;
   authorName: string;
   authorEmail: string;
@@ -63,6 +65,7 @@ export async function recordCommit(
         scm_committer_email: report.committerEmail,
         scm_committed_date: report.committedDate,
         ...surroundings,
+        parent: report.parent ?? '',
       };
   if (report.defaultHead !== 'kept') moveDefaultHead(context, projectId, defaultHeadOf(report, commit));
   if (known) await trx.updateTable('commits').set(surroundings).where('id', '=', commit.id).execute();

@@ -30,7 +30,7 @@ export async function beginCheck(
   project: { id: bigint; owner_id: bigint },
 ): Promise<bigint> {
   const now = BigInt(Date.now());
-  await db.holdNumber(trx, project.id); // Of two callers at the same time, the second joins the check of the first.
+  await db.holdRight(trx, 'check', project.id); // Of two callers at the same time, the second joins the check of the first.
   const open = await trx
     .selectFrom('connection_checks')
     .select(['id', 'created_at'])

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { DependencyRow } from '../db/schema.ts';
-import { cancel, drop, enqueue, makeAccountDue } from '../queue/queue.ts';
+import { cancel, drop, enqueue, holdJobsOf, makeAccountDue } from '../queue/queue.ts';
 import { addLine, completeLog, removeLog, restartLog } from '../streams/logs.ts';
 import { dependencyMoved, recordEvent } from './pending-effects.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
@@ -106,6 +106,7 @@ async function enqueueCompile(
 ): Promise<boolean> {
   const { db, trx, ids } = context;
   const { id, owner_id: accountId } = dependency;
+  await holdJobsOf(db, trx, [id]); // before the dependency, as the end of its compile does
   if (!(await move(context, dependency, [from, 'enqueued_for_compile'], columns))) return false;
   await cancel(db, trx, [id]); // The log of the last compile is replaced, so it need not be packed any more.
   await restartLog(trx, id);

@@ -12,7 +12,7 @@ import type { WriteContext } from './write-context.ts';
  */
 
 /** The columns of a suite that a file sets. */
-export type SuiteSettings = Omit<SuiteRow, 'id' | 'project_id'>;
+export type SuiteSettings = Omit<SuiteRow, 'id' | 'project_id' | 'gates_of_file'>;
 
 export interface SuiteOfFile {
   name: string;
@@ -70,7 +70,7 @@ export interface FileSuite extends SuiteSettings {
 /** In the order of the file. */
 export async function suitesInFile(db: Queries, projectId: bigint, digest: string): Promise<FileSuite[]> {
   const rows = await rowsOf(db, projectId, digest);
-  const suites = db.selectFrom('suites').select(['id', 'name', 'approval', 'manual']);
+  const suites = db.selectFrom('suites').select(['id', 'name', 'approval', 'approvers', 'manual']);
   const present = await suites.where('project_id', '=', projectId).execute();
   const byName = new Map(present.map((suite) => [suite.name, suite]));
   return rows.map(({ id, name, settings, rules }) => {
@@ -78,6 +78,7 @@ export async function suitesInFile(db: Queries, projectId: bigint, digest: strin
     const own = byName.get(name);
     // The file of a branch can ask for an approval, but cannot remove one that the project asks for.
     const approval = Math.max(fromFile.approval, own?.approval ?? 0);
+    const approvers = own?.approvers ?? fromFile.approvers;
     const manual = Math.max(fromFile.manual, own?.manual ?? 0);
     const from = fromFile.files_from_id as unknown as string | null; // JSON has no integers of 64 bits
     const files = { files_from_id: from === null ? null : BigInt(from) };
@@ -85,6 +86,7 @@ export async function suitesInFile(db: Queries, projectId: bigint, digest: strin
       ...fromFile,
       ...files,
       approval,
+      approvers,
       manual,
       id,
       suite_id: own?.id ?? null,

@@ -5,6 +5,7 @@ import { sealedLocation, type ForgeRemovalRow, type ForgeRow, type ProjectRow } 
 import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { ForgeState } from '../records/forge.ts';
+import { forgesTopic, linkHeldMs } from './forge-holds.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
@@ -12,9 +13,6 @@ import type { WriteContext } from './write-context.ts';
  * (`forge_removals`), and crossed out in the transaction that keeps it. So nothing stays there that nobody knows of,
  * whenever a server dies.
  */
-
-/** Announced when there may be something to do at a forge, or it is done. */
-export const forgesTopic = 'forges';
 
 type Stored = Pick<ForgeRow, 'login' | 'may' | 'state_reason'> & { state: ForgeState };
 
@@ -60,6 +58,15 @@ export async function changeForge(
   return { ...forge, ...changed };
 }
 
+/** The forge as it is now, for a change; undefined if its token was replaced meanwhile, or it was disconnected. */
+export async function holdForge(trx: Transaction, { id, token }: ForgeRow): Promise<ForgeRow | undefined> {
+  const same = trx
+    .updateTable('forges')
+    .set({ checked_at: BigInt(Date.now()) })
+    .where('id', '=', id);
+  return same.where('token', '=', token).where('deleted_at', 'is', null).returningAll().executeTakeFirst();
+}
+
 /** The account's own. */
 export function forgesOf(db: Queries, ownerId: bigint) {
   return db.selectFrom('forges').selectAll().where('owner_id', '=', ownerId).where('deleted_at', 'is', null);
@@ -80,9 +87,12 @@ export async function forgetRetired(trx: Transaction, id: bigint): Promise<void>
     .execute();
 }
 
-export type LinkFields = Pick<ProjectRow, 'forge_id' | 'forge_repository' | 'forge_state' | 'forge_state_reason'>;
+export type LinkFields = Pick<
+  ProjectRow,
+  'forge_id' | 'forge_repository' | 'forge_repository_id' | 'forge_git_origin' | 'forge_state' | 'forge_state_reason'
+>;
 
-type Link = Partial<LinkFields & Pick<ProjectRow, 'forge_check_at' | 'forge_mends'>>;
+type Link = Partial<LinkFields & Pick<ProjectRow, 'forge_check_at' | 'forge_mends' | 'repository_url' | 'clone_url'>>;
 type InTransaction = Pick<WriteContext, 'db' | 'trx'>;
 
 /** Whether the next check of a project also puts there what is missing, and whether somebody waits for that. */
@@ -91,6 +101,8 @@ export const mends = { none: 0, soon: 1, atOnce: 2 } as const;
 export const unlinked = {
   forge_id: null,
   forge_repository: '',
+  forge_repository_id: '',
+  forge_git_origin: '',
   forge_state: 'none',
   forge_state_reason: '',
   forge_check_at: null,
@@ -107,6 +119,9 @@ export function nextCheck(now = Date.now()): bigint {
   return BigInt(Math.round(now + day * (0.9 + 0.2 * Math.random())));
 }
 
+/** Nothing at a forge is put off for longer. */
+const longestCheckMs = 1.1 * day;
+
 /** What is known now of a project at its forge. */
 export async function setLink({ trx }: Pick<WriteContext, 'trx'>, projectId: bigint, link: Link): Promise<void> {
   await trx.updateTable('projects').set(link).where('id', '=', projectId).execute();
@@ -114,7 +129,7 @@ export async function setLink({ trx }: Pick<WriteContext, 'trx'>, projectId: big
 
 /** The same for all projects of a forge, or for those of them whose check is due. */
 async function setLinks({ db, trx }: InTransaction, forgeId: bigint, link: Link, dueBy?: bigint): Promise<void> {
-  // Everybody locks projects in this order (pending-effects.ts), and an update has an order of its own.
+  // Everybody locks projects in this order (db/lock-order.ts), and an update has an order of its own.
   const locked = trx.selectFrom('projects').select('id').where('forge_id', '=', forgeId).orderBy('id');
   await db.locked(locked, 'projects').execute();
   const all = trx.updateTable('projects').set(link).where('forge_id', '=', forgeId);
@@ -139,18 +154,6 @@ export async function mendLinks({ db, trx }: InTransaction, forgeId: bigint): Pr
   const first = trx.selectFrom('projects').select('id').where('forge_id', '=', forgeId).orderBy('id', 'desc');
   const ids = (await first.limit(mendedAtOnce).execute()).map(({ id }) => id);
   for (const id of ids) await setLink({ trx }, id, { forge_mends: mends.atOnce });
-  await db.announce(trx, forgesTopic);
-}
-
-/** Something may be missing, such as a hook that did not tell of a push: the project is checked soon. */
-export async function checkSoon({ db, trx }: InTransaction, projectId: bigint): Promise<void> {
-  const soon = BigInt(Date.now());
-  await trx
-    .updateTable('projects')
-    .set({ forge_check_at: soon })
-    .where('id', '=', projectId)
-    .where('forge_check_at', '>', soon)
-    .execute();
   await db.announce(trx, forgesTopic);
 }
 
@@ -202,6 +205,13 @@ export async function putOffChecks(context: InTransaction, forgeId: bigint, unti
   await waitedFor.where('forge_mends', '=', mends.atOnce).set({ forge_mends: mends.soon }).execute();
 }
 
+/** Everything that is due at a forge has to wait. */
+export async function putOffAll(context: InTransaction, forgeId: bigint, until: number): Promise<void> {
+  await putOffChecks(context, forgeId, until);
+  const removals = context.trx.updateTable('forge_removals').set({ run_after: BigInt(Math.ceil(until)) });
+  await removals.where('forge_id', '=', forgeId).where('run_after', '<=', BigInt(Date.now())).execute();
+}
+
 export async function putOffRemoval(
   { db, trx }: InTransaction,
   id: bigint,
@@ -242,6 +252,32 @@ export async function claimForge(db: Database, trx: Transaction): Promise<ForgeR
   return numUpdatedRows === 1n ? forge : undefined;
 }
 
+/**
+ * After the clock was set back, times in the database are further ahead than anything puts them: then nobody would work at
+ * a forge for as long. Leases get their usual length, and what was put off is due now.
+ */
+export async function freeStrandedForges(db: Database): Promise<void> {
+  const now = Date.now();
+  const lease = BigInt(now + heldMs);
+  const longest = BigInt(Math.ceil(now + longestCheckMs));
+  const due = BigInt(now);
+  await db.transaction(async (trx) => {
+    await trx.updateTable('forges').set({ held_until: lease }).where('held_until', '>', lease).execute();
+    const removals = trx.updateTable('forge_removals').set({ run_after: due });
+    await removals.where('run_after', '>', longest).execute();
+    const latest = BigInt(now + linkHeldMs);
+    const projects = trx
+      .selectFrom('projects')
+      .select('id')
+      .where((of) => of.or([of('forge_check_at', '>', longest), of('forge_held_until', '>', latest)]));
+    const ids = (await db.locked(projects.orderBy('id'), 'projects').execute()).map(({ id }) => id);
+    if (ids.length === 0) return;
+    const stranded = trx.updateTable('projects').where('id', 'in', ids);
+    await stranded.where('forge_check_at', '>', longest).set({ forge_check_at: due }).execute();
+    await stranded.where('forge_held_until', '>', latest).set({ forge_held_until: 0n }).execute();
+  });
+}
+
 /** The work at a forge is done. A disconnected one goes with the last that was to be taken away. */
 export async function freeForge({ db, trx }: InTransaction, id: bigint): Promise<void> {
   await trx.updateTable('forges').set({ held_until: 0n }).where('id', '=', id).execute();
@@ -276,7 +312,7 @@ export async function dueAt(db: Queries, forgeId: bigint) {
         .onRef('notifications.forge_id', '=', 'projects.forge_id'),
     )
     .select(['projects.id', 'projects.name', 'projects.owner_id', 'projects.ssh_public_key'])
-    .select(['projects.forge_repository', 'projects.forge_mends', 'projects.forge_state'])
+    .select(['projects.forge_repository', 'projects.forge_repository_id', 'projects.forge_mends'])
     .select(['hooks.id as hook_id', 'hooks.forge_url', 'hooks.secret as hook_secret', 'notifications.id as target_id'])
     .where('projects.forge_id', '=', forgeId)
     .orderBy('projects.forge_mends', 'desc')

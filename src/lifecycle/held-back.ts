@@ -3,10 +3,11 @@ import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
 import { waitsForItsTurn } from '../domain/runner-slots.ts';
 import { enqueue, type NewJob } from '../queue/queue.ts';
+import { addLine } from '../streams/logs.ts';
 import { writeMove } from './build-moves.ts';
 import type { SuiteSettings } from './file-suites.ts';
 import { findFilesLocation } from './kept-builds.ts';
-import { sortWaiting, notYetPassed, standingsOf, type NeedingBuild } from './needs.ts';
+import { sortWaiting, notYetPassed, standingsOf, withFirst, type NeedingBuild } from './needs.ts';
 import type { BuildState } from './states.ts';
 import { subjectTopic, type Group, type LifecycleEvent, type WriteContext } from './write-context.ts';
 
@@ -35,27 +36,40 @@ const heldColumns = [
   'approved_by',
   'concurrency_group',
   'held',
+  'deploy_id',
 ] as const satisfies (keyof BuildRow)[];
 type HeldBuild = Pick<BuildRow, (typeof heldColumns)[number]>;
 type GraphBuild = Pick<HeldBuild, 'suite_name' | 'variant' | 'attempt' | 'build_state' | 'allow_failure' | 'needs'>;
 
+const needFailed = 'The suite was not run: a suite that it needs did not pass. The build request shows which.';
+
 interface Moved {
+  /** Whether any build was let go, skipped, or waits for something else now. */
+  hasMoved: boolean;
   events: LifecycleEvent[];
   /** The groups that a build has joined. */
   groups: Group[];
 }
 
-/** Moves the builds of a request that wait for others of it, after some of these have moved. */
-export async function moveHeld(context: WriteContext, builds: readonly HeldBuild[]): Promise<Moved> {
+/** Moves the builds of a request that wait for others of it or of the one that it joined, after some have moved. */
+export async function moveHeld(
+  context: WriteContext,
+  builds: readonly HeldBuild[],
+  ofFirst: readonly HeldBuild[],
+): Promise<Moved> {
   const waiting = builds.filter(isBehind);
-  if (waiting.length === 0) return { events: [], groups: [] };
-  const { ready, vain } = sortWaiting(waiting.map(needing), builds.map(needing));
+  if (waiting.length === 0) return { hasMoved: false, events: [], groups: [] };
+  const { ready, vain } = sortWaiting(waiting.map(needing), withFirst(builds, ofFirst).map(needing));
   const events: LifecycleEvent[] = [];
   const move = async (build: { id: bigint }, to: BuildState, failure_reason = ''): Promise<void> => {
     const moved = await writeMove(context, build, to, { failure_reason });
     if (moved) events.push(moved.event);
   };
-  for (const build of vain) await move(build, 'skipped', 'needed_suite_failed');
+  for (const build of vain) {
+    // The log of the build is that of the deploy, and pages of deploys show no more.
+    if (build.deploy_id !== null) await addLine(context.db, context.trx, build.id, needFailed);
+    await move(build, 'skipped', 'needed_suite_failed');
+  }
   const isUnapproved = ({ approval, approved_by: by }: Omit<HeldBuild, 'needs'>): boolean =>
     approval === 1 && by === '';
   for (const build of ready.filter(isUnapproved)) await move(build, 'waiting_for_approval');
@@ -67,7 +81,7 @@ export async function moveHeld(context: WriteContext, builds: readonly HeldBuild
   );
   for (const { id } of inLine)
     await context.trx.updateTable('builds').set({ held: 'group' }).where('id', '=', id).execute();
-  return { events, groups: inLine.map(groupOf) };
+  return { hasMoved: ready.length + vain.length > 0, events, groups: inLine.map(groupOf) };
 }
 
 export function groupOf({
@@ -76,6 +90,19 @@ export function groupOf({
 }: Pick<HeldBuild, 'project_id' | 'concurrency_group'>): Group {
   return { projectId, name };
 }
+
+/**
+ * The names of groups as builds have them. Whoever writes a suite chooses the name of its group, so it begins with
+ * another word than the names that the service makes.
+ */
+export const suitesGroup = (name: string): string => (name === '' ? '' : `${ofSuites}${name}`);
+export const deploysGroup = (strategy: bigint | null): string => `${ofDeploys}${strategy}`;
+const [ofSuites, ofDeploys] = ['suites: ', 'deploys: '] as const;
+
+const waitsForGroup = (group: string): string =>
+  group.startsWith(ofDeploys)
+    ? 'waits for an earlier deploy of its strategy'
+    : `waits for the group ${group.slice(ofSuites.length)}`;
 
 /** A build with the facts on which its position in the graph of its request depends. */
 export function needing<Build extends GraphBuild>(build: Build): Omit<Build, 'needs'> & NeedingBuild {
@@ -132,8 +159,8 @@ async function preferredFor(
 
 /** Until the transaction is over, nobody else moves builds of these groups. */
 export async function holdGroups({ db, trx }: WriteContext, groups: readonly Group[]): Promise<void> {
-  const names = groups.flatMap(({ projectId, name }) => (name === '' ? [] : [`group of ${projectId}: ${name}`]));
-  for (const name of [...new Set(names)].toSorted()) await db.holdName(trx, name);
+  const names = groups.flatMap(({ projectId, name }) => (name === '' ? [] : [`${projectId} ${name}`]));
+  for (const name of [...new Set(names)].toSorted()) await db.holdRight(trx, 'group', name);
 }
 
 /** In each group without a build under way, lets the oldest build begin. */
@@ -161,40 +188,59 @@ export async function heldReasons(db: Queries, builds: readonly BuildRow[]): Pro
   const held = builds.filter((build) => build.held !== '');
   const needy = held.filter(isBehind);
   const requests = [...new Set(needy.map(({ build_request_id: request }) => request))];
+  const firsts = await findFirsts(db, requests);
   const columns = [...heldColumns, 'build_request_id'] as const;
+  const counted = [...requests, ...firsts.values()];
   const all =
     requests.length === 0
       ? []
-      : await db.selectFrom('builds').select(columns).where('build_request_id', 'in', requests).execute();
+      : await db.selectFrom('builds').select(columns).where('build_request_id', 'in', counted).execute();
   const byRequest = Map.groupBy(all, ({ build_request_id: request }) => request);
-  const standings = new Map(Array.from(byRequest, ([id, some]) => [id, standingsOf(some.map(needing))]));
+  const buildsOf = (id: bigint | undefined) => byRequest.get(id ?? 0n) ?? [];
+  const standings = new Map(
+    requests.map((id) => [id, standingsOf(withFirst(buildsOf(id), buildsOf(firsts.get(id))).map(needing))]),
+  );
   const reason = (build: BuildRow): string => {
     if (build.build_state === 'waiting_for_approval') return forApproval;
-    if (build.held === 'group') return `waits for the group ${build.concurrency_group}`;
+    if (build.held === 'group') return waitsForGroup(build.concurrency_group);
     const awaited = notYetPassed(needing(build), standings.get(build.build_request_id) ?? new Map()).join(', ');
     return awaited === '' ? waitsForItsTurn : `waits for ${awaited}`; // it was let go after it was read
   };
   return new Map(held.map((build) => [build.id, reason(build)]));
 }
 
+/** The requests that these joined. */
+async function findFirsts(db: Queries, requests: readonly bigint[]): Promise<ReadonlyMap<bigint, bigint>> {
+  if (requests.length === 0) return new Map();
+  const joined = db.selectFrom('build_requests').select(['id', 'joined_to_id']).where('id', 'in', requests);
+  const rows = await joined.where('joined_to_id', 'is not', null).execute();
+  return new Map(rows.flatMap(({ id, joined_to_id: first }) => (first === null ? [] : [[id, first]])));
+}
+
 /** For each request of which no build can go on, a text that says what it waits for. */
 export async function heldRequests(
   db: Queries,
-  requests: readonly { id: bigint }[],
+  requests: readonly { id: bigint; joined_to_id: bigint | null }[],
 ): Promise<ReadonlyMap<bigint, string>> {
   if (requests.length === 0) return new Map();
-  const ids = requests.map(({ id }) => id);
+  const ids = requests.flatMap(({ id, joined_to_id: first }) => (first === null ? [id] : [id, first]));
   const open = db
     .selectFrom('builds')
     .selectAll()
     .where('build_request_id', 'in', ids)
     .where('finished_at', 'is', null);
   const byRequest = Map.groupBy(await open.execute(), ({ build_request_id: request }) => request);
-  const held = Array.from(byRequest).filter(([, builds]) => builds.every((build) => build.held !== ''));
-  // Some builds wait for others of the request. The request waits for what these others wait for.
-  const firsts = held.flatMap(([, builds]) => builds.find((build) => !isBehind(build)) ?? []);
-  const reasons = await heldReasons(db, firsts);
-  return new Map(firsts.map((build) => [build.build_request_id, reasons.get(build.id) ?? '']));
+  const awaited = requests.map(({ id, joined_to_id: first }) => {
+    const builds = [...(byRequest.get(id) ?? []), ...(byRequest.get(first ?? 0n) ?? [])];
+    // Some builds wait for others of the request. The request waits for what these others wait for.
+    const leading = builds.find((build) => !isBehind(build));
+    return leading && builds.every((build) => build.held !== '') ? [{ id, leading }] : [];
+  });
+  const reasons = await heldReasons(
+    db,
+    awaited.flat().map(({ leading }) => leading),
+  );
+  return new Map(awaited.flat().map(({ id, leading }) => [id, reasons.get(leading.id) ?? '']));
 }
 
 const forApproval = 'waits for approval';

@@ -1,8 +1,9 @@
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import { sealIn } from '../db/sealing.ts';
-import { sealedLocation, type BuildRow, type KeptBuildRow } from '../db/schema.ts';
+import { sealedLocation, type BuildRequestRow, type BuildRow, type KeptBuildRow } from '../db/schema.ts';
 import type { Vault } from '../lib/vault.ts';
 import { enqueue } from '../queue/queue.ts';
+import { buildRequestMachine, isFinal, type BuildRequestState } from './states.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
@@ -107,8 +108,11 @@ export async function findFilesForSuite(
   return isOver ? undefined : kept;
 }
 
-/** The attempts at the suite whose files a build begins with, in its own variant or without one; the newest first. */
-export function findLeaving(
+/**
+ * The attempts at the suite whose files a build begins with, in its own variant or without one; the newest first. They
+ * are of its own request, or else of the one that this joined.
+ */
+export async function findLeaving(
   db: Queries,
   {
     build_request_id: request,
@@ -116,14 +120,23 @@ export function findLeaving(
     variant,
   }: Pick<BuildRow, 'build_request_id' | 'files_from' | 'variant'>,
 ): Promise<BuildRow[]> {
-  return db
+  const attempts = await db
     .selectFrom('builds')
     .selectAll()
-    .where('build_request_id', '=', request)
+    .where((where) =>
+      where.or([
+        where('build_request_id', '=', request),
+        where('build_request_id', '=', (of) =>
+          of.selectFrom('build_requests').select('joined_to_id').where('id', '=', request),
+        ),
+      ]),
+    )
     .where('suite_name', '=', suite)
     .where('variant', 'in', ['', variant])
     .orderBy('attempt', 'desc')
     .execute();
+  const own = attempts.filter(({ build_request_id: by }) => by === request);
+  return own.length > 0 ? own : attempts;
 }
 
 /**
@@ -148,19 +161,24 @@ export async function findFilesLocation(
   return found && locationOf(found);
 }
 
-/** Lets the runner that keeps the files of a build pack them, unless it does so already or cannot. */
-export async function askForPack(
+/**
+ * Lets the runner that keeps the files of a build pack them, unless it does so already or cannot. This is done last: the
+ * request and the project of a build that ends are locked at the end of its transaction, too (db/lock-order.ts).
+ */
+export function askForPack(
   { db, trx, ids }: WriteContext,
   kept: Pick<KeptBuildRow, 'id' | 'holder' | 'location' | 'packable'>,
   { account_id: accountId }: { account_id: bigint },
-): Promise<void> {
+): void {
   const { id } = kept;
   if (kept.packable === 0) return;
-  await db.holdNumber(trx, id); // of two who ask at the same time, the second finds the job of the first
-  const jobs = trx.selectFrom('jobs').select('id').where('subject_id', '=', id).where('kind', '=', packFilesKind);
-  if (await jobs.executeTakeFirst()) return;
-  const location = locationOf(kept);
-  await enqueue(db, trx, ids, { kind: packFilesKind, subjectId: id, accountId, location, runAfter: never });
+  db.atEnd(trx, async () => {
+    await db.holdRight(trx, 'packing', id); // of two who ask at the same time, the second finds the job of the first
+    const jobs = trx.selectFrom('jobs').select('id').where('subject_id', '=', id).where('kind', '=', packFilesKind);
+    if (await jobs.executeTakeFirst()) return;
+    const location = locationOf(kept);
+    await enqueue(db, trx, ids, { kind: packFilesKind, subjectId: id, accountId, location, runAfter: never });
+  });
 }
 
 /** The files of a build are a blob now; without `blob` they cannot be packed. */
@@ -172,7 +190,7 @@ export async function notePacked(trx: Transaction, id: bigint, blob?: { digest: 
     .execute();
 }
 
-/** The files of a build are gone. */
+/** The files of a build are gone. A transaction that goes on to change builds holds their request before. */
 export async function forgetKept(trx: Transaction, id: bigint): Promise<void> {
   await trx.deleteFrom('kept_builds').where('id', '=', id).execute();
 }
@@ -204,9 +222,20 @@ export async function packedOf(db: Queries, builds: readonly bigint[]): Promise<
   return new Set(rows.map(({ id, project_id: project }) => `${project} ${id}`));
 }
 
-/** A request is over, so nothing needs its files any more; or it goes on, and something may need them again. */
-export async function freeFiles(trx: Transaction, requestId: bigint, isOver: boolean): Promise<void> {
-  const builds = trx.selectFrom('builds').select('id').where('build_request_id', '=', requestId);
+/**
+ * A request is over, so nothing needs its files any more; or it goes on, and something may need them again. It may also
+ * need those of the request that it joined.
+ */
+export async function freeFiles(
+  trx: Transaction,
+  { id, joined_to_id: first }: Pick<BuildRequestRow, 'id' | 'joined_to_id'>,
+  isOver: boolean,
+): Promise<void> {
+  const requests = trx.selectFrom('build_requests').select(['id', 'build_state']);
+  const leading = first === null ? undefined : await requests.where('id', '=', first).executeTakeFirst();
+  const isNeeded = leading && isOver && !isFinal(buildRequestMachine, leading.build_state as BuildRequestState);
+  const concerned = leading && !isNeeded ? [id, leading.id] : [id];
+  const builds = trx.selectFrom('builds').select('id').where('build_request_id', 'in', concerned);
   await trx
     .updateTable('kept_builds')
     .set({ free_since: isOver ? BigInt(Date.now()) : null })
@@ -232,7 +261,7 @@ export async function forgetOldKept(db: Database, filesHours: number, now = Date
     const ids = (await db.skipLocked(old, 'kept_builds').execute()).map(({ id }) => id);
     if (ids.length === 0) return;
     // The database deletes the shells with their files, in any order. So they are locked before, in the right order
-    // (see pending-effects.ts).
+    // (see db/lock-order.ts).
     const theirs = trx.selectFrom('shells').select('id').where('build_id', 'in', ids).orderBy('id');
     await db.locked(theirs, 'shells').execute();
     await trx.deleteFrom('kept_builds').where('id', 'in', ids).execute();

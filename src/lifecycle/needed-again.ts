@@ -1,5 +1,5 @@
 import type { BuildRow } from '../db/schema.ts';
-import { holdForBuilds } from './apply-rollup.ts';
+import { holdWithFirst } from './apply-rollup.ts';
 import { addBuilds, triedBefore } from './builds.ts';
 import { holdAgain } from './held-back.ts';
 import { rollUp } from './pending-effects.ts';
@@ -15,11 +15,13 @@ export async function needAgain(
   { accountId, gone }: { accountId: bigint; gone: BuildRow | undefined },
 ): Promise<boolean> {
   const { project_id: projectId, commit_id: commitId, build_request_id: requestId } = build;
-  await holdForBuilds(context, requestId, commitId);
+  await holdWithFirst(context, requestId, commitId);
   if (gone) {
     const next = (await triedBefore(context, commitId, [gone])).filter(({ last }) => last === gone.attempt);
     if (next.some(({ isDeleted }) => isDeleted)) return false;
-    await addBuilds(context, { projectId, accountId, commitId, requestId }, next);
+    const { build_request_id: leaving } = gone; // perhaps the one that its own request joined
+    await addBuilds(context, { projectId, accountId, commitId, requestId: leaving, askedBy: build.asked_by }, next);
+    rollUp(context, { request: leaving });
   }
   await holdAgain(context, build.id, gone?.id);
   rollUp(context, { commit: commitId, request: requestId });

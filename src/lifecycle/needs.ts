@@ -3,8 +3,8 @@ import { buildMachine, isFinal } from './states.ts';
 
 /*
  * What the needs of suites mean for the builds of a request, as pure functions. A build names the suites that it needs.
- * Only builds of the same request count, so a suite that is not run for the request, because of its rules for example,
- * holds nobody back.
+ * Only builds of the same request count, and of the request that it joined. So a suite that is not run for the request,
+ * because of its rules for example, holds nobody back.
  */
 
 /** The facts about a build that its position in the graph depends on. */
@@ -32,6 +32,18 @@ export function standingsOf(builds: readonly NeedingBuild[]): Standings {
 function standingOf({ state, isAllowedToFail }: NeedingBuild): Standing {
   if (state === 'passed' || isAllowedFailure(state, isAllowedToFail)) return 'passed';
   return isFinal(buildMachine, state) ? 'ended' : 'open';
+}
+
+/**
+ * The builds among which those of a request find what they need: its own, and those of the request that it joined, except
+ * for suites that both have.
+ */
+export function withFirst<Build extends { suite_name: string }>(
+  builds: readonly Build[],
+  ofFirst: readonly Build[],
+): Build[] {
+  const own = new Set(builds.map(({ suite_name: name }) => name));
+  return [...builds, ...ofFirst.filter(({ suite_name: name }) => !own.has(name))];
 }
 
 /** The needed suites that have not passed yet. */

@@ -4,6 +4,7 @@ import { insertRows } from '../db/insert.ts';
 import { memoized } from '../db/memo.ts';
 import type { ProjectRow } from '../db/schema.ts';
 import { projectTopic, subjectTopic, type Group, type LifecycleEvent, type WriteContext } from './write-context.ts';
+import { suspect } from './forge-holds.ts';
 import { decidedState, rollUpCommits, type Decided } from './apply-rollup.ts';
 import { notifyOfBuilds, notifyOfDependency, type ReportedEvent } from './webhook-events.ts';
 
@@ -13,28 +14,8 @@ import { notifyOfBuilds, notifyOfDependency, type ReportedEvent } from './webhoo
  * is done once, however many builds the transaction changes. And rows that many transactions need, above all the
  * project's, are locked only for the last moment.
  *
- * It also prevents deadlocks. Every transaction locks rows on PostgreSQL in this order, and rows of one kind in the order
- * of their identifiers:
- *
- *  1. an idempotency key; a hook; the right to run a schedule, then to supersede requests of a project (`holdNumber`);
- *     the runner that asks; the turn of its account
- *  2. jobs, except delivery jobs; then what runners still have to bring of builds (`uploads`)
- *  3. the build, deploy or dependency of a job, and its log
- *  4. the lane of a deploy, then the job that is next in it (queue/lanes.ts); build requests
- *  5. other rights that a number stands for: to record a fetched commit of a project, to open a shell at a runner.
- *     Waiting jobs whose suite gets other tags are locked after these: no transaction that holds such a job asks for
- *     one of these rights
- *  6. commits; then groups of builds, and builds that are held back and have no job (held-back.ts)
- *  7. connected forges, then what is to be taken away there; projects
- *  8. notifications
- *  9. delivery jobs
- * 10. deliveries
- * 11. schedules; polls and their listings
- * 12. the files of builds that runners keep
- * 13. shells
- *
- * This file locks 4, 6 and 7 to 9. New rows may be inserted at any time: no transaction waits for a row that it cannot
- * see. And a statement that skips locked rows never waits: so the end of a compile makes the jobs due that wait for it.
+ * It also prevents deadlocks: build requests, commits, groups, projects, notifications and delivery jobs are locked here,
+ * in the order that all transactions keep (db/lock-order.ts).
  */
 interface PendingEffects {
   events: LifecycleEvent[];
@@ -162,10 +143,15 @@ export async function applyEffects(context: WriteContext): Promise<void> {
     if (defaultHead) await changeDefaultHead(context, id, defaultHead);
     const decided = behind.has(id) ? await decidedState(context, id) : undefined;
     const about = { project, decided, leftOut: effects.leftOut.get(id) ?? [] };
-    await record(context, id, byProject.get(id) ?? [], about);
+    const news = byProject.get(id) ?? [];
+    if (news.some(({ reason = '' }) => refusals.includes(reason))) await suspect(context, id);
+    await record(context, id, news, about);
   }
   for (const id of inOrder(effects.dependencies)) await notifyOfDependency(context, id);
 }
+
+/** The reasons why a fetch fails if a forge no longer takes the token or the key. */
+const refusals: readonly string[] = ['repository_not_found', 'key_refused'];
 
 function inOrder(ids: Set<bigint>): bigint[] {
   return [...ids].toSorted((a, b) => (a < b ? -1 : Number(a > b)));

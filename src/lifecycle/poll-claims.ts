@@ -29,7 +29,7 @@ interface PollCapacity {
 
 export interface ClaimedPoll
   extends
-    Pick<ProjectRow, 'id' | 'clone_url' | 'ssh_private_key' | 'forge_id' | 'poll_interval'>,
+    Pick<ProjectRow, 'id' | 'clone_url' | 'ssh_private_key' | 'forge_id' | 'forge_git_origin' | 'poll_interval'>,
     Pick<PollRow, 'failures'> {
   claim: string;
   digest: PolledRefsRow['digest'] | null;
@@ -74,19 +74,33 @@ export async function claimPolls(db: Database, trx: Transaction, capacity: PollC
     .innerJoin('projects', 'projects.id', 'polls.project_id')
     .leftJoin('polled_refs', 'polled_refs.project_id', 'polls.project_id')
     .select(['projects.id', 'projects.clone_url', 'projects.ssh_private_key', 'projects.poll_interval'])
-    .select(['projects.forge_id', 'polls.failures', 'polled_refs.digest'])
+    .select(['projects.forge_id', 'projects.forge_git_origin', 'polls.failures', 'polled_refs.digest'])
     .where('polls.project_id', 'in', taken)
     .execute();
   return claimed.map((poll) => ({ ...poll, claim }));
 }
 
 /** The runner is gone: its polls are due for other runners. */
-export async function releasePollsOf(trx: Transaction, holder: string): Promise<void> {
+export async function releasePollsOf(db: Database, trx: Transaction, holder: string): Promise<void> {
+  await holdPolls(db, trx, (all) => all.where('holder', '=', holder));
   await trx
     .updateTable('polls')
     .set({ claim: null, holder: null, next_poll_at: BigInt(Date.now()), wait_ms: 0n })
     .where('holder', '=', holder)
     .execute();
+}
+
+/** Several polls are always locked in the same order: an update has an order of its own. */
+export async function holdPolls(
+  db: Database,
+  trx: Transaction,
+  which: (all: ReturnType<typeof pollsInOrder>) => ReturnType<typeof pollsInOrder>,
+): Promise<void> {
+  await db.locked(which(pollsInOrder(trx)), 'polls').execute();
+}
+
+function pollsInOrder(trx: Transaction) {
+  return trx.selectFrom('polls').select('polls.project_id').orderBy('polls.project_id');
 }
 
 function accountsOf(db: Queries, runner: bigint) {

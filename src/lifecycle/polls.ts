@@ -3,11 +3,12 @@ import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { PollRow, ProjectRow } from '../db/schema.ts';
 import { locationOf } from '../domain/git-address.ts';
 import { compareInTransaction } from './compare-listings.ts';
-import { checkSoon } from './forges.ts';
+import { checkSoon, suspect } from './forge-holds.ts';
 import { applyEffects } from './pending-effects.ts';
 import { refLabel, mostBuilds, type MovedRef, type Moves } from './polled-refs.ts';
 import { waitAfter, withJitter } from './poll-waits.ts';
 import { triggerRequests, type TriggeredBuild } from './triggers.ts';
+import { holdPolls } from './poll-claims.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
@@ -119,13 +120,15 @@ export async function noteUnchanged(trx: Transaction, claim: string, projects: r
 }
 
 export async function noteFailure(
-  trx: Transaction,
+  { db, trx }: Pick<WriteContext, 'db' | 'trx'>,
   { projectId, claim }: ClaimedReport,
   message: string,
 ): Promise<void> {
   const poll = await claimed(trx, { projectId, claim });
   if (!poll) return;
   const failures = poll.failures + 1;
+  // The project before its poll, as above. The first failure is enough: the forge was asked then.
+  if (failures === 1) await suspect({ db, trx }, poll.project_id);
   await settle(trx, poll, { outcome: 'failed', reason: message, failures });
 }
 
@@ -144,7 +147,7 @@ export async function noteListing(context: WriteContext, report: ClaimedReport, 
   if (!compared) return;
   const { size, moves, row } = compared;
   const result = moves ? await requestBuilds(context, poll, moves) : firstPoll(size);
-  // Rows that others may hold are locked before the project and before polls (see pending-effects.ts).
+  // Rows that others may hold are locked before the project and before polls (see db/lock-order.ts).
   await applyEffects(context);
   if (result.outcome === 'build_requested' && !(await wasTold(trx, poll.project_id)))
     await checkSoon(context, poll.project_id);
@@ -164,8 +167,7 @@ export class PollLostError extends Error {
   override name = 'PollLostError';
 }
 
-type Claimed = PollRow &
-  Pick<ProjectRow, 'id' | 'owner_id' | 'poll_interval' | 'fork_builds' | 'cancel_superseded' | 'config_file'>;
+type Claimed = PollRow & Pick<ProjectRow, 'poll_interval'> & Parameters<typeof triggerRequests>[1];
 
 function claimed(trx: Transaction, { projectId, claim }: ClaimedReport): Promise<Claimed | undefined> {
   return trx
@@ -173,7 +175,7 @@ function claimed(trx: Transaction, { projectId, claim }: ClaimedReport): Promise
     .innerJoin('projects', 'projects.id', 'polls.project_id')
     .selectAll('polls')
     .select(['projects.id', 'projects.owner_id', 'projects.poll_interval'])
-    .select(['projects.fork_builds', 'projects.cancel_superseded', 'projects.config_file'])
+    .select(['projects.fork_builds', 'projects.cancel_superseded', 'projects.config_file', 'projects.build_twice'])
     .where('polls.project_id', '=', projectId)
     .where('polls.claim', '=', claim)
     .executeTakeFirst();
@@ -263,6 +265,7 @@ function triggerOf({ ref, branch, before }: MovedRef): TriggeredBuild['trigger']
     event: 'poll',
     pullRequest: null,
     targetBranch: branch,
+    headBranch: branch,
     fromFork: false,
     sender: '',
     fetchRef: ref,
@@ -273,11 +276,9 @@ function triggerOf({ ref, branch, before }: MovedRef): TriggeredBuild['trigger']
 /** The clock was set back: polls that are further ahead than any interval are due now. */
 export async function pollStrandedNow(db: Database): Promise<void> {
   const now = BigInt(Date.now());
-  await db.transaction((trx) =>
-    trx
-      .updateTable('polls')
-      .set({ next_poll_at: now, wait_ms: 0n })
-      .where(sql<boolean>`next_poll_at > ${now} + wait_ms`)
-      .execute(),
-  );
+  await db.transaction(async (trx) => {
+    const isStranded = sql<boolean>`next_poll_at > ${now} + wait_ms`;
+    await holdPolls(db, trx, (all) => all.where(isStranded));
+    await trx.updateTable('polls').set({ next_poll_at: now, wait_ms: 0n }).where(isStranded).execute();
+  });
 }

@@ -1,5 +1,7 @@
+import type { SelectQueryBuilder } from 'kysely';
 import { doomLogsOf } from '../db/doomed-blobs.ts';
-import { sealedLocation, type ProjectRow } from '../db/schema.ts';
+import { runAgain, type Transaction } from '../db/open.ts';
+import { sealedLocation, type ProjectRow, type Schema } from '../db/schema.ts';
 import { sealIn } from '../db/sealing.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { generateSshKeyPair } from '../lib/ssh-keys.ts';
@@ -47,6 +49,7 @@ export async function createProject(
     passed_since: null,
     failed_since: null,
     ...unlinked,
+    forge_held_until: 0n,
   };
   await trx.insertInto('projects').values(project).execute();
   if (project.poll_interval > 0) await arrangePolling({ db, trx }, project, { isElsewhere: false });
@@ -80,26 +83,48 @@ export async function deleteProject(context: WriteContext, projectId: bigint): P
  * A call of a hook holds the hook before it cancels jobs. So a transaction that removes both has to hold them in the
  * same order.
  */
-async function holdHooks({ db, trx }: WriteContext, projectId: bigint): Promise<void> {
+export async function holdHooks({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, projectId: bigint): Promise<void> {
   const hooks = trx.selectFrom('hooks').select('id').where('project_id', '=', projectId).orderBy('id');
   await db.lockedForRemoval(hooks, 'hooks').execute();
 }
 
 /** Stops all work on a project that is about to be deleted, and ends its streams. */
 async function dropWork({ db, trx }: WriteContext, projectId: bigint): Promise<void> {
-  for (const table of ['build_requests', 'builds', 'deploys', 'connection_checks'] as const) {
-    await drop(db, trx, trx.selectFrom(table).select('id').where('project_id', '=', projectId) as never);
-  }
+  const own = (table: WorkTable) => trx.selectFrom(table).select('id').where('project_id', '=', projectId);
+  const subjects = own('build_requests')
+    .unionAll(own('builds'))
+    .unionAll(own('deploys'))
+    .unionAll(own('connection_checks'));
+  await drop(db, trx, subjects as never);
   await dropUploads(db, trx, projectId);
+  // Whoever else holds one of these may want the project next. The deletion would reach them only after the project.
+  const held: bigint[] = [];
+  for (const table of heldFirst) held.push(await count(trx, db.lockedForRemoval(own(table).orderBy('id'), table)));
   const project = trx.selectFrom('projects').select('id').where('id', '=', projectId);
-  await db.locked(project, 'projects').execute();
+  await db.lockedForRemoval(project, 'projects').execute();
+  // Until it had the project others could add some, and hold them now.
+  const present: bigint[] = [];
+  for (const table of heldFirst) present.push(await count(trx, own(table)));
+  const jobs = trx
+    .selectFrom('jobs')
+    .select('id')
+    .where('subject_id', 'in', subjects as never);
+  if (present.some((many, at) => many !== held[at]) || (await jobs.limit(1).executeTakeFirst())) runAgain();
   const notifications = trx.selectFrom('notifications').select('id').where('project_id', '=', projectId).orderBy('id');
   for (const { id } of await db.locked(notifications, 'notifications').execute()) await dropDeliveryJob(trx, id);
   await doomLogsOf(trx, projectId);
-  // The database would delete them with their builds, in any order (see pending-effects.ts).
-  for (const table of ['kept_builds', 'shells'] as const) {
-    const rows = trx.selectFrom(table).select('id').where('project_id', '=', projectId).orderBy('id');
-    await db.locked(rows, table).execute();
-  }
+  // The database would delete them with their builds, in any order (see db/lock-order.ts).
+  const shells = trx.selectFrom('shells').select('id').where('project_id', '=', projectId).orderBy('id');
+  await db.locked(shells, 'shells').execute();
   await db.announce(trx, projectTopic(projectId));
+}
+
+const heldFirst = ['build_requests', 'commits', 'kept_builds'] as const;
+
+type WorkTable = (typeof heldFirst)[number] | 'builds' | 'deploys' | 'connection_checks';
+
+/** Without reading the rows: a project may have a great many. */
+async function count(trx: Transaction, rows: SelectQueryBuilder<Schema, WorkTable, { id: bigint }>): Promise<bigint> {
+  const counted = trx.selectFrom(rows.as('own')).select((of) => of.fn.countAll<bigint>().as('many'));
+  return (await counted.executeTakeFirstOrThrow()).many;
 }

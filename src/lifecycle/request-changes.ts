@@ -13,7 +13,9 @@ import type { WriteContext } from './write-context.ts';
  */
 export type Changes = Omit<RequestChangesRow, 'build_request_id'>;
 
-export const withFirstParent: Changes = { base: '', compared_with: 'its first parent', files: null };
+export function withFirstParent({ parent }: Pick<CommitRow, 'parent'>): Changes {
+  return { base: parent, compared_with: 'its first parent', files: null };
+}
 
 /** Stands for the commit before, if the push made the branch. */
 export const madeByPush = 'none';
@@ -43,7 +45,7 @@ export async function comparedAlike(
 ): Promise<Changes | undefined> {
   const isPush = event === 'push' || event === 'poll';
   if (pull !== null || (isPush && before === '')) return undefined;
-  if (!isPush && deploy === null && (await isOnDefault(db, commit))) return withFirstParent;
+  if (!isPush && deploy === null && (await isOnDefault(db, commit))) return withFirstParent(commit);
   return db
     .selectFrom('build_requests')
     .innerJoin('request_changes', 'request_changes.build_request_id', 'build_requests.id')

@@ -14,14 +14,16 @@ import type { StatusReport } from './status-reports.ts';
  */
 export const requestContext = 'headrace';
 
-type Reported = Pick<BuildRequestRow, 'id' | 'project_id' | 'commit_ref' | 'fetch'> & { ref: CommitRow['ref'] | null };
+type Reported = Pick<BuildRequestRow, 'id' | 'project_id' | 'commit_ref' | 'commit_id' | 'joined_to_id' | 'fetch'> & {
+  ref: CommitRow['ref'] | null;
+};
 
 const findReported = (db: Queries, id: bigint): Promise<Reported | undefined> =>
   db
     .selectFrom('build_requests')
     .leftJoin('commits', 'commits.id', 'build_requests.commit_id')
     .select(['build_requests.id', 'build_requests.project_id', 'build_requests.commit_ref', 'build_requests.fetch'])
-    .select('commits.ref')
+    .select(['build_requests.commit_id', 'build_requests.joined_to_id', 'commits.ref'])
     .where('build_requests.id', '=', id)
     .where('build_requests.suites', '=', '[]')
     .where((where) =>
@@ -38,15 +40,21 @@ const findReported = (db: Queries, id: bigint): Promise<Reported | undefined> =>
     )
     .executeTakeFirst();
 
-/** Builds of other requests for the whole commit that were begun after those of this one. */
-const findLater = (db: Queries, id: bigint): Promise<{ id: bigint } | undefined> =>
+/**
+ * Builds of other requests for the whole commit that were begun after those that count for this one. `counted` are the
+ * request and the one that it joined.
+ */
+const findLater = (
+  db: Queries,
+  commit: bigint | null,
+  counted: readonly bigint[],
+): Promise<{ id: bigint } | undefined> =>
   db
-    .selectFrom('build_requests as own')
-    .innerJoin('builds', 'builds.commit_id', 'own.commit_id')
+    .selectFrom('builds')
     .innerJoin('build_requests as other', 'other.id', 'builds.build_request_id')
     .select('builds.id')
-    .where('own.id', '=', id)
-    .whereRef('other.id', '!=', 'own.id')
+    .where('builds.commit_id', '=', commit)
+    .where('other.id', 'not in', counted)
     .where('other.suites', '=', '[]')
     .where('other.build_state', '!=', 'cancelled')
     .where('builds.retry', '=', 0)
@@ -54,18 +62,39 @@ const findLater = (db: Queries, id: bigint): Promise<{ id: bigint } | undefined>
       of
         .selectFrom('builds as begun')
         .select((each) => each.fn.max('begun.id').as('id'))
-        .where('begun.build_request_id', '=', id)
+        .where('begun.build_request_id', 'in', counted)
         .where('begun.retry', '=', 0),
     )
     .limit(1)
     .executeTakeFirst();
 
-type Counted = Pick<BuildRow, 'suite_name' | 'variant' | 'attempt' | 'build_state' | 'allow_failure'>;
-const findBuilds = (db: Queries, id: bigint): Promise<Counted[]> =>
+/** A request that joined this one, and whose end is told in its place. One that was cancelled does not wait for it. */
+const findJoined = (db: Queries, id: bigint): Promise<{ id: bigint } | undefined> =>
+  db
+    .selectFrom('build_requests')
+    .select('id')
+    .where('joined_to_id', '=', id)
+    .where('fetch', '!=', 'cancelled')
+    .limit(1)
+    .executeTakeFirst();
+
+/** Whether it was cancelled while the one that it joined goes on, whose end is told instead. */
+async function isLeft(db: Queries, { fetch, joined_to_id: first }: Reported): Promise<boolean> {
+  if (first === null || fetch !== 'cancelled') return false;
+  const requests = db.selectFrom('build_requests').select('build_state').where('id', '=', first);
+  const { build_state: state } = await requests.executeTakeFirstOrThrow();
+  return !isFinal(buildRequestMachine, state as BuildRequestState);
+}
+
+type Counted = Pick<
+  BuildRow,
+  'build_request_id' | 'suite_name' | 'variant' | 'attempt' | 'build_state' | 'allow_failure'
+>;
+const findBuilds = (db: Queries, counted: readonly bigint[]): Promise<Counted[]> =>
   db
     .selectFrom('builds')
-    .select(['suite_name', 'variant', 'attempt', 'build_state', 'allow_failure'])
-    .where('build_request_id', '=', id)
+    .select(['build_request_id', 'suite_name', 'variant', 'attempt', 'build_state', 'allow_failure'])
+    .where('build_request_id', 'in', counted)
     .execute();
 
 interface Moved {
@@ -89,13 +118,16 @@ export async function requestReport(trx: Transaction, moved: Moved): Promise<Sta
   const isAgain = moved.from !== undefined && isFinal(buildRequestMachine, moved.from as BuildRequestState);
   // The beginning was reported before the fetch.
   if (state === 'building' && isNamed && !isAgain) return undefined;
+  if (isOver && ((await findJoined(trx, request.id)) || (await isLeft(trx, request)))) return undefined;
+  const { joined_to_id: first, commit_id: commit } = request;
+  const counted = first === null ? [request.id] : [first, request.id];
   // Of two requests for one commit, the one that began last decides on the status.
-  if (isOver && (await findLater(trx, request.id))) return undefined;
+  if (isOver && (await findLater(trx, commit, counted))) return undefined;
   return {
     ref,
     context: requestContext,
     build_state: isOver ? state : 'enqueued',
-    description: isOver ? await atTheEnd(trx, request.id, state, moved.reason) : beforeTheEnd(state, request),
+    description: isOver ? await atTheEnd(trx, counted, state, moved.reason) : beforeTheEnd(state, request),
     path: `/ui/projects/${request.project_id}/requests/${request.id}`,
   };
 }
@@ -105,15 +137,20 @@ function beforeTheEnd(state: BuildRequestState, { fetch }: Reported): string {
   return fetch === 'done' ? 'Running the suites' : 'Fetching the commit';
 }
 
-async function atTheEnd(trx: Transaction, id: bigint, state: BuildRequestState, reason?: string): Promise<string> {
+async function atTheEnd(
+  trx: Transaction,
+  counted: readonly bigint[],
+  state: BuildRequestState,
+  reason?: string,
+): Promise<string> {
   if (state === 'cancelled') return 'Cancelled';
   if (reason !== undefined) return reasonText(reason);
-  const builds = newestAttempts(
-    (await findBuilds(trx, id)).map(({ allow_failure: allowed, ...build }) => ({
-      ...build,
-      isAllowed: isAllowedFailure(build.build_state as BuildState, allowed === 1),
-    })),
-  );
+  const found = (await findBuilds(trx, counted)).map(({ allow_failure: allowed, ...build }) => ({
+    ...build,
+    isAllowed: isAllowedFailure(build.build_state as BuildState, allowed === 1),
+  }));
+  const byRequest = Map.groupBy(found, ({ build_request_id: request }) => request);
+  const builds = Array.from(byRequest.values()).flatMap((some) => newestAttempts(some));
   const suites = (those: typeof builds): number => new Set(those.map(({ suite_name: suite }) => suite)).size;
   const all = suites(builds);
   const count = `${all} ${all === 1 ? 'suite' : 'suites'}`;

@@ -1,23 +1,25 @@
 import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow } from '../db/schema.ts';
-import { cancel, enqueue } from '../queue/queue.ts';
+import { enqueue } from '../queue/queue.ts';
 import { addLine, beginLog, completeLog } from '../streams/logs.ts';
 import { valuesIn } from '../records/fields.ts';
 import { matrixFields } from '../records/suite.ts';
 import { nameWithVariant, variantsOf } from '../domain/matrix.ts';
-import { applying, askForFiles, suitesFor, type Chosen } from './chosen-suites.ts';
-import { addBuilds, cancelHeld, cancelQueued } from './builds.ts';
+import { applying, askForFiles, suitesFor, type Chosen, type SuiteFacts } from './chosen-suites.ts';
+import { addBuilds } from './builds.ts';
 import { fetchFailed, recordEvent, reportLeftOut, rollUp, applyEffects, type FailedFetch } from './pending-effects.ts';
 import { whySkipped } from './skip-marks.ts';
 import { leftOutReport } from './status-reports.ts';
 import type { WriteContext } from './write-context.ts';
 import { builtBefore, byProject, type BuiltBy } from './file-suites.ts';
 import { isForeign } from './forks.ts';
+import { fetchedAs, isOn } from './own-refs.ts';
 import { comparedAlike, storeChanges, withChanges, type Changes } from './request-changes.ts';
 import { holdForBuilds } from './apply-rollup.ts';
+import { besidesFirst, findFirst, joinedText, joinKey, knownKey } from './joined-requests.ts';
 import { beginTrace } from './traces.ts';
 import { buildRequestMachine, fetchMachine, isFinal, statesBefore, type FetchState } from './states.ts';
 
-export type Owned = Pick<ProjectRow, 'id' | 'owner_id' | 'config_file'>;
+export type Owned = Pick<ProjectRow, 'id' | 'owner_id' | 'config_file' | 'build_twice'>;
 
 export const requestEvents = ['manual', 'push', 'tag', 'pull_request', 'poll', 'schedule'] as const;
 export type RequestEvent = (typeof requestEvents)[number];
@@ -33,6 +35,8 @@ export interface Trigger {
   fromFork: boolean;
   /** The forge's name for the user who did it; empty where no user did. */
   sender: string;
+  /** The branch of the repository itself that the commit is the head of; blank for a tag, and for a fork. */
+  headBranch?: string;
   /** The SHA that the branch had before, or `none` for a new branch; blank where the trigger does not say. */
   before?: string;
   /** The full name of the ref to fetch the commit by; empty where `commitRef` is enough. */
@@ -51,10 +55,14 @@ export interface NewRequest {
   traceparent?: unknown;
   /** The suites that are to run, if they apply; by default all. */
   suites?: readonly bigint[];
+  /** More of them by name, as JSON. */
+  suiteNames?: string;
   /** As JSON; none of them is a secret. */
   variables?: string;
   /** The deploy that it is for. */
   deployId?: bigint;
+  /** The requests that it could join, locked (joined-requests.ts). */
+  alike?: readonly bigint[];
 }
 
 /**
@@ -62,7 +70,7 @@ export interface NewRequest {
  * known already, the suites start at once.
  */
 export async function openRequest(context: WriteContext, project: Owned, asked: NewRequest): Promise<BuildRequestRow> {
-  const { trigger, isHeld = false } = asked;
+  const { trigger, isHeld = false, alike = [] } = asked;
   const request: BuildRequestRow = {
     id: context.ids.next(),
     project_id: project.id,
@@ -80,31 +88,46 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     from_fork: trigger?.fromFork ? 1 : 0,
     sender: trigger?.sender ?? '',
     fetch_ref: trigger?.fetchRef ?? '',
+    fetched_as: '',
+    asked_by: trigger ? null : asked.createdBy,
     concurrency_group: trigger?.group ?? '',
     trace: beginTrace(context, asked.traceparent),
     suites: JSON.stringify(asked.suites?.map(String) ?? []),
+    suite_names: asked.suiteNames ?? '[]',
     failure_reason: '',
     before: trigger?.before ?? '',
     ...byProject,
     variables: asked.variables ?? '{}',
     deploy_id: asked.deployId ?? null,
+    join_key: joinKey(asked.commitRef, trigger?.headBranch ?? ''),
+    joined_to_id: null,
   };
   const { trx } = context;
-  const commit = isHeld ? undefined : await findKnown(context, request);
-  const fetched = commit && { ...request, ...fetchedAs(request, commit, commit.branch) };
-  const known = fetched && (await knownSuites(context, project, fetched, commit));
+  const expected = isHeld ? undefined : await findFirst(context, project, request, { alike });
+  const waits = isHeld || (expected !== undefined && !isFinal(fetchMachine, expected.fetch as FetchState));
+  const commit = waits ? undefined : await findKnown(context, request);
+  const fetched = commit && { ...request, ...asFetched(request, commit, { branch: commit.branch, ref: null }) };
+  const known = fetched && (await knownSuites(context, project, fetched, { commit, alike }));
   // A known commit decides on this, even if something of it has to be fetched.
   const from_fork = fetched?.from_fork ?? request.from_fork;
+  const joined_to_id = (known ? known.first : expected)?.id ?? null;
   await trx
     .insertInto('build_requests')
-    .values(known ? { ...fetched, ...known.file } : { ...request, from_fork })
+    .values({ ...(known ? { ...fetched, ...known.file } : { ...request, from_fork }), joined_to_id })
     .execute();
   if (known?.changes) await storeChanges(context, request.id, known.changes);
-  await beginLog(trx, request.id, project.id, { isComplete: known !== undefined });
+  await beginLog(trx, request.id, project.id, { isComplete: known !== undefined && !known.first });
+  if (known?.first) await endLog(context, request.id, joinedText(known.first));
   announceRequest(context, request);
   if (known) await startKnown(context, project, request, known);
-  else if (!isHeld) await enqueueFetch(context, project, request.id);
-  return { ...request, from_fork };
+  else if (!waits) await enqueueFetch(context, project, request.id);
+  return { ...request, from_fork, joined_to_id };
+}
+
+/** Ends the log of a fetch with a line, if there is one. */
+async function endLog({ db, trx }: WriteContext, requestId: bigint, ...lines: string[]): Promise<void> {
+  for (const line of lines) await addLine(db, trx, requestId, line);
+  await completeLog(db, trx, requestId);
 }
 
 /** Lets a request continue that waits for approval; false when it does not wait for one. */
@@ -139,6 +162,8 @@ async function findKnown({ db, trx }: WriteContext, request: BuildRequestRow): P
 interface Known {
   commit: CommitRow;
   suites: Chosen;
+  /** The request that it joins. */
+  first: BuildRequestRow | undefined;
 }
 
 /**
@@ -147,11 +172,12 @@ interface Known {
  */
 async function knownSuites(
   context: WriteContext,
-  { owner_id: account, config_file: path }: Owned,
+  project: Owned,
   request: BuildRequestRow,
-  commit: CommitRow,
+  { commit, alike }: Pick<Facts, 'commit' | 'alike'>,
 ): Promise<(Known & { file: BuiltBy; changes: Changes | undefined }) | undefined> {
   const { trx } = context;
+  const { config_file: path } = project;
   const isByProject = path === '' || request.from_fork === 1;
   const file = isByProject ? byProject : await builtBefore(trx, commit.id, path);
   if (!file) return undefined;
@@ -160,13 +186,28 @@ async function knownSuites(
   const changes = isAsked ? await comparedAlike(trx, commit, request) : undefined;
   if (isAsked && !changes) return undefined;
   const changed = { ...commit, files: changes?.files ?? commit.files };
-  return { commit, suites: await applying(context, account, suites, changed, request), file, changes };
+  return { ...(await choose(context, project, request, { commit, alike, changed, facts: suites })), file, changes };
 }
 
-/** Whether a known commit is on the branch, or has the tag, that the ref names. */
-function isOn({ branches, tags }: CommitRow, ref: string): boolean {
-  const [, kind, name = ''] = /^refs\/(heads|tags)\/(.*)$/s.exec(ref) ?? [];
-  return kind === undefined || (JSON.parse(kind === 'heads' ? branches : tags) as string[]).includes(name);
+interface Facts {
+  commit: CommitRow;
+  /** The requests that the request could join, locked. */
+  alike: readonly bigint[];
+  /** The commit, with the files that it changed for the request. */
+  changed: CommitRow;
+  facts: readonly SuiteFacts[];
+}
+
+/** The suites that apply, except for those that the request leaves to the one that it joins. */
+async function choose(
+  context: WriteContext,
+  project: Owned,
+  request: BuildRequestRow,
+  { commit, alike, changed, facts }: Facts,
+): Promise<Known> {
+  const first = await findFirst(context, project, request, { alike, commit });
+  const suites = await applying(context, project.owner_id, facts, changed, request);
+  return { commit, first, suites: first ? await besidesFirst(context, { request, first, commit }, suites) : suites };
 }
 
 /** Records how far the fetch has come, unless it is over already. */
@@ -194,41 +235,46 @@ export async function failFetch(context: WriteContext, requestId: bigint, failur
 /** What a fetch found in addition to the commit. */
 export interface FoundBeside {
   branch: string;
+  /** The ref that it found the commit by. */
+  ref: string | null;
+  /** The requests that the request could join, locked. */
+  alike: readonly bigint[];
   file?: BuiltBy;
   changes?: Changes | undefined;
 }
 
-/** The commit was fetched: the suites that apply to it start. */
+/** The commit was fetched: the suites that apply to it start. The caller holds what the request may join. */
 export async function startSuites(
   context: WriteContext,
   project: Owned,
   request: BuildRequestRow,
   commit: CommitRow,
-  { branch, file = request, changes }: FoundBeside,
+  { file = request, changes, alike, ...found }: FoundBeside,
 ): Promise<void> {
   const { trx } = context;
   const { config_file, config_digest } = file;
-  const fetched = { ...fetchedAs(request, commit, branch), config_file, config_digest, failure_reason: '' };
+  const join_key = knownKey(request, commit);
+  const fetched = { ...asFetched(request, commit, found), config_file, config_digest, failure_reason: '', join_key };
   if (changes) await storeChanges(context, request.id, changes);
-  await trx.updateTable('build_requests').set(fetched).where('id', '=', request.id).execute();
-  const skipped = whySkipped(commit, request);
-  if (skipped !== undefined) await addLine(context.db, trx, request.id, skipped);
-  await completeLog(context.db, trx, request.id);
   await holdForBuilds(context, request.id, commit.id);
   const facts = await suitesFor(trx, project.id, commit, fetched);
   const changed = await withChanges(trx, request.id, commit);
-  const suites = await applying(context, project.owner_id, facts, changed, { ...request, ...fetched });
-  await startKnown(context, project, request, { commit, suites });
+  const known = await choose(context, project, { ...request, ...fetched }, { commit, alike, changed, facts });
+  const joined = { ...fetched, joined_to_id: known.first?.id ?? null };
+  await trx.updateTable('build_requests').set(joined).where('id', '=', request.id).execute();
+  const said = [whySkipped(commit, request), known.first && joinedText(known.first)];
+  await endLog(context, request.id, ...said.filter((line) => line !== undefined));
+  await startKnown(context, project, request, known);
 }
 
 async function startKnown(
   context: WriteContext,
   { id: projectId, owner_id: accountId }: Owned,
-  { id: requestId, deploy_id: deployId }: BuildRequestRow,
+  { id: requestId, deploy_id: deployId, asked_by: askedBy }: BuildRequestRow,
   { commit, suites: { tried, leftOut } }: Known,
 ): Promise<void> {
   const { id: commitId } = commit;
-  await addBuilds(context, { projectId, accountId, commitId, requestId }, tried);
+  await addBuilds(context, { projectId, accountId, commitId, requestId, askedBy }, tried);
   for (const { suite, rule } of deployId === null ? leftOut : [])
     if (!(await wasBuilt(context, commitId, suite.name)))
       for (const variant of variantsOf(valuesIn(matrixFields, suite)))
@@ -254,9 +300,13 @@ async function wasBuilt({ trx }: WriteContext, commitId: bigint, suite: string):
   return (await builds.limit(1).executeTakeFirst()) !== undefined;
 }
 
-type Fetched = Pick<BuildRequestRow, 'commit_id' | 'fetch' | 'branch' | 'from_fork'>;
+type Fetched = Pick<BuildRequestRow, 'commit_id' | 'fetch' | 'branch' | 'from_fork' | 'fetched_as'>;
 
-function fetchedAs(request: BuildRequestRow, commit: CommitRow, branch: string): Fetched {
+function asFetched(
+  request: BuildRequestRow,
+  commit: CommitRow,
+  { branch, ref }: Pick<FoundBeside, 'branch' | 'ref'>,
+): Fetched {
   const branches = JSON.parse(commit.branches) as string[];
   // A push is about one of these branches. A pull request is about none of them.
   const pushed = branches.includes(request.target_branch) && request.pull_request === null ? request.target_branch : '';
@@ -265,29 +315,8 @@ function fetchedAs(request: BuildRequestRow, commit: CommitRow, branch: string):
     fetch: 'done' satisfies FetchState,
     branch: pushed || branch || (branches[0] ?? ''),
     from_fork: request.from_fork === 1 || isForeign(commit) ? 1 : 0,
+    fetched_as: fetchedAs(request, commit, ref),
   };
-}
-
-/** Cancels the fetch and every unfinished build. */
-export async function cancelRequest(context: WriteContext, request: BuildRequestRow): Promise<void> {
-  await cancelRequests(context, [request]);
-  await applyEffects(context);
-}
-
-/** Cancels several, in the order of locks: all jobs first. The caller applies the effects. */
-export async function cancelRequests(context: WriteContext, requests: readonly BuildRequestRow[]): Promise<void> {
-  const open = requests.filter(({ fetch }) => !isFinal(fetchMachine, fetch as FetchState)).map(({ id }) => id);
-  const fetches = await cancel(context.db, context.trx, open);
-  // Builds exist once the fetch is over, which may be since the request was read.
-  const fetched = requests.filter(({ id }) => (fetches.get(id) ?? 'none') === 'none');
-  const read = async (): Promise<BuildRow[]> => {
-    const builds: BuildRow[] = [];
-    for (const request of fetched) builds.push(...(await buildsOf(context, request)));
-    return builds;
-  };
-  const held = await cancelQueued(context, await read(), read);
-  for (const id of open) if (fetches.get(id) !== 'signalled') await moveFetch(context, id, 'cancelled');
-  await cancelHeld(context, held);
 }
 
 /** The builds of a request, oldest attempt first. */

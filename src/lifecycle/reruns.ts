@@ -1,10 +1,11 @@
 import type { BuildRequestRow, BuildRow } from '../db/schema.ts';
 import { reopenLog } from '../streams/logs.ts';
-import { holdForBuilds } from './apply-rollup.ts';
-import { addBuilds, triedBefore, type BuildContext, type Subject } from './builds.ts';
+import { holdForBuilds, holdWithFirst } from './apply-rollup.ts';
+import { addBuilds, triedBefore, type BuildContext, type Subject, type Tried } from './builds.ts';
 import { needing } from './held-back.ts';
-import { withNeeded } from './needs.ts';
-import { applyEffects, rollUp } from './pending-effects.ts';
+import { holdToJoin } from './joined-requests.ts';
+import { withFirst, withNeeded } from './needs.ts';
+import { applyEffects, recordEvent, rollUp } from './pending-effects.ts';
 import { buildsOf, enqueueFetch, startSuites, type Owned } from './requests.ts';
 import { newestAttempts } from './rollup.ts';
 import {
@@ -15,24 +16,29 @@ import {
   statesBeforeAgain,
   type BuildRequestState,
   type BuildState,
+  type FetchState,
 } from './states.ts';
 import { beginTraceAgain } from './traces.ts';
 import type { WriteContext } from './write-context.ts';
 
-/* Reruns of requests, and restarts of their builds. */
+/* Reruns of requests, and restarts and approvals of their builds. */
 
-/** Runs all suites again, or those that did not pass. False while any part of the request is unfinished. */
+/**
+ * Runs all suites again, or those that did not pass. Builds that wait for approval go on waiting. False while the request
+ * is unfinished.
+ */
 export async function rerunRequest(
   context: WriteContext,
   project: Owned,
   request: BuildRequestRow,
-  { failedOnly, traceparent }: { failedOnly: boolean; traceparent?: unknown },
+  { by, failedOnly, traceparent }: { by: bigint; failedOnly: boolean; traceparent?: unknown },
 ): Promise<boolean> {
   // A second deploy has to be a deploy of its own.
   if (request.deploy_id !== null || !isFinal(buildRequestMachine, request.build_state as BuildRequestState))
     return false;
   await beginTraceAgain(context, request, traceparent);
-  await startAgain(context, project, request, failedOnly);
+  await context.trx.updateTable('build_requests').set({ asked_by: by }).where('id', '=', request.id).execute();
+  await startAgain(context, project, { ...request, asked_by: by }, { failedOnly, traceparent });
   await applyEffects(context);
   return true;
 }
@@ -41,12 +47,12 @@ async function startAgain(
   context: WriteContext,
   project: Owned,
   request: BuildRequestRow,
-  failedOnly: boolean,
+  { failedOnly, traceparent }: { failedOnly: boolean; traceparent: unknown },
 ): Promise<void> {
   if (request.commit_id === null) {
     await context.trx
       .updateTable('build_requests')
-      .set({ fetch: fetchMachine.initial })
+      .set({ fetch: fetchMachine.initial, joined_to_id: null })
       .where('id', '=', request.id)
       .where('fetch', 'in', statesBeforeAgain(fetchMachine, fetchMachine.initial))
       .execute();
@@ -55,23 +61,64 @@ async function startAgain(
     await enqueueFetch(context, project, request.id);
     return;
   }
-  const earlier = await buildsOf(context, request);
-  if (earlier.length === 0) {
+  await waitAgain(context, request.id);
+  const earlier = [await buildsOf(context, request)];
+  const first = await firstOf(context, request);
+  // What it left to the one that it joined is run again as well, if that is over.
+  if (first && isFinal(buildRequestMachine, first.build_state as BuildRequestState))
+    earlier.unshift(await buildsOf(context, first));
+  if (earlier.flat().length === 0) {
     // No suite applied the last time. One that was made since then may apply now.
     const commits = context.trx.selectFrom('commits').selectAll().where('id', '=', request.commit_id);
-    const { branch } = request;
-    await startSuites(context, project, request, await commits.executeTakeFirstOrThrow(), { branch });
+    const { branch, fetched_as: ref } = request;
+    const commit = await commits.executeTakeFirstOrThrow();
+    const alike = await holdToJoin(context, request, commit.ref);
+    await startSuites(context, project, request, commit, { branch, ref: ref === '' ? null : ref, alike });
     return;
   }
-  const newest = new Map(earlier.map((build) => [JSON.stringify([build.suite_name, build.variant]), build]));
-  const wanted = [...newest.values()].filter((build) => !failedOnly || build.build_state !== 'passed');
-  await holdForBuilds(context, request.id, request.commit_id);
-  await addBuilds(
-    context,
-    contextOf(project, request.commit_id, request.id),
-    await triedBefore(context, request.commit_id, wanted),
+  const over = earlier.flatMap((builds) =>
+    newestAttempts(builds).filter(({ build_state: state }) => isFinal(buildMachine, state as BuildState)),
   );
+  const wanted = over.filter((build) => !failedOnly || build.build_state !== 'passed');
+  await holdWithFirst(context, request.id, request.commit_id);
+  if (first && wanted.some((build) => build.build_request_id === first.id))
+    await beginTraceAgain(context, first, traceparent);
+  await tryAgain(context, project, { commitId: request.commit_id, askedBy: request.asked_by }, wanted);
   rollUp(context, { commit: request.commit_id, request: request.id });
+}
+
+/** A request that was cancelled while it waited for the one that it joined waits for that again. */
+async function waitAgain({ trx }: WriteContext, id: bigint): Promise<void> {
+  const fetch: FetchState = 'done';
+  const requests = trx.updateTable('build_requests').set({ fetch }).where('id', '=', id);
+  await requests.where('fetch', 'in', statesBeforeAgain(fetchMachine, fetch)).execute();
+}
+
+async function firstOf(
+  { trx }: WriteContext,
+  { joined_to_id: first }: BuildRequestRow,
+): Promise<BuildRequestRow | undefined> {
+  const requests = trx.selectFrom('build_requests').selectAll().where('id', '=', first);
+  return first === null ? undefined : requests.executeTakeFirst();
+}
+
+type TriedBuild = Subject & Pick<BuildRow, 'build_request_id'>;
+
+/** Makes the next attempts at builds, each for the request of the last one. */
+async function tryAgain(
+  context: WriteContext,
+  project: Owned,
+  asked: Pick<BuildContext, 'commitId' | 'askedBy'>,
+  builds: readonly TriedBuild[],
+  isPossible: (tried: Tried) => boolean = () => true,
+): Promise<BuildRow[]> {
+  const made: BuildRow[] = [];
+  for (const [requestId, some] of Map.groupBy(builds, ({ build_request_id: request }) => request)) {
+    const tried = await triedBefore(context, asked.commitId, some);
+    made.push(...(await addBuilds(context, contextOf(project, { ...asked, requestId }), tried.filter(isPossible))));
+    rollUp(context, { commit: asked.commitId, request: requestId });
+  }
+  return made;
 }
 
 /**
@@ -82,9 +129,9 @@ export async function restartBuild(
   context: WriteContext,
   project: Owned,
   build: BuildRow,
-  traceparent?: unknown,
+  { by, traceparent }: { by: bigint; traceparent?: unknown },
 ): Promise<BuildRow | undefined> {
-  await holdForBuilds(context, build.build_request_id, build.commit_id);
+  await holdWithFirst(context, build.build_request_id, build.commit_id);
   const unfinished = await context.trx
     .selectFrom('builds')
     .select('id')
@@ -100,23 +147,70 @@ export async function restartBuild(
     .executeTakeFirst();
   if (unfinished || !isFinal(buildMachine, build.build_state as BuildState)) return undefined;
   const requests = context.trx.selectFrom('build_requests').select(['id', 'trace', 'build_state', 'deploy_id']);
-  const request = await requests.where('id', '=', build.build_request_id).executeTakeFirstOrThrow();
+  const own = requests.select('joined_to_id').where('id', '=', build.build_request_id);
+  const request = await own.executeTakeFirstOrThrow();
   if (request.deploy_id !== null) return undefined; // a second deploy has to be a deploy of its own
   // While other builds of the request are under way, its span has not ended, and this attempt belongs to the same
   // trace.
   if (isFinal(buildRequestMachine, request.build_state as BuildRequestState))
     await beginTraceAgain(context, request, traceparent);
-  const all = (await buildsOf(context, { id: build.build_request_id })).map(needing);
-  const isOwn = (one: Subject): boolean => one.suite_name === build.suite_name && one.variant === build.variant;
-  const wanted = withNeeded(newestAttempts(all).filter(isOwn), all);
-  const tried = await triedBefore(context, build.commit_id, wanted);
-  const possible = tried.filter(({ isDeleted }) => !isDeleted);
-  const made = await addBuilds(context, contextOf(project, build.commit_id, build.build_request_id), possible);
+  const isOwn = (one: TriedBuild): boolean =>
+    one.suite_name === build.suite_name &&
+    one.variant === build.variant &&
+    one.build_request_id === build.build_request_id;
+  const graphs = await graphsOf(context, request);
+  const wanted = graphs.flatMap((all) => withNeeded(newestAttempts(all).filter(isOwn), all));
+  const distinct = [...new Map(wanted.map((one) => [one.id, one])).values()];
+  const asked = { commitId: build.commit_id, askedBy: by };
+  const made = await tryAgain(context, project, asked, distinct, ({ isDeleted }) => !isDeleted);
   rollUp(context, { commit: build.commit_id, request: build.build_request_id });
   await applyEffects(context);
   return made.find(isOwn);
 }
 
-function contextOf({ id: projectId, owner_id: accountId }: Owned, commitId: bigint, requestId: bigint): BuildContext {
-  return { projectId, accountId, commitId, requestId };
+/** The builds among which needs are looked up: those of a request and of the ones that joined it. */
+async function graphsOf(context: WriteContext, request: Pick<BuildRequestRow, 'id' | 'joined_to_id'>) {
+  const joined = context.trx.selectFrom('build_requests').select(['id', 'joined_to_id']);
+  const graphs = [];
+  for (const { id, joined_to_id: first } of [
+    request,
+    ...(await joined.where('joined_to_id', '=', request.id).execute()),
+  ]) {
+    const ofFirst = first === null ? [] : await buildsOf(context, { id: first });
+    graphs.push(withFirst(await buildsOf(context, { id }), ofFirst).map(needing));
+  }
+  return graphs;
+}
+
+/** Lets a build go on that waits for approval; false if it does not wait for one. */
+export async function approveBuild(
+  context: WriteContext,
+  build: BuildRow,
+  by: string,
+  traceparent?: unknown,
+): Promise<boolean> {
+  await holdForBuilds(context, build.build_request_id, build.commit_id);
+  const state = buildMachine.initial;
+  const approved = context.trx
+    .updateTable('builds')
+    .set({ build_state: state, approved_by: by })
+    .where('id', '=', build.id)
+    .where('build_state', 'in', statesBeforeAgain(buildMachine, state));
+  if ((await approved.executeTakeFirst()).numUpdatedRows !== 1n) return false;
+  const requests = context.trx.selectFrom('build_requests').select(['id', 'trace', 'build_state']);
+  const request = await requests.where('id', '=', build.build_request_id).executeTakeFirstOrThrow();
+  // The request has failed while the build waited, and begins again.
+  if (isFinal(buildRequestMachine, request.build_state as BuildRequestState))
+    await beginTraceAgain(context, request, traceparent);
+  recordEvent(context, { projectId: build.project_id, subjectId: build.id, type: 'build', state });
+  rollUp(context, { commit: build.commit_id, request: build.build_request_id });
+  await applyEffects(context);
+  return true;
+}
+
+function contextOf(
+  { id: projectId, owner_id: accountId }: Owned,
+  asked: Omit<BuildContext, 'projectId' | 'accountId'>,
+): BuildContext {
+  return { projectId, accountId, ...asked };
 }

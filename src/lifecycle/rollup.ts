@@ -9,14 +9,16 @@
  * that the suite was last started with, under the name that it had then: they are one series. Later attempts at one of
  * them stay in its series. For the state of a request, all its builds count.
  *
- * While any build is unfinished there is no result, even if one has failed: the end is announced once. When all are
- * over, the first of these that occurs is the result:
+ * While any build can go on by itself there is no result, even if one has failed: the end is announced once. A build that
+ * waits for approval, and those behind it, may wait for days. If nothing else is open, they do not hold back a failure or
+ * an error (decision 0235). When all are over, the first of these that occurs is the result:
  *
  *   failed, timed_out   The code is wrong. No rerun of the others can change that, so its author must know this first.
  *                       A command that does not end in time is the code's fault as well.
  *   errored             We could not find out whether the code is good. This comes before a cancellation, because
  *                       nobody wanted it.
- *   cancelled           Nobody knows whether the code is good, but a user chose that. It must not look passed.
+ *   cancelled           Nobody knows whether the code is good, but a user chose that. It must not look passed. A commit
+ *                       does not need its manual suites, so their cancelled attempts count only if nothing else was run.
  *   passed              Every suite passed.
  *
  * A skipped build does not count: the suite that it needed did not pass, and that one decides.
@@ -47,6 +49,10 @@ export interface BuildFact {
   isAllowedToFail?: boolean;
   /** It follows an attempt that failed, without anybody having asked for it. */
   isRetry?: boolean;
+  /** Its suite runs only if somebody names it. */
+  isManual?: boolean;
+  /** It waits for suites that it needs, or for an approval. */
+  isHeld?: boolean;
   series?: bigint;
 }
 
@@ -57,7 +63,7 @@ type Verdict = 'passed' | 'failed' | 'errored' | 'cancelled';
  * that no suite applies.
  */
 export function commitState(builds: readonly BuildFact[], suites: 'undecided' | 'chosen'): CommitState {
-  const newest = ofLastSeries(newestAttempts(builds));
+  const newest = ofLastSeries(newestAttempts(withoutCancelled(builds)));
   if (newest.every(isSkipped)) return suites === 'chosen' ? 'skipped' : 'waiting_for_builds';
   return verdict(newest) ?? (anyBegun(newest, builds) ? 'building' : 'waiting_for_builds');
 }
@@ -73,10 +79,19 @@ const whileFetching = {
 /**
  * `builds` are those of the request. A request for which no suite applies is `passed`: a client that waits for its end
  * must see one, and nothing failed. Its commit is `skipped`, so nobody takes it for tested.
+ *
+ * `ofFirst` are the builds of the request that it joined. They count as well. If it was cancelled itself, after its fetch
+ * too, it only waits for its own to end.
  */
-export function buildRequestState(fetch: FetchState, builds: readonly BuildFact[]): BuildRequestState {
-  if (fetch !== 'done') return whileFetching[fetch];
-  const newest = newestAttempts(builds);
+export function buildRequestState(
+  fetch: FetchState,
+  builds: readonly BuildFact[],
+  ofFirst: readonly BuildFact[] = [],
+): BuildRequestState {
+  const own = newestAttempts(builds);
+  const isEnding = fetch === 'cancelled' && own.some(({ state }) => !isFinal(buildMachine, state));
+  if (fetch !== 'done' && !isEnding) return whileFetching[fetch];
+  const newest = fetch === 'done' ? [...own, ...newestAttempts(ofFirst)] : own;
   if (newest.length === 0) return 'passed';
   return newest.every(isSkipped) ? 'cancelled' : (verdict(newest) ?? 'building');
 }
@@ -117,15 +132,27 @@ export function isAllowedFailure(state: BuildState, isAllowedToFail = false): bo
   return isAllowedToFail && (state === 'failed' || state === 'timed_out' || state === 'errored');
 }
 
+/**
+ * Without the cancelled attempts at manual suites. Nobody has to run such a suite, so the commit stays what it was
+ * before. If nothing else was run, they count.
+ */
+function withoutCancelled(builds: readonly BuildFact[]): readonly BuildFact[] {
+  const others = builds.filter(({ isManual, state }) => !(isManual && state === 'cancelled'));
+  return others.length === builds.length || newestAttempts(others).every(isSkipped) ? builds : others;
+}
+
 const isSkipped = ({ state }: BuildFact): boolean => state === 'skipped';
 
-/** Undefined while a build is unfinished. */
+/** Undefined while a build is unfinished, unless only an approval is awaited and the result is bad already. */
 function verdict(newest: readonly BuildFact[]): Verdict | undefined {
-  if (newest.some(({ state }) => !isFinal(buildMachine, state))) return undefined;
+  const open = newest.filter(({ state }) => !isFinal(buildMachine, state));
+  // Needs have no cycle, so if all of them are held, the first ones wait for an approval.
+  if (!open.every(({ isHeld }) => isHeld)) return undefined;
   const any = (...states: BuildState[]) =>
     newest.some(({ state, isAllowedToFail }) => states.includes(state) && !isAllowedFailure(state, isAllowedToFail));
   if (any('failed', 'timed_out')) return 'failed';
   if (any('errored')) return 'errored';
+  if (open.length > 0) return undefined;
   return any('cancelled') ? 'cancelled' : 'passed';
 }
 

@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
-import type { ProjectRow, ScheduleRow } from '../db/schema.ts';
+import type { ScheduleRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import type { ColumnsOf } from '../records/fields.ts';
 import type { scheduleFields } from '../records/trigger.ts';
-import { parseCron } from './cron.ts';
+import { parseCron } from '../domain/cron.ts';
 import { applyEffects } from './pending-effects.ts';
 import { triggerRequest } from './triggers.ts';
 import type { WriteContext } from './write-context.ts';
@@ -141,7 +141,7 @@ type Due = Pick<ScheduleRow, 'id' | 'next_run_at'>;
 
 async function runSchedule(context: WriteContext, { id, next_run_at: dueAt }: Due, now: number): Promise<void> {
   const { db, trx } = context;
-  await db.holdNumber(trx, id); // Of two servers at the same time, the second finds that it is done.
+  await db.holdRight(trx, 'schedule', id); // Of two servers at the same time, the second finds that it is done.
   const schedule = await trx
     .selectFrom('schedules')
     .selectAll()
@@ -151,11 +151,11 @@ async function runSchedule(context: WriteContext, { id, next_run_at: dueAt }: Du
   if (!schedule) return;
   const project = await trx
     .selectFrom('projects')
-    .select(['id', 'owner_id', 'fork_builds', 'cancel_superseded', 'config_file'])
+    .select(['id', 'owner_id', 'fork_builds', 'cancel_superseded', 'config_file', 'build_twice'])
     .where('id', '=', schedule.project_id)
     .executeTakeFirstOrThrow();
   const { outcome, reason, request } = await askForBuild(context, project, schedule);
-  await applyEffects(context); // Rows that others may hold are locked before the schedule (see pending-effects.ts).
+  await applyEffects(context); // Rows that others may hold are locked before the schedule (see db/lock-order.ts).
   const { numUpdatedRows } = await trx
     .updateTable('schedules')
     .set({
@@ -173,7 +173,7 @@ async function runSchedule(context: WriteContext, { id, next_run_at: dueAt }: Du
 
 function askForBuild(
   context: WriteContext,
-  project: Pick<ProjectRow, 'id' | 'owner_id' | 'fork_builds' | 'cancel_superseded' | 'config_file'>,
+  project: Parameters<typeof triggerRequest>[1],
   { id, commit_ref: commitRef }: ScheduleRow,
 ) {
   return triggerRequest(context, project, {

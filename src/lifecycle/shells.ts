@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { KeptBuildRow, ProjectRow, ShellRow } from '../db/schema.ts';
 import { mostShells, mostShellsOfAccount } from '../domain/shell-limits.ts';
@@ -29,7 +28,7 @@ export async function insertShell(
   kept: KeptBuildRow,
   by: { id: bigint; via: string },
 ): Promise<ShellRow | undefined> {
-  await db.holdNumber(trx, numberOf(kept.location)); // of two who come at the same time, the second counts the first
+  await db.holdRight(trx, 'shells', kept.location); // of two who come at the same time, the second counts the first
   const open = (await openShells(trx, kept.location)).filter((shell) => whyOver(shell) === undefined);
   const ofAccount = open.filter(({ owner_id: owner }) => owner === project.owner_id);
   if (open.length >= mostShells || ofAccount.length >= mostShellsOfAccount) return undefined;
@@ -51,11 +50,6 @@ export async function insertShell(
   await trx.insertInto('shells').values(row).execute();
   await db.announce(trx, locationTopic(kept.location));
   return row;
-}
-
-/** A number that stands for a location. If two locations share one, they only wait for each other. */
-function numberOf(location: string): bigint {
-  return createHash('sha256').update(location).digest().readBigInt64BE();
 }
 
 /** The shells at a location that are not recorded as ended, with the accounts of their builds. */

@@ -1,6 +1,6 @@
 import type { Database } from '../db/open.ts';
 import type { BuildRequestRow, CommitRow } from '../db/schema.ts';
-import { askedFor, ruleOf, suitesFor, type SuiteFacts } from './chosen-suites.ts';
+import { askedFor, namesAny, ruleOf, suitesFor, type NamedSuites, type SuiteFacts } from './chosen-suites.ts';
 import type { BuiltBy } from './file-suites.ts';
 import { evaluateRules, textsOf } from './evaluate-rules.ts';
 import { whySkipped } from './skip-marks.ts';
@@ -8,10 +8,10 @@ import { tooSlow, type Unmet } from './rules.ts';
 
 /** Why suites were not run on a commit. */
 
-export type SelectingRequest = Pick<BuildRequestRow, 'id' | 'event' | 'target_branch' | 'from_fork'> &
+export type SelectingRequest = Pick<BuildRequestRow, 'id' | 'event' | 'target_branch' | 'from_fork' | 'joined_to_id'> &
   BuiltBy & {
     /** The suites that the request names; empty where it is about all. */
-    named: readonly bigint[];
+    named: NamedSuites;
   };
 
 /** A rule that is not met, or a sentence. */
@@ -24,12 +24,12 @@ export interface SkippedSuite {
 
 const manual = 'It is manual: it runs only where a build request names it.';
 
-/** `account` is the account of the caller. */
+/** `account` is the account of the caller. The request has `own` suites, and those of the one that it joined. */
 export async function skippedSuites(
   db: Database,
   account: bigint,
   { projectId, request, commit }: { projectId: bigint; request: SelectingRequest; commit: CommitRow },
-  built: ReadonlySet<string>,
+  { own: built, ofFirst }: { own: ReadonlySet<string>; ofFirst: ReadonlySet<string> },
 ): Promise<SkippedSuite[]> {
   const rows = await suitesFor(db.read, projectId, commit, request);
   const suites = Array.from(Map.groupBy(rows, ({ id }) => id).values()).flatMap(([first]) => first ?? []);
@@ -49,10 +49,11 @@ export async function skippedSuites(
   const answers = new Map((await evaluateRules(db, account, question)).map((one) => [one.id, one]));
   return others.map((suite) => {
     const answer = answers.get(String(suite.id));
-    if (!answer && suite.manual === 1 && request.named.length === 0) return { suite, reason: manual };
+    if (!answer && suite.manual === 1 && !namesAny(request.named)) return { suite, reason: manual };
     if (!answer) return { suite, reason: 'It was not asked for: the build is one of some suites only.' };
     if (answer.unmet) return { suite, reason: answer.unmet };
     if (answer.slow) return { suite, reason: tooSlow(answer.slow) };
+    if (ofFirst.has(suite.name)) return { suite, reason: `Build request ${request.joined_to_id} runs it.` };
     const isNew = suite.suite_id === suite.id && suite.id > request.id;
     return { suite, reason: isNew ? 'It was made after this was asked for.' : 'It was not part of this.' };
   });

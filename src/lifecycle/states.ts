@@ -20,7 +20,8 @@
  * stays as it is, with its log; another attempt is a new build.
  *
  * A **deploy** waits (`enqueued`), pushes (`deploying`) and ends `deployed`, `failed` or `cancelled`. When its runner
- * is lost it stays `deploying` and another runner repeats it; after the last try it is `failed`.
+ * is lost it stays `deploying` and another runner repeats it; after the last try it is `failed`. It may be
+ * `waiting_for_approval` first: a user approves it, or it ends `rejected`.
  *
  * A **dependency** waits for its source (`waiting_archive_upload`; the answer to its creation says `private`, which is
  * no state), then for a runner (`enqueued_for_compile`), is `compiling`, and ends `compiled` or `compile_failed`. Its
@@ -174,10 +175,11 @@ export const fetchMachine: Machine<FetchState> = {
     unapproved: [],
     waiting: [],
     running: [],
-    done: [],
+    // A request that only waits for the one that it joined can be cancelled.
+    done: ['cancelled'],
     errored: ['waiting'],
     // A user who asks for it again has approved it.
-    cancelled: ['waiting'],
+    cancelled: ['waiting', 'done'],
   },
 };
 
@@ -186,11 +188,14 @@ export type DeployState = (typeof deployStates)[number];
 export const deployMachine: Machine<DeployState> = {
   states: deployStates,
   initial: 'enqueued',
+  held: 'waiting_for_approval',
   moves: {
+    waiting_for_approval: ['enqueued', 'rejected', 'cancelled'],
     enqueued: ['deploying', 'failed', 'cancelled'],
     deploying: ['deployed', 'failed', 'cancelled'],
     deployed: [],
     failed: [],
+    rejected: [],
     cancelled: [],
   },
   again: nowhere(deployStates),

@@ -1,8 +1,11 @@
 import { sql } from 'kysely';
 import type { BuildRequestRow, ProjectRow, UserRow } from '../db/schema.ts';
 import { mostWaitingJobs } from '../domain/bounds.ts';
+import { holdRequests } from './apply-rollup.ts';
 import { isQueueFull } from './full-queue.ts';
-import { cancelRequests, openRequest, type Trigger } from './requests.ts';
+import { findAlike, joinKey } from './joined-requests.ts';
+import { cancelRequests } from './cancel-requests.ts';
+import { openRequest, type Owned, type Trigger } from './requests.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
@@ -18,7 +21,7 @@ export interface Triggered {
   request?: BuildRequestRow;
 }
 
-type TriggeredProject = Pick<ProjectRow, 'id' | 'owner_id' | 'fork_builds' | 'cancel_superseded' | 'config_file'>;
+type TriggeredProject = Pick<ProjectRow, 'fork_builds' | 'cancel_superseded'> & Owned;
 
 export interface TriggeredBuild {
   commitRef: string;
@@ -39,7 +42,7 @@ export async function triggerRequest(
 /**
  * Starts several builds, and returns results in the same order. Older requests are cancelled before the first new one
  * is opened: cancelling locks jobs, and opening a request may lock a commit, which comes after jobs in the order of
- * locks (pending-effects.ts).
+ * locks (db/lock-order.ts).
  */
 export async function triggerRequests(
   context: WriteContext,
@@ -51,14 +54,18 @@ export async function triggerRequests(
   const isFull = await isQueueFull(context.trx, project.id);
   const refusals = all.map(({ trigger }) => (isFull ? queueIsFull : whyNot(owner, project, trigger)));
   const groups = all.filter((_, at) => refusals[at] === undefined).map(({ trigger }) => trigger.group);
-  const superseded = await supersede(context, project, groups);
+  const keys = all.map(({ commitRef, trigger }) => joinKey(commitRef, trigger.headBranch ?? ''));
+  const alike = await findAlike(context.trx, project.id, keys);
+  const superseded = await supersede(context, project, { groups, alike });
   await holdKnownCommits(context, project, all);
   const triggered: Triggered[] = [];
   for (const [at, asked] of all.entries()) {
     const refusal = refusals[at];
     const count = superseded.get(asked.trigger.group) ?? 0;
     triggered.push(
-      refusal === undefined ? await open(context, project, asked, count) : { outcome: 'ignored', reason: refusal },
+      refusal === undefined
+        ? await open(context, project, asked, { superseded: count, alike })
+        : { outcome: 'ignored', reason: refusal },
     );
   }
   return triggered;
@@ -96,10 +103,10 @@ async function open(
   context: WriteContext,
   project: TriggeredProject,
   asked: TriggeredBuild,
-  superseded: number,
+  { superseded, alike }: { superseded: number; alike: readonly bigint[] },
 ): Promise<Triggered> {
   const isHeld = asked.trigger.fromFork && project.fork_builds === 'approval';
-  const request = await openRequest(context, project, { ...asked, createdBy: project.owner_id, isHeld });
+  const request = await openRequest(context, project, { ...asked, createdBy: project.owner_id, isHeld, alike });
   const reason = superseded === 0 ? '' : `${superseded} older ${superseded === 1 ? 'request' : 'requests'} superseded.`;
   if (!isHeld) return { outcome: 'build_requested', reason, request };
   const held = 'It comes from a fork, and fork_builds of the project is approval.';
@@ -108,19 +115,21 @@ async function open(
 
 /**
  * Cancels older requests of the same branches and pull requests, as the project's settings say. Returns how many of
- * each.
+ * each. Locks the requests that are `alike` together with them, because all are locked in one order.
  */
 async function supersede(
   context: WriteContext,
   project: TriggeredProject,
-  groups: readonly string[],
+  { groups, alike }: { groups: readonly string[]; alike: readonly bigint[] },
 ): Promise<ReadonlyMap<string, number>> {
   const policy = project.cancel_superseded;
   const named = [...new Set(groups)].filter((group) => group !== '');
-  if (policy === 'none' || named.length === 0) return new Map();
-  // Of two triggers at the same time, the second sees the requests of the first. The number is negative because fetches
-  // lock the positive one.
-  await context.db.holdNumber(context.trx, -project.id);
+  if (policy === 'none' || named.length === 0) {
+    await holdRequests(context, alike);
+    return new Map();
+  }
+  // Of two triggers at the same time, the second sees the requests of the first.
+  await context.db.holdRight(context.trx, 'superseding', project.id);
   const older = await context.trx
     .selectFrom('build_requests')
     .selectAll()
@@ -135,7 +144,7 @@ async function supersede(
             where
               .selectFrom('builds')
               .select('builds.id')
-              .whereRef('builds.build_request_id', '=', 'build_requests.id')
+              .where(isOfBoth)
               .where('builds.build_state', 'not in', ['enqueued', 'waiting_for_approval']),
           ),
         ),
@@ -143,7 +152,13 @@ async function supersede(
     )
     .orderBy('id')
     .execute();
-  await cancelRequests(context, older);
+  await cancelRequests(context, older, alike);
   const byGroup = Map.groupBy(older, ({ concurrency_group: group }) => group);
   return new Map(Array.from(byGroup, ([group, requests]) => [group, requests.length]));
 }
+
+/** The builds of a request, of the one that it joined, and of those that joined it, in a query of both. */
+const isOfBoth = sql<boolean>`builds.build_request_id in (
+  select own.id from build_requests as own
+  where own.id = build_requests.id or own.id = build_requests.joined_to_id or own.joined_to_id = build_requests.id
+)`;

@@ -1,4 +1,4 @@
-import { doomSent } from '../db/doomed-blobs.ts';
+import { doomStoredUnder } from '../db/doomed-blobs.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { UploadRow } from '../db/schema.ts';
 import { projectTopic, subjectTopic } from './write-context.ts';
@@ -38,22 +38,23 @@ export async function holdUpload(db: Database, trx: Transaction, claim: string):
 /** Records the blob that was stored for it, instead of an earlier one. */
 export async function noteUploadedBlob(
   trx: Transaction,
-  { id, stored_blob: before }: UploadRow,
+  upload: UploadRow,
   { digest, size }: { digest: string; size: number },
 ): Promise<void> {
-  if (before !== null && before !== digest) await doomSent(trx, before);
+  if (upload.stored_blob !== digest) await doomStoredUnder(trx, upload);
   const stored = { stored_blob: digest, stored_bytes: BigInt(size) };
-  await trx.updateTable('uploads').set(stored).where('id', '=', id).execute();
+  await trx.updateTable('uploads').set(stored).where('id', '=', upload.id).execute();
 }
 
-type Ending = Pick<UploadRow, 'id' | 'stored_blob'>;
+type Ending = Pick<UploadRow, 'id' | 'claim' | 'account_id' | 'stored_blob' | 'stored_bytes'>;
 
 /**
  * Nothing of the build is missing any more: all of it has arrived, or some is lost, for a reason in one word. The blob
  * is removed unless something else refers to it.
  */
-export async function endUpload(db: Database, trx: Transaction, { id, ...upload }: Ending, lost = ''): Promise<void> {
-  if (upload.stored_blob !== null) await doomSent(trx, upload.stored_blob);
+export async function endUpload(db: Database, trx: Transaction, upload: Ending, lost = ''): Promise<void> {
+  const { id } = upload;
+  await doomStoredUnder(trx, upload);
   await trx.deleteFrom('uploads').where('id', '=', id).execute();
   const build = trx.updateTable('builds').set({ uploads: lost }).where('id', '=', id).returning('project_id');
   const { project_id: project } = await build.executeTakeFirstOrThrow();
@@ -69,12 +70,12 @@ export async function loseUploadsOf(db: Database, trx: Transaction, holder: stri
 /** The project is about to be deleted. */
 export async function dropUploads(db: Database, trx: Transaction, projectId: bigint): Promise<void> {
   const builds = trx.selectFrom('builds').select('id').where('project_id', '=', projectId);
-  for (const { stored_blob: stored } of await db.locked(endingsIn(trx).where('id', 'in', builds), 'uploads').execute())
-    if (stored !== null) await doomSent(trx, stored);
+  for (const upload of await db.locked(endingsIn(trx).where('id', 'in', builds), 'uploads').execute())
+    await doomStoredUnder(trx, upload);
 }
 
 function endingsIn(trx: Transaction) {
-  return trx.selectFrom('uploads').select(['id', 'stored_blob']).orderBy('id');
+  return trx.selectFrom('uploads').select(['id', 'claim', 'account_id', 'stored_blob', 'stored_bytes']).orderBy('id');
 }
 
 /** Gives up files that no runner has uploaded in time. */

@@ -9,10 +9,11 @@ import {
   recordAttempt,
   type Outgoing,
 } from '../lifecycle/webhook-deliveries.ts';
+import { suspect } from '../lifecycle/forge-holds.ts';
 import * as deliveryJobs from '../queue/delivery-jobs.ts';
 import type { ClaimedDeliveryJob } from '../queue/delivery-jobs.ts';
 import { makeCall, type CallResult, type CallRules } from './http-call.ts';
-import { verdictOf } from './statuses.ts';
+import { restWanted, verdictOf } from './statuses.ts';
 import { callFor, type CallParts } from './payload.ts';
 import { waitAfter, type RetryPolicy } from './retry-policy.ts';
 
@@ -53,7 +54,11 @@ export async function sendLine(
     const verdict = verdictOf(next.name, attempt, tries + 1);
     if (closing.aborted && verdict !== 'taken') break;
     attempted(verdict === 'taken' ? 'delivered' : 'failed');
-    next = await recordOutcome(parts, { job, tries }, next, { ...attempt, verdict });
+    const sentTo = next;
+    const retryAfterMs = restWanted(sentTo.name, attempt);
+    next = await recordOutcome(parts, { job, tries }, sentTo, { ...attempt, retryAfterMs, verdict });
+    if (attempt.status === 401 && sentTo.forge_id !== null)
+      await parts.db.transaction((trx) => suspect({ db: parts.db, trx }, sentTo.project_id));
     tries = 0; // the failures belong to the delivery that is done
     if (closing.aborted) break;
   }

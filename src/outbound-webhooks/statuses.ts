@@ -2,7 +2,8 @@ import { isProvider, statusCallTo } from '../forges/index.ts';
 import type { Attempt } from '../lifecycle/webhook-deliveries.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import type { StatusReport } from '../lifecycle/status-reports.ts';
-import type { HttpCall } from './http-call.ts';
+import { restAfter } from '../forges/rate-limit.ts';
+import type { CallResult, HttpCall } from './http-call.ts';
 
 /** The forge that gets a status, and the data for the call. */
 export interface StatusTarget {
@@ -29,6 +30,11 @@ export function statusCall(provider: string, report: StatusReport, target: Statu
     address: origin + report.path,
   };
   return { ...call, body: JSON.stringify(body(status)) };
+}
+
+/** How long the receiver wants to be left alone, if that is known. */
+export function restWanted(provider: string, { status, answer, retryAfterMs }: CallResult): number | undefined {
+  return retryAfterMs ?? (provider === 'webhook' ? undefined : restAfter(status ?? 0, answer));
 }
 
 /** A forge that answers a report with 500 may do so for ever, and those behind it wait. */

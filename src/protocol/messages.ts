@@ -1,3 +1,4 @@
+import { readUntrustedObject } from '../lib/untrusted-json.ts';
 import type { CallName } from './calls.ts';
 
 /** Where a runner opens its connection. */
@@ -30,11 +31,9 @@ export function encodeMessage(message: ToServer | ToRunner): string | Buffer {
   return bytes === undefined ? text : Buffer.concat([Buffer.from(`${text}\n`), bytes]);
 }
 
-/** Throws where it is none. */
+/** Throws if it is none. A runner may be hostile, so the JSON is limited. */
 export function decodeMessage(data: Buffer, isBinary: boolean): Record<string, unknown> {
   const end = isBinary ? data.indexOf(0x0a) : data.length;
-  const head: unknown = JSON.parse(data.toString('utf8', 0, end === -1 ? 0 : end));
-  if (typeof head !== 'object' || head === null || Array.isArray(head)) throw new Error('a message is an object');
-  const { bytes: _, ...fields } = head as Record<string, unknown>;
+  const { bytes: _, ...fields } = readUntrustedObject(data.toString('utf8', 0, end === -1 ? 0 : end));
   return isBinary ? { ...fields, bytes: data.subarray(end + 1) } : fields;
 }

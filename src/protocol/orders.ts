@@ -137,6 +137,19 @@ export interface ServiceOrder {
   prepareInputs: string[];
   /** The directories that are kept after that. */
   data: string[];
+  /** What it may begin with, those of the build's own branch first. */
+  kept?: ServiceData[];
+  /** Whether what it holds after it was filled is kept. */
+  saves?: boolean;
+}
+
+/** What a service held after it was filled, as the runner calls it that keeps it. */
+export interface ServiceData {
+  name: string;
+  digest: string;
+  /** The build that left it, and when, in milliseconds. */
+  build: string;
+  madeAt: number;
 }
 
 /** What is kept of the files that a build leaves, and as whose. */

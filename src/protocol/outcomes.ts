@@ -32,7 +32,10 @@ const person = cutText(boundedPerson);
 const date = matching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d$/);
 const names = cutList(Infinity, gitName, boundedNames);
 
-/** The cache that a build leaves: the blob that was stored under its claim. */
+/**
+ * The cache that a build leaves: the blob that was stored under its claim. If the build has written the same files again,
+ * it is the blob of the cache that the build began with.
+ */
 const savedCache = object({
   digest,
   /** The cache that the build began with. */
@@ -55,6 +58,8 @@ const changes = object({ base: orNull(sha), comparedWith: message, files: names 
 export type Changes = Static<typeof changes>;
 
 const commitMetadata = object({
+  /** Its first parent. */
+  parent: optional(sha),
   message: cutText(boundedMessage),
   authorName: person,
   authorEmail: person,
@@ -176,6 +181,8 @@ export const serviceState = object({
   ready: optional(size),
   to: optional(size),
   status: optional(whole(255)),
+  /** The data that it has begun with, or, where they are made, has left for others. */
+  data: optional(object({ name: id, digest, bytes: size, isMade: flag, hadSecrets: flag })),
 });
 export type ServiceState = Static<typeof serviceState>;
 

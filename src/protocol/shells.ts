@@ -10,6 +10,8 @@ export interface ShellOrder {
   source: Source;
   /** It ends after so long, whatever happens. */
   lastsMs: number;
+  /** The names of the variables of the build that this shell does not have. */
+  withheld: string[];
 }
 
 /** So long a request for the input, or with the output, is held. */

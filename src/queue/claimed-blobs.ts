@@ -1,4 +1,4 @@
-import { doomSent } from '../db/doomed-blobs.ts';
+import { doomSent, doomStoredUnder, type Stored } from '../db/doomed-blobs.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 
@@ -25,22 +25,13 @@ export async function isNamedTo(db: Queries, holder: string, digest: string): Pr
  */
 export async function noteStored(
   trx: Transaction,
-  job: Pick<JobRow, 'id' | 'stored_blob'> | undefined,
+  job: (Stored & Pick<JobRow, 'id'>) | undefined,
   { digest, size }: { digest: string; size: number },
 ): Promise<void> {
-  const unwanted = job ? job.stored_blob : digest;
-  if (unwanted !== null && unwanted !== (job && digest)) await doomSent(trx, unwanted);
-  if (!job) return;
+  if (!job) return doomSent(trx, digest);
+  if (job.stored_blob !== digest) await doomStoredUnder(trx, job);
   const stored = { stored_blob: digest, stored_bytes: BigInt(size) };
   await trx.updateTable('jobs').set(stored).where('id', '=', job.id).execute();
 }
 
 export const nothingStored = { stored_blob: null, stored_bytes: null };
-
-/** The claim is over: what was stored under it goes, unless its outcome made something else refer to it. */
-export async function doomStored(
-  trx: Transaction,
-  { stored_blob: stored }: Pick<JobRow, 'stored_blob'>,
-): Promise<void> {
-  if (stored !== null) await doomSent(trx, stored);
-}

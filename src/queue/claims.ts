@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { Database, Transaction } from '../db/open.ts';
+import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import { nextAccounts, type NextAccount, type Serving } from './accounts.ts';
 import { holdLane } from './lanes.ts';
@@ -105,4 +105,10 @@ export async function takeJob(
     .set({ ...taken, claimed_until: until })
     .where('id', '=', id)
     .execute();
+}
+
+/** All claims that somebody has. */
+export async function claimsUnderWay(db: Queries): Promise<string[]> {
+  const held = await db.selectFrom('jobs').select('claim').where('claim', 'is not', null).execute();
+  return held.flatMap(({ claim: name }) => name ?? []);
 }

@@ -96,7 +96,7 @@ export async function claimDeliveryJobs(
     if (alike >= roomOf(job.account_id)) continue;
     const mine = { claim: randomName(), holder };
     const taken = trx.updateTable('jobs').set({ ...mine, claimed_until: until(db, seconds) });
-    await taken.where('id', '=', job.id).execute();
+    await taken.where('id', '=', job.id).where('kind', '=', sql.lit(kind)).execute();
     claimed.push({ ...job, ...mine });
   }
   return claimed;

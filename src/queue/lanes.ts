@@ -61,5 +61,5 @@ async function isMovedUp(trx: Transaction, lane: string): Promise<boolean> {
 
 /** Joining a lane, moving it up and claiming from it must not happen at the same moment: neither would see the other. */
 export async function holdLane(db: Database, trx: Transaction, lane: string): Promise<void> {
-  await db.holdName(trx, lane);
+  await db.holdRight(trx, 'lane', lane);
 }

@@ -1,3 +1,4 @@
+import type { Stored } from '../db/doomed-blobs.ts';
 import type { Database } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 
@@ -15,7 +16,7 @@ export interface LapseWatch {
   findLapsed(): Promise<LapsedClaim[]>;
 }
 
-export type LapsedClaim = Pick<JobRow, 'id' | 'kind' | 'holder' | 'subject_id' | 'stored_blob'> & { claim: string };
+export type LapsedClaim = Stored & Pick<JobRow, 'id' | 'kind' | 'holder' | 'subject_id'> & { claim: string };
 
 export interface LapseTimes {
   /** How long a claim on a job of that kind lasts without an extension, in milliseconds. */
@@ -39,7 +40,8 @@ export function watchClaims(db: Database, times: LapseTimes): LapseWatch {
     async findLapsed() {
       const claims = await db.read
         .selectFrom('jobs')
-        .select(['id', 'kind', 'holder', 'subject_id', 'stored_blob', 'claim', 'claimed_until'])
+        .select(['id', 'kind', 'holder', 'subject_id', 'account_id', 'claim', 'claimed_until'])
+        .select(['stored_blob', 'stored_bytes'])
         .where('claim', 'is not', null)
         .execute();
       const now = performance.now();

@@ -1,12 +1,12 @@
 import { sql, type Expression, type SqlBool } from 'kysely';
-import { doomStoredFor } from '../db/doomed-blobs.ts';
+import { doomStoredFor, doomStoredUnder, type Stored } from '../db/doomed-blobs.ts';
 import { insertRows } from '../db/insert.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { randomName } from '../lib/random-name.ts';
 import type { Serving } from './accounts.ts';
-import { doomStored, findHeld, nothingStored } from './claimed-blobs.ts';
+import { findHeld, nothingStored } from './claimed-blobs.ts';
 import { findNext, takeJob } from './claims.ts';
 import { moveUp, putInLine } from './lanes.ts';
 import { detached, nobody } from './lapses.ts';
@@ -43,6 +43,9 @@ export interface NewJob {
 export interface ClaimedJob extends JobRow {
   claim: string;
 }
+
+/** A query names so many values at most. */
+const mostNamed = 500;
 
 /** Announced when there may be a job to claim. */
 export const queueTopic = 'queue';
@@ -106,7 +109,7 @@ export async function claim(
   trx: Transaction,
   { holder, seconds, turn, name = randomName(), ...serving }: Claiming,
 ): Promise<ClaimedJob | 'overtaken' | undefined> {
-  const next = await findNext(db, trx, serving);
+  const next = await db.unsorted(trx, () => findNext(db, trx, serving));
   if (next === undefined || next === 'overtaken') return next;
   const { job, turnOf } = next;
   const taken = { claim: name, holder, tries: job.tries + 1 };
@@ -188,6 +191,21 @@ export async function heldBy(db: Database, holder: string): Promise<JobRow[]> {
   return findHeld(db.read, holder);
 }
 
+/** What a holder hears about one of its claims. */
+export type HeldClaim = { holder: string; claim: string } & Pick<JobRow, 'cancelled'>;
+
+/** The claims of all these holders. */
+export async function heldByAll(db: Database, holders: readonly string[]): Promise<HeldClaim[]> {
+  const held: HeldClaim[] = [];
+  for (let at = 0; at < holders.length; at += mostNamed) {
+    const some = db.read.selectFrom('jobs').select(['claim', 'holder', 'cancelled']).where('claim', 'is not', null);
+    const rows = await some.where('holder', 'in', holders.slice(at, at + mostNamed)).execute();
+    for (const { claim, holder, cancelled } of rows)
+      if (claim !== null && holder !== null) held.push({ claim, holder, cancelled });
+  }
+  return held;
+}
+
 /** The job of a claim; undefined when the claim has expired or the job is done. */
 export async function jobOf(db: Queries, claim: string): Promise<ClaimedJob | undefined> {
   const job = await db.selectFrom('jobs').selectAll().where('claim', '=', claim).executeTakeFirst();
@@ -203,7 +221,7 @@ export async function holdJob(db: Database, trx: Transaction, claim: string): Pr
 
 /** Removes a job, if the claim still holds it. */
 export async function remove(db: Database, trx: Transaction, job: ClaimedJob): Promise<void> {
-  await doomStored(trx, job);
+  await doomStoredUnder(trx, job);
   await trx.deleteFrom('jobs').where('id', '=', job.id).where('claim', '=', job.claim).execute();
   await moveUp(db, trx, [job]);
   await db.announce(trx, endedClaims(job.holder));
@@ -261,7 +279,8 @@ function idsOf(jobs: readonly { id: bigint }[]): bigint[] {
   return jobs.map(({ id }) => id);
 }
 
-type ReleasedJob = Pick<ClaimedJob, 'id' | 'claim' | 'holder' | 'stored_blob'>;
+/** The claim is over: its blob goes, unless its outcome made something else refer to it. */
+type ReleasedJob = Stored & Pick<ClaimedJob, 'id' | 'claim' | 'holder'>;
 
 /** Lets a job be claimed again: its holder is gone, or gave it back. */
 export async function release(
@@ -273,7 +292,7 @@ export async function release(
   const free = { claim: null, holder: null, claimed_until: null, named_blobs: null, ...nothingStored, ...changes };
   const released = trx.updateTable('jobs').set(free).where('id', '=', job.id).where('claim', '=', job.claim);
   if ((await released.executeTakeFirst()).numUpdatedRows !== 1n) return false;
-  await doomStored(trx, job);
+  await doomStoredUnder(trx, job);
   await db.announce(trx, endedClaims(job.holder));
   await db.announce(trx, queueTopic);
   return true;
@@ -312,15 +331,34 @@ export async function makeAccountDue(
   if ((await hurried.executeTakeFirst()).numUpdatedRows > 0n) await db.announce(trx, queueTopic);
 }
 
-/** Changes the tags of an account's waiting jobs for which the condition on `jobs` holds: they need others now. */
-export async function retag(
+/** Locks the jobs about several subjects at once, before any of them is changed. */
+export async function holdJobsOf(db: Database, trx: Transaction, subjects: readonly bigint[]): Promise<void> {
+  if (subjects.length > 0) await hold(db, trx, (all) => all.where('subject_id', 'in', subjects));
+}
+
+interface WaitingJobs {
+  accountId: bigint;
+  /** A condition on `jobs`. */
+  which: Expression<SqlBool>;
+}
+
+export async function holdWaitingJobs(
   db: Database,
   trx: Transaction,
-  { accountId, which, tags }: { accountId: bigint; which: Expression<SqlBool>; tags: string },
+  { accountId, which }: WaitingJobs,
 ): Promise<void> {
   await hold(db, trx, (all) =>
     all.where('jobs.account_id', '=', accountId).where('jobs.claim', 'is', null).where(which),
   );
+}
+
+/** Changes the tags of waiting jobs: they need others now. */
+export async function retag(
+  db: Database,
+  trx: Transaction,
+  { accountId, which, tags }: WaitingJobs & { tags: string },
+): Promise<void> {
+  await holdWaitingJobs(db, trx, { accountId, which });
   await trx
     .updateTable('jobs')
     .set({ tags })

@@ -1,5 +1,5 @@
 import * as Type from 'typebox';
-import { described, identifiers, required, texts } from './fields.ts';
+import { described, identifiers, lines, required, texts } from './fields.ts';
 import { commitRef, variableContent, variableName } from './forms.ts';
 import {
   boolean,
@@ -14,6 +14,7 @@ import {
   record,
   stateOf,
   string,
+  strings,
 } from './schema.ts';
 import { buildRequestStates } from './states.ts';
 import { waitingReason } from './waiting.ts';
@@ -21,9 +22,16 @@ import { waitingReason } from './waiting.ts';
 export const askedFields = {
   commit_ref: required(commitRef),
   suites: identifiers('namedSuites'),
+  suite_names: lines({
+    most: 'namedSuites',
+    longest: 'name',
+    isSet: true,
+    description: 'names of suites, besides `suites`; also of a suite that only the file of the branch has',
+  }),
   variables: described(
     texts(variableName, variableContent, 'variablesOfRequest'),
-    'In the environment of its builds, in the place of variables that are not secret; at most 50',
+    'In the environment of its builds, in the place of variables that are not secret; at most 50. A token needs the scope ' +
+      '`suites` as well',
   ),
 };
 
@@ -40,6 +48,7 @@ export const buildRequestRecord = record('BuildRequest', {
   from_fork: boolean,
   sender: string,
   suites: listOf(object(ownId)),
+  suite_names: strings,
   variables: mapOf(string),
   waiting_reason: waitingReason,
   failure_reason: Type.String({ description: 'Why nothing was run, in one word; blank where the suites were chosen' }),
@@ -48,6 +57,7 @@ export const buildRequestRecord = record('BuildRequest', {
   }),
   base: Type.String({ description: 'The SHA that the changed files are compared with; blank where there is none' }),
   compared_with: Type.String({ description: 'The same in words; blank where no rule asks which files changed' }),
+  ...nullableIdWithString('joined_to_id'),
 });
 export type BuildRequest = Type.Static<typeof buildRequestRecord>;
 

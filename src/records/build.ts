@@ -70,8 +70,22 @@ const fields = {
 export const buildRecord = record('Build', fields);
 export type Build = Static<typeof buildRecord>;
 
+/** A variable that a build lacks. */
+const withheldVariable = object({
+  name: string,
+  refs: listOf(string),
+  reason: wordOf(['fork', 'new_suite', 'pull_request', 'ref']),
+});
+export type WithheldVariable = Static<typeof withheldVariable>;
+
 /** A build that is fetched alone also says until when a shell can be opened in its files, if one can. */
-export const fetchedBuildRecord = record('FetchedBuild', { ...fields, files_kept_until: optional(dateTime) });
+export const fetchedBuildRecord = record('FetchedBuild', {
+  ...fields,
+  files_kept_until: optional(dateTime),
+  withheld_variables: listOf(withheldVariable, {
+    description: 'The variables of its suite and project that it does not have, once it has begun, and why',
+  }),
+});
 
 export const artifactRecord = record('Artifact', {
   ...ownId,

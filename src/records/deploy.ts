@@ -1,6 +1,8 @@
 import type { Static } from 'typebox';
-import { answersOf, described, grouped, identifier, oneOf, required } from './fields.ts';
-import { branch, name, repositoryUrl, sshCloneUrl } from './forms.ts';
+import type { FieldErrors } from '../errors.ts';
+import { wrongAddresses, type Addresses } from './addresses.ts';
+import { answersOf, described, flag, grouped, identifier, oneOf, required, type ValuesOf } from './fields.ts';
+import { approvers, branch, name, refs, repositoryUrl, sshCloneUrl } from './forms.ts';
 import {
   dateTime,
   id,
@@ -12,6 +14,7 @@ import {
   record,
   stateOf,
   string,
+  strings,
   idWithString,
 } from './schema.ts';
 import { deployStates } from './states.ts';
@@ -25,6 +28,8 @@ const fields = {
   ...nullableIdWithString('build_id'),
   deploy_started_at: nullable(dateTime),
   deploy_finished_at: nullable(dateTime),
+  approvers: strings,
+  approved_by: string,
 };
 
 export const deployItemRecord = record('DeployItem', { ...itemFields, waiting_reason: reasonInVain });
@@ -42,15 +47,50 @@ export const pushOptions = {
   remote_branch: branch,
 };
 export const suiteOptions = { suite_id: described(identifier(), 'a manual suite, which a deploy runs on its commit') };
+/** What stands before a deploy. Only the owner of the project changes it. */
+export const gateFields = {
+  refs: refs('only commits of these branches and tags are deployed, such as main or refs/tags/v*; none for all'),
+  approval: described(flag(), 'whether each deploy waits until a user other than the one who requested it approves'),
+  approvers,
+};
 export const strategyFields = {
   ...strategyItemFields,
+  ...gateFields,
   ...grouped('options', pushOptions),
   ...grouped('options', suiteOptions),
 };
+type Written = Partial<ValuesOf<typeof strategyFields>>;
+
+export const writtenAddresses = ({
+  'options[repository_url]': repository,
+  'options[clone_url]': clone,
+}: Written): Partial<Addresses> => ({
+  ...(repository !== undefined && { repository_url: repository }),
+  ...(clone !== undefined && { clone_url: clone }),
+});
+
+/** Each type has options of its own, and all of them are needed; without a type, those of a push. */
+export function checkOptions(values: Written, { isNew }: { isNew: boolean }): FieldErrors {
+  const isSuite = values.strategy_type === 'suite';
+  const wrong = isSuite ? {} : wrongAddresses(writtenAddresses(values), { isNew });
+  const errors: FieldErrors = Object.fromEntries(
+    Object.entries(wrong).map(([option, codes]) => [`options[${option}]`, codes]),
+  );
+  for (const name of ['options[local_branch]', 'options[remote_branch]'] as const)
+    if (!isSuite && values[name] === '') errors[name] = ['is_blank'];
+  for (const name of Object.keys(grouped('options', pushOptions)) as (keyof Written)[])
+    if (isSuite && values[name] !== undefined && values[name] !== '') errors[name] = ['invalid_format'];
+  const name = 'options[suite_id]';
+  if (!isSuite && values[name] !== undefined) errors[name] = ['invalid_format'];
+  if (isSuite && name in values && values[name] === undefined) errors[name] = ['is_blank'];
+  return errors;
+}
+
 const strategyItem = { ...ownId, ...answersOf(strategyItemFields) };
 export const strategyItemRecord = record('DeployStrategyItem', strategyItem);
 export const strategyRecord = record('DeployStrategy', {
   ...strategyItem,
+  ...answersOf(gateFields),
   /** The options of its type. */
   options: object({
     repository_url: optional(string),

@@ -23,7 +23,7 @@ export type ForgeState = (typeof forgeStates)[number];
 export const linkStates = ['none', 'connected', 'incomplete'] as const;
 
 /** It becomes part of a header, so only visible ASCII characters are allowed. */
-export const forgeToken = text('forgeToken', { pattern: /^[\x21-\x7e]+$/ });
+export const forgeToken = refined(text('forgeToken', { pattern: /^ *[\x21-\x7e]+ *$/ }), (value) => value.trim());
 
 const url = refined(
   text('webAddress', {
@@ -32,7 +32,8 @@ const url = refined(
   }),
   (value) => {
     const { origin, pathname } = new URL(value);
-    return `${origin}${pathname.replace(/\/+$/, '')}`;
+    // Documentation shows the address of the API, from which the forge's own is known.
+    return `${origin}${pathname.replace(/\/+$/, '').replace(/\/api\/v\d+$/, '')}`;
   },
 );
 

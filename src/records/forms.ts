@@ -1,8 +1,10 @@
 import { ApiError } from '../errors.ts';
+import { most } from '../domain/bounds.ts';
 import { areCachePaths } from '../domain/cache-paths.ts';
 import { parseGitAddress } from '../domain/git-address.ts';
 import { compileGlob } from '../domain/globs.ts';
 import { parseImageReference } from '../domain/image-reference.ts';
+import { fullRefGlob } from '../domain/limited-refs.ts';
 import { readMatrix, readVariant, textOfAxis, textOfVariant, type Axis } from '../domain/matrix.ts';
 import { tagForm } from '../domain/tags.ts';
 import { isReservedVariable, variableNameForm } from '../domain/variable-names.ts';
@@ -26,6 +28,28 @@ export const image = text('image', {
 /** Files in the workspace. */
 export const globs = (description: string): Field<string[], string> =>
   lines({ most: 'globs', longest: 'glob', check: (glob) => compileGlob(glob) !== undefined, isSet: true, description });
+/** Which refs may use something. Each of the alternatives in braces counts as a glob. */
+export const refs = (description: string): Field<string[], string> =>
+  refined(
+    lines({
+      most: 'refGlobs',
+      longest: 'glob',
+      check: (glob) => fullRefGlob(glob) !== undefined,
+      isSet: true,
+      description,
+    }),
+    (named) => (named.flatMap((glob) => compileGlob(glob) ?? []).length > most.refGlobs ? undefined : named),
+  );
+/** Who may approve: their e-mail addresses. */
+export const approvers = refined(
+  lines({
+    most: 'approvers',
+    longest: 'email',
+    isSet: true,
+    description: 'e-mail addresses of users of the project, of whom one has to approve; none for any of them',
+  }),
+  (addresses) => Array.from(new Set(addresses.map((address) => address.toLowerCase()))),
+);
 export const cachePaths = refined(
   lines({
     most: 'cachePaths',

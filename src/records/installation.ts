@@ -52,6 +52,8 @@ export const runnerRecord = record('Runner', {
 });
 export type Runner = Static<typeof runnerRecord>;
 
+export const lookingRecord = record('Looking', { looking: boolean });
+
 const counts = { waiting: integer, running: integer, oldest_seconds: integer };
 
 export const queueRecord = record('Queue', { ...counts, runners: integer, by_tag: mapOf(integer) });

@@ -56,6 +56,7 @@ const policies = {
     withDefault(flag(), true),
     'whether a suite that its rules leave out is told to status targets as a success',
   ),
+  build_twice: described(flag(), 'whether a commit that a push and a pull request bring is built for each of them'),
 };
 export const projectFields = { ...about, ...policies };
 export const projectRecord = record('Project', {

@@ -5,8 +5,14 @@ import type { JsonSchema } from './schema.ts';
 
 type Table = Readonly<Record<string, unknown>>;
 
-/** What is wrong with a record beside its single fields, by their names; `before` are those that stand before it. */
-export type RecordCheck<F extends FieldSet> = (record: ValuesOf<F>, before: readonly ValuesOf<F>[]) => FieldErrors;
+/**
+ * The mistakes of a record beside those of single fields, by the names of fields. `before` are the records before it. A field
+ * that was refused by itself is undefined, so that all mistakes are reported at once.
+ */
+export type RecordCheck<F extends FieldSet> = (
+  record: Partial<ValuesOf<F>>,
+  before: readonly Partial<ValuesOf<F>>[],
+) => FieldErrors;
 
 /**
  * A list of records with these fields, stored as JSON. In JSON it is an array. In a form each record has a number,
@@ -36,10 +42,10 @@ export function recordList<F extends FieldSet>(
       const sent = numbered(raw, fields);
       const records = sent.map(([at, record]) => readRecord(fields, record, `[${at}]`, errors));
       if (records.length > maxItems) throw new ApiError('invalid_format');
-      if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
       for (const [at, [number]] of sent.entries()) {
+        if (errors[`[${number}]`]) continue;
         const wrong = check(records[at] as ValuesOf<F>, records.slice(0, at));
-        for (const [name, codes] of Object.entries(wrong)) errors[`[${number}][${name}]`] = codes;
+        for (const [name, codes] of Object.entries(wrong)) errors[`[${number}][${name}]`] ??= codes;
       }
       if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
       return records;

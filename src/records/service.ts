@@ -1,6 +1,18 @@
 import { most } from '../domain/bounds.ts';
 import type { FieldErrors } from '../errors.ts';
-import { described, identifierText, lines, refined, required, takingBlank, text, wholeNumber } from './fields.ts';
+import {
+  described,
+  Digits,
+  digitsIn,
+  identifierText,
+  isBlank,
+  lines,
+  refined,
+  required,
+  takingBlank,
+  text,
+  wholeNumber,
+} from './fields.ts';
 import { command, globs, image, variableContent, variableName } from './forms.ts';
 import { recordList, type RecordCheck } from './record-lists.ts';
 import { nullable, object, id, string, integer, listOf, strings } from './schema.ts';
@@ -46,6 +58,29 @@ const checkVariable: RecordCheck<typeof variableOfService> = ({ name, content, f
   ...(content !== '' && from !== '' && { from: ['invalid_format'] }),
 });
 
+type Group = Readonly<Record<string, unknown>>;
+
+const isGroup = (raw: unknown): raw is Group =>
+  typeof raw === 'object' && raw !== null && !Array.isArray(raw) && !(raw instanceof Digits);
+
+/** The records of a list, or of a form, each changed. */
+function mapped(raw: unknown, change: (record: Group) => Group): unknown {
+  const changed = (one: unknown): unknown => (isGroup(one) ? change(one) : one);
+  if (Array.isArray(raw)) return raw.map(changed);
+  return isGroup(raw) ? Object.fromEntries(Object.entries(raw).map(([at, one]) => [at, changed(one)])) : raw;
+}
+
+/**
+ * The answer has the identifier twice. A client whose numbers have no 64 bits sends the number back rounded, and the text
+ * exact. Two different identifiers are refused.
+ */
+function withOneId({ dependency_id_str: exact, ...record }: Group): Group {
+  if (exact === undefined || isBlank(exact)) return record;
+  const { dependency_id: id } = record;
+  const isSame = id === undefined || id === null || isBlank(id) || Number(digitsIn(id)) === Number(digitsIn(exact));
+  return { ...record, dependency_id: isSame ? exact : false };
+}
+
 const serviceFields = {
   name: required(serviceName),
   image,
@@ -73,12 +108,24 @@ const checkService: RecordCheck<typeof serviceFields> = (service, before): Field
   };
 };
 
-export const services = recordList(
+const asAnswered = identifierText('as `dependency_id`, so that services can be sent as they are answered');
+
+const serviceList = recordList(
   'servicesOfSuite',
   serviceFields,
   `what runs beside each build, in its network, by its name; at most ${most.servicesOfSuite}`,
   checkService,
 );
+const { items } = serviceList.schema;
+
+export const services: typeof serviceList = {
+  ...serviceList,
+  schema: {
+    ...serviceList.schema,
+    items: { ...items, properties: { ...items?.properties, dependency_id_str: asAnswered.schema } },
+  },
+  parse: (raw) => serviceList.parse(mapped(raw, withOneId)),
+};
 export type StoredService = ReturnType<typeof services.parse>[number];
 
 /** As the API answers it. */

@@ -35,7 +35,15 @@ export const buildRequestStates = [
   'cancelled',
 ] as const;
 
-export const deployStates = ['enqueued', 'deploying', 'deployed', 'failed', 'cancelled'] as const;
+export const deployStates = [
+  'waiting_for_approval',
+  'enqueued',
+  'deploying',
+  'deployed',
+  'failed',
+  'rejected',
+  'cancelled',
+] as const;
 
 export const dependencyStates = [
   'waiting_archive_upload',

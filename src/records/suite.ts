@@ -24,8 +24,10 @@ import {
   description,
   globs,
   image,
+  approvers,
   matrix,
   name,
+  refs,
   tags,
   variableContent,
   variableName,
@@ -98,6 +100,7 @@ export const suiteFields = {
     'one of `needs`, without a matrix or with the same one: a build begins with its files in the place of the checkout',
   ),
   approval: described(flag(), 'Whether each build waits until somebody approves it'),
+  approvers,
   manual: described(flag(), 'Whether it runs only where a build request names it'),
   concurrency_group: text('name', {
     description: 'builds of the project in one group run one at a time; blank for none',
@@ -153,6 +156,7 @@ export const variableFields = {
   name: required(variableName),
   content: takingBlank(variableContent),
   secret: withDefault(flag(), true),
+  refs: refs('only builds of these branches and tags have it, such as main or refs/tags/v*; none for all builds'),
 };
 const variable = { ...ownId, ...answersOf(variableFields) };
 export const variableRecord = record('EnvironmentVariable', variable);

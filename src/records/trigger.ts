@@ -1,6 +1,8 @@
 import type { Static } from 'typebox';
+import { parseCron } from '../domain/cron.ts';
+import type { FieldErrors } from '../errors.ts';
 import { isTimeZone } from '../lib/time-zones.ts';
-import { answersOf, oneOf, required, severalOf, text, withDefault } from './fields.ts';
+import { answersOf, oneOf, required, severalOf, text, withDefault, type ValuesOf } from './fields.ts';
 import { commitRef } from './forms.ts';
 import { dateTime, id, ownId, listOf, nullable, object, record, string } from './schema.ts';
 
@@ -13,6 +15,14 @@ export const scheduleFields = {
   /** Blank for the default branch. */
   commit_ref: commitRef,
 };
+/** Whether there is a next time depends on both fields. An expression without one is refused like an unreadable one. */
+export function checkTimes({
+  cron,
+  time_zone: timeZone = 'UTC',
+}: Partial<ValuesOf<typeof scheduleFields>>): FieldErrors {
+  if (cron === undefined || parseCron(cron, timeZone)?.after(Date.now()) !== undefined) return {};
+  return { cron: ['invalid_format'] };
+}
 export const scheduleRecord = record('Schedule', {
   ...ownId,
   ...answersOf(scheduleFields),

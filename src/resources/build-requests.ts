@@ -1,14 +1,16 @@
 import type { Call } from '../api/call.ts';
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
+import { requireScope } from '../auth/callers.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { ApiError, type ErrorCode, type FieldErrors } from '../errors.ts';
 import { columnsOf, described, flag } from '../records/fields.ts';
 import { pageOf } from '../http/paging.ts';
-import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
+import { holdWithFirst } from '../lifecycle/apply-rollup.ts';
 import { heldRequests } from '../lifecycle/held-back.ts';
-import { approveRequest, cancelRequest, openRequest } from '../lifecycle/requests.ts';
+import { cancelRequest } from '../lifecycle/cancel-requests.ts';
+import { approveRequest, openRequest } from '../lifecycle/requests.ts';
 import { rerunRequest } from '../lifecycle/reruns.ts';
 import { buildRequestMachine, isFinal, type BuildRequestState } from '../lifecycle/states.ts';
 import { buildRequestView, shownRequests, type Shown } from '../views/build-request.ts';
@@ -61,7 +63,7 @@ async function checkSuites(db: Queries, projectId: bigint, named: readonly bigin
 async function checkVariables(
   db: Queries,
   projectId: bigint,
-  variables: Readonly<Record<string, string>> = {},
+  variables: Readonly<Record<string, string>>,
 ): Promise<FieldErrors> {
   const names = Object.keys(variables);
   if (names.length === 0) return {};
@@ -121,15 +123,23 @@ export const routes = [
     body: askedFields,
     creates: 'work',
     answer: buildRequestRecord,
-    verify: async ({ db, project }, { suites, variables }) => ({
-      ...(await checkSuites(db, project.id, suites)),
-      ...(await checkVariables(db, project.id, variables)),
-    }),
+    async verify({ db, caller, project }, { suites, variables = {} }) {
+      // A variable can be a program, and the answer tells which names are secrets.
+      if (Object.keys(variables).length > 0) requireScope(caller, 'suites');
+      return { ...(await checkSuites(db, project.id, suites)), ...(await checkVariables(db, project.id, variables)) };
+    },
     audit: 'nothing',
     async handle(call) {
       const { project, caller, input } = call;
-      const { commit_ref: commitRef, suites, variables } = columnsOf(askedFields, input);
-      const asked = { commitRef, createdBy: caller.id, traceparent: call.headers.traceparent, suites, variables };
+      const { commit_ref: commitRef, suites, suite_names: suiteNames, variables } = columnsOf(askedFields, input);
+      const asked = {
+        commitRef,
+        createdBy: caller.id,
+        traceparent: call.headers.traceparent,
+        suites,
+        suiteNames,
+        variables,
+      };
       const request = await openRequest(writeContextOf(call), project, asked);
       const made = { ...request, created_by_email: caller.email, base: '', compared_with: '' };
       return (await showing(call, [made]))(made);
@@ -191,12 +201,13 @@ export const routes = [
     answer: buildRequestRecord,
     audit: 'nothing',
     async handle(call) {
-      const { db, project, params, input, query } = call;
+      const { db, project, params, caller, input, query } = call;
       const context = writeContextOf(call);
       await findRequest(db, project.id, params.build_request_id);
-      await holdForBuilds(context, params.build_request_id); // of two calls at the same time, the second finds the request begun
+      await holdWithFirst(context, params.build_request_id); // of two calls at the same time, the second finds the request begun
       const request = await findRequest(db, project.id, params.build_request_id);
-      const again = { failedOnly: input.failed_only || query.failed_only, traceparent: call.headers.traceparent };
+      const { traceparent } = call.headers;
+      const again = { by: caller.id, failedOnly: input.failed_only || query.failed_only, traceparent };
       if (!(await rerunRequest(context, project, request, again))) throw new ApiError('resource_temporary_unavailable');
       return shownRequest(call);
     },

@@ -6,15 +6,16 @@ import type { BuildRow, ProjectRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { described, flag } from '../records/fields.ts';
 import { pageOf } from '../http/paging.ts';
-import { buildRecord, fetchedBuildRecord } from '../records/build.ts';
+import { buildRecord, fetchedBuildRecord, type WithheldVariable } from '../records/build.ts';
 import { listOf } from '../records/schema.ts';
 import { loadCommit } from './commits.ts';
-import { approveBuild, cancelBuilds } from '../lifecycle/builds.ts';
+import { cancelBuilds } from '../lifecycle/builds.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import { heldReasons } from '../lifecycle/held-back.ts';
-import { restartBuild } from '../lifecycle/reruns.ts';
+import { approveBuild, restartBuild } from '../lifecycle/reruns.ts';
 import { newestAttempts, ofLastSeries } from '../lifecycle/rollup.ts';
 import { buildView } from '../views/build.ts';
+import { mayApprove } from './approvals.ts';
 import { writeContextOf, orNotFound } from './common.ts';
 import { recordFirehose } from './firehoses.ts';
 import { followedBuild } from './followed.ts';
@@ -38,6 +39,10 @@ export async function showing(
 export async function findBuild(db: Queries, projectId: bigint, id: bigint): Promise<BuildRow> {
   const builds = db.selectFrom('builds').selectAll().where('project_id', '=', projectId);
   return orNotFound(await builds.where('id', '=', id).executeTakeFirst());
+}
+
+export function withheldView({ withheld }: BuildRow): { withheld_variables: WithheldVariable[] } {
+  return { withheld_variables: JSON.parse(withheld) as WithheldVariable[] };
 }
 
 async function countedBuilds(db: Queries, commitId: bigint): Promise<bigint[]> {
@@ -116,7 +121,7 @@ export const routes = [
       const { db, project, params } = call;
       const build = await findBuild(db, project.id, params.build_id);
       const show = await showing(call, [build]);
-      return { ...show(build), ...(await keptUntil(call, build)) };
+      return { ...show(build), ...(await keptUntil(call, build)), ...withheldView(build) };
     },
   }),
   projectRoute({
@@ -145,11 +150,14 @@ export const routes = [
     answer: buildRecord,
     audit: 'nothing',
     async handle(call) {
-      const { db, project, params } = call;
+      const { db, project, params, caller } = call;
       const context = writeContextOf(call);
       const build = await findBuild(db, project.id, params.build_id);
       orNotFound(await settingsOf(db, build));
-      const next = await restartBuild(context, project, build, call.headers.traceparent);
+      const next = await restartBuild(context, project, build, {
+        by: caller.id,
+        traceparent: call.headers.traceparent,
+      });
       if (!next) throw new ApiError('resource_temporary_unavailable');
       const made = await findBuild(db, project.id, next.id);
       return (await showing(call, [made]))(made);
@@ -168,9 +176,12 @@ export const routes = [
       subject: ({ params }) => ({ id: params.build_id, name: '' }),
     },
     async handle(call) {
-      const { db, project, params, caller } = call;
+      const { db, project, params, caller, headers } = call;
       const build = await findBuild(db, project.id, params.build_id);
-      if (!(await approveBuild(writeContextOf(call), build, caller.email)))
+      // Only approvers that the suite names are held to that: without any, whoever asked may approve.
+      if (build.approvers !== '[]' && !mayApprove(build.approvers, caller, build.asked_by))
+        throw new ApiError('unauthorized');
+      if (!(await approveBuild(writeContextOf(call), build, caller.email, headers.traceparent)))
         throw new ApiError('resource_temporary_unavailable');
       const approved = await findBuild(db, project.id, params.build_id);
       return (await showing(call, [approved]))(approved);

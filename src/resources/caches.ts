@@ -1,12 +1,22 @@
 import { projectRoute } from '../api/route.ts';
-import type { CacheRow } from '../db/schema.ts';
+import type { Queries } from '../db/open.ts';
+import type { CacheRow, ProjectRow } from '../db/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { deleteCaches } from '../lifecycle/caches.ts';
 import { cacheRecord } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 
-function view({ id, suite_id: suite, branch, size, created_at: made, last_used_at: used }: CacheRow) {
+const columns = ['id', 'suite_id', 'branch', 'size', 'created_at', 'last_used_at'] as const;
+type Kept = Pick<CacheRow, (typeof columns)[number]>;
+
+/** The caches of a project, and the data of its services. */
+function keptFor(db: Queries, project: Pick<ProjectRow, 'id'>) {
+  const data = db.selectFrom('service_data').select(columns).where('project_id', '=', project.id);
+  return db.selectFrom('caches').select(columns).where('project_id', '=', project.id).unionAll(data);
+}
+
+function view({ id, suite_id: suite, branch, size, created_at: made, last_used_at: used }: Kept) {
   return {
     ...withIdString('id', id),
     ...withIdString('suite_id', suite),
@@ -17,13 +27,13 @@ function view({ id, suite_id: suite, branch, size, created_at: made, last_used_a
   };
 }
 
-async function loadCache({ db, project, params }: InProject<'cache_id'>): Promise<{ cache: CacheRow }> {
-  const query = db.selectFrom('caches').selectAll().where('id', '=', params.cache_id);
-  return { cache: orNotFound(await query.where('project_id', '=', project.id).executeTakeFirst()) };
+async function loadCache({ db, project, params }: InProject<'cache_id'>): Promise<{ cache: Kept }> {
+  const all = await keptFor(db, project).execute();
+  return { cache: orNotFound(all.find(({ id }) => id === params.cache_id)) };
 }
 
 /** A cache has no name, so the audit log uses its branch. */
-const asSubject = ({ cache }: { cache: CacheRow }) => ({ ...cache, name: cache.branch });
+const asSubject = ({ cache }: { cache: Kept }) => ({ ...cache, name: cache.branch });
 
 export const routes = [
   projectRoute({
@@ -31,11 +41,10 @@ export const routes = [
     path: '/projects/:project_id/caches',
     access: 'both',
     scope: 'suites',
-    summary: 'List the caches of a project, those used last first',
+    summary: 'List the caches of a project and the data of its services, those used last first',
     answer: listOf(cacheRecord),
     async handle({ db, project }) {
-      const all = db.selectFrom('caches').selectAll().where('project_id', '=', project.id);
-      return (await all.orderBy('last_used_at', 'desc').orderBy('id', 'desc').execute()).map(view);
+      return (await keptFor(db, project).orderBy('last_used_at', 'desc').orderBy('id', 'desc').execute()).map(view);
     },
   }),
   projectRoute({
@@ -43,7 +52,7 @@ export const routes = [
     path: '/projects/:project_id/caches',
     access: 'both',
     scope: 'suites',
-    summary: 'Delete all caches of a project',
+    summary: 'Delete all caches of a project and the data of its services',
     answer: destroyedAnswer,
     audit: { action: 'caches.deleted', subject: ({ project }) => project },
     async handle(call) {
@@ -56,7 +65,7 @@ export const routes = [
     path: '/projects/:project_id/caches/:cache_id',
     access: 'both',
     scope: 'suites',
-    summary: 'Delete a cache: the next build of the suite on that branch begins without it',
+    summary: 'Delete a cache or the data of a service: the next build of the suite on that branch begins without it',
     answer: destroyedAnswer,
     load: loadCache,
     audit: { action: 'cache.deleted', subject: asSubject },

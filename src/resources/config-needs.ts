@@ -1,8 +1,7 @@
 import type { Call } from '../api/call.ts';
-import { ApiError } from '../errors.ts';
 import { groupOf } from '../http/raw.ts';
-import { named, type Node } from '../documents/document.ts';
-import { filesFromOf, isSame, suites } from '../documents/kinds.ts';
+import { named } from '../documents/document.ts';
+import { filesFromOf, isSame, suites, type Node } from '../documents/kinds.ts';
 import type { Step } from './config-steps.ts';
 
 /*
@@ -40,15 +39,12 @@ function changedNeeds(records: readonly Needing[], nodes: readonly Node[]): Chan
       { needs: record.needs.map((needed) => needed.name), filesFrom: filesFromOf(record) },
     ]),
   );
-  const known = new Set(nodes.map(nameOf));
   return nodes.flatMap((node) => {
     const name = nameOf(node);
     const to = {
       needs: node.entry.needs as readonly string[],
       filesFrom: (node.entry.files_from as string | undefined) ?? '',
     };
-    if (to.needs.some((needed) => !known.has(needed))) throw new ApiError('not_found', `${node.at}[needs]`);
-    if (to.filesFrom !== '' && !known.has(to.filesFrom)) throw new ApiError('not_found', `${node.at}[files_from]`);
     const from = before.get(name) ?? none;
     return isSame(from.needs, to.needs) && from.filesFrom === to.filesFrom ? [] : [{ node, name, from, to }];
   });

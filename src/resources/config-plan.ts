@@ -4,7 +4,7 @@ import { ApiError } from '../errors.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
 import { pathOf } from '../records/fields.ts';
 import { createYield } from '../lib/event-loop.ts';
-import { keyOf, named, type Node } from '../documents/document.ts';
+import { keyOf, named } from '../documents/document.ts';
 import {
   areVariables,
   afterProject,
@@ -19,6 +19,7 @@ import {
   type Entry,
   type Kind,
   type ListedRecord,
+  type Node,
   type Value,
 } from '../documents/kinds.ts';
 import { needersFirst, suitesGoLast, withNeeds } from './config-needs.ts';
@@ -136,6 +137,7 @@ async function planKind(
     section: kind.section,
     what: `${kind.what} ${labelOf(kind, entryOf(fields, record))}${inside}`,
     fields: [],
+    record: record.id,
     run: () =>
       named('', () => within(`DELETE ${kind.path}/:${kind.param}`, { ...params, [kind.param]: record.id })).then(
         nothing,
@@ -165,6 +167,7 @@ async function planChange(
     section: kind.section,
     what: `${kind.what} ${labelOf(kind, node.entry)}${inside}`,
     fields: fields.map((field) => shownChange(field, record, node.entry)),
+    record: record.id,
     async run() {
       await named(node.at, async () => {
         const sent = kind === strategies ? await withSuiteId(within, own, node.entry) : node.entry;
@@ -248,7 +251,12 @@ async function planDependencies(
   const known = missing.length === 0 ? new Map<string, bigint>() : await dependencies();
   for (const name of missing) {
     const found = known.get(name);
-    if (found === undefined) throw new ApiError('not_found', `${node.at}[dependencies]`);
+    if (found === undefined)
+      throw ApiError.inWords(
+        'not_found',
+        `${node.at}[dependencies]`,
+        `You have no dependency ${JSON.stringify(name)}.`,
+      );
     const body = Object.assign(emptyGroup(), { dependency_id: String(found) });
     steps.push({
       action: 'create',

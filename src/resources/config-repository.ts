@@ -3,13 +3,14 @@ import { callerInRepository } from '../auth/callers.ts';
 import { callsWithin } from '../api/endpoints.ts';
 import type { Services } from '../api/call.ts';
 import type { Route } from '../api/route.ts';
+import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { UnavailableError } from '../db/unavailable.ts';
 import { imageBuildsOff } from '../domain/image-builds.ts';
-import { readTable, type Node } from '../documents/document.ts';
+import { readTable } from '../documents/document.ts';
 import { checkFile, type FileSuite } from '../documents/file.ts';
-import { isSame, projectFields, type DocumentField } from '../documents/kinds.ts';
+import { isSame, projectFields, type DocumentField, type Node } from '../documents/kinds.ts';
 import {
   linesOf,
   mistake,
@@ -21,7 +22,9 @@ import {
 } from '../documents/mistakes.ts';
 import { BusyThreadError, createWorkerThread } from '../lib/worker-thread.ts';
 import type { SuiteOfFile } from '../lifecycle/file-suites.ts';
+import { gates, gatesOfPeople } from '../lifecycle/gates.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
+import { leavingGuarded } from './config-guards.ts';
 import { entryOf, planFor, planningWith, runSteps } from './config-plan.ts';
 import type { Step } from './config-steps.ts';
 
@@ -61,7 +64,9 @@ const threadLimits = { mostOfOne: 16, mostOfAll: 256, timeoutMs: 10_000 };
 interface About {
   request: BuildRequestRow;
   sha: string;
-  /** Locks the rows that have to be locked before the project (lifecycle/pending-effects.ts). */
+  /** The refs that the commit stands for. */
+  refs: readonly string[];
+  /** Locks the rows that have to be locked before the project (db/lock-order.ts). */
   holdFirst: () => Promise<unknown>;
 }
 
@@ -132,14 +137,17 @@ async function apply(
   { db, trx, ids, within }: Applying,
   project: ProjectRow,
   file: DocumentFile,
-  { request, sha, holdFirst }: About,
+  { request, sha, refs, holdFirst }: About,
 ): Promise<string[]> {
   const { path, table } = file;
   const owners = trx.selectFrom('users').selectAll().where('id', '=', project.owner_id);
   const caller = callerInRepository(await owners.executeTakeFirstOrThrow());
   const planning = planningWith({ db: trx, within: within(caller, trx) });
   const record = (await planning.within('GET /projects/:project_id', { project_id: project.id })) as object;
-  const wanted = readWanted(file, record);
+  const asked = readWanted(file, record);
+  const gates = await keepGates(trx, project.id, asked);
+  const guarding = { db: trx, planning, projectId: project.id, own: refs };
+  const { wanted, kept: guarded } = await leavingGuarded(guarding, asked);
   const steps = await planFor(planning, project.id, wanted);
   const { run, kept } = chosen(steps, table);
   if (run.length > 0) {
@@ -163,7 +171,7 @@ async function apply(
     );
   }
   const news = run.length === 0 ? 'nothing to change' : `${run.length} ${run.length === 1 ? 'change' : 'changes'}`;
-  return [`Configured by ${path}: ${news}.`, ...kept];
+  return [`Configured by ${path}: ${news}.`, ...guarded, ...kept, ...gates];
 }
 
 /** Fields of the project itself must have the same value in the file as now. Those that are not in the file stay. */
@@ -180,6 +188,25 @@ function readWanted(file: DocumentFile, record: object): Node {
       // A variable keeps its value, whatever source the owner gave for it.
       if (entry.content === undefined) delete (entry as Record<string, unknown>).from_env;
   return wanted;
+}
+
+/** Gates that a person has set stay. Returns lines for the log. */
+async function keepGates(db: Queries, projectId: bigint, { children }: Node): Promise<string[]> {
+  const suites = db
+    .selectFrom('suites')
+    .select(['name', 'gates_of_file', ...gates])
+    .where('project_id', '=', projectId);
+  const kept = new Map((await suites.execute()).map((suite) => [suite.name, gatesOfPeople(suite)]));
+  return (children.suites ?? []).flatMap(({ entry }) => {
+    const name = `${entry.name as string | number}`;
+    return (kept.get(name) ?? []).flatMap((gate) => {
+      if (entry[gate] === true) return [];
+      (entry as Record<string, unknown>)[gate] = true;
+      return [
+        `The suite ${name} keeps ${gate} = true: somebody has set it in the settings, so a person has to take it away there.`,
+      ];
+    });
+  });
 }
 
 const ownersOnly = ({ name }: DocumentField): string =>

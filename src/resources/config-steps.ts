@@ -5,6 +5,8 @@ export interface Step {
   section: string;
   what: string;
   fields: { name: string; from: string; to: string }[];
+  /** The record that is changed or deleted. */
+  record?: bigint;
   /** Whether it has to wait until no deploy strategy runs the suite. */
   isLate?: boolean;
   /** Returns what only this answer has: the secret of a new record. */

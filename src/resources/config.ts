@@ -1,8 +1,12 @@
 import { accountRoute, projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
+import type { ProjectRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { flag, required, text } from '../records/fields.ts';
 import { configChangeRecord, configRecord, configuredProjectRecord, type ConfigChange } from '../records/project.ts';
+import { holdWaitingBuilds } from '../lifecycle/builds.ts';
+import { cancelWaitingBuilds } from '../lifecycle/deleted-suites.ts';
+import type { WriteContext } from '../lifecycle/write-context.ts';
 import { readDocument, withoutValues } from '../documents/document.ts';
 import {
   areVariables,
@@ -13,9 +17,10 @@ import {
   type DocumentField,
   type Entry,
   type Kind,
+  type ListedRecord,
   type Value,
 } from '../documents/kinds.ts';
-import { withIdString } from './common.ts';
+import { withIdString, writeContextOf } from './common.ts';
 import { bodyFrom, entryOf, planFor, planningWith, recordsOf, runSteps, type Planning } from './config-plan.ts';
 import type { Once, Step } from './config-steps.ts';
 
@@ -44,10 +49,20 @@ function withoutRecordDefaults({ read, field }: DocumentField, value: Value | un
   return value.map((record) => {
     const isStated = (name: string): boolean => {
       const others = Object.fromEntries(Object.entries(record).filter(([other]) => other !== name));
-      return required.includes(name) || !isSame(read([others]), [record]);
+      return required.includes(name) || !isSame(readOrNone(read, [others]), [record]);
     };
     return Object.fromEntries(Object.entries(record).filter(([name]) => isStated(name)));
   });
+}
+
+/** Some fields are needed because of what the others are: without them a record is refused. */
+function readOrNone(read: NonNullable<DocumentField['read']>, records: readonly ListedRecord[]): Value | undefined {
+  try {
+    return read(records);
+  } catch (error) {
+    if (error instanceof ApiError) return undefined;
+    throw error;
+  }
 }
 
 /**
@@ -147,13 +162,17 @@ export const routes = [
     showsSecrets: true,
     audit: 'nothing', // each change has its own entry
     isTrial: ({ dry_run: isTrial = false }) => isTrial,
-    async handle({ db, database, within, project: { id }, input }) {
+    async handle(call) {
+      const { db, database, within, project, input } = call;
+      const { id } = project;
       const { document, prune = false, dry_run: isTrial = false } = input;
       if (document === undefined) throw new ApiError('is_blank', 'document');
       const wanted = readDocument(document);
       const steps = await planFor(planningWith({ db, within, isTrial }), id, wanted);
       if (!prune && !isTrial && steps.some(({ action }) => action === 'delete'))
         throw new ApiError('is_blank', 'prune');
+      await holdForSteps(writeContextOf(call), project, steps);
+      await cancelWaitingBuilds(writeContextOf(call), id, recordsIn(steps, 'suites', isDeletion));
       const answers = await runSteps(db, database, id, steps);
       await storeDocument(db, id, withoutValues(document));
       return { applied: !isTrial, changes: changesOf(steps, isTrial ? [] : answers) };
@@ -187,6 +206,31 @@ export const routes = [
     },
   }),
 ];
+
+/** The steps have an order of their own. So what they lock is locked before them, in the order of db/lock-order.ts. */
+async function holdForSteps(
+  context: WriteContext,
+  project: Pick<ProjectRow, 'owner_id'>,
+  steps: readonly Step[],
+): Promise<void> {
+  const { db, trx } = context;
+  const hooks = recordsIn(steps, 'hooks');
+  if (hooks.length > 0)
+    await db.locked(trx.selectFrom('hooks').select('id').where('id', 'in', hooks).orderBy('id'), 'hooks').execute();
+  const suites = recordsIn(
+    steps,
+    'suites',
+    (step) => isDeletion(step) || step.fields.some(({ name }) => name === 'tags'),
+  );
+  await holdWaitingBuilds(context, { accountId: project.owner_id, suites });
+}
+
+const isDeletion = ({ action }: Step): boolean => action === 'delete';
+
+/** The records of a section that steps change or delete. */
+function recordsIn(steps: readonly Step[], section: string, which: (step: Step) => boolean = () => true): bigint[] {
+  return steps.flatMap((step) => (step.section === section && which(step) ? (step.record ?? []) : []));
+}
 
 interface MadeProject {
   id: bigint;

@@ -1,18 +1,25 @@
 import { projectRoute } from '../api/route.ts';
 import type { Call } from '../api/call.ts';
 import type { Queries, Transaction } from '../db/open.ts';
-import type { FieldErrors } from '../errors.ts';
+import type { Caller } from '../auth/callers.ts';
+import type { VisibleProject } from '../auth/projects.ts';
+import { repositoryKey } from '../domain/git-address.ts';
+import { ApiError, type FieldErrors } from '../errors.ts';
 import type { DeployStrategyRow } from '../db/schema.ts';
 import {
+  checkOptions,
+  gateFields,
   pushOptions,
   strategyFields,
   strategyItemFields,
   strategyItemRecord,
   strategyRecord,
+  writtenAddresses,
 } from '../records/deploy.ts';
-import { addressesOf, wrongAddresses, type Addresses } from '../records/addresses.ts';
-import { columnsOf, grouped, valuesIn, type ValuesOf } from '../records/fields.ts';
+import { addressesOf } from '../records/addresses.ts';
+import { columnsOf, valuesIn, type ValuesOf } from '../records/fields.ts';
 import { listOf } from '../records/schema.ts';
+import { changesAny, checkApprovers, isByOwner } from './approvals.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 
@@ -23,7 +30,7 @@ function itemView(strategy: DeployStrategyRow) {
 function view(strategy: DeployStrategyRow) {
   const { suite_id: suite } = strategy;
   const options = suite === null ? valuesIn(pushOptions, strategy) : withIdString('suite_id', suite);
-  return { ...itemView(strategy), options };
+  return { ...itemView(strategy), ...valuesIn(gateFields, strategy), options };
 }
 
 async function loadStrategy(call: InProject<'deploy_strategy_id'>): Promise<{ strategy: DeployStrategyRow }> {
@@ -37,43 +44,58 @@ export async function findStrategy(db: Queries, projectId: bigint, id: bigint): 
 
 type Written = Partial<ValuesOf<typeof strategyFields>>;
 
-const writtenAddresses = ({
-  'options[repository_url]': repository,
-  'options[clone_url]': clone,
-}: Written): Partial<Addresses> => ({
-  ...(repository !== undefined && { repository_url: repository }),
-  ...(clone !== undefined && { clone_url: clone }),
-});
-
-/**
- * Each type has options of its own, and all of them are needed; without a type, those of a push. The type of a strategy
- * does not change.
- */
-async function checkOptions(
+/** The type of a strategy does not change. */
+async function checkStrategy(
   { db, database, project }: Pick<Call, 'database'> & { db: Queries; project: { id: bigint } },
   values: Written,
   present?: DeployStrategyRow,
 ): Promise<FieldErrors> {
   const { strategy_type: type = present?.strategy_type, 'options[suite_id]': suiteId } = values;
   if (present && type !== present.strategy_type) return { strategy_type: ['invalid_format'] };
-  const isSuite = type === 'suite';
-  const wrong = isSuite ? {} : wrongAddresses(writtenAddresses(values), { isNew: !present });
-  const errors: FieldErrors = Object.fromEntries(
-    Object.entries(wrong).map(([option, codes]) => [`options[${option}]`, codes]),
-  );
-  for (const name of ['options[local_branch]', 'options[remote_branch]'] as const)
-    if (!isSuite && values[name] === '') errors[name] = ['is_blank'];
-  for (const name of Object.keys(grouped('options', pushOptions)) as (keyof Written)[])
-    if (isSuite && values[name] !== undefined && values[name] !== '') errors[name] = ['invalid_format'];
-  const name = 'options[suite_id]';
-  if (!isSuite && suiteId !== undefined) errors[name] = ['invalid_format'];
-  if (!isSuite || !(name in values)) return errors;
-  await database.holdNumber(db as Transaction, project.id); // nobody deletes the suite meanwhile
+  const errors = checkOptions({ ...values, ...(type && { strategy_type: type }) }, { isNew: !present });
+  if (type !== 'suite' || suiteId === undefined) return errors;
+  await database.holdRight(db as Transaction, 'suites', project.id); // nobody deletes the suite meanwhile
   const suites = db.selectFrom('suites').select('manual').where('project_id', '=', project.id);
-  const suite = suiteId === undefined ? undefined : await suites.where('id', '=', suiteId).executeTakeFirst();
-  if (!suite) errors[name] = [suiteId === undefined ? 'is_blank' : 'not_found'];
-  else if (suite.manual === 0) errors[name] = ['invalid_format'];
+  const suite = await suites.where('id', '=', suiteId).executeTakeFirst();
+  if (!suite) errors['options[suite_id]'] = ['not_found'];
+  else if (suite.manual === 0) errors['options[suite_id]'] = ['invalid_format'];
   return errors;
+}
+
+const gates = ['refs', 'approval', 'approvers'] as const;
+const noGates = { refs: '[]', approval: 0, approvers: '[]' };
+const targets = ['suite_id', 'clone_url', 'remote_branch'] as const;
+type Target = Pick<DeployStrategyRow, (typeof targets)[number]>;
+
+const isGated = ({ refs, approval }: Pick<DeployStrategyRow, 'refs' | 'approval'>): boolean =>
+  approval === 1 || refs !== noGates.refs;
+
+const isSameTarget = (a: Target, b: Target): boolean =>
+  a.suite_id === null && b.suite_id === null
+    ? a.remote_branch === b.remote_branch && repositoryKey(a.clone_url) === repositoryKey(b.clone_url)
+    : a.suite_id === b.suite_id;
+
+/**
+ * Only the owner changes what stands before a deploy, makes another way to a target that has something before it, or
+ * leads a strategy that has something before it elsewhere, after which the target would be free.
+ */
+async function refuseOthers(
+  call: Pick<Call, 'database'> & { db: Queries; project: VisibleProject; caller: Caller },
+  changed: Partial<DeployStrategyRow>,
+  present?: DeployStrategyRow,
+): Promise<void> {
+  if (isByOwner(call)) return;
+  const { db, project } = call;
+  if (!project.owned && changesAny(gates, changed, present ?? noGates)) throw new ApiError('unauthorized');
+  const target = { suite_id: null, clone_url: '', remote_branch: '', ...present, ...changed };
+  if (present && !changesAny(targets, changed, present)) return;
+  if (present && isGated(present)) throw new ApiError('unauthorized');
+  const strategies = await db
+    .selectFrom('deploy_strategies')
+    .selectAll()
+    .where('project_id', '=', project.id)
+    .execute();
+  if (strategies.some((other) => isGated(other) && isSameTarget(other, target))) throw new ApiError('unauthorized');
 }
 
 /** Whether a strategy runs this suite. */
@@ -106,7 +128,10 @@ export const routes = [
     body: strategyFields,
     creates: 'deploy_strategies',
     answer: strategyRecord,
-    verify: (call, values) => checkOptions(call, values),
+    verify: async (call, values) => ({
+      ...(await checkStrategy(call, values)),
+      ...(await checkApprovers(call.db, call.project, values.approvers)),
+    }),
     verifyNames: ({ db, project }, values) =>
       checkName(db, 'deploy_strategies', { within: project.id, name: values.name }),
     audit: {
@@ -119,9 +144,11 @@ export const routes = [
             }
           : { suite_id_str: String(input['options[suite_id]']) },
     },
-    async handle({ db, project, ids, input }) {
+    async handle(call) {
+      const { db, project, ids, input } = call;
       const fields = { ...columnsOf(strategyFields, input), ...addressesOf(writtenAddresses(input)) };
       const strategy = { id: ids.next(), project_id: project.id, ...fields, suite_id: fields.suite_id ?? null };
+      await refuseOthers(call, strategy);
       await orTaken(db.insertInto('deploy_strategies').values(strategy).execute());
       return view(strategy);
     },
@@ -145,7 +172,10 @@ export const routes = [
     body: strategyFields,
     answer: strategyRecord,
     load: loadStrategy,
-    verify: (call, values) => checkOptions(call, values, call.strategy),
+    verify: async (call, values) => ({
+      ...(await checkStrategy(call, values, call.strategy)),
+      ...(await checkApprovers(call.db, call.project, values.approvers)),
+    }),
     verifyNames: ({ db, strategy }, values) =>
       checkName(db, 'deploy_strategies', { within: strategy.project_id, name: values.name, except: strategy.id }),
     audit: {
@@ -156,9 +186,11 @@ export const routes = [
         return from === to ? {} : { clone_url: { from, to } };
       },
     },
-    async handle({ db, strategy, input }) {
+    async handle(call) {
+      const { db, strategy, input } = call;
       const { suite_id: suite = strategy.suite_id, ...fields } = columnsOf(strategyFields, input);
       const changed = { ...fields, ...addressesOf(writtenAddresses(input)), suite_id: suite };
+      await refuseOthers(call, changed, strategy);
       await orTaken(db.updateTable('deploy_strategies').set(changed).where('id', '=', strategy.id).execute());
       return view({ ...strategy, ...changed });
     },

@@ -1,19 +1,23 @@
 import { sql } from 'kysely';
 import { onPage } from '../api/pages.ts';
+import type { Caller } from '../auth/callers.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { CommitRow, DeployRow, DeployStrategyRow } from '../db/schema.ts';
-import type { FieldErrors } from '../errors.ts';
+import { areAmong } from '../domain/limited-refs.ts';
+import { ApiError, type FieldErrors } from '../errors.ts';
 import { described, flag, identifier, required, type ValuesOf } from '../records/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import { timestampOrNull } from '../lib/timestamps.ts';
-import { cancelDeploy, openDeploy } from '../lifecycle/deploys.ts';
+import { approveDeploy, cancelDeploy, isHeld, openDeploy, rejectDeploy } from '../lifecycle/deploys.ts';
 import { isForeign } from '../lifecycle/forks.ts';
+import { branchesIn } from '../lifecycle/own-refs.ts';
 import { deployMachine, isFinal, type DeployState } from '../lifecycle/states.ts';
 import { createYield } from '../lib/event-loop.ts';
-import { deployItemRecord, deployRecord, fetchedDeployRecord } from '../records/deploy.ts';
+import { deployItemRecord, deployRecord, fetchedDeployRecord, gateFields } from '../records/deploy.ts';
 import { listOf } from '../records/schema.ts';
 import { writeContextOf, orNotFound, withIdString, type InProject } from './common.ts';
+import { mayApprove } from './approvals.ts';
 import { findStrategy } from './deploy-strategies.ts';
 import { recordFirehose } from './firehoses.ts';
 import { followedDeploy } from './followed.ts';
@@ -36,6 +40,8 @@ function view(deploy: Shown) {
     ...withIdString('build_id', deploy.build_id),
     deploy_started_at: timestampOrNull(deploy.started_at),
     deploy_finished_at: timestampOrNull(deploy.finished_at),
+    approvers: gateFields.approvers.fromColumn(deploy.approvers),
+    approved_by: deploy.approved_by,
   };
 }
 
@@ -62,6 +68,14 @@ async function findDeploy(db: Queries, projectId: bigint, id: bigint): Promise<S
 
 async function loadDeploy(call: InProject<'deploy_id'>): Promise<{ deploy: Shown }> {
   return { deploy: await findDeploy(call.db, call.project.id, call.params.deploy_id) };
+}
+
+/** For those who may approve the deploy: nobody else decides on it. */
+async function loadJudged(call: InProject<'deploy_id'> & { caller: Caller }): Promise<{ deploy: Shown }> {
+  const { deploy } = await loadDeploy(call);
+  if (isHeld(deploy) && !mayApprove(deploy.approvers, call.caller, deploy.created_by))
+    throw new ApiError('unauthorized');
+  return { deploy };
 }
 
 type Deployed = Pick<CommitRow, 'id' | 'ref' | 'branches' | 'tags'>;
@@ -160,6 +174,12 @@ async function meantCommit(
   return newestPassed(db, strategy.project_id, branch);
 }
 
+/** Whether the commit is on one of the branches or tags that the strategy deploys. */
+async function isOnRefs({ refs }: DeployStrategyRow, { branches, tags }: Deployed): Promise<boolean> {
+  const ofTags = (JSON.parse(tags) as string[]).map((tag) => `refs/tags/${tag}`);
+  return areAmong([...branchesIn(branches), ...ofTags], gateFields.refs.fromColumn(refs));
+}
+
 /** Reports every reference to a missing record. */
 async function checkReferences(db: Queries, projectId: bigint, values: DeployRequest): Promise<FieldErrors> {
   const errors: FieldErrors = {};
@@ -172,6 +192,7 @@ async function checkReferences(db: Queries, projectId: bigint, values: DeployReq
   if (!commit) errors.commit_id = [isComing ? 'resource_temporary_unavailable' : 'not_found'];
   // A commit from a fork can be deployed only after a merge. And a rollback names no commit.
   else if (isForeign(commit) || (rollback && commitId !== undefined)) errors.commit_id = ['invalid_format'];
+  else if (strategy && !(await isOnRefs(strategy, commit))) errors.commit_id = ['invalid_format'];
   return errors;
 }
 
@@ -218,6 +239,7 @@ export const routes = [
       const { db, project, caller, input } = call;
       const strategy = orNotFound(await findStrategy(db, project.id, input.deploy_strategy_id), 'deploy_strategy_id');
       const commit = orNotFound(await meantCommit(db, strategy, input), 'commit_id');
+      if (!(await isOnRefs(strategy, commit))) throw new ApiError('invalid_format', 'commit_id');
       const wanted = { strategy, commit, createdBy: caller.id };
       const deploy = await openDeploy(writeContextOf(call), project, wanted);
       return view(await findDeploy(db, project.id, deploy.id));
@@ -259,6 +281,39 @@ export const routes = [
     async handle(call) {
       const { db, project, deploy } = call;
       await cancelDeploy(writeContextOf(call), deploy);
+      return view(await findDeploy(db, project.id, deploy.id));
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/deploys/:deploy_id/approve',
+    access: 'both',
+    scope: 'deploys',
+    startsWork: true,
+    summary: 'Approve a deploy that waits for it, which only somebody other than its creator may do',
+    answer: deployRecord,
+    load: loadJudged,
+    audit: { action: 'deploy.approved', subject: ({ deploy: { id } }) => ({ id, name: '' }) },
+    async handle(call) {
+      const { db, project, deploy, caller } = call;
+      if (!(await approveDeploy(writeContextOf(call), project, deploy, caller.email)))
+        throw new ApiError('resource_temporary_unavailable');
+      return view(await findDeploy(db, project.id, deploy.id));
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/deploys/:deploy_id/reject',
+    access: 'both',
+    scope: 'deploys',
+    summary: 'Reject a deploy that waits for approval, which only somebody who may approve it may do',
+    answer: deployRecord,
+    load: loadJudged,
+    audit: { action: 'deploy.rejected', subject: ({ deploy: { id } }) => ({ id, name: '' }) },
+    async handle(call) {
+      const { db, project, deploy, caller } = call;
+      if (!(await rejectDeploy(writeContextOf(call), deploy, caller.email)))
+        throw new ApiError('resource_temporary_unavailable');
       return view(await findDeploy(db, project.id, deploy.id));
     },
   }),

@@ -8,6 +8,7 @@ import { pageOf } from '../http/paging.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { flakyTests } from '../lifecycle/flaky-tests.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
+import { withFirst } from '../lifecycle/needs.ts';
 import { newestAttempts } from '../lifecycle/rollup.ts';
 import { buildMachine, isFinal, type BuildState } from '../lifecycle/states.ts';
 import { sentence } from '../lifecycle/status-reports.ts';
@@ -21,7 +22,7 @@ import { listOf } from '../records/schema.ts';
 import { findLog, readLog } from '../streams/logs.ts';
 import { commitView } from '../views/commit.ts';
 import { logged as ofRequests } from './build-requests.ts';
-import { findBuild, showing } from './builds.ts';
+import { findBuild, showing, withheldView } from './builds.ts';
 import { loadCommit } from './commits.ts';
 import { withIdString } from './common.ts';
 import { keptUntil } from './kept-files.ts';
@@ -42,12 +43,16 @@ async function filesOf(db: Queries, { files_of: of, started_at: started }: Build
   return (await builds.execute()).map(({ id, ...named }) => ({ ...withIdString('id', id), ...named }));
 }
 
-/** The newest builds of the suites that it needs, in the same request. */
+/** The newest builds of the suites that it needs, in the same request or in the one that this joined. */
 async function neededBy(db: Queries, build: BuildRow) {
   const names = JSON.parse(build.needs) as string[];
   if (names.length === 0) return [];
-  const builds = db.selectFrom('builds').selectAll().where('build_request_id', '=', build.build_request_id);
-  const newest = newestAttempts(await builds.where('suite_name', 'in', names).execute());
+  const requests = db.selectFrom('build_requests').select('joined_to_id').where('id', '=', build.build_request_id);
+  const { joined_to_id: first } = await requests.executeTakeFirstOrThrow();
+  const builds = db.selectFrom('builds').selectAll().where('suite_name', 'in', names);
+  const ofRequest = (id: bigint) => builds.where('build_request_id', '=', id).execute();
+  const own = await ofRequest(build.build_request_id);
+  const newest = newestAttempts(withFirst(own, first === null ? [] : await ofRequest(first)));
   return newest.map(({ id, suite_name, variant, build_state, allow_failure: mayFail }) => ({
     ...withIdString('id', id),
     suite_name,
@@ -126,6 +131,7 @@ export const routes = [
       return {
         ...view(build),
         ...(await keptUntil(call, build)),
+        ...withheldView(build),
         suite_exists: (await settingsOf(db, build)) !== undefined,
         ...withIdString('build_request_id', build.build_request_id),
         files_of: await filesOf(db, build),

@@ -2,6 +2,7 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { sealedLocation, type EnvironmentVariableRow, type SuiteRow } from '../db/schema.ts';
 import { sealIn } from '../db/sealing.ts';
+import { ApiError } from '../errors.ts';
 import { isOrdinary } from '../domain/ordinary-words.ts';
 import { hasForms } from '../domain/secret-forms.ts';
 import type { Vault } from '../lib/vault.ts';
@@ -49,13 +50,24 @@ async function loadOwner(call: Call): Promise<{ suite?: SuiteRow }> {
   return 'suite_id' in call.params ? loadSuite(call as InProject<'suite_id'>) : {};
 }
 
-type Call = Omit<InProject<never>, 'params'> & { params: object };
+type Call = Omit<InProject<never>, 'params' | 'project'> & { params: object; project: { id: bigint; owned: boolean } };
 
 async function loadVariable(call: Call): Promise<{ suite?: SuiteRow; variable: EnvironmentVariableRow }> {
   const { suite } = await loadOwner(call);
   const { environment_variable_id: id } = call.params as Record<'environment_variable_id', bigint>;
   const query = variablesOf(call.db, ownerIn({ ...call, suite })).where('id', '=', id);
-  return { ...(suite && { suite }), variable: orNotFound(await query.executeTakeFirst()) };
+  const variable = orNotFound(await query.executeTakeFirst());
+  if (!maySee(call, variable)) throw new ApiError('unauthorized');
+  return { ...(suite && { suite }), variable };
+}
+
+/** A variable that is limited to refs is the owner's alone: a collaborator could read it in a build of any ref. */
+function maySee({ project }: Pick<Call, 'project'>, { refs }: Pick<EnvironmentVariableRow, 'refs'>): boolean {
+  return project.owned || refs === '[]';
+}
+
+function refuseRefs({ project }: Pick<Call, 'project'>, { refs = [] }: { refs?: readonly string[] | undefined }): void {
+  if (!project.owned && refs.length > 0) throw new ApiError('unauthorized');
 }
 
 /**
@@ -87,13 +99,14 @@ function variableRoutes<const Path extends string>(of: Path, what: string) {
       path: list,
       access: 'both',
       scope: 'suites',
-      summary: `List the environment variables of ${what}, in clear`,
+      summary: `List the environment variables of ${what}, in clear; only the owner gets those that are limited to refs`,
       answer: listOf(variableRecord),
       showsSecrets: true,
       load: loadOwner,
       async handle(call) {
         const query = variablesOf(call.db, ownerIn(call)).orderBy('id');
-        return (await query.execute()).map((variable) => view(variable, call.vault));
+        const seen = (await query.execute()).filter((variable) => maySee(call, variable));
+        return seen.map((variable) => view(variable, call.vault));
       },
     }),
     projectRoute({
@@ -112,6 +125,7 @@ function variableRoutes<const Path extends string>(of: Path, what: string) {
         details: (call) => ({ ...detailsOf(call), secret: call.input.secret }),
       },
       async handle(call) {
+        refuseRefs(call, call.input);
         const { db, ids, vault, input } = call;
         const id = ids.next();
         const content = await sealIn(db, vault, input.content, contentLocation(id));
@@ -150,7 +164,8 @@ function variableRoutes<const Path extends string>(of: Path, what: string) {
         subject: ({ variable }) => variable,
         details: detailsOf,
       },
-      async handle({ db, variable, vault, input }) {
+      async handle({ db, project, variable, vault, input }) {
+        refuseRefs({ project }, input);
         const sealed = input.content !== undefined && {
           content: await sealIn(db, vault, input.content, contentLocation(variable.id)),
           from_env: '', // a document says it again after this

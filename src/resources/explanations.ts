@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import type { Database } from '../db/open.ts';
 import type { BuildRequestRow } from '../db/schema.ts';
 import { suitesOf } from '../lifecycle/chosen-suites.ts';
+import { suitesOfFirst } from '../lifecycle/joined-requests.ts';
 import { skippedSuites, type Reason } from '../lifecycle/skipped-suites.ts';
 import { withChanges } from '../lifecycle/request-changes.ts';
 import { reasonText } from '../lifecycle/reasons.ts';
@@ -27,7 +28,9 @@ export async function explain(db: Database, account: bigint, request: BuildReque
     .execute();
   const commit = await withChanges(db.read, id, await commits.executeTakeFirstOrThrow());
   const about = { projectId, request: { ...request, named: suitesOf(request) }, commit };
-  const others = await skippedSuites(db, account, about, new Set(builds.map(({ suite_name: name }) => name)));
+  const own = new Set(builds.map(({ suite_name: name }) => name));
+  const ofFirst = await suitesOfFirst(db.read, request);
+  const others = await skippedSuites(db, account, about, { own, ofFirst });
   return [
     ...builds.map(({ suite_id: suite, suite_name: name, slow }) => ({
       ...withIdString('suite_id', suite),

@@ -1,7 +1,10 @@
 import { isIP } from 'node:net';
 import { projectRoute } from '../api/route.ts';
+import type { VisibleProject } from '../auth/projects.ts';
 import type { Queries } from '../db/open.ts';
+import { isDataCenter } from '../domain/forge-providers.ts';
 import { locationOf } from '../domain/git-address.ts';
+import { httpsOrigin } from '../forges/git-credential.ts';
 import { forgeLinksRecord, type ForgeLinks } from '../records/overview.ts';
 
 /** Where the forge of a project's repository shows its commits, branches and pull requests. */
@@ -21,10 +24,7 @@ const knownHosts: Record<string, string> = {
   'codeberg.org': 'gitea',
 };
 
-interface Project {
-  id: bigint;
-  clone_url: string;
-}
+type Project = Pick<VisibleProject, 'id' | 'clone_url' | 'forge_id' | 'forge_repository'>;
 
 const unknown: ForgeLinks = { host: '', commit_url: '', branch_url: '', pull_request_url: '' };
 
@@ -32,7 +32,9 @@ const unknown: ForgeLinks = { host: '', commit_url: '', branch_url: '', pull_req
  * The forge of a project: a host that everybody knows, or one whose kind is known from the project's status targets or
  * hooks. Blank where the address of its pages is not certain.
  */
-export async function linksAtForge(db: Queries, { id, clone_url: url }: Project): Promise<ForgeLinks> {
+export async function linksAtForge(db: Queries, project: Project): Promise<ForgeLinks> {
+  if (project.forge_id !== null) return linksAtConnected(db, project.forge_id, project.forge_repository);
+  const { id, clone_url: url } = project;
   const { host, path } = locationOf(url) ?? { host: '', path: '' };
   // A host without a dot is an alias in the operator's SSH configuration, and an absolute path is one of a plain
   // server.
@@ -40,8 +42,24 @@ export async function linksAtForge(db: Queries, { id, clone_url: url }: Project)
   const provider = knownHosts[host] ?? (await providerFromSettings(db, id, host));
   const of = provider === undefined ? undefined : pages[provider];
   if (!of || (provider !== 'gitlab' && path.split('/').length !== 2)) return unknown;
-  const [commit, branch, pullRequest] = of.map((below) => `https://${host}/${path}/${below}/`);
-  return { host, commit_url: commit ?? '', branch_url: branch ?? '', pull_request_url: pullRequest ?? '' };
+  return linksBelow(`${httpsOrigin(url) || `https://${host}`}/${path}`, of);
+}
+
+/** The address that people open is known, whatever the one for git is. */
+async function linksAtConnected(db: Queries, forgeId: bigint, repository: string): Promise<ForgeLinks> {
+  const forges = db.selectFrom('forges').select(['provider', 'url']).where('id', '=', forgeId);
+  const { provider, url } = await forges.executeTakeFirstOrThrow();
+  if (!isDataCenter({ provider, url })) return linksBelow(`${url}/${repository}`, pages[provider] ?? []);
+  const [key = '', name = ''] = repository.split('/');
+  // It shows a branch by a parameter, which comes last in an address.
+  return linksBelow(`${url}/projects/${key}/repos/${name}`, ['commits', 'browse?at=', 'pull-requests']);
+}
+
+function linksBelow(repository: string, below: readonly string[]): ForgeLinks {
+  const [commit = '', branch = '', pullRequest = ''] = below.map(
+    (one) => `${repository}/${one}${one.endsWith('=') ? '' : '/'}`,
+  );
+  return { host: new URL(repository).host, commit_url: commit, branch_url: branch, pull_request_url: pullRequest };
 }
 
 /** An owner and a name, with groups between them; none is `.` or `..`. All these characters may be in an address. */

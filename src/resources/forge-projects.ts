@@ -14,6 +14,13 @@ export function leadsTo(address: string, { full_name: name, ssh_url: ssh, https_
   return isAbout(address, { names: [name], addresses: [ssh, https].filter((one) => one !== '') });
 }
 
+/** The same address with the new name of its repository; undefined where the old one is not at its end. */
+export function renamedAddress(address: string, from: string, to: string): string | undefined {
+  const bare = address.replace(/(?:\.git)?\/*$/i, '');
+  const isNamed = ['/', ':'].some((before) => bare.toLowerCase().endsWith(`${before}${from.toLowerCase()}`));
+  return isNamed ? `${bare.slice(0, -from.length)}${to}${address.slice(bare.length)}` : undefined;
+}
+
 /** What the repository at an address is called at a forge. Over HTTPS folders of the forge stand before its name. */
 export function nameAt(forge: ForgeRow, address: string): string {
   const path = locationOf(address)?.path ?? '';

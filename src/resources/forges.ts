@@ -10,7 +10,7 @@ import { required, valuesIn } from '../records/fields.ts';
 import { forgeFields, forgeRecord, forgeRepositoryRecord, forgeToken, repositoryQuery } from '../records/forge.ts';
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InAccount } from './common.ts';
-import { forgeRefusal, opened } from './open-forge.ts';
+import { forgeRefusal, opened, refusalAt } from './open-forge.ts';
 import { projectsOfForge, unlink, untilTried } from './forge-connections.ts';
 import { projectsAt } from './forge-projects.ts';
 
@@ -154,8 +154,7 @@ export const routes = [
     async handle(call) {
       const { db, vault, forge } = call;
       const context = { ...writeContextOf(call), vault };
-      await retireForge(db, forge.id);
-      for (const project of await projectsOfForge(db, forge.id)) await unlink(context, project);
+      await unlink(context, await projectsOfForge(db, forge.id), () => retireForge(db, forge.id));
       await forgetRetired(db, forge.id);
       return destroyed;
     },
@@ -179,11 +178,11 @@ export const routes = [
       const { forge, query, origin, caller, db } = call;
       const listed = await opened(call, forge)
         .repositories(query.query, query.page)
-        .catch((error: unknown) => {
-          throw forgeRefusal(error, 'repository', forge);
+        .catch(async (error: unknown) => {
+          throw await refusalAt(call, forge, error);
         });
       const projects = await projectsAt(db, caller.id);
-      const rows = listed.repositories.map((one) => ({ ...one, ...projects(one) }));
+      const rows = listed.repositories.map(({ id: _id, ...one }) => ({ ...one, ...projects(one) }));
       const address = (page: number): string => {
         const asked = new URLSearchParams({ ...(query.query !== '' && { query: query.query }), page: String(page) });
         return `${origin}/forges/${forge.id}/repositories?${asked.toString()}`;

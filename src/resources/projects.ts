@@ -5,16 +5,16 @@ import { allRows } from '../api/pages.ts';
 import { accountRoute, projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { sealedLocation, type ForgeRow } from '../db/schema.ts';
-import { isSameRepository, parseGitAddress } from '../domain/git-address.ts';
+import { parseGitAddress } from '../domain/git-address.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import type { ForgeRepository } from '../forges/forge.ts';
-import { isOverHttpsAt } from '../forges/git-credential.ts';
+import { gitOriginAt } from '../forges/git-credential.ts';
 import { mapYielding } from '../lib/event-loop.ts';
 import type { Vault } from '../lib/vault.ts';
 import { changeProject, createProject, deleteProject, newIdentity } from '../lifecycle/projects.ts';
 import { projectView } from '../views/project.ts';
 import { addressesOf, wrongAddresses } from '../records/addresses.ts';
-import { columnsOf, described, identifier, required, type ValuesOf } from '../records/fields.ts';
+import { columnsOf, described, identifier, type ValuesOf } from '../records/fields.ts';
 import { forgeRepository } from '../records/forge.ts';
 import { projectFields, projectRecord, type Project } from '../records/project.ts';
 import { listOf } from '../records/schema.ts';
@@ -25,13 +25,14 @@ import {
   type Asking,
   connectionFor,
   forgeNamed,
+  giveBack,
   keep,
+  leadsAway,
   leaveForge,
   unlink,
   untilTried,
   usableRepository,
 } from './forge-connections.ts';
-import { opened } from './open-forge.ts';
 import { checkName, orTaken } from './names.ts';
 
 function view(project: VisibleProject, vault: Vault): Project {
@@ -80,7 +81,7 @@ function checkSource(values: Partial<ValuesOf<typeof newProjectFields>>): FieldE
 function addressAt(forge: ForgeRow, { ssh_url: ssh, https_url: https }: ForgeRepository): string {
   const { scheme, user = '' } = parseGitAddress(ssh) ?? {};
   if (scheme === 'ssh' && user !== '') return ssh;
-  if (isOverHttpsAt(forge, https)) return https;
+  if (gitOriginAt(forge, https) !== '') return https;
   const words = 'The forge tells no address for git over SSH, and none over HTTPS at its own host.';
   throw ApiError.inWords('invalid_format', 'repository', words);
 }
@@ -90,13 +91,12 @@ async function newAtForge(call: Asking & { input: ValuesOf<typeof newProjectFiel
   const { db, caller, ids, input } = call;
   if (input.forge_id === undefined) return {};
   const row = await forgeNamed(call, input.forge_id);
-  const client = opened(call, row);
-  const repository = await usableRepository(client, row, input.repository);
+  const repository = await usableRepository(call, row, { name: input.repository, id: '' });
   const address = addressAt(row, repository);
   const name = input.name || (await freeName(db, caller.id, repository.full_name));
   const identity = newIdentity(ids);
   const wanted = { id: identity.id, name, publicKey: identity.keys.publicKey, isNew: true };
-  return { made: { ...(await atForge(call, { row, client, repository }, wanted)), name, address, identity } };
+  return { made: { ...(await atForge(call, { row, repository }, wanted)), address, identity } };
 }
 
 /** The last part of a repository's name, or all of it where that is taken. */
@@ -141,13 +141,17 @@ export const routes = [
     async handle(call) {
       const { caller, vault, input, made } = call;
       const { forge_id: _forge, repository: _repository, ...own } = input;
-      const written = made ? { ...own, name: made.name, clone_url: made.address } : own;
+      await call.database.holdRight(call.db, 'names', caller.id);
+      // While the forge was asked, the name may have been taken.
+      const name = input.name || (made ? await freeName(call.db, caller.id, made.repository.full_name) : '');
+      const written = { ...own, name, ...(made && { clone_url: made.address }) };
       const settings = { ...columnsOf(projectFields, written), ...addressesOf(written) };
       const context = writeContextOf(call);
       const project = await orTaken(createProject(context, caller.id, vault, settings, made?.identity));
       const link = made && (await keep({ ...context, vault }, project, made));
       return view({ ...project, ...link, owned: true }, vault);
     },
+    undo: async (call, { made }) => made && giveBack(call, undefined, made),
   }),
   projectRoute({
     method: 'POST',
@@ -157,19 +161,30 @@ export const routes = [
     summary:
       'Connect a project to a forge of yours: its key, its hook and its statuses are set up there; what is missing is ' +
       'mended, as often as it is asked',
-    body: { forge_id: required(identifier()), repository: forgeRepository },
+    body: {
+      forge_id: described(identifier(), 'one of your forges; by default the one of the project'),
+      repository: forgeRepository,
+    },
     answer: projectRecord,
     ask: connectionFor,
     audit: {
       action: 'project.connected',
       subject: ({ project }) => project,
-      details: ({ made }) => (made ? { forge: made.forge.url, repository: made.repository.full_name } : {}),
+      details: ({ made }) =>
+        made
+          ? {
+              forge: made.forge.url,
+              repository: made.repository.full_name,
+              ...(made.moved && { clone_url: made.moved }),
+            }
+          : {},
     },
     async handle(call) {
       const { project, vault, made } = call;
       if (!made) throw new Error('a forge is asked before a project is connected');
       return view({ ...project, ...(await keep({ ...writeContextOf(call), vault }, project, made)) }, vault);
     },
+    undo: (call, { made }) => giveBack(call, call.project.id, made),
   }),
   projectRoute({
     method: 'GET',
@@ -205,10 +220,11 @@ export const routes = [
       const { project, vault, input } = call;
       const changed = { ...columnsOf(projectFields, input), ...addressesOf(input) };
       const context = writeContextOf(call);
-      await orTaken(changeProject(context, project, changed));
       const { clone_url: address = project.clone_url } = changed;
-      const isElsewhere = project.forge_id !== null && !isSameRepository(project.clone_url, address);
-      const link = isElsewhere ? await unlink({ ...context, vault }, project) : {};
+      const link = (await leadsAway(context.trx, project, address))
+        ? await unlink({ ...context, vault }, [project])
+        : {};
+      await orTaken(changeProject(context, project, changed));
       return view({ ...project, ...changed, ...link }, vault);
     },
   }),

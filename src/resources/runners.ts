@@ -1,7 +1,7 @@
 import { accountRoute } from '../api/route.ts';
-import { runnersNow, type RunnerNow } from '../auth/runner-heartbeats.ts';
+import { lookAgain, runnersNow, type RunnerNow } from '../auth/runner-heartbeats.ts';
 import { timestampOrNull } from '../lib/timestamps.ts';
-import { runnerRecord, type Runner } from '../records/installation.ts';
+import { lookingRecord, runnerRecord, type Runner } from '../records/installation.ts';
 import { listOf } from '../records/schema.ts';
 import { withIdString } from './common.ts';
 
@@ -23,6 +23,19 @@ function view(runner: RunnerNow): Runner {
 
 /** Runners are recorded when they call (auth/runner-heartbeats.ts). Here they are only shown. */
 export const routes = [
+  accountRoute({
+    method: 'POST',
+    path: '/runners/look',
+    access: 'operators',
+    scope: 'never',
+    summary: 'Look again whether the servers’ own runners start, where they did not',
+    audit: 'nothing',
+    answer: lookingRecord,
+    async handle({ db, database }) {
+      await database.announce(db, lookAgain);
+      return { looking: true };
+    },
+  }),
   accountRoute({
     method: 'GET',
     path: '/runners',

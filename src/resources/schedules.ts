@@ -1,11 +1,9 @@
 import { projectRoute } from '../api/route.ts';
 import type { ScheduleRow } from '../db/schema.ts';
-import type { FieldErrors } from '../errors.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
-import { parseCron } from '../lifecycle/cron.ts';
 import { addSchedule, changeSchedule, deleteSchedule } from '../lifecycle/schedules.ts';
-import { valuesIn, type ValuesOf } from '../records/fields.ts';
-import { scheduleFields, scheduleRecord } from '../records/trigger.ts';
+import { valuesIn } from '../records/fields.ts';
+import { checkTimes, scheduleFields, scheduleRecord } from '../records/trigger.ts';
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 
@@ -22,13 +20,6 @@ function view(schedule: ScheduleRow) {
     last_build_request_id: request,
     last_build_request_id_str: request === null ? '' : String(request),
   };
-}
-
-/** Whether there is a next time depends on both fields. An expression without one is refused like an unreadable one. */
-async function checkTimes(sent: Partial<ValuesOf<typeof scheduleFields>>, present?: ScheduleRow): Promise<FieldErrors> {
-  const { cron, time_zone: timeZone = 'UTC' } = { ...present, ...sent };
-  if (cron === undefined || parseCron(cron, timeZone)?.after(Date.now()) !== undefined) return {};
-  return { cron: ['invalid_format'] };
 }
 
 async function loadSchedule({ db, project, params }: InProject<'schedule_id'>): Promise<{ schedule: ScheduleRow }> {
@@ -61,7 +52,7 @@ export const routes = [
     body: scheduleFields,
     creates: 'schedules',
     answer: scheduleRecord,
-    verify: (_, values) => checkTimes(values),
+    verify: async (_, values) => checkTimes(values),
     audit: { action: 'schedule.created' },
     async handle(call) {
       return view(await addSchedule(writeContextOf(call), call.project.id, call.input, Date.now()));
@@ -86,7 +77,7 @@ export const routes = [
     body: scheduleFields,
     answer: scheduleRecord,
     load: loadSchedule,
-    verify: ({ schedule }, values) => checkTimes(values, schedule),
+    verify: async ({ schedule }, values) => checkTimes({ ...schedule, ...values }),
     audit: { action: 'schedule.updated', subject: asSubject },
     async handle(call) {
       return view(await changeSchedule(writeContextOf(call), call.schedule, call.input, Date.now()));

@@ -41,9 +41,11 @@ async function loadShell(call: ShellInPath): Promise<{ shell: ShellRow }> {
   return { shell: orNotFound(await ownShell(call).executeTakeFirst()) };
 }
 
-/** Locks the shell: of two callers at the same time, one is the first. */
+/** Locks the shell: of two callers at the same time, one is the first. A call with wrong fields has no transaction. */
 async function holdShell(call: ShellInPath & { database: Database }): Promise<{ shell: ShellRow }> {
-  return { shell: orNotFound(await call.database.locked(ownShell(call), 'shells').executeTakeFirst()) };
+  const own = ownShell(call);
+  const held = call.db.isTransaction ? call.database.locked(own, 'shells') : own;
+  return { shell: orNotFound(await held.executeTakeFirst()) };
 }
 
 /** A shell that was over before is not recorded. */

@@ -5,7 +5,7 @@ import type { FieldErrors } from '../errors.ts';
 import { forgeProviders } from '../domain/forge-providers.ts';
 import { providers } from '../forges/index.ts';
 import { required } from '../records/fields.ts';
-import { checkSoon } from '../lifecycle/forges.ts';
+import { checkSoon } from '../lifecycle/forge-holds.ts';
 import { createStatusTarget, deleteNotification } from '../lifecycle/notifications.ts';
 import type { StatusReport } from '../lifecycle/status-reports.ts';
 import { forgeToken } from '../records/forge.ts';

@@ -10,6 +10,7 @@ import { suiteDependencyRecord } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, writeContextOf, orNotFound, type InProject } from './common.ts';
 import { usableBy } from './dependency-relations.ts';
+import { refuseSoftware } from './guarded-suites.ts';
 import { orTaken } from './names.ts';
 import { inSuite, loadSuite } from './suites.ts';
 
@@ -94,6 +95,7 @@ export const routes = [
     },
     audit: { action: 'dependency.attached', details: inSuite },
     async handle(call) {
+      await refuseSoftware(call);
       const { db, project, suite, ids, input } = call;
       const isForeign = await holdForeign(writeContextOf(call), project.owner_id, [input.dependency_id]);
       const query = db.selectFrom('dependencies').selectAll().where('id', '=', input.dependency_id);
@@ -121,6 +123,7 @@ export const routes = [
       details: inSuite,
     },
     async handle(call) {
+      await refuseSoftware(call);
       const { db, project, dependency, pin, isBehind } = call;
       if (!isBehind) return view(dependency, pin);
       if (dependency.shared !== 1) throw new ApiError('not_found'); // it is no longer shared
@@ -140,6 +143,7 @@ export const routes = [
     load: loadAttached,
     audit: { action: 'dependency.detached', subject: ({ dependency }) => dependency, details: inSuite },
     async handle(call) {
+      await refuseSoftware(call);
       const { db, project, dependency } = call;
       const { numDeletedRows } = await db
         .deleteFrom('suite_dependencies')

@@ -24,7 +24,7 @@ export async function neededNames(
 
 /** Two changes that come at the same time must not make a circle, nor need what the other deletes. */
 async function holdNeeds({ database, db }: { database: Call['database']; db: Queries }, projectId: bigint) {
-  await database.holdNumber(db as Transaction, projectId);
+  await database.holdRight(db as Transaction, 'suites', projectId);
 }
 
 type Writing = Pick<Call, 'database'> & { db: Queries; project: Pick<ProjectRow, 'id'> };

@@ -1,5 +1,5 @@
 import { allRows } from '../api/pages.ts';
-import type { Call } from '../api/call.ts';
+import type { Call, WithCaller } from '../api/call.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import type { SuiteRow } from '../db/schema.ts';
@@ -11,6 +11,8 @@ import { mostVariantsOf } from '../domain/matrix.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
 import { renameCaches } from '../lifecycle/caches.ts';
 import { needsOf } from '../lifecycle/chosen-suites.ts';
+import { cancelWaitingBuilds } from '../lifecycle/deleted-suites.ts';
+import { gatesOfFile } from '../lifecycle/gates.ts';
 import { columnsOf, valuesIn, type ValuesOf } from '../records/fields.ts';
 import {
   checkCommand,
@@ -23,8 +25,10 @@ import {
 } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
 import type { StoredService } from '../records/service.ts';
+import { changesAny, checkApprovers } from './approvals.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
+import { refuseGuarded } from './guarded-suites.ts';
 import { isDeployed } from './deploy-strategies.ts';
 import { checkFiles } from './suite-files.ts';
 import { checkServices } from './suite-services.ts';
@@ -74,6 +78,9 @@ async function holdVariants(db: Queries, project: { id: bigint }, changed: Parti
 
 type Sent = Partial<ValuesOf<typeof suiteFields>>;
 
+/** Whether a file in the repository makes the change, and no person. */
+const isFile = ({ caller }: WithCaller): boolean => caller.via === 'repository';
+
 /** No suite may take longer than the server allows. */
 function checkTimeout({ buildTimeout }: { buildTimeout: number }, { timeout = 0 }: Sent): FieldErrors {
   return timeout > buildTimeout ? { timeout: ['invalid_format'] } : {};
@@ -91,8 +98,13 @@ async function checkManual(
   { manual = true }: Sent,
 ): Promise<FieldErrors> {
   if (manual || suite.manual === 0) return {};
-  await database.holdNumber(db as Transaction, project.id); // no strategy begins to run it meanwhile
+  await database.holdRight(db as Transaction, 'suites', project.id); // no strategy begins to run it meanwhile
   return (await isDeployed(db, suite)) ? { manual: ['invalid_format'] } : {};
+}
+
+/** Only the owner decides whether builds wait for approval, and for whose. */
+function refuseGates({ owned }: { owned: boolean }, changed: Partial<SuiteRow>, stored: Partial<SuiteRow>): void {
+  if (!owned && changesAny(['approval', 'approvers'], changed, stored)) throw new ApiError('unauthorized');
 }
 
 /** A command that is sent replaces the steps, and the other way round. */
@@ -132,13 +144,18 @@ export const routes = [
       ...(await checkFiles(call, values)),
       ...(await checkServices(call, values)),
       ...checkVariants(values),
+      ...(await checkApprovers(call.db, call.project, values.approvers)),
     }),
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
     audit: { action: 'suite.created' },
     async handle(call) {
       refuseImageBuilds(call);
       const { db, project, ids, input } = call;
-      const suite = { id: ids.next(), project_id: project.id, ...columnsOf(suiteFields, input) };
+      const columns = columnsOf(suiteFields, input);
+      const gates_of_file = gatesOfFile(columns, isFile(call));
+      const suite = { id: ids.next(), project_id: project.id, ...columns, gates_of_file };
+      refuseGates(project, suite, { approval: 0, approvers: '[]' });
+      await refuseGuarded(call, suite);
       await orTaken(db.insertInto('suites').values(suite).execute());
       await holdVariants(db, project, suite);
       return viewOf(db, suite);
@@ -173,6 +190,7 @@ export const routes = [
       ...(await checkServices(call, values)),
       ...(await checkManual(call, values)),
       ...checkVariants(values, valuesIn(matrixFields, call.suite)),
+      ...(await checkApprovers(call.db, call.project, values.approvers)),
     }),
     verifyNames: ({ db, suite }, values) =>
       checkName(db, 'suites', { within: suite.project_id, name: values.name, except: suite.id }),
@@ -181,17 +199,19 @@ export const routes = [
       refuseImageBuilds(call);
       const { db, suite, project } = call;
       const changed = columnsOf(suiteFields, { ...call.input, ...replacing(call.input) });
-      const { name = suite.name } = changed;
+      refuseGates(project, changed, suite);
+      await refuseGuarded(call, changed, suite);
+      const { name = suite.name, tags = suite.tags } = changed;
+      // Builds that wait, then caches, then the suite itself: so lock those who build it (db/lock-order.ts).
+      if (tags !== suite.tags)
+        await retagBuilds(writeContextOf(call), { accountId: project.owner_id, suiteId: suite.id, tags });
       if (name !== suite.name)
         await renameCaches(writeContextOf(call), { projectId: project.id, suiteId: suite.id, name });
       if (Object.keys(changed).length > 0) {
-        await orTaken(db.updateTable('suites').set(changed).where('id', '=', suite.id).execute());
+        const set = { ...changed, gates_of_file: gatesOfFile(changed, isFile(call), suite) };
+        await orTaken(db.updateTable('suites').set(set).where('id', '=', suite.id).execute());
       }
       await holdVariants(db, project, changed);
-      const { tags: now = suite.tags } = changed;
-      if (now !== suite.tags) {
-        await retagBuilds(writeContextOf(call), { accountId: project.owner_id, suiteId: suite.id, tags: now });
-      }
       return viewOf(db, { ...suite, ...changed });
     },
   }),
@@ -200,15 +220,16 @@ export const routes = [
     path: '/projects/:project_id/suites/:suite_id',
     access: 'users',
     scope: 'suites',
-    summary: 'Delete a suite that no other needs and no deploy strategy runs; its builds stay',
+    summary:
+      'Delete a suite that no other needs and no deploy strategy runs; its builds stay, those that wait are cancelled',
     answer: destroyedAnswer,
     load: loadSuite,
     audit: { action: 'suite.deleted', subject: ({ suite }) => suite },
     async handle(call) {
       const { db, suite } = call;
-      // This also holds the project's number, which deleting the suite's caches needs (lifecycle/caches.ts).
       if ((await isNeeded(call, suite)) || (await isDeployed(db, suite)))
         throw new ApiError('resource_temporary_unavailable');
+      await cancelWaitingBuilds(writeContextOf(call), suite.project_id, [suite.id]);
       await db.deleteFrom('suites').where('id', '=', suite.id).execute();
       return destroyed;
     },

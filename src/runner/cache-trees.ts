@@ -66,6 +66,7 @@ export async function packTree(packing: Packing, leaving: Leaving): Promise<numb
     { at: join(views, 'made', part), layers: [left[part].made] },
     ...(old === undefined ? [] : [{ at: join(views, 'old', part), layers: [join(old, part)] }]),
   ]);
+  if (old !== undefined) mounts.push({ at: join(views, 'old/facts'), layers: [join(old, 'facts')] });
   mounts.push({ at: join(views, 'commit/workspace'), layers: [checkout] });
   mounts.push({ at: join(views, 'left/facts'), writable: join(into.tree, 'facts') });
   const names = paths.map(({ root, path }) => quote(join(root, path)));

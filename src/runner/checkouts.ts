@@ -6,7 +6,7 @@ import type { Repository } from '../protocol/index.ts';
 import type { CheckoutRequest, Misses } from './git/checkout.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { WriteLog } from './git/narrator.ts';
-import type { CredentialSource, KeySource } from './git/obtain.ts';
+import type { CredentialSource, KeySource } from './git/sources.ts';
 
 /**
  * One work tree per commit, shared by all its suites: the first suite makes it while the others wait, and it is kept

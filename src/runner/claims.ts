@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { orAborted } from '../lib/or-aborted.ts';
 import type { ClaimSignal } from '../protocol/index.ts';
 import { cancelled, claimLost } from './perform.ts';
 
@@ -28,7 +29,7 @@ export class Claims {
     while (!signal.aborted) {
       const { promise: changed } = this.#changed;
       if (this.isEmpty) {
-        await Promise.race([changed, aborted(signal)]);
+        await orAborted(changed, signal).catch(() => {}); // the loop ends by the signal
         continue;
       }
       const isForOthers = this.#obey(await extend([...this.#held.keys()]));
@@ -53,11 +54,4 @@ export class Claims {
     this.#changed.resolve();
     this.#changed = Promise.withResolvers<void>();
   }
-}
-
-async function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  const { promise, resolve } = Promise.withResolvers<void>();
-  signal.addEventListener('abort', () => resolve(), { once: true });
-  await promise;
 }

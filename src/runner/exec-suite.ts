@@ -14,6 +14,7 @@ import { openSandboxes } from './sandbox/index.ts';
 import { sandboxPaths, type Ended, type Network, type Sandboxes } from './sandbox/types.ts';
 import { copyTree } from './sandbox/workspace.ts';
 import { maskedLog } from './masked-log.ts';
+import { oneIdWords } from './one-id.ts';
 import { suiteSteps } from './suite-steps.ts';
 import { findable } from './search-paths.ts';
 import type { LogSink } from './services/service-log.ts';
@@ -94,6 +95,7 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
   await using images = await openImagesFor(sandboxes, run, options);
   const { reference, isChosen } = options.image;
   using image = reference === '' ? undefined : await images.take({ reference, accountId: 'exec' }, { isChosen });
+  if (image && !sandboxes.hasManyUsers) await writeLog(Buffer.from(oneIdWords));
   using git = options.isWritten ? await guardGit(options.tree, sandboxPaths.workspace) : undefined;
   const masked = maskedLog({ writeLog, secrets: options.secrets });
   const suite = suiteSteps({ launches: options.launches, steps: options.steps, log: masked });
@@ -103,9 +105,9 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
     options.services.length > 0
       ? await openSuiteServices(means, {
           orders: options.services,
-          takeImage: (order) => images.take(order, { isChosen: false }),
+          takeImage: (order, { isAsItIs }) => images.take(order, { isChosen: false, isAsItIs }),
           project: '1',
-          isFork: true, // nothing is kept here for later
+          hadSecrets: true,
           limits,
           secrets: options.secrets,
           openLog: (name) => prefixed(name, masked.print),
@@ -113,6 +115,7 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
           signal,
         })
       : undefined;
+  beside?.signal.addEventListener('abort', () => suite.fail(), { once: true });
   try {
     await suite.begin();
     const inside = image && (await inImage(image, options.image.root));
@@ -137,7 +140,8 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
       before: beside && ((around) => beside.start(around, build)),
       onOver: beside?.over,
       output: (chunk) => masked.push(chunk),
-      signal: beside ? AbortSignal.any([signal, beside.signal]) : signal,
+      interrupt: beside?.signal,
+      signal,
     });
     const died = beside?.failure();
     if (died) throw died;
@@ -181,7 +185,7 @@ function prefixed(name: string, print: (text: string) => Promise<void>): LogSink
 
 interface ExecImages extends AsyncDisposable {
   /** `isChosen`: the developer named it. */
-  take(order: ImageOrder, how: { isChosen: boolean }): Promise<TakenImage>;
+  take(order: ImageOrder, how: { isChosen: boolean; isAsItIs?: boolean | undefined }): Promise<TakenImage>;
 }
 
 /** Opened for the first image that is taken. */
@@ -217,7 +221,7 @@ async function openImagesFor(sandboxes: Sandboxes, run: string, options: ExecOpt
   const kept = closing.move();
   let opened: ReturnType<typeof open> | undefined;
   return {
-    async take(order, { isChosen }) {
+    async take(order, { isChosen, isAsItIs }) {
       opened ??= open();
       const images = await openImages({
         ...(await opened),
@@ -226,7 +230,7 @@ async function openImagesFor(sandboxes: Sandboxes, run: string, options: ExecOpt
         // What somebody else wrote into the suite does not reach into the developer's own network by itself.
         allow: isChosen ? ['0.0.0.0/0', '::/0'] : options.registryAllow,
       });
-      return images.take(order, { id: 'exec', writeLog: (text) => writeLog(Buffer.from(text)), signal });
+      return images.take(order, { id: 'exec', isAsItIs, writeLog: (text) => writeLog(Buffer.from(text)), signal });
     },
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };

@@ -1,6 +1,6 @@
 import { closeSync, openSync } from 'node:fs';
 import { chmod } from 'node:fs/promises';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { http } from '../lib/http.ts';
@@ -18,8 +18,20 @@ export interface FilteringProxy {
   close(): Promise<void>;
 }
 
-/** The address is not allowed, it is another host than the one that may be called, nothing answers there, or too many bytes came. */
-export type ProxyTrouble = 'forbidden' | 'elsewhere' | 'unreachable' | 'too_much';
+/**
+ * The address is not allowed, it is another host than the one that may be called, it redirects where that is not
+ * followed, nothing answers there, or too many bytes came.
+ */
+export type ProxyTrouble = 'forbidden' | 'elsewhere' | 'redirected' | 'unreachable' | 'too_much';
+
+/** The answer to a request that needs no connection. */
+export interface PlainAnswer {
+  status: number;
+  type: string;
+  body: Buffer;
+}
+
+export class RedirectError extends Error {}
 
 export interface FilteringProxyOptions {
   /** The folder for the socket; the program finds it there as `proxySocket`. */
@@ -27,6 +39,8 @@ export interface FilteringProxyOptions {
   rules: AddressRules;
   /** The one host that may be called, with its port, if it is one. */
   only?: string | undefined;
+  /** Answers requests that are not for a connection; without it, they are refused. */
+  answer?: ((request: IncomingMessage) => Promise<PlainAnswer>) | undefined;
   /** The most bytes from all addresses together. */
   mostBytes: number;
   /** How long a connection may take, and how long it may be silent. */
@@ -76,7 +90,18 @@ export async function openFilteringProxy(options: FilteringProxyOptions): Promis
       client.end(`HTTP/1.1 ${trouble === 'unreachable' ? '502 Bad Gateway' : '403 Forbidden'}\r\n\r\n`);
     }
   };
-  const server = http.createServer((_, response) => response.writeHead(405).end());
+  const respond = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    response.on('error', () => {});
+    try {
+      const answered = await options.answer?.(request);
+      if (answered === undefined) response.writeHead(405).end();
+      else response.writeHead(answered.status, { 'content-type': answered.type }).end(answered.body);
+    } catch (error) {
+      troubles.push(troubleOf(error));
+      response.writeHead(403, { connection: 'close' }).end();
+    }
+  };
+  const server = http.createServer((request, response) => void respond(request, response));
   server.on('connect', (request, client, head) => void join(request, client, head));
   // The path of a socket must be short; the path of an open directory is.
   const directory = openSync(folder, 'r');
@@ -107,6 +132,7 @@ const canonical = (host: string): string => new URL(`https://${host}`).host;
 
 function troubleOf(error: unknown): ProxyTrouble {
   if (error instanceof OtherHostError) return 'elsewhere';
+  if (error instanceof RedirectError) return 'redirected';
   return error instanceof ForbiddenAddressError ? 'forbidden' : 'unreachable';
 }
 

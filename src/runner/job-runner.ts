@@ -8,6 +8,7 @@ import type { DependencyCache } from './dependency-cache.ts';
 import type { Images } from './images/images.ts';
 import type { KeptBuilds } from './kept-builds.ts';
 import type { Outbox } from './outbox.ts';
+import type { ServiceDataStore } from './services/service-data.ts';
 import type { LogSink } from './services/service-log.ts';
 import type { StepTimes } from './step-times.ts';
 
@@ -24,7 +25,7 @@ export interface RunnerServices {
   /** The files that builds left for other suites, unpacked from blobs. */
   trees: CacheStore;
   /** What services held after they were filled; undefined if that is not kept. */
-  serviceData?: CacheStore | undefined;
+  serviceData?: ServiceDataStore | undefined;
   /** For data that orders and outcomes do not contain. */
   link: Pick<Link, 'read' | 'store' | 'keep' | 'access' | 'tests'>;
   images: Images;

@@ -3,10 +3,11 @@ import { mkdir, readdir, readFile, rename, statfs, writeFile } from 'node:fs/pro
 import { join } from 'node:path';
 import { most } from '../domain/bounds.ts';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
+import { lastingName } from '../lib/lasting-name.ts';
 import { randomName } from '../lib/random-name.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import { treeSize } from '../lib/tree-size.ts';
-import type { CacheTree, KeepOrder, KeptFiles, SuiteOrder } from '../protocol/index.ts';
+import type { CacheTree, KeepOrder, KeptFiles, ServiceData, SuiteOrder } from '../protocol/index.ts';
 import type { CacheStore } from './cache-store.ts';
 import { wholeRun, type RunFiles } from './sandbox/types.ts';
 
@@ -50,6 +51,8 @@ export interface BuildFacts {
   imageDigest?: string | undefined;
   /** And those of its services, by their names. */
   serviceImages?: Record<string, string> | undefined;
+  /** The data that its services began with. */
+  serviceData?: Record<string, Pick<ServiceData, 'name' | 'digest'>> | undefined;
   /** The cache that it began with. */
   cache?: CacheTree | undefined;
 }
@@ -117,7 +120,7 @@ export async function openKeptBuilds({
   mostBuilds = usualMost,
 }: KeptBuildsOptions): Promise<KeptBuilds> {
   await mkdir(folder, { recursive: true, mode: 0o711 });
-  const location = await locationOf(folder);
+  const location = await lastingName(join(folder, locationFile));
   const boot = await bootOf();
   const entries = new Map<string, Entry>();
   let filled = Promise.withResolvers<void>();
@@ -265,16 +268,6 @@ export async function openKeptBuilds({
 }
 
 const locationFile = 'location';
-
-async function locationOf(folder: string): Promise<string> {
-  const file = join(folder, locationFile);
-  const known = await readFile(file, 'utf8').catch(() => '');
-  if (isName(known)) return known;
-  const fresh = randomName();
-  await writeFile(`${file}.new`, fresh, { mode: 0o600 });
-  await rename(`${file}.new`, file);
-  return fresh;
-}
 
 /** The files of an earlier runner, the oldest first. Without `about` they are not complete. */
 async function presentIn(folder: string): Promise<{ name: string; about: About | undefined }[]> {

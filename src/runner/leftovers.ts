@@ -32,6 +32,8 @@ export function foldersOf(folder: string) {
     files: part('files'),
     /** What services held. */
     serviceData: part('service-data'),
+    /** A key that is not kept with them. */
+    serviceDataKey: part('service-data-key'),
     kept: part('kept'),
     outbox: part('outbox'),
   };

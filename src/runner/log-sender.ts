@@ -17,7 +17,7 @@ export interface LogSender {
   write(bytes: Uint8Array): void | Promise<void>;
   /** The size that the log has with everything written so far. */
   readonly size: number;
-  /** Resolves with the size of the whole log when the server has it all, or does not want it. */
+  /** Resolves with the size of the log on the server when the server has it all, or takes no more. */
   end(): Promise<number>;
   close(): Promise<void>;
 }
@@ -38,6 +38,8 @@ export interface SenderOptions {
   onGone: () => void;
   /** There is more output than may be stored. */
   onCut: (reason: CutReason) => void;
+  /** The server rejects the log, so output is lost. It was not too much, and the server still needs the job. */
+  onLost: (error: unknown) => void;
 }
 
 export function createLogSender(options: SenderOptions): LogSender {
@@ -114,11 +116,20 @@ class ChunkSender implements LogSender {
   }
 
   #start(): void {
-    this.#sending ??= this.#sendAll().finally(() => {
-      this.#sending = undefined;
-      if (this.#isLeft()) this.#start();
-    });
-    this.#sending.catch(() => {}); // the caller of `end` gets the error
+    this.#sending ??= this.#sendAll()
+      .catch((error: unknown) => this.#lose(error))
+      .finally(() => {
+        this.#sending = undefined;
+        if (this.#isLeft()) this.#start();
+      });
+  }
+
+  #lose(error: unknown): void {
+    if (this.#options.signal.aborted) return; // the caller of `end` gets the signal's reason
+    this.#isOver = true;
+    this.#roomy?.resolve();
+    this.#roomy = undefined;
+    this.#options.onLost(error);
   }
 
   async #sendAll(): Promise<void> {

@@ -38,15 +38,25 @@ export function maskedLog({ writeLog, secrets: first, lines = 0 }: Options): Mas
     push: (chunk) => show(mask.push(chunk)),
     print: (text) => show(mask.push(Buffer.from(text))),
     flush: () => show(mask.flush()),
-    async hide(more) {
-      await show(mask.flush());
+    // Output may arrive while the log takes its time, so the masks change places before anything is awaited.
+    hide(more) {
+      const held = mask.flush();
       secrets.push(...more);
       mask = createMask(secrets);
+      return show(held);
     },
     async newLine() {
-      await show(mask.flush());
-      if (isOpen) await show(Buffer.from('\n'));
-      return breaks + 1;
+      const held = show(mask.flush());
+      const ended = isOpen ? show(Buffer.from('\n')) : undefined;
+      const next = breaks + 1;
+      await held;
+      await ended;
+      return next;
     },
   };
+}
+
+/** In all logs at once: one that is slow must not let another one show the secrets meanwhile. */
+export async function hideIn(logs: readonly Pick<MaskedLog, 'hide'>[], secrets: readonly string[]): Promise<void> {
+  await Promise.all(logs.map((log) => log.hide(secrets)));
 }

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { DiskFullError, isNoSpace, type DiskReserve } from '../lib/disk-reserve.ts';
 import { frameHead } from '../domain/file-frames.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
+import { readUntrustedObject } from '../lib/untrusted-json.ts';
 import type { SavedCache } from '../protocol/index.ts';
 import type { CollectedFile } from './collector.ts';
 import { openMade } from './transfers.ts';
@@ -81,11 +82,9 @@ export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<
     cacheFile: join(folder, claim, 'cache'),
   });
   for (const claim of await readdir(folder)) {
-    const text = isName(claim)
-      ? await readFile(join(folder, claim, 'about'), 'utf8').catch(() => undefined)
-      : undefined;
-    if (text === undefined) await sweepTree(join(folder, claim), log);
-    else parcels.set(claim, { ...parcelOf(claim, JSON.parse(text) as About), isReady: true });
+    const about = isName(claim) ? await aboutIn(join(folder, claim)).catch(() => undefined) : undefined;
+    if (about === undefined) await sweepTree(join(folder, claim), log);
+    else parcels.set(claim, { ...parcelOf(claim, about), isReady: true });
   }
 
   const remove = async ({ claim }: Parcel): Promise<void> => {
@@ -160,6 +159,11 @@ export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<
       for (const parcel of parcels.values()) if (parcel.isReady && parcel.project === project) await remove(parcel);
     },
   };
+}
+
+/** Rejects if the file is missing, or the disk has spoiled it. */
+async function aboutIn(folder: string): Promise<About> {
+  return readUntrustedObject(await readFile(join(folder, 'about'), 'utf8')) as unknown as About;
 }
 
 interface FrameFile {

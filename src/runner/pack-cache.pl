@@ -2,7 +2,8 @@
 # It runs in a sandbox of its own, as root. That has views, each with a directory for the workspace and one for the home: "left" is
 # what the build left, "made" the part of it that the build has written, "old" the cache that it began with; and "commit",
 # with a workspace as it was. "left" also has the directory "facts", which is packed too: it gets a list of the commit's files
-# that the build has changed. What it made of them is out of date for the next build, which has them as they were.
+# that the build has changed. What it made of them is out of date for the next build, which has them as they were. If "old"
+# has another list, that is a change too: the next build must not go by a list that is out of date.
 #
 # Arguments: the most bytes of all files, and the paths, each after its directory. The list has names, each followed by a
 # NUL. Status 3: there is more. Status 4: nothing has changed. Times do not count: many tools only touch files.
@@ -81,13 +82,23 @@ sub list_changed {
     my ( $to, $path ) = @_;
     my @modes = map { ( facts_of("$_/$path") )[2] // 0 } qw(left commit);
     if ( grep { ( $_ & $KIND ) != $DIRECTORY } @modes ) { print $to './', substr( $path, length 'workspace/' ), "\0" if differs( $path, 'commit' ) }
-    elsif ( lstat "made/$path" ) { list_changed( $to, "$path/$_" ) for grep { $_ ne '.git' } names_in("commit/$path") }
+    elsif ( lstat "made/$path" ) { list_changed( $to, "$path/$_" ) for grep { $_ ne '.git' } sort( names_in("commit/$path") ) }
+}
+
+# A build, or another runner, made the old list: it may be missing, or anything but a file.
+sub lists_the_same {
+    return 1 if !lstat 'old/facts';
+    my ( $new, $was ) = map { [ facts_of("$_/facts/changed") ] } qw(left old);
+    return $new->[7] == 0 if !@$was;
+    return ( $was->[2] & $KIND ) == $FILE && $new->[7] == $was->[7] && !has_other_content( 'facts/changed', 'old' );
 }
 
 my %left = map { $_ => is_there( 'left', $_ ) } @paths;
-exit 4 if !grep { $left{$_} && is_there( 'old', $_ ) ? differs( $_, 'old' ) : $left{$_} || is_there( 'old', $_ ) } @paths;
-open( my $to, '>', '/build/list' ) && open( my $changed, '>', 'left/facts/changed' ) or fail("$!");
+open( my $changed, '>', 'left/facts/changed' ) or fail("$!");
 list_changed( $changed, 'workspace' );
 close $changed or fail("$!");
+my $has_changed = grep { $left{$_} && is_there( 'old', $_ ) ? differs( $_, 'old' ) : $left{$_} || is_there( 'old', $_ ) } @paths;
+exit 4 if !$has_changed && lists_the_same();
+open( my $to, '>', '/build/list' ) or fail("$!");
 list( $to, $_ ) for 'facts', grep { $left{$_} } @paths;
 close $to or fail("$!");

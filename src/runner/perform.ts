@@ -1,17 +1,7 @@
 import { join } from 'node:path';
 import { isNoSpace } from '../lib/disk-reserve.ts';
 import { messageOf } from '../lib/error-code.ts';
-import type {
-  CutReason,
-  FinishReport,
-  KeptFiles,
-  Link,
-  LogPart,
-  Order,
-  Outcome,
-  StepState,
-  Work,
-} from '../protocol/index.ts';
+import type { FinishReport, KeptFiles, Link, LogPart, Order, Outcome, StepState, Work } from '../protocol/index.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { StoreAwayError } from './failures.ts';
@@ -31,11 +21,11 @@ export const claimLost = new Error('the claim expired, or the job is not wanted 
 
 /** The job's output is no longer stored. */
 class CutShort extends Error {
-  readonly reason: CutReason;
+  readonly outcome: Outcome;
 
-  constructor(reason: CutReason) {
-    super(`the job was cut short: ${reason}`);
-    this.reason = reason;
+  constructor(outcome: Outcome) {
+    super('the output of the job is no longer stored');
+    this.outcome = outcome;
   }
 }
 
@@ -58,6 +48,8 @@ export async function perform(
   order: Order,
   { link, services, spool, work, ending }: Performing,
 ): Promise<FinishReport | undefined> {
+  const onLost = (error: unknown): void =>
+    work.abort(new CutShort({ kind: 'lost', message: `the server rejected the log: ${messageOf(error)}` }));
   const lasting = AbortSignal.any([ending, onlyFor(work.signal, claimLost)]);
   const sender = createLogSender({
     link,
@@ -68,7 +60,8 @@ export async function perform(
     disk: services.disk,
     signal: lasting,
     onGone: () => work.abort(claimLost),
-    onCut: (reason) => work.abort(new CutShort(reason)),
+    onCut: (reason) => work.abort(new CutShort({ kind: 'cut_short', reason })),
+    onLost,
   });
   const stepSender = createStepSender({ link, claim: order.claim, signal: AbortSignal.any([ending, work.signal]) });
   const serviceSender = createServiceSender({
@@ -79,6 +72,7 @@ export async function perform(
     disk: services.disk,
     signal: lasting,
     onGone: () => work.abort(claimLost),
+    onLost,
   });
   const writeLog = (output: Buffer | string): void | Promise<void> => sender.write(bytesOf(output));
   try {
@@ -159,7 +153,7 @@ function isWhole(part: Partial<LogPart>): part is LogPart {
 /** A job that was cut short has lost output or results, even if it ended by itself. A push cannot be undone. */
 function orCutShort(outcome: Outcome, { reason }: AbortSignal): Outcome {
   if (!(reason instanceof CutShort) || outcome.kind === 'pushed') return outcome;
-  return { kind: 'cut_short', reason: reason.reason };
+  return reason.outcome;
 }
 
 function bytesOf(output: Buffer | string): Buffer {

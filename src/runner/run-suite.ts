@@ -1,3 +1,4 @@
+import { oneIdWords } from './one-id.ts';
 import { messageOf } from '../lib/error-code.ts';
 import { EnvironmentFileError } from '../domain/environment-file.ts';
 import { prefetch } from '../lib/prefetch.ts';
@@ -13,7 +14,7 @@ import { collectReports } from './reports/collect-reports.ts';
 import { untilAnswered } from './retry.ts';
 import { refusedText } from './refused-addresses.ts';
 import { findable } from './search-paths.ts';
-import { maskedLog } from './masked-log.ts';
+import { hideIn, maskedLog } from './masked-log.ts';
 import { unkept } from './services/service-log.ts';
 import { openSuiteServices } from './services/suite-services.ts';
 import { openSuiteCache } from './suite-cache.ts';
@@ -25,8 +26,6 @@ import type { BuildFacts } from './kept-builds.ts';
 /** No password of a registry is kept on a disk, in whatever form. */
 const withoutPasswords = { registries: [] };
 const mostTail = 64 * 1024;
-const oneIdWords =
-  'This runner has one user ID for a build in an image: everything there belongs to it, and no other user can be had.\n';
 
 /**
  * Runs a suite's command in a new sandbox, over the commit's shared work tree, or over the files of another suite's
@@ -104,15 +103,17 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     await using beside =
       order.services &&
       (await openSuiteServices(services, {
-        async takeImage(of, service) {
+        async takeImage(of, { name, isAsItIs }) {
           let said = '';
-          const taken = await images.take(of, { id, service, writeLog: (text) => void (said += text), signal });
-          await print(`Service ${service}: ${said}`);
+          const writeLog = (text: string): void => void (said += text);
+          const taken = await images.take(of, { id, service: name, isAsItIs, writeLog, signal });
+          await print(`Service ${name}: ${said}`);
           return taken;
         },
         orders: order.services,
         project: order.source.projectId,
-        isFork: order.isFork ?? true,
+        // Files of another suite may hold the secrets of that one.
+        hadSecrets: secrets.length > 0 || order.files !== undefined,
         limits,
         secrets,
         openLog: openLog ?? (() => ({ write: unkept })),
@@ -122,10 +123,11 @@ export const runSuite: JobRunner<SuiteOrder> = async (
         signal,
       }));
     await log.flush();
+    beside?.signal.addEventListener('abort', () => suite.fail(), { once: true });
     const suite = suiteSteps({
       launches: order.launches,
       steps: order.steps,
-      log: beside ? { ...log, hide: (more) => log.hide(more).then(() => beside.hide(more)) } : log,
+      log: beside ? { ...log, hide: (more) => hideIn([log, beside], more) } : log,
       onSpan: (name) => (name === undefined ? steps.end() : steps.begin(name)),
       ...(onSteps && { onChange: onSteps }),
       began,
@@ -146,6 +148,12 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       limits,
     };
     const workspaceLayers = { checkout: lowest, over };
+    const { found } = order.cache ?? {};
+    const filling = {
+      parts: { image: image?.digest, user: build.user, software: order.software, prefixes: order.prefixes },
+      checkout: checkout?.path,
+      over: { misses: checkout?.misses, files: order.files, cache: cache?.tree && [found?.name, found?.digest] },
+    };
     const ended = await sandboxes.run({
       id,
       ...suite.job,
@@ -156,7 +164,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       before:
         beside &&
         (async (around) => {
-          await beside.start(around, { ...build, workspace: workspaceLayers });
+          await beside.start(around, { ...build, workspace: workspaceLayers, filling });
           await begin();
         }),
       onOver: beside?.over,
@@ -194,14 +202,19 @@ export const runSuite: JobRunner<SuiteOrder> = async (
           order: { ...order, environment, ...(order.imageBuilds && { imageBuilds: withoutPasswords }) },
           imageDigest: image?.digest,
           serviceImages: beside?.imageDigests,
+          serviceData: beside?.data,
           cache: began,
         };
         await keepFiles(services, left, how, facts, { print, onKept });
       },
-      signal: beside ? AbortSignal.any([signal, beside.signal]) : signal,
+      interrupt: beside?.signal,
+      signal,
     });
     const died = beside?.failure();
-    if (died) throw died;
+    if (died && ended.reason !== 'cancelled') {
+      if (await waiting.complete()) onWaiting?.();
+      throw died;
+    }
     const launch = suite.launch(ended);
     if (launch === undefined || ended.reason === 'cancelled' || ended.reason === 'timed_out') {
       const outcome = outcomeOf({ ...ended, exitStatus: suite.statusOf(ended) });

@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { keepReserve, reserveOf, type DiskReserve } from '../lib/disk-reserve.ts';
+import { lastingName } from '../lib/lasting-name.ts';
 import type { TlsTrust } from '../lib/tls-trust.ts';
 import type { Link } from '../protocol/index.ts';
 import { readEnvironmentFile } from '../domain/environment-file.ts';
@@ -129,7 +130,11 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
   });
   const caches = await openCacheStore({ folder: folders.caches, link, sandboxes, disk, log });
   const trees = await openCacheStore({ folder: folders.files, link, sandboxes, disk, log, unpack: unpackFiles });
-  const serviceData = await openCacheStore({ folder: folders.serviceData, link, sandboxes, disk, log });
+  const serviceData = {
+    ...(await openCacheStore({ folder: folders.serviceData, link, sandboxes, disk, log })),
+    key: await lastingName(folders.serviceDataKey),
+    deaf: new Set<string>(),
+  };
   const outbox = await openOutbox({ folder: folders.outbox, disk, log });
   const kept = sandboxes.hasLayers
     ? await openKeptBuilds({ folder: folders.kept, caches, trees, disk, log })

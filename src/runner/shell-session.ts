@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { messageOf } from '../lib/error-code.ts';
 import { pathExists } from '../lib/path-exists.ts';
+import { readUntrustedObject } from '../lib/untrusted-json.ts';
 import { bounded, readWindow, textOf, type Hello } from '../domain/shell-frames.ts';
 import type { ShellEnd, ShellOrder, SuiteOrder } from '../protocol/index.ts';
 import type { RunnerServices } from './job-runner.ts';
@@ -96,9 +97,10 @@ const why: Record<NonNullable<Ended['reason']>, string> = {
 async function readHello(input: Input): Promise<Hello> {
   const { value, done } = await input.next();
   if (done || value.letter !== 'h') throw new Error('a shell did not begin with its terminal');
-  const { terminal } = JSON.parse(textOf(value.content)) as Hello;
+  const { terminal } = readUntrustedObject(textOf(value.content)) as Hello;
   if (!terminal) return {};
-  const type = /^[\w.+-]{1,64}$/.test(terminal.type) ? terminal.type : 'dumb';
+  const { type: named } = terminal as { type: unknown };
+  const type = typeof named === 'string' && /^[\w.+-]{1,64}$/.test(named) ? named : 'dumb';
   return { terminal: { type, rows: bounded(terminal.rows), columns: bounded(terminal.columns) } };
 }
 
@@ -126,12 +128,13 @@ interface Session {
 
 async function runOver(
   services: RunnerServices,
-  { id, source, lastsMs }: ShellOrder,
-  build: OpenedBuild,
+  { id, source, lastsMs, withheld }: ShellOrder,
+  opened: OpenedBuild,
   { io, input, hello: { terminal }, script, signal }: Session,
 ): Promise<Ended> {
   const { checkouts, dependencyCache, images, sandboxes } = services;
-  const { order, imageDigest, serviceImages = {}, files } = build;
+  const build = { ...opened, order: without(opened.order, withheld) };
+  const { order, imageDigest, serviceImages = {}, serviceData = {}, files } = build;
   const { software: wanted, limits } = order;
   using held = new DisposableStack();
   const { workspace, home, isWhole } = await layersOf(services, build, { held, signal });
@@ -149,9 +152,10 @@ async function runOver(
     order.services &&
     (await openSuiteServices(services, {
       orders: order.services,
-      takeImage: (of, name) => images.again(of, serviceImages[name] ?? '', signal),
+      takeImage: (of, { name }) => images.again(of, serviceImages[name] ?? '', signal),
       project: order.source.projectId,
-      isFork: true, // what a person does there is kept for nobody
+      hadSecrets: true,
+      again: serviceData,
       limits: within,
       secrets: [],
       openLog: () => ({ write: unkept }),
@@ -195,6 +199,25 @@ async function runOver(
   // The whole script has come already. This only confirms it to its sender.
   if (!terminal) void pass(io, input).catch(() => {});
   return await sandboxes.run(job);
+}
+
+/** The order of a build without some variables, also where its services have their contents under other names. */
+function without(order: SuiteOrder, names: readonly string[]): SuiteOrder {
+  const { environment, services } = order;
+  const contents = new Set(names.map((name) => environment[name]));
+  const kept = Object.entries(environment).filter(([name]) => !names.includes(name));
+  return {
+    ...order,
+    environment: Object.fromEntries(kept),
+    ...(services && {
+      services: services.map((service) => ({
+        ...service,
+        environment: Object.fromEntries(
+          Object.entries(service.environment).map(([name, content]) => [name, contents.has(content) ? '' : content]),
+        ),
+      })),
+    }),
+  };
 }
 
 /** Passes on the input, until the shell is over. */

@@ -17,7 +17,7 @@ import { storeBlob, TooLargeError } from './transfers.ts';
 /**
  * The cache of a suite during one build. Its tree is mounted below the directory that the build writes to, so restoring
  * it costs a few mounts. When the build passed, the files at the suite's paths are packed as a new tree, if the build
- * has changed any.
+ * has changed any. If it has written the same files again, the tree is also that of its commit, and nothing is packed.
  */
 export interface SuiteCache extends AsyncDisposable {
   /** The directory of the tree that the build begins with; undefined where there is none. */
@@ -69,6 +69,8 @@ export async function openSuiteCache(
   let making: Making | undefined;
   /** The size of the packed tree, when there is one. */
   let bytes: number | undefined;
+  /** Whether the build has written what the tree held already. */
+  let isSame = false;
   const orLog = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
     try {
       return await work();
@@ -99,17 +101,21 @@ export async function openSuiteCache(
             most: mostBytes,
           };
           bytes = await packTree(packingOf(services, task), leaving);
+          isSame = bytes === undefined;
         }
         if (bytes === undefined && restored) await task.writeLog('The cache is unchanged.\n');
       });
     },
     async save() {
+      const { found } = order;
+      if (isSame && restored && found && found.sha !== task.sha && task.isOwnCheckout)
+        return { digest: found.digest, began: found.id };
       if (savesAs === undefined || !making || bytes === undefined) return undefined;
       const tree = { name: savesAs, bytes, making };
       const digest = await orLog(() => store(services, task, tree));
       if (digest === undefined) return undefined;
       await task.writeLog(task.waiting?.hasCache() ? waits : `Saved the cache (${sizeText(bytes)}).\n`);
-      return { digest, ...(restored && order.found && { began: order.found.id }) };
+      return { digest, ...(restored && found && { began: found.id }) };
     },
     [Symbol.asyncDispose]: () => held.disposeAsync(),
   };

@@ -16,6 +16,8 @@ export interface SuiteSteps {
   added(): Record<string, string>;
   /** The launch command at which the run ended, if it came no further. */
   launch({ step }: Ended): string | undefined;
+  /** Something beside the steps failed: from now on those run that run after a failure. */
+  fail(): void;
   /** The exit status of the first step that failed, or 0; null where the run did not come to its end. */
   statusOf(ended: Ended): number | null;
 }
@@ -45,6 +47,7 @@ export function suiteSteps({
   const states: StepState[] = steps.map(({ name }) => ({ name, state: 'waiting' }));
   const added = new Map<string, string>();
   let failed: number | undefined;
+  let isFailing = false;
   const all: Step[] = [
     ...launches.map(({ command }, at) => ({ name: `launch ${at}`, command })),
     ...steps.map(({ command }, at) => ({ name: `step ${at}`, command })),
@@ -99,6 +102,7 @@ export function suiteSteps({
     change(at, { state: status === 0 ? 'passed' : 'failed', status, to: elapsed() });
     if (status !== 0 && isLaunch) return undefined;
     if (status !== 0) failed ??= status;
+    if (isFailing) failed ??= 1;
     const following = at + 1 < launches.length ? at + 1 : choose(Math.max(0, at + 1 - launches.length));
     if (following === undefined) return undefined;
     await begin(following);
@@ -135,6 +139,7 @@ export function suiteSteps({
     },
     added: () => Object.fromEntries(added),
     launch: ({ step }) => launches.find((_, at) => step === `launch ${at}`)?.name,
+    fail: () => void (isFailing = true),
     statusOf: ({ exitStatus }) => failed ?? exitStatus,
   };
 }

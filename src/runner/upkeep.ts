@@ -26,9 +26,7 @@ export async function keepUp(link: Link, services: RunnerServices, upkeep: Upkee
   await Promise.all([
     tidyMirrors(mirrors, upkeep),
     forgetProjects(link, services, upkeep),
-    ...[caches, trees].map((store) => tidyCaches(link, store, upkeep)),
-    // The server knows nothing of these: they go when the disk lacks room.
-    serviceData && tidyCaches({ stale: async () => [] }, serviceData, upkeep),
+    ...[caches, trees, serviceData].map((store) => store && tidyCaches(link, store, upkeep)),
     kept && tidyKept(link, kept, upkeep),
   ]);
 }

@@ -47,7 +47,7 @@ import { addPages } from '../ui/index.ts';
 import { addressOf, tlsFor } from './addresses.ts';
 import { connectionLimits, limitsOf, unpackLimitsOf } from './limits.ts';
 import { translateWith } from './translate.ts';
-import { startUpkeep } from './upkeep.ts';
+import { startUpkeep, upkeepTasks } from './upkeep.ts';
 
 export interface RunningServer {
   /** The address as in `listening on …`. */
@@ -82,6 +82,8 @@ export interface ServerParts {
   /** Where spans are sent; without it nothing is traced. */
   tracer?: Tracer | undefined;
   webhooks?: { retryPolicy?: Partial<RetryPolicy>; resolve?: Resolve };
+  /** Between two requests of checks at one forge, if it is not the usual time. */
+  forgePaceMs?: number;
 }
 
 /** Assembles the service and starts to listen. */
@@ -95,10 +97,14 @@ export async function startServer({
   webhooks = {},
   now = Date.now,
   tracer,
+  forgePaceMs,
 }: ServerParts): Promise<RunningServer> {
   // If the start fails, everything that was opened is closed, in reverse order.
   await using opened = new AsyncDisposableStack();
-  const metrics = createMetrics({ buildStates: buildMachine.states.filter((state) => isFinal(buildMachine, state)) });
+  const metrics = createMetrics({
+    buildStates: buildMachine.states.filter((state) => isFinal(buildMachine, state)),
+    upkeepTasks,
+  });
   opened.defer(() => metrics.close());
   const store = { ...opening, blobs: observeBlobs(opening.blobs, metrics.blobs) };
   store.db.observe(metrics.database);
@@ -212,6 +218,7 @@ export async function startServer({
   opened.defer(() => sender.close());
   const forgeUpkeep = startForgeUpkeep({
     ...store,
+    paceMs: forgePaceMs,
     trouble: (error) => log.error({ err: error }, 'looking after forges failed'),
   });
   opened.defer(() => forgeUpkeep.close());
@@ -221,7 +228,7 @@ export async function startServer({
     trouble: (error) => log.error({ err: error }, 'running schedules failed'),
   });
   opened.defer(() => schedules.close());
-  const upkeep = startUpkeep(store, config, log);
+  const upkeep = startUpkeep({ store, config, log, onTask: metrics.cleanedUp });
   opened.defer(() => upkeep.stop());
 
   const local = localHeartbeats(store.db, localHolder(config), { tags: config.tags });

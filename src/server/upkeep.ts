@@ -24,11 +24,61 @@ import { forgetOldDeliveries, keptDays } from '../outbound-webhooks/retention.ts
 const hour = 60 * 60 * 1000;
 const removeEvery = 2000;
 
-/** Removes expired records and unused blobs from time to time. */
-export function startUpkeep(store: Services, config: Config, log: FastifyBaseLogger): { stop(): Promise<void> } {
-  const sweep = setInterval(() => {
-    tidy(store, config).catch((error: unknown) => log.error({ err: error }, 'cleanup failed'));
-  }, hour);
+export interface UpkeepParts {
+  store: Pick<Services, 'db' | 'ids' | 'blobs'>;
+  config: Pick<Config, 'log_days' | 'artifact_days' | 'files_hours'>;
+  log: Pick<FastifyBaseLogger, 'error'>;
+  /** Told what came of each task, and how long it took. */
+  onTask: (task: string, outcome: 'done' | 'failed', milliseconds: number) => void;
+  everyMs?: number;
+}
+
+type Task = (store: UpkeepParts['store'], config: UpkeepParts['config'], stopping: AbortSignal) => Promise<unknown>;
+
+/** Removes expired records and unused blobs. Other servers do the same, which is harmless. */
+const tasks: Record<string, Task> = {
+  idempotency_keys: ({ db }) => forgetOldKeys(db),
+  oauth_codes: ({ db }) => forgetOldCodes(db),
+  sessions: ({ db }) => forgetOldSessions(db),
+  sign_in_failures: ({ db }) => forgetOldFailures(db),
+  runner_heartbeats: ({ db }) => forgetOldHeartbeats(db),
+  queue_turns: ({ db }) => forgetTurns(db),
+  webhook_deliveries: ({ db }) => forgetOldDeliveries(db),
+  hook_deliveries: ({ db }) => forgetOldHookDeliveries(db, keptDays),
+  logs: ({ db }, config) => forgetOldLogs(db, config.log_days),
+  test_results: ({ db }, config) => forgetOldTests(db, config.log_days),
+  artifacts: ({ db }, config) => forgetOldArtifacts(db, config.artifact_days),
+  left_shells: ({ db, ids }) => endLeftShells({ db, ids }),
+  kept_builds: ({ db }, config) => forgetOldKept(db, config.files_hours),
+  shells: ({ db }) => forgetOldShells(db),
+  uploads: ({ db }) => forgetOldUploads(db),
+  archive_uploads: ({ db }) => forgetOldArchiveUploads(db),
+  blobs: ({ db, blobs }, _, stopping) => collectBlobs(db, blobs, undefined, stopping),
+};
+
+export const upkeepTasks = Object.keys(tasks);
+
+/** Does every task each hour, one after the other; one that fails is reported and holds up no other. */
+export function startUpkeep({ store, config, log, onTask, everyMs = hour }: UpkeepParts): { stop(): Promise<void> } {
+  const stopping = new AbortController();
+  const attempt = async (name: string, task: Task): Promise<void> => {
+    const beganAt = performance.now();
+    try {
+      await task(store, config, stopping.signal);
+      onTask(name, 'done', performance.now() - beganAt);
+    } catch (error) {
+      if (stopping.signal.aborted) return;
+      onTask(name, 'failed', performance.now() - beganAt);
+      log.error({ err: error, task: name }, 'cleanup failed');
+    }
+  };
+  const sweeping = repeatedly(
+    everyMs,
+    async () => {
+      for (const [name, task] of Object.entries(tasks)) if (!stopping.signal.aborted) await attempt(name, task);
+    },
+    (error) => log.error({ err: error }, 'cleanup failed'),
+  );
   const removing = repeatedly(
     removeEvery,
     () => whereAvailable(async () => void (await removeDoomedBlobs(store.db, store.blobs))),
@@ -36,29 +86,8 @@ export function startUpkeep(store: Services, config: Config, log: FastifyBaseLog
   );
   return {
     async stop() {
-      clearInterval(sweep);
-      await removing.stop();
+      stopping.abort(new Error('the server is being stopped'));
+      await Promise.all([sweeping.stop(), removing.stop()]);
     },
   };
-}
-
-/** Removes expired records. Other servers do the same, which is harmless. */
-async function tidy({ db, ids, blobs }: Services, config: Config): Promise<void> {
-  await forgetOldKeys(db);
-  await forgetOldCodes(db);
-  await forgetOldSessions(db);
-  await forgetOldFailures(db);
-  await forgetOldHeartbeats(db);
-  await forgetTurns(db);
-  await forgetOldDeliveries(db);
-  await forgetOldHookDeliveries(db, keptDays);
-  await forgetOldLogs(db, config.log_days);
-  await forgetOldTests(db, config.log_days);
-  await forgetOldArtifacts(db, config.artifact_days);
-  await endLeftShells({ db, ids });
-  await forgetOldKept(db, config.files_hours);
-  await forgetOldShells(db);
-  await forgetOldUploads(db);
-  await forgetOldArchiveUploads(db);
-  await collectBlobs(db, blobs);
 }

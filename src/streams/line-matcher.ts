@@ -35,6 +35,8 @@ export interface Found {
 }
 
 const mostRanges = 20;
+/** Each range may take as long as the whole line, so after this time the rest is left out. */
+const rangesMs = 500;
 const lineBreak = 0x0a;
 const escape = 0x1b;
 
@@ -89,7 +91,11 @@ export class LineMatcher {
   #ranges(seen: string): number[] {
     const ranges: number[] = [];
     const matcher = this.#expression.matcher(seen);
-    while (ranges.length < 2 * mostRanges && matcher.find()) ranges.push(matcher.start(), matcher.end());
+    const until = performance.now() + rangesMs;
+    while (ranges.length < 2 * mostRanges && matcher.find()) {
+      ranges.push(matcher.start(), matcher.end());
+      if (performance.now() > until) break;
+    }
     return ranges;
   }
 }

@@ -79,7 +79,7 @@ export function sendError(
   return send(problem(500, 'Something went wrong here', text));
 }
 
-const nobody: Viewer = { email: undefined, formKey: '', path: '', isOperator: false };
+const nobody: Viewer = { email: undefined, formKey: '', path: '', isOperator: false, isCollaborator: false };
 
 /** The page for an error of the API. */
 export function pageForError(error: ApiError): Page {

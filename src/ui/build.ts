@@ -13,7 +13,7 @@ import { html, type Html } from './html.ts';
 import { notice, type Page } from './layout.ts';
 import { downloadLink, linesIn, logPart } from './log-viewer.ts';
 import { ago, duration, moment } from './moments.ts';
-import { copyable, fact, shortSha, subjectOf, waitingLine } from './parts.ts';
+import { copyable, counted, fact, shortSha, subjectOf, waitingLine } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
 import { buildBadge, buildMark, isUnderWay, lookOf, stateBadge } from './states.ts';
@@ -114,7 +114,7 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
         ${!isTold && status !== null && html`<span class="aside">exit status ${status}</span>`}
         ${attemptMarks(shown, path)}
       </p>
-      ${neededLine(build, path)}
+      ${neededLine(build, path)} ${withheldLine(build)}
       ${
         build.build_state === 'waiting_for_approval'
           ? html`<p class="aside">It waits until somebody of the project approves it.</p>`
@@ -123,6 +123,29 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
       ${build.uploads_pending && notice('good', uploadsPending)}
       ${build.uploads_lost !== '' && notice('bad', reasonText(build.uploads_lost))}
     </div>`;
+}
+
+const whyWithheld = {
+  fork: 'the commit is a fork’s',
+  new_suite: 'only the file of this commit has the suite',
+  pull_request: 'it is a pull request',
+  ref: 'the commit was not built for these refs',
+} as const;
+
+/** The variables that the build does not have. */
+function withheldLine({ withheld_variables: withheld }: BuildDetails): Html | false {
+  if (withheld.length === 0) return false;
+  return html`<details class="part" id="withheld">
+    <summary>${counted(withheld.length, 'variable')} withheld</summary>
+    <ul>
+      ${withheld.map(
+        ({ name, refs, reason }) =>
+          html`<li>
+            <code>${name}</code>${refs.length > 0 && `, which only ${refs.join(', ')} has`}: ${whyWithheld[reason]}
+          </li>`,
+      )}
+    </ul>
+  </details>`;
 }
 
 /** Why it was skipped, or does not begin: what it needs and did not pass. */
@@ -204,7 +227,7 @@ function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownB
 function shellPart({ id_str: id, files_kept_until: until }: ShownBuild['build'], path: string): Html | false {
   if (until === undefined) return false;
   return html`<p class="aside">Its files are kept until ${moment(until)}.</p>
-    <p><a class="button" href="${path}/builds/${id}/shell">Open a shell</a> or, in a terminal:</p>
+    <p><a class="button" href="${path}/builds/${id}/shell#open">Open a shell</a> or, in a terminal:</p>
     ${copyable(`headrace shell ${id}`, 'shell-command')}`;
 }
 

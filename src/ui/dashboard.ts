@@ -1,4 +1,5 @@
 import { longest } from '../domain/bounds.ts';
+import { isAboutIsolation } from '../domain/isolation.ts';
 import type { ProjectLine } from '../records/overview.ts';
 import { mendButton } from './forges.ts';
 import { html, type Html } from './html.ts';
@@ -106,7 +107,14 @@ export const routes: PageRoute[] = [
             person.billing !== 'ok' &&
             notice('bad', 'This account is unpaid: what it owns cannot be used. What others share with you goes on.')
           }
-          <div id="waiting" data-live>${reason !== '' && notice('bad', `Builds wait: ${reason}.`)}</div>
+          <div id="waiting" data-live>
+            ${
+              // An operator has read that above, on every page.
+              reason !== '' &&
+              !(person.operator === 1 && isAboutIsolation(reason)) &&
+              notice('bad', `Builds wait: ${reason}.`)
+            }
+          </div>
           <div id="incomplete" data-live>${await incompleteList(visit, projects)}</div>
           ${
             all === 0

@@ -10,7 +10,7 @@ import { logPart } from './log-viewer.ts';
 import { ago, duration } from './moments.ts';
 import { empty, fact, pagination, shortSha, subjectOf, table } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
-import { strategiesOf } from './settings-deploys.ts';
+import { approvalLine, strategiesOf } from './settings-deploys.ts';
 import type { PageRoute } from './site.ts';
 import { buildBadge, isUnderWay, stateBadge } from './states.ts';
 
@@ -149,10 +149,16 @@ const one = projectPage({
         <div class="title">
           <h1>Deploy: ${strategy?.name ?? 'deleted strategy'}</h1>
           <div id="deploy-actions" class="actions" data-live>
+            ${
+              mayJudge(deploy, visit.person.email) &&
+              html`${pageForm(visit, 'approve').wrap(html``, { button: 'Approve', kind: 'main' })}
+              ${pageForm(visit, 'reject').wrap(html``, { button: 'Reject', kind: 'danger' })}`
+            }
             ${isUnderWay(state) && pageForm(visit, 'cancel').wrap(html``, { button: 'Cancel', kind: 'danger' })}
           </div>
         </div>
         <div id="deploy-facts" data-live>
+          ${isHeld(deploy) && html`<p class="aside">It waits for approval. ${approvalLine(deploy.approvers)}</p>`}
           ${deploy.waiting_reason !== undefined && notice('bad', `It cannot start: ${deploy.waiting_reason}.`)}
           <dl class="facts">
             ${fact('State', stateBadge(state))} ${fact('Commit', commitLink(visit, commit))}
@@ -161,8 +167,8 @@ const one = projectPage({
               strategy?.strategy_type === 'git' &&
               html`${fact('To', html`<code>${strategy.options.remote_branch}</code> of <code>${strategy.options.clone_url}</code>`)}`
             }
-            ${fact('By', deploy.created_by)} ${fact('Asked for', ago(timeOfId(deploy.id)))}
-            ${fact('Took', duration(from, to))}
+            ${fact('By', deploy.created_by)} ${deploy.approved_by !== '' && fact('Approved by', deploy.approved_by)}
+            ${fact('Asked for', ago(timeOfId(deploy.id)))} ${fact('Took', duration(from, to))}
           </dl>
         </div>
         ${await logPart(visit, `${of}/:deploy_id`, { address, title: 'Log' })}`,
@@ -173,8 +179,26 @@ const one = projectPage({
       route: `POST ${of}/:deploy_id/cancel`,
       done: 'cancelled',
     },
+    approve: {
+      route: `POST ${of}/:deploy_id/approve`,
+      done: 'build_approved',
+      refusals: { resource_temporary_unavailable: 'It does not wait for approval any more.' },
+    },
+    reject: {
+      route: `POST ${of}/:deploy_id/reject`,
+      done: 'rejected',
+      refusals: { resource_temporary_unavailable: 'It does not wait for approval any more.' },
+    },
   },
 });
+
+const isHeld = ({ state }: FetchedDeploy): boolean => state === 'waiting_for_approval';
+
+/** Whether a user may approve or reject the deploy. The server decides when they do. */
+function mayJudge(deploy: FetchedDeploy, email: string): boolean {
+  const { approvers, created_by: by } = deploy;
+  return isHeld(deploy) && by !== email && (approvers.length === 0 || approvers.includes(email));
+}
 
 /** The build of a deploy by a suite: what it waits for, or why it did not run, is said nowhere else on the page. */
 async function buildPart({ api, projectPath }: ProjectVisit, id: string): Promise<Html> {

@@ -3,6 +3,7 @@ import type { Forge } from '../records/forge.ts';
 import { pageForm, type FormVisit, type PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
+import { notice } from './layout.ts';
 import { page } from './pages.ts';
 import { empty, fact } from './parts.ts';
 import { buttonTo, confirmation } from './project-pages.ts';
@@ -71,11 +72,14 @@ export function connectForm(visit: FormVisit, { isCard }: { isCard: boolean }): 
   );
 }
 
+/** A forge takes the token, and something that is needed is beyond its rights. */
+const lacksRights = ({ state, state_reason: reason }: Forge): boolean => state === 'connected' && reason !== '';
+
 function factsOf(forge: Forge): Html {
   const { url, login, state, state_reason: reason, checked_at: checked } = forge;
   return html`<dl class="facts">
     ${fact('Address', html`<code>${url}</code>`)} ${fact('Account there', login)} ${fact('Last checked', ago(checked))}
-    ${fact('State', html`${stateBadge(state)} ${reason}`)}
+    ${fact('State', html`${stateBadge(lacksRights(forge) ? 'incomplete' : state)} ${reason}`)}
   </dl>`;
 }
 
@@ -99,15 +103,25 @@ export function mendButton(
   return form.wrap(html``, { button: 'Mend', kind: 'plain', isInline: true, describedBy });
 }
 
+function twiceNotice({ login, ...forge }: Forge): Html {
+  return notice(
+    'bad',
+    html`${forgeName(forge)} is connected twice as ${login}, so each repository there is listed twice. Disconnect one of
+    them, or replace its token.`,
+  );
+}
+
 /** On the page of the account. */
 export async function forgesPart(visit: PersonVisit): Promise<Html> {
   const forges = await visit.api.get('/forges');
-  const cards = forges.map((forge) => {
-    const { id_str: id } = forge;
+  const cards = forges.map((forge, at) => {
+    const { id_str: id, provider, url, login } = forge;
+    const isSame = (one: Forge): boolean => one.provider === provider && one.url === url && one.login === login;
+    const isSecond = login !== '' && forges.slice(0, at).some(isSame);
     const name = `forge-${id}`;
     return html`<section class="card" aria-labelledby="${name}">
       <h3 id="${name}"><a href="${path}/${id}">${forgeName(forge)}</a></h3>
-      ${factsOf(forge)}
+      ${isSecond && twiceNotice(forge)} ${factsOf(forge)}
       <div class="actions">
         ${checkButton(visit, forge, name)}
         ${buttonTo(tokenPath(id), { button: 'Replace token', kind: 'plain', describedBy: name })}

@@ -50,6 +50,10 @@ export type Live = readonly (
 export interface Viewer {
   email: string | undefined;
   isOperator: boolean;
+  /** Collaborators have no dependencies, and see no marketplace. */
+  isCollaborator: boolean;
+  /** For operators: why no runner is there, if a server's own one does not start. */
+  trouble?: string | undefined;
   /** Proves that a form was sent from one of our pages. */
   formKey: string;
   path: string;
@@ -62,7 +66,7 @@ const logo = html`<svg class="logo" viewBox="0 0 32 32" aria-hidden="true" focus
 /** `nonce` marks the scripts that may run; without one there are none. */
 export function render(page: Page, viewer: Viewer, nonce?: string): string {
   const { title, main, state, project, isNarrow = false, isFilled = false } = page;
-  const { email } = viewer;
+  const { email, isOperator } = viewer;
   const isInside = email !== undefined && !isNarrow;
   const prefix = state === undefined ? '' : `${stateWord(state)}: `;
   return html`<!doctype html>
@@ -83,26 +87,38 @@ export function render(page: Page, viewer: Viewer, nonce?: string): string {
           ${isInside && navigation(email, viewer, page.searched)}
         </header>
         ${isInside && html`<div id="connection" role="status"></div>`} ${project && projectHeader(project, page.tab)}
+        ${isInside && isOperator && troubleOf(viewer)}
         <main id="main">${main}</main>
       </body>
     </html> `.text;
 }
 
+/** On every page of an operator, until a runner is there. */
+function troubleOf({ trouble, formKey }: Viewer): Html {
+  return html`<div id="runner-trouble" data-live>
+    ${
+      trouble !== undefined &&
+      html`<form method="post" action="/ui/operations" class="notice bad" role="alert">
+        ${keyField(formKey)}<input type="hidden" name="do" value="look" />
+        <p><strong>No build runs:</strong> ${trouble}</p>
+        <button>Look again</button>
+      </form>`
+    }
+  </div>`;
+}
+
 function scriptTags({ live = [], hasTerminal = false }: Page, nonce: string): Html {
   return html`<script type="module" nonce="${nonce}" src="${addressOf('main.js')}"></script>
-    ${
-      hasTerminal &&
-      html`<link rel="stylesheet" href="${addressOf('terminal.css')}" />
-        <script type="module" nonce="${nonce}" src="${addressOf('shell.js')}"></script>`
-    }
+    ${hasTerminal && html`<link rel="stylesheet" href="${addressOf('terminal.css')}" />`}
     ${live.length > 0 && html`<meta name="live" content="${live.join(' ')}" data-worker="${addressOf('changes-worker.js')}" />`}`;
 }
 
-function navigation(email: string, { formKey, path, isOperator }: Viewer, searched = ''): Html {
+function navigation(email: string, { formKey, path, isOperator, isCollaborator }: Viewer, searched = ''): Html {
   const link = (target: string, text: string): Html =>
     html`<a href="${target}" ${path === target && html`aria-current="page"`}>${text}</a>`;
   return html`<nav aria-label="Site">
-    ${link('/ui/', 'Projects')} ${link('/ui/dependencies', 'Dependencies')} ${link('/ui/marketplace', 'Marketplace')}
+    ${link('/ui/', 'Projects')}
+    ${!isCollaborator && html`${link('/ui/dependencies', 'Dependencies')} ${link('/ui/marketplace', 'Marketplace')}`}
     ${link('/ui/applications', 'Applications')} ${isOperator && link('/ui/operations', 'Operations')}
     <form method="get" action="/ui/search" role="search" aria-label="Everything" id="search" class="search">
       <input

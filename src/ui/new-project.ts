@@ -34,7 +34,10 @@ export const routes = page({
     };
   },
   actions: {
-    connect: { route: 'POST /forges', done: 'forge_connected' },
+    connect: {
+      route: 'POST /forges',
+      done: ({ id_str: id }) => ({ goTo: `/ui/projects/new?forge=${id}`, notice: 'forge_connected' }),
+    },
     build: {
       route: 'POST /projects',
       done: ({ id_str: id }) => ({ goTo: `/ui/projects/${id}/setup` }),

@@ -18,6 +18,7 @@ export const notices = {
   sent: 'It is sent again.',
   replayed: 'It was judged once more. What came of it is below.',
   approved: 'Approved. It is built without secrets.',
+  rejected: 'Rejected. It is not deployed.',
   build_approved: 'Approved. It begins as soon as it can.',
   shared: 'Shared with every account.',
   unshared: 'No longer shared.',
@@ -27,6 +28,7 @@ export const notices = {
   suspended: 'Suspended. Nothing is done for this account any more.',
   resumed: 'Resumed. This account is let in again.',
   compiling: 'It is compiled again.',
+  looking: 'The servers look again whether their runners start. That takes a few seconds.',
   uploaded: 'Uploaded. It is compiled next.',
 } as const;
 

@@ -6,6 +6,7 @@ import { timeSpanText } from './browser/time-words.ts';
 import { ago } from './moments.ts';
 import { accountsPart } from './operations-accounts.ts';
 import { page, type PageVisit } from './pages.ts';
+import { emptyGroup } from '../http/raw.ts';
 import { copyable, empty, table } from './parts.ts';
 import { notFound, type PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
@@ -205,6 +206,7 @@ const all = page({
       refusals: { is_reserved: 'This is your own account: you could not sign in any more.' },
     },
     resume: { route: 'POST /users/:user_id/resume', done: 'resumed' },
+    look: { route: 'POST /runners/look', fields: emptyGroup, done: 'looking' },
   },
 });
 

@@ -1,7 +1,9 @@
 import type { Forge } from '../records/forge.ts';
+import type { Project } from '../records/project.ts';
 import { forgeName, mendButton } from './forges.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
+import { notice } from './layout.ts';
 import { fact } from './parts.ts';
 import type { ProjectVisit } from './project-pages.ts';
 import { stateBadge } from './states.ts';
@@ -22,12 +24,29 @@ export async function connectionPart(visit: ProjectVisit): Promise<Html | false>
       ${fact('Repository there', html`<code>${repository}</code>`)}
       ${fact('State', html`<span id="forge-state">${stateBadge(state)} ${reason}</span>`)}
     </dl>
+    ${await sharedWith(visit)}
     <p class="aside">
       The connection has made the key, the hook and the statuses of this project there. Once a day it is checked that
       key and hook are in place.
     </p>
     ${forge && mendButton(visit, { forge, describedBy: 'forge-state' })}
   </section>`;
+}
+
+/** Statuses have the names of suites, so two projects on one repository overwrite each other's. */
+async function sharedWith({ api, project }: ProjectVisit): Promise<Html | false> {
+  if (!project.owned) return false;
+  const { forge_id_str: forge, forge_repository: repository } = project;
+  const isSame = (one: Project): boolean =>
+    one.id_str !== project.id_str && one.forge_id_str === forge && one.forge_repository === repository;
+  const [other] = (await api.get('/projects')).filter(isSame);
+  if (!other) return false;
+  const link = html`<a href="/ui/projects/${other.id_str}">${other.name}</a>`;
+  return notice(
+    'bad',
+    html`The project ${link} is connected to this repository too. Where both have a suite of one name, each overwrites
+    the statuses of the other. Rename one of the suites, or delete a project.`,
+  );
 }
 
 /** The repository is found at the forge by the address of the project. */

@@ -1,3 +1,4 @@
+import type { ErrorCode } from '../errors.ts';
 import type { Project } from '../records/project.ts';
 import { html, type Html } from './html.ts';
 import type { Page, ProjectTab } from './layout.ts';
@@ -37,13 +38,14 @@ interface Confirmation {
   /** The page before. The next page is this one too, or `next`. */
   back: (visit: PageVisit) => string;
   next?: (visit: PageVisit) => string;
+  refusals?: Partial<Record<ErrorCode, string>>;
 }
 
 /**
  * Asks once before a record is deleted, and lists what is deleted with it. The button that leads here is a form with
  * method GET. A user who may not delete it gets the error here.
  */
-export function deletionPage({ path, route, what, back, next = back }: Confirmation): PageRoute[] {
+export function deletionPage({ path, route, what, back, next = back, refusals }: Confirmation): PageRoute[] {
   return projectPage({
     path: `/settings${path}`,
     tab: 'settings',
@@ -52,7 +54,13 @@ export function deletionPage({ path, route, what, back, next = back }: Confirmat
       const { title, goes } = await what(visit);
       return { title, main: confirmation(visit, { title, goes, back: back(visit) }) };
     },
-    actions: { delete: { route, done: (_, visit) => ({ goTo: next(visit), notice: 'deleted' }) } },
+    actions: {
+      delete: {
+        route,
+        done: (_, visit) => ({ goTo: next(visit), notice: 'deleted' }),
+        ...(refusals && { refusals }),
+      },
+    },
   });
 }
 

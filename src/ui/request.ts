@@ -85,6 +85,14 @@ async function leftOutList({ api }: ProjectVisit, builds: readonly SaidBuild[]) 
   </section>`;
 }
 
+function joinedPart({ projectPath }: ProjectVisit, { joined_to_id_str: first }: BuildRequest): Html | false {
+  if (first === '') return false;
+  return html`<p class="card aside">
+    It is joined to <a href="${projectPath}/requests/${first}">request ${first}</a>, which brought the same commit. Only
+    suites that the other request does not have run here. The state counts the suites of both.
+  </p>`;
+}
+
 function variablesPart({ variables }: BuildRequest): Html | false {
   const given = Object.entries(variables);
   if (given.length === 0) return false;
@@ -101,12 +109,13 @@ function variablesPart({ variables }: BuildRequest): Html | false {
 }
 
 function suitesPart(
-  { build_state: state }: BuildRequest,
+  { build_state: state, joined_to_id: first }: BuildRequest,
   commit: CommitDetails | undefined,
   builds: readonly SaidBuild[],
   visit: ProjectVisit,
 ): Html {
   if (builds.length > 0) return buildList(visit, builds);
+  if (commit && first !== null) return html`<p class="aside">The other request runs all suites.</p>`;
   if (commit) return empty('No suite was run', 'None of the suites of this project applies to the commit.');
   if (state === 'waiting_for_approval') return html`<p class="aside">Nothing of it was fetched yet.</p>`;
   return isUnderWay(state)
@@ -117,7 +126,11 @@ function suitesPart(
       );
 }
 
-function buttons(visit: ProjectVisit, { build_state: state }: BuildRequest, builds: readonly SaidBuild[]): Html {
+function buttons(
+  visit: ProjectVisit,
+  { build_state: state, joined_to_id: first }: BuildRequest,
+  builds: readonly SaidBuild[],
+): Html {
   const [cancel, rerun, failed] = [
     pageForm(visit, 'cancel'),
     pageForm(visit, 'rerun'),
@@ -128,8 +141,11 @@ function buttons(visit: ProjectVisit, { build_state: state }: BuildRequest, buil
     return html`${approve} ${cancel.wrap(html``, { button: 'Cancel', kind: 'danger' })}`;
   }
   if (isUnderWay(state)) return cancel.wrap(html``, { button: 'Cancel', kind: 'danger' });
-  const hasFailed = newestOfSuites(builds).some((build) => build.build_state !== 'passed');
-  return html`${hasFailed && failed.wrap(failed.hidden('failed_only', 'true'), { button: 'Run failed again', kind: 'main' })}
+  const newest = newestOfSuites(builds);
+  const hasFailed = newest.some((build) => build.build_state !== 'passed') || (first !== null && state !== 'passed');
+  const mayGoOn = newest.some((build) => build.build_state === 'waiting_for_approval');
+  return html`${mayGoOn && cancel.wrap(html``, { button: 'Cancel', kind: 'danger' })}
+  ${hasFailed && failed.wrap(failed.hidden('failed_only', 'true'), { button: 'Run failed again', kind: 'main' })}
   ${rerun.wrap(html``, { button: 'Run again', kind: hasFailed ? 'plain' : 'main' })}`;
 }
 
@@ -191,7 +207,7 @@ async function show(visit: ProjectVisit) {
             be deployed.
           </p>`
         }
-        ${variablesPart(request)}
+        ${joinedPart(visit, request)} ${variablesPart(request)}
         ${
           request.build_state === 'waiting_for_approval' &&
           notice('bad', 'It waits until somebody of the project approves it. Look at what it changes first.')

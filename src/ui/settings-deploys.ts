@@ -3,7 +3,7 @@ import { withPastedTarget } from './addresses.ts';
 import { html, type Html } from './html.ts';
 import { pageForm, type PageForm } from './forms.ts';
 import { empty, table } from './parts.ts';
-import { deletionButton, deletionPage, recordHead } from './project-pages.ts';
+import { deletionButton, deletionPage, recordHead, type ProjectVisit } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 import type { VisitApi } from './visit-api.ts';
@@ -26,13 +26,50 @@ async function manualSuites(api: VisitApi): Promise<(readonly [string, string])[
   return suites.filter(({ manual }) => manual).map(({ id_str: id, name }) => [id, name] as const);
 }
 
-function suiteFields(form: PageForm, suites: readonly (readonly [string, string])[], strategy?: DeployStrategy): Html {
+/** Only the owner changes what stands before a deploy; others read it. */
+function gates(form: PageForm, { project }: ProjectVisit, strategy?: DeployStrategy): Html {
+  const { refs = [], approval = false, approvers = [] } = strategy ?? {};
+  if (!project.owned)
+    return html`<p class="aside">
+      ${refs.length > 0 && `Only commits on ${refs.join(', ')} are deployed. `}${approval && approvalLine(approvers)}
+    </p>`;
+  return html`${form.lines('refs', 'Refs', {
+    value: refs.join('\n'),
+    rows: 2,
+    isCode: true,
+    hint: html`Only commits on these branches and tags are deployed, one on each line, such as <code>main</code> or
+      <code>refs/tags/v*</code>. Left blank, all are.`,
+    wrong: 'Refs are patterns of branches, or begin with refs/heads/ or refs/tags/. At most 20.',
+  })}
+  ${form.check('approval', 'Approval', {
+    checked: approval,
+    hint: 'Each deploy waits until a user approves it. Nobody approves their own.',
+  })}
+  ${form.lines('approvers', 'Approvers', {
+    value: approvers.join('\n'),
+    rows: 2,
+    hint: 'E-mail addresses of users of the project, one on each line. Left blank, any of them may approve.',
+  })}`;
+}
+
+export function approvalLine(approvers: readonly string[]): string {
+  return approvers.length === 0
+    ? 'A user other than the one who requested it has to approve it.'
+    : `One of these has to approve it, unless they requested it: ${approvers.join(', ')}.`;
+}
+
+function suiteFields(
+  form: PageForm,
+  visit: ProjectVisit,
+  suites: readonly (readonly [string, string])[],
+  strategy?: DeployStrategy,
+): Html {
   return html`${form.text('name', 'Name', { value: strategy?.name, required: true, maxlength: 255 })}
   ${form.select('options[suite_id]', 'Suite', suites, {
     value: strategy?.options.suite_id_str,
     hint: 'A manual suite. A deploy runs it on the commit, with HEADRACE_DEPLOY_ID and HEADRACE_DEPLOY_STRATEGY.',
   })}
-  ${form.hidden('strategy_type', 'suite')}`;
+  ${gates(form, visit, strategy)} ${form.hidden('strategy_type', 'suite')}`;
 }
 
 /** The target of a strategy, for people. */
@@ -42,7 +79,7 @@ function targetOf({ options }: DeployStrategy, suites: readonly (readonly [strin
   return html`<code>${options.remote_branch}</code> of <code>${options.clone_url}</code>`;
 }
 
-function strategyFields(form: PageForm, strategy?: DeployStrategy): Html {
+function strategyFields(form: PageForm, visit: ProjectVisit, strategy?: DeployStrategy): Html {
   const wrongBranch = 'This is no name that git takes for a branch.';
   return html`${form.text('name', 'Name', { value: strategy?.name, required: true, maxlength: 255 })}
   ${form.text('options[clone_url]', 'Repository address', {
@@ -67,7 +104,7 @@ function strategyFields(form: PageForm, strategy?: DeployStrategy): Html {
     hint: 'The branch they are pushed to.',
     wrong: wrongBranch,
   })}
-  ${form.hidden('strategy_type', 'git')}`;
+  ${gates(form, visit, strategy)} ${form.hidden('strategy_type', 'git')}`;
 }
 
 const list = settingsPage({
@@ -95,11 +132,11 @@ const list = settingsPage({
           </div>
           <section aria-labelledby="new-title">
             <h2 id="new-title">New strategy</h2>
-            ${form.wrap(strategyFields(form), { button: 'Create strategy', isCard: true, label: 'New strategy' })}
+            ${form.wrap(strategyFields(form, visit), { button: 'Create strategy', isCard: true, label: 'New strategy' })}
             ${
               suites.length > 0 &&
               html`<h2>New strategy that runs a suite</h2>
-                ${bySuite.wrap(suiteFields(bySuite, suites), { button: 'Create strategy', isCard: true, label: 'New strategy that runs a suite' })}`
+                ${bySuite.wrap(suiteFields(bySuite, visit, suites), { button: 'Create strategy', isCard: true, label: 'New strategy that runs a suite' })}`
             }
           </section>
         </div>`,
@@ -134,7 +171,7 @@ const one = settingsPage({
     return {
       title: strategy.name,
       main: html`${recordHead(visit, { back: `${settingsPath(visit)}/deploys`, all: 'All deploy strategies', title: strategy.name, isOwners: true })}
-      ${form.wrap(strategy.strategy_type === 'suite' ? suiteFields(form, await manualSuites(visit.api), strategy) : strategyFields(form, strategy), { button: 'Save', isCard: true, label: 'Strategy' })}`,
+      ${form.wrap(strategy.strategy_type === 'suite' ? suiteFields(form, visit, await manualSuites(visit.api), strategy) : strategyFields(form, visit, strategy), { button: 'Save', isCard: true, label: 'Strategy' })}`,
     };
   },
   actions: {

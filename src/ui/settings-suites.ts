@@ -4,7 +4,7 @@ import { html, type Html } from './html.ts';
 import { pageForm, type FormVisit, type PageForm } from './forms.ts';
 import { imageField } from './registries.ts';
 import { counted, empty, subjectOf, table } from './parts.ts';
-import { deletionPage, recordHead } from './project-pages.ts';
+import { deletionPage, recordHead, type ProjectVisit } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute, Visit } from './site.ts';
 import { dependenciesPart } from './suite-dependencies.ts';
@@ -247,10 +247,35 @@ const one = settingsPage({
   },
 });
 
+/** The suites that need it, and the deploy strategies that run it. */
+async function usesOf(visit: ProjectVisit, { id_str: id }: Suite): Promise<Html | false> {
+  const { api } = visit;
+  const strategies = (await api.get('/projects/:project_id/deploy_strategies')).filter(
+    ({ strategy_type: type }) => type === 'suite',
+  );
+  const one = '/projects/:project_id/deploy_strategies/:deploy_strategy_id';
+  const whole = await Promise.all(
+    strategies.map(async (of) => api.get(one, { params: { deploy_strategy_id: of.id_str } })),
+  );
+  const running = whole.filter(({ options }) => 'suite_id_str' in options && options.suite_id_str === id);
+  const needing = (await api.get('/projects/:project_id/suites')).filter(({ needs }) =>
+    needs.some((need) => need.id_str === id),
+  );
+  if (needing.length + running.length === 0) return false;
+  const at = settingsPath(visit);
+  return html`<p>As long as something uses it, it cannot be deleted:</p>
+    <ul class="plain">
+      ${needing.map((by) => html`<li>Suite <a href="${at}/suites/${by.id_str}">${by.name}</a> needs it</li>`)}
+      ${running.map((by) => html`<li>Deploy strategy <a href="${at}/deploys/${by.id_str}">${by.name}</a> runs it</li>`)}
+    </ul>`;
+}
+
 const deletion = deletionPage({
   path: '/suites/:suite_id/delete',
   route: 'DELETE /projects/:project_id/suites/:suite_id',
-  async what({ api }) {
+  refusals: { resource_temporary_unavailable: 'It is in use. Take it off everything that uses it first.' },
+  async what(visit) {
+    const { api } = visit;
     const of = '/projects/:project_id/suites/:suite_id';
     const suite = await api.get(of);
     const rules = await api.get(`${of}/rules`);
@@ -258,9 +283,10 @@ const deletion = deletionPage({
     return {
       title: `Delete ${suite.name}?`,
       goes: html`<p>
-        The suite <strong>${suite.name}</strong> goes, with its command, ${counted(rules.length, 'rule')} and
-        ${counted(variables.length, 'variable')}. What it built stays, with its logs.
-      </p>`,
+          The suite <strong>${suite.name}</strong> goes, with its command, ${counted(rules.length, 'rule')} and
+          ${counted(variables.length, 'variable')}. What it built stays, with its logs.
+        </p>
+        ${await usesOf(visit, suite)}`,
     };
   },
   back: (visit) => `${settingsPath(visit)}/suites/${visit.param('suite_id')}`,

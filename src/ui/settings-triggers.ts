@@ -43,12 +43,17 @@ function policiesPart(visit: ProjectVisit): Html {
   ${form.check('report_left_out', 'Report suites that rules leave out', {
     checked: project.report_left_out,
     hint: 'Forges are told that they passed, so that a check which is required does not wait for ever.',
+  })}
+  ${form.check('build_twice', 'Build pushes and pull requests separately', {
+    checked: project.build_twice,
+    hint: 'Otherwise a commit that both bring is built once: the second one runs only what the first one does not.',
   })}`;
   const facts = html`<dl class="facts card">
     ${fact('Pull requests from forks', policyLabel(forkPolicies, project.fork_builds))}
     ${fact('Older builds of the same branch or pull request', policyLabel(supersededPolicies, project.cancel_superseded))}
     ${fact('Public badge', project.public_badge ? 'Yes' : 'No')}
     ${fact('Report suites that rules leave out', project.report_left_out ? 'Yes' : 'No')}
+    ${fact('Build pushes and pull requests separately', project.build_twice ? 'Yes' : 'No')}
   </dl>`;
   return html`<section aria-labelledby="policies-title">
     <h2 id="policies-title">Policies</h2>

@@ -84,7 +84,7 @@ function connectedOf(project: Project): Html {
   return html`<h2 id="key">The connection</h2>
     <p>
       Headrace fetches <code>${url}</code>. What that needs is at the forge of <code>${name}</code>: the key, the hook
-      and the statuses of this project. Nothing has to be installed.
+      and the statuses of this project. ${reason === '' && 'Nothing has to be installed.'}
     </p>
     ${
       reason !== '' &&

@@ -1,3 +1,4 @@
+import { addressOf } from './assets.ts';
 import { html } from './html.ts';
 import { orMissing } from './parts.ts';
 import { projectPage } from './project-pages.ts';
@@ -22,7 +23,9 @@ export const routes: PageRoute[] = projectPage({
           </h1>
         </div>
         <p class="aside">What you change here is gone with the shell. It ends when you leave this page.</p>
-        <p id="shell-told" role="status">Opening&hellip;</p>
+        <p id="shell-told" role="status">
+          <button id="shell-open" class="main" data-script="${addressOf('shell.js')}" hidden>Open the shell</button>
+        </p>
         <div
           id="shell"
           class="log log-live"

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { InnerCalls } from '../api/inner-calls.ts';
+import { troubleOfRunners } from '../auth/runner-heartbeats.ts';
 import type { Person } from '../auth/sessions.ts';
 import { parseForm } from '../http/bodies.ts';
 import { addressOf } from '../http/client-address.ts';
@@ -140,7 +141,13 @@ async function attend(
   const query = request.query as RawGroup;
   const [path = ''] = request.url.split('?', 1);
   const { person, formKey } = visitor;
-  const viewer = { email: person?.email, isOperator: person?.operator === 1, formKey, path };
+  const viewer = {
+    email: person?.email,
+    isOperator: person?.operator === 1,
+    isCollaborator: person?.kind === 'collaborator',
+    formKey,
+    path,
+  };
   const sentKey = textIn(route.takesFile ? query : form, 'form_key');
   const isOwnForm = () => isFromOurPages(request, services.baseUrl) && fitsFormKey(sentKey, visitor);
   if (route.method === 'POST' && !isOwnForm()) {
@@ -168,7 +175,8 @@ async function attend(
     apiFor: (visiting) => visitApi(calls, visiting, request as unknown as PageRequest),
   });
   if ('goTo' in response) return protect(reply).redirect(response.goTo, response.status);
-  return sendPage(response, viewer, request, reply);
+  const trouble = viewer.isOperator ? await troubleOfRunners(site.db) : undefined;
+  return sendPage(response, { ...viewer, trouble }, request, reply);
 }
 
 export function textIn(group: RawGroup, name: string): string {

@@ -14,6 +14,7 @@ const looks: Record<string, Look> = {
   shared: 'good',
   delivered: 'good',
   failed: 'bad',
+  rejected: 'bad',
   compile_failed: 'bad',
   errored: 'warn',
   timed_out: 'warn',

@@ -18,7 +18,7 @@ export function orderGroup(form: PageForm, all: readonly Suite[], suite?: Suite)
     ...(group === '' ? [] : [`group: ${group}`]),
   ];
   return form.group(
-    ['needs', 'files_from_id', 'approval', 'manual', 'concurrency_group'],
+    ['needs', 'files_from_id', 'approval', 'approvers', 'manual', 'concurrency_group'],
     summary.join(', '),
     html`${form.hidden('needs[]', '')}
     ${
@@ -46,6 +46,11 @@ export function orderGroup(form: PageForm, all: readonly Suite[], suite?: Suite)
     ${form.check('approval', 'Approval', {
       checked: suite?.approval ?? false,
       hint: 'Each build waits until somebody of the project approves it.',
+    })}
+    ${form.lines('approvers', 'Approvers', {
+      value: suite?.approvers.join('\n'),
+      rows: 2,
+      hint: 'E-mail addresses of users of the project, one on each line. Nobody of them approves what they requested. Left blank, any user of the project may approve.',
     })}
     ${form.check('manual', 'Manual', {
       checked: suite?.manual ?? false,

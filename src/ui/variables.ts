@@ -35,17 +35,21 @@ async function variablesPart(visit: ProjectVisit, { list, reach }: Owner): Promi
   const form = pageForm(visit, 'add_variable');
   return html`<section id="variables" aria-labelledby="variables-title">
     <h2 id="variables-title">Variables</h2>
-    <p class="aside">${reach} They are stored encrypted; secret ones are masked in logs. Builds of forks get none.</p>
+    <p class="aside">
+      ${reach} They are stored encrypted; secret ones are masked in logs. Builds of forks get none.
+      ${!visit.project.owned && 'Variables that are limited to branches and tags are shown only to the owner.'}
+    </p>
     ${
       variables.length > 0 &&
       table(
         'List of variables',
-        ['Name', 'Content', 'Secret', 'Actions'],
+        ['Name', 'Content', 'Secret', 'Refs', 'Actions'],
         variables.map((variable) => row(visit.path, variable, variable.id_str === shown)),
       )
     }
     ${form.wrap(
-      html`${nameField(form)} ${form.area('content', 'Content', { rows: 2, isCode: true })} ${secretField(form, true)}`,
+      html`${nameField(form)} ${form.area('content', 'Content', { rows: 2, isCode: true })} ${secretField(form, true)}
+      ${visit.project.owned && refsField(form)}`,
       { button: 'Add variable', kind: 'plain', isCard: true, label: 'New variable' },
     )}
   </section>`;
@@ -65,7 +69,19 @@ function secretField(form: PageForm, checked: boolean): Html {
   return form.check('secret', 'Secret', { checked, hint: 'Masked wherever a log would show it.' });
 }
 
-function row(path: string, { id_str: id, name, content, secret }: EnvironmentVariable, isShown: boolean): Html {
+/** Only the owner limits a variable. */
+function refsField(form: PageForm, refs: readonly string[] = []): Html {
+  return form.lines('refs', 'Refs', {
+    value: refs.join('\n'),
+    rows: 2,
+    isCode: true,
+    hint: html`Only builds of these branches and tags have it, one on each line, such as <code>main</code> or
+      <code>refs/tags/v*</code>. Left blank, all builds have it.`,
+    wrong: 'Refs are patterns of branches, or begin with refs/heads/ or refs/tags/. At most 20.',
+  });
+}
+
+function row(path: string, { id_str: id, name, content, secret, refs }: EnvironmentVariable, isShown: boolean): Html {
   return html`<tr id="variable-${id}">
     <td><code id="variable-name-${id}">${name}</code></td>
     <td>
@@ -81,6 +97,7 @@ function row(path: string, { id_str: id, name, content, secret }: EnvironmentVar
       }
     </td>
     <td>${secret ? 'yes' : 'no'}</td>
+    <td>${refs.length === 0 ? 'all' : refs.map((ref) => html`<code>${ref}</code> `)}</td>
     <td class="number">
       <div class="actions end">
         <a href="${path}/variables/${id}" aria-describedby="variable-name-${id}">Change</a>
@@ -119,13 +136,14 @@ function variablePages({ list, page, back: backLabel }: Owner): PageRoute[] {
     path: `${page}/variables/:environment_variable_id`,
     showsSecrets: true,
     async show(visit) {
-      const { name, content, secret } = await visit.api.get(one);
+      const { name, content, secret, refs } = await visit.api.get(one);
       const isShown = visit.queryText('show') !== '' || visit.refused?.typed.shown !== undefined;
       const form = pageForm(visit, 'save');
       const hint = isShown ? undefined : 'Left blank, it stays as it is.';
       const fields = html`${nameField(form, name)}
       ${form.area('content', 'Content', { value: isShown ? content : '', rows: 4, isCode: true, hint })}
-      ${secretField(form, secret)} ${isShown && form.hidden('shown', '1')}`;
+      ${secretField(form, secret)} ${visit.project.owned && refsField(form, refs)}
+      ${isShown && form.hidden('shown', '1')}`;
       return {
         title: name,
         main: html`<p class="aside"><a href="${back(visit)}">${backLabel}</a></p>

@@ -33,11 +33,13 @@ export function buildRequestView(request: Shown, waitingReason: string): BuildRe
     from_fork: request.from_fork === 1,
     sender: request.sender,
     suites: (JSON.parse(request.suites) as string[]).map((id) => withIdString('id', BigInt(id))),
+    suite_names: askedFields.suite_names.fromColumn(request.suite_names),
     variables: askedFields.variables.fromColumn(request.variables),
     waiting_reason: waitingReason,
     failure_reason: request.failure_reason,
     config_file: request.config_digest === '' ? '' : request.config_file,
     base: request.base ?? '',
     compared_with: request.compared_with ?? '',
+    ...withIdString('joined_to_id', request.joined_to_id),
   };
 }

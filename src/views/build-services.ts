@@ -11,6 +11,8 @@ export interface ServiceProgress {
   ready?: number;
   to?: number;
   status?: number;
+  /** The data that it has begun with, or left for others. */
+  data?: object;
 }
 
 /** In the row of the build: with the identifier of its log, as text, because JSON has no 64 bits. */

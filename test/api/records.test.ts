@@ -216,6 +216,7 @@ describeService(
         fork_builds: 'without_secrets',
         cancel_superseded: 'none',
         config_file: '',
+        build_twice: 0,
       } as const;
       const trigger = { source: 'poll', event: 'poll', pullRequest: null, targetBranch: '', fromFork: false } as const;
       const wanted = { commitRef: 'main', trigger: { ...trigger, sender: '', fetchRef: '', group: '' } };

@@ -32,6 +32,7 @@ const leaveNothing = [
   'POST /projects/ID/hooks/ID/deliveries/ID/replay',
   'POST /dependencies/ID/uploads', // what is taken in the end is written down
   'DELETE /dependencies/ID/uploads/ID',
+  'POST /runners/look',
   'POST /projects/config', // the routes that these two call write theirs
   'PUT /projects/ID/config',
 ];
@@ -167,6 +168,20 @@ describeServiceOnOne(
       if (call === 'POST /projects/ID/builds/ID/shell') await failAndKeep(store, world);
       if (call === 'POST /projects/ID/deploys') {
         form = { deploy_strategy_id: world.path(':deploy_strategy_id'), commit_id: world.path(':commit_id') };
+      }
+      if (/\/deploys\/ID\/(approve|reject)$/.test(call)) {
+        // Somebody else has requested it.
+        const other = await service.user();
+        const path = world.path('/projects/:project_id/deploys');
+        const of = { deploy_strategy_id: world.path(':deploy_strategy_id'), commit_id: world.path(':commit_id') };
+        const made = (await alice.post(path, of)).record.id;
+        await store.db.transaction(async (trx) => {
+          const by = trx.selectFrom('users').select('id').where('email', '=', other.email);
+          const waiting = { state: 'waiting_for_approval', created_by: (await by.executeTakeFirstOrThrow()).id };
+          await trx.updateTable('deploys').set(waiting).where('id', '=', made).execute();
+        });
+        await watch.news();
+        return service.api.post(`${path}/${made}/${call.split('/').at(-1)}`, { headers: { authorization } });
       }
       if (route.method === 'PATCH') {
         const body = await archiveOf({ x: '' });

@@ -46,7 +46,7 @@ export const contract = entries(`
   POST   /projects/ID/collaborators                                users         projects              create, collaborators
   DELETE /projects/ID/collaborators/ID                             users         projects              delete, collaborators
   GET    /projects/ID/build_requests                               both          build_requests        See build requests
-  POST   /projects/ID/build_requests                               both          build_requests_create Start builds, variables that change what they run
+  POST   /projects/ID/build_requests                               both          build_requests_create Start builds, variables, which change what they run
   GET    /projects/ID/build_requests/ID                            both          build_requests        See build requests
   GET    /projects/ID/build_requests/ID/explanation                both          build_requests        why their suites ran
   POST   /projects/ID/build_requests/ID/cancel                     both          build_requests_create cancel, builds
@@ -122,6 +122,8 @@ export const contract = entries(`
   POST   /projects/ID/deploys                                      both          deploys               deploy commits to the repositories
   GET    /projects/ID/deploys/ID                                   both          deploys               See, deploys
   POST   /projects/ID/deploys/ID/cancel                            both          deploys               cancel deploys
+  POST   /projects/ID/deploys/ID/approve                           both          deploys               approve, deploys
+  POST   /projects/ID/deploys/ID/reject                            both          deploys               reject, deploys
   GET    /projects/ID/deploys/ID/log                               both          deploys               see their logs
   GET    /projects/ID/deploys/ID/log/lines                         both          deploys               see their logs
   GET    /projects/ID/deploys/ID/log/search                        both          deploys               see their logs
@@ -199,6 +201,7 @@ export const contract = entries(`
   GET    /projects/ID/tests/flaky/details                          both          commits               See commits, their builds, tests
   GET    /audit                                                    operators     user                  the audit log
   GET    /runners                                                  operators     user                  the runners
+  POST   /runners/look                                             operators     never
   GET    /queue                                                    operators     user                  the state of the service
   GET    /operations                                               operators     user                  the state of the service
   GET    /users                                                    operators     never

@@ -155,6 +155,7 @@ describeServiceOnOne('every route', (service) => {
       'POST /projects/ID/builds/ID/restart',
       'POST /projects/ID/builds/ID/shell',
       'POST /projects/ID/deploys',
+      'POST /projects/ID/deploys/ID/approve',
     ]);
     for (const end of ends) {
       const [debtor, colleague] = [await service.user(), await service.user()];

@@ -6,10 +6,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { run } from '../../src/lib/processes.ts';
 import { entry, freeIds, ordinaryRunner, ordinaryUser } from '../support/ordinary-runner.ts';
 import type { Started } from '../support/program.ts';
+import { lacks } from '../support/machine.ts';
 
 /** What a runner that is an ordinary user says about its user IDs when it starts. */
 
-const skip = process.getuid?.() !== 0 && 'only root can become somebody else';
+const skip = lacks('other users', 'mounts');
 const runnerOf = (t: TestContext) => ordinaryRunner((cleanUp) => t.after(cleanUp), 'ordinary');
 
 async function untilSaid(runner: Started, words: RegExp): Promise<string> {

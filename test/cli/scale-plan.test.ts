@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/properties.ts';
 import { Pace, plan } from '../../src/cli/scale-plan.ts';
 import { jobScript, readJobs } from '../../src/cli/slurm.ts';
 import { run } from '../../src/lib/processes.ts';

@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
-import { existsSync, lstatSync, readdirSync, statSync } from 'node:fs';
+import { chownSync, existsSync, lstatSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { onEveryDatabase, placeFor, settingsFor } from '../support/databases.ts';
+import { onEveryDatabase, onOneDatabase, placeFor, settingsFor } from '../support/databases.ts';
 import { commandsWith, untilCreated } from '../support/installation.ts';
 import { freePort } from '../support/ports.ts';
 import { headrace, serve, startProgram } from '../support/program.ts';
+import { lacks } from '../support/machine.ts';
 import { longestWait } from '../support/pauses.ts';
+import { smallDisk } from '../support/small-disk.ts';
 
 /** A start that fails has long ended by then, unless it does not end at all. */
 const limit = { timeout: longestWait };
@@ -123,6 +125,93 @@ describe('a server that starts', () => {
       } finally {
         process.umask(before);
       }
+    });
+  });
+});
+
+describe('a server that cannot start', () => {
+  onOneDatabase((database) => {
+    const place = async () => {
+      const { folder, env } = await placeFor(database);
+      return { folder: join(folder, 'data'), env };
+    };
+    /** It says this in a few lines for people, and ends. */
+    const refuses = async (folder: string, env: Record<string, string>, words: RegExp[], within: string[] = []) => {
+      const started = startProgram(database, ['serve', '--data-dir', folder, '--port', '0'], env, within);
+      assert.equal(await started.exited, 1, started.said());
+      const lines = started.said().trimEnd().split('\n');
+      assert.ok(lines.length <= 4, started.said());
+      for (const line of lines) assert.doesNotMatch(line, /^ +at |^\s*\{/, started.said());
+      for (const word of [...words, /^headrace: /m, /--data-dir|headrace\.toml/]) assert.match(started.said(), word);
+      assert.deepEqual(commandsWith(folder), []);
+    };
+    /** Nobody has seen the credentials of its first user before. */
+    const startsFirst = async (folder: string, env: Record<string, string>): Promise<void> => {
+      const served = await serve(database, folder, env);
+      served.api.close();
+      assert.match(served.output, /first user/);
+      served.process.kill('SIGTERM');
+      await served.exited;
+    };
+
+    test('names a file where the folder was to be, and a setting that cannot be read', limit, async () => {
+      const { folder, env } = await place();
+      writeFileSync(folder, 'a file');
+      await refuses(folder, env, [/is a file/]);
+      rmSync(folder);
+      mkdirSync(folder, { mode: 0o700 });
+      writeFileSync(join(folder, 'headrace.toml'), 'concurrency = = 2\n');
+      await refuses(folder, env, [/headrace\.toml/, /line 1|1:/]);
+      writeFileSync(join(folder, 'headrace.toml'), 'concurrency = 2\n');
+      await startsFirst(folder, env);
+    });
+
+    test('leaves the folder of another kind of machine as it is', limit, async () => {
+      const { folder, env } = await place();
+      await startsFirst(folder, env);
+      const mark = join(folder, 'architecture');
+      writeFileSync(mark, 'pdp11\n');
+      const files = readdirSync(folder);
+      await refuses(folder, env, [/pdp11/, new RegExp(process.arch), /headrace backup/]);
+      assert.deepEqual(readdirSync(folder), files);
+    });
+
+    test('leaves the folder of another user to that user', { ...limit, skip: lacks('root') }, async () => {
+      const { folder, env } = await place();
+      mkdirSync(folder, { mode: 0o700 });
+      const key = join(folder, 'master.key');
+      writeFileSync(key, '', { mode: 0o600 });
+      chownSync(key, 60_920, 60_920);
+      await refuses(folder, env, [/the data folder of the user 60920, and this is the user root/]);
+      assert.deepEqual(readdirSync(folder), ['master.key']);
+      rmSync(key);
+      await startsFirst(folder, env);
+    });
+
+    test('says that this user may not write there', { ...limit, skip: lacks('other users') }, async () => {
+      const { folder, env } = await place();
+      const become = ['setpriv', '--reuid', '60920', '--regid', '60920', '--clear-groups', '--'];
+      await refuses(folder, env, [/this user may not write to/], become);
+      assert.equal(existsSync(folder), false);
+      await startsFirst(folder, env);
+    });
+
+    test('says that the file system is read-only', { ...limit, skip: lacks('mounts') }, async () => {
+      const { folder, env } = await place();
+      mkdirSync(folder, { mode: 0o700 });
+      const bind = `mount --bind "${folder}" "${folder}" && mount -o remount,bind,ro "${folder}" && exec "$@"`;
+      await refuses(folder, env, [/read-only/], ['unshare', '--mount', 'sh', '-c', bind, 'sh']);
+      await startsFirst(folder, env);
+    });
+
+    test('says that the disk is full', { ...limit, skip: lacks('mounts') }, async () => {
+      const { env } = await place();
+      const disk = await smallDisk(database, 64);
+      const folder = join(disk.folder, 'data');
+      disk.fillTo(0);
+      await refuses(folder, env, [/no space is left/]);
+      disk.empty();
+      await startsFirst(folder, env);
     });
   });
 });

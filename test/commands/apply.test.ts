@@ -91,7 +91,7 @@ describeServiceOnOne('headrace apply', (service) => {
 
   test('what a variable was taken from before is not asked for again, anything else is [promise: apply-environment]', async () => {
     const again = await apply(hostile);
-    assert.deepEqual([again.status, again.out, again.err], [0, 'Nothing to change in Sluice.\n', '']);
+    assert.deepEqual([again.status, again.out, again.err], [0, `${line}\nNothing to change in Sluice.\n`, '']);
     const checked = await apply(hostile, '--check');
     assert.deepEqual([checked.status, isSent()], [0, false]);
     const others = [
@@ -117,7 +117,7 @@ describeServiceOnOne('headrace apply', (service) => {
     const changed = await developer.run(['apply', '-f', file], '', { AWS_SECRET_ACCESS_KEY: 'another' });
     assert.equal(
       changed.out,
-      `~ variable COLOUR of suite unit\n    content: another value\n${line}\nSluice is as ${file} says.\n`,
+      `${line}\n~ variable COLOUR of suite unit\n    content: another value\nSluice is as ${file} says.\n`,
     );
     assert.deepEqual(await valuesOf(unit), [['COLOUR', 'another', true]]);
   });
@@ -217,8 +217,8 @@ describeServiceOnOne('headrace apply', (service) => {
     const [unit] = await suites();
     assert.deepEqual((await valuesOf(unit))[1], ['MODE', 'fast', false]);
     assert.equal((await developer.run(['export'])).out, open);
-    for (const args of [[], ['--check']])
-      assert.deepEqual((await apply(open, ...args)).out, 'Nothing to change in Sluice.\n');
+    assert.equal((await apply(open)).out, `${line}\nNothing to change in Sluice.\n`);
+    assert.equal((await apply(open, '--check')).out, 'Nothing to change in Sluice.\n');
     const changed = await apply(open.replace('fast', 'slow'));
     assert.match(changed.out, /^~ variable MODE of suite unit\n {4}content: "fast" → "slow"\n/);
     // Also of a project that no file was applied to, and of an empty value.
@@ -229,7 +229,7 @@ describeServiceOnOne('headrace apply', (service) => {
     assert.match(exported, /name = "EMPTY"\n(secret = false\ncontent = ""|content = ""\nsecret = false)\n/);
     assert.match(exported, /name = "HIDDEN"\nkeep = true\n/);
     assert.doesNotMatch(exported, /kept/);
-    assert.deepEqual((await apply(exported)).out, 'Nothing to change in Sluice.\n');
+    assert.equal((await apply(exported)).out, `${line}\nNothing to change in Sluice.\n`);
     for (const inside of ['content = "mine"', 'content = "mine"\nsecret = true', 'content = "x"\nfrom_env = "MODE"']) {
       const refused = await apply(`${open}${variable('OTHER', inside)}`);
       assert.deepEqual([refused.status, refused.out], [2, '']);
@@ -302,8 +302,9 @@ describe('headrace check', () => {
       `${suite('unit\\u001b[31m', '"make"')}retries = 9\n${suite('lint', '"make"')}needs = ["none"]\n`,
     );
     const mistakes = [
-      '.headrace.toml:3: suites[unit\uFFFD[31m][name] is too large, or not of the right form.',
+      '.headrace.toml:3: suites[unit\uFFFD[31m][name] has a character in it that is not allowed, such as a line break.',
       '.headrace.toml:5: suites[unit\uFFFD[31m][retries] has to be a whole number from 0 to 3.',
+      '.headrace.toml:10: suites[lint][needs] names "none", which is no suite of the file.',
     ];
     assert.deepEqual(await check(), [1, `${mistakes.join('\n')}\n`, ''], 'TOML comes first');
     const [status, json] = await check('--json');
@@ -314,7 +315,7 @@ describe('headrace check', () => {
     write('.headrace.toml', suite('lint', '"make"') + 'needs = ["none"]\n');
     assert.deepEqual(await check(), [
       1,
-      '.headrace.toml:5: suites[lint][needs] names something that is not there.\n',
+      '.headrace.toml:5: suites[lint][needs] names "none", which is no suite of the file.\n',
       '',
     ]);
     write('open.yml', 'suites:\n  - name: [\n');
@@ -324,7 +325,7 @@ describe('headrace check', () => {
     write('large.toml', `# ${'x'.repeat(128 * 1024)}\n`);
     assert.deepEqual(await check('large.toml'), [1, 'large.toml: it has more than 128 kB.\n', '']);
     mkdirSync(join(developer.folder, 'folder.toml'));
-    assert.deepEqual(await check('folder.toml'), [2, '', 'headrace: folder.toml cannot be read.\n']);
+    assert.deepEqual(await check('folder.toml'), [2, '', 'headrace: folder.toml is not a regular file.\n']);
     assert.deepEqual(await check('gone.yml', '--json'), [2, '', 'headrace: There is no gone.yml here.\n']);
     assert.equal((await check('one.toml', 'two.toml'))[0], 2);
   });

@@ -21,6 +21,7 @@ import { imageOf, shellLayer, startRegistry } from '../support/registry.ts';
 import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { archiveOf } from '../support/software.ts';
 import type { User } from '../support/user.ts';
+import { lacks } from '../support/machine.ts';
 
 const isRoot = process.getuid?.() === 0;
 const user = 60_914;
@@ -263,7 +264,7 @@ describeWithRunnerOnOne('headrace exec', (service, runner) => {
     return { home, work, as };
   };
 
-  test('is for ordinary users too, who can let it write', { skip: !isRoot && 'the others show it' }, async (t) => {
+  test('is for ordinary users too, who can let it write', { skip: lacks('other users') }, async (t) => {
     await suite('writes', 'id -u; cat source; echo written > source; echo new > made');
     const { home, work, as } = ordinaryUser();
     writeFileSync(join(work, 'source'), 'mine\n');
@@ -271,7 +272,9 @@ describeWithRunnerOnOne('headrace exec', (service, runner) => {
     const asUser = async (uid: number, ...args: string[]) => {
       const ran = await as(program, 'exec', 'writes', '--project', 'Sluice', '--offline', ...args);
       const said = ran.stdout.toString().replace(/^Image .*\n/, '');
-      assert.deepEqual([ran.status, said], [0, `${uid}\nmine\n`], ran.stderr.toString());
+      const [words = ''] = /^This runner has one user ID .*\n/.exec(said) ?? [];
+      assert.equal(words !== '', args.includes('--image'));
+      assert.deepEqual([ran.status, said.slice(words.length)], [0, `${uid}\nmine\n`], ran.stderr.toString());
     };
     await asUser(1000);
     await asUser(0, '--image', await greetingImage(t)); // whom the image names, with the one ID of this user
@@ -305,37 +308,33 @@ describeWithRunnerOnOne('headrace exec', (service, runner) => {
     'cp -r evil evil/.git; echo written >made',
   ].join('\n');
 
-  test(
-    'with --write, what git reads stays as it is [promise: exec-git]',
-    { skip: !isRoot && 'root shows it as an ordinary user' },
-    async () => {
-      await suite('attacks git', `set +e\nexec 2>/dev/null\n${attack}\nexit 0`);
-      const exec = [program, 'exec', 'attacks git', '--project', 'Sluice', '--offline', '--write'];
-      const facts =
-        'find . -path "*/.git*" -printf "%p %y %m %s %l\n" | sort; find . -path "*/.git*" -type f -exec md5sum {} + | sort';
-      for (const [what, prepare] of Object.entries({
-        'a repository': repository,
-        'a work tree beside one': `git init -q ../one && (cd ../one && ${repository}) && rmdir ../work && git -C ../one worktree add -q ../work && cd ../work && git init -q vendor/tool`,
-        'no repository': 'true',
-      })) {
-        const { home, work, as } = ordinaryUser();
-        const made = await as('sh', '-c', prepare);
-        assert.equal(made.status, 0, made.stderr.toString());
-        const before = (await as('sh', '-c', `cd ..; ${facts}`)).stdout.toString();
-        const ran = await as(...exec);
-        assert.equal(ran.status, 0, ran.stderr.toString());
-        assert.equal(readFileSync(join(work, 'made'), 'utf8'), 'written\n', what);
-        // In a directory that the suite itself has made, it may make a repository: that is no place of the developer's.
-        const isNew = what === 'no repository' ? /(evil|\.cache|inner|vendor)/ : /(evil|\.cache)\//;
-        const paths = (text: string): string[] => text.split('\n').filter((line) => !isNew.test(line));
-        assert.deepEqual(paths((await as('sh', '-c', `cd ..; ${facts}`)).stdout.toString()), paths(before), what);
-        await as('sh', '-c', `for d in ${what === 'no repository' ? '.' : places}; do (cd $d && git status); done`);
-        assert.deepEqual(
-          readdirSync(home, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('pwned')),
-          [],
-          what,
-        );
-      }
-    },
-  );
+  test('with --write, what git reads stays as it is [promise: exec-git]', { skip: lacks('other users') }, async () => {
+    await suite('attacks git', `set +e\nexec 2>/dev/null\n${attack}\nexit 0`);
+    const exec = [program, 'exec', 'attacks git', '--project', 'Sluice', '--offline', '--write'];
+    const facts =
+      'find . -path "*/.git*" -printf "%p %y %m %s %l\n" | sort; find . -path "*/.git*" -type f -exec md5sum {} + | sort';
+    for (const [what, prepare] of Object.entries({
+      'a repository': repository,
+      'a work tree beside one': `git init -q ../one && (cd ../one && ${repository}) && rmdir ../work && git -C ../one worktree add -q ../work && cd ../work && git init -q vendor/tool`,
+      'no repository': 'true',
+    })) {
+      const { home, work, as } = ordinaryUser();
+      const made = await as('sh', '-c', prepare);
+      assert.equal(made.status, 0, made.stderr.toString());
+      const before = (await as('sh', '-c', `cd ..; ${facts}`)).stdout.toString();
+      const ran = await as(...exec);
+      assert.equal(ran.status, 0, ran.stderr.toString());
+      assert.equal(readFileSync(join(work, 'made'), 'utf8'), 'written\n', what);
+      // In a directory that the suite itself has made, it may make a repository: that is no place of the developer's.
+      const isNew = what === 'no repository' ? /(evil|\.cache|inner|vendor)/ : /(evil|\.cache)\//;
+      const paths = (text: string): string[] => text.split('\n').filter((line) => !isNew.test(line));
+      assert.deepEqual(paths((await as('sh', '-c', `cd ..; ${facts}`)).stdout.toString()), paths(before), what);
+      await as('sh', '-c', `for d in ${what === 'no repository' ? '.' : places}; do (cd $d && git status); done`);
+      assert.deepEqual(
+        readdirSync(home, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('pwned')),
+        [],
+        what,
+      );
+    }
+  });
 });

@@ -23,12 +23,16 @@ test('the first file fits what lies there, and has no mistakes', async () => {
     [['pom.xml'], 'mvn --batch-mode verify'],
     [['CMakeLists.txt'], 'ctest --test-dir build'],
     [['Makefile'], 'make test'],
-    [['README.md'], 'ls -l'],
+    [['README.md'], "how it is tested.'"],
   ] as const) {
     const text = firstFile(names);
     assert.deepEqual(await mistakesIn(Buffer.from(text), '.headrace.toml'), [], text);
     assert.ok(text.includes(`${command}\n"""\n`), text);
   }
+  const typed = String.raw`printf "a\n" | grep '"""'`;
+  const text = firstFile(['README.md'], typed);
+  assert.deepEqual(await mistakesIn(Buffer.from(text), '.headrace.toml'), [], text);
+  assert.ok(text.includes(JSON.stringify(typed)), text);
 });
 
 describe('headrace init', () => {
@@ -111,12 +115,34 @@ describe('headrace init', () => {
       const log = await installation.api().text(`/projects/${project?.id_str}/builds/${build?.id_str}/log.txt`);
       assert.match(log, /it flows/);
 
+      const whole = await developer.run(['init', '--yes', '--json']);
+      const {
+        project: shown,
+        changes,
+        builds,
+      } = JSON.parse(whole.out) as Record<'changes' | 'builds', Item[]> & { project: Item };
+      assert.deepEqual([shown.name, changes, builds.map(({ build_state: state }) => state)], ['app', [], ['passed']]);
+
       const second = await developer.run(['init', '--yes', '--plain']);
       assert.equal(second.status, 0, second.out + second.err);
       assert.match(second.out, /^The project app is connected to team\/app at http:.*\nNothing to change in app\.\n/);
       assert.doesNotMatch(second.out, /Made|Wrote|\+ suite/);
       assert.deepEqual(await seen(), made);
       assert.equal(readFileSync(path, 'utf8'), written);
+    });
+
+    test('does not wait for a forge that is silent', async () => {
+      await using forge = await forgeWith('team/quick');
+      await using silent = await FakeForge.start('gitlab');
+      const email = 'dora@example.org';
+      const api = await installation.person(email);
+      for (const one of [silent, forge]) await api().post('/forges', one.fields);
+      silent.interfere = () => new Promise(() => {});
+      const developer = await inClone(email, 'team/quick');
+      const { status, out, err } = await developer.run(['init', '--yes', '--plain']);
+      assert.equal(status, 0, out + err);
+      assert.equal(err, `${silent.url} has not answered within 2.5 seconds.\n`);
+      assert.match(out, /^Made the project quick, with its key/);
     });
 
     test('connects a forge at a terminal, without showing the token, and asks nothing with --yes', async () => {
@@ -136,8 +162,14 @@ describe('headrace init', () => {
 
       const terminal = developer.sit(['init']);
       await terminal.until(/Which\? $/);
+      terminal.type('github\n');
+      await terminal.until(/Type a number from 1 to 5\.\s+Which\? $/);
       terminal.type('3\n');
       await terminal.until(/Its address \[https:\/\/git\.test\]: $/);
+      terminal.type(`${forge.url}\n`);
+      await terminal.until(/which is not shown: $/);
+      terminal.type('not-this-one\n');
+      await terminal.until(/Refused: [^]*Its address \[https:\/\/git\.test\]: $/);
       terminal.type(`${forge.url}\n`);
       await terminal.until(/which is not shown: $/);
       terminal.type(`${forgeToken}\n`);
@@ -158,6 +190,14 @@ describe('headrace init', () => {
       asking.type('y\n');
       assert.equal(await asking.end(), 0, asking.text);
       assert.deepEqual([made?.forge_state, made?.clone_url], ['none', installation.host.url('team/hand.git')]);
+
+      // A public forge is known by its address.
+      execFileSync('git', ['remote', 'set-url', 'origin', 'git@github.com:team/else.git'], { cwd: developer.folder });
+      const known = developer.sit(['init'], { columns: 200 });
+      await known.until(/Make a token at https:\/\/github\.com\/settings[^]*Token for GitHub, which is not shown: $/);
+      assert.doesNotMatch(known.text, /Which\?|Its address/);
+      known.type('\u0003');
+      await known.end();
     });
 
     test('takes the forge that is named, and connects and mends a project that is there', async () => {

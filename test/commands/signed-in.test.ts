@@ -115,10 +115,14 @@ describe('headrace login', () => {
       terminal.type(`${service.address}\n`);
       await fetch(await allow(await addressIn(terminal)));
       await terminal.until(/No forge that you have connected has git\.example\.org\/team\/app:[^]*Which\? $/);
+      for (const times of [1, 2]) {
+        terminal.type('0\n');
+        await terminal.until(new RegExp(`(Type a number from 1 to [0-9]\\.[^]*){${times}}Which\\? $`));
+      }
       terminal.type('0\n');
       assert.equal(await terminal.end(), 2);
       assert.match(terminal.text, new RegExp(`Signed in to ${service.address} as ${alice.email}`));
-      assert.match(terminal.text, /That is none of them\. Nothing was made\.$/);
+      assert.match(terminal.text, /Type a number from 1 to [0-9]\. Nothing was made\.$/);
       assert.equal((await developer.run(['whoami'])).status, 0);
     });
 

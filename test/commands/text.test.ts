@@ -1,7 +1,7 @@
 /* oxlint-disable no-control-regex -- control characters are what this is about */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/properties.ts';
 import { writeJson } from '../../src/client/json.ts';
 import { isSameRepository } from '../../src/commands/git.ts';
 import { clean, fit, LogFilter, width } from '../../src/commands/text.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createHash, randomInt, randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { after, describe, test } from 'node:test';
 import { onEveryDatabase } from '../support/databases.ts';
 import type { Record_ } from '../support/client.ts';
@@ -18,7 +18,9 @@ import type { CommitReport, Order } from '../../src/protocol/index.ts';
  * than the others ends in a circle here, which PostgreSQL breaks after a moment and counts.
  */
 const askers = 6;
-const asksEach = 6;
+const asksEach = 4;
+/** With each of these PostgreSQL once broke a circle. New ones are the business of `npm run soak`. */
+const usualSeeds = [928019191, 346678572, 1219457575];
 const suites = 3;
 const refs = ['main', 'next', shaOf('known')];
 
@@ -27,9 +29,13 @@ onEveryDatabase((database) => {
     const opened = new AsyncDisposableStack();
     after(() => opened.disposeAsync());
 
-    test('waits for nobody in a circle, and comes to its end', async (t) => {
-      const seed = Number(process.env.LOCKS_SEED ?? randomInt(2 ** 31));
-      t.diagnostic(`LOCKS_SEED=${seed}`);
+    const given = process.env.LOCKS_SEED?.split(',').map(Number);
+    // A database with one writer has no circles, so one seed shows that the load comes to its end there.
+    const seeds = given ?? usualSeeds.slice(0, database.kind === 'sqlite' ? 1 : undefined);
+    for (const seed of seeds)
+      test(`waits for nobody in a circle, and comes to its end (LOCKS_SEED=${seed})`, () => load(seed));
+
+    async function load(seed: number): Promise<void> {
       const chance = chances(seed);
       const receiver = opened.use(await Receiver.start());
       receiver.answer = (response, received, request) =>
@@ -79,8 +85,8 @@ onEveryDatabase((database) => {
       for (const project of projects) await assertInLine(first, owner, project);
       const ways = services.map((service) => service.config.database_url);
       await stopping.disposeAsync();
-      if (database.kind === 'postgres') assert.equal(await deadlocks(ways[0] ?? ''), 0);
-    });
+      if (database.kind === 'postgres') assert.equal(deadlocks(ways[0] ?? '').join('\n\n'), '');
+    }
   });
 });
 
@@ -224,7 +230,7 @@ async function settled(owner: User, { id }: Record_): Promise<void> {
     const open = requests.filter(({ build_state: state }) => !over.has(String(state)));
     const waiting = deploys.filter(({ deploy_state: state }) => state === 'enqueued' || state === 'deploying');
     if (open.length + waiting.length === 0) return;
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await new Promise((resolve) => setTimeout(resolve, 250)); // each look costs as much as many builds
   }
 }
 

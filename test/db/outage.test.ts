@@ -8,10 +8,11 @@ import { migrate } from '../../src/db/migrate.ts';
 import { openDatabase, type Database } from '../../src/db/open.ts';
 import { isUnavailable } from '../../src/db/unavailable.ts';
 import { lockUpkeep, type UpkeepLock } from '../../src/db/upkeep-lock.ts';
+import { lacks } from '../support/machine.ts';
 import { hasty, startPostgres, type Postgres } from '../support/postgres.ts';
 
 /** Connections to PostgreSQL that break, one or all. */
-describe('a connection to PostgreSQL that breaks', () => {
+describe('a connection to PostgreSQL that breaks', { skip: lacks('postgres') }, () => {
   let postgres: Postgres;
   let url: string;
   let db: Database;
@@ -72,6 +73,45 @@ describe('a connection to PostgreSQL that breaks', () => {
     });
     assert.equal(answer, 2);
     assert.deepEqual(await names('middle'), ['middle-2', 'middle-end']);
+  });
+
+  test('together with all others has every query done, on new ones', async () => {
+    const [most, key] = [16, 4711];
+    await admin.query('select pg_advisory_lock($1)', [key]);
+    const wait = () => sql`select pg_advisory_xact_lock_shared(${key}::bigint)`.execute(db.read);
+    const reads = Array.from({ length: most }, wait);
+    const waiting = `select pid from pg_locks where locktype = 'advisory' and not granted and objid = ${key}`;
+    let pids: number[] = [];
+    while (pids.length < most) {
+      await pause(10);
+      pids = (await admin.query<{ pid: number }>(waiting)).rows.map(({ pid }) => pid);
+    }
+    await admin.query('select pg_terminate_backend(pid, 10000) from unnest($1::int[]) as pid', [pids]);
+    await admin.query('select pg_advisory_unlock($1)', [key]);
+    await Promise.all(reads);
+  });
+
+  test('and is waited for, because all are in use, is not waited for without end', async () => {
+    const done = Promise.withResolvers<void>();
+    const holding = Array.from({ length: 16 }, () => Promise.withResolvers<void>());
+    const transactions = holding.map(({ resolve }) =>
+      impatient.transaction(async (trx) => {
+        await ownProcess(trx);
+        resolve();
+        await done.promise;
+      }),
+    );
+    await Promise.all(holding.map(({ promise }) => promise));
+    const late = (error: Error): boolean => isUnavailable(error) && /in use/.test(error.message);
+    await Promise.all([
+      assert.rejects(ownProcess(impatient.read), late),
+      assert.rejects(impatient.transaction(ownProcess), late),
+    ]);
+    assert.match(lost.at(-1)?.message ?? '', /in use/, 'the operator is told');
+    assert.ok(!impatient.isAway(), 'and high load is no outage');
+    done.resolve();
+    await Promise.all(transactions);
+    assert.ok((await ownProcess(impatient.read)) > 0);
   });
 
   test('in the middle of the commit is told, because nobody knows what became of it', async () => {

@@ -6,8 +6,9 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { run, type Finished } from '../../src/lib/processes.ts';
 import { temporaryFolder } from '../support/folders.ts';
+import { lacks } from '../support/machine.ts';
 import { openScratchRoot, type ScratchRoot } from './scratch-root.ts';
-import { done, inUnit, isRoot, makePackage, project, said } from './support.ts';
+import { done, inUnit, makePackage, project, said } from './support.ts';
 
 describe('the Debian package', () => {
   const folder = temporaryFolder();
@@ -90,7 +91,7 @@ describe('the Debian package', () => {
       await done('dash', '-n', join(project, 'deploy/debian', script));
   });
 
-  describe('on a machine', { skip: !isRoot && 'only root installs packages' }, () => {
+  describe('on a machine', { skip: lacks('root', 'mounts') }, () => {
     let machine: ScratchRoot;
     let newer = '';
     before(async () => {

@@ -2,18 +2,14 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { run, type Finished } from '../../src/lib/processes.ts';
+import { lacks } from '../support/machine.ts';
 
 export const project = join(import.meta.dirname, '../..');
 
-/** Only root can make users, mounts and images. */
-export const isRoot = process.getuid?.() === 0;
-
 /** The large ones take minutes: `npm test -- --large`. */
-export const large = !isRoot
-  ? { skip: 'only root can make images' }
-  : process.env.TEST_LARGE === undefined
-    ? { skip: 'takes minutes; run with --large' }
-    : {};
+export const large = {
+  skip: lacks('mounts') || (process.env.TEST_LARGE === undefined && 'takes minutes; run with --large'),
+};
 
 /** Runs a program that has to succeed, and answers what it printed. */
 export async function done(program: string, ...args: string[]): Promise<string> {

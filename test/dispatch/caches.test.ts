@@ -110,6 +110,43 @@ describeWithRunner(
       assert.match(log, /The cache is not kept: while the build ran, the one it began with was deleted/);
     });
 
+    test('gets the commit of a build that wrote the same files, without a blob', async () => {
+      const { project } = await projectWithCache();
+      const first = await save(await begin(project), mostBytes / 2);
+      /** Ends a build that wrote what its cache had; without `changes` as a runner tells it. */
+      const same = async (task: Task<SuiteOrder>, changes: { digest?: string; began?: string } = {}) => {
+        const { id = '', digest = '' } = cacheOf(task).found ?? {};
+        await task.finish({ kind: 'exited', status: 0, cache: { digest, began: id, ...changes } });
+        return task.order.work.sha;
+      };
+      const foundBy = async (branch?: string) => {
+        const task = await begin(project, branch);
+        const { found } = cacheOf(task);
+        await task.exit(0);
+        return found;
+      };
+      const second = await same(await begin(project));
+      const found = await foundBy();
+      assert.deepEqual(found, { ...found, ...first, sha: second });
+      const onOther = await same(await begin(project, 'other'));
+      assert.deepEqual(await foundBy('other'), {
+        ...(await foundBy('other')),
+        ...first,
+        branch: 'other',
+        sha: onOther,
+      });
+      assert.deepEqual(await foundBy(), found, 'the default branch has its own');
+      assert.equal((await shown(project)).length, 2, 'a tree that two branches have takes its room once');
+      // Another build was faster, or the runner names a cache that it did not begin with.
+      const [late, wrong] = [await begin(project), await begin(project)];
+      const other = (await foundBy('other'))?.id ?? '';
+      await same(wrong, { began: other });
+      assert.equal((await foundBy())?.sha, second);
+      const newer = await save(await begin(project), 10);
+      await same(late);
+      assert.deepEqual(await foundBy(), { ...found, ...newer });
+    });
+
     test('is named to who does the build, who may read it meanwhile', async () => {
       const { project } = await projectWithCache();
       const first = await begin(project);

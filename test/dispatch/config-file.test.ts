@@ -115,6 +115,45 @@ describeWithRunner('a project that is configured by a file in its repository', (
     assert.equal((await alice.get(`${path}/deploy_strategies`)).list.length, 1, 'and nothing else does');
   });
 
+  test('adds gates, and takes away only its own [promise: branch-file]', async () => {
+    const ship = { name: 'ship', command: 'make ship' };
+    const suite = async () => (await suites()).find(({ name }) => name === 'ship') ?? assert.fail();
+    const said = (log: string): string => log.slice(log.indexOf('Configured by'));
+    const statesOf = async ({ id }: Record_) =>
+      (await alice.get(`${path}/build_requests/${id}/builds`)).list.map(({ build_state: state }) => state);
+    await build({ suites: [{ ...ship, approval: true }] });
+    assert.equal((await suite()).approval, true);
+    const own = await build({ suites: [ship] });
+    assert.equal(said(own.log), 'Configured by .headrace.toml: 1 change.\n');
+    assert.deepEqual(await endBuilds(1), ['make ship'], 'what the file has set it takes away');
+
+    // Somebody sets both in the settings. The file does not know of it, or says the contrary, or has asked for it too.
+    await alice.put(`${path}/suites/${(await suite()).id}`, { approval: 'true', manual: 'true' });
+    const keeps = (gate: string) =>
+      `The suite ship keeps ${gate} = true: somebody has set it in the settings, so a person has to take it away there.\n`;
+    for (const [file, kept] of [
+      [ship, ['approval', 'manual']],
+      [{ ...ship, approval: false, manual: false }, ['approval', 'manual']],
+      [{ ...ship, approval: true, manual: true }, []],
+      [{ ...ship, approval: false, manual: true }, ['approval']],
+    ] as const) {
+      const { log, request } = await build({ suites: [file] });
+      assert.equal(said(log), `Configured by .headrace.toml: nothing to change.\n${kept.map(keeps).join('')}`);
+      assert.deepEqual([(await suite()).approval, (await suite()).manual], [true, true]);
+      await runner.assertIdle();
+      assert.deepEqual(await statesOf(request), []);
+    }
+    // A person takes one away, and the other one stays.
+    await alice.put(`${path}/suites/${(await suite()).id}`, { manual: 'false' });
+    const last = await build({ suites: [ship] });
+    assert.equal(said(last.log), `Configured by .headrace.toml: nothing to change.\n${keeps('approval')}`);
+    await runner.assertIdle();
+    assert.deepEqual(await statesOf(last.request), ['waiting_for_approval']);
+    await alice.put(`${path}/suites/${(await suite()).id}`, { approval: 'false' });
+    await build({ suites: [ship] });
+    assert.deepEqual(await endBuilds(1), ['make ship']);
+  });
+
   testOnOne('builds nothing where the file is wrong, says why, and changes nothing', async () => {
     const [keep] = [await alice.createSuite(project, { name: 'keep', command: 'true' })];
     const wrong: [string | object, RegExp][] = [
@@ -124,13 +163,16 @@ describeWithRunner('a project that is configured by a file in its repository', (
       [{ suites: [{ name: 'new', command: 'x', commnd: 'y' }] }, /suites\[new\]\[commnd\] is not known/],
       [
         { suites: [{ name: 'new', command: 'x', dependencies: ['none'] }] },
-        /dependencies\] names something that is not there/,
+        /dependencies\] is refused: You have no dependency "none"/,
       ],
       [{ suites: [{ name: 'new', command: 'x', needs: 'new' }] }, /suites\[new\]\[needs\] has to be a list of texts/],
       [{ suites: [{ name: 'new', command: 'x', files_from: ['a'] }] }, /\[files_from\] has to be text/],
       [{ suites: [{ name: 'new', command: 'x' }], schedules: [{ cron: 'never' }] }, /schedules\[0\]\[cron\]/],
       [{ suites: 'all' }, /suites has to be a list of tables/],
-      [{ suites: Array.from({ length: 201 }, (_, at) => ({ name: `s${at}`, command: 'x' })) }, /suites is too large/],
+      [
+        { suites: Array.from({ length: 201 }, (_, at) => ({ name: `s${at}`, command: 'x' })) },
+        /suites has 201 entries, and at most 200 are allowed/,
+      ],
       [`a = ${'['.repeat(100_000)}`, /cannot be read/],
       [`${'a.'.repeat(50_000)}b = 1`, /nested too deeply/],
       [`[${'a.'.repeat(100_000)}b]\n`, /nested too deeply/],
@@ -190,13 +232,16 @@ describeWithRunner('a project that is configured by a file in its repository', (
         { notifications: [{ notifiable_type: 'build', name: 'webhook', url: 'https://mallory.example.org/' }] },
         /notification .*: a file in a repository does not create this/,
       ],
-      [{ variables: [{ name: 'WIDE', from_env: 'PATH' }] }, /variables\[WIDE\]: .* no from_env\. Write keep/],
+      [
+        { variables: [{ name: 'WIDE', from_env: 'PATH' }] },
+        /variables\[WIDE\]\[from_env\] has no meaning in a repository: write keep/,
+      ],
       [{ variables: [{ name: 'WIDE', content: 'mine' }] }, /variables\[WIDE\]: a file holds no secret/],
       [{ variables: [{ name: 'WIDE', content: 'mine', secret: false }] }, /variable WIDE: .* does not change this/],
       [{ variables: [{ name: 'NEW', keep: true }] }, /variables\[NEW\] has no value on the server yet/],
       [
         { suites: [{ ...unit, variables: [{ name: 'TOKEN', from_env: 'PATH' }] }] },
-        /TOKEN\]: .* no from_env\. Write keep/,
+        /TOKEN\]\[from_env\] has no meaning in a repository: write keep/,
       ],
       [{ suites: [{ ...unit, variables: [{ name: 'TOKEN', content: 'mine' }] }] }, /TOKEN\]: .*Write keep = true/],
       [

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { gitCredential } from '../../src/forges/git-credential.ts';
+import { gitCredential, gitOriginAt, isOpened } from '../../src/forges/git-credential.ts';
 import type { PollOrder } from '../../src/protocol/index.ts';
 import type { Record_ } from '../support/client.ts';
 import { FakeForge, forgeToken } from '../support/fake-forge.ts';
-import { describeWithRunnerOnOne } from '../support/runner.ts';
+import { describeWithRunner } from '../support/runner.ts';
 
 test('each forge wants a user name of its own beside a token', () => {
   const cases = [
@@ -20,7 +20,32 @@ test('each forge wants a user name of its own beside a token', () => {
     assert.deepEqual(gitCredential({ provider, url, login: 'ada' }, token), { username, password });
 });
 
-describeWithRunnerOnOne(
+test('a token goes to the origin of its forge, and to the one that the forge told at the same host', () => {
+  const url = 'https://git.example.org:3000/forge';
+  const told = 'https://git.example.org:3443/forge/team/app.git';
+  assert.equal(gitOriginAt({ url }, told), 'https://git.example.org:3443');
+  for (const other of [
+    'https://evil.example.org/team/app.git',
+    'git@git.example.org:team/app.git',
+    'http://git.example.org/x/y',
+    '',
+  ])
+    assert.equal(gitOriginAt({ url }, other), '', other);
+  const opened = (address: string): boolean => isOpened({ url }, 'https://git.example.org:3443', address);
+  for (const address of [told, 'https://GIT.example.org:3000/team/app', 'https://git.example.org:3443/other/place'])
+    assert.equal(opened(address), true, address);
+  for (const address of [
+    'https://git.example.org/team/app.git',
+    'https://git.example.org:3001/team/app.git',
+    'https://git.example.org.evil.org:3000/team/app.git',
+    'ssh://git@git.example.org:3000/team/app.git',
+  ])
+    assert.equal(opened(address), false, address);
+  assert.equal(isOpened({ url }, '', told), false);
+  assert.equal(isOpened({ url: 'https://git.example.org' }, '', 'https://git.example.org:443/team/app'), true);
+});
+
+describeWithRunner(
   'the token of a connected forge',
   (service, runner) => {
     test('goes with what is fetched over HTTPS from the forge, and with nothing else [promise: forge-tokens]', async () => {
@@ -61,6 +86,24 @@ describeWithRunnerOnOne(
       assert.equal(await sent(made.record), undefined);
       await change(own);
       assert.deepEqual(await sent(made.record), token);
+
+      // Another port of the same host is somebody else's, unless the forge itself told it.
+      for (const clone of ['https://127.0.0.1:9443/team/app.git', 'https://127.0.0.1/team/app.git']) {
+        const moved = await change(clone);
+        assert.deepEqual([moved.record.forge_state, moved.record.forge_id], ['none', null], clone);
+        assert.equal(await sent(made.record), undefined);
+        // Connected again it stays there: the forge told another port.
+        const again = await alice.post(`/projects/${made.record.id}/connect`, { forge_id: forgeId });
+        assert.equal(again.record.forge_state, 'connected', again.text);
+        assert.equal(await sent(made.record), undefined);
+        assert.equal((await alice.put(`/projects/${made.record.id}`, { description: clone })).record.forge_id, forgeId);
+        assert.equal((await change(own)).record.forge_state, 'connected');
+        assert.deepEqual(await sent(made.record), token);
+      }
+      await change('git@127.0.0.1:team/app.git');
+      assert.equal((await change('https://127.0.0.1:9443/team/app.git')).record.forge_state, 'none');
+      await change(own);
+      await alice.post(`/projects/${made.record.id}/connect`, { forge_id: forgeId });
 
       // Whatever the forge says of its addresses, another host is sent nothing.
       const address = 'https://forge.example.org/team/tool.git';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:tls';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/properties.ts';
 import { randomName } from '../../src/lib/random-name.ts';
 import { RawRunner } from '../support/raw-runner.ts';
 import { registered, type Registered } from '../support/registered.ts';

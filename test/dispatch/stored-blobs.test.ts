@@ -20,8 +20,11 @@ const megabyte = 1024 * 1024;
 const most = 9 * megabyte;
 const limits = { unpackedBytes: most, cacheBytes: most };
 
-/** What a hostile runner tries with what it may store. `unfinished` tells what is neither a blob nor removed. */
-function attacks(service: Service, runner: ScriptedRunner, unfinished: () => Promise<string[]>): void {
+/**
+ * What a hostile runner tries with what it may store. `unfinished` tells what is neither a blob nor removed. The sums of
+ * accounts do not depend on the store, and are tried where it is fast.
+ */
+function attacks(service: Service, runner: ScriptedRunner, unfinished: () => Promise<string[]>, isFast = false): void {
   let alice: User;
   before(async () => {
     alice = await service.user();
@@ -96,6 +99,56 @@ function attacks(service: Service, runner: ScriptedRunner, unfinished: () => Pro
     assert.ok((await blobs()).has(last.digest), 'the dependency has it');
   });
 
+  test('is bounded with all that it replaced, until they are gone [promise: runner-blobs]', async () => {
+    const { task } = await compiling(alice, runner);
+    const size = most - megabyte;
+    const kept: string[] = [];
+    for (let count = 0; count < 2; count += 1) kept.push(await stored(task, randomBytes(size)));
+    for (let count = 0; count < 5; count += 1)
+      assert.deepEqual(await store(task, once(randomBytes(size))), { refused: 'too_large' });
+    const held = await blobs();
+    assert.ok(kept.every((digest) => held.has(digest)));
+    await removeDoomed();
+    kept.push(await stored(task, randomBytes(size)));
+    await removeDoomed();
+    await task.finish({ kind: 'uncompilable' });
+    await removeDoomed();
+    const left = await blobs();
+    assert.deepEqual(kept.filter((digest) => left.has(digest)), []); // oxfmt-ignore
+  });
+
+  test(
+    'is bounded for an account, whatever its number of claims, and others go on [promise: runner-blobs]',
+    { skip: !isFast },
+    async () => {
+      const bob = await service.user();
+      const tasks: Task[] = [];
+      for (let count = 0; count < 18; count += 1) tasks.push((await compiling(alice, runner)).task);
+      const counts = { stored: 0, refused: 0 };
+      for (const task of tasks) {
+        const content = randomBytes(most);
+        const answer = await store(task, once(content)).then(
+          () => 'stored' as const,
+          (error: unknown) => {
+            assert.ok(isUnavailable(error), String(error));
+            return 'refused' as const;
+          },
+        );
+        counts[answer] += 1;
+      }
+      assert.deepEqual(counts, { stored: 16, refused: 2 });
+      const { task } = await compiling(bob, runner);
+      assert.ok(await stored(task, randomBytes(most)));
+      for (const one of [...tasks, task]) await one.finish({ kind: 'uncompilable' });
+      const again = await compiling(alice, runner);
+      await assert.rejects(stored(again.task, randomBytes(1000)), isUnavailable, 'they are not gone yet');
+      await removeDoomed();
+      assert.ok(await stored(again.task, randomBytes(1000)));
+      await again.task.finish({ kind: 'uncompilable' });
+      await removeDoomed();
+    },
+  );
+
   test('goes with the claim where no outcome names it [promise: runner-blobs]', async () => {
     const failed = await compiling(alice, runner);
     const deleted = await compiling(alice, runner);
@@ -167,10 +220,14 @@ describeWithRunner(
   'a blob of a runner in a folder',
   (service, runner) => {
     const incoming = (): string => join(service.folder, 'blobs', 'incoming');
-    attacks(service, runner, async () =>
-      readdirSync(incoming(), { recursive: true, withFileTypes: true })
-        .filter((entry) => entry.isFile())
-        .map(({ name }) => name),
+    attacks(
+      service,
+      runner,
+      async () =>
+        readdirSync(incoming(), { recursive: true, withFileTypes: true })
+          .filter((entry) => entry.isFile())
+          .map(({ name }) => name),
+      true,
     );
   },
   limits,

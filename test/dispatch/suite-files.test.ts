@@ -88,4 +88,24 @@ describeServiceOnOne('files of a suite that a bound runner hands in', (service) 
     ours.link.close();
     bound.link.close();
   });
+
+  test('are packed before it leaves, and another one begins with them', async () => {
+    const carol = await service.user();
+    const [leaving, other] = [await registered(service, [carol]), await registered(service, [carol])];
+    const here = { location: randomName() };
+    await begin(carol);
+    const fetched = { kind: 'fetched', commit: aCommit } as const;
+    assert.deepEqual(await finish(leaving.link, await next(leaving.link, 'fetch_commit'), { outcome: fetched }), taken);
+    const kept = { ...here, name: randomName(), key: 'c'.repeat(64), isLeaving: true };
+    const first = await next(leaving.link, 'run_suite');
+    assert.deepEqual(await finish(leaving.link, first, { outcome: passed, kept }), taken);
+    const pack = await next(leaving.link, 'pack_files', { ...here, isLeaving: true });
+    const stored = await leaving.link.store(pack.claim, content(), patient);
+    const digest = 'digest' in stored ? stored.digest : assert.fail();
+    assert.deepEqual(await finish(leaving.link, pack, { outcome: { kind: 'packed', digest } }), taken);
+    leaving.link.close();
+    const { files } = (await next(other.link, 'run_suite', { location: randomName() })).work as SuiteOrder;
+    assert.equal(files?.packed?.digest, digest);
+    other.link.close();
+  });
 });

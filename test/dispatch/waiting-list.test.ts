@@ -87,4 +87,66 @@ describe('those who wait for work', () => {
     give(1);
     assert.equal(await other, 1);
   });
+
+  /** One who waits in a line, and whose next attempt takes something and is not over before `commit`. */
+  const taking = async (about: { signal?: AbortSignal; ms?: number } = {}) => {
+    const list = new WaitingList<number>();
+    const [begun, committed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let isAny = false;
+    const attempt = async (): Promise<number> => {
+      begun.resolve();
+      await committed.promise;
+      return 1;
+    };
+    const runner = { holder: 'x' };
+    const waiting = { runner, line: 'any', isAny: async () => isAny, attempt, isServed: () => true };
+    const got = list.wait(waiting, about.signal ?? patient, about.ms);
+    await settled();
+    isAny = true;
+    list.notify();
+    await begun.promise;
+    return { list, got, commit: () => committed.resolve() };
+  };
+
+  test('get what was being committed for them when they left', async () => {
+    const leaving = new AbortController();
+    const { got, commit } = await taking({ signal: leaving.signal });
+    leaving.abort();
+    await settled();
+    commit();
+    assert.equal(await got, 1);
+  });
+
+  test('get what was being committed for them when their time was up', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const { got, commit } = await taking({ ms: 1000 });
+    t.mock.timers.tick(1000);
+    await settled();
+    commit();
+    assert.equal(await got, 1);
+  });
+
+  test('get what was being committed for them when they were drained', async () => {
+    const { list, got, commit } = await taking();
+    list.fail(() => true, new Error('drained'));
+    await settled();
+    commit();
+    assert.equal(await got, 1);
+  });
+
+  test('have settled only when also the first attempts of those who came just now are over', async () => {
+    const list = new WaitingList<number>();
+    const committed = Promise.withResolvers<number>();
+    const attempt = (): Promise<number> => committed.promise;
+    const waiting = { runner: { holder: 'x' }, line: 'any', isAny: async () => true, attempt, isServed: () => true };
+    const got = list.wait(waiting, patient);
+    await settled();
+    let isSettled = false;
+    const settling = list.settled().then(() => (isSettled = true));
+    await settled();
+    assert.equal(isSettled, false);
+    committed.resolve(1);
+    assert.equal(await got, 1);
+    await settling;
+  });
 });

@@ -168,7 +168,7 @@ describeService('work that nobody can take', (service) => {
     const half = linkWith(service, far.token, { tags: 'arm' });
     await nothingFor(half);
     assert.equal(await reason(), missing('arm, gpu'));
-    await carol.put(suite, { 'tags[]': 'gpu' });
+    assert.equal((await carol.put(suite, { name: 'renamed', 'tags[]': 'gpu' })).status, 200);
     assert.equal(await reason(), missing('gpu'), 'what waits follows its suite');
 
     const whole = linkWith(service, far.token, { tags: 'gpu,ssd' });

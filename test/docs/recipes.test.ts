@@ -25,7 +25,7 @@ interface Recipe {
   /** The suites that pass without a network. */
   suites: Record<string, Trial>;
   /** A toolchain that may be somewhere else than in `/usr`. */
-  toolchain?: () => Promise<Toolchain | undefined> | Toolchain;
+  toolchain?: () => Promise<Toolchain | undefined> | Toolchain | undefined;
   /** What a machine without a network has in its repository besides. */
   files?: Record<string, string>;
 }
@@ -133,7 +133,7 @@ onOneDatabase((database) => {
         await project.variableOfAll(t, 'PATH', [...toolchain.bin, buildPath()].join(':'));
       for (const [name, { needs, tests = 0, builds = 1, command }] of Object.entries(recipe.suites)) {
         const missing = needs.filter((path) => !existsSync(path));
-        if (recipe.toolchain && !toolchain) missing.push(`a toolchain of ${language}`);
+        if (recipe.toolchain && !toolchain) missing.push(`a toolchain of ${language} that builds can be shown`);
         const skip = missing.length > 0 && `the file was applied, but this machine has no ${missing.join(', ')}`;
         await t.test(name, { skip }, async (t) => {
           if (command !== undefined) await project.suite(t, name, command);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/properties.ts';
 import { createMask } from '../../src/domain/masking.ts';
 import { run } from '../../src/lib/processes.ts';
 import { secretForms } from '../../src/domain/secret-forms.ts';

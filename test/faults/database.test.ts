@@ -3,6 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { startInstallation, type Installation, type Project } from '../support/installation.ts';
 import { Listener, logOf, statesOf } from '../support/firehose.ts';
+import { lacks } from '../support/machine.ts';
 import { startPostgres, type Postgres } from '../support/postgres.ts';
 
 /**
@@ -18,7 +19,7 @@ const restarts = [
   { signal: 'SIGKILL', name: 'the death of the postmaster', awaySeconds: 17 },
 ] as const;
 
-describe('PostgreSQL goes and comes back', () => {
+describe('PostgreSQL goes and comes back', { skip: lacks('postgres') }, () => {
   const cleanUps: (() => void | Promise<void>)[] = [];
   let postgres: Postgres;
   let installation: Installation;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createHash, randomInt } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test, type TestContext } from 'node:test';
@@ -47,7 +47,7 @@ onEveryDatabase((database) => {
   });
 
   test('whatever dies, every request comes to its end and every log is whole', async (t) => {
-    const seed = Number(process.env.FAULT_SEED ?? randomInt(2 ** 31));
+    const seed = Number(process.env.FAULT_SEED ?? 1);
     t.diagnostic(`FAULT_SEED=${seed}`);
     const chance = chances(seed);
     const mark = `fault-${database.kind}-${seed}-${process.pid}`;

@@ -59,6 +59,7 @@ for (const dialect of ['github', 'gitlab', 'gitea', 'cloud', 'center'] as const)
     const first = await forge.repositories('', 1);
     assert.deepEqual(first, {
       repositories: ['team/app', 'team/lib'].map((name) => ({
+        id: dialect === 'cloud' ? `{${fake.of(name).id}}` : String(fake.of(name).id),
         full_name: name,
         ssh_url: `git@forge.example.org:${name}.git`,
         https_url: `https://forge.example.org/${name}.git`,

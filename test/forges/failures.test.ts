@@ -166,10 +166,16 @@ describeServiceOnOne(
         delete app.movedTo;
         assert.equal((await alice.post(`${path}/connect`, { forge_id: id })).record.forge_state, 'connected');
       };
-      await wrong({ archived: true }, /^The repository is archived\.$/);
-      await wrong({ admin: false }, /^The token may not administer the repository any more\.$/);
-      await wrong({ movedTo: 'team/old' }, /^The repository was renamed or moved to team\/old\.$/);
-      await wrong({ hooks: [] }, /^The hook is missing at the forge, or was switched off there\.$/);
+      await wrong(
+        { archived: true },
+        /^The repository is archived, .* Unarchive it at the forge, then mend the connection\.$/,
+      );
+      await wrong({ admin: false }, /^The token may not administer the repository: .*, then mend the connection\.$/);
+      await wrong(
+        { movedTo: 'team/old' },
+        /^The repository was renamed or moved to team\/old\. If that is the repository of this project, /,
+      );
+      await wrong({ hooks: [] }, /^The hook is missing at the forge, was switched off there, or lacks events\.$/);
       await wrong({ keys: [], hooks: [] }, /^The key and the hook are missing at the forge\.$/);
 
       // Its key is in use at another repository.

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/properties.ts';
 import { readCallback, wrapInCallback } from '../../src/http/jsonp.ts';
 import { exactValue } from '../support/client.ts';
 import { assertWrongFields } from '../support/expect.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/properties.ts';
 import type { Answer, Record_ } from '../support/client.ts';
 import { assertWrongFields } from '../support/expect.ts';
 import { describeServiceOnOne } from '../support/service.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/properties.ts';
 import { parseForm, parseJson } from '../../src/http/bodies.ts';
 import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';

@@ -126,9 +126,19 @@ onOneDatabase((database) => {
       [hook?.config],
     );
 
-    // Under another name the project is told where it is. It can go there, and what it had goes with it.
-    await gitea.ask('PATCH', `/repos/${repository}`, { name: 'river' });
-    await inWords(`${path}/connect`, forgeId, 'repository', new RegExp(`moved to ${user}/river`));
+    // Under another name it is followed, and nothing is put there twice.
+    await gitea.ask('PATCH', `/repos/${repository}`, { name: 'brook' });
+    const followed = await api.post(`${path}/connect`, forgeId);
+    assert.deepEqual(
+      [followed.forge_repository, followed.clone_url],
+      [`${user}/brook`, String(project.clone_url).replace('/app.git', '/brook.git')],
+    );
+    const there = await gitea.installed(`${user}/brook`);
+    const idsOf = ({ keys: own, hooks: calls }: typeof there) => [...own, ...calls].map(({ id }) => id);
+    assert.deepEqual(idsOf(there), idsOf(mended));
+
+    // Where the address is changed by hand, what the project had goes, and is made anew.
+    await gitea.ask('PATCH', `/repos/${user}/brook`, { name: 'river' });
     const elsewhere = await api.put(path, { clone_url: String(project.clone_url).replace('/app.git', '/river.git') });
     assert.equal(elsewhere.forge_state, 'none');
     assert.equal((await api.post(`${path}/connect`, forgeId)).forge_repository, `${user}/river`);

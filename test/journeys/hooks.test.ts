@@ -46,6 +46,7 @@ describe('what a forge tells of', () => {
         return project.log(all.at(0));
       };
 
+      const toldOfFork = 'This build comes from a fork, so it does not get: TOKEN\\.\n';
       const hook = await make('github');
       const pushed = await built(await tell(hook, sign.github(hook.secret, 'push', own(github.push({ sha: main })))));
       assert.match(await logOf(pushed), /^push\/\/main\nsecret: \[?[^\n]+\nmain$/);
@@ -78,7 +79,11 @@ describe('what a forge tells of', () => {
       for (const [its, sent, place] of cases) {
         const request = await built(await tell(its, sent));
         const said = await logOf(request);
-        assert.match(said, new RegExp(`^pull_request/${place}\nsecret: \n`), 'a stranger’s gets no secret');
+        assert.match(
+          said,
+          new RegExp(`^${toldOfFork}pull_request/${place}\nsecret: \n`),
+          'a stranger’s gets no secret',
+        );
         assert.equal(request['from_fork'], true);
       }
 
@@ -94,6 +99,23 @@ describe('what a forge tells of', () => {
       await repository.overwrite('main', claim);
       const ours = await built(await tell(hook, sign.github(hook.secret, 'push', asPush)));
       assert.equal(ours['from_fork'], false);
+    });
+
+    test('is built once where a push and a pull request bring it', async (t) => {
+      await project.suite(t, 'once', 'echo "built for $HEADRACE_EVENT"');
+      const { repository } = project;
+      const sha = await repository.commit({ on: 'topic', files: { what: 'topic' } });
+      await repository.git(['update-ref', 'refs/pull/11/head', sha]);
+      const hook = await make('github');
+      const push = sign.github(hook.secret, 'push', own(github.push({ ref: 'refs/heads/topic', sha })));
+      const pull = sign.github(hook.secret, 'pull_request', own(github.pull({ sha, number: 11 })));
+      const told = [await tell(hook, push), await tell(hook, pull)];
+      const [first, second] = await Promise.all(told.map(built));
+      assert.deepEqual([first?.['build_state'], second?.['build_state']], ['passed', 'passed']);
+      assert.deepEqual([first?.['joined_to_id_str'], second?.['joined_to_id_str']], ['', first?.['id_str']]);
+      const all = await project.builds({ id_str: String(first?.['commit_id_str']) });
+      assert.deepEqual(await Promise.all(all.map((build) => project.log(build))), ['built for push\n']);
+      if (second) assert.match(await project.fetchLog(second), /Joined to build request \d+, of the push to topic/);
     });
 
     test('and is gone by the time it is fetched is told in the log of the fetch', async () => {

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { busybox } from '../support/busybox.ts';
 import { onOneDatabase } from '../support/databases.ts';
 import { Developer } from '../support/developer.ts';
 import { startInstallation, type Installation, type Project } from '../support/installation.ts';
@@ -84,6 +86,28 @@ onOneDatabase((database) => {
       const times = [one.started_at, one.ready_at, one.finished_at];
       assert.deepEqual(times, times.filter((time) => time !== null).toSorted());
     }
+  });
+
+  test('an image without a shell runs as it is, and needs one only for commands', async (t) => {
+    const server = [
+      { name: 'srv/', type: 'directory' } as const,
+      { name: 'srv/index.html', content: 'from a bare image\n' },
+      { name: 'httpd', content: readFileSync(busybox), mode: 0o755 },
+    ];
+    const config = { WorkingDir: '/srv', Entrypoint: ['/httpd', '-f'], ExposedPorts: { '8080/tcp': {} } };
+    await registry.push('team/bare', '1', imageOf([server], { config: { ...config, Cmd: ['-p', '8080'] } }));
+    const bare = `${registry.host}/team/bare:1`;
+    const plain = await suite(t, 'bare', 'wget -qO- http://web:8080/', [{ name: 'web', image: bare }]);
+    const commanded = await suite(t, 'commanded', 'echo ran', [{ name: 'web', image: bare, ready_command: 'true' }]);
+    const [ran, refused] = await built(plain, commanded);
+    assert.equal(ran?.build.build_state, 'passed', ran?.log);
+    assert.match(ran?.log ?? '', /\nfrom a bare image\n/);
+    assert.deepEqual(
+      [refused?.build.build_state, refused?.build.failure_reason],
+      ['errored', 'image_without_shell'],
+      refused?.log,
+    );
+    assert.match(refused?.log ?? '', /\bService web: Image .*bare:1: The image has no \/bin\/sh/);
   });
 
   test('their times are those of the clock, also after a pull that took long', async (t) => {
@@ -202,7 +226,10 @@ onOneDatabase((database) => {
     const slow = { name: 'web', image: web(), ready_command: 'sleep 3' };
     // What the build does not obey, its service does: that ends first, and is not why.
     const longer = await suite(t, 'longer', `trap '' TERM; sleep 1000; echo ran`, [slow], { timeout: '6' });
-    const results = await built(never, taken, ends, dies, gone, variable, late, longer);
+    const probed = await suite(t, 'probed', 'echo ran', [
+      { name: 'web', image: web(), command: 'exec sleep 1000', ready_command: 'exit 3', ready_timeout: '1' },
+    ]);
+    const results = await built(never, taken, ends, dies, gone, variable, late, longer, probed);
     assert.deepEqual(
       results.map(({ build }) => [build.build_state, build.failure_reason]),
       [
@@ -214,15 +241,18 @@ onOneDatabase((database) => {
         ['errored', 'variable_missing'],
         ['timed_out', 'timed_out'],
         ['timed_out', 'timed_out'],
+        ['errored', 'service_not_ready'],
       ],
       results.map(({ log }) => log).join('\n---\n'),
     );
     const logs = results.map(({ log }) => log);
-    for (const log of [0, 1, 2, 4, 5, 6, 7].map((at) => logs[at] ?? '')) assert.doesNotMatch(log, /ran/);
+    for (const log of [0, 1, 2, 4, 5, 6, 7, 8].map((at) => logs[at] ?? '')) assert.doesNotMatch(log, /ran/);
     const last = Array.from({ length: 50 }, (_, at) => at + 11).join('\n');
     assert.match(
       logs[0] ?? '',
-      new RegExp(`The service deaf was not ready within 10 seconds\\. Its last lines:\\n${last}\\n$`),
+      new RegExp(
+        `The service deaf was not ready within 10 seconds: it does not listen at port 7\\. Its last lines:\\n${last}\\n$`,
+      ),
     );
     assert.match(
       logs[1] ?? '',
@@ -233,6 +263,8 @@ onOneDatabase((database) => {
       logs[3] ?? '',
       /begun\n.*The service mortal .* while the build ran\. Its last lines:\nup\nfarewell\n/s,
     );
+    assert.match(logs[4] ?? '', /Service none: Image .*team\/none:1: /);
+    assert.match(logs[8] ?? '', /web was not ready within 1 seconds: ready_command ended with status 3\. It said/);
     assert.match(logs[5] ?? '', /The service web has A from the variable NOBODY_HAS/);
     assert.match(logs[6] ?? '', /\nThe time was over before all services were ready\.\n$/);
     const became = results.map(({ build }) =>
@@ -249,7 +281,60 @@ onOneDatabase((database) => {
       [],
       ['web stopped'],
       ['web stopped'],
+      ['web failed null'],
     ]);
+  });
+
+  test('a build whose service died runs its last steps, and keeps its artifacts, results and files', async (t) => {
+    const end = `until perl -MIO::Socket::INET -e 'IO::Socket::INET->new("mortal:9090") or exit 1'; do sleep 0.1; done`;
+    const report = '<testsuite><testcase classname="c" name="n" time="0.1"/></testsuite>';
+    const id = await suite(
+      t,
+      'tidy',
+      '',
+      [
+        { name: 'mortal', image: web(), command: '(nc -l -p 9090; kill $$) & exec httpd -f -p 8080 -h .' },
+        { name: 'lasting', image: web(), command: 'exec httpd -f -p 8081 -h .', ready_port: '8081' },
+      ],
+      {
+        'steps[0][name]': 'test',
+        'steps[0][command]': `mkdir out; echo kept >out/file; echo '${report}' >out/report.xml; ${end}; trap '' TERM; sleep 1000`,
+        'steps[1][name]': 'more',
+        'steps[1][command]': 'echo never',
+        'steps[2][name]': 'told',
+        'steps[2][command]': 'echo it failed',
+        'steps[2][when]': 'failed',
+        'steps[3][name]': 'tidy',
+        'steps[3][command]': 'wget -qO- http://lasting:8081/',
+        'steps[3][when]': 'always',
+        'artifacts[]': 'out/file',
+        'reports[]': 'out/*.xml',
+      },
+    );
+    const [result] = await built(id);
+    const { build, log = '' } = result ?? {};
+    assert.deepEqual([build?.build_state, build?.failure_reason], ['errored', 'service_died'], log);
+    assert.match(log, /\nit failed\nthe page\n(.*\n)*The service mortal .* while the build ran\./);
+    assert.doesNotMatch(log, /never/);
+    assert.deepEqual(
+      build?.steps.map(({ name, state }) => `${name} ${state}`),
+      ['test failed', 'more skipped', 'told passed', 'tidy passed'],
+    );
+    assert.deepEqual(
+      build?.services.map(({ name, state }) => `${name} ${state}`),
+      ['mortal failed', 'lasting stopped'],
+    );
+    assert.equal(build?.tests_passed, 1);
+    const path = `/projects/${project.id_str}/builds/${build?.id_str}`;
+    const artifacts = await installation.api().get<{ path: string }[]>(`${path}/artifacts`);
+    assert.deepEqual(
+      artifacts.map((one) => one.path),
+      ['out/file'],
+    );
+    const developer = await Developer.at(installation, installation.admin.email);
+    developer.clone(installation.host.url('app.git'));
+    const shell = await developer.run(['shell', build?.id_str ?? ''], 'cat out/file');
+    assert.deepEqual([shell.out, shell.status], ['kept\n', 0], shell.err);
   });
 
   test('what fills one is run once, and what it holds is kept: for branches by branches alone', async (t) => {
@@ -290,7 +375,7 @@ onOneDatabase((database) => {
     await project.repository.commit({ message: 'Other seeds', files: { 'seeds/two': 'two\n' } });
     const [third] = await built(id);
     assert.match((await third?.said('web')) ?? '', /filling\none\ntwo\n/);
-    // What a stranger proposes begins with that too, and what it fills is nobody's, not even its own.
+    // The builds before had a secret, so a fork begins with none of their data. Its own are nobody's, not even its own.
     const after = await project.repository.git(['rev-parse', 'main']);
     const proposed = async (files: Record<string, string>) => {
       const sha = await project.repository.commit({ on: 'proposed', after, files });
@@ -299,8 +384,8 @@ onOneDatabase((database) => {
       return served.resultsOf('refs/pull/7/head', sha, [id]);
     };
     const [begun] = await proposed({ other: 'b\n' });
-    assert.deepEqual(starts(begun?.log).slice(0, 2), starts(third?.log).slice(0, 2), begun?.log);
-    assert.doesNotMatch((await begun?.said('web')) ?? '', /filling/);
+    assert.equal(starts(begun?.log).length, 1, begun?.log);
+    assert.match((await begun?.said('web')) ?? '', /filling\none\ntwo\n/);
     assert.equal(await begun?.said('painted'), 'painted <>\n');
     assert.equal(await third?.said('painted'), 'painted <[masked]>\n');
     for (const other of ['c\n', 'd\n']) {

@@ -6,7 +6,8 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Answer } from '../support/client.ts';
 import { startInstallation, type Installation, type Project } from '../support/installation.ts';
-import { noSmallDisk, smallDisk, type SmallDisk } from '../support/small-disk.ts';
+import { lacks } from '../support/machine.ts';
+import { smallDisk, type SmallDisk } from '../support/small-disk.ts';
 import { longestWait } from '../support/pauses.ts';
 
 const megabyte = 1024 * 1024;
@@ -14,7 +15,7 @@ const size = 256;
 const reserve = 64;
 
 /** A whole installation on a real disk that is soon full. Its database lies there too, so there is one kind of it. */
-describe('on a small disk', { skip: noSmallDisk() }, () => {
+describe('on a small disk', { skip: lacks('mounts') }, () => {
   const cleanUps: (() => void | Promise<void>)[] = [];
   const database = {
     kind: 'sqlite' as const,

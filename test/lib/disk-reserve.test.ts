@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { DiskFullError, keepReserve } from '../../src/lib/disk-reserve.ts';
-import { noSmallDisk, smallDisk, type SmallDisk } from '../support/small-disk.ts';
+import { lacks } from '../support/machine.ts';
+import { smallDisk, type SmallDisk } from '../support/small-disk.ts';
 
 const megabyte = 1024 * 1024;
 
-describe('the reserve of a disk', { skip: noSmallDisk() }, () => {
+describe('the reserve of a disk', { skip: lacks('mounts') }, () => {
   let disk: SmallDisk;
   const cleanUps: (() => void | Promise<void>)[] = [];
   before(async () => {
@@ -40,6 +41,19 @@ describe('the reserve of a disk', { skip: noSmallDisk() }, () => {
     assert.equal(await reserve.allows(megabyte), true);
     disk.fillTo(15 * megabyte); // somebody else was faster
     assert.equal(await reserve.allows(megabyte), false);
+    disk.empty();
+  });
+
+  test('says that it is short as long as something is refused', async () => {
+    disk.fillTo(17 * megabyte);
+    const reserve = keep(0);
+    assert.equal(await reserve.shortage(), undefined);
+    await assert.rejects(reserve.take(megabyte), DiskFullError);
+    assert.match((await reserve.shortage()) ?? '', /a write was refused/);
+    disk.empty();
+    assert.equal(await reserve.shortage(), undefined);
+    disk.fillTo(17 * megabyte);
+    assert.equal(await reserve.shortage(), undefined);
     disk.empty();
   });
 

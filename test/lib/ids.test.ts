@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/properties.ts';
 import { createIds, largestId, parseId, timeOfId } from '../../src/lib/ids.ts';
 
 const start = Date.UTC(2026, 10, 14);

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { run } from '../../src/lib/processes.ts';
 import { removeTree, sweepTree } from '../../src/lib/remove-tree.ts';
+import { lacks } from '../support/machine.ts';
 
-const isRoot = process.getuid?.() === 0;
 const ordinaryUser = 60_914;
 
 /** Each makes a tree in the directory `victim` of the working directory. */
@@ -48,7 +48,7 @@ for (const [what, script] of Object.entries(hostile)) {
     assert.deepEqual(await readdir(folder), []);
   });
 
-  const skip = !isRoot && 'the test before was as an ordinary user already';
+  const skip = lacks('other users');
   test(`a tree ${what} is removed by an ordinary user`, { skip }, async (t) => {
     const folder = await folderFor(t, ordinaryUser);
     await make(folder, script, ordinaryUser);

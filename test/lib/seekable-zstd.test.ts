@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { constants, zstdCompressSync } from 'node:zlib';
-import * as fc from 'fast-check';
+import * as fc from '../support/properties.ts';
 import { run } from '../../src/lib/processes.ts';
 import {
   compressSeekable,

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { sql } from 'kysely';
 import type { Transaction } from '../../src/db/open.ts';
 import { rollUpCommits } from '../../src/lifecycle/apply-rollup.ts';
+import { blocksOf } from '../support/blocks.ts';
 import { addBuild, addCommit } from '../support/rows.ts';
 import { describeService } from '../support/service.ts';
 
@@ -30,7 +31,7 @@ describeService('the roll-up of a commit that was built thousands of times', (se
       db.transaction(async (trx) => {
         // As it is where there are too many builds to read them all.
         if (database.kind === 'postgres') await sql`set local enable_seqscan = off`.execute(trx);
-        const start = database.kind === 'postgres' ? await blocks(trx) : performance.now();
+        const start = database.kind === 'postgres' ? await blocksOf(trx, 'builds') : performance.now();
         await rollUpCommits(
           { db, trx, ids, observers },
           {
@@ -40,7 +41,7 @@ describeService('the roll-up of a commit that was built thousands of times', (se
             groups: [],
           },
         );
-        return (database.kind === 'postgres' ? await blocks(trx) : performance.now()) - start;
+        return (database.kind === 'postgres' ? await blocksOf(trx, 'builds') : performance.now()) - start;
       });
     const cost = async (): Promise<number> => {
       const costs: number[] = [];
@@ -67,11 +68,4 @@ async function buildAgain(trx: Transaction, commit: bigint, many: number): Promi
       failure_reason, created_at)
     select row_number() over (), project_id, build_request_id, commit_id, suite_id, suite_name, variant, 'passed', number, '', 1
     from builds cross join counted where commit_id = ${commit}`.execute(trx);
-}
-
-async function blocks(trx: Transaction): Promise<number> {
-  const { rows } = await sql<{ blocks: bigint }>`
-    select sum(pg_stat_get_xact_blocks_fetched(oid))::bigint as blocks from pg_class
-    where relname = 'builds' or relname like 'builds_%'`.execute(trx);
-  return Number(rows[0]?.blocks ?? 0n);
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/properties.ts';
 import {
   type BuildFact,
   buildRequestState,
@@ -192,6 +192,40 @@ describe('the state of a commit', () => {
     assert.equal(commit(first, { ...second, isRetry: true, state: 'failed' }), 'failed');
   });
 
+  it('is failed or errored while only an approval is awaited; a good or a cancelled result waits for it', () => {
+    const asked: BuildFact = { suite_name: '8', attempt: 1, state: 'waiting_for_approval', isHeld: true };
+    const behind: BuildFact = { suite_name: '9', attempt: 1, state: 'enqueued', isHeld: true };
+    const expected = { failed: 'failed', timed_out: 'failed', errored: 'errored', skipped: 'waiting_for_builds' };
+    for (const state of buildStates.filter((one) => isFinal(buildMachine, one)))
+      assert.equal(
+        commit(...suites(state), asked, behind),
+        (expected as Partial<Record<BuildState, string>>)[state] ?? 'building',
+        state,
+      );
+    assert.equal(request(...suites('failed'), asked, behind), 'failed');
+    assert.equal(commit(...suites('failed', 'running'), asked, behind), 'building', 'something can go on');
+    assert.equal(commit(...suites('failed'), { ...asked, state: 'enqueued', isHeld: false }), 'building', 'approved');
+    assert.equal(commit({ ...asked, state: 'failed', isAllowedToFail: true }, behind), 'building');
+  });
+
+  it('stays what it was if a manual suite is cancelled, which counts only if nothing else was run', () => {
+    const manual = (attempt: number, state: BuildState): BuildFact => ({
+      suite_name: '8',
+      attempt,
+      state,
+      isManual: true,
+    });
+    assert.equal(commit(...suites('passed'), manual(1, 'running')), 'building');
+    assert.equal(commit(...suites('passed'), manual(1, 'cancelled')), 'passed');
+    assert.equal(commit(...suites('failed'), manual(1, 'cancelled')), 'failed');
+    assert.equal(commit(...suites('passed', 'cancelled'), manual(1, 'cancelled')), 'cancelled');
+    assert.equal(commit(...suites('passed'), manual(1, 'failed'), manual(2, 'cancelled')), 'failed');
+    assert.equal(commit(...suites('passed'), manual(1, 'passed'), manual(2, 'cancelled')), 'passed');
+    assert.equal(commit(manual(1, 'cancelled')), 'cancelled');
+    assert.equal(commit(...suites('skipped'), manual(1, 'cancelled')), 'cancelled');
+    assert.equal(request(manual(1, 'cancelled')), 'cancelled', 'the request was for nothing else');
+  });
+
   it('does not depend on the order in which builds are listed', () => {
     const fact = fc.record({
       suite_name: fc.constantFrom('1', '2', '3'),
@@ -201,6 +235,8 @@ describe('the state of a commit', () => {
       attempt: fc.integer({ min: 1, max: 3 }),
       state: fc.constantFrom(...buildStates),
       failureReason: fc.constantFrom(null, 'runner_lost', 'out_of_memory'),
+      isHeld: fc.boolean(),
+      isManual: fc.boolean(),
     });
     const builds = fc.uniqueArray(fact, {
       selector: ({ suite_name, variant, attempt }) => `${suite_name}/${variant}/${attempt}`,
@@ -223,8 +259,27 @@ describe('the state of a build request', () => {
     const expected = { waiting: 'enqueued', running: 'fetching', errored: 'errored', cancelled: 'cancelled' } as const;
     for (const fetch of ['waiting', 'running', 'errored', 'cancelled'] as const) {
       assert.equal(buildRequestState(fetch, []), expected[fetch]);
-      for (const state of buildStates) assert.equal(buildRequestState(fetch, suites(state)), expected[fetch]);
+      for (const state of buildStates) {
+        const isEnding = fetch === 'cancelled' && !isFinal(buildMachine, state);
+        assert.equal(buildRequestState(fetch, suites(state)), isEnding ? 'building' : expected[fetch]);
+      }
     }
+  });
+
+  it('counts the newest attempts of the request that it joined as well, each by itself', () => {
+    const joined = (own: BuildState[], ofFirst: BuildState[]) =>
+      buildRequestState('done', suites(...own), suites(...ofFirst));
+    assert.equal(joined([], ['passed', 'passed']), 'passed');
+    assert.equal(joined([], ['passed', 'running']), 'building');
+    assert.equal(joined(['failed'], ['running']), 'building');
+    assert.equal(joined(['running'], ['failed']), 'building');
+    assert.equal(joined(['failed'], ['passed']), 'failed');
+    assert.equal(joined(['passed'], ['failed']), 'failed');
+    assert.equal(joined(['skipped'], ['failed']), 'failed');
+    assert.equal(joined(['passed'], ['cancelled']), 'cancelled');
+    assert.equal(joined([], []), 'passed');
+    assert.equal(buildRequestState('cancelled', suites('cancelled'), suites('running')), 'cancelled');
+    assert.equal(buildRequestState('waiting', [], suites('passed')), 'enqueued');
   });
 
   it('is then that of the commit, but is building while its builds wait', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/properties.ts';
 import { isQuick, evaluate, type Operator, type Rule, type Texts, type Subject } from '../../src/lifecycle/rules.ts';
 import { fitsOperator, largestExpression } from '../../src/domain/rule-expressions.ts';
 import { operators, subjects } from '../../src/domain/rule-operators.ts';

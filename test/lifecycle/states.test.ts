@@ -17,7 +17,7 @@ const finals: Record<string, [Machine<string>, string[]]> = {
   build: [buildMachine, ['passed', 'failed', 'errored', 'timed_out', 'cancelled', 'skipped']],
   commit: [commitMachine, ['passed', 'failed', 'errored', 'cancelled', 'skipped']],
   'build request': [buildRequestMachine, ['passed', 'failed', 'errored', 'cancelled']],
-  deploy: [deployMachine, ['deployed', 'failed', 'cancelled']],
+  deploy: [deployMachine, ['deployed', 'failed', 'rejected', 'cancelled']],
   dependency: [dependencyMachine, ['compiled', 'compile_failed', 'shared']],
   delivery: [deliveryMachine, ['delivered', 'failed']],
   project: [projectMachine, ['passed', 'failed', 'errored', 'cancelled', 'skipped']],

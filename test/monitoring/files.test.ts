@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
-import { run, type Finished } from '../../src/lib/processes.ts';
 import { temporaryFolder } from '../support/databases.ts';
+import { promtool } from '../support/promtool.ts';
 import { samplesIn } from '../support/samples.ts';
 import { describeServiceOnOne } from '../support/service.ts';
 
@@ -19,12 +19,6 @@ const panels = (JSON.parse(readFileSync(join(folder, 'dashboard.json'), 'utf8'))
 const queries = panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })));
 const rules = readFileSync(join(folder, 'alerts.yml'), 'utf8');
 
-async function promtool(args: string[], input?: string): Promise<Finished> {
-  const told = await run('promtool', args, { cwd: folder, ...(input === undefined ? {} : { input }) });
-  assert.equal(told.status, 0, `${told.stdout.toString()}${told.stderr.toString()}`);
-  return told;
-}
-
 /** The metrics that a text names, without what a histogram adds to its name. */
 function namedIn(text: string): string[] {
   const names = text.match(/\b(headrace|process)_[a-z_]+\b(?=[{[)\s]|$)/gm) ?? [];
@@ -32,9 +26,9 @@ function namedIn(text: string): string[] {
 }
 
 test('the alert rules are what Prometheus can read, and ring when they should', async () => {
-  await promtool(['check', 'rules', 'alerts.yml']);
-  await promtool(['test', 'rules', 'alerts.test.yml']);
-  await promtool(['check', 'config', '--syntax-only', 'prometheus.yml']);
+  await promtool(folder, ['check', 'rules', 'alerts.yml']);
+  await promtool(folder, ['test', 'rules', 'alerts.test.yml']);
+  await promtool(folder, ['check', 'config', '--syntax-only', 'prometheus.yml']);
   const tested = readFileSync(join(folder, 'alerts.test.yml'), 'utf8');
   for (const [, name] of rules.matchAll(/alert: (\w+)/g))
     assert.match(
@@ -51,7 +45,7 @@ test('the queries of the dashboard are what Prometheus can read', async () => {
     expr: expr.replaceAll('$__rate_interval', '5m'),
   }));
   writeFileSync(file, JSON.stringify({ groups: [{ name: 'dashboard', rules: written }] })); // JSON is YAML
-  await promtool(['check', 'rules', file]);
+  await promtool(folder, ['check', 'rules', file]);
   assert.ok(queries.length > 20);
 });
 
@@ -62,7 +56,7 @@ describeServiceOnOne('a running server', (service) => {
   });
 
   test('serves what Prometheus can read', async () => {
-    await promtool(['check', 'metrics'], text);
+    await promtool(folder, ['check', 'metrics'], text);
   });
 
   test('serves every metric that the dashboard and the rules name, and the docs explain each', () => {

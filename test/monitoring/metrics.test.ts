@@ -103,7 +103,7 @@ describeServiceOnOne('the metrics of a service', (service) => {
     const names = Array.from(await read(), ([sample]) =>
       [...sample.matchAll(/(\w+)="/g)].map(([, name = '']) => name),
     ).flat();
-    const own = ['kind', 'le', 'operation', 'outcome', 'percentile', 'reason', 'state', 'status'];
+    const own = ['kind', 'le', 'operation', 'outcome', 'percentile', 'reason', 'state', 'status', 'task'];
     const ofNode = ['major', 'minor', 'patch', 'space', 'type', 'version'];
     assert.deepEqual([...new Set(names)].toSorted(), [...own, ...ofNode].toSorted());
   });

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { run } from '../../src/lib/processes.ts';
 import { publicAddressFilter, outsideAddressFilter } from '../../src/lib/address-filter.ts';
 import type { Resolve } from '../../src/lib/resolve.ts';
+import { lacks } from '../support/machine.ts';
 import { Receiver } from '../support/receiver.ts';
 import { describeServiceOnOne } from '../support/service.ts';
 import { isDelivered, startTelling } from './support.ts';
@@ -109,6 +110,8 @@ describe('the filter of addresses', () => {
 test('what repositories name never reaches this machine, also where its whole network is allowed [promise: git-addresses]', () => {
   const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
   const networks = own.filter(({ family }) => family === 'IPv4').map(({ address }) => `${address}/8`);
+  // A machine or a build may itself have an address of the network that is not allowed here.
+  const isInTen = networks.some((network) => network.startsWith('10.'));
   const isAllowed = outsideAddressFilter(['10.1.0.0/16', '127.0.0.0/8', '169.254.0.0/16', ...networks]);
   for (const { address } of own) assert.equal(isAllowed(address), false, address);
   for (const address of [
@@ -117,7 +120,7 @@ test('what repositories name never reaches this machine, also where its whole ne
     '169.254.169.254',
     '::1',
     '::ffff:127.0.0.1',
-    '10.2.0.1',
+    isInTen ? '192.168.2.1' : '10.2.0.1',
     'localhost',
   ])
     assert.equal(isAllowed(address), false, address);
@@ -126,25 +129,31 @@ test('what repositories name never reaches this machine, also where its whole ne
 
 const forbidden = 'the address is not public, and the operator of this service has not allowed it';
 
-test('a webhook is not sent to an address of this machine, also a public one that it gained later [promise: webhook-addresses]', async () => {
-  const program = fileURLToPath(new URL('own-addresses.ts', import.meta.url));
-  const node = [process.execPath, '--disable-warning=ExperimentalWarning', program];
-  const machine = await run('unshare', ['--user', '--map-root-user', '--net', ...node]);
-  assert.equal(machine.status, 0, machine.stderr.toString());
-  assert.deepEqual(JSON.parse(machine.stdout.toString()), {
-    results: {
-      '9.9.9.9': forbidden,
-      '[::ffff:9.9.9.9]': forbidden,
-      '[2a00:9::9]': forbidden,
-      '9.9.10.9': forbidden,
-      '9.9.11.7': forbidden,
-      '[2a00:b::7]': forbidden,
-      '9.9.9.8': 'answered 200',
-      '[2a00:9::8]': 'answered 200',
-    },
-    elsewhere: [true, true],
-  });
-});
+const skip = lacks('user namespaces');
+
+test(
+  'a webhook is not sent to an address of this machine, also a public one that it gained later [promise: webhook-addresses]',
+  { skip },
+  async () => {
+    const program = fileURLToPath(new URL('own-addresses.ts', import.meta.url));
+    const node = [process.execPath, '--disable-warning=ExperimentalWarning', program];
+    const machine = await run('unshare', ['--user', '--map-root-user', '--net', ...node]);
+    assert.equal(machine.status, 0, machine.stderr.toString());
+    assert.deepEqual(JSON.parse(machine.stdout.toString()), {
+      results: {
+        '9.9.9.9': forbidden,
+        '[::ffff:9.9.9.9]': forbidden,
+        '[2a00:9::9]': forbidden,
+        '9.9.10.9': forbidden,
+        '9.9.11.7': forbidden,
+        '[2a00:b::7]': forbidden,
+        '9.9.9.8': 'answered 200',
+        '[2a00:9::8]': 'answered 200',
+      },
+      elsewhere: [true, true],
+    });
+  },
+);
 
 /** Names that lead somewhere else each time they are looked up. */
 const turns: Record<string, string[]> = {};

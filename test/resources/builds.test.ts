@@ -12,8 +12,8 @@ describeService('build requests', (service) => {
     await alice.invite(project, bob);
     const path = `/projects/${project.id}/build_requests`;
     const answer = await bob.post(path, { commit_ref: 'feature/x' });
-    const told = 'event pull_request target_branch from_fork sender suites variables waiting_reason';
-    const found = 'failure_reason config_file base compared_with';
+    const told = 'event pull_request target_branch from_fork sender suites suite_names variables waiting_reason';
+    const found = 'failure_reason config_file base compared_with joined_to_id joined_to_id_str';
     assertCreated(
       answer,
       `id id_str build_state commit_ref commit_id commit_id_str created_by created_at ${told} ${found}`,
@@ -32,12 +32,15 @@ describeService('build requests', (service) => {
       from_fork: false,
       sender: '',
       suites: [],
+      suite_names: [],
       waiting_reason: 'no runner is connected',
       variables: {},
       failure_reason: '',
       config_file: '',
       base: '',
       compared_with: '',
+      joined_to_id: null,
+      joined_to_id_str: '',
     });
     assert.deepEqual((await alice.get(`${path}/${id_str}`)).record, answer.record);
     const second = await alice.requestBuild(project, 'a'.repeat(40));
@@ -116,7 +119,8 @@ describeService('builds', (service) => {
         'id id_str suite_id suite_id_str suite_name commit_id commit_id_str build_state attempt exit_status failure_reason allow_failure variant flaky created_at started_at finished_at tests_passed tests_failed tests_skipped uploads_pending uploads_lost waiting_reason approved_by steps services',
       );
       assert.equal(build.waiting_reason, '', 'it has no work in the queue');
-      assert.deepEqual((await alice.get(`/projects/${project.id}/builds/${build.id}`)).record, build);
+      const fetched = (await alice.get(`/projects/${project.id}/builds/${build.id}`)).record;
+      assert.deepEqual(fetched, { ...build, withheld_variables: [] });
       assertRecent(build.created_at);
     }
     const [newest, oldest] = list as [Record_, Record_];

@@ -22,11 +22,11 @@ describeService('deploy strategies', (service) => {
       as: alice.credentials,
       json: { name: 'live', strategy_type: 'git', options: sent },
     });
-    assertCreated(answer, 'id id_str name strategy_type options');
+    assertCreated(answer, 'id id_str name strategy_type refs approval approvers options');
     const strategy = answer.record;
     assert.deepEqual(strategy, { ...strategy, name: 'live', strategy_type: 'git', options });
     assert.deepEqual((await alice.get(`${path}/${strategy.id}`)).record, strategy);
-    const { options: _, ...item } = strategy;
+    const { options: _, refs: __, approval: ___, approvers: ____, ...item } = answer.record;
     assert.deepEqual((await alice.get(path)).list, [item]);
     const changed = await alice.put(`${path}/${strategy.id}`, { 'options[remote_branch]': 'next' });
     const expected = { ...strategy, options: { ...options, remote_branch: 'next' } };
@@ -74,7 +74,7 @@ describeService('deploy strategies', (service) => {
 
 describeService('deploys', (service) => {
   const full =
-    'id id_str state created_by deploy_strategy_id deploy_strategy_id_str commit_id commit_id_str build_id build_id_str deploy_started_at deploy_finished_at';
+    'id id_str state created_by deploy_strategy_id deploy_strategy_id_str commit_id commit_id_str build_id build_id_str deploy_started_at deploy_finished_at approvers approved_by';
 
   test('are created in their first state, fetched and listed newest first', async () => {
     const [alice, bob] = [await service.user(), await service.user()];
@@ -99,6 +99,8 @@ describeService('deploys', (service) => {
       build_id_str: '',
       deploy_started_at: null,
       deploy_finished_at: null,
+      approvers: [],
+      approved_by: '',
     });
     const inVain = { waiting_reason: 'no runner is connected' };
     assert.deepEqual((await alice.get(`${path}/${deploy.id}`)).record, { ...deploy, ...inVain });

@@ -20,7 +20,7 @@ for (const owner of ['suite', 'project'] as const)
       const path = await variablesOf(alice, project);
       const content = '  two\nlines, ünï, "quoted"  ';
       const answer = await alice.post(path, { name: 'TOKEN', content });
-      assertCreated(answer, 'id id_str name content secret');
+      assertCreated(answer, 'id id_str name content secret refs');
       assert.equal(answer.record.secret, true);
       assert.equal(answer.record.content, content);
       const second = (await alice.post(path, { name: 'OTHER', content: 'x' })).record;
@@ -85,7 +85,7 @@ for (const owner of ['suite', 'project'] as const)
       const project = await alice.createProject();
       const path = await variablesOf(alice, project);
       const plain = await alice.post(path, { name: 'NODE_ENV', content: 'production', secret: 'false' });
-      assertCreated(plain, 'id id_str name content secret');
+      assertCreated(plain, 'id id_str name content secret refs');
       assert.equal(plain.record.secret, false);
       assert.equal((await alice.post(path, { name: 'BLANK', content: 'x', secret: '' })).record.secret, true);
       const json = { name: 'JSON', content: 'x', secret: false };
@@ -111,14 +111,14 @@ for (const owner of ['suite', 'project'] as const)
       const project = await alice.createProject();
       const path = await variablesOf(alice, project);
       const word = await alice.post(path, { name: 'NODE_ENV', content: 'production' });
-      assertCreated(word, 'id id_str name content secret warning');
+      assertCreated(word, 'id id_str name content secret refs warning');
       assert.match(String(word.record.warning), /ordinary words.*set secret to false/);
       const own = `${path}/${word.record.id}`;
       assert.ok('warning' in (await alice.put(own, { name: 'RAILS_ENV' })).record);
       assert.ok(!('warning' in (await alice.put(own, { content: 'kB7-x93mQ' })).record));
       assert.ok('warning' in (await alice.put(own, { content: 'development' })).record);
       assert.ok(!('warning' in (await alice.put(own, { secret: 'false' })).record));
-      assertFields((await alice.get(path)).list[0] ?? {}, 'id id_str name content secret');
+      assertFields((await alice.get(path)).list[0] ?? {}, 'id id_str name content secret refs');
       // What is too short to be masked hides nothing.
       assert.ok(!('warning' in (await alice.post(path, { name: 'SHORT', content: 'test' })).record));
     });

@@ -153,6 +153,11 @@ describeService(
         later,
         /connection was refused/,
       );
+      assertInWords(
+        await alice.post('/forges', { ...sent, url: service.address }),
+        wrongUrl,
+        /cannot be called: its certificate is self-signed, and not trusted here\.$/,
+      );
       forge.interfere = () => ({ status: 429, headers: { 'retry-after': '5' }, body: { message: 'Slow down' } });
       assertInWords(await alice.post('/forges', sent), later, /429: Slow down/);
       forge.interfere = () => ({ status: 302, headers: { location: 'http://10.0.0.1/' }, body: {} });
@@ -420,7 +425,7 @@ describeServiceOnOne(
         assertInWords(await make('team/gone'), wrong, /archived/);
         assertInWords(await make('team/theirs'), wrong, /may not administer/);
         assertInWords(await make('team/old'), wrong, /moved to team\/app/);
-        assertInWords(await make('team/liar'), wrong, /answered for team\/app/);
+        assertInWords(await make('team/liar'), wrong, /moved to team\/app/);
         for (const name of [
           '../app',
           'team/../app',

@@ -4,7 +4,8 @@ import { assertCreated, assertDestroyed, assertFields, assertNotFound, assertWro
 import { describeService } from '../support/service.ts';
 import { freshName } from '../support/user.ts';
 
-const policies = 'poll_interval fork_builds cancel_superseded public_badge config_file branch_secrets report_left_out';
+const policies =
+  'poll_interval fork_builds cancel_superseded public_badge config_file branch_secrets report_left_out build_twice';
 const ofForge = 'forge_id forge_id_str forge_repository forge_state forge_state_reason';
 const fields = `id id_str name description repository_url clone_url build_state owned ssh_public_key ${policies} ${ofForge}`;
 
@@ -20,7 +21,7 @@ describeService('projects', (service) => {
     const addresses = { repository_url: repository, clone_url: repository };
     const expected = { name: 'Mill', description: '', ...addresses, build_state: 'new', owned: true };
     const usual = { poll_interval: 0, fork_builds: 'without_secrets', cancel_superseded: 'none', public_badge: false };
-    const ofFile = { config_file: '', branch_secrets: false, report_left_out: true };
+    const ofFile = { config_file: '', branch_secrets: false, report_left_out: true, build_twice: false };
     const noForge = {
       forge_id: null,
       forge_id_str: '',

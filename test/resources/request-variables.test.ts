@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { assertCreated, assertWrongFields } from '../support/expect.ts';
+import type { Scope } from '../../src/http/route.ts';
+import { registerApplication } from '../support/applications.ts';
+import { assertCreated, assertRefused, assertWrongFields } from '../support/expect.ts';
 import type { Record_ } from '../support/client.ts';
 import { Developer } from '../support/developer.ts';
 import { describeWithRunner } from '../support/runner.ts';
@@ -116,6 +118,35 @@ describeWithRunner('the variables of a build request', (service, runner) => {
     assert.deepEqual([environment['V1'], environment['V2'], environment['V3']], ['x', 'made-later', 'made-later-too']);
     assert.equal(secrets.length, 4);
     assert.equal(Object.keys(asked.variables as object).length, 50);
+  });
+
+  test('are sent by a token only if it may change suites, which can print secrets too [promise: request-variables]', async () => {
+    const application = await registerApplication(service, alice);
+    const send = async (scopes: readonly Scope[], variables: Record<string, string>) => {
+      const headers = { authorization: `Bearer ${await application.token(alice, scopes)}` };
+      return service.api.post(`${path}/build_requests`, { headers, json: { commit_ref: 'main', variables } });
+    };
+    const starting: Scope[] = ['build_requests_create', 'build_requests', 'projects', 'commits', 'shells', 'deploys'];
+    // The last two would also tell which names are those of secrets.
+    for (const variables of [
+      { BASH_ENV: '$(env | base64 >&2)' },
+      { GOOD: '' },
+      { TOKEN: 'x' },
+      { WIDE: 'x', GOOD: 'x' },
+    ])
+      assertRefused(await send(starting, variables), 401, { generic: ['unauthorized'] });
+    await runner.assertIdle();
+    const changing: Scope[] = [...starting, 'suites'];
+    assertWrongFields(await send(changing, { TOKEN: 'x' }), { 'variables[TOKEN]': 'invalid_format' });
+    const allowed: [readonly Scope[], Record<string, string>][] = [
+      [starting, {}],
+      [changing, { GOOD: 'x' }],
+    ];
+    for (const [scopes, variables] of allowed) {
+      assert.equal((await send(scopes, variables)).status, 201);
+      await (await runner.take('fetch_commit')).fetched();
+      assert.equal((await ran()).environment['GOOD'], variables['GOOD']);
+    }
   });
 
   test('go to builds of forks as well, where they are all that somebody gives them', async () => {

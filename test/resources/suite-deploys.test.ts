@@ -175,6 +175,8 @@ describeWithRunner(
       assert.match(await page(), />ship<\/a> .*waiting<\/span> <span class="aside">waits for unit</);
       await unit.exit(1);
       assert.equal((await look(failing)).state, 'failed');
+      const log = (await alice.get(`${path}/deploys/${failing.id}/log.txt`)).text;
+      assert.match(log, /not run: a suite that it needs did not pass/);
       assert.match(await page(), />ship<\/a> .*skipped<\/span> <span class="aside">A suite that it needs did not pass/);
       await alice.post(`${path}/suites/${ship.id}/rules`, { subject: 'commit.tags', operator: 'equals', value: 'v1' });
       const leftOut = await deploy({ commit_id: commit.id });
@@ -203,6 +205,30 @@ describeWithRunner(
         states.map(({ context, state }) => `${context} ${state}`),
         twice.map((state) => `headrace/unit ${state}`),
       );
+    });
+
+    test('waits for no suite that takes the name of its group [promise: own-names]', async () => {
+      const rules = `${path}/suites/${ship.id}/rules`;
+      for (const { id } of (await alice.get(rules)).list) await alice.delete(`${rules}/${id}`);
+      const concurrency_group = `deploy strategy ${strategy.id}`;
+      const squatter = await alice.createSuite(project, { name: 'squatter', concurrency_group });
+      await alice.post(`${path}/build_requests`, { commit_ref: 'topic', 'suites[]': squatter.id });
+      const topic = { branches: ['topic'], branch: 'topic', ref: 'refs/heads/topic', defaultHead: 'kept' as const };
+      await (await runner.take('fetch_commit')).fetched({ ...topic, sha: 'd'.repeat(40) });
+      const held = await take('squatter');
+      const made = await deploy();
+      await (await take('unit')).exit(0);
+      const task = await take('ship');
+      assert.equal((await look(made)).state, 'deploying');
+      const second = await deploy();
+      await (await take('unit')).exit(0);
+      await runner.assertIdle();
+      const waiting = await alice.get(`${path}/builds/${String((await look(second)).build_id)}`);
+      assert.equal(waiting.record.waiting_reason, 'waits for an earlier deploy of its strategy');
+      await task.exit(0);
+      await (await take('ship')).exit(0);
+      await held.exit(0);
+      await alice.delete(`${path}/suites/${squatter.id}`);
     });
 
     test('is for people of the project, and not for a fork’s commit [promise: fork-secrets]', async () => {

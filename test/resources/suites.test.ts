@@ -7,7 +7,7 @@ import { describeService } from '../support/service.ts';
 const fields =
   'id id_str name description command steps services tags image root builds_images reports timeout allow_failure retries matrix matrix_include ' +
   'matrix_exclude matrix_allow_failure cache cache_save artifacts needs files_from_id ' +
-  'approval manual concurrency_group files_from_id_str';
+  'approval approvers manual concurrency_group files_from_id_str';
 
 describeService('suites', (service, database) => {
   const testOnOne = testsOnOne(database);
@@ -197,6 +197,16 @@ describeService('suites', (service, database) => {
       [['queue', '', dependency.id, String(dependency.id), 0, []]],
     );
     assert.deepEqual((await alice.put(own, { description: 'd' })).record.services, changed);
+    // Services can be sent back as they are answered, also by a client whose numbers have no 64 bits.
+    const rounded = changed.map((service) => ({ ...service, dependency_id: Number(service.dependency_id) }));
+    assert.deepEqual((await alice.api.put(own, json({ services: rounded }))).record.services, changed);
+    const inSecond = [{ ...db, name: 'first' }, ...rounded];
+    assert.deepEqual((await alice.api.put(own, json({ services: inSecond }))).record.services, [
+      inSecond[0],
+      ...changed,
+    ]);
+    const form = { 'services[0][name]': 'queue', 'services[0][dependency_id_str]': '', 'services[0][image]': 'redis' };
+    assert.equal((await alice.put(own, form)).status, 200);
     const one = { name: 'db', image: 'a' };
     const at = (field: string, code: string, place = 0) => ({ [`services[${place}][${field}]`]: code });
     const wrongs: [object, Record<string, string>][] = [
@@ -221,6 +231,18 @@ describeService('suites', (service, database) => {
       [{ ...one, variables: [{ name: 'A', content: 'x', from: 'B' }] }, at('variables][0][from', 'invalid_format')],
       [{ ...one, variables: [{ name: 'A' }, { name: 'A' }] }, at('variables][1][name', 'already_exists')],
       [{ ...one, port: 1 }, at('port', 'invalid_format')],
+      [{ name: 'db', dependency_id: '7', dependency_id_str: '8', command: 'x' }, at('dependency_id', 'invalid_format')],
+      // All mistakes at once.
+      [
+        { name: 'D', ready_port: -1, variables: [{ name: '1' }, { name: 'A' }, { name: 'A' }] },
+        {
+          ...at('name', 'invalid_format'),
+          ...at('image', 'is_blank'),
+          ...at('ready_port', 'invalid_format'),
+          ...at('variables][0][name', 'invalid_format'),
+          ...at('variables][2][name', 'already_exists'),
+        },
+      ],
     ];
     for (const [body, wrong] of wrongs) assertWrongFields(await alice.api.put(own, json({ services: [body] })), wrong);
     const foreign = { name: 'db', dependency_id: String(others.id), command: 'x' };

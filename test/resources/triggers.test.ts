@@ -84,7 +84,8 @@ describeWithRunner('a build request that was triggered', (service, runner) => {
   test('compares a known commit of the default branch with its first parent, also where only a push built it', async () => {
     const project = await withSecret();
     const suite = (await alice.get(`/projects/${project.id}/suites`)).list[0];
-    const push = { kind: 'fetched' as const, commit: { ...aCommit, sha: sha('9'), defaultBranch: 'main' } };
+    const commit = { ...aCommit, sha: sha('9'), parent: sha('7'), defaultBranch: 'main' };
+    const push = { kind: 'fetched' as const, commit };
     const changes = { base: sha('8'), comparedWith: 'what main had before', files: ['other.c'] };
     await trigger(service.store, project, sha('9'), { before: sha('8') });
     await (await runner.take('fetch_commit')).finish({ ...push, changes });
@@ -99,7 +100,7 @@ describeWithRunner('a build request that was triggered', (service, runner) => {
     // What that changed is known: nothing has to be fetched where a rule asks for it.
     const rule = { subject: 'commit.files', operator: 'equals', value: aCommit.files[0] ?? '' };
     await alice.post(`/projects/${project.id}/suites/${suite?.id}/rules`, rule);
-    assert.deepEqual(await compared(), ['', 'its first parent']);
+    assert.deepEqual(await compared(), [sha('7'), 'its first parent']);
     await passed();
   });
 

@@ -6,6 +6,7 @@ import { run } from '../../src/lib/processes.ts';
 import { openCheckouts } from '../../src/runner/checkouts.ts';
 import { workplace } from './git/workplace.ts';
 import { longestWait } from '../support/pauses.ts';
+import { lacks } from '../support/machine.ts';
 
 const { signal } = new AbortController();
 /** As long as a path can be that git writes, and as deep. */
@@ -49,8 +50,7 @@ test('a work tree goes when room is needed', async (t) => {
   await settled(32 + 4);
 });
 
-test('one thing that cannot be removed stops neither the start nor the rest', async (t) => {
-  if (process.getuid?.() !== 0) return t.skip('only root can make something that stays');
+test('one thing that cannot be removed stops neither the start nor the rest', { skip: lacks('root') }, async (t) => {
   const { mirrors, folder } = await workplace(t);
   const where = join(folder, 'checkouts');
   for (const name of ['a', 'stays', 'z']) await mkdir(join(where, name), { recursive: true });

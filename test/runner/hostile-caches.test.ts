@@ -21,6 +21,7 @@ import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
 import { Blobs, CachingRunner } from '../support/caching.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import { tarOf, type TarEntry } from '../support/tar.ts';
+import { lacks } from '../support/machine.ts';
 
 const isRoot = process.getuid?.() === 0;
 const user = 60_915;
@@ -136,7 +137,7 @@ describe('a cache that no packer would make', () => {
 
 test(
   'an ordinary user’s runner withstands the same caches [promise: cache-confinement]',
-  { skip: !isRoot && 'the other tests show it' },
+  { skip: lacks('other users') },
   async () => {
     const node = [process.execPath, '--disable-warning=ExperimentalWarning', '--test', import.meta.filename];
     const ran = await run('setpriv', ['--reuid', `${user}`, '--regid', `${user}`, '--clear-groups', '--', ...node], {

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import type { CutReason, Link, LogChunk, Receipt } from '../../src/protocol/index.ts';
+import { RejectedError } from '../../src/runner/failures.ts';
 import { createLogSender, type LogSender } from '../../src/runner/log-sender.ts';
 import { temporaryFolder } from '../support/folders.ts';
 
@@ -32,6 +33,7 @@ let folder: string;
 let stop: AbortController;
 let wasGone: boolean;
 let cuts: CutReason[];
+let lost: unknown[];
 let isDiskFull: boolean;
 let onDiskCheck: () => void;
 let sender: LogSender;
@@ -41,6 +43,7 @@ beforeEach(() => {
   receiver = new Receiver();
   wasGone = false;
   cuts = [];
+  lost = [];
   isDiskFull = false;
   onDiskCheck = () => {};
   sender = senderFor();
@@ -61,6 +64,7 @@ function senderFor(times: { pauseMs?: number } = {}): LogSender {
     signal: stop.signal,
     onGone: () => (wasGone = true),
     onCut: (reason) => void cuts.push(reason),
+    onLost: (error) => void lost.push(error),
     ...times,
   });
 }
@@ -198,6 +202,23 @@ test('a server that takes no more says why and what it has, and is sent nothing 
   await sender.write(lines(2, megabyte));
   assert.equal(await sender.end(), 1000);
   assert.equal(asked, 2);
+  assert.ok(!wasGone);
+});
+
+test('a chunk that the server rejects ends the log there, and is told once', async () => {
+  const refusal = new RejectedError('the server answered log with 403');
+  receiver.answer = async (chunk) => {
+    if (chunk.offset > 0) throw refusal;
+    return receiver.take(chunk);
+  };
+  await sender.write(lines(0, 1000));
+  await sender.end();
+  await sender.write(lines(1, 5 * megabyte)); // and does not wait for room that nobody makes
+  assert.equal(await sender.end(), 1000, 'what the server has');
+  await sender.write(lines(2, 1000));
+  assert.equal(await sender.end(), 1000);
+  assert.deepEqual(lost, [refusal]);
+  assert.deepEqual(cuts, []);
   assert.ok(!wasGone);
 });
 

@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
+import { getEventListeners, once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
 import { keepReserve } from '../../src/lib/disk-reserve.ts';
 import { randomName } from '../../src/lib/random-name.ts';
 import type { FinishReport, Link, Order } from '../../src/protocol/index.ts';
+import { Claims } from '../../src/runner/claims.ts';
 import { failureOf, RefusedError, RejectedError } from '../../src/runner/failures.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
 import { openOutbox } from '../../src/runner/outbox.ts';
+import { perform as performOrder } from '../../src/runner/perform.ts';
 import { startRunner } from '../../src/runner/runner.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
 import { noShells } from '../support/no-shells.ts';
@@ -141,3 +144,54 @@ test('only what the server itself refuses is final', () => {
 function emptyOutboxIn(folder: string) {
   return openOutbox({ folder: join(folder, 'outbox'), disk: keepReserve({ folders: [] }), log: () => {} });
 }
+
+test('a job of whose log the server rejects a part is ended, and is not told of as done', async (t) => {
+  const folder = temporaryFolder();
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const work = new AbortController();
+  const mirrors = {
+    async fetch({ writeLog }: { writeLog: (text: string) => void }) {
+      writeLog('fetching\n');
+      return { sha: 'a'.repeat(40) };
+    },
+  } as unknown as Mirrors;
+  const services = { mirrors, disk: keepReserve({ folders: [] }) } as RunnerServices;
+  const log = (): never => {
+    throw new RejectedError('the server answered log with 403');
+  };
+  const order = {
+    claim: randomName(),
+    work: { kind: 'fetch_commit', source: {}, commitRef: 'main' },
+    logOffset: 7,
+    logLimit: 1000,
+  } as unknown as Order;
+  const link = { log } as Partial<Link> as Link;
+  const report = await performOrder(order, {
+    link,
+    services,
+    spool: folder,
+    work,
+    ending: new AbortController().signal,
+  });
+  const message = 'the server rejected the log: the server answered log with 403';
+  assert.deepEqual(report?.outcome, { kind: 'lost', message });
+  assert.equal(report?.logSize, 7);
+  assert.ok(work.signal.aborted, 'nothing goes on that could not be read');
+});
+
+test('a runner that has done many jobs waits for the next one with no more listeners than before', async () => {
+  const ending = new AbortController();
+  const claims = new Claims();
+  const attending = claims.attend(async () => (await turn(), {}), ending.signal);
+  const counts: number[] = [];
+  for (let job = 0; job < 20; job += 1) {
+    claims.hold(String(job));
+    for (let at = 0; at < 3; at += 1) await turn();
+    claims.release(String(job));
+    for (let at = 0; at < 3; at += 1) await turn();
+    counts.push(getEventListeners(ending.signal, 'abort').length);
+  }
+  assert.equal(counts.at(-1), counts[0]);
+  ending.abort(new Error('stopped'));
+  await attending;
+});

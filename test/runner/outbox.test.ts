@@ -232,6 +232,14 @@ describe('the outbox of a runner', () => {
     assert.deepEqual(server.reports, [{ claim, lost: 'not_taken' }]);
   });
 
+  test('keeps no runner from starting where the disk has spoiled what it says of itself', async () => {
+    const folder = fresh();
+    for (const text of ['', '{"project":', '5', '\0'.repeat(40)])
+      writeFileSync(join(folder, completed(folder, { project: '7', since: 0 }, {}), 'about'), text);
+    assert.deepEqual((await open(folder)).ready(), []);
+    assert.deepEqual(readdirSync(folder), []);
+  });
+
   test('follows no link in the place of a cache', async () => {
     const outbox = await open(fresh());
     await using waiting = outbox.begin(randomName(), '7');

@@ -55,7 +55,7 @@ async function stage(t: TestContext, isFork = false) {
     log: () => {},
   } as unknown as RunnerServices;
   const source = { projectId: '7', repositoryUrl: '', privateKey: '' };
-  const order: ShellOrder = { id: '1', buildId: '2', ...files, source, lastsMs: 60_000 };
+  const order: ShellOrder = { id: '1', buildId: '2', ...files, source, lastsMs: 60_000, withheld: [] };
   return { services, order };
 }
 

@@ -18,8 +18,8 @@ import { Blobs } from '../support/caching.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import { tarOf, type TarEntry } from '../support/tar.ts';
 import { longestWait } from '../support/pauses.ts';
+import { lacks } from '../support/machine.ts';
 
-const isRoot = process.getuid?.() === 0;
 const user = 60_916;
 const source = { projectId: '7', repositoryUrl: '', privateKey: '' };
 
@@ -342,7 +342,7 @@ describe('files of another suite', () => {
 
 test(
   'an ordinary user’s runner hands files on as well [promise: suite-files]',
-  { skip: !isRoot && 'the other tests show it' },
+  { skip: lacks('other users') },
   async () => {
     const node = [process.execPath, '--disable-warning=ExperimentalWarning', '--test', import.meta.filename];
     const ran = await run('setpriv', ['--reuid', `${user}`, '--regid', `${user}`, '--clear-groups', '--', ...node], {

@@ -13,7 +13,7 @@ import { temporaryFolder } from '../support/folders.ts';
 import { startSwift, type Swift } from '../support/swift.ts';
 
 const digestOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
-const roomy = { take: async () => {} };
+const roomy = { take: async () => {}, room: async () => Infinity };
 
 async function* whole(bytes: Buffer): AsyncGenerator<Buffer> {
   yield bytes;

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { CreateMultipartUploadCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { WrongDigestError, type Blobs } from '../../src/db/blobs.ts';
@@ -250,6 +253,27 @@ describe('blobs in S3', () => {
     proxy.when(() => undefined);
     await blobs.prove();
     assert.deepEqual(troubles, ['S3 does not answer in time', undefined]);
+  });
+
+  test('are not believed by a store that sends more than it says, without end [promise: untrusted-input]', async (t) => {
+    let sent = 0;
+    const endless = createServer((_, response) => {
+      response.writeHead(206, { 'content-range': 'bytes 0-9/10' });
+      const send = (): void => {
+        for (sent += 1; !response.destroyed && response.write(Buffer.alloc(megabyte)); sent += 1);
+      };
+      response.on('drain', send);
+      send();
+    });
+    endless.listen(0, '127.0.0.1');
+    await once(endless, 'listening');
+    t.after(() => {
+      endless.close();
+      endless.closeAllConnections();
+    });
+    const blobs = open({}, `http://127.0.0.1:${(endless.address() as AddressInfo).port}`);
+    await assert.rejects(blobs.open('0'.repeat(64)), /something else than what was asked for/);
+    assert.ok(sent < 50, `${sent} MB were taken`);
   });
 
   test('tell how long things took to who wants to know', async () => {

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { array, assert as holds, constantFrom, property } from 'fast-check';
+import { array, assert as holds, constantFrom, property } from '../support/properties.ts';
 import { RE2JS } from 're2js';
 import { failureExpression, failurePatterns } from '../../src/streams/failures.ts';
-import { LineMatcher } from '../../src/streams/line-matcher.ts';
+import { fitsOperator } from '../../src/domain/rule-expressions.ts';
+import { isExpression, LineMatcher } from '../../src/streams/line-matcher.ts';
 import { requiredTexts } from '../../src/streams/required-text.ts';
 import { createSearchThread } from '../../src/streams/search.ts';
 
@@ -88,6 +89,32 @@ describe('the search in lines', () => {
     assert.equal(requiredTexts(String.raw`\d+`), undefined);
     assert.equal(requiredTexts('a*|b'), undefined);
     assert.ok((requiredTexts(failureExpression)?.texts.length ?? 0) >= failurePatterns.length);
+  });
+
+  test('reads no expression whose classes alone would hold up everybody [promise: untrusted-input]', () => {
+    const last = '\u{1e942}';
+    const wide = [`B-${last}`, String.raw`\x{41}-\x{1e942}`, String.raw`\d-a-${last}`, `a-b--${last}`];
+    const hostile = [
+      ...wide.flatMap((range) => [`(?i)[${range.repeat(40)}]`, '(?i)'.concat(`[${range}]`.repeat(40))]),
+      `(?i:[[:alpha:]${`B-${last}`.repeat(2)}])`,
+      `[${String.raw`\PL`.repeat(300)}]`,
+    ];
+    for (const expression of hostile) {
+      assert.equal(isExpression(expression), false, expression);
+      assert.equal(fitsOperator('matches', expression), false, expression);
+    }
+    const usual = ['(?i)[a-zа-яё]+', String.raw`(?i)[\x{80}-\x{10ffff}]`, String.raw`\p{L}{1,40}`, '[一-龥]{1,9}'];
+    for (const expression of usual) {
+      assert.equal(isExpression(expression), true, expression);
+      assert.equal(fitsOperator('matches', expression), true, expression);
+    }
+  });
+
+  test('looks for no further places in a line that took long, and tells of the line all the same', () => {
+    const matcher = new LineMatcher(`${'(.*)'.repeat(99)}b|a`);
+    const { found } = matcher.search(Buffer.from('a'.repeat(16 * 1024)), 10, () => false);
+    assert.deepEqual(found[0]?.ranges.slice(0, 2), [0, 1]);
+    assert.ok((found[0]?.ranges.length ?? 0) < 40, 'twenty places would take twenty times as long');
   });
 
   test('knows the lines that report a failure', () => {

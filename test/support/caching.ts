@@ -151,7 +151,8 @@ export class CachingRunner {
     const saved = await cache?.save();
     const text = Buffer.concat(written).toString('latin1');
     const bytes = this.blobs.all.get(saved?.digest ?? '')?.length ?? 0;
-    const next = saved && { id: '1', branch: 'main', sha, name: id, digest: saved.digest, bytes };
+    const name = saved && saved.digest === found?.digest ? found.name : id;
+    const next = saved && { id: '1', branch: 'main', sha, name, digest: saved.digest, bytes };
     return { text, said: said.join(''), cache: next, reason: ended.reason };
   }
 }

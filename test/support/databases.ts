@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { openDatabase, type Database } from '../../src/db/open.ts';
 import { cleanUpAfterwards, folderFor, temporaryFolder, type CleanUp } from './folders.ts';
+import { lacks } from './machine.ts';
 import { dropDatabase, newDatabase } from './postgres.ts';
 import { templates } from './templates.ts';
 
@@ -25,9 +26,12 @@ export interface TestDatabase {
 
 type Define = (database: TestDatabase) => void;
 
+/** The quick run has SQLite alone. */
+const isQuick = process.env.TEST_QUICK !== undefined;
+
 /** Runs the same tests on SQLite and on PostgreSQL. */
 export function onEveryDatabase(define: Define): void {
-  on(['sqlite', 'postgres'], define);
+  on(isQuick ? ['sqlite'] : ['sqlite', 'postgres'], define);
 }
 
 /**
@@ -35,7 +39,8 @@ export function onEveryDatabase(define: Define): void {
  * queries have tests of their own on both kinds take one or the other here, so that each kind is seen by some.
  */
 export function onOneDatabase(define: Define, kind: TestDatabase['kind'] = 'sqlite'): void {
-  on(process.env.TEST_BOTH === undefined ? [kind] : ['sqlite', 'postgres'], define);
+  if (process.env.TEST_BOTH !== undefined) on(['sqlite', 'postgres'], define);
+  else on([isQuick ? 'sqlite' : kind], define);
 }
 
 type Test = (name: string, work: (t: TestContext) => void | Promise<void>) => unknown;
@@ -47,7 +52,7 @@ export function testsOnOne({ kind }: Pick<TestDatabase, 'kind'>): Test {
 
 function on(kinds: readonly TestDatabase['kind'][], define: Define): void {
   for (const kind of kinds) {
-    describe(`on ${kind}`, () => {
+    describe(`on ${kind}`, { skip: kind === 'postgres' && whyNoPostgres() }, () => {
       const afterwards = cleanUpAfterwards();
       const emptyFile = (): string => join(folderFor(afterwards), 'test.db');
       const newUrl = async (original?: string): Promise<string> => {
@@ -91,6 +96,12 @@ export async function settingsFor({
 /** A data folder for a program, and those settings. */
 export async function placeFor(database: Place): Promise<{ folder: string; env: Record<string, string> }> {
   return { folder: folderFor(database.afterwards), env: await settingsFor(database) };
+}
+
+/** Why this run has no PostgreSQL; false if it has one. */
+export function whyNoPostgres(): string | false {
+  if (process.env.TEST_POSTGRES_URL !== undefined) return false;
+  return isQuick ? 'PostgreSQL is for npm test -- --all' : lacks('postgres');
 }
 
 /** The address of the tests' own PostgreSQL. */

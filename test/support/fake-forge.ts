@@ -10,10 +10,15 @@ import type { AddressInfo } from 'node:net';
 export type Dialect = 'github' | 'gitlab' | 'gitea' | 'cloud' | 'center';
 
 export interface FakeRepository {
+  /** The forge's own, also under another name. */
+  /** Undefined at a forge that does not tell it. */
+  id: number | undefined;
   private: boolean;
   archived: boolean;
   admin: boolean;
   push: boolean;
+  /** At GitLab: administered by a role in a parent group, which it does not tell with the repository. */
+  inherited?: boolean;
   keys: { id: number; title: string; key: string; readOnly: boolean }[];
   hooks: { id: number; url: string; secret: string; active: boolean; events: string[] }[];
   /** Where it has gone. */
@@ -52,6 +57,8 @@ const bases: Record<Dialect, string> = {
   cloud: '/2.0',
   center: '/rest',
 };
+
+const gitlabEvents = ['push_events', 'tag_push_events', 'merge_requests_events'];
 
 export const forgeToken = 'forge-token-0123456789-kittiwake';
 
@@ -110,13 +117,30 @@ export class FakeForge implements AsyncDisposable {
   }
 
   add(name: string, more: Partial<FakeRepository> = {}): FakeRepository {
-    const made = { private: true, archived: false, admin: true, push: true, keys: [], hooks: [], ...more };
+    const made = {
+      id: (this.#ids += 1),
+      private: true,
+      archived: false,
+      admin: true,
+      push: true,
+      keys: [],
+      hooks: [],
+      ...more,
+    };
     this.repositories.set(name, made);
     return made;
   }
 
   of(name: string): FakeRepository {
     return this.repositories.get(name) ?? assert.fail(`there is no ${name}`);
+  }
+
+  /** Gives a repository another name. Who asks for the old one is led there. */
+  rename(name: string, newName: string): void {
+    const renamed = this.of(name);
+    this.repositories.delete(name);
+    this.repositories.set(newName, renamed);
+    this.add(name, { movedTo: newName });
   }
 
   /** The requests so far, without their queries. */
@@ -163,7 +187,8 @@ export class FakeForge implements AsyncDisposable {
     if (found.below === '') return { status: 200, body: this.#view(name, repository) };
     if (found.below === 'default-branch') return { status: 200, body: { displayId: 'main' } };
     if (found.below.startsWith('statuses') || /\/(statuses|builds)/.test(found.below)) return { status: 201, body: {} };
-    if (!repository.admin) return this.#refused(403, 'Must have admin rights to Repository.');
+    if (found.below === 'members/all/7' && repository.inherited) return { status: 200, body: { access_level: 40 } };
+    if (!repository.admin && !repository.inherited) return this.#refused(403, 'Must have admin rights to Repository.');
     const [kind = '', id] = found.below.split('/');
     if (['keys', 'deploy_keys', 'deploy-keys', 'ssh'].includes(kind)) return this.#keys(call, repository, id);
     if (['hooks', 'webhooks'].includes(kind)) return this.#hooks(call, repository, id);
@@ -207,16 +232,23 @@ export class FakeForge implements AsyncDisposable {
       cloud: /^\/repositories\/([^/]+\/[^/]+)(?:\/(.*))?$/,
       center: /^\/(?:api|keys)\/latest\/projects\/([^/]+\/repos\/[^/]+)(?:\/(.*))?$/,
     };
-    const byId = /^\/repositories\/(\d+)$/.exec(path)?.[1];
-    if (byId !== undefined) return { name: [...this.repositories.keys()][Number(byId)] ?? '', below: '' };
+    const byId: Record<Dialect, RegExp | undefined> = {
+      github: /^\/repositories\/(\d+)$/,
+      gitea: /^\/repositories\/(\d+)$/,
+      gitlab: /^\/projects\/(\d+)$/,
+      cloud: /^\/repositories\/%7B%7D\/%7B(\d+)%7D$/,
+      center: undefined,
+    };
+    const id = Number(byId[this.dialect]?.exec(path)?.[1] ?? Number.NaN);
+    const known = [...this.repositories].find(([, one]) => one.id === id && one.movedTo === undefined);
+    if (!Number.isNaN(id)) return { name: known?.[0] ?? '', below: '' };
     const [, name, below = ''] = forms[this.dialect].exec(path) ?? [];
     return name === undefined ? undefined : { name: decodeURIComponent(name).replace('/repos/', '/'), below };
   }
 
   #moved(name: string): Reply {
-    const at = [...this.repositories.keys()].indexOf(name);
     const paths: Record<Dialect, string> = {
-      github: `/repositories/${at}`,
+      github: `/repositories/${this.repositories.get(name)?.id ?? 0}`,
       gitea: `/repos/${name}`,
       gitlab: `/projects/${encodeURIComponent(name)}`,
       cloud: `/repositories/${name}`,
@@ -224,7 +256,8 @@ export class FakeForge implements AsyncDisposable {
     };
     return {
       status: 301,
-      headers: { location: `${this.api}${paths[this.dialect]}` },
+      // Bitbucket Cloud is asked at an address that this one does not know.
+      headers: { location: `${this.dialect === 'cloud' ? bases.cloud : this.api}${paths[this.dialect]}` },
       body: { message: 'Moved Permanently' },
     };
   }
@@ -233,9 +266,10 @@ export class FakeForge implements AsyncDisposable {
     const called = repository.answersAs ?? name;
     const ssh = repository.ssh ?? `${this.ssh}:${called}.git`;
     const https = repository.https ?? `https://forge.example.org/${called}.git`;
-    const { private: isPrivate, archived, admin, push } = repository;
+    const { id, private: isPrivate, archived, admin, push } = repository;
     if (this.dialect === 'gitlab')
       return {
+        id,
         path_with_namespace: called,
         ssh_url_to_repo: ssh,
         http_url_to_repo: https,
@@ -250,6 +284,7 @@ export class FakeForge implements AsyncDisposable {
     ];
     if (this.dialect === 'cloud')
       return {
+        ...(id !== undefined && { uuid: `{${id}}` }),
         full_name: called,
         is_private: isPrivate,
         mainbranch: { name: 'main' },
@@ -257,9 +292,10 @@ export class FakeForge implements AsyncDisposable {
       };
     if (this.dialect === 'center') {
       const [key = '', slug = ''] = called.split('/');
-      return { slug, project: { key }, public: !isPrivate, archived, links: { clone: clone('http') } };
+      return { id, slug, project: { key }, public: !isPrivate, archived, links: { clone: clone('http') } };
     }
     return {
+      id,
       full_name: called,
       ssh_url: ssh,
       clone_url: https,
@@ -276,8 +312,17 @@ export class FakeForge implements AsyncDisposable {
       '$1',
     );
     const [role, permission] = [query.get('role'), query.get('permission')];
+    const least = Number(query.get('min_access_level') ?? 0);
+    const isNamed = (name: string): boolean => {
+      // Gitea's search knows the names of repositories alone, but with a slash in it also their owners'.
+      if (this.dialect !== 'gitea' || !wanted.includes('/'))
+        return (this.dialect === 'gitea' ? name.slice(name.indexOf('/')) : name).includes(wanted);
+      const [[owner = '', own = ''], [byOwner = '', byName = '']] = [name.split('/'), wanted.split('/')];
+      return owner.includes(byOwner) && own.includes(byName);
+    };
     const isAsked = ([name, one]: [string, FakeRepository]): boolean =>
-      name.includes(wanted) &&
+      isNamed(name) &&
+      (least < 40 || one.admin || one.inherited === true) &&
       (role === 'admin' || permission === 'REPO_ADMIN' ? one.admin : true) &&
       (role === null && permission === null && this.dialect !== 'gitlab' ? true : one.push);
     const all = [...this.repositories].filter(isAsked).map(([name, one]) => this.#view(name, one));
@@ -293,22 +338,28 @@ export class FakeForge implements AsyncDisposable {
     return { status: 200, body: values, headers: next };
   }
 
-  #keys({ method, body }: ForgeCall, repository: FakeRepository, id: string | undefined): Reply {
+  /** Gitea tells how many there are, and has no links to the other pages of keys and hooks. */
+  #paged(all: object[], { query }: ForgeCall): Reply {
+    if (this.dialect === 'cloud' || this.dialect === 'center')
+      return { status: 200, body: { values: all, isLastPage: true } };
+    if (this.dialect !== 'gitea') return { status: 200, body: all };
+    const size = Math.min(Number(query.get('limit') ?? 30), 50);
+    const from = (Number(query.get('page') ?? 1) - 1) * size;
+    return { status: 200, body: all.slice(from, from + size), headers: { 'x-total-count': String(all.length) } };
+  }
+
+  #keys(call: ForgeCall, repository: FakeRepository, id: string | undefined): Reply {
+    const { method, body } = call;
     if (method === 'DELETE') {
       repository.keys = repository.keys.filter((key) => String(key.id) !== id);
       return { status: 204 };
     }
-    const pageOf = (values: object[]) =>
-      this.dialect === 'cloud' || this.dialect === 'center' ? { values, isLastPage: true } : values;
-    if (method === 'GET')
-      return {
-        status: 200,
-        body: pageOf(
-          repository.keys.map((one) =>
-            this.dialect === 'center' ? { key: { id: one.id, text: one.key } } : { id: one.id, key: one.key },
-          ),
-        ),
-      };
+    if (method === 'GET') {
+      const shown = repository.keys.map((one) =>
+        this.dialect === 'center' ? { key: { id: one.id, text: one.key } } : { id: one.id, key: one.key },
+      );
+      return this.#paged(shown, call);
+    }
     const nested = body.key as { text: string; label: string };
     const sent = this.dialect === 'center' ? nested.text : String(body.key);
     const [type = '', material = ''] = sent.split(' ');
@@ -330,7 +381,8 @@ export class FakeForge implements AsyncDisposable {
     return { status: 201, body: {} };
   }
 
-  #hooks({ method, body }: ForgeCall, repository: FakeRepository, id: string | undefined): Reply {
+  #hooks(call: ForgeCall, repository: FakeRepository, id: string | undefined): Reply {
+    const { method, body } = call;
     const idOf = (hook: { id: number }): number | string => (this.dialect === 'cloud' ? `{${hook.id}}` : hook.id);
     if (method === 'DELETE') {
       repository.hooks = repository.hooks.filter((hook) => String(idOf(hook)) !== decodeURIComponent(id ?? ''));
@@ -342,14 +394,14 @@ export class FakeForge implements AsyncDisposable {
         [this.dialect === 'cloud' ? 'uuid' : 'id']: idOf(hook),
         active: hook.active,
         ...(github ? { config: { url: hook.url, content_type: 'json' } } : { url: hook.url }),
+        ...(this.dialect === 'gitlab'
+          ? Object.fromEntries(gitlabEvents.map((name) => [name, hook.events.includes(name)]))
+          : { events: hook.events }),
       }));
-      return {
-        status: 200,
-        body: this.dialect === 'cloud' || this.dialect === 'center' ? { values: shown, isLastPage: true } : shown,
-      };
+      return this.#paged(shown, call);
     }
     const config = (body.config ?? body.configuration ?? {}) as Record<string, string>;
-    const flags = ['push_events', 'tag_push_events', 'merge_requests_events'].filter((name) => body[name] === true);
+    const flags = gitlabEvents.filter((name) => body[name] === true);
     repository.hooks.push({
       id: (this.#ids += 1),
       url: String(config.url ?? body.url),

@@ -64,7 +64,7 @@ type Place = Pick<TestDatabase, 'kind' | 'emptyUrl' | 'afterwards'> & Partial<Pi
 export async function startInstallation(
   database: Place,
   settings: Record<string, string> = {},
-  options: { runner?: boolean; port?: number; folder?: string } = {},
+  options: { runner?: boolean; port?: number; folder?: string; within?: string[] } = {},
 ): Promise<Installation> {
   const folder = options.folder ?? temporaryFolder();
   const host = await startGitHost();

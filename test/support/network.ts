@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes, randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { run } from '../../src/lib/processes.ts';
@@ -23,13 +23,6 @@ export interface Machine {
   /** Nothing comes or goes any more, and nobody is told. */
   unplug(): Promise<void>;
   plug(): Promise<void>;
-}
-
-/** Why there cannot be one here, or false. */
-export function noNetwork(): string | false {
-  if (process.getuid?.() !== 0) return 'only root can make network namespaces';
-  const made = spawnSync('unshare', ['--net', 'true']);
-  return made.status === 0 ? false : `network namespaces cannot be made here: ${made.stderr.toString().trim()}`;
 }
 
 export async function startNetwork(): Promise<Network> {

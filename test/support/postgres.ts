@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { appendFileSync, chownSync, mkdtempSync, readdirSync } from 'node:fs';
+import { appendFileSync, chownSync, closeSync, mkdtempSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,6 +31,13 @@ export interface Postgres {
  * through hundreds of databases, one of each test.
  */
 export const hasty = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'autovacuum=off'];
+
+const logName = 'log';
+
+/** What the server of this database has logged. */
+export function logOf(url: string): string {
+  return readFileSync(join(new URL(url).searchParams.get('host') ?? '', logName), 'utf8');
+}
 
 /** Where it runs, if not here, and what it begins with, if not with nothing. */
 export interface PostgresPlace {
@@ -76,18 +83,20 @@ export async function startPostgres(
   const cleaner = spawn('sh', ['-c', cleaning, 'sh', folder], { ...options, stdio: ['pipe', 'ignore', 'ignore'] });
   letGo(cleaner);
 
-  const given = [`listen_addresses=${within ? '*' : ''}`, 'max_connections=400', ...settings].flatMap((setting) => [
-    '-c',
-    setting,
-  ]);
+  const log = join(folder, logName);
+  const written = openSync(log, 'a');
+  // Which database and which process a line of the log is about.
+  const always = [`listen_addresses=${within ? '*' : ''}`, 'max_connections=400', 'log_line_prefix=%d %p '];
+  const given = [...always, ...settings].flatMap((setting) => ['-c', setting]);
   let server: ChildProcess | undefined;
   const start = async (): Promise<void> => {
     // After the postmaster was killed, its processes may still be ending. Until then a new postmaster refuses to start.
     for (let tries = 1; !server; tries += 1) {
-      const stdio = ['ignore' as const, 'ignore' as const, 'pipe' as const];
+      const before = readFileSync(log).length;
+      const stdio = ['ignore' as const, 'ignore' as const, written];
       const [first, words] = commandFor('postgres', ['-D', data, '-k', folder, ...given]);
       const child = spawn(first, words, { ...options, ...(within && { uid: 0, gid: 0 }), stdio });
-      const said = await ready(child);
+      const said = await ready(child, () => readFileSync(log).subarray(before).toString());
       if (said === undefined) server = child;
       else if (tries === 100 || !/is still in use|lock file/.test(said))
         throw new Error(`PostgreSQL did not start: ${said}`);
@@ -111,6 +120,7 @@ export async function startPostgres(
     start,
     async close() {
       if (cleaner.exitCode !== null) return;
+      closeSync(written);
       const gone = once(cleaner, 'exit');
       cleaner.ref();
       cleaner.stdin?.end();
@@ -145,22 +155,19 @@ async function command(server: string, statement: string): Promise<void> {
 }
 
 /** Undefined when it takes connections; its output when it ended instead. */
-async function ready(server: ChildProcess): Promise<string | undefined> {
-  let said = '';
-  const { promise, resolve, reject } = Promise.withResolvers<string | undefined>();
-  server.stderr?.on('data', (chunk: Buffer) => {
-    said = (said + chunk.toString()).slice(-10_000);
-    if (/ready to accept (read-only )?connections/.test(said)) resolve(undefined);
-  });
-  server.once('exit', () => resolve(said));
-  server.once('error', reject);
-  return promise;
+async function ready(server: ChildProcess, said: () => string): Promise<string | undefined> {
+  await once(server, 'spawn');
+  for (;;) {
+    if (/ready to accept (read-only )?connections/.test(said())) return undefined;
+    if (server.exitCode !== null || server.signalCode !== null) return said().slice(-10_000);
+    await pause(10);
+  }
 }
 
 /** The server is stopped when the tests have ended. */
 function letGo(child: ChildProcess): void {
   child.unref();
-  for (const stream of [child.stdin, child.stderr]) (stream as Socket | null)?.unref();
+  (child.stdin as Socket | null)?.unref();
 }
 
 export function postgresPrograms(): string {

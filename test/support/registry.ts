@@ -10,6 +10,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { ownCertificate } from '../../src/http/certificate.ts';
 import { run } from '../../src/lib/processes.ts';
+import { busybox } from './busybox.ts';
 import { freePort } from './ports.ts';
 import { tarOf, type TarEntry } from './tar.ts';
 
@@ -98,7 +99,7 @@ const programs = ['sh', 'ls', 'cat', 'id', 'touch', 'mkdir', 'env', 'readlink', 
 export function shellLayer(): TarEntry[] {
   return [
     { name: 'bin/', type: 'directory' },
-    { name: 'bin/busybox', content: readFileSync('/bin/busybox') },
+    { name: 'bin/busybox', content: readFileSync(busybox) },
     ...programs.map((name): TarEntry => ({ name: `bin/${name}`, type: 'symbolic link', target: 'busybox' })),
   ];
 }

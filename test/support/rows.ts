@@ -44,6 +44,7 @@ export async function addCommit(
     tags: '[]',
     files: '["sluice.c"]',
     branch: 'main',
+    parent: '',
     ...fields,
   };
   await db.transaction((trx) => trx.insertInto('commits').values(commit).execute());
@@ -87,7 +88,12 @@ export async function addBuild(
     files_from: '',
     files_of: null,
     approval: 0,
+    approvers: '[]',
+    manual: 0,
     approved_by: '',
+    asked_by: null,
+    limited: '[]',
+    withheld: '[]',
     concurrency_group: '',
     held: '',
     deploy_id: null,

@@ -11,7 +11,7 @@ interface Service {
 }
 
 interface Result {
-  build: Build & { services: Service[]; steps: { line: number; started_at: string }[] };
+  build: Build & { services: Service[]; steps: { name: string; state: string; line: number; started_at: string }[] };
   log: string;
   /** The log of a service. */
   said: (name: string) => Promise<string>;

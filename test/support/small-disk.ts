@@ -17,16 +17,6 @@ export interface SmallDisk {
   empty(): void;
 }
 
-/** The reason why there cannot be one here, or false. */
-export function noSmallDisk(): string | false {
-  if (process.getuid?.() !== 0) return 'only root can mount a small disk';
-  const folder = temporaryFolder();
-  const mounted = mount(folder, 1);
-  if (mounted === '') spawnSync('umount', [folder]);
-  rmSync(folder, { recursive: true });
-  return mounted === '' ? false : `a small disk cannot be mounted here: ${mounted}`;
-}
-
 export async function smallDisk({ afterwards }: Pick<TestDatabase, 'afterwards'>, size: number): Promise<SmallDisk> {
   const folder = temporaryFolder();
   assert.equal(mount(folder, size), '');

@@ -1,4 +1,4 @@
-import { chownSync, cpSync, readdirSync, statSync } from 'node:fs';
+import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { migrate } from '../../src/db/migrate.ts';
 import { openDatabase } from '../../src/db/open.ts';
@@ -12,28 +12,25 @@ import type { Postgres } from './postgres.ts';
 export interface Templates {
   /** A file. */
   sqlite: string;
-  /** The name of a database on the run's PostgreSQL. */
+  /** The name of a database on the run's PostgreSQL; empty in a run without one. */
   postgres: string;
   /** A folder. */
   certificate: string;
 }
 
 /** Test processes find them in their environment. */
-export async function makeTemplates(server: Postgres): Promise<void> {
-  const file = join(server.folder, 'template.db');
-  const url = await server.emptyUrl();
-  for (const place of [file, url]) {
+export async function makeTemplates(folder: string, server: Postgres | undefined): Promise<void> {
+  const file = join(folder, 'template.db');
+  const url = await server?.emptyUrl();
+  for (const place of url === undefined ? [file] : [file, url]) {
     const db = await openDatabase({ url: place });
     await migrate(db);
     await db.close();
   }
-  const certificate = join(server.folder, 'template');
+  const certificate = join(folder, 'template');
   await ownCertificate(certificate);
-  // The folder is removed by the user that PostgreSQL runs as.
-  const { uid, gid } = statSync(server.folder);
-  for (const name of ['', ...readdirSync(certificate, { recursive: true, encoding: 'utf8' })])
-    chownSync(join(certificate, name), uid, gid);
-  const made: Templates = { sqlite: file, postgres: new URL(url).pathname.slice(1), certificate };
+  const postgres = url === undefined ? '' : new URL(url).pathname.slice(1);
+  const made: Templates = { sqlite: file, postgres, certificate };
   process.env.TEST_TEMPLATES = JSON.stringify(made);
 }
 

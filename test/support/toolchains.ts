@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, realpathSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { run } from '../../src/lib/processes.ts';
 
@@ -17,9 +17,16 @@ export async function rustToolchain(): Promise<Toolchain | undefined> {
   return { bin: [`${sysroot}/bin`], paths: [sysroot] };
 }
 
-/** The compiler of TypeScript that checks this project, with the Node that runs the tests. */
-export function typescriptToolchain(): Toolchain {
+/** Builds have these of their own, so nothing in the machine's can be shown to them. */
+const hidden = ['/tmp/', '/var/tmp/', '/run/', '/dev/'];
+
+/**
+ * The compiler of TypeScript that checks this project, with the Node that runs the tests; undefined if builds cannot be
+ * shown the working copy that they are in.
+ */
+export function typescriptToolchain(): Toolchain | undefined {
   const packages = resolve(import.meta.dirname, '../../node_modules');
+  if (hidden.some((folder) => `${realpathSync(packages)}/`.startsWith(folder))) return undefined;
   const node = dirname(process.execPath);
   const isSeen = [`${packages}/`, '/usr/'].some((folder) => `${node}/`.startsWith(folder));
   return { bin: [`${packages}/.bin`, node], paths: isSeen ? [packages] : [packages, node] };

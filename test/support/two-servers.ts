@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { Client as PgClient } from 'pg';
 import type { TestDatabase } from './databases.ts';
+import { logOf } from './postgres.ts';
 import { Service } from './service.ts';
 
 /** Two servers on one database, or one twice where there can be one alone. They are stopped by whoever asks for them. */
@@ -13,7 +14,8 @@ export async function twoServers(database: TestDatabase): Promise<Service[]> {
     return [only, only];
   }
   const url = await database.emptyUrl();
-  await query(url, `alter database ${nameIn(url)} set deadlock_timeout = '50ms'`);
+  for (const setting of ["deadlock_timeout = '50ms'", "log_statement = 'all'"])
+    await query(url, `alter database ${nameIn(url)} set ${setting}`);
   const first = new Service(unmanaged, { settings: { ...settings, database_url: url } });
   await first.start();
   const shared = { database_url: url, master_key_file: join(first.folder, 'master.key') };
@@ -26,10 +28,25 @@ function nameIn(url: string): string {
   return new URL(url).pathname.slice(1);
 }
 
-/** Counted by the database; each connection says what it knows when it ends, which all have by now. */
-export async function deadlocks(url: string): Promise<number> {
-  const [row] = await query(url, `select deadlocks from pg_stat_database where datname = '${nameIn(url)}'`);
-  return Number(row?.deadlocks);
+/**
+ * The circles in which transactions waited for each other, in words: each with what the database says of it, and all
+ * that these transactions had asked for until then.
+ */
+export function deadlocks(url: string): string[] {
+  const entries = logOf(url)
+    .split(/\n(?!\t)/)
+    .filter((entry) => entry.startsWith(`${nameIn(url)} `))
+    .map((entry) => entry.slice(nameIn(url).length + 1));
+  return entries.flatMap((entry, at) => {
+    if (!entry.includes('ERROR:  deadlock detected')) return [];
+    const [circle = ''] = entries.slice(at + 1).filter((one) => one.includes('DETAIL:'));
+    const processes = new Set(Array.from(circle.matchAll(/Process (\d+)/g), ([, process = '']) => process));
+    const asked = Array.from(processes, (process) => {
+      const own = entries.slice(0, at).filter((one) => one.startsWith(`${process} `));
+      return own.slice(own.findLastIndex((one) => /LOG: .*: begin/.test(one))).join('\n');
+    });
+    return [[entry, circle, ...asked].join('\n\n')];
+  });
 }
 
 async function query(url: string, text: string): Promise<Record<string, unknown>[]> {

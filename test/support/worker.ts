@@ -4,9 +4,10 @@
  * costs.
  */
 import hooks from 'node:async_hooks';
-import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
+import { processorTime } from './processor-time.ts';
 
 // Node's test runner follows every promise, to know of which test an error is that nobody caught. That takes a tenth of the
 // processor's time. Without it such an error is still told, and fails the run, but not under the name of its test.
@@ -28,16 +29,6 @@ function take(at: number): boolean {
   }
 }
 
-/**
- * The processor's time of this process, and of those that it started and that have ended, in hundredths of a second. What
- * the run's PostgreSQL did is not in it.
- */
-function processorTime(): number {
-  const stat = readFileSync('/proc/self/stat', 'utf8');
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' '); // the name before it may have spaces
-  return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0);
-}
-
 /** Variables that a file set would reach the programs that later files start. */
 function putBackEnvironment(): void {
   for (const name of Object.keys(process.env)) if (!Object.hasOwn(environment, name)) delete process.env[name];
@@ -51,12 +42,12 @@ const environment = { ...process.env };
 const { TEST_FILES = '[]', TEST_CLAIMS = '' } = environment;
 const root = join(import.meta.dirname, '../..');
 
-for (const [at, file] of (JSON.parse(TEST_FILES) as string[]).entries()) {
+for (const [at, { file, lacks }] of (JSON.parse(TEST_FILES) as { file: string; lacks: string | false }[]).entries()) {
   if (!take(at)) continue;
   const before = processorTime();
   // Tests and hooks that a file defines while it is loaded belong to this test: it ends when they have ended. It is loaded
   // without a pause, because after one the runner would not know to which test they belong.
-  await test(file, { timeout: fileMinutes * 60_000 }, () => {
+  await test(file, { timeout: fileMinutes * 60_000, skip: lacks }, () => {
     load(join(root, file));
   });
   putBackEnvironment();

@@ -168,6 +168,9 @@ describeServiceOnOne('pages of dependencies and of operators', (service, databas
     assert.equal((await service.api.post(`${at}/upload`, { headers: { cookie }, body: archive })).status, 403);
     assert.equal((await owner.get(`/dependencies/${own.id}`)).record.archive_file_size, null);
     const collaborator = await signedIn(await service.user('collaborator'));
+    const start = (await collaborator.get('/ui/')).text;
+    assert.doesNotMatch(start, /href="\/ui\/(?:dependencies|marketplace)"/);
+    assert.match((await hers.get('/ui/')).text, /href="\/ui\/dependencies"[^]*href="\/ui\/marketplace"/);
     for (const page of ['/ui/dependencies', '/ui/dependencies/new']) {
       assert.equal((await collaborator.get(page)).status, 403, page);
     }

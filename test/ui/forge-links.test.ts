@@ -13,7 +13,9 @@ describeWithRunnerOnOne('links to the forge', (service, runner) => {
   });
 
   const linksOf = async (url: string, id = 0n) => {
-    const links = linksAt(await linksAtForge(service.store.db.read, { id, clone_url: url }));
+    const links = linksAt(
+      await linksAtForge(service.store.db.read, { id, clone_url: url, forge_id: null, forge_repository: '' }),
+    );
     return links && [links.commit('c0ffee'), links.branch('fix/a b#1'), links.pullRequest(7n)];
   };
 

@@ -60,6 +60,12 @@ describeServiceOnOne(
       forge.interfere = () => ({ status: 503, body: { message: 'Back soon' } });
       assert.match((await send('/ui/', mend)).text, /503: Back soon/);
       forge.interfere = () => undefined;
+      lib.archived = true;
+      const archived =
+        /is archived, so nothing can be added to it\. Unarchive it at the forge, then mend the connection\./;
+      assert.match((await send('/ui/', mend)).text, archived);
+      assert.match((await other.get('/ui/')).text, archived);
+      lib.archived = false;
       await send('/ui/', mend);
       assert.equal(lib.hooks.length, 1);
       assert.doesNotMatch((await tab.get('/ui/')).text, /incomplete at its forge/);
@@ -75,6 +81,61 @@ describeServiceOnOne(
       await send(`/ui/account/forges/${connected?.id}/delete`, { do: 'delete' });
       assert.deepEqual((await alice.get('/forges')).list, []);
       assert.match((await tab.get('/ui/account')).text, /No forge is connected/);
+    });
+
+    test('show the list of the forge that was connected last, and a token with too few rights', async () => {
+      await using first = await FakeForge.start('gitea', 'team/app');
+      await using second = await FakeForge.start('gitlab', 'group/other');
+      second.scopes = 'read_api';
+      const alice = await service.user();
+      const tab = new Tab(service);
+      await tab.signIn(alice.credentials);
+      await alice.post('/forges', first.fields);
+      const form = { do: 'connect', ...second.fields };
+      const page = await tab.submit(await tab.get('/ui/projects/new'), '/ui/projects/new', form);
+      const { location } = page.headers;
+      const { text } = await tab.get(location ?? '');
+      assert.match(text, /group\/other/);
+      assert.match(text, /Gitea or Forgejo at 127[^]*GitLab at 127/);
+      const account = (await tab.get('/ui/account')).text.replaceAll(/\s+/g, ' ');
+      assert.match(account, /incomplete<\/span> The token has not the scope api/i);
+    });
+
+    test('say that a forge is connected twice with one login', async () => {
+      await using forge = await FakeForge.start('gitlab');
+      const alice = await service.user();
+      const tab = new Tab(service);
+      await tab.signIn(alice.credentials);
+      const twice = /GitLab at \S+ is connected twice as ada/g;
+      await alice.post('/forges', forge.fields);
+      assert.doesNotMatch((await tab.get('/ui/account')).text, twice);
+      await alice.post('/forges', forge.fields);
+      assert.equal((await tab.get('/ui/account')).text.match(twice)?.length, 1);
+    });
+
+    test('do not wait for a forge that is silent, and name it', async () => {
+      await using silent = await FakeForge.start('gitea', 'team/app');
+      await using other = await FakeForge.start('gitlab', 'group/other');
+      const alice = await service.user();
+      const tab = new Tab(service);
+      await tab.signIn(alice.credentials);
+      const { id } = (await alice.post('/forges', silent.fields)).record;
+      await alice.post('/forges', other.fields);
+      const answers: (() => void)[] = [];
+      silent.interfere = () => new Promise((resolve) => answers.push(() => resolve(undefined)));
+      const seen = async (query = ''): Promise<string> =>
+        (await tab.get(`/ui/projects/new${query}`)).text.replaceAll(/\s+/g, ' ');
+      const page = await seen();
+      assert.match(page, /Gitea or Forgejo at 127\S+ has not answered within 2\.5 seconds\./);
+      assert.match(page, /group\/other<\/code>/);
+      assert.ok(page.includes(`<a href="?forge=${id}&amp;wait=1">Ask it again</a>`), page);
+      assert.doesNotMatch(await seen(`?forge=${id}`), /group\/other<\/code>/);
+      const waiting = seen(`?forge=${id}&wait=1`);
+      const before = answers.length;
+      while (answers.length === before) await new Promise((resolve) => setImmediate(resolve));
+      silent.interfere = () => undefined;
+      for (const answer of answers) answer();
+      assert.match(await waiting, /team\/app<\/code>/);
     });
 
     test('list many repositories page by page, and say why one cannot be built, or none is there', async () => {
@@ -139,6 +200,20 @@ describeServiceOnOne(
       assert.match(await seen(other), /not connected to a forge/);
       await tab.submit(await tab.get(other), other, { do: 'connect', forge_id: String(id) });
       assert.match(await seen(other), /<code>team\/late<\/code>.*connected/);
+      // Statuses have the names of suites, so a second project there overwrites those of the first.
+      assert.doesNotMatch(await seen(other), /overwrites/);
+      const twin = await alice.post('/projects', { forge_id: String(id), repository: 'team/late', name: 'twin' });
+      assert.equal(twin.status, 201, twin.text);
+      const { id: twinId } = twin.record;
+      for (const [page, link] of [
+        [`/ui/projects/${twinId}/settings`, `/ui/projects/${late.id}">late</a>`],
+        [other, `/ui/projects/${twinId}">twin</a>`],
+      ] as const) {
+        const text = await seen(page);
+        assert.ok(text.includes(link), text);
+        assert.match(text, /connected to this repository too\. [^.]* overwrites the statuses of the other\./);
+      }
+      await alice.delete(`/projects/${twinId}`);
 
       const browser = new TestBrowser(database);
       const signIn = (options: Parameters<TestBrowser['open']>[0]) =>

@@ -109,6 +109,33 @@ describeServiceOnOne('the log viewer', (service, database) => {
     assert.deepEqual(complaints, []);
   });
 
+  test('goes on to follow when there is more room for lines', async () => {
+    const build = await runningBuild(alice, runner);
+    await using _ = held(build, runner);
+    await say(build, 1, 300);
+    await open(build);
+    await line(300).waitFor();
+    await seen(300);
+    // A line of the page above goes, and something reads a position before the next frame: then the browser scrolls up.
+    await page.evaluate(`(async () => {
+      const view = document.querySelector('.log-view');
+      const frames = async () => {
+        for (let n = 0; n < 3; n += 1) await new Promise((resolve) => requestAnimationFrame(resolve));
+      };
+      view.style.flex = 'none';
+      view.style.height = '200px';
+      await frames();
+      await new Promise((resolve) => setTimeout(resolve)); // between two frames
+      view.style.height = '400px';
+      view.getBoundingClientRect();
+      await frames();
+    })()`);
+    await say(build, 301, 400);
+    await line(400).waitFor();
+    await seen(400);
+    assert.deepEqual(complaints, []);
+  });
+
   test('opens at a line or a range, makes addresses of them, folds groups, and finds words and failures', async () => {
     const build = await runningBuild(alice, runner);
     const noise = (name: string): string => Array.from({ length: 5000 }, (_, n) => `${name} ${n}\n`).join('');

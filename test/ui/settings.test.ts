@@ -107,6 +107,24 @@ describeServiceOnOne(
       assert.ok(filtered.text.includes('>s20</a>') && !filtered.text.includes('>s19</a>'));
     });
 
+    test('name what keeps a suite from being deleted', async () => {
+      const needed = await create('suites', { name: 'base', command: 'make', manual: 'true' });
+      const needing = await create('suites', { name: 'on top', command: 'make', 'needs[]': String(needed.id) });
+      const strategy = { name: 'ship it', strategy_type: 'suite', 'options[suite_id]': String(needed.id) };
+      const running = await create('deploy_strategies', strategy);
+      const page = `${path}/settings/suites/${needed.id}/delete`;
+      const [question, refused] = await deleteAt(hers, page);
+      const words = question.replaceAll(/\s+/g, ' ');
+      assert.match(words, new RegExp(`/suites/${needing.id}">on top</a> needs it`));
+      assert.match(words, new RegExp(`/deploys/${running.id}">ship it</a> runs it`));
+      assert.match(refused.text, /It is in use\. Take it off everything that uses it first\./);
+      await owner.delete(`/projects/${project.id}/deploy_strategies/${running.id}`);
+      await owner.delete(`/projects/${project.id}/suites/${needing.id}`);
+      const [free, answer] = await deleteAt(hers, page);
+      assert.doesNotMatch(free, /cannot be deleted/);
+      assertDone(answer, `${path}/settings/suites`);
+    });
+
     test('give a suite rules', async () => {
       const suite = await owner.createSuite(project);
       const at = `${path}/settings/suites/${suite.id}`;

@@ -62,6 +62,26 @@ describeWithRunnerOnOne('a shell in the browser', (service, runner, database) =>
     };
   };
 
+  test('loads its script when it is opened, which a page that is loaded again does not do', async () => {
+    const { page, complaints } = await browser.signInNoting(service.address, alice.credentials);
+    const scripts: string[] = [];
+    page.on('request', (request) => void scripts.push(new URL(request.url()).pathname));
+    const isLoaded = (): boolean => scripts.some((one) => /\/shell\.\w+\.js$/.test(one));
+    await page.goto(`${service.address}/ui${path}/shell`);
+    const button = page.getByRole('button', { name: 'Open the shell' });
+    await button.waitFor();
+    assert.equal(isLoaded(), false);
+    await button.click();
+    const shell = await taken();
+    assert.match(await shell.next(), /^h /);
+    assert.equal(isLoaded(), true);
+    await shell.end();
+    assert.deepEqual(complaints, []);
+    await page.reload();
+    await button.waitFor();
+    await page.close();
+  });
+
   test(
     'is offered where a build failed, shows what comes, and sends what is typed',
     { timeout: longestWait },
@@ -87,7 +107,7 @@ describeWithRunnerOnOne('a shell in the browser', (service, runner, database) =>
 
   test('ends when its page is left', { timeout: longestWait }, async () => {
     const page = await browser.signIn(service.address, alice.credentials);
-    await page.goto(`${service.address}/ui${path}/shell`);
+    await page.goto(`${service.address}/ui${path}/shell#open`);
     const shell = await taken();
     await shell.next();
     await page.goto(`${service.address}/ui${path}`);

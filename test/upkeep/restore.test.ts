@@ -106,8 +106,10 @@ for (const kind of kinds) {
         needs: '[]',
         files_from_id: null,
         approval: 0,
+        approvers: '[]',
         manual: 0,
         concurrency_group: '',
+        gates_of_file: '',
       };
       await assert.rejects(
         db.transaction((trx) => trx.insertInto('suites').values(orphan).execute()),

@@ -30,15 +30,20 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     from_fork: at % 2,
     sender: awkward,
     fetch_ref: awkward,
+    fetched_as: awkward,
+    asked_by: user,
     concurrency_group: awkward,
     trace: awkward,
     suites: '["9223372036854775807"]',
+    suite_names: '["unit"]',
     failure_reason: awkward,
     before: 'none',
     config_file: awkward,
     config_digest: awkward,
     variables: JSON.stringify({ AWKWARD: awkward }),
     deploy_id: at % 2 === 0 ? largestId : null,
+    join_key: awkward,
+    joined_to_id: at % 2 === 0 ? largestId : null,
   }));
   await db.transaction(async (trx) => {
     const put = async <T extends keyof Schema>(table: T, ...rows: Schema[T][]): Promise<void> => {
@@ -104,15 +109,19 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       config_file: awkward,
       branch_secrets: 1,
       report_left_out: 0,
+      build_twice: 1,
       default_branch: awkward,
       passed_since: null,
       failed_since: 3n,
       forge_id: largestId,
       forge_repository: awkward,
+      forge_repository_id: awkward,
+      forge_git_origin: awkward,
       forge_state: 'incomplete',
       forge_state_reason: awkward,
       forge_check_at: 4n,
       forge_mends: 1,
+      forge_held_until: 5n,
     });
     await put('project_documents', { project_id: project, document: awkward });
     await put('collaborators', { id: 1n, project_id: project, user_id: user, created_at: 2n });
@@ -139,8 +148,10 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       needs: JSON.stringify([String(largestId)]),
       files_from_id: largestId,
       approval: 1,
+      approvers: JSON.stringify([awkward]),
       manual: 1,
       concurrency_group: awkward,
+      gates_of_file: 'approval',
       reports: JSON.stringify([awkward]),
     });
     const cached = {
@@ -153,6 +164,16 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     };
     const tree = { build_id: 1n, sha: 'c'.repeat(40), digest: 'a'.repeat(64), size: largestId };
     await put('caches', { id: 1n, ...cached, ...tree, created_at: 1n, last_used_at: 2n });
+    const ofService = {
+      service: 'db',
+      tree: largestId,
+      made_of: 'd'.repeat(64),
+      has_secrets: 1,
+      build_id: 1n,
+      size: 7n,
+    };
+    const its = { id: 2n, project_id: project, suite_id: suite, branch: awkward };
+    await put('service_data', { ...its, ...ofService, created_at: 1n, last_used_at: 2n });
     await put('suite_rules', {
       id: 1n,
       suite_id: suite,
@@ -167,6 +188,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       name: `V${id}`,
       content: seal({ table: 'environment_variables', column: 'content' }, id),
       secret: 1,
+      refs: JSON.stringify([awkward]),
       from_env: awkward,
     }));
     await put('environment_variables', ...variables);
@@ -207,6 +229,9 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       local_branch: 'main',
       remote_branch: 'main',
       suite_id: suite,
+      refs: JSON.stringify([awkward]),
+      approval: 1,
+      approvers: JSON.stringify([awkward]),
     };
     await put('deploy_strategies', { id: 1n, project_id: project, name: 'n', strategy_type: 'git', ...branches });
     const person = { scm_author_name: awkward, scm_author_email: 'e', scm_authored_date: '2026-01-01T00:00:00+05:30' };
@@ -225,6 +250,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       tags: '[]',
       files: '[]',
       branch: awkward,
+      parent: '',
     });
     await put('build_requests', ...requests);
     await put('request_changes', { build_request_id: 1n, base: '', compared_with: awkward, files: '[]' });
@@ -261,7 +287,12 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       files_from: awkward,
       files_of: largestId,
       approval: 1,
+      approvers: JSON.stringify([awkward]),
+      manual: 0,
       approved_by: awkward,
+      asked_by: user,
+      limited: JSON.stringify([awkward]),
+      withheld: JSON.stringify([awkward]),
       concurrency_group: awkward,
       held: 'needs',
       deploy_id: largestId,
@@ -336,7 +367,13 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('artifacts', { id: 1n, build_id: 1n, path: awkward, ...file, created_at: 1n });
     const waiting = { claim: 'c', holder: 'h', account_id: user, created_at: 1n };
     await put('uploads', { id: 1n, ...waiting, stored_blob: 'e'.repeat(64), stored_bytes: largestId });
-    await put('doomed_blobs', { digest: 'd'.repeat(64), remove_after: largestId });
+    await put('doomed_blobs', {
+      digest: 'd'.repeat(64),
+      remove_after: largestId,
+      account_id: 1n,
+      claim: 'c',
+      bytes: largestId,
+    });
     const seen = { created_at: 1n, expires_at: largestId, client_seen_at: 1n, runner_seen_at: 2n };
     const shell = { project_id: project, location: awkward };
     await put('kept_builds', {
@@ -423,6 +460,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       local_branch: 'main',
       remote_branch: awkward,
       suite_id: largestId,
+      approvers: JSON.stringify([awkward]),
+      approved_by: awkward,
     });
     await put('notifications', {
       id: 1n,

@@ -14,7 +14,7 @@ import { describe, test } from 'node:test';
 import { openDatabase } from '../../src/db/open.ts';
 import { createMasterKey, masterKeyNumbers } from '../../src/lib/vault.ts';
 import type { Answer, Credentials } from '../support/client.ts';
-import { onOneDatabase, temporaryFolder } from '../support/databases.ts';
+import { onOneDatabase, temporaryFolder, whyNoPostgres } from '../support/databases.ts';
 import { command } from '../support/command.ts';
 import { newDatabase } from '../support/postgres.ts';
 import { serve, startProgram, type Serving } from '../support/program.ts';
@@ -167,7 +167,8 @@ describe('a master key', () => {
     });
   });
 
-  test('is made once by servers that start together on an empty PostgreSQL', limit, async (t) => {
+  const skip = whyNoPostgres();
+  test('is made once by servers that start together on an empty PostgreSQL', { ...limit, skip }, async (t) => {
     const cleanUps: (() => void)[] = [];
     t.after(() => cleanUps.forEach((cleanUp) => cleanUp()));
     const afterwards = (cleanUp: () => void | Promise<void>): void => void cleanUps.push(() => void cleanUp());

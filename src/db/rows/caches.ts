@@ -20,3 +20,24 @@ export interface CacheRow {
   created_at: bigint;
   last_used_at: bigint;
 }
+
+/** What a service held after it was filled. The runner that has it keeps it, and no other. */
+export interface ServiceDataRow {
+  id: bigint;
+  project_id: bigint;
+  /** null where only the file of the branch has the suite. */
+  suite_id: bigint | null;
+  branch: string;
+  /** The name of the service. */
+  service: string;
+  /** What the runner calls it. */
+  tree: bigint;
+  /** Of everything that it was made of, under a key that only the runner has. */
+  made_of: string;
+  /** 1 where the build that made it had secrets. */
+  has_secrets: number;
+  build_id: bigint;
+  size: bigint;
+  created_at: bigint;
+  last_used_at: bigint;
+}

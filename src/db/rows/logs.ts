@@ -49,4 +49,8 @@ export interface DoomedBlobRow {
   digest: string;
   /** The moment before which it stays; 0 where it may go at once. */
   remove_after: bigint;
+  /** The account and the claim for which a runner stored it, if one did, and its size. It counts until it is gone. */
+  account_id: bigint | null;
+  claim: string | null;
+  bytes: bigint;
 }

@@ -29,12 +29,18 @@ export interface ProjectRow extends ColumnsOf<typeof projectFields> {
   /** The connected forge, and the repository's name there; `forge_state` tells whether all is there that is needed. */
   forge_id: bigint | null;
   forge_repository: string;
+  /** What the forge itself knows it by, also under another name; blank where none is connected. */
+  forge_repository_id: string;
+  /** The origin of git over HTTPS, as the forge reported it at the connect; blank if it is not at the forge's host. */
+  forge_git_origin: string;
   forge_state: string;
   forge_state_reason: string;
   /** When the forge is asked the next time; null where none is connected. */
   forge_check_at: bigint | null;
   /** Whether what is missing then is put there again. */
   forge_mends: number;
+  /** Until then somebody works at what it has at its forge. */
+  forge_held_until: bigint;
 }
 
 export interface CollaboratorRow {
@@ -47,6 +53,8 @@ export interface CollaboratorRow {
 export interface SuiteRow extends ColumnsOf<typeof suiteFields> {
   id: bigint;
   project_id: bigint;
+  /** The names of those gates (lifecycle/gates.ts) that the file in the repository has set, with commas. */
+  gates_of_file: string;
 }
 
 export interface SuiteRuleRow extends ColumnsOf<typeof ruleFields> {

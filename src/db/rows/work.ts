@@ -24,12 +24,18 @@ export interface BuildRequestRow {
   sender: string;
   /** The full name of a ref that reaches the commit, where `commit_ref` is a SHA. */
   fetch_ref: string;
+  /** The full name of the ref that the fetch found the commit by, on which the commit is; blank for a SHA alone. */
+  fetched_as: string;
+  /** Who asked for it, or for its rerun; null where a hook, a poll or a schedule did. */
+  asked_by: bigint | null;
   /** A newer request of the same group may cancel an older one; blank where none may. */
   concurrency_group: string;
   /** Its place in a trace, as JSON (lifecycle/traces.ts); blank where it is not traced. */
   trace: string;
   /** The suites that were asked for, as a JSON list of texts; empty where all were. */
   suites: string;
+  /** The same by their names, for suites that only the file of a branch has. */
+  suite_names: string;
   /** The variables that it was asked for with, as JSON. */
   variables: string;
   /** The deploy that it is for, where a deploy runs a suite. */
@@ -41,6 +47,10 @@ export interface BuildRequestRow {
   /** The file of the repository that its commit is built by, and its digest; blank where it is built by the project's suites. */
   config_file: string;
   config_digest: string;
+  /** The same for a push and a pull request that bring one commit; blank where it joins none (lifecycle/joined-requests.ts). */
+  join_key: string;
+  /** The request whose suites count for this one too. */
+  joined_to_id: bigint | null;
 }
 
 /** The files by which the commit of a request differs from another one: what rules compare. */
@@ -73,6 +83,8 @@ export interface CommitRow {
   files: string;
   /** The branch for which it was built at its last fetch. */
   branch: string;
+  /** The SHA of its first parent; blank if it has none or the runner did not report it. */
+  parent: string;
 }
 
 /** Suites can be renamed and deleted; their builds stay. */
@@ -123,8 +135,17 @@ export interface BuildRow {
   files_of: bigint | null;
   /** 1 where somebody has to approve it before it begins. */
   approval: number;
+  /** The addresses of those of whom one has to, as a JSON list; empty where anybody of the project may. */
+  approvers: string;
   /** The address of who did; blank before. */
   approved_by: string;
+  /** Who asked for this attempt; null where nobody did. */
+  asked_by: bigint | null;
+  /** As JSON, once it began: the names of the variables limited to refs that it has, and the variables that it lacks. */
+  limited: string;
+  withheld: string;
+  /** 1 where its suite runs only if somebody names it: then a cancelled build says nothing about its commit. */
+  manual: number;
   /** Builds of the project with the same one run one at a time; blank for none. */
   concurrency_group: string;
   /** What keeps it out of the queue: `needs` or its `group`; blank where nothing does (lifecycle/held-back.ts). */
@@ -155,6 +176,10 @@ export interface DeployRow {
   local_branch: string;
   remote_branch: string;
   suite_id: bigint | null;
+  /** Of whom one has to approve it, as a JSON list of addresses; empty where anybody of the project may. */
+  approvers: string;
+  /** The address of who did; blank where nobody did. */
+  approved_by: string;
 }
 
 /** A check whether a project's repository can be reached. */

@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
 import type { Blob } from '../blobs.ts';
@@ -96,12 +97,25 @@ async function readOnce({ client, place }: S3Link, key: string, part: PartReques
     (body as { destroy?: () => void } | undefined)?.destroy?.();
     throw garbled();
   }
-  const bytes = await body.transformToByteArray().catch(() => {
+  const bytes = await bytesOf(body as Readable, expected).catch(() => {
     signal.throwIfAborted();
     throw new BlobsAwayError(`S3 ${cutOff}`);
   });
-  if (bytes.length !== expected) throw new BlobsAwayError(`S3 ${cutOff}`);
-  return { bytes: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), start: Number(from), size: Number(size) };
+  if (bytes.length > expected) throw garbled();
+  if (bytes.length < expected) throw new BlobsAwayError(`S3 ${cutOff}`);
+  return { bytes, start: Number(from), size: Number(size) };
+}
+
+/** A body, or its beginning where it is longer than it was said to be. */
+async function bytesOf(body: Readable, expected: number): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let length = 0;
+  for await (const piece of body as AsyncIterable<Buffer>) {
+    pieces.push(piece);
+    length += piece.length;
+    if (length > expected) break;
+  }
+  return Buffer.concat(pieces);
 }
 
 function garbled(): BlobsAwayError {

@@ -27,6 +27,10 @@ export interface HttpsWay {
   bytes: number;
   /** The one host and port that may be called, where nothing else is needed: redirects lead nowhere else. */
   only?: string;
-  /** What opens the repository at this address. */
-  credential?: HttpsCredential & { url: string };
+  /** What opens the repository at this address, for git. */
+  credential?: Opener;
+  /** The same for large files: the runner itself asks where they are (large-file-calls.ts). */
+  largeFiles?: Opener;
 }
+
+export type Opener = HttpsCredential & { url: string };

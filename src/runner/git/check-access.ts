@@ -4,7 +4,7 @@ import { randomName } from '../../lib/random-name.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { expectSuccess, GitError } from './git.ts';
 import { talk, type Remote } from './mirror.ts';
-import { reach, type GitServices } from './obtain.ts';
+import { reach, type GitServices } from './sources.ts';
 import type { Session } from './session.ts';
 import { withoutLog, type UnloggedRequest } from './without-log.ts';
 

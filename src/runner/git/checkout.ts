@@ -8,8 +8,8 @@ import { FetchError, recognize } from './failures.ts';
 import { expectSuccess, git, GitError } from './git.ts';
 import { bringLargeFiles, findPointers, type PointedTree } from './large-files.ts';
 import { packsOf, whileSharing, type Mirror } from './mirror.ts';
-import { inTime, mirrorOf, obtain, reason, sourceOf, reportingTrouble, withRepair } from './obtain.ts';
-import type { Source, SourceRequest, GitServices } from './obtain.ts';
+import { inTime, obtain, reportingTrouble, withRepair } from './obtain.ts';
+import { mirrorOf, namedBy, reason, sourceOf, type Source, type SourceRequest, type GitServices } from './sources.ts';
 import { oldTime, setOldTimes } from './old-times.ts';
 import { parseCommitRef } from './refs.ts';
 import type { Session } from './session.ts';
@@ -71,11 +71,11 @@ export interface Misses {
 
 export async function checkout(services: GitServices, request: CheckoutRequest): Promise<Misses> {
   const part = `${request.into}.part`;
-  return reportingTrouble(request.writeLog, () =>
+  return reportingTrouble(request.writeLog, (writeLog) =>
     inTime(services, request.signal, async (signal) => {
       const size = watchSize(part, services.checkoutBytes, tooLarge(services.checkoutBytes));
       try {
-        const source = sourceOf({ ...request, signal: AbortSignal.any([signal, size.signal]) });
+        const source = sourceOf({ ...request, writeLog, signal: AbortSignal.any([signal, size.signal]) });
         const folder = join(part, 'trees');
         const making: Making = {
           folder,
@@ -150,7 +150,7 @@ async function makeSubmodule(
     return undefined;
   }
   try {
-    return await makeTree(services, { ...source, address }, { sha: commit }, making);
+    return await makeTree(services, namedBy(source, address), { sha: commit }, making);
   } catch (error) {
     if (!(error instanceof FetchError)) throw error;
     if (error.kind !== 'not_public' && !(isOpen && error.kind === 'host_unreachable')) throw error;

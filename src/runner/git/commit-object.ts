@@ -17,7 +17,9 @@ export function readCommitObject(bytes: Buffer): CommitMetadata {
   const header = decode(headerBytes, encoding);
   const author = readIdentity(field(header, 'author') ?? '');
   const committer = readIdentity(field(header, 'committer') ?? '');
+  const parent = field(header, 'parent');
   return {
+    ...(parent !== undefined && fullSha.test(parent) && { parent }),
     message: boundedMessage(trimEnd(decode(messageBytes, encoding), '\n')),
     authorName: author.name,
     authorEmail: author.email,
@@ -27,6 +29,8 @@ export function readCommitObject(bytes: Buffer): CommitMetadata {
     committedDate: committer.date,
   };
 }
+
+const fullSha = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 
 /** The first line with this name; undefined when it is missing or empty. */
 function field(header: string, name: string): string | undefined {

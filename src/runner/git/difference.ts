@@ -1,7 +1,7 @@
 import { dirname, join } from 'node:path/posix';
 import { pathExists } from '../../lib/path-exists.ts';
 import type { Repository } from '../../protocol/index.ts';
-import { mirrorOf, sourceOf, type GitServices } from './obtain.ts';
+import { mirrorOf, sourceOf, type GitServices } from './sources.ts';
 
 export interface DifferenceRequest extends Repository {
   /** Full SHAs. */

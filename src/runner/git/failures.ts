@@ -220,13 +220,13 @@ const advice: Record<RemoteFailure, (circumstances: Circumstances) => string> = 
     `The host ${host} answers, but has no repository at ${url}, or does not show it to the key of this project. ` +
     `Check the address, and that the key is installed there. ${whichKey(key)}`,
   malformed_repository: ({ url }) =>
-    `The repository ${url} holds something that git must not be given: what, stands above. No git makes such objects by ` +
+    `The repository ${url} holds something that git must not be given: git says what, in the log. No git makes such objects by ` +
     'itself. Find the object with `git fsck` in a clone, and remove it from the history.',
   commit_withheld: ({ host, url }) => `The host ${host} does not give this commit of ${url} out.`,
   connection_lost: ({ host }) =>
     `The connection to ${host} broke off in the middle. Try again; if it happens again, look at the host.`,
   ssh_misconfigured: () =>
     'The SSH configuration of this runner (HEADRACE_SSH_CONFIG) is not valid. ' +
-    'An operator finds the line in what ssh says above.',
-  remote_failed: ({ host }) => `The host ${host} refused or failed; what it said stands above.`,
+    'An operator finds the line in what ssh says, in the log.',
+  remote_failed: ({ host }) => `The host ${host} refused or failed; what it said is in the log.`,
 };

@@ -5,8 +5,8 @@ import { readConfigFile } from './config-file.ts';
 import { descends, describe, findCandidates, type Found, type KnownCommit } from './commits.ts';
 import { FetchError } from './failures.ts';
 import { noteUse } from './mirror.ts';
-import { inTime, mirrorOf, obtain, quoted, sourceOf, reportingTrouble, withRepair } from './obtain.ts';
-import type { Source, SourceRequest, GitServices } from './obtain.ts';
+import { inTime, obtain, quoted, reportingTrouble, withRepair } from './obtain.ts';
+import { mirrorOf, sourceOf, type Source, type SourceRequest, type GitServices } from './sources.ts';
 import { isBranchOrTag, parseCommitRef, remoteHead, type RefKind } from './refs.ts';
 import type { Session } from './session.ts';
 
@@ -39,10 +39,10 @@ export interface FetchedCommit extends Omit<KnownCommit, 'likelyBranch' | 'onDef
 }
 
 export async function fetch(services: GitServices, cache: CommitCache, request: FetchRequest): Promise<FetchedCommit> {
-  const { writeLog, signal } = request;
+  const { signal } = request;
   signal.throwIfAborted();
-  return reportingTrouble(writeLog, () =>
-    inTime(services, signal, (inTimeOnly) => find(services, cache, { ...request, signal: inTimeOnly })),
+  return reportingTrouble(request.writeLog, (writeLog) =>
+    inTime(services, signal, (inTimeOnly) => find(services, cache, { ...request, writeLog, signal: inTimeOnly })),
   );
 }
 

@@ -1,5 +1,5 @@
 import type { ProxyTrouble } from '../filtering-proxy.ts';
-import type { HttpsWay } from './channel.ts';
+import type { Opener } from './channel.ts';
 import { noRoom } from './failures.ts';
 import { containsAny } from './phrases.ts';
 
@@ -81,18 +81,22 @@ export function gitEnvironment(relay: string, protocol: 'ssh' | 'https'): Record
 }
 
 /**
- * Has git and git-lfs send a credential with what they ask of one repository, and with nothing else: neither another host
- * nor another repository of this one is sent it. No command line and no file has it.
+ * Has git send a credential with requests for one repository only. Without redirects, it reaches no other repository of
+ * this host either. No command line and no file has it.
  */
-export function credentialEnvironment({ url, username, password }: NonNullable<HttpsWay['credential']>) {
+export function credentialEnvironment({ url, username, password }: Opener) {
   const basic = Buffer.from(`${username}:${password}`).toString('base64');
   const plain = url.replace(/(?:\.git)?\/*$/, '');
   const places = [plain, `${plain}.git`];
-  const settings = places.flatMap((place, at) => [
-    [`GIT_CONFIG_KEY_${at}`, `http.${place}.extraHeader`],
-    [`GIT_CONFIG_VALUE_${at}`, `Authorization: Basic ${basic}`],
+  const settings = [
+    ['http.followRedirects', 'false'],
+    ...places.map((place) => [`http.${place}.extraHeader`, `Authorization: Basic ${basic}`]),
+  ];
+  const variables = settings.flatMap(([key, value], at) => [
+    [`GIT_CONFIG_KEY_${at}`, key],
+    [`GIT_CONFIG_VALUE_${at}`, value],
   ]);
-  return { GIT_CONFIG_COUNT: String(places.length), ...(Object.fromEntries(settings) as Record<string, string>) };
+  return { GIT_CONFIG_COUNT: String(settings.length), ...(Object.fromEntries(variables) as Record<string, string>) };
 }
 
 /** git's messages when the machine lacks room or memory. */

@@ -6,7 +6,8 @@ import { pathExists } from '../../lib/path-exists.ts';
 import { run } from '../../lib/processes.ts';
 import { FetchError } from './failures.ts';
 import { git, GitError } from './git.ts';
-import { connected, credentialOf, mirrorOf, sshRemote, type Source, type GitServices } from './obtain.ts';
+import { largeFilesUrl } from './large-file-calls.ts';
+import { connected, credentialOf, mirrorOf, sshRemote, type Source, type GitServices } from './sources.ts';
 import { whyUnavailable, type Unavailable } from './public-failures.ts';
 import { setOldTimes } from './old-times.ts';
 import type { Session } from './session.ts';
@@ -97,7 +98,9 @@ export async function bringLargeFiles(services: GitServices, pointed: PointedTre
   if (source.isFork || address.scheme === 'https') {
     const url = publicLfsUrl(address);
     const credential = source.isFork ? undefined : await credentialOf(source);
-    if (url !== undefined) return fill(url, { https: { ...https, ...(credential && { credential }) } });
+    if (url !== undefined && credential !== undefined)
+      return fill(largeFilesUrl, { https: { ...https, largeFiles: { ...credential, url } } });
+    if (url !== undefined) return fill(url, { https });
     return miss(pointers, { why: `no https address follows from ${address.url}`, isLasting: true });
   }
   try {

@@ -5,7 +5,7 @@ import type { Limiter } from '../../lib/limiter.ts';
 import type { Connections } from './connections.ts';
 import { FetchError } from './failures.ts';
 import { talk, type Remote } from './mirror.ts';
-import { httpsRemote, sourceOf, sshRemote, type GitServices, type Source } from './obtain.ts';
+import { overHttps, sourceOf, sshRemote, type GitServices, type Source } from './sources.ts';
 import { withoutLog, type UnloggedRequest } from './without-log.ts';
 
 /* Lists the branches and tags of a repository, over a connection that stays open until the next poll. */
@@ -58,7 +58,7 @@ type Reached = Source & { privateKey: string };
 async function ask(services: ListServices, source: Reached, keepMs: number): Promise<Refs> {
   const { connections, connecting, mostOpen } = services;
   const { address, signal } = source;
-  if (address.scheme === 'https') return list(services, await httpsRemote(services, source, mostSent));
+  if (address.scheme === 'https') return overHttps(services, source, mostSent, (remote) => list(services, remote));
   const isOpen = connections.isOpen(source);
   const release = isOpen ? undefined : await connecting.take(address.host, signal);
   const isKept = isOpen || connections.count() < mostOpen;

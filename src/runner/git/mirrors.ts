@@ -17,7 +17,7 @@ import { listRefs, type Listed, type ListRequest } from './list-refs.ts';
 import { checkAccess, type Access } from './check-access.ts';
 import type { UnloggedRequest } from './without-log.ts';
 import { namesIn } from './mirror.ts';
-import type { GitServices } from './obtain.ts';
+import type { GitServices } from './sources.ts';
 import { push, type PushOutcome, type PushRequest } from './push.ts';
 import { openRunFolder } from './run-folder.ts';
 import { openSessions } from './sessions.ts';

@@ -1,208 +1,13 @@
-import { createHash } from 'node:crypto';
-import { join } from 'node:path';
-import { destinationOf, hostAndPort, parseGitAddress, type GitAddress } from '../../domain/git-address.ts';
 import { pathExists } from '../../lib/path-exists.ts';
-import { parseSshPrivateKey } from '../../lib/ssh-private-key.ts';
-import type { HttpsCredential } from '../../protocol/index.ts';
-import type { HttpsWay, OpenChannel, Service } from './channel.ts';
 import { descends, isAmbiguous, findCandidates, type Found } from './commits.ts';
-import type { Connections } from './connections.ts';
-import { blamesItself, explain, FetchError, recognize, tooSlow, type RemoteFailure } from './failures.ts';
+import { FetchError, tooSlow } from './failures.ts';
 import { GitError } from './git.ts';
-import { fetchSpecial, mirrorAt, noteUse, rebuild, update, whileLocked, writeTo } from './mirror.ts';
-import type { Mirror, Remote } from './mirror.ts';
+import { fetchSpecial, noteUse, rebuild, update, whileLocked, writeTo, type Mirror, type Remote } from './mirror.ts';
+import { patientLog, type WriteLog } from './narrator.ts';
 import { presentBranches } from './present-branches.ts';
-import { logWriter, type LogWriter, type WriteLog } from './narrator.ts';
-import { notObtained, whyUnavailable, type Unavailable } from './public-failures.ts';
 import { isBranchOrTag, type WantedRef } from './refs.ts';
 import type { Session } from './session.ts';
-import type { Sessions } from './sessions.ts';
-import { openSshChannel } from './ssh-channel.ts';
-import { containsAny } from './phrases.ts';
-
-/** The services for all work on mirrors. */
-export interface GitServices {
-  dir: string;
-  connections: Connections;
-  sessions: Sessions;
-  longestSilenceMs: number;
-  /** How long a fetch or a checkout may take in total. */
-  timeoutMs: number;
-  /** How large a checkout may be. */
-  checkoutBytes: number;
-}
-
-/**
- * The key itself, in OpenSSH's format and without a passphrase; or a function that gets it when a connection needs it.
- */
-export type KeySource = string | (() => Promise<string>);
-
-/** The same for what opens the project's own repository over HTTPS; none where anybody may read it. */
-export type CredentialSource = HttpsCredential | (() => Promise<HttpsCredential | undefined>);
-
-/** A project's repository, or a submodule of it. */
-export interface Source {
-  projectId: string;
-  address: GitAddress;
-  /** That of the project's own repository, which its people entered. */
-  home: GitAddress;
-  /** The wanted commit comes from a fork: a stranger chose everything in it. */
-  isFork: boolean;
-  privateKey: KeySource;
-  credential?: CredentialSource | undefined;
-  narrator: LogWriter;
-  signal: AbortSignal;
-}
-
-export interface SourceRequest {
-  projectId: string;
-  /** As domain/git-address.ts reads it. */
-  repositoryUrl: string;
-  privateKey: KeySource;
-  credential?: CredentialSource | undefined;
-  /** Where this is not known, the commit counts as a fork's. */
-  isFork?: boolean;
-  /** Takes the log as it grows. */
-  writeLog: WriteLog;
-  signal: AbortSignal;
-}
-
-export function sourceOf(request: SourceRequest): Source {
-  const { projectId, repositoryUrl: url, privateKey, credential, isFork = true, writeLog, signal } = request;
-  if (!/^[\w-]{1,64}$/.test(projectId)) throw new Error(`${JSON.stringify(projectId)} cannot name a project`);
-  const address = parseGitAddress(url);
-  if (address === undefined) {
-    throw new FetchError(
-      'invalid_url',
-      `The address ${JSON.stringify(url)} is not of the form user@host:path, ssh://user@host:port/path or https://host/path.`,
-    );
-  }
-  const narrator = logWriter(writeLog);
-  return { projectId, address, home: address, isFork, privateKey, credential, narrator, signal };
-}
-
-/**
- * A project whose address changes gets another mirror, so that nothing of the old repository is found in the new one.
- */
-export function mirrorOf(services: GitServices, source: Source): Mirror {
-  const name = createHash('sha256').update(source.address.url).digest('hex').slice(0, 16);
-  return mirrorAt(join(services.dir, 'mirrors', source.projectId, name));
-}
-
-/** The failure of a source, in words. If no connection was opened, the key is neither known nor relevant. */
-export function reason({ projectId, address, privateKey }: Source, kind: RemoteFailure): FetchError {
-  const fingerprint = typeof privateKey === 'string' ? parseSshPrivateKey(privateKey).fingerprint : '';
-  return new FetchError(kind, explain(kind, { url: address.url, host: address.host, projectId, fingerprint }));
-}
-
-/** Calls `work` with a connection to the source. */
-export async function reach<T>(
-  services: GitServices,
-  source: Source,
-  work: (remote: Remote) => Promise<T>,
-): Promise<T> {
-  if (source.address.scheme === 'https') return work(await httpsRemote(services, source, services.checkoutBytes));
-  return connected(services, source, (ssh, known) => work(sshRemote(services, known, ssh)));
-}
-
-/** A repository over a connection. */
-export function sshRemote(
-  { longestSilenceMs }: Pick<GitServices, 'longestSilenceMs'>,
-  source: Source,
-  ssh: readonly string[],
-): Remote {
-  const { narrator, signal } = source;
-  const { url, path } = source.address;
-  const destination = destinationOf(source.address);
-  return {
-    url,
-    way: (...services) => ({
-      services: Object.fromEntries(
-        services.map((service): [Service, OpenChannel] => [
-          service,
-          (socket, hear) => openSshChannel(socket, { ssh, destination, path }, service, hear),
-        ]),
-      ),
-    }),
-    narrator,
-    signal,
-    failure: (kind) => reason(source, kind),
-    explain: ({ stderr, ssh: heard }) => {
-      const kind = recognize(stderr, heard);
-      return kind && reason(source, kind);
-    },
-    longestSilenceMs,
-  };
-}
-
-/** Calls `work` with the arguments of an ssh that is connected with the project's key. */
-export async function connected<T>(
-  { connections }: GitServices,
-  source: Source,
-  work: (ssh: readonly string[], known: Source) => Promise<T>,
-): Promise<T> {
-  const privateKey = typeof source.privateKey === 'string' ? source.privateKey : await source.privateKey();
-  const known = { ...source, privateKey };
-  const { address, home } = source;
-  const isNamed = destinationOf(address) !== destinationOf(home) || address.port !== home.port;
-  return connections.use({ ...known, isNamed }, (ssh) => work(ssh, known));
-}
-
-/** A repository over HTTPS. A submodule is fetched as anybody would, whatever opens the project's own. */
-export async function httpsRemote(
-  { longestSilenceMs }: Pick<GitServices, 'longestSilenceMs'>,
-  source: Source,
-  bytes: number,
-): Promise<Remote> {
-  const { address, narrator, signal } = source;
-  const credential = await credentialOf(source);
-  return {
-    url: address.url,
-    way: () => ({ https: { bytes, only: hostAndPort(address), ...(credential && { credential }) } }),
-    narrator,
-    signal,
-    longestSilenceMs,
-    failure: (kind) => reason(source, kind),
-    explain: ({ stderr, troubles }) => {
-      const kind = recognize(stderr);
-      if (kind === 'malformed_repository' || kind === 'commit_withheld') return reason(source, kind);
-      const output = stderr.toString();
-      if (blamesItself(output) && !containsAny(output, [notObtained])) return undefined;
-      const unavailable = whyUnavailable(output, troubles, credential && 'the token of its forge');
-      return isOwn(source)
-        ? ownUnavailable(address, unavailable, credential !== undefined)
-        : submoduleUnavailable(unavailable);
-    },
-  };
-}
-
-const isOwn = ({ address, home }: Source): boolean => address.url === home.url;
-
-/** What opens the project's own repository over HTTPS, and no other: a submodule is named by whoever can push. */
-export async function credentialOf(source: Source): Promise<HttpsWay['credential']> {
-  const { address, credential } = source;
-  const known = isOwn(source) ? await (typeof credential === 'function' ? credential() : credential) : undefined;
-  return known && { ...known, url: address.url };
-}
-
-/** A checkout tells it in a sentence of its own. */
-function submoduleUnavailable({ why, isLasting }: Unavailable): FetchError {
-  return new FetchError(isLasting ? 'not_public' : 'host_unreachable', why);
-}
-
-function ownUnavailable(
-  { url, host, path }: GitAddress,
-  { why, isLasting, isRefused }: Unavailable,
-  hasToken: boolean,
-): FetchError {
-  const kind = isRefused ? 'repository_not_found' : isLasting ? 'not_public' : 'host_unreachable';
-  const byHand =
-    `If the repository is private, connect its forge, or enter the address that it has over SSH, such as ` +
-    `git@${host}:${path.slice(1)}, and install the key of the project there.`;
-  const byToken = 'If the repository is there, replace the token of the forge with one that may read it.';
-  const help = isRefused ? ` Check the address. ${hasToken ? byToken : byHand}` : '';
-  return new FetchError(kind, `The repository ${url} cannot be fetched: ${why}.${help}`);
-}
+import { mirrorOf, reach, reason, type GitServices, type Source } from './sources.ts';
 
 /** Uses a commit in the session that found it. */
 export type Use<T> = (session: Session, found: Found) => Promise<T>;
@@ -350,13 +155,20 @@ export async function withRepair<T>(services: GitServices, source: Source, work:
   }
 }
 
-/** A failure that a person can fix is written to the log before it is thrown. */
-export async function reportingTrouble<T>(writeLog: WriteLog, work: () => Promise<T>): Promise<T> {
+/**
+ * A failure that a person can fix is written to the log before it is thrown: what happened and what to do first, and then
+ * what git, ssh and the host said.
+ */
+export async function reportingTrouble<T>(log: WriteLog, work: (writeLog: WriteLog) => Promise<T>): Promise<T> {
+  const { writeLog, conclude, release } = patientLog(log);
   try {
-    return await work();
+    return await work(writeLog);
   } catch (error) {
-    if (error instanceof FetchError) logWriter(writeLog).line(error.message);
+    // A log that accepts no more output ends the job elsewhere.
+    if (error instanceof FetchError) await conclude(error.message).catch(() => {});
     throw error;
+  } finally {
+    await release().catch(() => {});
   }
 }
 

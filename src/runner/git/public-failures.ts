@@ -7,10 +7,13 @@ export interface Unavailable {
   isLasting: boolean;
   /** Whether the host refuses it, or says that it is not there. */
   isRefused?: boolean;
+  /** Whether it leads to another address. */
+  isRedirect?: boolean;
 }
 
 export const notPublic = 'its address is not public, and the operator of this runner has not allowed it';
 const elsewhere = 'it redirects to another host, which is not followed';
+const redirect: Unavailable = { why: 'it redirects to another address', isLasting: true, isRedirect: true };
 const tooMuch = 'its host sends more than expected: it may not be larger than a checkout (HEADRACE_CHECKOUT_SIZE)';
 export const silent: Unavailable = { why: 'its host does not answer', isLasting: false };
 
@@ -37,6 +40,7 @@ export function whyUnavailable(
 ): Unavailable {
   if (troubles.includes('forbidden')) return { why: notPublic, isLasting: true };
   if (troubles.includes('elsewhere')) return { why: elsewhere, isLasting: true };
+  if (troubles.includes('redirected')) return redirect;
   if (troubles.includes('too_much')) return { why: tooMuch, isLasting: true };
   if (troubles.includes('unreachable')) return silent;
   const status = statusIn(output);
@@ -54,6 +58,7 @@ function statusIn(output: string): number | undefined {
 }
 
 function refusal(status: number, asked: string): Unavailable {
+  if (status >= 300 && status < 400) return redirect;
   if (status === 429 || status >= 500) return { why: `its host answers ${status}`, isLasting: false };
   const isRefused = [401, 403, 404, 410].includes(status);
   return {

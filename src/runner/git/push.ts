@@ -3,8 +3,8 @@ import { descends } from './commits.ts';
 import { FetchError, type FetchFailure } from './failures.ts';
 import { GitError, type GitOutput } from './git.ts';
 import { talk, type Mirror, type Remote } from './mirror.ts';
-import { inTime, mirrorOf, obtain, quoted, reach, sourceOf, withRepair } from './obtain.ts';
-import type { Source, SourceRequest, GitServices } from './obtain.ts';
+import { inTime, obtain, quoted, withRepair } from './obtain.ts';
+import { mirrorOf, reach, sourceOf, type Source, type SourceRequest, type GitServices } from './sources.ts';
 import type { WantedRef } from './refs.ts';
 import { logWriter } from './narrator.ts';
 import type { Session } from './session.ts';
@@ -53,7 +53,8 @@ async function attempt(services: GitServices, request: PushRequest): Promise<Pus
     if (!isRefName(branch)) return refusal('invalid_ref', `${quoted(branch)} cannot be the name of a branch.`);
   }
   const source = sourceOf(request);
-  const target = sourceOf({ ...request, repositoryUrl: remoteUrl });
+  // The credential opens the project's own repository, and the target is another one, also at the same address.
+  const target = sourceOf({ ...request, repositoryUrl: remoteUrl, credential: undefined });
   const mirror = mirrorOf(services, source);
   source.narrator.line(`Looking for ${localBranch} in ${source.address.url}.`);
   const liesThere = await inTime(services, source.signal, (signal) => {

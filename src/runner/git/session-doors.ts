@@ -1,8 +1,11 @@
 import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { createSecureContext } from 'node:tls';
+import { createTlsTrust, type TlsTrust } from '../../lib/tls-trust.ts';
 import { openFilteringProxy, type FilteringProxyOptions, type ProxyTrouble } from '../filtering-proxy.ts';
 import type { Way } from './channel.ts';
+import { largeFileCalls } from './large-file-calls.ts';
 import type { OpenSession } from './session.ts';
 
 /*
@@ -54,12 +57,17 @@ export async function openDoors(folder: string, options: DoorsOptions): Promise<
       await listen(service, (socket) => session.join(socket, open));
     if (way?.https === undefined) return { troubles: [], close: () => opened.disposeAsync() };
     if (authorities !== undefined) await writeFile(join(folder, authoritiesFile), authorities);
-    const { bytes: mostBytes, only } = way.https;
-    const addressFilter = await openFilteringProxy({ ...proxy, folder, mostBytes, only, signal });
+    const { bytes: mostBytes, only, largeFiles } = way.https;
+    const answer = largeFiles && largeFileCalls(largeFiles, { ...proxy.rules, trust: trustIn(authorities) }, signal);
+    const addressFilter = await openFilteringProxy({ ...proxy, folder, mostBytes, only, answer, signal });
     opened.defer(() => addressFilter.close());
     return { troubles: addressFilter.troubles, close: () => opened.disposeAsync() };
   } catch (error) {
     await opened.disposeAsync();
     throw error;
   }
+}
+
+function trustIn(authorities: string | undefined): Pick<TlsTrust, 'context'> {
+  return authorities === undefined ? createTlsTrust() : { context: () => createSecureContext({ ca: authorities }) };
 }

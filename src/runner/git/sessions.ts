@@ -122,7 +122,7 @@ export function openSessions({
     const inside = placesFor(request, own);
     const signal = AbortSignal.any([request.signal, ending.signal]);
     const end = (reason: Error): void => ending.abort(reason);
-    const { username = '', password = '' } = way?.https?.credential ?? {};
+    const { username = '', password = '' } = way?.https?.credential ?? way?.https?.largeFiles ?? {};
     const mask = createMask([password, `${username}:${password}`]);
     const session = openSession({ ...inside, mask, troubles: () => doors.troubles, signal, end });
     const doors: Doors = await openDoors(own, { way, proxy, authorities, signal: request.signal, session });

@@ -1,5 +1,5 @@
 import { expectSuccess } from './git.ts';
-import type { Source } from './obtain.ts';
+import type { Source } from './sources.ts';
 import { parseGitAddress, type GitAddress } from '../../domain/git-address.ts';
 import type { Session } from './session.ts';
 import { trimEnd } from './phrases.ts';

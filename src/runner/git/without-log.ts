@@ -1,6 +1,6 @@
 import { keepTail } from '../../lib/tail.ts';
 import { FetchError } from './failures.ts';
-import { reason, sourceOf, type Source, type SourceRequest } from './obtain.ts';
+import { reason, sourceOf, type Source, type SourceRequest } from './sources.ts';
 
 export interface UnloggedRequest extends Omit<SourceRequest, 'writeLog'> {
   timeoutMs: number;

@@ -1,17 +1,12 @@
 # Prints who is who in an image: its /etc/passwd and its /etc/group, each with a NUL behind it. It runs in a sandbox, in the
 # directory of the image's unpacked files. Links are followed as they are in the image, so that none leads out of it. An image
-# that has nobody with the number of the build's user, and nobody of that name, gets one, and one without any users gets root:
-# many programs want to know who runs them.
-#
-# Arguments: the name of that user, its number, its home.
+# without any users gets root: many programs want to know who runs them.
 #
 # In Perl, because Node cannot call openat2(2), and a sandbox need not have Node.
 use strict;
 use warnings;
 
-my ( $user, $id, $home ) = @ARGV;
-my %root  = ( passwd => "root:x:0:0:root:/root:/bin/sh\n", group => "root:x:0:\n" );
-my %lines = ( passwd => "$user:x:$id:$id:$user:$home:/bin/sh\n", group => "$user:x:$id:\n" );
+my %root = ( passwd => "root:x:0:0:root:/root:/bin/sh\n", group => "root:x:0:\n" );
 my ( $OPENAT2, $HERE, $HERE_IS_THE_ROOT ) = ( 437, -100, 0x10 );
 my ( $READ_AND_WRITE, $CREATE, $WITHOUT_WAITING, $CLOSE_ON_EXEC ) = ( 2, oct 100, oct 4000, 0x80000 );
 my $longest = 1 << 20;
@@ -23,11 +18,10 @@ for my $name (qw(passwd group)) {
     my $opened = syscall $OPENAT2, $HERE, $path, $how, length $how;
     if ( $opened >= 0 && open( $file, '+<&=', $opened ) && -f $file && -s _ < $longest ) {
         read $file, $text, $longest;
-        if ( $text !~ /^(?:\Q$user\E:|[^:\n]*:[^:\n]*:$id:)/m ) {
-            my $line = ( $text eq '' ? $root{$name} : $text =~ /\n\z/ ? '' : "\n" ) . $lines{$name};
+        if ( $text eq '' ) {
+            $text = $root{$name};
             seek $file, 0, 2;
-            print $file $line;
-            $text .= $line;
+            print $file $text;
         }
     }
     $text =~ tr/\0//d;

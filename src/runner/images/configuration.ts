@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { buildUser, idsOfRun, rootUser, type RunUser } from '../sandbox/types.ts';
+import { buildUser, idsOfRun, rootUser, sandboxPaths, type RunUser } from '../sandbox/types.ts';
 import { architecture, group, invalid, json, wrongArchitecture } from './documents.ts';
 
 /**
@@ -19,10 +19,16 @@ export interface ImageConfiguration {
   command: string[];
   /** EXPOSE: the ports for TCP, in the order of the configuration. */
   ports: number[];
+  /** The files that name the build's user, for a run of that user, if the image's own files do not. */
+  accounts?: ImageAccounts;
+  /** No shell starts in its files. */
+  lacksShell?: true;
 }
 
 /** Before it is known who is who in the image. */
-export type ReadConfiguration = Omit<ImageConfiguration, 'user' | 'withoutRoot'> & { user: string };
+export type ReadConfiguration = Omit<ImageConfiguration, 'user' | 'withoutRoot' | 'accounts' | 'lacksShell'> & {
+  user: string;
+};
 
 /** The image's own files of that name. */
 export interface ImageAccounts {
@@ -104,8 +110,26 @@ export function whoRuns({ user, withoutRoot }: ImageConfiguration, root?: boolea
 
 /** Adds who runs, now that it is known who is who. */
 export function withUsers(read: ReadConfiguration, accounts: ImageAccounts): ImageConfiguration {
-  const user = userOf(read.user, accounts);
-  return { ...read, user, withoutRoot: user.uid === 0 ? userOf(`${buildUser.uid}`, accounts) : user };
+  const named = withBuildUser(accounts);
+  const user = userOf(read.user, named);
+  const withoutRoot = user.uid === 0 ? userOf(`${buildUser.uid}`, named) : user;
+  return { ...read, user, withoutRoot, ...(named !== accounts && { accounts: named }) };
+}
+
+/**
+ * The build's user gets its name only where it runs: somewhere else that number and that name are free, for `useradd`. Each
+ * file names it if it has neither.
+ */
+function withBuildUser(accounts: ImageAccounts): ImageAccounts {
+  const { name, uid, gid } = buildUser;
+  const passwd = withLine(accounts.passwd, uid, `${name}:x:${uid}:${gid}:${name}:${sandboxPaths.home}:/bin/sh`);
+  const group = withLine(accounts.group, gid, `${name}:x:${gid}:`);
+  return passwd === accounts.passwd && group === accounts.group ? accounts : { passwd, group };
+}
+
+function withLine(text: string, id: number, line: string): string {
+  const isKnown = rowsOf(text).some(({ name, fields }) => name === buildUser.name || fields[0] === `${id}`);
+  return isKnown ? text : `${text}${text === '' || text.endsWith('\n') ? '' : '\n'}${line}\n`;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { readUntrustedJson } from '../../lib/untrusted-json.ts';
 import { CannotRunError } from '../cannot-run.ts';
 
 /** What reading the documents of images has in common. */
@@ -9,9 +10,9 @@ export const architecture = { x64: 'amd64', arm64: 'arm64' }[process.arch as str
 
 export function json(bytes: Uint8Array): unknown {
   try {
-    return JSON.parse(Buffer.from(bytes).toString());
+    return readUntrustedJson(Buffer.from(bytes).toString());
   } catch {
-    throw invalid('its description is not JSON');
+    throw invalid('its description is not JSON that can be read');
   }
 }
 

@@ -12,7 +12,7 @@ import type { ImageOrder, Link, RegistryAccess } from '../../protocol/index.ts';
 import { untilAnswered } from '../retry.ts';
 import { present } from '../sandbox/machine.ts';
 import { watchSize } from '../size-watch.ts';
-import type { Job, RunUser, Sandboxes } from '../sandbox/types.ts';
+import { buildUser, type Job, type RunUser, type Sandboxes } from '../sandbox/types.ts';
 import { readConfiguration, whoRuns, withUsers } from './configuration.ts';
 import { CannotRunError } from '../cannot-run.ts';
 import { openImageStore, treeOf, type Brought, type HeldImage } from './image-store.ts';
@@ -47,6 +47,8 @@ export interface ImageTask {
   id: string;
   /** The service whose image it is, if it is one's. */
   service?: string;
+  /** Whether only the image's ENTRYPOINT and CMD run in it, which need no shell. */
+  isAsItIs?: boolean | undefined;
   writeLog: (text: string) => void | Promise<void>;
   signal: AbortSignal;
 }
@@ -58,13 +60,16 @@ export type TakenImage = Pick<HeldImage, 'tree' | 'configuration' | 'digest'> &
     treeFor(user: RunUser): Promise<string>;
   };
 
+export type InImage = Pick<Job, 'image' | 'user' | 'accounts'>;
+
 /** What a job in an image has of it; `root` is what its suite says. */
 export async function inImage(
   { treeFor, configuration }: Pick<TakenImage, 'treeFor' | 'configuration'>,
   root?: boolean | null,
-): Promise<Pick<Job, 'image' | 'user'>> {
+): Promise<InImage> {
   const user = whoRuns(configuration, root);
-  return { image: await treeFor(user), user };
+  const { accounts } = configuration;
+  return { image: await treeFor(user), user, ...(user.uid === buildUser.uid && accounts && { accounts }) };
 }
 
 export interface ImagesOptions {
@@ -134,24 +139,16 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     for (const path of [layout, join(layout, 'blobs'), blobs, tree]) await mkdir(path, { mode: 0o755 });
     return withinBytes(making, imageBytes, signal, async (bounds) => {
       const decompress = hasZstd(manifest);
-      const configuration = await tools.copy(
-        pinned,
-        blobs,
-        { part: hexOf(manifest.config.digest), decompress },
-        bounds,
-      );
-      if (digestOf(configuration) !== manifest.config.digest) throw mismatch(source.reference);
-      const read = readConfiguration(configuration);
-      const layers = decompress ? await decompressedIn(blobs, plainDigests(configuration, manifest)) : manifest.layers;
+      const document = await tools.copy(pinned, blobs, { part: hexOf(manifest.config.digest), decompress }, bounds);
+      if (digestOf(document) !== manifest.config.digest) throw mismatch(source.reference);
+      const read = readConfiguration(document);
+      const layers = decompress ? await decompressedIn(blobs, plainDigests(document, manifest)) : manifest.layers;
       await compose(layout, blobs, { ...manifest, layers });
       const accounts = await tools.unpack(layout, tree, bounds);
       await removeTree(layout);
-      if (!(await tools.hasShell(tree, bounds.signal)))
-        throw new CannotRunError(
-          'image_without_shell',
-          'The image has no /bin/sh that runs here, and builds need one.',
-        );
-      return { configuration: withUsers(read, accounts), bytes: await treeSize(making) };
+      const hasShell = await tools.hasShell(tree, bounds.signal);
+      const configuration = { ...withUsers(read, accounts), ...(!hasShell && { lacksShell: true as const }) };
+      return { configuration, bytes: await treeSize(making) };
     });
   };
 
@@ -175,7 +172,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     treeFor: (user) => giveTo(image, user, signal),
   });
 
-  const take: Images['take'] = async (order, { id, service, writeLog, signal }) => {
+  const take: Images['take'] = async (order, { id, service, isAsItIs, writeLog, signal }) => {
     const parsed = parseImageReference(order.reference);
     if (!parsed) throw new CannotRunError('image_invalid', 'That is no reference to an image.');
     const reference = parsed;
@@ -219,6 +216,11 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
 
     async function logged(image: HeldImage, words = 'Image'): Promise<TakenImage> {
       try {
+        if (image.configuration.lacksShell && isAsItIs !== true)
+          throw new CannotRunError(
+            'image_without_shell',
+            'The image has no /bin/sh that runs here, and commands need one.',
+          );
         await writeLog(`${words} ${imageAddress(reference)} (${image.digest})\n`);
         return taken(image, signal);
       } catch (error) {

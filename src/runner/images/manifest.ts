@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { architecture, group, invalid, json, wrongArchitecture } from './documents.ts';
+import { plainVariants, variantsHere } from './processor.ts';
 
 /**
  * The documents that describe an image. Everything here comes from a registry, through a program that has seen its
@@ -39,23 +40,30 @@ export function digestOf(bytes: Uint8Array): string {
   return `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
 }
 
-/** Reads a manifest or an index. */
-export function readManifest(bytes: Uint8Array): Described {
+/** Reads a manifest or an index; `variants` are those of this machine, highest first. */
+export function readManifest(bytes: Uint8Array, variants: () => readonly string[] = variantsHere): Described {
   const all = group(json(bytes));
-  if (Array.isArray(all.manifests)) return { other: ofThisMachine(all.manifests.map(group)) };
+  if (Array.isArray(all.manifests)) return { other: ofThisMachine(all.manifests.map(group), variants) };
   if (!Array.isArray(all.layers) || all.layers.length > mostLayers)
     throw invalid('its manifest is of an old or unknown kind');
   const layers = all.layers.map(descriptor).map((layer) => ({ ...layer, mediaType: layerType(layer) }));
   return { manifest: { config: descriptor(all.config), layers } };
 }
 
-function ofThisMachine(manifests: Record<string, unknown>[]): string {
-  const fitting = manifests.find((one) => {
+/** The plain one, or else the highest variant that this machine has. */
+function ofThisMachine(manifests: Record<string, unknown>[], variants: () => readonly string[]): string {
+  const fitting = manifests.flatMap((one) => {
     const platform = typeof one.platform === 'object' && one.platform !== null ? group(one.platform) : {};
-    return platform.os === 'linux' && platform.architecture === architecture;
+    const fits = platform.os === 'linux' && platform.architecture === architecture;
+    return fits ? [{ one, variant: platform.variant }] : [];
   });
-  if (!fitting) throw wrongArchitecture('it has nothing');
-  return descriptor(fitting).digest;
+  const plain = fitting.find(({ variant }) => plainVariants.includes(variant));
+  const highest = (): typeof fitting =>
+    variants().flatMap((wanted) => fitting.find(({ variant }) => variant === wanted) ?? []);
+  const chosen = plain ?? highest()[0];
+  if (chosen) return descriptor(chosen.one).digest;
+  const others = fitting.map(({ variant }) => `linux/${architecture}/${String(variant)}`);
+  throw wrongArchitecture(`it has ${others.slice(0, 5).join(' and ') || 'nothing'}`);
 }
 
 function layerType({ mediaType }: Descriptor): string {

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
 import type { SecureContext } from 'node:tls';
 import { allowedLookup, type AddressRules } from '../../lib/address-filter.ts';
+import { readUntrustedObject } from '../../lib/untrusted-json.ts';
 import type { RegistryAccess } from '../../protocol/index.ts';
 import type { RegistrySource } from './tools.ts';
 import type { RegistryTrust } from './registry-trust.ts';
@@ -113,7 +114,7 @@ async function authorizationFor(
   url.searchParams.set('scope', values.scope ?? `repository:${name}:pull`);
   const answer = await call(url, url.host, 'GET', basic);
   if (answer.statusCode !== 200) throw new Error('no token');
-  const { token, access_token } = JSON.parse(await textOf(answer)) as Record<string, unknown>;
+  const { token, access_token } = readUntrustedObject(await textOf(answer));
   const given = token ?? access_token;
   if (typeof given !== 'string') throw new Error('no token');
   return `Bearer ${given}`;

@@ -10,16 +10,7 @@ import type { RegistryAccess } from '../../protocol/index.ts';
 import { openFilteringProxy, proxySocket, type FilteringProxy } from '../filtering-proxy.ts';
 import { machineTrust } from '../sandbox/etc.ts';
 import { quote } from '../sandbox/steps.ts';
-import {
-  buildUser,
-  rootUser,
-  sandboxPaths,
-  type Ended,
-  type Job,
-  type Limits,
-  type RunUser,
-  type Sandboxes,
-} from '../sandbox/types.ts';
+import { rootUser, type Ended, type Job, type Limits, type RunUser, type Sandboxes } from '../sandbox/types.ts';
 import { CannotRunError } from '../cannot-run.ts';
 import { lastLine, pullFailure } from './failures.ts';
 import type { ImageAccounts } from './configuration.ts';
@@ -185,7 +176,7 @@ export function openImageTools({
       const command = [
         `${fileLimit(mostBytes)}unpack() { umoci raw unpack ${rootless}--image ${layoutPlace}:${layoutName} /build >/tmp/said 2>&1; }`,
         `unpack || { grep -q '^panic: ' /tmp/said && find /build -mindepth 1 -delete && unpack; } || { cat /tmp/said; exit 1; }`,
-        `exec perl -e ${accountsProgram} -- ${quote(buildUser.name)} ${buildUser.uid} ${sandboxPaths.home}`,
+        `exec perl -e ${accountsProgram}`,
       ].join('\n');
       const { ended, bytes } = await run({
         steps: [{ name: 'unpack', command }],

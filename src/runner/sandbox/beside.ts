@@ -1,6 +1,8 @@
 import { open, readdir, readlink } from 'node:fs/promises';
+import { constants } from 'node:os';
 import { orAborted } from '../../lib/or-aborted.ts';
 import { randomName } from '../../lib/random-name.ts';
+import { checkJob } from './check-job.ts';
 import { descendants } from './descendants.ts';
 import type { DiskWatch } from './disk.ts';
 import type { Machine } from './machine.ts';
@@ -27,13 +29,14 @@ export async function withNeighbours(
   const opened: Sandbox[] = [];
   const start: Beside['start'] = (beside, layers) => {
     over.signal.throwIfAborted();
+    checkJob(beside);
     const signal = AbortSignal.any([beside.signal, over.signal]);
     const opening = sandbox.namespaces.paths.then(({ network }) =>
       openSandbox(machine, randomName(), { user: beside.user }, { network, cgroup: sandbox.cgroup }),
     );
     const ended = opening.then(async (own) => {
       opened.push(own);
-      return runBeside(machine, own, { ...beside, ...(await layers), signal }, disk);
+      return runBeside(machine, own, { ...beside, ...(await layers), signal }, disk, sandbox.cgroup);
     });
     running.add(ended);
     layers?.catch(() => {}); // nobody awaits them where its sandbox cannot be opened
@@ -68,8 +71,19 @@ async function inTime(work: Promise<void>, timeoutMs: number): Promise<void> {
   }
 }
 
-async function runBeside(machine: Machine, own: Sandbox, job: Job, disk: DiskWatch): Promise<Ended> {
-  const ended = await runInSandbox(machine, own, job, disk);
+/** The exit status of what was killed. */
+const killed = 128 + constants.signals.SIGKILL;
+
+async function runBeside(
+  machine: Machine,
+  own: Sandbox,
+  job: Job,
+  disk: DiskWatch,
+  cgroup: Sandbox['cgroup'],
+): Promise<Ended> {
+  const run = await runInSandbox(machine, own, job, disk);
+  const lacksMemory = run.reason === null && run.exitStatus === killed && (cgroup?.outOfMemoryKills() ?? 0) > 0;
+  const ended: Ended = lacksMemory ? { ...run, reason: 'out_of_memory' } : run;
   await job.onLeft?.(filesOfRun(machine, own, job, disk), ended);
   return ended;
 }

@@ -14,7 +14,7 @@ import { signalAll } from './descendants.ts';
 import { ignore } from './cgroup-files.ts';
 import { graceMs } from './ending.ts';
 import type { Descriptor, RunNamespaces } from './mount-helper.ts';
-import { readNow, readPipe, writeNow } from './pipe.ts';
+import { readNow, readPipe, writeNow, type Reading } from './pipe.ts';
 import { openStepFiles, sandboxedStepFiles, type StepFiles } from './step-files.ts';
 import { announced, awaitScript, ready, reportDescriptor, scriptDescriptor } from './steps.ts';
 import type { Command } from './types.ts';
@@ -35,7 +35,9 @@ export interface Bubblewrap {
   readonly pid: number;
   /** The output of the run. */
   readonly output: Readable;
-  /** Reads what is in the pipe of the output now. */
+  /** What is written from now on where the shell has complained; to be called once. */
+  aside(): Readable;
+  /** Reads what is in the pipes of the output now. */
   sweepOutput(): void;
   readonly stepFiles: StepFiles;
   /** Settles when bubblewrap itself has ended, with its exit status. */
@@ -119,6 +121,7 @@ function heldBubblewrap(
   const reported = new Promise((resolve) => report.stream.on('close', resolve));
   const [status, complaint] = [lookAt(statusFd), lookAt(complaintFd)];
   const output = readPipe(outputFd);
+  let aside: Reading | undefined;
   const script = writePipe(scriptFd);
   let isOver = false;
   const over = ended.finally(() => {
@@ -142,11 +145,16 @@ function heldBubblewrap(
   return {
     pid,
     output: output.stream,
-    sweepOutput: output.sweep,
+    aside: () => (aside = complaint.readOn()).stream,
+    sweepOutput() {
+      output.sweep();
+      aside?.sweep();
+    },
     stepFiles,
     ended: over,
     finish: async () => {
       output.finish();
+      aside?.finish();
       report.finish();
       await Promise.all([reported, over]);
       // Not earlier: bubblewrap writes its status last, and a closed pipe would kill it.
@@ -199,7 +207,7 @@ function writePipe(fd: number): { write: (text: string) => void; close: () => vo
 const mostHeard = 64 * 1024;
 
 /** For a pipe with little data: it is read when its content is needed, without the cost of a stream. */
-function lookAt(fd: number): { text: () => string; close: () => void } {
+function lookAt(fd: number): { text: () => string; readOn: () => Reading; close: () => void } {
   const buffer = Buffer.allocUnsafe(4096);
   let text = '';
   let isOpen = true;
@@ -214,6 +222,11 @@ function lookAt(fd: number): { text: () => string; close: () => void } {
   };
   return {
     text: look,
+    readOn() {
+      look();
+      isOpen = false; // the stream closes it
+      return readPipe(fd);
+    },
     close: () => {
       look();
       if (isOpen) closeSync(fd);

@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs';
+import { accessSync, constants, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { CgroupTree, GroupMount } from './cgroup-files.ts';
 import { findVersion1 } from './cgroup-v1.ts';
 import { findVersion2 } from './cgroup-v2.ts';
@@ -8,6 +9,24 @@ export async function findCgroups(): Promise<CgroupTree | null> {
   const own = ownGroups();
   const mounts = groupMounts();
   return (await findVersion2(mounts, own)) ?? (await findVersion1(mounts, own));
+}
+
+/** Whether this user may most likely make groups: asked without making one. */
+export function mayMakeCgroups(): boolean {
+  const own = ownGroups();
+  return groupMounts().some(({ at, version, controllers }) => {
+    const group = version === 2 ? own.get('') : controllers.includes('memory') ? own.get('memory') : undefined;
+    return group !== undefined && mayWrite(join(at, group));
+  });
+}
+
+function mayWrite(folder: string): boolean {
+  try {
+    accessSync(folder, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function groupMounts(): GroupMount[] {

@@ -1,3 +1,5 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { signalAll } from './descendants.ts';
 import type { Reason } from './types.ts';
 
 /**
@@ -5,6 +7,30 @@ import type { Reason } from './types.ts';
  * is cancelled after its timeout counts as timed out.
  */
 export const graceMs = 3000;
+
+/**
+ * Ends the step that runs when it is interrupted: SIGTERM to its processes first, SIGKILL three seconds later. It goes on until
+ * `isOver`, because a step that was chosen before may be about to begin.
+ */
+export async function interruptSteps(options: {
+  processes: () => Promise<number[]>;
+  isOver: () => boolean;
+}): Promise<void> {
+  const { processes, isOver } = options;
+  const asked = new Set<number>();
+  for (const began = performance.now(); !isOver(); await delay(betweenSignalsMs)) {
+    const found = await processes();
+    if (isOver()) return;
+    const isLate = performance.now() - began > graceMs;
+    signalAll(
+      found.filter((pid) => isLate || !asked.has(pid)),
+      isLate ? 'SIGKILL' : 'SIGTERM',
+    );
+    for (const pid of found) asked.add(pid);
+  }
+}
+
+const betweenSignalsMs = 50;
 
 export interface Ending {
   reason(): Reason | null;

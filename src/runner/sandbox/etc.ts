@@ -18,6 +18,7 @@ import {
   idsOfRun,
   sandboxPaths,
   type Identity,
+  type Job,
   type Mount,
   type Network,
   type SandboxOptions,
@@ -109,6 +110,15 @@ export function overImages(folder: string, etc: string, owner: Identity): string
     symlinkSync(`/${name}`, join(target, 'var', name));
     own(join(target, 'var', name));
   }
+  return target;
+}
+
+/** A layer over the files of one image: who is who in one run. Whatever the image has in their places is covered by it. */
+export function overAccounts(target: string, accounts: NonNullable<Job['accounts']>, owner: Identity): string {
+  mkdirSync(join(target, 'etc'), { recursive: true, mode: 0o755 });
+  for (const [name, text] of Object.entries(accounts)) writeFileSync(join(target, 'etc', name), text, { mode: 0o644 });
+  for (const path of ['', 'etc', ...Object.keys(accounts).map((name) => join('etc', name))])
+    lchownSync(join(target, path), owner.uid, owner.gid);
   return target;
 }
 

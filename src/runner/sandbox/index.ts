@@ -5,8 +5,10 @@ import { watchDisk, type DiskWatch } from './disk.ts';
 import { composeEtc, overImages } from './etc.ts';
 import { buildUsers, rootOfImage, sharedUser } from './identity.ts';
 import { withNeighbours } from './beside.ts';
+import { checkJob } from './check-job.ts';
 import { filesOfRun } from './run-files.ts';
-import { cgroupMaker, explainRefusal, requirePrograms, type Machine } from './machine.ts';
+import { explainRefusal } from './isolation.ts';
+import { cgroupMaker, requirePrograms, type Machine } from './machine.ts';
 import { openMountHelper } from './mount-helper.ts';
 import { openOutside } from './network.ts';
 import { plainRunner } from './plain.ts';
@@ -44,14 +46,16 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
   const outside = network === 'internet' ? openOutside({ root, allow: options.allow, log }) : undefined;
   const machine: Machine = {
     users: buildUsers(options.ownId),
-    mountHelper: await openMountHelper({ onLost: options.onLost }),
+    mountHelper: await openMountHelper({ onLost: options.onLost }).catch(async (error: unknown) => {
+      throw await explainRefusal(error, network);
+    }),
     stateDir: state.folder,
     etc: join(state.folder, 'etc'),
     overImages: (owner) => overImages(join(state.folder, 'over-images'), join(state.folder, 'etc'), owner),
     paths: (options.paths ?? []).map((path) => ({ at: path, source: realpathSync(path) })),
     network,
     overlay: true,
-    makeCgroup: await cgroupMaker(state, log),
+    makeCgroup: options.isTrial ? () => null : await cgroupMaker(state, log),
     connect: outside && ((namespaces) => outside.connect(namespaces)),
   };
   const pool = openPool(machine, log);
@@ -111,7 +115,7 @@ async function findMounts(machine: Machine, disk: DiskWatch, log: SandboxOptions
   const { users } = machine;
   machine.users = sharedUser(users.files);
   const refusal = await attempt({ empty: true });
-  if (refusal) throw explainRefusal(refusal);
+  if (refusal) throw await explainRefusal(refusal, machine.network);
   const withoutOverlay = await attempt({ checkout: machine.etc });
   if (!withoutOverlay) {
     if (users.next().ids)
@@ -159,7 +163,7 @@ function assemble(
   return {
     ...kind,
     run: async (job) => {
-      check(job);
+      checkJob(job);
       if (job.image !== undefined && whyNoImages !== null) throw new CannotMountError(whyNoImages);
       const signal = AbortSignal.any([job.signal, closing.signal]);
       if (signal.aborted) return { exitStatus: null, step: job.steps[0]?.name ?? '', reason: 'cancelled' };
@@ -183,15 +187,6 @@ function assemble(
       await takeDown();
     },
   };
-}
-
-function check(job: Job): void {
-  if (!/^[a-zA-Z0-9_-]{1,100}$/.test(job.id)) throw new Error(`not an id for a run: ${JSON.stringify(job.id)}`);
-  if (job.steps.length === 0) throw new Error('a run needs at least one step');
-  for (const { name, command } of job.steps)
-    if (command.includes('\0')) throw new Error(`the command of ${name} has a NUL byte in it`);
-  for (const { at } of job.mounts ?? [])
-    if (join('/', at) !== at || at.endsWith('/')) throw new Error(`not a place to mount at: ${at}`);
 }
 
 async function tryOut(machine: Machine, disk: DiskWatch, what: Pick<Job, 'workspace' | 'user'>): Promise<Error | null> {

@@ -1,7 +1,7 @@
-import { constants, readFileSync } from 'node:fs';
+import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
-import { messageOf } from '../../lib/error-code.ts';
+import { NotIsolatedError, withoutIsolation } from '../../domain/isolation.ts';
 import type { Cgroup } from './cgroup-files.ts';
 import { findCgroups } from './cgroups.ts';
 import type { BuildUsers } from './identity.ts';
@@ -52,8 +52,9 @@ export async function requirePrograms(network: Network): Promise<void> {
     network === 'internet' && !missing.includes('bwrap')
       ? ', or run builds without a network (HEADRACE_BUILD_NETWORK=none)'
       : '';
-  throw new Error(
-    `builds cannot be isolated: ${missing.join(', ')} not found. Install with: apt-get install ${packages}${way}`,
+  throw new NotIsolatedError(
+    `${missing.join(', ')} not found. Install with: apt-get install ${packages}${way}. ` +
+      `To try Headrace without isolation: ${withoutIsolation}`,
   );
 }
 
@@ -68,31 +69,6 @@ export async function present(program: string): Promise<boolean> {
     if (found) return true;
   }
   return false;
-}
-
-/** The likely cause, for the operator, when a sandbox does not start although all programs are installed. */
-export function explainRefusal(error: unknown): Error {
-  const reasons: string[] = [];
-  if (setting('kernel/unprivileged_userns_clone') === '0')
-    reasons.push('user namespaces are switched off (sysctl kernel.unprivileged_userns_clone=0)');
-  if (setting('user/max_user_namespaces') === '0')
-    reasons.push('user namespaces are switched off (sysctl user.max_user_namespaces=0)');
-  if (setting('kernel/apparmor_restrict_unprivileged_userns') === '1') {
-    reasons.push(
-      'AppArmor forbids user namespaces to ordinary programs (sysctl kernel.apparmor_restrict_unprivileged_userns=1)',
-    );
-  }
-  const because = reasons.length > 0 ? `${reasons.join('; ')}. ` : '';
-  const message = messageOf(error);
-  return new Error(`builds cannot be isolated on this machine: ${because}${message}`, { cause: error });
-}
-
-function setting(name: string): string | null {
-  try {
-    return readFileSync(`/proc/sys/${name}`, 'utf8').trim();
-  } catch {
-    return null; // not every kernel has it
-  }
 }
 
 export async function cgroupMaker(state: State, log: SandboxOptions['log']): Promise<Machine['makeCgroup']> {

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { idsOfRun } from './types.ts';
 
 /**
- * The user IDs of a runner that an ordinary user started, and to which /etc/subuid gave some (cli/subordinate-ids.ts). Such a
- * runner is root of a user namespace, in which its user is 0 and the others follow. It can give files to all of them, and run
+ * The user IDs of a runner that an ordinary user started, and to which /etc/subuid gave some (cli/subordinate-ids.ts), or that
+ * root of a container started (cli/own-namespace.ts). Such a runner is root of a user namespace, in which its user is 0 and the others follow. It can give files to all of them, and run
  * as any of them; what it cannot do is all that needs power over the machine's own namespaces.
  */
 export const firstOwnId = 1;
@@ -34,6 +34,6 @@ export function extentsOf(map: string): Extent[] {
 }
 
 function isOwn([user, others, ...more]: readonly Extent[]): boolean {
-  if (user?.first !== 0 || user.count !== 1 || user.outside === 0 || more.length > 0) return false;
+  if (user?.first !== 0 || user.count !== 1 || more.length > 0) return false;
   return others?.first === firstOwnId && others.count >= idsOfRun;
 }

@@ -2,12 +2,12 @@ import type { Readable } from 'node:stream';
 import { environment } from './arguments.ts';
 import { descendants, signalAll, untilGone } from './descendants.ts';
 import type { DiskWatch } from './disk.ts';
-import { watchForEnd } from './ending.ts';
+import { interruptSteps, watchForEnd } from './ending.ts';
 import type { Machine } from './machine.ts';
 import type { Sandbox } from './sandbox.ts';
 import { leadThrough, script, settleIn, settingVariables, writingFiles } from './steps.ts';
 import { openTerminal, type Terminal } from './terminal.ts';
-import { sandboxPaths, type Ended, type Job } from './types.ts';
+import { sandboxPaths, type Ended, type EndedStep, type Job } from './types.ts';
 import { mountAll } from './workspace.ts';
 
 /**
@@ -54,6 +54,9 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
   const { process } = sandbox;
   const force = (): void => process.kill();
   let lost: Error | undefined;
+  let isEnded = false;
+  let isInterrupted = false; // and its step has ended
+  const { interrupt } = job;
   const fail = (error: unknown): void => {
     lost ??= error instanceof Error ? error : new Error(String(error));
     terminal?.kill();
@@ -62,11 +65,28 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
   const said = deliver(process.output, job.output);
   const shown = terminal && deliver(terminal.output, job.output);
   const reading = Promise.all([said.done, shown?.done]).catch(fail);
+  let apart: Delivery | undefined;
   const leading = leadThrough({
-    job,
-    delivered: () => {
+    job: {
+      ...job,
+      onStep(at, what) {
+        // Not earlier: until a step begins, a sandbox says there why it does not start.
+        if (job.aside && !apart) {
+          apart = deliver(process.aside(), job.aside);
+          apart.done.catch(fail);
+        }
+        job.onStep?.(at, what);
+      },
+      ...(job.next && {
+        next: (ended: EndedStep) => {
+          isInterrupted = interrupt?.aborted ?? false;
+          return job.next?.(ended) ?? Promise.resolve(undefined);
+        },
+      }),
+    },
+    async delivered() {
       process.sweepOutput();
-      return said.settled();
+      await Promise.all([said.settled(), apart?.settled()]);
     },
     take: () => process.stepFiles.take(),
     isEnding: () => ending.reason() !== null,
@@ -85,8 +105,16 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
     force,
   });
   const unwatch = disk.watch({ folders: writtenBy(job, sandbox.folder), end: () => ending.end('out_of_disk') });
+  const isOver = (): boolean => isInterrupted || isEnded || ending.reason() !== null;
+  const interrupted = (): void => {
+    interruptSteps({ processes: () => inSteps(sandbox), isOver }).catch(fail);
+  };
+  interrupt?.addEventListener('abort', interrupted, { once: true });
+  if (interrupt?.aborted) interrupted();
   process.onReport((text) => leading.hear(text));
   const status = await process.ended;
+  isEnded = true;
+  interrupt?.removeEventListener('abort', interrupted);
   job.onOver?.();
   ending.over();
   unwatch();
@@ -94,6 +122,7 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
   await process.finish();
   terminal?.end();
   await reading;
+  await apart?.done.catch(fail);
   const seen = await leading.finish();
   if (lost) throw new Error('the output of a run could not be delivered', { cause: lost });
   const reason = ending.reason();
@@ -117,6 +146,12 @@ async function members({ process, cgroup }: Sandbox): Promise<number[]> {
   if (cgroup) return cgroup.pids().filter((pid) => pid !== process.pid);
   const init = process.init();
   return init === null ? [] : [init, ...(await descendants(init))];
+}
+
+/** The processes of the steps: not the one that leads through them, nor what stands beside the run. */
+async function inSteps({ process }: Sandbox): Promise<number[]> {
+  const init = process.init();
+  return init === null ? [] : [...(await descendants(init))];
 }
 
 async function killAll({ process, cgroup }: Sandbox): Promise<void> {

@@ -1,5 +1,6 @@
 import { closeSync, constants, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs';
 import { bytes } from '../../domain/bounds.ts';
+import type { BuildVariables } from '../../domain/build-variables.ts';
 
 /**
  * The files through which a step adds variables to the environment of the steps after it. They are opened before the run
@@ -27,7 +28,7 @@ export function openStepFiles(paths: readonly string[], seenAs: readonly string[
   const [plain, secret] = paths.map((path) => openSync(path, constants.O_RDWR)) as [number, number];
   const [plainPath = '', secretPath = ''] = seenAs;
   return {
-    variables: { HEADRACE_ENV: plainPath, HEADRACE_SECRET_ENV: secretPath },
+    variables: { HEADRACE_ENV: plainPath, HEADRACE_SECRET_ENV: secretPath } satisfies BuildVariables,
     take: () => ({ plain: takeFrom(plain), secret: takeFrom(secret) }),
     close: () => [plain, secret].forEach((fd) => closeSync(fd)),
   };

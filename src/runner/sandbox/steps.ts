@@ -17,6 +17,8 @@ import { noWorkspace, type Job, type NextStep, type Step } from './types.ts';
 export const reportDescriptor = 5;
 /** The shell that waits in its sandbox reads the script from this descriptor. */
 export const scriptDescriptor = 4;
+/** The pipe in which the shell complains until it has its script. From then on, steps `beside` others write to it. */
+const asideDescriptor = 7;
 
 /** What the waiting shell says when it is there. */
 export const ready = 'ready';
@@ -56,13 +58,16 @@ interface ScriptOptions {
  * Variables are set in the process of each step alone: some of them change what a shell does, and this one is not the
  * build's. Names begin with HEADRACE, which no variable of a run can.
  */
-export function script({ steps, first = 0 }: Pick<Job, 'steps' | 'first'>, options: ScriptOptions = {}): string {
+export function script(
+  { steps, first = 0, aside }: Pick<Job, 'steps' | 'first' | 'aside'>,
+  options: ScriptOptions = {},
+): string {
   const { preamble = [], variables = [], terminal } = options;
   const ending = steps.length > 1 ? awaitNext : [exit];
   const lines = [
     ...preamble,
     ...(steps.length > 1 ? [] : [`exec ${scriptDescriptor}<&-`]),
-    'exec 2>&1 </dev/null',
+    `exec ${asideDescriptor}>${aside ? '&2' : '/dev/null'} 2>&1 </dev/null`,
     // The first process of a sandbox leads its session, and the terminal that it opens is the session's: a Ctrl-C typed
     // there interrupts what runs. The first process itself is not interrupted: it handles no such signal.
     ...(terminal === undefined ? [] : [`: <>${terminal}`]),
@@ -124,14 +129,17 @@ const awaiting = [
   'kill -0 "$HEADRACE_BESIDE" 2>/dev/null || return "$HEADRACE_GOT"; done',
 ].join('\n');
 
-function stepFunction({ command, kind }: Step, at: number, terminal: string | undefined): string {
+function stepFunction({ command, kind, program }: Step, at: number, terminal: string | undefined): string {
   if (kind === 'await') return `HEADRACE_STEP_${at}() {\n${awaiting}\n}`;
   const alive =
     kind === 'beside' ? 'kill -0 "$HEADRACE_BESIDE" 2>/dev/null || { wait "$HEADRACE_BESIDE"; exit; }\n' : '';
   const inBackground = kind === 'background' ? ' & HEADRACE_BESIDE=$!' : '';
-  const unheard = kind === 'beside' ? ' >/dev/null 2>&1' : '';
+  const apart = kind === 'beside' ? ` >&${asideDescriptor} 2>&1` : '';
   const shown = terminal === undefined ? '' : ` <>${terminal} >&0 2>&0`;
-  return `HEADRACE_STEP_${at}() { ${alive}( HEADRACE_SET; HEADRACE_ADD; exec /bin/sh -e -c ${quote(command)}${shown} ) ${scriptDescriptor}<&- ${reportDescriptor}>&-${unheard}${inBackground}; }`;
+  const started = program
+    ? `cd ${quote(program.directory)} && exec ${program.words.map(quote).join(' ')}`
+    : `exec /bin/sh -e -c ${quote(command)}`;
+  return `HEADRACE_STEP_${at}() { ${alive}( HEADRACE_SET; HEADRACE_ADD; ${started}${shown} ) ${scriptDescriptor}<&- ${reportDescriptor}>&-${apart} ${asideDescriptor}>&-${inBackground}; }`;
 }
 
 /** Variables that only Bash itself may set: an attempt ends it. */

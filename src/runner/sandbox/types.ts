@@ -25,6 +25,8 @@ export interface SandboxOptions {
   ownId?: number | undefined;
   /** Why runs have one user ID, where the runner has no others; for its log. */
   whyOneId?: string | undefined;
+  /** Only tries whether runs can be isolated: it makes no control groups. */
+  isTrial?: boolean;
   /** How many sandboxes to prepare at once; more are made on demand. */
   prepare?: number;
   /** When less than this is free on the disk of the workspaces, the run that fills it is ended. */
@@ -35,10 +37,12 @@ export interface Step {
   name: string;
   command: string;
   /**
-   * One in the `background` ends at once, and what it began goes on. A step `beside` it runs while that lives, and is not
-   * heard; where it does not live any more, the run ends. One that is to `await` it ends with it.
+   * One in the `background` ends at once, and what it began goes on. A step `beside` it runs while that lives, and is heard
+   * apart (`aside`); where it does not live any more, the run ends. One that is to `await` it ends with it.
    */
   kind?: 'background' | 'beside' | 'await';
+  /** A program and its arguments, which runs in a directory in place of the command, without a shell of the image. */
+  program?: { words: readonly string[]; directory: string };
 }
 
 export interface EndedStep {
@@ -119,6 +123,8 @@ export interface Job {
   buildsImages?: true | undefined;
   /** The files of an image, which stand in the sandbox instead of the machine's programs; the run may change its view. */
   image?: string | undefined;
+  /** The texts of its /etc/passwd and /etc/group, in place of the image's own. */
+  accounts?: Readonly<Record<'passwd' | 'group', string>>;
   /** What other runs changed in the same image: directories that lie below its files, and over them. */
   imageLayers?: { below: readonly string[]; above: readonly string[] };
   /** Directories that lie below the run's home, and below /tmp, as layers, later ones on top. */
@@ -136,6 +142,8 @@ export interface Job {
   graceMs?: number | undefined;
   /** Standard output and error in the order of the writes. Reading stops until a returned promise settles. */
   output: (chunk: Buffer) => void | Promise<void>;
+  /** The same of the steps `beside` others, in place of `output`. Without it, nothing of them is read. */
+  aside?: Job['output'];
   /** Hears when a step begins and ends, by its place in `steps`. */
   onStep?: ((at: number, what: 'start' | 'end') => void) | undefined;
   /**
@@ -147,6 +155,8 @@ export interface Job {
   onOver?: (() => void) | undefined;
   /** Hears of the files that the run left: all its processes are dead, and its files go when this has settled. */
   onLeft?: ((left: RunFiles, ended: Ended) => Promise<void>) | undefined;
+  /** Ends the step that runs, and not the run: `next` is asked which one follows. */
+  interrupt?: AbortSignal | undefined;
   signal: AbortSignal;
 }
 

@@ -2,6 +2,7 @@ import { lchownSync, lstatSync, mkdirSync, realpathSync, renameSync } from 'node
 import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { run } from '../../lib/processes.ts';
+import { overAccounts } from './etc.ts';
 import { rootOfImage } from './identity.ts';
 import { showImage } from './image-overlay.ts';
 import type { Machine } from './machine.ts';
@@ -51,9 +52,10 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   async function image(tree: string): Promise<void> {
     await sandbox.process.settled();
     const { below = [], above = [] } = job.imageLayers ?? {};
-    const layers = { below: below.map(asImage), above: above.map(asImage) };
-    const directories = mounts.filter(({ file }) => file === undefined).map(({ at }) => at);
     const owner = rootOfImage(machine.users, job.user);
+    const own = job.accounts ? [overAccounts(join(sandbox.folder, 'accounts'), job.accounts, owner)] : [];
+    const layers = { below: below.map(asImage), above: [...own, ...above].map(asImage) };
+    const directories = mounts.filter(({ file }) => file === undefined).map(({ at }) => at);
     const overImages = machine.overImages(owner);
     (await showImage(sandbox, { tree, overImages, owner, layers, directories })).forEach(mounting);
   }

@@ -1,28 +1,46 @@
 import { messageOf } from '../../lib/error-code.ts';
 import { randomName } from '../../lib/random-name.ts';
-import type { CacheStore } from '../cache-store.ts';
 import { CannotRunError } from '../cannot-run.ts';
 import type { Beside, Job, JobLayers } from '../sandbox/types.ts';
-import { runService, withLastLines, type RunningService, type ServiceParts } from './run-service.ts';
-import { digestOfData, findData, keepData } from './service-data.ts';
+import { graceMs, runService, withLastLines, type RunningService, type ServiceParts } from './run-service.ts';
+import {
+  digestOfData,
+  keepData,
+  takeData,
+  type DataName,
+  type Filling,
+  type KeptServiceData,
+  type ServiceDataStore,
+} from './service-data.ts';
 
 /** The parts of a build's job that what fills a service has as well. */
-export type BuildJob = Pick<Job, 'environment' | 'workspace' | 'home' | 'mounts' | 'image' | 'user' | 'limits'>;
+export type BuildJob = Pick<Job, 'environment' | 'workspace' | 'home' | 'mounts' | 'image' | 'user' | 'limits'> & {
+  /** Without it no data are looked for, and none are kept. */
+  filling?: Filling;
+};
+
+/** The data that a service has begun with, and whether they were made for that. */
+export type BegunWith = DataName & { bytes: number; isMade: boolean };
 
 export interface PreparedOptions {
   /** The build's, for what fills the service. */
   job: BuildJob;
   /** Where data are kept, if this runner can keep any. */
-  store: CacheStore | undefined;
+  store: ServiceDataStore | undefined;
   project: string;
-  /** A fork's build begins with what others made, and leaves nothing. */
-  isFork: boolean;
+  /** In a shell: what the build's services began with. No other data count, and none are kept. */
+  again?: Readonly<Record<string, DataName>> | undefined;
   /** Holds the data that the service began with. */
   held: AsyncDisposableStack;
   onFilling: () => void;
   onStatus: (status: number) => void;
+  onData: (data: BegunWith) => void;
+  /** A line for the log of the build. */
+  print: (text: string) => Promise<void>;
   log: (message: string) => void;
 }
+
+const mostDeaf = 1000;
 
 /**
  * Starts a service with what an earlier one held, or fills it by a command in the build's files. What it holds then is kept for
@@ -34,23 +52,18 @@ export async function startPrepared(
   options: PreparedOptions,
 ): Promise<RunningService> {
   const { order, log, signal } = parts;
-  const { job, project, isFork, held } = options;
+  const { job, project, held, again, onData } = options;
   const store = order.data.length > 0 ? options.store : undefined;
-  const digest = store && digestOfData(beside, order, { ...job, signal }, parts.image?.digest);
-  const found = async (): Promise<JobLayers | undefined> => {
-    const key = await digest;
-    const data = key !== undefined && store && (await findData(store, project, key, signal));
-    return data ? held.use(data).layers : undefined;
-  };
+  const known = store && lookFor(beside, store, parts, options);
   /** Its sandbox is opened while its data are looked for. */
-  const begin = async (finding: Promise<JobLayers | undefined>, onLeft?: Job['onLeft']) => {
+  const begin = async (finding: Promise<JobLayers | undefined>, onLeft?: Job['onLeft']): Promise<RunningService> => {
     const running = runService(beside, parts, { layers: finding.then((layers = {}) => layers), onLeft });
     running.ended.then(
       ({ exitStatus }) => void (exitStatus !== null && options.onStatus(exitStatus)),
       () => {}, // `ready` tells
     );
-    const [known] = await Promise.all([finding, running.ready]);
-    return { running, known };
+    await Promise.all([finding, running.ready]);
+    return running;
   };
   const fill = async (): Promise<void> => {
     if (order.prepare === '') return;
@@ -58,33 +71,87 @@ export async function startPrepared(
     await fillService(beside, parts, job);
   };
   let isKeeping = false;
-  let isKept = false;
+  let kept: KeptServiceData | undefined;
   // Only what it has closed by itself, when it was asked to: nobody else may have ended it meanwhile.
   const keep: Job['onLeft'] = async (left, { reason, wasForced = false }) => {
     if (!isKeeping || reason !== 'cancelled' || wasForced || signal.aborted) return;
-    const key = await digest;
-    if (key === undefined || !store) return;
-    await keepData(store, project, key, { left, data: order.data });
-    isKept = true;
+    const { digest } = (await known) ?? {};
+    if (digest !== undefined && store) kept = await keepData(store, project, digest, { left, data: order.data });
   };
-  const { running, known } = await begin(found(), (left, ended) =>
+  const running = await begin(known?.then(({ layers }) => layers) ?? Promise.resolve(undefined), (left, ended) =>
     keep(left, ended).catch((error: unknown) => options.log(`the data of a service are not kept: ${messageOf(error)}`)),
   );
-  if (known) return running;
+  const { layers, digest } = (await known) ?? {};
+  if (layers) return running;
   await fill();
-  if ((await digest) === undefined || isFork) return running;
+  if (digest === undefined || order.saves !== true || again || !store) return running;
+  const kind = JSON.stringify([project, order.name, order.command, parts.image?.digest]);
   isKeeping = true;
-  await running.stop();
-  if (!isKept) await log.print('\nWhat this service holds is not kept for the next one: it could not be.\n');
-  const again = await begin(found());
-  if (!again.known) await fill();
-  return again.running;
+  if (store.deaf.has(kind) || !(await running.stop())) {
+    await log.print(`\nIts data are made by this build, and not kept: ${whyDeaf}\n`);
+    if (store.deaf.size >= mostDeaf) store.deaf.clear();
+    store.deaf.add(kind);
+    return running;
+  }
+  if (!kept) {
+    await log.print('\nIts data are made by this build, and not kept: they could not be.\n');
+    const next = await begin(Promise.resolve(undefined));
+    await fill();
+    return next;
+  }
+  const { missing, ...made } = kept;
+  if (missing.length > 0)
+    await options.print(`The service ${order.name} has no directory ${missing.join(', ')}: nothing is kept of it.\n`);
+  await log.print('\nIts data are made by this build, and kept for later ones.\n');
+  onData({ ...made, isMade: true });
+  const found = await takeData(store, project, [made], signal);
+  return begin(Promise.resolve(found && held.use(found).layers));
+}
+
+const whyDeaf =
+  `it does not end within ${graceMs / 1000} seconds when it is asked to (SIGTERM). It goes on as it is, ` +
+  'and this runner does not ask it again.';
+
+interface Known {
+  /** Undefined where no data are kept or looked for. */
+  digest?: string | undefined;
+  /** What it begins with, if there is something. */
+  layers?: JobLayers;
+}
+
+/** Looks for data that were made of the same, and tells the service's log which they are. */
+async function lookFor(
+  beside: Beside,
+  store: ServiceDataStore,
+  { order, image, log, signal }: ServiceParts,
+  { job, project, again, held, onData, print }: PreparedOptions,
+): Promise<Known> {
+  if (again) {
+    const own = again[order.name];
+    const found = own && (await takeData(store, project, [own], signal));
+    return found ? { layers: held.use(found).layers } : {};
+  }
+  const { filling } = job;
+  if (!filling || (order.saves !== true && !order.kept)) return {};
+  const asked = { order, build: job, filling, image: image?.digest ?? '', signal };
+  const { digest, why, unmatched } = await digestOfData(beside, store.key, asked);
+  if (unmatched.length > 0)
+    await print(`prepare_inputs of the service ${order.name} match no file: ${unmatched.join(', ')}\n`);
+  if (why !== undefined) await log.print(`Its data are made by this build, and not kept: ${why}.\n`);
+  const same = (order.kept ?? []).filter((one) => one.digest === digest);
+  const found = await takeData(store, project, same, signal);
+  if (!found) return { digest };
+  const { name, build, madeAt } = found.data;
+  await log.print(`Its data are kept since ${new Date(madeAt).toISOString()}: build ${build} made them.\n`);
+  onData({ name, digest: found.data.digest, bytes: 0, isMade: false });
+  return { digest, layers: held.use(found).layers };
 }
 
 async function fillService(beside: Beside, { order, log, signal }: ServiceParts, job: BuildJob): Promise<void> {
+  const { filling: _, ...run } = job;
   const { exitStatus, reason } = await beside.start({
     id: randomName(),
-    ...job,
+    ...run,
     steps: [{ name: 'prepare', command: order.prepare }],
     output: (chunk) => log.push(chunk),
     signal,

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { orAborted } from '../../lib/or-aborted.ts';
 import { randomName } from '../../lib/random-name.ts';
 import type { ServiceOrder } from '../../protocol/index.ts';
-import type { TakenImage } from '../images/images.ts';
+import type { InImage, TakenImage } from '../images/images.ts';
 import { quote } from '../sandbox/steps.ts';
 import {
   sandboxPaths,
@@ -14,6 +14,7 @@ import {
   type Step,
 } from '../sandbox/types.ts';
 import { CannotRunError } from '../cannot-run.ts';
+import { openProbe, type Probe } from './probe.ts';
 import type { ServiceLog } from './service-log.ts';
 
 /** One service while it runs. */
@@ -21,25 +22,30 @@ export interface RunningService {
   /** Settles when it takes requests; rejects with a CannotRunError when it will not. */
   readonly ready: Promise<void>;
   readonly ended: Promise<Ended>;
-  /** Asks it to end, and waits for that. */
-  stop(): Promise<void>;
+  /** Asks it to end, and waits for that. False where it has not ended in time: then it goes on. */
+  stop(): Promise<boolean>;
 }
+
+/** An image, and what a service has of it. */
+export type ServiceImage = Pick<TakenImage, 'configuration' | 'digest'> & { inside: InImage };
 
 /** What a service is made of. */
 export interface ServiceParts {
   order: ServiceOrder;
-  image: TakenImage | undefined;
+  image: ServiceImage | undefined;
   environment: Record<string, string>;
   mounts: NonNullable<Job['mounts']>;
   limits: Job['limits'];
   log: ServiceLog;
+  /** Masked in what `ready_command` prints. */
+  secrets: readonly string[];
   signal: AbortSignal;
 }
 
 /** Timers take no more. A service ends with its build. */
 const foreverMs = 2 ** 31 - 1;
 /** A database writes out what it has when it is asked to end. */
-const graceMs = 30_000;
+export const graceMs = 30_000;
 /** Between two runs of its own command, growing: each takes time that the service needs to begin. */
 const probePauseMs = { first: 10, longest: 50 };
 const checkEveryMs = 10;
@@ -54,11 +60,13 @@ export function runService(
   const signal = AbortSignal.any([parts.signal, stopping.signal]);
   const begun = Promise.withResolvers<void>();
   const probed = Promise.withResolvers<void>();
+  const probe = openProbe(parts.secrets);
   let pauseMs = probePauseMs.first;
   const job: Job = {
     id: randomName(),
     steps: stepsOf(order, image),
     next: async ({ at, status }) => {
+      if (at === 1) await probe.ended(status);
       if (at === 1 && status !== 0) {
         await delay(pauseMs, undefined, { signal }).catch(() => {});
         pauseMs = Math.min(2 * pauseMs, probePauseMs.longest);
@@ -74,24 +82,31 @@ export function runService(
     workspace: { empty: true },
     onLeft,
     mounts,
-    image: image?.tree,
-    user: image?.configuration.user,
+    ...image?.inside,
     limits: { ...limits, timeoutMs: foreverMs },
-    graceMs,
+    // One that does not end when it is asked to can still serve its build, and ends with that.
+    graceMs: foreverMs,
     output: (chunk) => log.push(chunk),
+    aside: (chunk) => probe.hear(chunk),
     signal,
   };
   const running = beside.start(job, layers);
   const ended = afterFlush(running.ended, log);
   ended.catch(() => {}); // `ready` and `stop` tell
-  const ready = becomesReady({ parts, running, ended, layers, begun: begun.promise, probed: probed.promise });
+  const ready = becomesReady({ parts, running, ended, layers, begun: begun.promise, probe, probed: probed.promise });
   ready.catch(() => {}); // it may end before anybody asks
   return {
     ready,
     ended,
     async stop() {
       stopping.abort();
-      await orAborted(ended, parts.signal);
+      const over = new AbortController();
+      try {
+        const late = delay(graceMs, false, { signal: over.signal });
+        return await orAborted(Promise.race([ended.then(() => true), late]), parts.signal);
+      } finally {
+        over.abort();
+      }
     },
   };
 }
@@ -105,27 +120,34 @@ async function afterFlush(running: Promise<Ended>, log: ServiceLog): Promise<End
 }
 
 /** With a command that says whether it is ready, the service runs in the background of that. */
-function stepsOf(order: ServiceOrder, image: TakenImage | undefined): Step[] {
-  const command = commandOf(order, image);
-  if (order.readyCommand === '') return [{ name: 'service', command }];
+function stepsOf(order: ServiceOrder, image: ServiceImage | undefined): Step[] {
+  const service = { name: 'service', ...whatRuns(order, image) };
+  if (order.readyCommand === '') return [service];
   return [
-    { name: 'service', command, kind: 'background' },
+    { ...service, kind: 'background' },
     { name: 'ready', command: inDirectory(image, order.readyCommand), kind: 'beside' },
     { name: 'await', command: '', kind: 'await' },
   ];
 }
 
-function commandOf({ name, command }: ServiceOrder, image: TakenImage | undefined): string {
-  if (command !== '') return inDirectory(image, command);
+/** Whether only the image's own ENTRYPOINT and CMD run, for which it needs no shell. */
+export function isAsItIs({ command, readyCommand }: ServiceOrder): boolean {
+  return command === '' && readyCommand === '';
+}
+
+function whatRuns({ name, command }: ServiceOrder, image: ServiceImage | undefined): Omit<Step, 'name'> {
+  if (command !== '') return { command: inDirectory(image, command) };
   const { entrypoint = [], command: words = [] } = image?.configuration ?? {};
   const all = [...entrypoint, ...words];
   if (all.length === 0)
     throw new CannotRunError('service_not_ready', `The service ${name} has no command, and its image names none.`);
-  return inDirectory(image, `exec ${all.map(quote).join(' ')}`);
+  if (image?.configuration.lacksShell)
+    return { command: '', program: { words: all, directory: image.configuration.directory } };
+  return { command: inDirectory(image, `exec ${all.map(quote).join(' ')}`) };
 }
 
 /** An image may name a directory that it does not have. */
-function inDirectory(image: TakenImage | undefined, command: string): string {
+function inDirectory(image: ServiceImage | undefined, command: string): string {
   const directory = quote(image?.configuration.directory ?? sandboxPaths.workspace);
   return `cd ${directory} 2>/dev/null || { mkdir -p ${directory} && cd ${directory}; }\n${command}`;
 }
@@ -136,28 +158,43 @@ interface Becoming {
   ended: Promise<Ended>;
   layers: Promise<JobLayers> | undefined;
   begun: Promise<void>;
+  probe: Probe;
   probed: Promise<void>;
 }
 
-async function becomesReady({ parts, running, ended, layers, begun, probed }: Becoming): Promise<void> {
+async function becomesReady({ parts, running, ended, layers, begun, probe, probed }: Becoming): Promise<void> {
   await layers; // its time begins when it could
   const { order, image, log, signal } = parts;
   const { name, readyPort, readyCommand, readyTimeoutSeconds: seconds } = order;
   const port = readyPort > 0 || readyCommand !== '' ? readyPort : (image?.configuration.ports[0] ?? 0);
   const late = AbortSignal.timeout(seconds * 1000);
   const waiting = new AbortController();
+  let isListening = false;
   const listens = async (): Promise<void> => {
-    if (port === 0) return;
+    if (port === 0) return void (isListening = true);
     for (let began = performance.now(); !(await running.listens(port)); began = performance.now()) {
       // With thousands of processes a check takes long, so most of the time there is none.
       const pauseMs = Math.max(checkEveryMs, 4 * (performance.now() - began));
       await delay(pauseMs, undefined, { signal: waiting.signal }).catch(() => {});
       if (waiting.signal.aborted) return;
     }
+    isListening = true;
   };
-  const isOver = ended.then(({ exitStatus, reason }) => {
-    const how = exitStatus === null ? `was ended (${reason?.replaceAll('_', ' ')})` : `ended with status ${exitStatus}`;
-    throw new CannotRunError('service_not_ready', `The service ${name} ${how} before it was ready.`);
+  /** The end of a sentence: what did not hold. */
+  const missing = (): string => {
+    const status = probe.status();
+    const listening = isListening ? `it listens at port ${port}` : `it does not listen at port ${port}`;
+    const why = [
+      ...(port === 0 ? [] : [listening]),
+      ...(isProbed()
+        ? []
+        : [status === undefined ? 'ready_command did not end' : `ready_command ended with status ${status}`]),
+    ];
+    return why.length > 0 ? `: ${why.join(', and ')}` : '';
+  };
+  const isProbed = (): boolean => readyCommand === '' || probe.status() === 0;
+  const isOver = ended.then((how) => {
+    throw new CannotRunError('service_not_ready', `The service ${name} ${endInWords(how)} before it was ready.`);
   });
   try {
     const holds = Promise.all([begun, ...(readyCommand === '' ? [] : [probed]), listens()]);
@@ -165,13 +202,22 @@ async function becomesReady({ parts, running, ended, layers, begun, probed }: Be
   } catch (error) {
     signal.throwIfAborted();
     const isLate = late.aborted && !(error instanceof CannotRunError);
-    const words = isLate ? `The service ${name} was not ready within ${seconds} seconds.` : (error as Error).message;
+    const words = isLate
+      ? `The service ${name} was not ready within ${seconds} seconds${missing()}.`
+      : (error as Error).message;
     if (!isLate && !(error instanceof CannotRunError)) throw error;
     await log.flush();
-    throw new CannotRunError('service_not_ready', `${words}${withLastLines(log)}`);
+    const unheard = isLate && !isProbed() ? `\n${probe.words()}` : '';
+    throw new CannotRunError('service_not_ready', `${words}${withLastLines(log)}${unheard}`);
   } finally {
     waiting.abort();
   }
+}
+
+export function endInWords({ exitStatus, reason }: Ended): string {
+  if (reason === 'out_of_memory')
+    return 'was killed for lack of memory (the limit is that of the build with its services)';
+  return exitStatus === null ? `was ended (${reason?.replaceAll('_', ' ')})` : `ended with status ${exitStatus}`;
 }
 
 /** For the end of a sentence. */

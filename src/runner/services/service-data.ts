@@ -1,10 +1,12 @@
-import { createHash } from 'node:crypto';
+import { createHash, createHmac, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { mkdir, open, readdir, rename } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { isReservedVariable } from '../../domain/variable-names.ts';
 import { pathExists } from '../../lib/path-exists.ts';
 import { randomName } from '../../lib/random-name.ts';
-import type { ServiceOrder } from '../../protocol/index.ts';
+import { treeSize } from '../../lib/tree-size.ts';
+import type { ServiceData, ServiceOrder } from '../../protocol/index.ts';
 import type { CacheStore } from '../cache-store.ts';
 import { collectFiles } from '../collector.ts';
 import { inspectionJob } from '../sandbox/run-files.ts';
@@ -26,28 +28,45 @@ function partOf(path: string): { part: Part; names: string[] } {
   return { part, names: path.slice(directories[part].length).split('/').filter(Boolean) };
 }
 
-/** A tree in the store has a number for its name. */
-function treeFor(digest: string): { name: string; digest: string; bytes: number } {
-  return { name: String(BigInt(`0x1${digest.slice(0, 14)}`)), digest, bytes: 0 };
+/** Where data are kept, and the key of their digests: these tell nobody which secrets the data were made with. */
+export interface ServiceDataStore extends CacheStore {
+  key: string;
+  /**
+   * The services that did not end when they were asked to: to keep their data would take as long in every build.
+   * Forgotten with the process.
+   */
+  deaf: Set<string>;
 }
 
-/** What was kept under this digest, until it is disposed of; undefined where nothing is. */
-export async function findData(
+export type DataName = Pick<ServiceData, 'name' | 'digest'>;
+const treeFor = ({ name, digest }: DataName) => ({ name, digest, bytes: 0 });
+
+/** A tree in the store has a number for its name. Two branches may make the same, and each has its own. */
+const freshName = (): string => String(BigInt(`0x1${randomBytes(7).toString('hex')}`));
+
+/** The first of these that this runner has, until it is disposed of. */
+export async function takeData<Data extends DataName>(
   store: CacheStore,
   project: string,
-  digest: string,
+  some: readonly Data[],
   signal: AbortSignal,
-): Promise<(Disposable & { layers: JobLayers }) | undefined> {
-  const tree = treeFor(digest);
-  if (!store.has(project, tree)) return undefined;
-  const taken = await store.take(project, tree, signal);
+): Promise<(Disposable & { layers: JobLayers; data: Data }) | undefined> {
+  const data = some.find((one) => store.has(project, treeFor(one)));
+  if (!data) return undefined;
+  const taken = await store.take(project, treeFor(data), signal);
   const of = async (part: Part): Promise<string[]> => {
     const path = join(taken.path, part);
     return (await pathExists(path, 'directory')) ? [path] : [];
   };
   const imageLayers = { below: await of('root'), above: await of('image') };
   const layers = { imageLayers, home: await of('home'), tmp: await of('tmp') };
-  return { layers, [Symbol.dispose]: () => taken[Symbol.dispose]() };
+  return { layers, data, [Symbol.dispose]: () => taken[Symbol.dispose]() };
+}
+
+export interface KeptServiceData extends DataName {
+  bytes: number;
+  /** The paths at which the service has no directory. */
+  missing: string[];
 }
 
 /** Keeps what a service that has ended holds at these paths. */
@@ -56,21 +75,25 @@ export async function keepData(
   project: string,
   digest: string,
   { left, data }: { left: RunFiles; data: readonly string[] },
-): Promise<void> {
+): Promise<KeptServiceData> {
   await using making = await store.begin();
   const whole = join(dirname(making.tree), 'whole');
   const rest = join(dirname(making.tree), 'rest');
   await mkdir(rest);
   await left.keepWhole(whole);
+  const found = new Set<string>();
   for (const part of allParts) {
     // A directory that the image does not have at its top lies in the root.
-    const wanted = data.map(partOf).filter((one) => one.part === (part === 'root' ? 'image' : part));
+    const wanted = data
+      .map((path) => ({ path, ...partOf(path) }))
+      .filter((one) => one.part === (part === 'root' ? 'image' : part));
     const from = join(whole, wholeRun[part]);
-    const names = wanted.map((one) => one.names);
     // There may be an empty one already, which a rename replaces.
-    if (names.length > 0 && (await prune(from, names, rest))) await rename(from, join(making.tree, part));
+    if (wanted.length > 0 && (await prune(from, wanted, { rest, found }))) await rename(from, join(making.tree, part));
   }
-  await store.add(project, treeFor(digest), making);
+  const kept = { name: freshName(), digest, bytes: await treeSize(making.tree) };
+  await store.add(project, treeFor(kept), making);
+  return { ...kept, missing: data.filter((path) => !found.has(path)) };
 }
 
 /**
@@ -79,16 +102,24 @@ export async function keepData(
  * it. Other services of the build still run, and may have these directories open: so each is opened once, and what is in it is
  * named by that. Answers false where it is no directory.
  */
-async function prune(path: string, wanted: readonly (readonly string[])[], rest: string): Promise<boolean> {
+async function prune(
+  path: string,
+  wanted: readonly { path: string; names: readonly string[] }[],
+  { rest, found }: { rest: string; found: Set<string> },
+): Promise<boolean> {
   const opened = await open(path, constants.O_DIRECTORY | constants.O_NOFOLLOW).catch(() => undefined);
   if (!opened) return false;
   await using directory = opened;
-  if (wanted.some((names) => names.length === 0)) return true;
+  const here = wanted.filter(({ names }) => names.length === 0);
+  for (const one of here) found.add(one.path);
+  if (here.length > 0) return true;
   const inside = `/proc/self/fd/${directory.fd}/`;
   // A name may be any bytes, and no text has all of them.
   for (const name of await readdir(inside, { encoding: 'buffer' })) {
-    const below = wanted.filter(([first = '']) => name.equals(Buffer.from(first))).map((names) => names.slice(1));
-    if (below.length > 0 && (await prune(`${inside}${name.toString()}`, below, rest))) continue;
+    const below = wanted
+      .filter(({ names: [first = ''] }) => name.equals(Buffer.from(first)))
+      .map((one) => ({ ...one, names: one.names.slice(1) }));
+    if (below.length > 0 && (await prune(`${inside}${name.toString()}`, below, { rest, found }))) continue;
     await rename(Buffer.concat([Buffer.from(inside), name]), join(rest, randomName()));
   }
   return true;
@@ -98,33 +129,109 @@ async function prune(path: string, wanted: readonly (readonly string[])[], rest:
 const mostFiles = 20_000;
 const mostBytes = 2 * 1024 ** 3;
 
-/** Everything that decides what a service holds after it was filled; undefined where that cannot be told. */
+/** What a build consists of, for what fills its services. */
+export interface Filling {
+  /** Names for its image, its user and its software. */
+  parts: object;
+  /** The commit's work tree, if it begins with one, and names for everything that lies over it. */
+  checkout: string | undefined;
+  over: object;
+}
+
+export interface Digest {
+  /** Undefined where it cannot be told, for this reason. */
+  digest?: string;
+  why?: string;
+  /** The patterns that match no file. */
+  unmatched: readonly string[];
+}
+
+/** The service sets these itself, some of them anew for each build. */
+const isOwn = (name: string): boolean => isReservedVariable(name) || name === 'TRACEPARENT';
+
+interface Asked {
+  order: ServiceOrder;
+  build: Pick<Job, 'environment' | 'workspace'>;
+  filling: Filling;
+  /** The digest of the service's image, or blank. */
+  image: string;
+  signal: AbortSignal;
+}
+
+/** Everything that decides what a service holds after it was filled, under a key. */
 export async function digestOfData(
   beside: Beside,
-  order: ServiceOrder,
-  build: Pick<Job, 'workspace' | 'limits'> & { signal: AbortSignal },
-  imageDigest: string | undefined,
-): Promise<string | undefined> {
-  const { command, environment, prepare, prepareInputs, data, software } = order;
-  const variables = Object.entries(environment).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  const hash = createHash('sha256');
-  const made = { image: imageDigest ?? '', software, command, variables, prepare, data: data.toSorted() };
-  hash.update(JSON.stringify(made));
-  if (prepareInputs.length > 0) {
-    const { workspace } = build;
-    const layers = 'checkout' in workspace ? [workspace.checkout, ...(workspace.over ?? [])] : [];
-    const inspect: RunFiles['inspect'] = (inspection) =>
-      beside.start({ ...inspectionJob(inspection), workspace: { layers } }).ended;
-    const wanted = { globs: prepareInputs, mostFiles, mostBytes, signal: build.signal };
-    const files = new Map<string, string>();
-    const found = await collectFiles({ inspect }, wanted, async ({ path, content }) => {
-      const own = createHash('sha256');
-      for await (const piece of content) own.update(piece);
-      files.set(path, own.digest('hex'));
-    });
-    const { large = 0, many = 0 } = found.leftOutCounts;
-    if (found.failure !== null || found.isPartial || large + many > 0) return undefined;
-    hash.update(JSON.stringify([...files].toSorted(([a], [b]) => (a < b ? -1 : 1))));
-  }
-  return hash.digest('hex');
+  key: string,
+  { order, build, filling, image, signal }: Asked,
+): Promise<Digest> {
+  const { name, command, environment, prepare, prepareInputs, data, software, prefixes } = order;
+  const variables = Object.entries(build.environment).filter(([variable]) => !isOwn(variable));
+  const made = {
+    service: { name, image, software, prefixes, command, variables: inOrder(Object.entries(environment)) },
+    build: { ...filling.parts, variables: inOrder(variables) },
+    prepare,
+    data: data.toSorted(),
+  };
+  const {
+    files,
+    unmatched = [],
+    why,
+  } = await (prepareInputs.length > 0
+    ? inputsOf(beside, prepareInputs, build.workspace, signal)
+    : wholeTree(beside, filling, signal));
+  if (files === undefined) return { unmatched, ...(why !== undefined && { why }) };
+  return {
+    digest: createHmac('sha256', key)
+      .update(JSON.stringify([made, files]))
+      .digest('hex'),
+    unmatched,
+  };
+}
+
+const inOrder = <T>(entries: readonly [string, T][]): [string, T][] => entries.toSorted(([a], [b]) => (a < b ? -1 : 1));
+
+interface Inputs {
+  files?: object;
+  unmatched?: readonly string[];
+  why?: string;
+}
+
+async function inputsOf(
+  beside: Beside,
+  globs: readonly string[],
+  workspace: Job['workspace'],
+  signal: AbortSignal,
+): Promise<Inputs> {
+  const layers = 'checkout' in workspace ? [workspace.checkout, ...(workspace.over ?? [])] : [];
+  const inspect: RunFiles['inspect'] = (inspection) =>
+    beside.start({ ...inspectionJob(inspection), workspace: { layers } }).ended;
+  const files = new Map<string, string>();
+  const found = await collectFiles({ inspect }, { globs, mostFiles, mostBytes, signal }, async ({ path, content }) => {
+    const own = createHash('sha256');
+    for await (const piece of content) own.update(piece);
+    files.set(path, own.digest('hex'));
+  });
+  const { unmatched, leftOutCounts } = found;
+  if (found.isPartial || Object.keys(leftOutCounts).length > 0)
+    return { unmatched, why: 'not all of its prepare_inputs can be read, or they are too many' };
+  if (found.failure !== null) return { unmatched, why: 'its prepare_inputs could not be read' };
+  return { files: inOrder([...files]), unmatched };
+}
+
+/** Everything that the commit has, by the name that git has for it, and what the build has over it. */
+async function wholeTree(beside: Beside, { checkout, over }: Filling, signal: AbortSignal): Promise<Inputs> {
+  if (checkout === undefined) return { files: { over } };
+  let said = '';
+  const { exitStatus } = await beside.start({
+    ...inspectionJob({
+      command: "exec git --git-dir=.git rev-parse --verify 'HEAD^{tree}' 2>/dev/null",
+      limits: { memoryBytes: 256 * 1024 ** 2, processes: 16, timeoutMs: 60_000 },
+      output: (chunk) => void (said = `${said}${chunk.toString()}`.slice(0, 100)),
+      signal,
+    }),
+    workspace: { layers: [checkout] },
+  }).ended;
+  const [, tree] = /^([0-9a-f]{40,64})\n$/.exec(said) ?? [];
+  if (exitStatus !== 0 || tree === undefined) return { why: "the commit's tree could not be read" };
+  return { files: { tree, over } };
 }

@@ -23,7 +23,7 @@ export interface ServiceLog {
   lastLines(): string;
 }
 
-const mostTail = 64 * 1024;
+export const mostTail = 64 * 1024;
 const mostLines = 50;
 
 export function serviceLog(sink: LogSink, secrets: readonly string[]): ServiceLog {

@@ -22,10 +22,11 @@ interface Options {
   disk: Pick<DiskReserve, 'allows'>;
   signal: AbortSignal;
   onGone: () => void;
+  onLost: (error: unknown) => void;
 }
 
 export function createServiceSender(options: Options): ServiceSender {
-  const { link, claim, limit, spillFile, disk, signal, onGone } = options;
+  const { link, claim, limit, spillFile, disk, signal, onGone, onLost } = options;
   const senders = new Map<string, LogSender>();
   let latest: readonly ServiceState[] = [];
   let isChanged = false;
@@ -52,6 +53,7 @@ export function createServiceSender(options: Options): ServiceSender {
         signal,
         onGone,
         onCut: () => {},
+        onLost,
       });
       senders.set(name, sender);
       return {

@@ -4,12 +4,20 @@ import { randomName } from '../../lib/random-name.ts';
 import type { ImageOrder, ServiceOrder, ServiceState } from '../../protocol/index.ts';
 import { CannotRunError } from '../cannot-run.ts';
 import type { Taken } from '../dependency-cache.ts';
-import type { TakenImage } from '../images/images.ts';
+import { inImage, type TakenImage } from '../images/images.ts';
 import type { RunnerServices } from '../job-runner.ts';
 import { buildUser, type Beside, type Job } from '../sandbox/types.ts';
 import { findable } from '../search-paths.ts';
-import { startPrepared, type BuildJob } from './prepared-service.ts';
-import { withLastLines, type RunningService, type ServiceParts } from './run-service.ts';
+import { hideIn } from '../masked-log.ts';
+import { startPrepared, type BegunWith, type BuildJob, type PreparedOptions } from './prepared-service.ts';
+import {
+  isAsItIs,
+  endInWords,
+  withLastLines,
+  type RunningService,
+  type ServiceImage,
+  type ServiceParts,
+} from './run-service.ts';
 import { serviceLog, type LogSink, type ServiceLog } from './service-log.ts';
 
 /**
@@ -21,7 +29,9 @@ export interface SuiteServices extends AsyncDisposable {
   imageDigests: Record<string, string>;
   /** For the build's run. */
   mounts: NonNullable<Job['mounts']>;
-  /** Aborted when a service ends while the build runs. */
+  /** The data that they have begun with, by their names. */
+  data: Record<string, BegunWith>;
+  /** Aborted when a service ends while steps run; the other services go on. */
   signal: AbortSignal;
   /** Starts them; settles when all are ready. `job` is the build's, for what fills a service. */
   start(beside: Beside, job: BuildJob): Promise<void>;
@@ -35,11 +45,14 @@ export interface SuiteServices extends AsyncDisposable {
 
 export interface ServicesOptions {
   /** Brings the image of a service. */
-  takeImage: (order: ImageOrder, service: string) => Promise<TakenImage>;
+  takeImage: (order: ImageOrder, service: { name: string; isAsItIs: boolean }) => Promise<TakenImage>;
   orders: readonly ServiceOrder[];
-  /** Whose data it is; a fork's build begins with what others made, and leaves nothing. */
+  /** Whose data it is. */
   project: string;
-  isFork: boolean;
+  /** Whether the build has anything that its log would mask, or files of a build that may have had. */
+  hadSecrets: boolean;
+  /** In a shell: what the build's services began with. */
+  again?: PreparedOptions['again'];
   limits: Job['limits'];
   secrets: readonly string[];
   /** Opens the log of a service. */
@@ -65,7 +78,7 @@ interface Service {
 
 /** Brings what they are made of. */
 export async function openSuiteServices(using: Using, options: ServicesOptions): Promise<SuiteServices> {
-  const { orders, project, isFork, limits, secrets, openLog, print, takeImage, signal } = options;
+  const { orders, project, hadSecrets, again, limits, secrets, openLog, print, takeImage, signal } = options;
   const { onStates = () => {}, began = performance.now() } = options;
   if (!using.sandboxes.hasOwnNetwork)
     throw new CannotRunError(
@@ -77,10 +90,10 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
   held.defer(() => rm(hosts, { force: true }));
   await writeFile(hosts, hostsFor(orders), { mode: 0o644 });
   const brought = await Promise.all(
-    orders.map(async (order): Promise<[TakenImage | undefined, Taken]> => {
+    orders.map(async (order): Promise<[ServiceImage | undefined, Taken]> => {
       const { image: wanted, name } = order;
-      const taken = wanted && held.use(await takeImage(wanted, name));
-      const image = taken && { ...taken, tree: await taken.treeFor(taken.configuration.user) };
+      const taken = wanted && held.use(await ofService(name, takeImage(wanted, { name, isAsItIs: isAsItIs(order) })));
+      const image = taken && { ...taken, inside: await inImage(taken) };
       return [image, held.use(await using.dependencyCache.take(order.software, signal))];
     }),
   );
@@ -96,8 +109,10 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
   };
   const dying = new AbortController();
   const ending = new AbortController();
-  const everything = AbortSignal.any([signal, ending.signal, dying.signal]);
+  const everything = AbortSignal.any([signal, ending.signal]);
+  const begunWith: SuiteServices['data'] = {};
   let failure: CannotRunError | undefined;
+  let areReady = false;
   let isOver = false;
 
   const mounts: NonNullable<Job['mounts']> = [{ at: '/etc/hosts', file: hosts }];
@@ -115,22 +130,22 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
       mounts: [...mounts, ...(software?.mounts ?? [])],
       limits,
       log,
+      secrets,
       signal: everything,
     };
   };
   /** From when it is ready until the build is over, it has to live. */
   const watch = async (service: Service, running: RunningService): Promise<void> => {
     const { order, log } = service;
-    const { exitStatus } = await running.ended;
+    const ended = await running.ended;
     const isAwaited = isOver || everything.aborted;
     change(service, { state: isAwaited ? 'stopped' : 'failed', to: elapsed() });
     if (isAwaited) return;
-    const how = exitStatus === null ? 'was ended' : `ended with status ${exitStatus}`;
     failure ??= new CannotRunError(
       'service_died',
-      `The service ${order.name} ${how} while the build ran.${withLastLines(log)}`,
+      `The service ${order.name} ${endInWords(ended)} while the build ran.${withLastLines(log)}`,
     );
-    dying.abort(failure);
+    (areReady ? dying : ending).abort(failure);
   };
   const startOne = async (beside: Beside, service: Service, at: number, job: BuildJob): Promise<void> => {
     change(service, { from: elapsed() });
@@ -139,15 +154,20 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
         job,
         store: using.sandboxes.hasLayers ? using.serviceData : undefined,
         project,
-        isFork,
+        again,
         held: resources,
         onFilling: () => change(service, { state: 'preparing' }),
         onStatus: (status) => void (service.state.status = status),
+        onData(data) {
+          begunWith[service.order.name] = data;
+          change(service, { data: { ...data, hadSecrets } });
+        },
+        print,
         log: using.log,
       });
       change(service, { state: 'ready', ready: elapsed() });
       await print(`The service ${service.order.name} is ready.\n`);
-      watch(service, running).catch((error: unknown) => dying.abort(error));
+      watch(service, running).catch((error: unknown) => (areReady ? dying : ending).abort(error));
     } catch (error) {
       // It may have been ended because another one failed, or with its build.
       change(service, { state: isOver || everything.aborted ? 'stopped' : 'failed', to: elapsed() });
@@ -158,11 +178,14 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
   return {
     imageDigests: Object.fromEntries(imageDigests) as Record<string, string>,
     mounts,
+    data: begunWith,
     signal: dying.signal,
     async start(beside, job) {
       const starting = services.map((service, at) => startOne(beside, service, at, job));
       try {
         await Promise.all(starting);
+        everything.throwIfAborted(); // one has ended since it was ready
+        areReady = true;
       } catch (error) {
         ending.abort(); // the others need not go on
         await Promise.allSettled(starting);
@@ -171,11 +194,23 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
     },
     over: () => void (isOver = true),
     failure: () => failure,
-    async hide(more) {
-      for (const { log } of services) await log.hide(more);
-    },
+    hide: (more) =>
+      hideIn(
+        services.map(({ log }) => log),
+        more,
+      ),
     [Symbol.asyncDispose]: () => resources.disposeAsync(),
   };
+}
+
+/** A build with several images says whose could not be taken. */
+async function ofService<T>(name: string, image: Promise<T>): Promise<T> {
+  try {
+    return await image;
+  } catch (error) {
+    if (!(error instanceof CannotRunError)) throw error;
+    throw new CannotRunError(error.reason, `Service ${name}: ${error.message}`);
+  }
 }
 
 /** All names stand for the network's own loopback. */

@@ -120,28 +120,36 @@ export class Clusters {
 
   async #load(cluster: Cluster): Promise<void> {
     cluster.isLoading = true;
-    const end = (cluster.index + 1) * clusterSize;
-    let lines: LogLine[] = [];
-    do {
-      cluster.isStale = false;
-      lines = [];
-      let from = cluster.index * clusterSize + 1;
-      // Where lines are very long, the answer has fewer than were asked for.
-      for (let isMore = true; isMore && from <= end;) {
-        const view = await this.#source.view(from, end - from + 1);
-        if (from === cluster.index * clusterSize + 1) cluster.style = view.style;
-        lines.push(...view.lines);
-        from += view.lines.length;
-        isMore = view.lines.length > 0 && from <= view.total;
-      }
-      cluster.lines = lines;
-      if (this.#wanted.has(cluster.index)) {
-        this.#draw(cluster);
-        this.place();
-        this.onLoaded();
-      }
-    } while (cluster.isStale && this.#wanted.has(cluster.index));
-    cluster.isLoading = false;
+    try {
+      do {
+        cluster.isStale = false;
+        await this.#read(cluster);
+        if (this.#wanted.has(cluster.index)) {
+          this.#draw(cluster);
+          this.place();
+          this.onLoaded();
+        }
+      } while (cluster.isStale && this.#wanted.has(cluster.index));
+    } catch {
+      cluster.isStale = true; // it was refused, and is asked for again when the view moves or the log grows
+    } finally {
+      cluster.isLoading = false;
+    }
+  }
+
+  async #read(cluster: Cluster): Promise<void> {
+    const first = cluster.index * clusterSize + 1;
+    const end = first + clusterSize - 1;
+    const lines: LogLine[] = [];
+    // Where lines are very long, the answer has fewer than were asked for.
+    for (let from = first, isMore = true; isMore && from <= end;) {
+      const view = await this.#source.view(from, end - from + 1);
+      if (from === first) cluster.style = view.style;
+      lines.push(...view.lines);
+      from += view.lines.length;
+      isMore = view.lines.length > 0 && from <= view.total;
+    }
+    cluster.lines = lines;
   }
 
   #draw(cluster: Cluster): void {

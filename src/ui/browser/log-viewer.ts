@@ -131,9 +131,11 @@ class LogViewer {
   }
 
   #scrolled(): void {
-    const { scrollTop } = this.#view;
+    const { scrollTop, scrollHeight, clientHeight } = this.#view;
     if (Math.abs(scrollTop - this.#scrollTop) < 1) return;
-    const isUp = scrollTop < this.#scrollTop;
+    // When the view becomes higher at the end of the log, the browser scrolls up, and nobody asked for that.
+    const isAtEnd = scrollHeight - clientHeight - scrollTop < 1;
+    const isUp = scrollTop < this.#scrollTop && !isAtEnd;
     const other = this.#rows.scrolled(scrollTop, this.#scrollTop);
     this.#scrollTop = scrollTop;
     if (other !== undefined) this.#scrollTo(other);

@@ -4,6 +4,7 @@ import { nameTokenPage } from './forge-tokens.ts';
 import { keepFresh } from './fresh.ts';
 import { showLogs } from './log-viewer.ts';
 import { searchOnDemand } from './search.ts';
+import { openShellOnDemand } from './shell-opener.ts';
 import { keepTimes } from './times.ts';
 import './upload.ts';
 
@@ -16,6 +17,7 @@ searchOnDemand();
 filterHere();
 nameTokenPage();
 showLogs();
+openShellOnDemand();
 
 // On a phone the tabs of a build are wider than the window.
 document.querySelector('.build-tabs [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });

@@ -14,7 +14,10 @@ test('a key that is not installed: the log says which it is and where to find it
   const sha = await repository.commit();
   await host.revoke(key.publicKey);
   const log = await fetchFails('key_refused', 'main');
-  assert.match(log, /Permission denied/);
+  assert.match(
+    log,
+    /^Looking for main in \S+\nThe key of this project is not accepted by [^\n]+ Install it [^\n]+\nWhat git and the host said:\n[^]*Permission denied[^\n]*\n$/,
+  );
   const fingerprint = await run('ssh-keygen', ['-l', '-f', '-'], { input: key.publicKey });
   assert.ok(log.includes(fingerprint.stdout.toString().split(' ')[1] ?? '?'), log);
   assert.match(log, /`ssh_public_key` of GET \/projects\/1/);
@@ -56,7 +59,10 @@ test('a host that goes silent in the middle of a transfer is left', async (t) =>
 test('a repository that is not there', async (t) => {
   const { host, fetchFails } = await workplace(t);
   const log = await fetchFails('repository_not_found', 'main', { repositoryUrl: host.url('nothing.git') });
-  assert.match(log, /does not appear to be a git repository/);
+  assert.match(
+    log,
+    /^Looking for main in \S+\nThe host \S+ answers, but has no repository at [^\n]+\nWhat git and the host said:\n[^]*does not appear to be a git repository/,
+  );
   assert.doesNotMatch(log, /port 22/);
   const [user] = host.url('').split(':');
   const meant = await fetchFails('repository_not_found', 'main', { repositoryUrl: `${user}:2222/nothing.git` });

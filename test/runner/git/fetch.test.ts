@@ -6,7 +6,7 @@ import { workplace } from './workplace.ts';
 
 test('a branch is fetched with everything its commit says', async (t) => {
   const { repository, fetch, log } = await workplace(t);
-  await repository.commit({ message: 'Begin', files: { 'a.txt': 'a' } });
+  const parent = await repository.commit({ message: 'Begin', files: { 'a.txt': 'a' } });
   const sha = await repository.commit({
     message: 'Grüße\n\nund mehr\n',
     files: { 'b/c.txt': 'c', 'a.txt': null },
@@ -19,6 +19,7 @@ test('a branch is fetched with everything its commit says', async (t) => {
   await repository.tag('v1', sha, 'one');
   assert.deepEqual(await fetch('main'), {
     sha,
+    parent,
     message: 'Grüße\n\nund mehr',
     authorName: 'Åsa',
     authorEmail: 'asa@example.test',
@@ -161,11 +162,14 @@ test('files are those that changed against the first parent', async (t) => {
   const { repository, fetch } = await workplace(t);
   const odd = 'new\nline "quoted" \\ and ü';
   const base = await repository.commit({ files: { a: '1', [odd]: 'x' } });
-  assert.deepEqual((await fetch('main')).files, ['a', odd]);
+  const first = await fetch('main');
+  assert.deepEqual([first.parent, first.files], [undefined, ['a', odd]]);
   const side = await repository.commit({ on: 'side', after: base, files: { s: '1' } });
   await repository.commit({ files: { m: '1' } });
+  const before = (await fetch('main')).sha;
   await repository.commit({ message: 'Merge', merging: [side], files: { s: '1' } });
-  assert.deepEqual((await fetch('main')).files, ['s']);
+  const merge = await fetch('main');
+  assert.deepEqual([merge.parent, merge.files], [before, ['s']]);
   await repository.commit({ files: {} });
   assert.deepEqual((await fetch('main')).files, []);
   await repository.commit({ files: { a: null, b: '1' } });

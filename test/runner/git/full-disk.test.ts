@@ -10,12 +10,13 @@ import { openMirrors, type Mirrors } from '../../../src/runner/git/mirrors.ts';
 import { sweepLeftovers } from '../../../src/runner/leftovers.ts';
 import { openSandboxes } from '../../../src/runner/sandbox/index.ts';
 import { temporaryFolder } from '../../support/databases.ts';
-import { noSmallDisk, smallDisk, type SmallDisk } from '../../support/small-disk.ts';
+import { lacks } from '../../support/machine.ts';
+import { smallDisk, type SmallDisk } from '../../support/small-disk.ts';
 import { workplace, type Workplace } from './workplace.ts';
 import { longestWait } from '../../support/pauses.ts';
 
 const megabyte = 1024 * 1024;
-const skip = noSmallDisk();
+const skip = lacks('mounts');
 
 interface OnSmallDisk extends Workplace {
   disk: SmallDisk;

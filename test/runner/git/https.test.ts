@@ -1,38 +1,16 @@
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
-import test, { type TestContext } from 'node:test';
+import test from 'node:test';
 import { lfsTransferProgram } from '../../support/lfs-transfer.ts';
 import { longestWait } from '../../support/pauses.ts';
-import { createRepository, type Repository } from '../../support/repository.ts';
+import { createRepository } from '../../support/repository.ts';
 import { startHttpsGitHost, type HttpsGitHost } from '../../support/https-git.ts';
-import { workplace, type Workplace } from './workplace.ts';
-
-const credential = { username: 'headrace', password: 'forge-token-0123456789' };
-const basic = `Basic ${Buffer.from(`${credential.username}:${credential.password}`).toString('base64')}`;
-
-/** git-lfs does not ask a proxy for localhost, so the forge has a name. */
-const resolve = async (host: string) => [{ address: host.endsWith('.test') ? '127.0.0.1' : host, family: 4 }];
-
-interface Place extends Workplace {
-  forge: HttpsGitHost;
-  app: Repository;
-  /** What every request of this project says. */
-  own: Workplace['project'];
-}
-
-/** A project whose repository is at a forge, over HTTPS. */
-async function placeAtForge(t: TestContext, gitAllow = ['127.0.0.0/8']): Promise<Place> {
-  const forge = await startHttpsGitHost({ name: 'forge.test' });
-  t.after(() => forge.close());
-  const place = await workplace(t, { authorities: forge.ca, gitAllow, rules: { resolve } });
-  const app = await createRepository(join(forge.folder, 'team', 'app.git'));
-  return { ...place, forge, app, own: { ...place.project, repositoryUrl: forge.url('team/app') } };
-}
+import { basic, credential, oidOf, placeAtForge, pointerTo } from './at-forge.ts';
+import { workplace } from './workplace.ts';
 
 /** Whatever runs on this machine, by its command line. */
 function commandLines(): string {
@@ -48,10 +26,6 @@ function commandLines(): string {
     .map(lineOf)
     .join('\n');
 }
-
-const oidOf = (content: string): string => createHash('sha256').update(content).digest('hex');
-const pointerTo = (content: string): string =>
-  `version https://git-lfs.github.com/spec/v1\noid sha256:${oidOf(content)}\nsize ${content.length}\n`;
 
 /** Gives out one large file, to whoever has asked for it with the credential. */
 async function answerLfs(forge: HttpsGitHost, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -127,7 +101,10 @@ test('a token opens one repository over HTTPS, and is shown to nothing else [pro
 
   const wrong = { ...credential, password: 'another-token-0123456789' };
   const refused = await fetchFails('repository_not_found', 'main', { ...own, projectId: '2', credential: wrong });
-  assert.match(refused, /remote: no: Basic \[masked\][^]*refuses the token of its forge \(403\)/);
+  assert.match(
+    refused,
+    /refuses the token of its forge \(403\)[^]*\nWhat git and the host said:\n[^]*remote: no: Basic \[masked\]/,
+  );
   const traces = [
     ...[tree, proposed].map((at) => readFileSync(join(at, '.git', 'config'), 'utf8')),
     ...lines,

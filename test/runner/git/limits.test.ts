@@ -17,6 +17,7 @@ import { createRepository } from '../../support/repository.ts';
 import type { GitHost } from '../../support/sshd.ts';
 import { bomb } from './malice.ts';
 import { workplace, type Workplace } from './workplace.ts';
+import { lacks } from '../../support/machine.ts';
 
 const megabyte = 1024 * 1024;
 /** Longer than any end takes, also on a busy machine, and much shorter than what would otherwise happen. */
@@ -170,38 +171,41 @@ test('a remote is read no faster than the log takes it', async (t) => {
   assert.equal((await fetch('main')).sha, await repository.sha('main'));
 });
 
-test('a repository that the disk has no room for is refused in words, and what was there stays', async (t) => {
-  if (process.getuid?.() !== 0) return t.skip('only root can make a small disk');
-  const { host, repository, project } = await workplace(t);
-  const disk = await mkdtemp(join(tmpdir(), 'git-small-disk-'));
-  assert.equal((await run('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', disk])).status, 0);
-  const sandboxes = await openSandboxes({
-    stateDir: join(disk, 'sandboxes'),
-    network: 'none',
-    isolation: 'required',
-    log: () => {},
-  });
-  const dir = join(disk, 'git');
-  const mirrors = await openMirrors({ dir, sandboxes, sshConfig: host.sshConfig });
-  try {
-    let said = '';
-    const request = {
-      ...project,
-      commitRef: 'main',
-      writeLog: (text: Buffer | string) => void (said += text.toString()),
-    };
-    const sha = await repository.commit();
-    await mirrors.fetch(request);
-    await repository.commit({ files: { large: randomBytes(40 * megabyte) } });
-    await assert.rejects(mirrors.fetch(request), { kind: 'disk_full' });
-    assert.match(said, /The disk of this runner is too small/);
-    assert.deepEqual(leftOf({ folder: disk, dir }), ['git', 'sandboxes']);
-    await repository.overwrite('main', sha);
-    assert.equal((await mirrors.fetch(request)).sha, sha);
-  } finally {
-    await sandboxes.close();
-    await mirrors.close();
-    await run('umount', [disk]);
-    await removeTree(disk);
-  }
-});
+test(
+  'a repository that the disk has no room for is refused in words, and what was there stays',
+  { skip: lacks('mounts') },
+  async (t) => {
+    const { host, repository, project } = await workplace(t);
+    const disk = await mkdtemp(join(tmpdir(), 'git-small-disk-'));
+    assert.equal((await run('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', disk])).status, 0);
+    const sandboxes = await openSandboxes({
+      stateDir: join(disk, 'sandboxes'),
+      network: 'none',
+      isolation: 'required',
+      log: () => {},
+    });
+    const dir = join(disk, 'git');
+    const mirrors = await openMirrors({ dir, sandboxes, sshConfig: host.sshConfig });
+    try {
+      let said = '';
+      const request = {
+        ...project,
+        commitRef: 'main',
+        writeLog: (text: Buffer | string) => void (said += text.toString()),
+      };
+      const sha = await repository.commit();
+      await mirrors.fetch(request);
+      await repository.commit({ files: { large: randomBytes(40 * megabyte) } });
+      await assert.rejects(mirrors.fetch(request), { kind: 'disk_full' });
+      assert.match(said, /The disk of this runner is too small/);
+      assert.deepEqual(leftOf({ folder: disk, dir }), ['git', 'sandboxes']);
+      await repository.overwrite('main', sha);
+      assert.equal((await mirrors.fetch(request)).sha, sha);
+    } finally {
+      await sandboxes.close();
+      await mirrors.close();
+      await run('umount', [disk]);
+      await removeTree(disk);
+    }
+  },
+);

@@ -10,6 +10,7 @@ import type { Way } from '../../../src/runner/git/channel.ts';
 import { openSessions, type Sessions } from '../../../src/runner/git/sessions.ts';
 import { openSandboxes } from '../../../src/runner/sandbox/index.ts';
 import { longestWait } from '../../support/pauses.ts';
+import { lacks } from '../../support/machine.ts';
 
 const { signal } = new AbortController();
 const megabyte = 1024 * 1024;
@@ -179,8 +180,7 @@ test('memory and time that a session may not have end it in words', async (t) =>
   await assert.rejects(slow, { kind: 'fetch_timed_out' });
 });
 
-test('a repository of an older runner is given to those who work on it now', async (t) => {
-  if (process.getuid?.() !== 0) return t.skip('only root can give files away');
+test('a repository of an older runner is given to those who work on it now', { skip: lacks('root') }, async (t) => {
   const { directory, folder, sessions } = await place(t);
   await writeFile(join(folder, 'elsewhere'), 'x', { mode: 0o600 });
   await mkdir(join(directory, 'objects'), { mode: 0o700 });

@@ -5,9 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { foldersOf } from '../../../src/runner/leftovers.ts';
-import { isRoot, open, tree } from './support.ts';
+import { open, tree } from './support.ts';
+import { lacks } from '../../support/machine.ts';
 
-const skip = !isRoot && 'only root can make a directory in /opt';
+const skip = lacks('root');
 
 /** A directory of the machine as an operator has one: not among the temporary files, which builds have of their own. */
 async function machineDirectory(t: TestContext): Promise<string> {

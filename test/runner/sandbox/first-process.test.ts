@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { rootUser, type Job } from '../../../src/runner/sandbox/types.ts';
-import { isRoot, open, usualLimits } from './support.ts';
+import { open, usualLimits } from './support.ts';
+import { lacks } from '../../support/machine.ts';
 
 /**
  * The first process of a sandbox belongs to the same user as the steps that it runs, so a step can open its descriptors: at 4
@@ -14,7 +15,7 @@ const reports = '/proc/1/fd/5';
 for (const user of [undefined, rootUser])
   test(
     `the descriptors of the first process give ${user?.name ?? 'a build'} nothing [promise: build-verdict]`,
-    { skip: user && !isRoot && 'only root has many user IDs to give' },
+    { skip: user && lacks('root') },
     async (t) => {
       const { sh } = await open(t);
       const steps = (first: string, second = 'echo second'): Job['steps'] => [

@@ -16,6 +16,8 @@ import { run } from '../../../src/lib/processes.ts';
 import { removeTree } from '../../../src/lib/remove-tree.ts';
 import type { Job } from '../../../src/runner/sandbox/types.ts';
 import { isRoot, open, tree } from './support.ts';
+import { busybox } from '../../support/busybox.ts';
+import { lacks } from '../../support/machine.ts';
 
 /*
  * Strangers fill the directories that a run is shown: layers of caches, software, images, what a build left. Whatever
@@ -31,7 +33,7 @@ test('what a run is shown is never reached through a link [promise: build-files]
   const good = await tree(join(folder, 'good'), { file: '' });
   const image = join(folder, 'image');
   await mkdir(join(image, 'bin'), { recursive: true });
-  await cp('/bin/busybox', join(image, 'bin/sh'));
+  await cp(busybox, join(image, 'bin/sh'));
   for (const path of [good, image]) await sandboxes.adopt(path);
   for (const path of ['', 'secret', 'inner', 'inner/secret']) if (isRoot) chownSync(join(target, path), 4711, 4711);
   mkdirSync(join(folder, 'made'));
@@ -73,7 +75,7 @@ test('an image whose files became links leads nowhere else [promise: image-place
   const target = await tree(join(folder, 'target'), { secret: 'of the machine' });
   const image = join(folder, 'image');
   for (const name of ['bin', 'opt', 'home/build']) await mkdir(join(image, name), { recursive: true });
-  for (const name of ['sh', 'cat', 'ls']) await cp('/bin/busybox', join(image, 'bin', name));
+  for (const name of ['sh', 'cat', 'ls']) await cp(busybox, join(image, 'bin', name));
   writeFileSync(join(image, 'note'), 'a note\n');
   await sandboxes.adopt(image);
   assert.equal((await sh('cat /note; ls /opt', { image })).text, 'a note\n');
@@ -119,7 +121,7 @@ test('what a failed build left is shown to a shell only as directories [promise:
 
 test(
   'an ordinary user’s sandboxes refuse the same [promise: build-files]',
-  { skip: !isRoot && 'the other tests show it' },
+  { skip: lacks('other users') },
   async () => {
     const node = [process.execPath, '--disable-warning=ExperimentalWarning', '--test', import.meta.filename];
     const ran = await run('setpriv', ['--reuid', `${user}`, '--regid', `${user}`, '--clear-groups', '--', ...node], {

@@ -6,7 +6,8 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import test from 'node:test';
 import { run } from '../../../src/lib/processes.ts';
-import { isRoot, usualLimits, marked, megabyte, open, tree } from './support.ts';
+import { usualLimits, marked, megabyte, open, tree } from './support.ts';
+import { lacks } from '../../support/machine.ts';
 
 test('nothing of the machine is there but its programs [promise: build-files]', async (t) => {
   const { sh, folder, stateDir } = await open(t);
@@ -73,7 +74,7 @@ test('two runs at a time do not see each other', async (t) => {
 
 test(
   'on the machine it is nobody, without any capability [promise: build-privileges]',
-  { skip: !isRoot && 'only root has another user to be' },
+  { skip: lacks('root') },
   async (t) => {
     const { sh, sandboxes } = await open(t);
     const ids: string[] = [];
@@ -178,29 +179,21 @@ test('a memory hog is killed and called by its name [promise: build-limits]', as
   assert.equal(shared.reason, 'out_of_memory');
 });
 
-test(
-  'a disk filler is ended before the disk is full [promise: build-limits]',
-  { skip: !isRoot && 'needs a small file system of its own' },
-  async (t) => {
-    const small = await smallFileSystem(96);
-    const { sh } = await open(t, { stateDir: small.folder, diskReserveBytes: 48 * megabyte }, small.remove);
-    const ended = await sh('head -c 40M /dev/zero > a; head -c 20M /dev/zero > b; sleep 60');
-    assert.equal(ended.reason, 'out_of_disk');
-    assert.equal((await sh('head -c 1M /dev/zero > a && echo fine')).text, 'fine\n');
-  },
-);
+test('a disk filler is ended before the disk is full [promise: build-limits]', { skip: lacks('mounts') }, async (t) => {
+  const small = await smallFileSystem(96);
+  const { sh } = await open(t, { stateDir: small.folder, diskReserveBytes: 48 * megabyte }, small.remove);
+  const ended = await sh('head -c 40M /dev/zero > a; head -c 20M /dev/zero > b; sleep 60');
+  assert.equal(ended.reason, 'out_of_disk');
+  assert.equal((await sh('head -c 1M /dev/zero > a && echo fine')).text, 'fine\n');
+});
 
-test(
-  'so is one that makes files without end',
-  { skip: !isRoot && 'needs a small file system of its own' },
-  async (t) => {
-    const small = await smallFileSystem(96, 'nr_inodes=40000');
-    const { sh } = await open(t, { stateDir: small.folder, diskReserveBytes: 0 }, small.remove);
-    const ended = await sh('for i in $(seq 37900); do : > $i; done; sleep 60');
-    assert.equal(ended.reason, 'out_of_disk', ended.text);
-    assert.equal((await sh(': > a && echo fine')).text, 'fine\n');
-  },
-);
+test('so is one that makes files without end', { skip: lacks('mounts') }, async (t) => {
+  const small = await smallFileSystem(96, 'nr_inodes=40000');
+  const { sh } = await open(t, { stateDir: small.folder, diskReserveBytes: 0 }, small.remove);
+  const ended = await sh('for i in $(seq 37900); do : > $i; done; sleep 60');
+  assert.equal(ended.reason, 'out_of_disk', ended.text);
+  assert.equal((await sh(': > a && echo fine')).text, 'fine\n');
+});
 
 test('no process outside can be traced or read, neither the runner nor another build', async (t) => {
   const { sh } = await open(t);

@@ -8,9 +8,10 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { rootUser, type Job } from '../../../src/runner/sandbox/types.ts';
 import { kinds, libseccomp, machine, numberOf, policy } from './seccomp-support.ts';
-import { isRoot, open, tree } from './support.ts';
+import { open, tree } from './support.ts';
+import { lacks } from '../../support/machine.ts';
 
-const skip = !isRoot && 'only root has many user IDs to give';
+const skip = lacks('root', 'tun');
 const buildsImages = true as const;
 const asRoot: Partial<Job> = { user: rootUser, buildsImages };
 const added = kinds['-images'] ?? [];

@@ -1,20 +1,21 @@
 import assert from 'node:assert/strict';
-import { chmod, cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { run } from '../../../src/lib/processes.ts';
 import { rootUser } from '../../../src/runner/sandbox/types.ts';
-import { isRoot, open } from './support.ts';
+import { open } from './support.ts';
+import { putPrograms } from '../../support/busybox.ts';
+import { lacks } from '../../support/machine.ts';
 
 /** The unpacked files of an image, with a shell and a few programs. */
 async function imageIn(folder: string, places: string[] = [], mark = ''): Promise<string> {
   const image = join(folder, 'image');
   await mkdir(image, { recursive: true });
   await writeFile(join(image, 'mark'), mark);
-  for (const place of ['bin', ...places]) await mkdir(join(image, place), { recursive: true });
-  await cp('/bin/busybox', join(image, 'bin/busybox'));
-  for (const name of ['sh', 'ls', 'cat', 'id', 'touch']) await symlink('busybox', join(image, 'bin', name));
+  for (const place of places) await mkdir(join(image, place), { recursive: true });
+  await putPrograms(image, ['sh', 'ls', 'cat', 'id', 'touch']);
   return image;
 }
 
@@ -82,7 +83,7 @@ test('a sandbox that waits serves every image, and a run without one', async (t)
   assert.equal(await seen({ image: second }), `second${plain}`, 'after one that did not exist');
 });
 
-test('an ordinary user has images too, with one user ID', { skip: !isRoot && 'the other tests show it' }, async (t) => {
+test('an ordinary user has images too, with one user ID', { skip: lacks('other users') }, async (t) => {
   const user = 60_914;
   const folder = await folderFor(t);
   const image = await imageIn(folder, ['go', 'usr']);

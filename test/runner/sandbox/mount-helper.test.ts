@@ -9,6 +9,7 @@ import { test, type TestContext } from 'node:test';
 import { untilGone } from '../../../src/runner/sandbox/descendants.ts';
 import { openMountHelper, type MountHelper } from '../../../src/runner/sandbox/mount-helper.ts';
 import { isRoot } from './support.ts';
+import { lacks } from '../../support/machine.ts';
 
 const childrenOf = (pid: number): number[] =>
   readdirSync(`/proc/${pid}/task`)
@@ -89,7 +90,7 @@ test('a run that is over leaves no namespaces, and no folder with little in it',
 
 test(
   'no two runs have the same range of IDs, also of two runners, and it is said when all are in use [promise: build-user]',
-  { skip: !isRoot && 'only root has ranges to give' },
+  { skip: lacks('root') },
   async (t) => {
     const ids = { files: 1_913_000_000, first: 1_800_000_000, count: 2 };
     const [one, other] = [await openHelper(t), await openHelper(t, () => {})];

@@ -3,7 +3,7 @@ import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-const server = createServer((socket) => socket.end('outside')).listen(8080, '0.0.0.0');
+const server = createServer((socket) => socket.on('error', () => {}).end('outside')).listen(8080, '0.0.0.0');
 await once(server, 'listening');
 const names = createSocket('udp4');
 names.on('message', (query, from) => {

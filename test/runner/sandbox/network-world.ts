@@ -42,7 +42,7 @@ await must('ip', 'link', 'set', 'cable', 'up');
 await must('nsenter', ...inOutside, 'link', 'set', 'cable', 'up');
 writeFileSync(join(folder, 'resolv.conf'), 'nameserver 10.9.9.10\n');
 await must('mount', '--bind', join(folder, 'resolv.conf'), '/etc/resolv.conf');
-const here = createServer((socket) => socket.end('here')).listen(8080, '0.0.0.0');
+const here = createServer((socket) => socket.on('error', () => {}).end('here')).listen(8080, '0.0.0.0');
 
 const sandboxes = await openSandboxes({
   stateDir: join(folder, 'state'),

@@ -5,14 +5,15 @@ import { join } from 'node:path';
 import { tmpdir } from 'node:os';
 import test from 'node:test';
 import { run } from '../../../src/lib/processes.ts';
-import { isRoot, tree } from './support.ts';
+import { tree } from './support.ts';
+import { lacks } from '../../support/machine.ts';
 
 const user = 60_913;
 
 for (const network of ['none', 'internet', 'host']) {
   test(
     `an ordinary user has sandboxes too, with the network ${network}`,
-    { skip: !isRoot && 'the other tests show it' },
+    { skip: lacks('other users', 'mounts', ...(network === 'internet' ? ['slirp4netns', 'nft'] : [])) },
     async (t) => {
       const folder = await mkdtemp(join(tmpdir(), 'headrace-user-'));
       t.after(() => rm(folder, { recursive: true, force: true }));

@@ -3,14 +3,14 @@ import { join } from 'node:path';
 import test from 'node:test';
 import { run } from '../../../src/lib/processes.ts';
 import { entry, freeIds, ordinary } from '../../support/ordinary-runner.ts';
-import { isRoot } from './support.ts';
+import { lacks } from '../../support/machine.ts';
 
 const root = join(import.meta.dirname, 'root.test.ts');
 
 /** The same tests in the user namespace of an ordinary user with IDs of /etc/subuid, as cli/subordinate-ids.ts makes it. */
 test(
   'root of a sandbox is as strong, and no stronger, where the runner is an ordinary user [promise: build-privileges]',
-  { skip: !isRoot && 'only root can become somebody else' },
+  { skip: lacks('other users', 'mounts') },
   async (t) => {
     const { folder, as } = ordinary((cleanUp) => t.after(cleanUp));
     const ids = freeIds();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { lstatSync } from 'node:fs';
-import { chmod, chown, cp, mkdir, symlink, writeFile } from 'node:fs/promises';
+import { chmod, chown, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
@@ -9,9 +9,11 @@ import test from 'node:test';
 import { run } from '../../../src/lib/processes.ts';
 import { firstOwnId, hasOwnIds } from '../../../src/runner/sandbox/own-ids.ts';
 import { rootUser, type RunUser } from '../../../src/runner/sandbox/types.ts';
-import { isRoot, open, tree } from './support.ts';
+import { open, tree } from './support.ts';
+import { putPrograms } from '../../support/busybox.ts';
+import { lacks } from '../../support/machine.ts';
 
-const skip = !isRoot && 'only root has many user IDs to give';
+const skip = lacks('root', 'tun');
 /** own-ids.test.ts runs these tests where owners are not translated. */
 const isOwn = hasOwnIds();
 const firstOnDisk = isOwn ? firstOwnId : 1_913_000_000;
@@ -20,10 +22,7 @@ const app: RunUser = { name: 'app', uid: 70, gid: 71, groups: [5, 80] };
 /** The unpacked files of an image, with a shell, a few programs, and files of two users. */
 async function imageIn(folder: string): Promise<string> {
   const image = await tree(join(folder, 'image'), { 'data/of-root': '', 'data/of-app': '' });
-  await mkdir(join(image, 'bin'));
-  await cp('/bin/busybox', join(image, 'bin/busybox'));
-  for (const name of ['sh', 'stat', 'cat', 'id', 'touch', 'sleep', 'chown', 'chmod', 'cp', 'mkdir'])
-    await symlink('busybox', join(image, 'bin', name));
+  await putPrograms(image, ['sh', 'stat', 'cat', 'id', 'touch', 'sleep', 'chown', 'chmod', 'cp', 'mkdir']);
   return image;
 }
 

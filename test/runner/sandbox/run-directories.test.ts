@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import test from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { run } from '../../../src/lib/processes.ts';
-import { isRoot, open, tree } from './support.ts';
+import { open, tree } from './support.ts';
+import { lacks } from '../../support/machine.ts';
 
 /** Longer than any file system's step of time: directories of an idle slot are certain to be of the past. */
 const idleMs = 60;
@@ -58,45 +59,41 @@ test('another checkout, or a new one at the same path, is seen at once', async (
   assert.deepEqual(seen, ['one', 'one', 'two', 'one', 'again']);
 });
 
-test(
-  'where no overlay is possible, workspaces and layers are copies',
-  { skip: !isRoot && 'needs a mount' },
-  async (t) => {
-    const base = await mkdtemp(join(tmpdir(), 'headrace-copy-'));
-    const [lower, upper, work, merged] = ['lower', 'upper', 'work', 'merged'].map((name) => join(base, name)) as [
-      string,
-      string,
-      string,
-      string,
-    ];
-    for (const path of [lower, upper, work, merged]) await mkdir(path);
-    const options = `lowerdir=${lower},upperdir=${upper},workdir=${work}`;
-    assert.equal((await run('mount', ['-t', 'overlay', '-o', options, 'overlay', merged])).status, 0);
-    const { sh, folder, sandboxes, logged } = await open(t, { stateDir: merged }, async () => {
-      await run('umount', [merged]);
-      await rm(base, { recursive: true });
+test('where no overlay is possible, workspaces and layers are copies', { skip: lacks('mounts') }, async (t) => {
+  const base = await mkdtemp(join(tmpdir(), 'headrace-copy-'));
+  const [lower, upper, work, merged] = ['lower', 'upper', 'work', 'merged'].map((name) => join(base, name)) as [
+    string,
+    string,
+    string,
+    string,
+  ];
+  for (const path of [lower, upper, work, merged]) await mkdir(path);
+  const options = `lowerdir=${lower},upperdir=${upper},workdir=${work}`;
+  assert.equal((await run('mount', ['-t', 'overlay', '-o', options, 'overlay', merged])).status, 0);
+  const { sh, folder, sandboxes, logged } = await open(t, { stateDir: merged }, async () => {
+    await run('umount', [merged]);
+    await rm(base, { recursive: true });
+  });
+  assert.match(logged.join('\n'), /workspaces are copied/);
+  const checkout = await tree(join(folder, 'checkout'), { 'a.txt': 'original\n' });
+  const layers = [
+    await tree(join(folder, 'l1'), { tool: 'one\n', more: 'more\n' }),
+    await tree(join(folder, 'l2'), { tool: 'two\n' }),
+  ];
+  await sandboxes.adopt(checkout);
+  for (const expected of ['original\ntwo\nmore\n', 'original\ntwo\nmore\n']) {
+    const ran = await sh('cat a.txt /srv/d/tool /srv/d/more; echo changed > a.txt', {
+      workspace: { checkout },
+      mounts: [{ at: '/srv/d', layers }],
     });
-    assert.match(logged.join('\n'), /workspaces are copied/);
-    const checkout = await tree(join(folder, 'checkout'), { 'a.txt': 'original\n' });
-    const layers = [
-      await tree(join(folder, 'l1'), { tool: 'one\n', more: 'more\n' }),
-      await tree(join(folder, 'l2'), { tool: 'two\n' }),
-    ];
-    await sandboxes.adopt(checkout);
-    for (const expected of ['original\ntwo\nmore\n', 'original\ntwo\nmore\n']) {
-      const ran = await sh('cat a.txt /srv/d/tool /srv/d/more; echo changed > a.txt', {
-        workspace: { checkout },
-        mounts: [{ at: '/srv/d', layers }],
-      });
-      assert.equal(ran.text, expected);
-    }
-    // A link in one layer, and a file of that name in the next.
-    const victim = join(folder, 'victim');
-    await writeFile(victim, 'untouched\n');
-    const astray = [join(folder, 'l3'), await tree(join(folder, 'l4'), { tool: 'written\n' })];
-    await mkdir(join(folder, 'l3'));
-    await symlink(victim, join(folder, 'l3', 'tool'));
-    const laidOver = await sh('cat /srv/d/tool', { mounts: [{ at: '/srv/d', layers: astray }] });
-    assert.deepEqual([laidOver.text, await readFile(victim, 'utf8')], ['written\n', 'untouched\n']);
-  },
-);
+    assert.equal(ran.text, expected);
+  }
+  // A link in one layer, and a file of that name in the next.
+  const victim = join(folder, 'victim');
+  await writeFile(victim, 'untouched\n');
+  const astray = [join(folder, 'l3'), await tree(join(folder, 'l4'), { tool: 'written\n' })];
+  await mkdir(join(folder, 'l3'));
+  await symlink(victim, join(folder, 'l3', 'tool'));
+  const laidOver = await sh('cat /srv/d/tool', { mounts: [{ at: '/srv/d', layers: astray }] });
+  assert.deepEqual([laidOver.text, await readFile(victim, 'utf8')], ['written\n', 'untouched\n']);
+});

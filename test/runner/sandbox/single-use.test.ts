@@ -8,6 +8,7 @@ import { run } from '../../../src/lib/processes.ts';
 import type { Network } from '../../../src/runner/sandbox/types.ts';
 import { openMountHelper } from '../../../src/runner/sandbox/mount-helper.ts';
 import { isRoot, marked, open, type Bench } from './support.ts';
+import { lacks } from '../../support/machine.ts';
 
 interface Attacked extends Bench {
   /** Where runs find the attacks. */
@@ -33,7 +34,7 @@ test('what a run leaves in its pipes, and keeps alive past its death, never reac
   }
 });
 
-test('ports and names that a run keeps are free for the next', { skip: !isRoot && 'needs slirp4netns' }, async (t) => {
+test('ports and names that a run keeps are free for the next', { skip: lacks('root', 'tun') }, async (t) => {
   const { sh, mounts } = await attacked(t, 'internet');
   for (let turn = 0; turn < 4; turn += 1) {
     await sh('/opt/attacks/attack leave', { mounts });
@@ -43,7 +44,7 @@ test('ports and names that a run keeps are free for the next', { skip: !isRoot &
 
 test(
   'a run that uses up what the kernel counts by user leaves the others theirs [promise: build-user] [promise: build-user]',
-  { skip: !isRoot && 'an ordinary user has one user number for all' },
+  { skip: lacks('root') },
   async (t) => {
     const { sh, mounts } = await attacked(t);
     const greedy = new AbortController();
@@ -72,7 +73,7 @@ interface Facts {
 }
 
 test('no run has the user, the group or a namespace of an earlier one [promise: build-single-use]', async (t) => {
-  const { sh } = await open(t, isRoot ? { network: 'internet' } : {});
+  const { sh } = await open(t, lacks('root', 'tun') === false ? { network: 'internet' } : {});
   // Kept open, because the kernel gives the number of a namespace that is gone to the next.
   const opened: number[] = [];
   t.after(() => opened.forEach((fd) => closeSync(fd)));

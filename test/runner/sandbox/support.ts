@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { createHash, randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync, realpathSync } from 'node:fs';
-import { mkdtemp, rm, mkdir, writeFile } from 'node:fs/promises';
+import { mkdtemp, mkdir, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { removeTree } from '../../../src/lib/remove-tree.ts';
 import { openSandboxes } from '../../../src/runner/sandbox/index.ts';
 import type { Ended, Job, SandboxOptions, Sandboxes } from '../../../src/runner/sandbox/types.ts';
 import { longestWait } from '../../support/pauses.ts';
@@ -50,7 +51,7 @@ export async function open(
       await sandboxes.close();
       nothingLeft(stateDir, mark);
     } finally {
-      await rm(folder, { recursive: true, force: true });
+      await removeTree(folder); // the kernel closes the work folder of an overlay, also to its owner
       await afterwards?.();
     }
   });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { isTimeZone } from '../../src/lib/time-zones.ts';
-import { parseCron } from '../../src/lifecycle/cron.ts';
+import { parseCron } from '../../src/domain/cron.ts';
 
 /** The first times after a moment. */
 function times(cron: string, zone: string, from: string, count: number): string[] {

@@ -1,0 +1,88 @@
+/**
+ * What becomes of a line of the log on its way out: on a terminal it is written for people, and what repeats is counted
+ * instead of repeated.
+ */
+
+export type LogFormat = 'text' | 'json';
+
+const levels: Record<number, string> = { 10: 'trace', 20: 'debug', 30: '', 40: 'warning', 50: 'error', 60: 'fatal' };
+
+interface Line {
+  level: number;
+  time: number;
+  msg?: string;
+  err?: Written | string;
+  repeated?: number;
+  [more: string]: unknown;
+}
+
+interface Written {
+  message: string;
+  stack?: string;
+  cause?: Written | string;
+}
+
+/** A line of JSON in words: when, how bad, what, and the rest of its facts. It may hold a stranger's words. */
+export function inWords(text: string, showsStack = false): string {
+  const { level, time, msg = '', err, repeated, ...more } = JSON.parse(text) as Line;
+  const clock = new Date(time).toTimeString().slice(0, 8);
+  const said = [msg, ...reasonsOf(err)].filter((part) => part !== '').join(': ');
+  const facts = Object.entries(more).map(
+    ([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`,
+  );
+  const kind = levels[level] ?? '';
+  const count = repeated === undefined ? '' : ` (${repeated} more times)`;
+  const line = `${clock} ${kind === '' ? '' : `${kind}: `}${said}${facts.length > 0 ? ` [${facts.join(', ')}]` : ''}${count}`;
+  const stack = showsStack && typeof err === 'object' ? (err.stack ?? '').split('\n').slice(1) : [];
+  return [line, ...stack].map((one) => `${printable(one)}\n`).join('');
+}
+
+function reasonsOf(error: Line['err']): string[] {
+  if (error === undefined) return [];
+  return typeof error === 'string' ? [error] : [error.message, ...reasonsOf(error.cause)];
+}
+
+/** A terminal takes orders in control characters, and those that turn the direction of writing hide what follows. */
+export function printable(text: string): string {
+  return text.replaceAll(/[\p{Cc}\u2028-\u202e\u2066-\u2069]/gu, (character) =>
+    character === '\n' ? ' ' : `\\u${character.codePointAt(0)?.toString(16).padStart(4, '0')}`,
+  );
+}
+
+/** So many different lines are remembered at once; others are written as they come. */
+const mostRemembered = 100;
+
+/** Writes a line, counts the same ones that follow within `everyMs`, and then writes their number. */
+export function countRepeats(
+  write: (line: string) => void,
+  everyMs = 60_000,
+): { write(line: string): void; flush(): void } {
+  const said = new Map<string, { line: string; repeated: number; timer: NodeJS.Timeout }>();
+  const tell = (key: string): void => {
+    const known = said.get(key);
+    if (!known) return;
+    clearTimeout(known.timer);
+    if (known.repeated === 0) return void said.delete(key);
+    write(known.line.replace(/\}\n?$/, `,"repeated":${known.repeated}}\n`));
+    said.set(key, { ...known, repeated: 0, timer: later(key) });
+  };
+  const later = (key: string): NodeJS.Timeout => setTimeout(tell, everyMs, key).unref();
+  return {
+    write(line) {
+      const key = line.replace(/"time":\d+/, '');
+      const known = said.get(key);
+      if (known) {
+        known.repeated += 1;
+        known.line = line;
+        return;
+      }
+      if (said.size < mostRemembered) said.set(key, { line, repeated: 0, timer: later(key) });
+      write(line);
+    },
+    flush() {
+      for (const key of said.keys()) tell(key);
+      for (const { timer } of said.values()) clearTimeout(timer);
+      said.clear();
+    },
+  };
+}

@@ -1,0 +1,59 @@
+/**
+ * Every transaction takes locks in this order on PostgreSQL, and rows of one table in the order of their identifiers. A
+ * right is a lock on a name (`holdRight`). In tests each lock is checked (lock-watch.ts).
+ *
+ * These need no place in the order:
+ *
+ * - New rows: no transaction waits for a row that it cannot see. But a new row locks what it refers to against removal.
+ *   So whoever deletes a project first locks everything that others lock before they add something to the project.
+ * - Statements that skip locked rows: they never wait.
+ * - Rows that are written only under another lock. A build, its log and its tests belong to its job, or to its request if
+ *   it has no job. A deploy belongs to its job or its request, the names of built refs to `recording`, the calls of a hook
+ *   to the hook, and the listing of a repository to its poll.
+ * - The settings of a project and the right to change them (`suites`, `room`, `check`, `names`). Nobody who holds one waits for
+ *   work of the project, except for jobs that get other tags, and for builds that wait for a suite which is deleted: no
+ *   transaction that holds such work wants settings.
+ */
+export const lockOrder = [
+  'idempotency_keys',
+  'runners',
+  'hooks',
+  'right schedule',
+  'right superseding',
+  'queue_turns',
+  'jobs',
+  'right lane',
+  'uploads',
+  'right caches',
+  'caches',
+  'build_requests',
+  'right recording',
+  'commits',
+  'right group',
+  'kept_builds',
+  'right shells',
+  'forges',
+  'forge_removals',
+  'projects',
+  'notifications',
+  'delivery jobs',
+  'webhook_deliveries',
+  'schedules',
+  'polls',
+  'shells',
+  'right packing',
+] as const;
+
+export type Right =
+  | 'caches' // of a project
+  | 'check' // the connection of a project
+  | 'group' // of builds of a project
+  | 'lane' // of deploys
+  | 'names' // of an account's projects
+  | 'packing' // the files of a build
+  | 'recording' // the fetched commits of a project
+  | 'room' // for more records of a parent
+  | 'schedule'
+  | 'shells' // at a location
+  | 'suites' // of a project
+  | 'superseding'; // older requests of a project

@@ -1,0 +1,70 @@
+import type { Blobs } from '../db/blobs.ts';
+import type { Database } from '../db/open.ts';
+import { UnavailableError } from '../db/unavailable.ts';
+
+/**
+ * How much may be stored for one account at a time that nothing refers to yet: under claims, for finished builds, what
+ * was replaced and is not removed yet, and what arrives at this server. It is a multiple of what one claim may store, and
+ * on a disk at most as much as it leaves free. So other accounts have half of the room, however much one account sends.
+ */
+export interface StoredRoom {
+  /** Whether the blobs of a claim, with the replaced ones that are not removed yet, are more than it may have. */
+  isOver(claim: string, most: number): Promise<boolean>;
+  /**
+   * Passes content on, and counts it for the account while it arrives. Throws an UnavailableError when the account has
+   * as much as it may, unless it has nothing else.
+   */
+  counted(account: bigint, content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array>;
+}
+
+/** An account stores the results of so many jobs at the same time. */
+const jobsOfAccount = 16;
+/** The room is looked at again after so many bytes. */
+const checkEvery = 8 * 1024 * 1024;
+
+export function storedRoom({ db, blobs, most }: { db: Database; blobs: Blobs; most: number }): StoredRoom {
+  const arriving = new Map<bigint, number>();
+  const add = (account: bigint, bytes: number): void => {
+    const now = (arriving.get(account) ?? 0) + bytes;
+    if (now === 0) arriving.delete(account);
+    else arriving.set(account, now);
+  };
+  const held = async (column: 'claim' | 'account_id', value: string | bigint): Promise<number> => {
+    let sum = 0n;
+    const of = [column, '=', value] as const;
+    const jobs = await db.read.selectFrom('jobs').select('stored_bytes').where('stored_bytes', 'is not', null).where(...of).execute(); // oxfmt-ignore
+    const uploads = await db.read.selectFrom('uploads').select('stored_bytes').where('stored_bytes', 'is not', null).where(...of).execute(); // oxfmt-ignore
+    const doomed = await db.read.selectFrom('doomed_blobs').select('bytes').where(...of).execute(); // oxfmt-ignore
+    for (const { stored_bytes: bytes } of [...jobs, ...uploads]) sum += bytes ?? 0n;
+    for (const { bytes } of doomed) sum += bytes;
+    return Number(sum);
+  };
+  /** Throws if what the account has besides this transfer is too much. */
+  const check = async (account: bigint, own: number): Promise<void> => {
+    const others = (await held('account_id', account)) + (arriving.get(account) ?? 0) - own;
+    if (others === 0) return;
+    const mayHave = Math.min(jobsOfAccount * most, (await blobs.room?.()) ?? Infinity);
+    if (others >= mayHave || others + own > mayHave)
+      throw new UnavailableError('the account has stored as much as it may at a time');
+  };
+  return {
+    isOver: async (claim, ofClaim) => (await held('claim', claim)) > ofClaim,
+    async *counted(account, content) {
+      let [own, checked] = [0, 0];
+      await check(account, own);
+      try {
+        for await (const piece of content) {
+          own += piece.length;
+          add(account, piece.length);
+          if (own - checked >= checkEvery) {
+            checked = own;
+            await check(account, own);
+          }
+          yield piece;
+        }
+      } finally {
+        add(account, -own);
+      }
+    },
+  };
+}

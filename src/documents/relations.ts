@@ -1,0 +1,109 @@
+import { most } from '../domain/bounds.ts';
+import { mostVariantsOf, variantsOf } from '../domain/matrix.ts';
+import { matrixOf } from './entry-checks.ts';
+import { strategies, suites, type Entry, type Node } from './kinds.ts';
+import { quoted, type MistakeList } from './mistake-list.ts';
+
+/** The rules about several entries of a document: suites and deploy strategies name suites. */
+export function checkRelations(document: Node, mistakes: MistakeList): void {
+  const nodes = document.children[suites.section] ?? [];
+  const byName = new Map(nodes.map(({ entry }) => [nameOf(entry), entry]));
+  for (const node of nodes) checkNeeds(node, byName, mistakes);
+  checkCircles(nodes, byName, mistakes);
+  checkVariantsOfAll(nodes, mistakes);
+  for (const { at, entry } of document.children[strategies.section] ?? []) {
+    const { suite = '', strategy_type: type } = entry;
+    if (type !== 'suite' || typeof suite !== 'string' || suite === '') continue;
+    const found = byName.get(suite);
+    if (!found) mistakes.add(`${at}[suite]`, 'not_found', `names ${quoted(suite)}, which is no suite of the file`);
+    else if (found.manual !== true)
+      mistakes.add(
+        `${at}[suite]`,
+        'invalid_format',
+        `names ${quoted(suite)}, which is not manual: write manual = true`,
+      );
+  }
+}
+
+type ByName = ReadonlyMap<string, Entry>;
+
+const nameOf = ({ name }: Entry): string => `${name as string | number}`;
+
+const needsOf = ({ needs }: Entry): readonly string[] => (Array.isArray(needs) ? (needs as readonly string[]) : []);
+
+const filesFromOf = ({ files_from: from }: Entry): string => (typeof from === 'string' ? from : '');
+
+/** A suite may need only others of the file. */
+function checkNeeds({ entry, at }: Node, byName: ByName, mistakes: MistakeList): void {
+  const needs = needsOf(entry);
+  const missing = needs.filter((needed) => !byName.has(needed));
+  const refuse = (field: string, code: 'invalid_format' | 'not_found', why: string): void =>
+    mistakes.add(`${at}[${field}]`, code, why);
+  if (missing.length > 0)
+    refuse('needs', 'not_found', `names ${missing.map(quoted).join(', ')}, which is no suite of the file`);
+  if (needs.length > most.neededSuites)
+    refuse('needs', 'invalid_format', `names more than ${most.neededSuites} suites`);
+  if (new Set(needs).size < needs.length) refuse('needs', 'invalid_format', 'names a suite twice');
+  const from = filesFromOf(entry);
+  if (from === '') return;
+  const other = byName.get(from);
+  if (!other) return refuse('files_from', 'not_found', `names ${quoted(from)}, which is no suite of the file`);
+  if (!needs.includes(from))
+    return refuse('files_from', 'invalid_format', `names ${quoted(from)}, which needs does not name: add it there`);
+  const [theirs, own] = [variantsIn(other), variantsIn(entry)];
+  if (theirs !== '' && theirs !== own)
+    refuse('files_from', 'invalid_format', `names ${quoted(from)}, whose matrix is another: give both the same`);
+  if (layersOf(entry, byName) > most.layeredSuites)
+    refuse('files_from', 'invalid_format', `makes a chain of more than ${most.layeredSuites} suites`);
+}
+
+/** Each circle is told of at the first of its suites. */
+function checkCircles(nodes: readonly Node[], byName: ByName, mistakes: MistakeList): void {
+  const told = new Set<string>();
+  for (const { entry, at } of nodes) {
+    const circle = told.has(nameOf(entry)) ? undefined : circleFrom(nameOf(entry), byName);
+    if (!circle) continue;
+    for (const name of circle) told.add(name);
+    mistakes.add(`${at}[needs]`, 'invalid_format', `goes in a circle: ${circle.map(quoted).join(' needs ')}`);
+  }
+}
+
+/** The way from a suite over its needs back to itself. */
+function circleFrom(name: string, byName: ByName): string[] | undefined {
+  const before = new Map<string, string>();
+  const open = [name];
+  for (const one of open)
+    for (const needed of needsOf(byName.get(one) ?? {})) {
+      if (needed === name) {
+        const way = [name];
+        for (let at: string | undefined = one; at !== undefined && at !== name; at = before.get(at)) way.unshift(at);
+        return [name, ...way];
+      }
+      if (before.has(needed)) continue;
+      before.set(needed, one);
+      open.push(needed);
+    }
+  return undefined;
+}
+
+function variantsIn(entry: Entry): string {
+  const matrix = matrixOf(entry);
+  return matrix ? variantsOf(matrix).join('\n') : '';
+}
+
+/** How many suites it is to the first one whose files are a checkout. A link with a mistake of its own ends the way. */
+function layersOf(entry: Entry, byName: ByName): number {
+  let depth = 0;
+  for (let at = entry; needsOf(at).includes(filesFromOf(at)) && depth <= most.layeredSuites; depth += 1)
+    at = byName.get(filesFromOf(at)) ?? {};
+  return depth;
+}
+
+/** One request builds all combinations of all suites. */
+function checkVariantsOfAll(nodes: readonly Node[], mistakes: MistakeList): void {
+  const counts = nodes.map(({ entry }) => mostVariantsOf(matrixOf(entry) ?? { matrix: [], matrix_include: [] }));
+  const count = counts.reduce((sum, one) => sum + one, 0);
+  if (count <= most.variantsOfProject) return;
+  const why = `have ${count} variants together, and at most ${most.variantsOfProject} are allowed`;
+  mistakes.add(suites.section, 'is_reserved', why);
+}

@@ -1,0 +1,24 @@
+/** Every variable named HEADRACE… that a build or a compile is given. A server that runs inside a build ignores them. */
+export const buildVariables = [
+  'HEADRACE',
+  'HEADRACE_PROJECT_ID',
+  'HEADRACE_BUILD_ID',
+  'HEADRACE_ATTEMPT',
+  'HEADRACE_SUITE',
+  'HEADRACE_VARIANT',
+  'HEADRACE_COMMIT',
+  'HEADRACE_REF',
+  'HEADRACE_BRANCH',
+  'HEADRACE_EVENT',
+  'HEADRACE_PULL_REQUEST',
+  'HEADRACE_TARGET_BRANCH',
+  'HEADRACE_DEPLOY_ID',
+  'HEADRACE_DEPLOY_STRATEGY',
+  'HEADRACE_DEPENDENCY_ID',
+  'HEADRACE_PREFIX',
+  'HEADRACE_ENV',
+  'HEADRACE_SECRET_ENV',
+] as const;
+
+/** The type of everything that gives builds such variables, so that none can be missing in the list. */
+export type BuildVariables = Partial<Record<(typeof buildVariables)[number], string>>;

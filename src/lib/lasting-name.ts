@@ -1,0 +1,12 @@
+import { readFile, rename, writeFile } from 'node:fs/promises';
+import { randomName } from './random-name.ts';
+
+/** A random name that a file holds, and that is made where there is none. Nobody else can know it. */
+export async function lastingName(file: string): Promise<string> {
+  const known = await readFile(file, 'utf8').catch(() => '');
+  if (/^[\w-]{16,64}$/.test(known)) return known;
+  const fresh = randomName();
+  await writeFile(`${file}.new`, fresh, { mode: 0o600 });
+  await rename(`${file}.new`, file);
+  return fresh;
+}

@@ -1,0 +1,26 @@
+import type { BuildRequestRow } from '../db/schema.ts';
+import { enqueue } from '../queue/queue.ts';
+import type { WriteContext } from './write-context.ts';
+
+type First = Pick<BuildRequestRow, 'id' | 'fetch'>;
+
+/**
+ * The fetch of a request is over, and those of the requests that joined it begin. They waited, so that the older request
+ * is the first one whichever runner is faster. If its fetch failed, they have joined nothing.
+ */
+export async function beginJoinedFetches({ db, trx, ids }: WriteContext, { id, fetch }: First): Promise<void> {
+  const waiting = await trx
+    .selectFrom('build_requests')
+    .innerJoin('projects', 'projects.id', 'build_requests.project_id')
+    .select(['build_requests.id', 'projects.owner_id'])
+    .where('joined_to_id', '=', id)
+    .where('fetch', '=', 'waiting')
+    .orderBy('build_requests.id')
+    .execute();
+  if (waiting.length === 0) return;
+  const joined = waiting.map((request) => request.id);
+  if (fetch !== 'done')
+    await trx.updateTable('build_requests').set({ joined_to_id: null }).where('id', 'in', joined).execute();
+  const jobs = waiting.map((one) => ({ kind: 'fetch_commit', subjectId: one.id, accountId: one.owner_id }));
+  await enqueue(db, trx, ids, ...jobs);
+}

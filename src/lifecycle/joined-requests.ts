@@ -1,0 +1,147 @@
+import { sql } from 'kysely';
+import { runAgain, type Queries } from '../db/open.ts';
+import type { BuildRequestRow, CommitRow, ProjectRow } from '../db/schema.ts';
+import { holdRequests } from './apply-rollup.ts';
+import { haveOtherVariables } from './build-variables.ts';
+import type { Chosen } from './chosen-suites.ts';
+import type { WriteContext } from './write-context.ts';
+
+/*
+ * A push and a pull request can bring the same commit of the same branch. The second request then joins the first: it
+ * runs only the suites that the first did not choose, and both roll up into it (rollup.ts). Both have the same
+ * `join_key`. A request that joined another one cannot be joined.
+ *
+ * Which request is the first is decided when the suites of a request are chosen. Until then, `joined_to_id` is what will
+ * most likely be decided, and the fetch of the second waits for that of the first (joined-fetches.ts).
+ */
+
+/** Bitbucket Cloud tells so much of a SHA. */
+const shaDigits = 12;
+
+/** Blank for what no branch of the repository brings. The SHA is missing in it until it is known. */
+export function joinKey(commitRef: string, headBranch: string): string {
+  if (headBranch === '') return '';
+  const sha = /^[0-9a-f]{12,40}$/.test(commitRef) ? commitRef.slice(0, shaDigits) : '';
+  return `${sha} ${headBranch}`;
+}
+
+/** The key of a request whose commit is known now. */
+export function knownKey(
+  { join_key: key }: Pick<BuildRequestRow, 'join_key'>,
+  { ref }: Pick<CommitRow, 'ref'>,
+): string {
+  return joinKey(ref, key.slice(key.indexOf(' ') + 1));
+}
+
+const isFullSha = (ref: string): boolean => /^[0-9a-f]{40}$/.test(ref);
+
+const isWhole = (key: string): boolean => key !== '' && !key.startsWith(' ');
+
+/** The same words as in the index, so that the index is used. */
+const hasKey = sql<boolean>`join_key > ''`;
+
+/** The requests that these could join. The caller locks them before commits (db/lock-order.ts). */
+export async function findAlike(db: Queries, projectId: bigint, keys: readonly string[]): Promise<bigint[]> {
+  const whole = keys.filter(isWhole);
+  if (whole.length === 0) return [];
+  const alike = db.selectFrom('build_requests').select('id').where('project_id', '=', projectId);
+  const found = alike.where(hasKey).where('join_key', 'in', whole).where('joined_to_id', 'is', null);
+  return (await found.execute()).map(({ id }) => id);
+}
+
+/** Locks a request whose commit was found, and those that it could join. Returns these. */
+export async function holdToJoin(
+  context: WriteContext,
+  request: BuildRequestRow,
+  sha: string,
+): Promise<readonly bigint[]> {
+  const alike = await findAlike(context.trx, request.project_id, [knownKey(request, { ref: sha })]);
+  await holdRequests(context, [request.id, ...alike]);
+  return alike;
+}
+
+type Joining = Pick<
+  BuildRequestRow,
+  'id' | 'project_id' | 'commit_ref' | 'join_key' | 'pull_request' | 'variables' | 'from_fork' | 'joined_to_id'
+>;
+
+/**
+ * The request that another one joins: the newest that brings the same commit, if one of them is a push and one a pull
+ * request. With `commit`, one whose suites are chosen already. The caller holds those that are `alike`; if there is
+ * another one by now, the transaction runs again.
+ */
+export async function findFirst(
+  { trx }: WriteContext,
+  { build_twice: isTwice }: Pick<ProjectRow, 'build_twice'>,
+  request: Joining,
+  { alike, commit }: { alike: readonly bigint[]; commit?: Pick<CommitRow, 'id'> },
+): Promise<BuildRequestRow | undefined> {
+  if (isTwice === 1 || request.from_fork === 1 || !isWhole(request.join_key)) return undefined;
+  const isOther = request.pull_request === null ? 'is not' : 'is';
+  const firsts = trx
+    .selectFrom('build_requests')
+    .selectAll()
+    .where('project_id', '=', request.project_id)
+    .where(hasKey)
+    .where('join_key', '=', request.join_key)
+    .where('id', '!=', request.id)
+    .where('joined_to_id', 'is', null)
+    .where('from_fork', '=', 0)
+    .where('variables', '=', request.variables)
+    .where('build_state', 'not in', ['cancelled', 'errored'])
+    .$if(commit !== undefined, (some) => some.where('commit_id', '=', commit?.id ?? null).where('fetch', '=', 'done'))
+    .$if(isFullSha(request.commit_ref), (some) =>
+      some.where((where) =>
+        where.or([where('commit_ref', '=', request.commit_ref), where(where.fn('length', ['commit_ref']), '!=', 40)]),
+      ),
+    )
+    .where((where) =>
+      where.or([
+        where('pull_request', isOther, null),
+        where.exists(
+          where
+            .selectFrom('build_requests as joined')
+            .select('joined.id')
+            .whereRef('joined.joined_to_id', '=', 'build_requests.id')
+            .where('joined.pull_request', isOther, null),
+        ),
+      ]),
+    )
+    .orderBy('id', 'desc')
+    .limit(1);
+  const first = await firsts.executeTakeFirst();
+  if (first && !alike.includes(first.id)) runAgain();
+  return first;
+}
+
+/** The suites that a request has to run beside the first one's: those that it did not choose, or with other variables. */
+export async function besidesFirst(
+  { trx }: WriteContext,
+  { request, first, commit }: { request: BuildRequestRow; first: BuildRequestRow; commit: CommitRow },
+  { tried, leftOut }: Chosen,
+): Promise<Chosen> {
+  const shared = await suitesBuiltFor(trx, first.id);
+  const both = tried.filter(({ suiteName }) => shared.has(suiteName));
+  const suites = new Set(both.map(({ suiteId }) => suiteId));
+  const differing = await haveOtherVariables(trx, { suites: [...suites], requests: [first, request], commit });
+  return { tried: tried.filter((one) => !both.includes(one) || differing.has(one.suiteId)), leftOut };
+}
+
+async function suitesBuiltFor(db: Queries, requestId: bigint): Promise<ReadonlySet<string>> {
+  const builds = db.selectFrom('builds').select('suite_name').distinct().where('build_request_id', '=', requestId);
+  return new Set((await builds.execute()).map(({ suite_name: name }) => name));
+}
+
+/** The names of the suites that a request leaves to the one that it joined. */
+export async function suitesOfFirst(
+  db: Queries,
+  { joined_to_id: first }: Pick<BuildRequestRow, 'joined_to_id'>,
+): Promise<ReadonlySet<string>> {
+  return first === null ? new Set() : suitesBuiltFor(db, first);
+}
+
+/** For the log of the fetch. */
+export function joinedText({ id, pull_request: pull, target_branch: branch }: BuildRequestRow): string {
+  const what = pull === null ? `the push to ${branch}` : `pull request ${pull}`;
+  return `Joined to build request ${id}, of ${what}: only the suites that it does not have are run here.`;
+}

@@ -1,0 +1,143 @@
+import { constants } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { NotIsolatedError, withoutIsolation } from '../../domain/isolation.ts';
+import { codeOf } from '../../lib/error-code.ts';
+import { run } from '../../lib/processes.ts';
+import { isCapable, kernelSetting, surroundings, type Surroundings } from './surroundings.ts';
+import type { Network } from './types.ts';
+
+/** One thing that sandboxes need of the machine. `mend` is empty where nothing is missing. */
+export interface Need {
+  name: 'namespaces' | 'mounts' | '/proc' | '/dev/net/tun';
+  /** What was found, in the words of the kernel where they are known. */
+  found: string;
+  isMissing: boolean;
+  /** What cannot be done without it. */
+  cost: string;
+  /** What somebody has to type here. */
+  mend: string;
+}
+
+const costs: Record<Need['name'], string> = {
+  namespaces: 'each build gets its own files, processes and network in them',
+  mounts: 'each build gets its own view of the files by them',
+  '/proc': 'each build gets a /proc of its own, with its own processes only',
+  '/dev/net/tun': 'it connects the network of each build to the outside',
+};
+
+const tun = '/dev/net/tun';
+const noDevice = 'there is no such device';
+
+/** Tries what a sandbox is made of, one after the other, and changes nothing. */
+export async function examineIsolation(network: Network): Promise<Need[]> {
+  const here = surroundings();
+  const asUser = here.administers ? [] : ['--user', '--map-root-user'];
+  const within = [...asUser, '--mount', '--propagation', 'slave', '--pid', '--fork', '--net', '--ipc', '--uts'];
+  const attempt = async (...command: string[]): Promise<string | undefined> => {
+    const tried = await run('unshare', [...within, ...command], {
+      env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
+    }).catch(() => undefined);
+    if (!tried) return 'the program unshare was not found';
+    return tried.status === 0 ? undefined : (tried.stderr.toString().trim().split('\n').at(-1) ?? 'refused');
+  };
+  const refusal = await attempt('true');
+  const needs = [need('namespaces', refusal, 'can be made', here)];
+  if (refusal === undefined) {
+    needs.push(need('mounts', await attempt('mount', '-t', 'tmpfs', 'none', '/sys'), 'can be made', here));
+    needs.push(need('/proc', await attempt('mount', '-t', 'proc', 'proc', '/proc'), 'can be mounted', here));
+  }
+  if (network === 'internet') needs.push(need(tun, await tunRefusal(), 'can be opened', here));
+  return needs;
+}
+
+function need(name: Need['name'], refusal: string | undefined, good: string, here: Surroundings): Need {
+  const isMissing = refusal !== undefined;
+  return {
+    name,
+    found: refusal ?? good,
+    isMissing,
+    cost: costs[name],
+    mend: isMissing ? mendOf(name, refusal, here) : '',
+  };
+}
+
+async function tunRefusal(): Promise<string | undefined> {
+  try {
+    await (await open(tun, constants.O_RDWR)).close();
+    return undefined;
+  } catch (error) {
+    const code = codeOf(error);
+    return { ENOENT: noDevice, EACCES: 'this user may not open it' }[code] ?? `it cannot be opened (${code})`;
+  }
+}
+
+function mendOf(name: Need['name'], refusal: string, here: Surroundings): string {
+  const sudo = here.isRoot && !here.container ? '' : 'sudo ';
+  if (name === tun) {
+    const permit = `${sudo}chmod 666 ${tun}`;
+    if (!here.container) return refusal === noDevice ? `${sudo}modprobe tun && ${permit}` : permit;
+    return `start the container with --device ${tun}${refusal === noDevice ? '' : `; on its machine: ${permit}`}`;
+  }
+  const settings = name === 'namespaces' ? refusingSettings() : [];
+  const set = settings.map((setting) => `${sudo}sysctl -w ${setting}`).join(' && ');
+  if (here.container)
+    return `start the container with ${flagsFor(here)}${set === '' ? '' : `; on its machine: ${set}`}`;
+  if (set !== '') return set;
+  const usual = name === 'namespaces' ? `; elsewhere: ${sudo}sysctl -w user.max_user_namespaces=15000` : '';
+  return `if this is a container, start it with ${flagsFor(here)}${usual}`;
+}
+
+/** The kernel's settings that keep ordinary users from namespaces, as they should be. */
+function refusingSettings(): string[] {
+  if (surroundings().administers) return [];
+  const refusing: [string, string, string][] = [
+    ['kernel/unprivileged_userns_clone', '0', '1'],
+    ['user/max_user_namespaces', '0', '15000'],
+    ['kernel/apparmor_restrict_unprivileged_userns', '1', '0'],
+  ];
+  return refusing
+    .filter(([name, value]) => kernelSetting(name) === value)
+    .map(([name, , wanted]) => `${name.replace('/', '.')}=${wanted}`);
+}
+
+/** All of them, because what one flag allows is seen only with the others. */
+function flagsFor(here: Surroundings): string {
+  const paths =
+    here.container === 'podman'
+      ? '--security-opt unmask=ALL'
+      : '--security-opt systempaths=unconfined --security-opt apparmor=unconfined';
+  return (
+    `--security-opt seccomp=deploy/container/seccomp.json ${paths} --device ${tun}` +
+    (lacksRights(here) ? ' --cap-add SETUID --cap-add SETGID --cap-add SETFCAP' : '') +
+    ' (or, without that file, with --cap-add SYS_ADMIN in its place; docs/installing.md has more)'
+  );
+}
+
+/** SETGID, SETUID and SETFCAP: root without them cannot enter a user namespace, which an ordinary user can. */
+function lacksRights({ isRoot }: Surroundings): boolean {
+  return isRoot && [6, 7, 31].some((number) => !isCapable(number));
+}
+
+/** What is missing, what it is for, and what to type here: one paragraph, for the log, for pages and for those who wait. */
+export function isolationRefused(needs: readonly Need[], cause?: unknown): NotIsolatedError {
+  const missing = needs.filter(({ isMissing }) => isMissing);
+  const facts = missing.map(({ name, found, cost }) => `${name} (${found}), needed because ${cost}`);
+  const all = missing.map(({ mend }) => mend);
+  // The flags for the one may have those for the other in them.
+  const mends = [...new Set(all)].filter(
+    (mend) => !all.some((other) => other !== mend && other.includes(mend.replace(/^start the container with /, ''))),
+  );
+  const wayOut = missing.every(({ name }) => name === tun)
+    ? ' To build without a network: HEADRACE_BUILD_NETWORK=none npm start.'
+    : '';
+  const why = `this machine lacks ${facts.join(', and ')}. To mend it: ${mends.join('; and ')}.${wayOut}`;
+  return new NotIsolatedError(`${why} To try Headrace without isolation: ${withoutIsolation}`, cause);
+}
+
+/** The likely cause, for the operator, when a sandbox does not start although all programs are installed. */
+export async function explainRefusal(error: unknown, network: Network): Promise<Error> {
+  const needs = await examineIsolation(network);
+  if (needs.some(({ isMissing }) => isMissing)) return isolationRefused(needs, error);
+  const message = error instanceof Error ? error.message : String(error);
+  return new Error(`isolation failed on this machine, though all that it needs is there: ${message}`, { cause: error });
+}

@@ -1,0 +1,44 @@
+import { mostTail, serviceLog, unkept, type ServiceLog } from './service-log.ts';
+
+/** The tries of a `ready_command`, of which the last one can be told when its service does not become ready. */
+export interface Probe {
+  /** Output of the try that runs. */
+  hear(chunk: Buffer): Promise<void>;
+  /** The try has ended, and all its output was heard. */
+  ended(status: number): Promise<void>;
+  /** The exit status of the last try that has ended. */
+  status(): number | undefined;
+  /** A sentence with the last lines of that try, or of the first one while it runs. */
+  words(): string;
+}
+
+export function openProbe(secrets: readonly string[]): Probe {
+  let running: ServiceLog | undefined;
+  let last: { status: number; lines: string } | undefined;
+  const begin = (): ServiceLog => {
+    let heard = 0;
+    return serviceLog(
+      {
+        write(bytes) {
+          heard += bytes.length;
+          return heard > mostTail ? unkept() : undefined;
+        },
+      },
+      secrets,
+    );
+  };
+  return {
+    hear: (chunk) => (running ??= begin()).push(chunk),
+    async ended(status) {
+      const log = running;
+      running = undefined;
+      await log?.flush();
+      last = { status, lines: log?.lastLines() ?? '' };
+    },
+    status: () => last?.status,
+    words() {
+      const lines = last ? last.lines : (running?.lastLines() ?? '');
+      return lines === '' ? 'ready_command printed nothing.' : `The last lines of ready_command:\n${lines}`;
+    },
+  };
+}

@@ -1,0 +1,52 @@
+import { needsOf } from './support/needs.ts';
+
+/**
+ * The quick run (`npm test`). It has every test file whose imports need no more of the machine than this, except those of
+ * the folders and files below. Without python3 or sshd it skips some of them.
+ */
+const always = [
+  'isolation',
+  'isolated runner',
+  'openssl',
+  'git',
+  'ssh',
+  'ssh-keygen',
+  'bwrap',
+  'bsdtar',
+  'slirp4netns',
+  'nft',
+];
+const needs = new Set([...always, 'python3', 'sshd']);
+
+/** These folders hold long stories, or many tests of one thing. The quick run has only `samples` of them. */
+const folders = ['test/deploy/', 'test/faults/', 'test/journeys/', 'test/runner/git/', 'test/s3/'];
+
+const journeys = ['builds', 'deploys', 'first-build', 'hooks', 'steps'];
+const git = 'check-access checkout commit-object fetch https names progress push sessions words'.split(' ');
+const samples = [
+  ...journeys.map((name) => `test/journeys/${name}.test.ts`),
+  ...git.map((name) => `test/runner/git/${name}.test.ts`),
+];
+
+/** These take long, or are about PostgreSQL. */
+const others = [
+  'test/api/holds.test.ts',
+  'test/cli/base-url.test.ts',
+  'test/cli/bundle.test.ts',
+  'test/cli/once.test.ts',
+  'test/cli/stopping.test.ts',
+  'test/cli/ways-to-stop.test.ts',
+  'test/commands/init.test.ts',
+  'test/commands/package.test.ts',
+  'test/commands/terminal.test.ts',
+  'test/db/outage.test.ts',
+  'test/docs/recipes.test.ts',
+  'test/monitoring/traced-program.test.ts',
+  'test/runner/incremental.test.ts',
+  'test/upkeep/wrong-key.test.ts',
+];
+
+export function isQuick(file: string): boolean {
+  if (folders.some((folder) => file.startsWith(folder))) return samples.includes(file);
+  return !others.includes(file) && [...needsOf(file)].every((need) => needs.has(need));
+}
