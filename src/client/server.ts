@@ -34,10 +34,10 @@ export function readAddress(text: string): string {
  * names are not compared: the fingerprint proves more.
  */
 export function trustOf({ ca, pinned }: ServerAddress): ConnectionOptions {
-  if (!pinned) return ca === undefined ? {} : { ca };
+  if (!pinned) return { rejectUnauthorized: true, ...(ca === undefined ? {} : { ca }) };
   const checkServerIdentity = (_: string, { fingerprint256 }: PeerCertificate): Error | undefined =>
     fingerprint256 === pinned.fingerprint
       ? undefined
       : Object.assign(new Error('another certificate'), { code: 'OTHER_CERTIFICATE' });
-  return { ca: pinned.certificate, allowPartialTrustChain: true, checkServerIdentity };
+  return { rejectUnauthorized: true, ca: pinned.certificate, allowPartialTrustChain: true, checkServerIdentity };
 }

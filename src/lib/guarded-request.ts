@@ -62,6 +62,8 @@ async function exchange<T>(
     method,
     agent: false,
     lookup,
+    // Also where the environment tells Node not to look: the keys of others go over this connection.
+    rejectUnauthorized: true,
     ...(rules.trust && { secureContext: rules.trust.context() }),
     signal: ending,
     headers: { ...(body !== undefined && sent), 'user-agent': 'Headrace', ...headers },

@@ -47,7 +47,11 @@ function beginsAt({ statusCode, headers }: IncomingMessage, offset: number): boo
 async function answered(url: URL, offset: number, signal: AbortSignal): Promise<IncomingMessage> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const get = url.protocol === 'https:' ? getOverHttps : http.get;
-  const request = get(url, { signal, headers: offset === 0 ? {} : { range: `bytes=${offset}-` } });
+  const request = get(url, {
+    signal,
+    rejectUnauthorized: true,
+    headers: offset === 0 ? {} : { range: `bytes=${offset}-` },
+  });
   const late = setTimeout(() => request.destroy(new Error('it does not answer')), answerWithinMs);
   request.setTimeout(silentForMs, () => request.destroy(new Error('it fell silent')));
   request.once('response', resolve);

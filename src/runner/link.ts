@@ -38,7 +38,9 @@ const extendMs = (2 * claimSeconds * 1000) / 3;
 export function openLink(server: ServerAddress, options: LinkOptions = {}): OpenLink {
   const { note = () => {}, protocol = protocolNumber } = options;
   const isLocal = 'socket' in server;
-  const agent = isLocal ? new http.Agent({ keepAlive: true }) : new HttpsAgent({ keepAlive: true, ca: server.ca });
+  const agent = isLocal
+    ? new http.Agent({ keepAlive: true })
+    : new HttpsAgent({ keepAlive: true, ca: server.ca, rejectUnauthorized: true });
   const send = isLocal ? http.request : httpsRequest;
   const target: RequestOptions = isLocal ? { socketPath: server.socket } : addressOf(server.url);
   const headers = {
@@ -53,7 +55,7 @@ export function openLink(server: ServerAddress, options: LinkOptions = {}): Open
   const address = isLocal ? 'ws://localhost' : server.url.replace(/\/+$/, '');
   const transport: ClientOptions & ConnectionOptions = isLocal
     ? { createConnection: () => connect(server.socket) }
-    : { ...(server.ca === undefined ? {} : { ca: server.ca }), ALPNProtocols: ['http/1.1'] };
+    : { ...(server.ca === undefined ? {} : { ca: server.ca }), ALPNProtocols: ['http/1.1'], rejectUnauthorized: true };
   const connection = new ServerConnection({
     open: () => new WebSocket(`${address}${connectionPath}`, { ...connectionOptions, headers, ...transport }),
     explainUnreachable: (error) => explainUnreachable(error, target),
