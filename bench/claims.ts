@@ -2,11 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sql } from 'kysely';
-import { migrate } from '../src/db/migrate.ts';
-import { openDatabase, type Database } from '../src/db/open.ts';
-import { slotOf } from '../src/domain/runner-slots.ts';
-import { workKinds } from '../src/protocol/index.ts';
-import { claim, enqueue, remove } from '../src/queue/queue.ts';
+import { migrate } from '../src/server/db/migrate.ts';
+import { openDatabase, type Database } from '../src/server/db/open.ts';
+import { slotOf } from '../src/shared/domain/runner-slots.ts';
+import { workKinds } from '../src/shared/protocol/index.ts';
+import { claim, enqueue, remove } from '../src/server/queue/queue.ts';
 import { onBoth, type Databases } from './support/databases.ts';
 import { median, round, type Figure } from './support/report.ts';
 

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { beginSignIn, endSignIn, outOfBand } from '../src/client/sign-in.ts';
+import { beginSignIn, endSignIn, outOfBand } from '../src/cli/client/sign-in.ts';
 import { startProject } from './support/project.ts';
 import { untilIdle } from './support/idle.ts';
 import { median, round, type Benchmark } from './support/report.ts';

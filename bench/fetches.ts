@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { run } from '../src/lib/processes.ts';
+import { run } from '../src/shared/lib/processes.ts';
 import { openMirrors } from '../src/runner/git/mirrors.ts';
 import { openSandboxes } from '../src/runner/sandbox/index.ts';
 import { createRepository } from '../test/support/repository.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { randomName } from '../src/lib/random-name.ts';
-import { mostPolls } from '../src/protocol/index.ts';
+import { randomName } from '../src/shared/lib/random-name.ts';
+import { mostPolls } from '../src/shared/protocol/index.ts';
 import { openLink, type OpenLink } from '../src/runner/link.ts';
 import { onBoth, type DatabaseName, type Databases } from './support/databases.ts';
 import { untilIdle } from './support/idle.ts';

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { openSandboxes } from '../src/runner/sandbox/index.ts';
-import type { FoundCache } from '../src/protocol/index.ts';
+import type { FoundCache } from '../src/shared/protocol/index.ts';
 import { workplace } from '../test/runner/git/workplace.ts';
 import { Blobs, CachingRunner } from '../test/support/caching.ts';
 import { cargo, make, ninja, typescript, type Incremental } from './support/incremental.ts';

@@ -1,4 +1,4 @@
-import { randomName } from '../src/lib/random-name.ts';
+import { randomName } from '../src/shared/lib/random-name.ts';
 import { untilAnswered } from '../src/runner/retry.ts';
 import type { DatabaseName, Databases } from './support/databases.ts';
 import { buildsWith, makeHistory, suitesEach } from './support/history.ts';

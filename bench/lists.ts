@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { openDatabase } from '../src/db/open.ts';
+import { openDatabase } from '../src/server/db/open.ts';
 import { onBoth, type DatabaseName } from './support/databases.ts';
 import { compare } from './support/load.ts';
 import { round, type Benchmark, type Figure } from './support/report.ts';

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { run } from '../src/lib/processes.ts';
+import { run } from '../src/shared/lib/processes.ts';
 import { postgresImage } from '../test/support/postgres-image.ts';
 import { postgresPrograms, startPostgres } from '../test/support/postgres.ts';
 import { imageOf, shellLayer, startRegistry } from '../test/support/registry.ts';

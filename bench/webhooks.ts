@@ -1,6 +1,6 @@
 import { request } from 'node:http';
 import { sql } from 'kysely';
-import { openDatabase, type Database } from '../src/db/open.ts';
+import { openDatabase, type Database } from '../src/server/db/open.ts';
 import { Receiver } from '../test/support/receiver.ts';
 import { onBoth, type DatabaseName } from './support/databases.ts';
 import { median, round, type Benchmark, type Figure } from './support/report.ts';

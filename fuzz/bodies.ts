@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
 import Fastify from 'fastify';
-import { ApiError } from '../src/errors.ts';
-import { parseForm, parseJson, readBodies } from '../src/http/bodies.ts';
-import { onlyFile } from '../src/http/multipart.ts';
-import { repeated, type Raw } from '../src/http/raw.ts';
-import { Digits } from '../src/records/fields.ts';
+import { ApiError } from '../src/shared/errors.ts';
+import { parseForm, parseJson, readBodies } from '../src/server/http/bodies.ts';
+import { onlyFile } from '../src/server/http/multipart.ts';
+import { repeated, type Raw } from '../src/shared/records/raw.ts';
+import { Digits } from '../src/shared/records/fields.ts';
 import { mutated, oddBytes } from './mutations.ts';
 import { anyProperty, pure, type Target } from './target.ts';
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
-import { run } from '../src/lib/processes.ts';
+import { run } from '../src/shared/lib/processes.ts';
 import { readCommitObject } from '../src/runner/git/commit-object.ts';
 import { damage, damaged, oddBytes, type Change } from './mutations.ts';
 import { anyProperty, type Target } from './target.ts';

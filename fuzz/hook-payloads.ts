@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
-import { most } from '../src/domain/bounds.ts';
-import { PayloadError, type Facts } from '../src/inbound-hooks/facts.ts';
-import { openBody } from '../src/inbound-hooks/payload.ts';
-import { providers, type Provider } from '../src/inbound-hooks/providers.ts';
+import { most } from '../src/shared/domain/bounds.ts';
+import { PayloadError, type Facts } from '../src/server/inbound-hooks/facts.ts';
+import { openBody } from '../src/server/inbound-hooks/payload.ts';
+import { providers, type Provider } from '../src/server/inbound-hooks/providers.ts';
 import { mutated, oddBytes } from './mutations.ts';
 import { pure } from './target.ts';
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import * as fc from 'fast-check';
-import { removeTree } from '../src/lib/remove-tree.ts';
+import { removeTree } from '../src/shared/lib/remove-tree.ts';
 import { CannotRunError } from '../src/runner/cannot-run.ts';
 import { layoutOf, type Descriptor } from '../src/runner/images/manifest.ts';
 import { openImageTools } from '../src/runner/images/tools.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
-import { createMask } from '../src/domain/masking.ts';
-import { secretForms } from '../src/domain/secret-forms.ts';
+import { createMask } from '../src/shared/domain/masking.ts';
+import { secretForms } from '../src/shared/domain/secret-forms.ts';
 import { pure } from './target.ts';
 
 /** What the mask must show of a whole text, found the slow and obvious way. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
-import { readListing, writeListing } from '../src/domain/ref-listings.ts';
+import { readListing, writeListing } from '../src/shared/domain/ref-listings.ts';
 import { refsIn } from '../src/runner/git/list-refs.ts';
 import { mutated, oddBytes } from './mutations.ts';
 import { pure } from './target.ts';

@@ -3,11 +3,11 @@ import { EventEmitter } from 'node:events';
 import { PassThrough } from 'node:stream';
 import * as fc from 'fast-check';
 import { WebSocket } from 'ws';
-import { countArriving } from '../src/dispatch/arriving-messages.ts';
-import { serveCalls, type CallHandlers } from '../src/dispatch/calls.ts';
-import { RunnerShares } from '../src/dispatch/runner-shares.ts';
-import { mostHeld } from '../src/domain/bounds.ts';
-import { callNames, encodeMessage, type CallName, type ToServer } from '../src/protocol/index.ts';
+import { countArriving } from '../src/server/dispatch/arriving-messages.ts';
+import { serveCalls, type CallHandlers } from '../src/server/dispatch/calls.ts';
+import { RunnerShares } from '../src/server/dispatch/runner-shares.ts';
+import { mostHeld } from '../src/shared/domain/bounds.ts';
+import { callNames, encodeMessage, type CallName, type ToServer } from '../src/shared/protocol/index.ts';
 import { damaged, damage, type Change } from './mutations.ts';
 import { anyProperty, type Target } from './target.ts';
 

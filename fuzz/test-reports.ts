@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
-import { most } from '../src/domain/bounds.ts';
-import { readCall } from '../src/dispatch/read-message.ts';
-import { createMask } from '../src/domain/masking.ts';
-import type { TestReport } from '../src/protocol/index.ts';
+import { most } from '../src/shared/domain/bounds.ts';
+import { readCall } from '../src/server/dispatch/read-message.ts';
+import { createMask } from '../src/shared/domain/masking.ts';
+import type { TestReport } from '../src/shared/protocol/index.ts';
 import { createReportDecoder } from '../src/runner/reports/decoding.ts';
 import { createJunitReader } from '../src/runner/reports/junit.ts';
 import { UnreadableReportError } from '../src/runner/reports/unreadable.ts';

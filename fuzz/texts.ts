@@ -8,11 +8,11 @@ import {
   pastedAddress,
   scpLikeForm,
   type GitAddress,
-} from '../src/domain/git-address.ts';
-import { parseSshPrivateKey, UnreadableKeyError, wireString } from '../src/lib/ssh-private-key.ts';
-import { evaluate, type Texts } from '../src/lifecycle/rules.ts';
-import { fitsOperator } from '../src/domain/rule-expressions.ts';
-import { operators, subjects } from '../src/domain/rule-operators.ts';
+} from '../src/shared/domain/git-address.ts';
+import { parseSshPrivateKey, UnreadableKeyError, wireString } from '../src/shared/lib/ssh-private-key.ts';
+import { evaluate, type Texts } from '../src/server/lifecycle/rules.ts';
+import { fitsOperator } from '../src/shared/domain/rule-expressions.ts';
+import { operators, subjects } from '../src/shared/domain/rule-operators.ts';
 import { readCommitObject } from '../src/runner/git/commit-object.ts';
 import { withoutProgress } from '../src/runner/git/progress.ts';
 import { resolveSubmoduleUrl } from '../src/runner/git/submodules.ts';

@@ -2,14 +2,14 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { manual } from '../src/commands/manual.ts';
+import { manual } from '../src/cli/developer/manual.ts';
 
 /** The package holds the commands and the packages that they use as one file, and what the sandbox of `exec` needs. */
 const root = resolve(import.meta.dirname, '..');
 const out = resolve(process.argv[2] ?? join(root, 'dist'));
 const { version, license } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, string>;
 
-const program = `import { main } from './src/commands/main.ts';
+const program = `import { main } from './src/cli/developer/main.ts';
 process.umask(0o077);
 await main(process.argv.slice(2));
 `;

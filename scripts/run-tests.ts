@@ -28,13 +28,13 @@ if (!isNamed && values.all !== true) process.env.TEST_QUICK = '1';
 
 /** These take longest. They begin first, so that no process is busy with one when the others have nothing left. */
 const longest = [
-  'test/cli/',
+  'test/cli/operator/',
   'test/deploy/',
   'test/faults/',
   'test/journeys/',
   'test/runner/',
   'test/s3/',
-  'test/ui/',
+  'test/server/ui/',
   'test/upkeep/',
 ];
 const isLong = (file: string): boolean => longest.some((folder) => file.startsWith(folder));

@@ -98,7 +98,7 @@ bundle_program() {
 make_bundle() {
   mkdir -p "$bundles" && rm -rf "$bundles"/new.* && made=$(mktemp -d "$bundles/new.XXXXXX") || return 1
   # The time is taken before anything is read: what changes meanwhile is newer. Packages that only some need, or that are
-  # loaded by name, stay where they are, and so do those of Fastify's that are never loaded (src/http/server.ts). A process
+  # loaded by name, stay where they are, and so do those of Fastify's that are never loaded (src/server/http/server.ts). A process
   # keeps the text that it runs, so that has neither comments nor indentation; its lines stay short, for stack traces.
   if touch "$made/made" &&
     (cd "$root" && "node_modules/@esbuild/$node_platform/bin/esbuild" src/main.ts --bundle --splitting --platform=node \
@@ -107,8 +107,8 @@ make_bundle() {
       --minify-whitespace --line-limit=120 --legal-comments=external \
       '--external:@aws-sdk/*' '--external:@smithy/*' '--external:@opentelemetry/*' '--external:re2js' \
       --external:@fastify/ajv-compiler --external:@fastify/fast-json-stringify-compiler --external:light-my-request 9<&-) &&
-    (cd "$root" && "node_modules/@esbuild/$node_platform/bin/esbuild" src/ui/browser/main.ts src/ui/browser/changes-worker.ts \
-      src/ui/browser/shell.ts src/ui/style.css src/ui/terminal.css --bundle --minify --format=esm --entry-names='[name]' --outdir="$made/pages" --log-level=error 9<&-) &&
+    (cd "$root" && "node_modules/@esbuild/$node_platform/bin/esbuild" src/server/ui/browser/main.ts src/server/ui/browser/changes-worker.ts \
+      src/server/ui/browser/shell.ts src/server/ui/style.css src/server/ui/terminal.css --bundle --minify --format=esm --entry-names='[name]' --outdir="$made/pages" --log-level=error 9<&-) &&
     printf '{ "type": "module" }\n' >"$made/package.json" && chmod 755 "$made"; then
     name=$(date +%s).$$
     mv "$made" "$bundles/$name" && ln -s "$name" "$bundles/new.$$" && mv -T "$bundles/new.$$" "$bundles/current" || return 1

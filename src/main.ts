@@ -1,6 +1,6 @@
 import { setDefaultAutoSelectFamilyAttemptTimeout } from 'node:net';
-import { failWith } from './cli/call.ts';
-import { operatorProgram } from './cli/catalog.ts';
+import { failWith } from './cli/operator/call.ts';
+import { operatorProgram } from './cli/operator/catalog.ts';
 
 // Files of this program are for its owner only, whatever the shell's umask. Where builds, which run as another user,
 // need access, the runner changes that.
@@ -17,6 +17,6 @@ if (word === 'server' || program.commands.some((command) => command.name() === w
   await program.perform(argv).catch(failWith);
 } else {
   // So a command for developers does not load the code of a server.
-  const { main } = await import('./commands/main.ts');
+  const { main } = await import('./cli/developer/main.ts');
   await main(argv);
 }

@@ -6,38 +6,41 @@ import { describe, test } from 'node:test';
 const root = join(import.meta.dirname, '../src');
 
 /**
- * The table in ARCHITECTURE.md says which folder of src/ may import which. It is the only copy. A room is a folder, or a
- * file at the top. Within a room everything may use everything, but no file itself by way of others.
+ * The table in ARCHITECTURE.md says which room of src/ may import which. It is the only copy. A room is a folder of a wing,
+ * the files that lie beside these folders, or a file at the top of src/ or of shared/. Within a room everything may use
+ * everything, but no file itself by way of others. The names of rooms are their own, so a row leaves the wing out.
  */
 const rows = readFileSync(join(root, '../ARCHITECTURE.md'), 'utf8')
   .split('\n')
   .flatMap((line) => {
     const [, name = '', , listed = ''] = line.split('|').map((cell) => cell.trim());
-    const room = /^`([\w-]+(?:\.ts|\/))`$/.exec(name)?.[1];
-    return room === undefined ? [] : [{ room: roomNamed(room), listed }];
+    const room = /^`((?:[\w-]+\/)*[\w-]+(?:\.ts|\/))`$/.exec(name)?.[1];
+    return room === undefined ? [] : [{ room: room.replace(/\/$/, ''), listed }];
   });
+const names = new Set(rows.map(({ room }) => ownName(room)));
 
-function roomNamed(name: string): string {
-  return name.replace(/\/$/, '');
+function ownName(room: string): string {
+  return room.split('/').at(-1)?.replace(/\.ts$/, '') ?? '';
 }
 
-const namesIn = (listed: string): string[] =>
-  Array.from(listed.matchAll(/`([\w.-]+)`/g), ([, name = '']) => (rooms().has(`${name}.ts`) ? `${name}.ts` : name));
-
-function rooms(): Set<string> {
-  return new Set(rows.map(({ room }) => room));
-}
+const namesIn = (listed: string): string[] => Array.from(listed.matchAll(/`([\w-]+)`/g), ([, name = '']) => name);
 
 /** What a row allows: a list of rooms, `nothing`, or `everything but` a list. */
 function allowed(listed: string): Set<string> {
   const named = new Set(namesIn(listed));
-  if (listed === 'nothing') return named;
-  return listed.startsWith('everything but ') ? rooms().difference(named) : named;
+  return listed.startsWith('everything but ') ? names.difference(named) : named;
 }
 
-const mayImport = new Map(rows.map(({ room, listed }) => [room, allowed(listed)]));
+const mayImport = new Map(rows.map(({ room, listed }) => [ownName(room), allowed(listed)]));
 
-const roomOf = (file: string): string => relative(root, file).split('/')[0] ?? '';
+/** A room's way from src/. */
+function placeOf(file: string): string {
+  const [wing = '', ...below] = relative(root, file).split('/');
+  if (wing === 'runner' || below.length === 0) return wing;
+  return below.length === 1 && wing !== 'shared' ? wing : `${wing}/${below[0]}`;
+}
+
+const roomOf = (file: string): string => ownName(placeOf(file));
 
 function importsOf(file: string): string[] {
   const text = readFileSync(file, 'utf8');
@@ -81,14 +84,31 @@ describe('the rooms of the house', () => {
   });
 
   test('are those of the table, each once, and the table names no others', () => {
-    const names = rows.map(({ room }) => room);
-    assert.deepEqual(names.toSorted(), [...new Set(files.map(roomOf))].toSorted());
-    const unknown = rows.flatMap(({ listed }) => namesIn(listed).filter((name) => !names.includes(name)));
+    const rooms = rows.map(({ room }) => room);
+    assert.deepEqual(rooms.toSorted(), [...new Set(files.map(placeOf))].toSorted());
+    assert.equal(names.size, rooms.length, 'two rooms have one name');
+    const unknown = rows.flatMap(({ listed }) => namesIn(listed).filter((name) => !names.has(name)));
     assert.deepEqual(unknown, []);
     const unread = rows.filter(
-      ({ listed }) => !/^(nothing|(everything but )?`[\w.`, -]+( and `[\w.]+`)?)$/.test(listed),
+      ({ listed }) => !/^(nothing|(everything but )?`[\w`, -]+( and `[\w-]+`)?)$/.test(listed),
     );
     assert.deepEqual(unread, []);
+  });
+
+  test('stand in wings: a runner and what developers run load nothing of a server', () => {
+    const wing = (file: string): string => relative(root, file).split('/')[0] ?? '';
+    const ways = files.flatMap((file) =>
+      importsOf(file)
+        .filter((target) => ![wing(file), 'shared'].includes(wing(target)))
+        .map((target) => `${placeOf(file)} uses ${wing(target)}`),
+    );
+    assert.deepEqual([...new Set(ways)].toSorted(), [
+      'cli/client uses server', // types of what it answers, as the test below says
+      'cli/developer uses runner',
+      'cli/operator uses runner',
+      'cli/operator uses server',
+      'main.ts uses cli',
+    ]);
   });
 
   test('have no circle of files that use each other, not even for their types', () => {
@@ -112,7 +132,9 @@ describe('the rooms of the house', () => {
     const loading = files.filter(
       (file) =>
         ['client', 'ui'].includes(roomOf(file)) &&
-        /^import (?!type\b)[^;]*'\.\.\/(?:resources|records)\/[^']*';/m.test(readFileSync(file, 'utf8')),
+        /^import (?!type\b)[^;]*'[./]*\/(?:resources\/[^']*|records\/(?!raw\.)[^']*)';/m.test(
+          readFileSync(file, 'utf8'),
+        ),
     );
     assert.deepEqual(loading, []);
   });

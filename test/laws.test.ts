@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { describe, test } from 'node:test';
-import { blobColumns, sealedColumns } from '../src/db/schema.ts';
+import { blobColumns, sealedColumns } from '../src/server/db/schema.ts';
 
 const root = join(import.meta.dirname, '../src');
 /** The tables, and the types of their rows. */
-const schema = ['schema.ts', ...readdirSync(join(root, 'db/rows')).map((name) => `rows/${name}`)]
-  .map((name) => readFileSync(join(root, 'db', name), 'utf8'))
+const schema = ['schema.ts', ...readdirSync(join(root, 'server/db/rows')).map((name) => `rows/${name}`)]
+  .map((name) => readFileSync(join(root, 'server/db', name), 'utf8'))
   .join('\n');
 const files = readdirSync(root, { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.ts'))
@@ -22,8 +22,8 @@ interface Write {
 /** Every place where a table is written, by the query builder or by SQL. Migrations, dumps and keys are the store's own. */
 function writesOf(file: string): Write[] {
   const name = relative(root, file);
-  const folder = name.split('/')[0] ?? '';
-  if (folder === 'db') return [];
+  const folder = dirname(name);
+  if (folder.startsWith('server/db')) return [];
   const text = readFileSync(file, 'utf8');
   const built = /\b(?:(?:insertInto|updateTable|deleteFrom)\(|insertRows\(\s*\w+,\s*)'(\w+)'/g;
   const said = /\b(?:insert into|update|delete from)\s+([a-z_]+)\s+(?:set|values|where|\(|select)/gi;
@@ -51,7 +51,9 @@ describe('who writes what', () => {
       .map(([, row = '']) => rowTypes.get(row) ?? assert.fail(`no table for ${row}`));
     assert.ok(withState.includes('builds') && withState.includes('webhook_deliveries'), 'the rows are found');
     const elsewhere = withState.flatMap((table) =>
-      (byTable.get(table) ?? []).filter(({ folder }) => folder !== 'lifecycle').map(({ file }) => `${table}: ${file}`),
+      (byTable.get(table) ?? [])
+        .filter(({ folder }) => folder !== 'server/lifecycle')
+        .map(({ file }) => `${table}: ${file}`),
     );
     assert.deepEqual(elsewhere, []);
   });
@@ -61,14 +63,20 @@ test('the two databases differ in db alone', () => {
   const branch = /\b(?:db|database)\.kind\b|['"`](?:sqlite|postgres)['"`]/;
   const elsewhere = files
     .map((file) => relative(root, file))
-    .filter((name) => !name.startsWith('db/') && branch.test(readFileSync(join(root, name), 'utf8')));
+    .filter((name) => !name.startsWith('server/db/') && branch.test(readFileSync(join(root, name), 'utf8')));
   assert.deepEqual(elsewhere, []);
   assert.match("if (db.kind === 'postgres') return;", branch);
 });
 
 test('values of a row are encrypted only where the rotation of the master key waits for it', () => {
   // What the relay encrypts is on its way for a moment, and in no row.
-  const own = ['lib/vault.ts', 'db/sealing.ts', 'db/reseal.ts', 'db/canary.ts', 'streams/byte-relay.ts'];
+  const own = [
+    'shared/lib/vault.ts',
+    'server/db/sealing.ts',
+    'server/db/reseal.ts',
+    'server/db/canary.ts',
+    'server/streams/byte-relay.ts',
+  ];
   const elsewhere = files
     .map((file) => relative(root, file))
     .filter((name) => !own.includes(name) && /\.seal\(/.test(readFileSync(join(root, name), 'utf8')));
@@ -120,21 +128,21 @@ test('a page has no database, but for those that sign people in and ask for cons
   const names = /\bdb\b|[{,]\s*site\s*[,:}]|\.site\b|\bOwnServices\b|'kysely'/;
   const having = files
     .map((file) => relative(root, file))
-    .filter((name) => /^ui\/[^/]+$/.test(name) && names.test(readFileSync(join(root, name), 'utf8')));
+    .filter((name) => /^server\/ui\/[^/]+$/.test(name) && names.test(readFileSync(join(root, name), 'utf8')));
   assert.deepEqual(
     having.toSorted(),
-    ofTheSite.map((name) => `ui/${name}.ts`),
+    ofTheSite.map((name) => `server/ui/${name}.ts`),
   );
 });
 
 test('the style sheet has no class that no page uses', () => {
-  const sheet = readFileSync(join(root, 'ui/style.css'), 'utf8').replaceAll(/\/\*[^]*?\*\//g, '');
+  const sheet = readFileSync(join(root, 'server/ui/style.css'), 'utf8').replaceAll(/\/\*[^]*?\*\//g, '');
   const selectors = Array.from(sheet.matchAll(/([^{}]+)\{/g), ([, selector = '']) => selector);
   const classes = new Set(
     selectors.flatMap((one) => Array.from(one.matchAll(/\.([a-z][\w-]*)/g), ([, name = '']) => name)),
   );
   const pages = files
-    .filter((file) => relative(root, file).startsWith('ui/'))
+    .filter((file) => relative(root, file).startsWith('server/ui/'))
     .map((file) => readFileSync(file, 'utf8'));
   const used = new Set(pages.flatMap((page) => page.match(/[\w-]+/g) ?? []));
   // Of a piece of a log: `log-` and what its style says.
@@ -149,11 +157,11 @@ test('the style sheet has no class that no page uses', () => {
 describe('what a module needs, it is handed', () => {
   /** What is the same for everybody in the process, whatever database, transaction or request it serves. */
   const keptForAll = new Map([
-    ['ui/assets.ts: made', 'follows from the files of the program'],
-    ['streams/search-worker.ts: matchers', 'a thread of its own, which is handed everything by messages'],
+    ['server/ui/assets.ts: made', 'follows from the files of the program'],
+    ['server/streams/search-worker.ts: matchers', 'a thread of its own, which is handed everything by messages'],
   ]);
   /** A page of a browser has its modules to itself. */
-  const isOfServers = (name: string): boolean => !name.startsWith('ui/browser/');
+  const isOfServers = (name: string): boolean => !name.startsWith('server/ui/browser/');
   const filled = String.raw`const (\w+)(?:: [^=]+)? = (?:new (?:Weak(?:Map|Set)|(?:Map|Set)(?:<.*>)?\(\))|\[\];|\{\};)`;
   const variable = String.raw`let (\w+)`;
   /** A function that is called where it is written, and so has variables of its own. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { bytes, longest, most, mostHeld, mostKept, mostRecords, mostWaitingJobs } from '../src/domain/bounds.ts';
+import { bytes, longest, most, mostHeld, mostKept, mostRecords, mostWaitingJobs } from '../src/shared/domain/bounds.ts';
 
 test('docs/limits.md tells every bound', () => {
   const page = readFileSync(join(import.meta.dirname, '../docs/limits.md'), 'utf8');

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { run } from '../src/lib/processes.ts';
+import { run } from '../src/shared/lib/processes.ts';
 
 const root = join(import.meta.dirname, '../src');
 const helpers = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.pl'));

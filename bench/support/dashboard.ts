@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
-import { openDatabase, type Database } from '../../src/db/open.ts';
-import type { BuildRow, CommitRow } from '../../src/db/schema.ts';
+import { openDatabase, type Database } from '../../src/server/db/open.ts';
+import type { BuildRow, CommitRow } from '../../src/server/db/schema.ts';
 import { onBoth, type Databases } from './databases.ts';
 import { median, round, type Figure } from './report.ts';
 import { call, startHeadrace, type Service } from './servers.ts';

@@ -1,5 +1,5 @@
 import { sql, type RawBuilder } from 'kysely';
-import { openDatabase, type Transaction } from '../../src/db/open.ts';
+import { openDatabase, type Transaction } from '../../src/server/db/open.ts';
 import { call, type Service } from './servers.ts';
 
 const accounts = 5;

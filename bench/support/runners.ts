@@ -1,5 +1,5 @@
-import { openDatabase } from '../../src/db/open.ts';
-import { hashSecret, randomSecret } from '../../src/lib/passwords.ts';
+import { openDatabase } from '../../src/server/db/open.ts';
+import { hashSecret, randomSecret } from '../../src/shared/lib/passwords.ts';
 import { openLink } from '../../src/runner/link.ts';
 import type { Service } from './servers.ts';
 

@@ -1,5 +1,5 @@
-import { bytes, longest } from '../domain/bounds.ts';
-import { isReservedVariable, variableNameForm } from '../domain/variable-names.ts';
+import { bytes, longest } from '../shared/domain/bounds.ts';
+import { isReservedVariable, variableNameForm } from '../shared/domain/variable-names.ts';
 
 /** The variables that a step added. */
 export interface AddedVariables {

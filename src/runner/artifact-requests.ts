@@ -1,6 +1,6 @@
-import { DiskFullError } from '../lib/disk-reserve.ts';
-import { frameHead } from '../domain/file-frames.ts';
-import type { Kept, Link } from '../protocol/index.ts';
+import { DiskFullError } from '../shared/lib/disk-reserve.ts';
+import { frameHead } from '../shared/domain/file-frames.ts';
+import type { Kept, Link } from '../shared/protocol/index.ts';
 import type { CollectedFile } from './collector.ts';
 import { RejectedError, StoreAwayError } from './failures.ts';
 import { handOver } from './hand-over.ts';

@@ -1,7 +1,7 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { pipeline, Readable } from 'node:stream';
 import { json } from 'node:stream/consumers';
-import { followsHeader, type Kept, type Link, type Stored } from '../protocol/index.ts';
+import { followsHeader, type Kept, type Link, type Stored } from '../shared/protocol/index.ts';
 import { fetchDirectly } from './direct-fetch.ts';
 import { failureOf, refusalIn } from './failures.ts';
 

@@ -1,8 +1,8 @@
 import { lstatSync, readFileSync } from 'node:fs';
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DiskFullError } from '../lib/disk-reserve.ts';
-import { sourceFile } from '../lib/source-files.ts';
+import { DiskFullError } from '../shared/lib/disk-reserve.ts';
+import { sourceFile } from '../shared/lib/source-files.ts';
 import { oldTime } from './git/old-times.ts';
 import { quote } from './sandbox/steps.ts';
 import { rootUser, type Ended, type RunLayers, type Limits, type Mount, type Sandboxes } from './sandbox/types.ts';

@@ -1,4 +1,4 @@
-import type { CheckOrder } from '../protocol/index.ts';
+import type { CheckOrder } from '../shared/protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import type { JobRunner } from './job-runner.ts';
 

@@ -1,8 +1,8 @@
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { randomName } from '../lib/random-name.ts';
-import { removeTree } from '../lib/remove-tree.ts';
-import type { Repository } from '../protocol/index.ts';
+import { randomName } from '../shared/lib/random-name.ts';
+import { removeTree } from '../shared/lib/remove-tree.ts';
+import type { Repository } from '../shared/protocol/index.ts';
 import type { CheckoutRequest, Misses } from './git/checkout.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { WriteLog } from './git/narrator.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { orAborted } from '../lib/or-aborted.ts';
-import type { ClaimSignal } from '../protocol/index.ts';
+import { orAborted } from '../shared/lib/or-aborted.ts';
+import type { ClaimSignal } from '../shared/protocol/index.ts';
 import { cancelled, claimLost } from './perform.ts';
 
 /** The claims of this runner, each with the controller that ends its work. */

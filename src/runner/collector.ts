@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
-import { frameReader } from '../domain/file-frames.ts';
-import { compileGlob } from '../domain/globs.ts';
+import { frameReader } from '../shared/domain/file-frames.ts';
+import { compileGlob } from '../shared/domain/globs.ts';
 import { handOver } from './hand-over.ts';
 import { quote } from './sandbox/steps.ts';
 import type { Ended, RunFiles } from './sandbox/types.ts';
-import { sourceFile } from '../lib/source-files.ts';
+import { sourceFile } from '../shared/lib/source-files.ts';
 
 /**
  * Collects files that a build left, by globs. A program in a sandbox of its own finds and reads them (collect-files.pl)

@@ -1,8 +1,8 @@
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { EnvironmentFileError } from '../domain/environment-file.ts';
-import { removeTree, sweepTree } from '../lib/remove-tree.ts';
-import type { CompileOrder, Outcome } from '../protocol/index.ts';
+import { EnvironmentFileError } from '../shared/domain/environment-file.ts';
+import { removeTree, sweepTree } from '../shared/lib/remove-tree.ts';
+import type { CompileOrder, Outcome } from '../shared/protocol/index.ts';
 import { inspect, RefusedArchiveError, unpack } from './archives.ts';
 import { CannotRunError } from './cannot-run.ts';
 import { inImage } from './images/images.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { WebSocket } from 'ws';
-import { orAborted } from '../lib/or-aborted.ts';
+import { orAborted } from '../shared/lib/or-aborted.ts';
 import {
   closing,
   connectionPath,
@@ -11,7 +11,7 @@ import {
   type Answer,
   type CallName,
   type Message,
-} from '../protocol/index.ts';
+} from '../shared/protocol/index.ts';
 import { failureOf, otherVersion, refusalIn, RefusedError, revoked } from './failures.ts';
 
 /** The server pings every ten seconds. After a longer silence the server, or the network to it, is gone. */

@@ -1,11 +1,11 @@
 import { createReadStream, existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
-import { DiskFullError, type DiskReserve } from '../lib/disk-reserve.ts';
-import { messageOf } from '../lib/error-code.ts';
-import { BrokenFramesError, frameReader } from '../domain/file-frames.ts';
-import { orAborted } from '../lib/or-aborted.ts';
-import type { Link, UploadReport } from '../protocol/index.ts';
+import { DiskFullError, type DiskReserve } from '../shared/lib/disk-reserve.ts';
+import { messageOf } from '../shared/lib/error-code.ts';
+import { BrokenFramesError, frameReader } from '../shared/domain/file-frames.ts';
+import { orAborted } from '../shared/lib/or-aborted.ts';
+import type { Link, UploadReport } from '../shared/protocol/index.ts';
 import { inRequests, LostClaimError, oneRequest } from './artifact-requests.ts';
 import { RejectedError, StoreAwayError } from './failures.ts';
 import type { Outbox, Parcel } from './outbox.ts';

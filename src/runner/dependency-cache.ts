@@ -1,7 +1,7 @@
 import { mkdir, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
-import { orAborted } from '../lib/or-aborted.ts';
-import type { Link, Software } from '../protocol/index.ts';
+import { orAborted } from '../shared/lib/or-aborted.ts';
+import type { Link, Software } from '../shared/protocol/index.ts';
 import type { Mount, Sandboxes } from './sandbox/types.ts';
 import { bring, discard, present, type Unpacked } from './unpacked-software.ts';
 

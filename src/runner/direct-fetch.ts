@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { get as getOverHttps } from 'node:https';
-import { codeOf, messageOf } from '../lib/error-code.ts';
-import { http } from '../lib/http.ts';
+import { codeOf, messageOf } from '../shared/lib/error-code.ts';
+import { http } from '../shared/lib/http.ts';
 
 /** How long the blob store may take to answer, and how long it may be silent in between. */
 const answerWithinMs = 10_000;

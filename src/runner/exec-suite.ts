@@ -1,11 +1,11 @@
 import { mkdir, realpath } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
-import { keepReserve } from '../lib/disk-reserve.ts';
-import { tryLockFile } from '../lib/file-lock.ts';
-import { parseImageReference } from '../domain/image-reference.ts';
-import { openOwnFolder } from '../lib/own-folder.ts';
-import type { ImageOrder, Link, ServiceOrder, Software, StepOrder, StepState } from '../protocol/index.ts';
+import { keepReserve } from '../shared/lib/disk-reserve.ts';
+import { tryLockFile } from '../shared/lib/file-lock.ts';
+import { parseImageReference } from '../shared/domain/image-reference.ts';
+import { openOwnFolder } from '../shared/lib/own-folder.ts';
+import type { ImageOrder, Link, ServiceOrder, Software, StepOrder, StepState } from '../shared/protocol/index.ts';
 import { openDependencyCache } from './dependency-cache.ts';
 import { guardGit } from './guarded-git.ts';
 import { imageBuild, refuseImageBuilds } from './image-builds.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { blobsAwayField, version } from '../protocol/index.ts';
-import { hasUntrustedIssuer } from '../lib/untrusted-issuer.ts';
+import { blobsAwayField, version } from '../shared/protocol/index.ts';
+import { hasUntrustedIssuer } from '../shared/lib/untrusted-issuer.ts';
 
 /** The server refuses this runner: a retry would not help. */
 export class RefusedError extends Error {}

@@ -1,4 +1,4 @@
-import type { FetchOrder } from '../protocol/index.ts';
+import type { FetchOrder } from '../shared/protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import type { JobRunner } from './job-runner.ts';
 

@@ -3,8 +3,8 @@ import { chmod } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { http } from '../lib/http.ts';
-import { ForbiddenAddressError, allowedLookup, type AddressRules } from '../lib/address-filter.ts';
+import { http } from '../shared/lib/http.ts';
+import { ForbiddenAddressError, allowedLookup, type AddressRules } from '../shared/lib/address-filter.ts';
 
 /**
  * The only way to the network for a program that has none: a proxy on a Unix socket that joins connections. It cannot

@@ -1,6 +1,6 @@
 import { lstatSync, mkdirSync, rmdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { run } from '../lib/processes.ts';
+import { run } from '../shared/lib/processes.ts';
 import type { Mount } from './sandbox/types.ts';
 
 /**

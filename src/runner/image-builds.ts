@@ -1,4 +1,4 @@
-import type { ImageBuildsOrder } from '../protocol/index.ts';
+import type { ImageBuildsOrder } from '../shared/protocol/index.ts';
 import { CannotRunError } from './cannot-run.ts';
 import { idsOfRun, rootUser, type Job, type Sandboxes } from './sandbox/types.ts';
 

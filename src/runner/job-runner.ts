@@ -1,5 +1,5 @@
-import type { DiskReserve } from '../lib/disk-reserve.ts';
-import type { KeptFiles, Link, LogPart, Outcome, ServiceState, StepState } from '../protocol/index.ts';
+import type { DiskReserve } from '../shared/lib/disk-reserve.ts';
+import type { KeptFiles, Link, LogPart, Outcome, ServiceState, StepState } from '../shared/protocol/index.ts';
 import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { Sandboxes } from './sandbox/types.ts';

@@ -1,6 +1,6 @@
-import { formatBytes } from '../lib/byte-units.ts';
-import { DiskFullError } from '../lib/disk-reserve.ts';
-import type { SuiteOrder } from '../protocol/index.ts';
+import { formatBytes } from '../shared/lib/byte-units.ts';
+import { DiskFullError } from '../shared/lib/disk-reserve.ts';
+import type { SuiteOrder } from '../shared/protocol/index.ts';
 import {
   BrokenOffError,
   inRequests,

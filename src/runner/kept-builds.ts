@@ -1,13 +1,13 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, statfs, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { most } from '../domain/bounds.ts';
-import type { DiskReserve } from '../lib/disk-reserve.ts';
-import { lastingName } from '../lib/lasting-name.ts';
-import { randomName } from '../lib/random-name.ts';
-import { removeTree, sweepTree } from '../lib/remove-tree.ts';
-import { treeSize } from '../lib/tree-size.ts';
-import type { CacheTree, KeepOrder, KeptFiles, ServiceData, SuiteOrder } from '../protocol/index.ts';
+import { most } from '../shared/domain/bounds.ts';
+import type { DiskReserve } from '../shared/lib/disk-reserve.ts';
+import { lastingName } from '../shared/lib/lasting-name.ts';
+import { randomName } from '../shared/lib/random-name.ts';
+import { removeTree, sweepTree } from '../shared/lib/remove-tree.ts';
+import { treeSize } from '../shared/lib/tree-size.ts';
+import type { CacheTree, KeepOrder, KeptFiles, ServiceData, SuiteOrder } from '../shared/protocol/index.ts';
 import type { CacheStore } from './cache-store.ts';
 import { wholeRun, type RunFiles } from './sandbox/types.ts';
 

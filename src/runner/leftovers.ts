@@ -1,8 +1,8 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { tryLockFile, type FileLock } from '../lib/file-lock.ts';
-import { sweepTree } from '../lib/remove-tree.ts';
+import { tryLockFile, type FileLock } from '../shared/lib/file-lock.ts';
+import { sweepTree } from '../shared/lib/remove-tree.ts';
 import { sweepMirrors } from './git/mirror.ts';
 import { sweepImages } from './images/image-store.ts';
 

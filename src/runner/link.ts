@@ -3,9 +3,16 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { connect } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import { WebSocket, type ClientOptions } from 'ws';
-import { http } from '../lib/http.ts';
-import { callNames, claimSeconds, connectionPath, protocolHeader, protocolNumber, version } from '../protocol/index.ts';
-import type { BlobLink, LinkCalls } from '../protocol/index.ts';
+import { http } from '../shared/lib/http.ts';
+import {
+  callNames,
+  claimSeconds,
+  connectionPath,
+  protocolHeader,
+  protocolNumber,
+  version,
+} from '../shared/protocol/index.ts';
+import type { BlobLink, LinkCalls } from '../shared/protocol/index.ts';
 import { blobCalls } from './blob-calls.ts';
 import { connectionOptions, ServerConnection } from './connection.ts';
 import { explainUnreachable } from './failures.ts';

@@ -1,4 +1,4 @@
-import type { DiskReserve } from '../lib/disk-reserve.ts';
+import type { DiskReserve } from '../shared/lib/disk-reserve.ts';
 import { createSpill } from './spill.ts';
 
 /** The most bytes of a chunk, which are gathered in memory. */

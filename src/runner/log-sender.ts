@@ -1,5 +1,5 @@
-import type { DiskReserve } from '../lib/disk-reserve.ts';
-import type { CutReason, Link } from '../protocol/index.ts';
+import type { DiskReserve } from '../shared/lib/disk-reserve.ts';
+import type { CutReason, Link } from '../shared/protocol/index.ts';
 import { chunkSize, LogBacklog } from './log-backlog.ts';
 import { untilAnswered } from './retry.ts';
 

@@ -1,4 +1,4 @@
-import { createMask } from '../domain/masking.ts';
+import { createMask } from '../shared/domain/masking.ts';
 
 /** The log of a build without its secrets. More secrets may be added while it runs. */
 export interface MaskedLog {

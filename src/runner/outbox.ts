@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rename, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DiskFullError, isNoSpace, type DiskReserve } from '../lib/disk-reserve.ts';
-import { frameHead } from '../domain/file-frames.ts';
-import { removeTree, sweepTree } from '../lib/remove-tree.ts';
-import { readUntrustedObject } from '../lib/untrusted-json.ts';
-import type { SavedCache } from '../protocol/index.ts';
+import { DiskFullError, isNoSpace, type DiskReserve } from '../shared/lib/disk-reserve.ts';
+import { frameHead } from '../shared/domain/file-frames.ts';
+import { removeTree, sweepTree } from '../shared/lib/remove-tree.ts';
+import { readUntrustedObject } from '../shared/lib/untrusted-json.ts';
+import type { SavedCache } from '../shared/protocol/index.ts';
 import type { CollectedFile } from './collector.ts';
 import { openMade } from './transfers.ts';
 

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isNoSpace } from '../lib/disk-reserve.ts';
-import { sourceFile } from '../lib/source-files.ts';
-import type { PackOrder } from '../protocol/index.ts';
+import { isNoSpace } from '../shared/lib/disk-reserve.ts';
+import { sourceFile } from '../shared/lib/source-files.ts';
+import type { PackOrder } from '../shared/protocol/index.ts';
 import { pack, packedIn, packer, roots, unpack, type Making, type Packing } from './cache-trees.ts';
 import type { JobRunner } from './job-runner.ts';
 import { quote } from './sandbox/steps.ts';

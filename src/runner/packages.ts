@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { DiskFullError } from '../lib/disk-reserve.ts';
+import { DiskFullError } from '../shared/lib/disk-reserve.ts';
 import { rootUser, type Limits, type Mount, type RunUser, type Sandboxes } from './sandbox/types.ts';
 
 /**

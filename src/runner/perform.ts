@@ -1,7 +1,16 @@
 import { join } from 'node:path';
-import { isNoSpace } from '../lib/disk-reserve.ts';
-import { messageOf } from '../lib/error-code.ts';
-import type { FinishReport, KeptFiles, Link, LogPart, Order, Outcome, StepState, Work } from '../protocol/index.ts';
+import { isNoSpace } from '../shared/lib/disk-reserve.ts';
+import { messageOf } from '../shared/lib/error-code.ts';
+import type {
+  FinishReport,
+  KeptFiles,
+  Link,
+  LogPart,
+  Order,
+  Outcome,
+  StepState,
+  Work,
+} from '../shared/protocol/index.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { StoreAwayError } from './failures.ts';

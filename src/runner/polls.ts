@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { messageOf } from '../lib/error-code.ts';
-import { orAborted } from '../lib/or-aborted.ts';
-import { bytes } from '../domain/bounds.ts';
-import { longestPollMs, mostPolls, type Link, type PollOrder, type PollReport } from '../protocol/index.ts';
+import { messageOf } from '../shared/lib/error-code.ts';
+import { orAborted } from '../shared/lib/or-aborted.ts';
+import { bytes } from '../shared/domain/bounds.ts';
+import { longestPollMs, mostPolls, type Link, type PollOrder, type PollReport } from '../shared/protocol/index.ts';
 import { isFinal } from './retry.ts';
 import { FetchError } from './git/failures.ts';
 import type { Mirrors } from './git/mirrors.ts';

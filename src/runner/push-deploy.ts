@@ -1,4 +1,4 @@
-import type { PushOrder } from '../protocol/index.ts';
+import type { PushOrder } from '../shared/protocol/index.ts';
 import type { JobRunner } from './job-runner.ts';
 
 /** Pushes a commit. A refusal by the remote is an outcome; the log has its message and advice. */

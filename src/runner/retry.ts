@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { DiskFullError } from '../lib/disk-reserve.ts';
-import { DrainedError } from '../protocol/index.ts';
+import { DiskFullError } from '../shared/lib/disk-reserve.ts';
+import { DrainedError } from '../shared/protocol/index.ts';
 import { BrokenServerError, RefusedError, RejectedError, StoreAwayError } from './failures.ts';
 
 const longestPause = 2000;

@@ -1,9 +1,9 @@
 import { oneIdWords } from './one-id.ts';
-import { messageOf } from '../lib/error-code.ts';
-import { EnvironmentFileError } from '../domain/environment-file.ts';
-import { prefetch } from '../lib/prefetch.ts';
-import { keepTail } from '../lib/tail.ts';
-import type { Access, Link, Outcome, SuiteOrder } from '../protocol/index.ts';
+import { messageOf } from '../shared/lib/error-code.ts';
+import { EnvironmentFileError } from '../shared/domain/environment-file.ts';
+import { prefetch } from '../shared/lib/prefetch.ts';
+import { keepTail } from '../shared/lib/tail.ts';
+import type { Access, Link, Outcome, SuiteOrder } from '../shared/protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import { imageBuild, refuseImageBuilds, secretsIn } from './image-builds.ts';
 import { CannotRunError } from './cannot-run.ts';

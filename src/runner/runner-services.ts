@@ -1,9 +1,9 @@
 import { mkdir } from 'node:fs/promises';
-import { keepReserve, reserveOf, type DiskReserve } from '../lib/disk-reserve.ts';
-import { lastingName } from '../lib/lasting-name.ts';
-import type { TlsTrust } from '../lib/tls-trust.ts';
-import type { Link } from '../protocol/index.ts';
-import { readEnvironmentFile } from '../domain/environment-file.ts';
+import { keepReserve, reserveOf, type DiskReserve } from '../shared/lib/disk-reserve.ts';
+import { lastingName } from '../shared/lib/lasting-name.ts';
+import type { TlsTrust } from '../shared/lib/tls-trust.ts';
+import type { Link } from '../shared/protocol/index.ts';
+import { readEnvironmentFile } from '../shared/domain/environment-file.ts';
 import { openCacheStore } from './cache-store.ts';
 import { openCheckouts } from './checkouts.ts';
 import { openMirrors } from './git/mirrors.ts';

@@ -1,9 +1,16 @@
 import { chmod, mkdir } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
-import { messageOf } from '../lib/error-code.ts';
-import { fetchSlots, type SlotKind } from '../domain/runner-slots.ts';
-import { randomName } from '../lib/random-name.ts';
-import { DrainedError, type FinishReport, type Link, type Order, type Outcome, type Wish } from '../protocol/index.ts';
+import { messageOf } from '../shared/lib/error-code.ts';
+import { fetchSlots, type SlotKind } from '../shared/domain/runner-slots.ts';
+import { randomName } from '../shared/lib/random-name.ts';
+import {
+  DrainedError,
+  type FinishReport,
+  type Link,
+  type Order,
+  type Outcome,
+  type Wish,
+} from '../shared/protocol/index.ts';
 import { Claims } from './claims.ts';
 import { BrokenServerError } from './failures.ts';
 import { deliverOutbox, emptyOutbox } from './deliver-outbox.ts';

@@ -1,7 +1,7 @@
-import { bytes } from '../domain/bounds.ts';
-import { ByteSender } from '../lib/byte-sender.ts';
-import { shellFrame, shellFrameReader, type FrameLetter, type ShellFrame } from '../domain/shell-frames.ts';
-import type { Link } from '../protocol/index.ts';
+import { bytes } from '../shared/domain/bounds.ts';
+import { ByteSender } from '../shared/lib/byte-sender.ts';
+import { shellFrame, shellFrameReader, type FrameLetter, type ShellFrame } from '../shared/domain/shell-frames.ts';
+import type { Link } from '../shared/protocol/index.ts';
 import { untilAnswered } from './retry.ts';
 
 /** The runner's end of a shell's input and output. */

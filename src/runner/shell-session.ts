@@ -1,9 +1,9 @@
 import { join } from 'node:path';
-import { messageOf } from '../lib/error-code.ts';
-import { pathExists } from '../lib/path-exists.ts';
-import { readUntrustedObject } from '../lib/untrusted-json.ts';
-import { bounded, readWindow, textOf, type Hello } from '../domain/shell-frames.ts';
-import type { ShellEnd, ShellOrder, SuiteOrder } from '../protocol/index.ts';
+import { messageOf } from '../shared/lib/error-code.ts';
+import { pathExists } from '../shared/lib/path-exists.ts';
+import { readUntrustedObject } from '../shared/lib/untrusted-json.ts';
+import { bounded, readWindow, textOf, type Hello } from '../shared/domain/shell-frames.ts';
+import type { ShellEnd, ShellOrder, SuiteOrder } from '../shared/protocol/index.ts';
 import type { RunnerServices } from './job-runner.ts';
 import { imageBuild } from './image-builds.ts';
 import { inImage } from './images/images.ts';

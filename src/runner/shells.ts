@@ -1,7 +1,7 @@
-import { messageOf } from '../lib/error-code.ts';
-import { orAborted } from '../lib/or-aborted.ts';
-import { mostShells } from '../domain/shell-limits.ts';
-import type { Link, ShellOrder } from '../protocol/index.ts';
+import { messageOf } from '../shared/lib/error-code.ts';
+import { orAborted } from '../shared/lib/or-aborted.ts';
+import { mostShells } from '../shared/domain/shell-limits.ts';
+import type { Link, ShellOrder } from '../shared/protocol/index.ts';
 import type { RunnerServices } from './job-runner.ts';
 import { untilAnswered } from './retry.ts';
 import { openShellIo } from './shell-io.ts';

@@ -1,5 +1,5 @@
 import { lstat } from 'node:fs/promises';
-import { treeSize } from '../lib/tree-size.ts';
+import { treeSize } from '../shared/lib/tree-size.ts';
 
 /*
  * The size limit of a tree that strangers have made. A few kilobytes can describe a tree that fills any disk, so the

@@ -1,5 +1,5 @@
 import { open, rm, type FileHandle } from 'node:fs/promises';
-import type { DiskReserve } from '../lib/disk-reserve.ts';
+import type { DiskReserve } from '../shared/lib/disk-reserve.ts';
 
 /** A file that is written at its end and read from its start. */
 export function createSpill(path: string, disk: Pick<DiskReserve, 'allows'>) {

@@ -1,4 +1,4 @@
-import type { Link, StepState } from '../protocol/index.ts';
+import type { Link, StepState } from '../shared/protocol/index.ts';
 import { untilAnswered } from './retry.ts';
 
 /** Sends the states of a build's steps to the server while it runs. The report of its end has the last ones. */

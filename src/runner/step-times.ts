@@ -1,5 +1,5 @@
-import { most } from '../domain/bounds.ts';
-import type { StepReport } from '../protocol/index.ts';
+import { most } from '../shared/domain/bounds.ts';
+import type { StepReport } from '../shared/protocol/index.ts';
 
 /** When the parts of a job began and ended, since the runner got its order. */
 export interface StepTimes {

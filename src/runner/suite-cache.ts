@@ -1,9 +1,9 @@
 import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
-import { locateCachePath } from '../domain/cache-paths.ts';
-import { isNoSpace } from '../lib/disk-reserve.ts';
-import { messageOf } from '../lib/error-code.ts';
-import type { CacheOrder, Repository, SavedCache } from '../protocol/index.ts';
+import { locateCachePath } from '../shared/domain/cache-paths.ts';
+import { isNoSpace } from '../shared/lib/disk-reserve.ts';
+import { messageOf } from '../shared/lib/error-code.ts';
+import type { CacheOrder, Repository, SavedCache } from '../shared/protocol/index.ts';
 import { listsChanged, packedIn, packTree, unpackTree } from './cache-trees.ts';
 import type { Making } from './cache-trees.ts';
 import { StoreAwayError } from './failures.ts';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
-import { isNoSpace } from '../lib/disk-reserve.ts';
-import { messageOf } from '../lib/error-code.ts';
-import type { SuiteOrder } from '../protocol/index.ts';
+import { isNoSpace } from '../shared/lib/disk-reserve.ts';
+import { messageOf } from '../shared/lib/error-code.ts';
+import type { SuiteOrder } from '../shared/protocol/index.ts';
 import { roots, type Root } from './cache-trees.ts';
 import { StoreAwayError } from './failures.ts';
 import type { RunnerServices } from './job-runner.ts';

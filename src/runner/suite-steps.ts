@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import type { StepOrder, StepState } from '../protocol/index.ts';
+import type { StepOrder, StepState } from '../shared/protocol/index.ts';
 import { fits, readVariables } from './added-variables.ts';
 import type { MaskedLog } from './masked-log.ts';
 import type { Written } from './sandbox/step-files.ts';

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
-import { DiskFullError, isNoSpace } from '../lib/disk-reserve.ts';
-import type { Link } from '../protocol/index.ts';
+import { DiskFullError, isNoSpace } from '../shared/lib/disk-reserve.ts';
+import type { Link } from '../shared/protocol/index.ts';
 import { untilAnswered } from './retry.ts';
 
 /** The server has no blob of that name: a retry would not help. */

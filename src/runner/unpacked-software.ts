@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { pathExists } from '../lib/path-exists.ts';
-import { removeTree, sweepTree } from '../lib/remove-tree.ts';
-import { treeSize } from '../lib/tree-size.ts';
-import type { Link } from '../protocol/index.ts';
+import { pathExists } from '../shared/lib/path-exists.ts';
+import { removeTree, sweepTree } from '../shared/lib/remove-tree.ts';
+import { treeSize } from '../shared/lib/tree-size.ts';
+import type { Link } from '../shared/protocol/index.ts';
 import { unpackTree } from './packages.ts';
 import type { Limits, Sandboxes } from './sandbox/types.ts';
 import { unlessStoreAway } from './retry.ts';

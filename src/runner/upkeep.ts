@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { most } from '../domain/bounds.ts';
-import { messageOf } from '../lib/error-code.ts';
-import { isId } from '../lib/ids.ts';
-import type { Link } from '../protocol/index.ts';
+import { most } from '../shared/domain/bounds.ts';
+import { messageOf } from '../shared/lib/error-code.ts';
+import { isId } from '../shared/lib/ids.ts';
+import type { Link } from '../shared/protocol/index.ts';
 import type { CacheStore } from './cache-store.ts';
 import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';

@@ -1,8 +1,8 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { AddressInfo } from 'node:net';
 import { readFileSync } from 'node:fs';
-import { isSocketPath, type Config } from '../config.ts';
-import { ownCertificate, type TlsFiles } from '../http/certificate.ts';
+import { isSocketPath, type Config } from '../shared/config.ts';
+import { ownCertificate, type TlsFiles } from './http/certificate.ts';
 
 const renewedCertificate =
   'the certificate in the data folder was renewed: every copy of tls/cert.pem, such as those of remote runners, has to be replaced';

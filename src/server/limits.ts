@@ -1,6 +1,6 @@
-import { ConfigError, mostOpenFiles, type Config } from '../config.ts';
-import type { BuildLimits, UnpackLimits } from '../dispatch/job-handler.ts';
-import type { ConnectionLimits } from '../http/connections.ts';
+import { ConfigError, mostOpenFiles, type Config } from '../shared/config.ts';
+import type { BuildLimits, UnpackLimits } from './dispatch/job-handler.ts';
+import type { ConnectionLimits } from './http/connections.ts';
 
 /** The least number of open files for the database, the runner's socket and files under way. */
 const filesApart = 128;

@@ -1,9 +1,9 @@
 import type { FastifyBaseLogger } from 'fastify';
-import { isDatabaseFull, isForeignKeyViolation } from '../db/open.ts';
-import { LeaseLapsedError } from '../db/node-lease.ts';
-import { isUnavailable } from '../db/unavailable.ts';
-import { ApiError } from '../errors.ts';
-import { isNoSpace } from '../lib/disk-reserve.ts';
+import { isDatabaseFull, isForeignKeyViolation } from './db/open.ts';
+import { LeaseLapsedError } from './db/node-lease.ts';
+import { isUnavailable } from './db/unavailable.ts';
+import { ApiError } from '../shared/errors.ts';
+import { isNoSpace } from '../shared/lib/disk-reserve.ts';
 
 /** Turns errors of lower layers into API errors. */
 export function translateWith(log: FastifyBaseLogger): (error: unknown) => ApiError | undefined {

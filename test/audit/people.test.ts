@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, beforeEach, test } from 'node:test';
-import { insertLink } from '../../src/auth/password-links.ts';
-import { findUser } from '../../src/auth/users.ts';
+import { insertLink } from '../../src/server/auth/password-links.ts';
+import { findUser } from '../../src/server/auth/users.ts';
 import { callbackAddress, registerApplication } from '../support/applications.ts';
 import { allEntries, AuditWatch } from '../support/audit.ts';
 import { describeService } from '../support/service.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { sql } from 'kysely';
-import { routes } from '../../src/resources/index.ts';
+import { routes } from '../../src/server/resources/index.ts';
 import { failAndKeep } from '../support/shells.ts';
 import { registerApplication } from '../support/applications.ts';
 import { allEntries, AuditWatch } from '../support/audit.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { run, type Finished } from '../../src/lib/processes.ts';
+import { run, type Finished } from '../../src/shared/lib/processes.ts';
 import { done, said } from './support.ts';
 
 /** These also work where control groups are of the first version, and where limits cannot be raised. */

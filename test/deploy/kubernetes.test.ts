@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
-import { readConfig } from '../../src/config.ts';
+import { readConfig } from '../../src/shared/config.ts';
 import { manifestsIn, wrongWith, type Manifest } from './manifests.ts';
 import { done, project } from './support.ts';
 

@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
-import { run } from '../../src/lib/processes.ts';
+import { run } from '../../src/shared/lib/processes.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { project, said } from './support.ts';
 

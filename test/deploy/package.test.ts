@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { run, type Finished } from '../../src/lib/processes.ts';
+import { run, type Finished } from '../../src/shared/lib/processes.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { lacks } from '../support/machine.ts';
 import { openScratchRoot, type ScratchRoot } from './scratch-root.ts';

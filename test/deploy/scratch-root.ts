@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, rmSync } from 'node:fs';
-import { run, type Finished } from '../../src/lib/processes.ts';
+import { run, type Finished } from '../../src/shared/lib/processes.ts';
 import { temporaryFolder } from '../support/folders.ts';
 
 /**

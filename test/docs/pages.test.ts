@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, test } from 'node:test';
-import { operatorProgram } from '../../src/cli/catalog.ts';
-import { developerProgram } from '../../src/commands/catalog.ts';
-import { leavesOf, commandLine, type Command } from '../../src/commands/program.ts';
-import { readConfig } from '../../src/config.ts';
-import { errorStatus } from '../../src/errors.ts';
-import { routes } from '../../src/resources/index.ts';
-import { buildRequestStates, buildStates, commitStates, deployStates } from '../../src/records/states.ts';
+import { operatorProgram } from '../../src/cli/operator/catalog.ts';
+import { developerProgram } from '../../src/cli/developer/catalog.ts';
+import { leavesOf, commandLine, type Command } from '../../src/cli/developer/program.ts';
+import { readConfig } from '../../src/shared/config.ts';
+import { errorStatus } from '../../src/shared/errors.ts';
+import { routes } from '../../src/server/resources/index.ts';
+import { buildRequestStates, buildStates, commitStates, deployStates } from '../../src/shared/records/states.ts';
 
 /** What pages name has to be there: files, headings, commands with their flags, settings, states and error codes. */
 const root = join(import.meta.dirname, '../..');

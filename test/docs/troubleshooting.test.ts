@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { reasons as sentences } from '../../src/lifecycle/reasons.ts';
-import { cutReasons, uploadsLost } from '../../src/protocol/index.ts';
+import { reasons as sentences } from '../../src/server/lifecycle/reasons.ts';
+import { cutReasons, uploadsLost } from '../../src/shared/protocol/index.ts';
 
 /** The page lists every reason that a person can be shown. The sources are read as text: reasons are types, mostly. */
 const root = join(import.meta.dirname, '../..');
@@ -35,14 +35,14 @@ describe('docs/troubleshooting.md', () => {
   test('has every failure_reason of a build', () => {
     const said = /failure_reason: '(\w+)'/g;
     const reasons = [
-      ...words('dispatch/run-suite.ts', said),
-      ...words('dispatch/files.ts', said),
-      ...words('lifecycle/builds.ts', said),
-      ...union('lifecycle/builds.ts', 'LossReason'),
-      ...words('lifecycle/held-back.ts', /'skipped', '(\w+)'/g),
+      ...words('server/dispatch/run-suite.ts', said),
+      ...words('server/dispatch/files.ts', said),
+      ...words('server/lifecycle/builds.ts', said),
+      ...union('server/lifecycle/builds.ts', 'LossReason'),
+      ...words('server/lifecycle/held-back.ts', /'skipped', '(\w+)'/g),
       ...words('runner/run-suite.ts', /\breason: '(\w+)'/g),
-      ...words('dispatch/run-suite.ts', /reason: '(\w+)', message/g),
-      ...words('dispatch/services.ts', /\breason: '(\w+)'/g),
+      ...words('server/dispatch/run-suite.ts', /reason: '(\w+)', message/g),
+      ...words('server/dispatch/services.ts', /\breason: '(\w+)'/g),
       ...union('runner/sandbox/types.ts', 'Reason'),
       ...union('runner/cannot-run.ts', 'CannotRunReason'),
       ...cutReasons,
@@ -56,8 +56,8 @@ describe('docs/troubleshooting.md', () => {
     const reasons = [
       ...['FetchFailure', 'RemoteFailure', 'LimitFailure'].flatMap((name) => union('runner/git/failures.ts', name)),
       ...cutReasons,
-      ...words('dispatch/repository-config.ts', /\breason: '(\w+)'/g),
-      ...words('dispatch/fetch-commit.ts', /failFetch\(.*reason: '(\w+)'/g),
+      ...words('server/dispatch/repository-config.ts', /\breason: '(\w+)'/g),
+      ...words('server/dispatch/fetch-commit.ts', /failFetch\(.*reason: '(\w+)'/g),
     ];
     assert.deepEqual(sorted(listed('Why a fetch failed')), sorted(reasons));
   });
@@ -68,15 +68,15 @@ describe('docs/troubleshooting.md', () => {
   });
 
   test('has every waiting_reason', () => {
-    const [, judging = ''] = source('auth/runner-heartbeats.ts').split('export async function whyWaiting');
+    const [, judging = ''] = source('server/auth/runner-heartbeats.ts').split('export async function whyWaiting');
     const [said = ''] = judging.split('export interface RunnerNow');
     const ofRunners = Array.from(said.matchAll(/return\s+(['`])(.*)\1;/g), ([, , text = '']) => text);
     assert.ok(ofRunners.length > 4);
     const others = [
-      'resources/waiting.ts',
-      'resources/build-requests.ts',
-      'domain/runner-slots.ts',
-      'lifecycle/held-back.ts',
+      'server/resources/waiting.ts',
+      'server/resources/build-requests.ts',
+      'shared/domain/runner-slots.ts',
+      'server/lifecycle/held-back.ts',
     ].flatMap((path) => words(path, /['`](waits for [^'`]+)['`]/g));
     const rows = listed('Why something waits');
     /** What is filled in stands for some characters; the word for fetches may be there or not. */
@@ -85,7 +85,9 @@ describe('docs/troubleshooting.md', () => {
       return new RegExp(`^${parts.join('.*')}$`);
     };
     // It goes on with what the machine lacks.
-    const isolation = words('domain/isolation.ts', /^const beginning = '(.*)';$/gm).map((text) => `${text}\${why}`);
+    const isolation = words('shared/domain/isolation.ts', /^const beginning = '(.*)';$/gm).map(
+      (text) => `${text}\${why}`,
+    );
     const forms = [...ofRunners, ...others, ...isolation].map(form);
     for (const one of forms)
       assert.ok(

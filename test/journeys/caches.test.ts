@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { before, test, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { zstdCompressSync } from 'node:zlib';
-import { randomName } from '../../src/lib/random-name.ts';
+import { randomName } from '../../src/shared/lib/random-name.ts';
 import { openLink } from '../../src/runner/link.ts';
 import { command } from '../support/command.ts';
 import { onOneDatabase } from '../support/databases.ts';

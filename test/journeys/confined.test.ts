@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { removeTree } from '../../src/lib/remove-tree.ts';
-import { run, type Finished } from '../../src/lib/processes.ts';
+import { removeTree } from '../../src/shared/lib/remove-tree.ts';
+import { run, type Finished } from '../../src/shared/lib/processes.ts';
 import { confined } from '../support/confined.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { lacks } from '../support/machine.ts';
@@ -31,7 +31,13 @@ describe('where namespaces and mounts are refused', options, () => {
   };
 
   test('tests of isolation are skipped in words, and others run', async () => {
-    const files = ['journeys/builds', 'runner/sandbox/ordinary', 'runner/git/fetch', 'lib/disk-reserve', 'lib/ids'];
+    const files = [
+      'journeys/builds',
+      'runner/sandbox/ordinary',
+      'runner/git/fetch',
+      'shared/lib/disk-reserve',
+      'shared/lib/ids',
+    ];
     const { status, stdout, stderr } = await npmTest(...files.map((name) => `test/${name}.test.ts`));
     const said = stdout.toString();
     assert.equal(status, 0, said + stderr.toString());

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { removeTree } from '../../src/lib/remove-tree.ts';
+import { removeTree } from '../../src/shared/lib/remove-tree.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { startHttpsGitHost } from '../support/https-git.ts';
 import { lacks } from '../support/machine.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { deliver, sign, type Hook, type Sent } from '../inbound-hooks/forge.ts';
-import { github, gitlab, center } from '../inbound-hooks/payloads.ts';
+import { deliver, sign, type Hook, type Sent } from '../server/inbound-hooks/forge.ts';
+import { github, gitlab, center } from '../server/inbound-hooks/payloads.ts';
 import { onOneDatabase } from '../support/databases.ts';
 import { startInstallation, type Installation, type Item, type Project } from '../support/installation.ts';
 

@@ -12,7 +12,7 @@ import { temporaryFolder } from '../support/folders.ts';
 import { startHttpsGitHost, type HttpsGitHost } from '../support/https-git.ts';
 import { commandsWith, startInstallation, type Installation, type Item } from '../support/installation.ts';
 import { createRepository } from '../support/repository.ts';
-import { removeTree } from '../../src/lib/remove-tree.ts';
+import { removeTree } from '../../src/shared/lib/remove-tree.ts';
 import { longestWait } from '../support/pauses.ts';
 
 /** A git server inside, with a certificate of the company's own authority. */

@@ -6,7 +6,7 @@ import { startInstallation } from '../support/installation.ts';
 
 /** What the page of a request says of each suite, with the real server, runner and sandbox. */
 onOneDatabase((database) => {
-  if (database.kind !== 'sqlite') return; // what is stored is tested on both (test/ui/request-page.test.ts)
+  if (database.kind !== 'sqlite') return; // what is stored is tested on both (test/server/ui/request-page.test.ts)
   const browser = new TestBrowser(database);
 
   test('the page of a request shows the last line of each command, and nothing that the runner says around it', async (t) => {

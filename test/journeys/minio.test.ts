@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { removeTree } from '../../src/lib/remove-tree.ts';
+import { removeTree } from '../../src/shared/lib/remove-tree.ts';
 import { onOneDatabase } from '../support/databases.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { startInstallation, type Build, type Installation, type Item, type Project } from '../support/installation.ts';

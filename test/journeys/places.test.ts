@@ -4,7 +4,7 @@ import { onOneDatabase } from '../support/databases.ts';
 import { startInstallation } from '../support/installation.ts';
 import { growingPauses, longestWait } from '../support/pauses.ts';
 import { Receiver, reply } from '../support/receiver.ts';
-import { deliver, sign, type Hook } from '../inbound-hooks/forge.ts';
+import { deliver, sign, type Hook } from '../server/inbound-hooks/forge.ts';
 
 /** The one place for builds is taken: a push is fetched and told of all the same, and what waits says why. */
 onOneDatabase((database) => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { run } from '../../src/lib/processes.ts';
+import { run } from '../../src/shared/lib/processes.ts';
 import { redisImage, sshImage } from '../support/daemon-images.ts';
 import { onOneDatabase, temporaryFolder } from '../support/databases.ts';
 import { startInstallation, type Installation, type Project } from '../support/installation.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Scope } from '../../src/http/route.ts';
+import type { Scope } from '../../src/server/http/route.ts';
 import { onOneDatabase } from '../support/databases.ts';
 import { Developer } from '../support/developer.ts';
 import {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Link, Order } from '../../src/protocol/index.ts';
+import type { Link, Order } from '../../src/shared/protocol/index.ts';
 import { describeServiceOnOne } from '../support/service.ts';
 import { Stage } from '../support/stage.ts';
 

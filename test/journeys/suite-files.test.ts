@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test, type TestContext } from 'node:test';
-import { removeTree } from '../../src/lib/remove-tree.ts';
+import { removeTree } from '../../src/shared/lib/remove-tree.ts';
 import { command } from '../support/command.ts';
 import { onOneDatabase, temporaryFolder } from '../support/databases.ts';
 import { startInstallation, type Build, type Installation, type Item, type Project } from '../support/installation.ts';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { createMetrics } from '../../src/http/metrics.ts';
-import type { Transaction } from '../../src/db/open.ts';
-import { advanceBuild } from '../../src/lifecycle/builds.ts';
-import { beginCheck } from '../../src/lifecycle/connection-checks.ts';
+import { createMetrics } from '../../src/server/http/metrics.ts';
+import type { Transaction } from '../../src/server/db/open.ts';
+import { advanceBuild } from '../../src/server/lifecycle/builds.ts';
+import { beginCheck } from '../../src/server/lifecycle/connection-checks.ts';
 import { describeServiceOnOne } from '../support/service.ts';
 import { samplesIn } from '../support/samples.ts';
 import { archiveOf } from '../support/software.ts';

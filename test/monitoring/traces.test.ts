@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { openSpanExporter, type ClosableTracer } from '../../src/lifecycle/span-exporter.ts';
-import { advanceBuild } from '../../src/lifecycle/builds.ts';
+import { openSpanExporter, type ClosableTracer } from '../../src/server/lifecycle/span-exporter.ts';
+import { advanceBuild } from '../../src/server/lifecycle/builds.ts';
 import { attributesOf, startCollector, treeOf, type Collector } from '../support/collector.ts';
 import { describeWithRunnerOnOne } from '../support/runner.ts';
 import type { Record_ } from '../support/client.ts';
 import type { User } from '../support/user.ts';
-import { newSpanId, newTraceId } from '../../src/lib/trace-context.ts';
+import { newSpanId, newTraceId } from '../../src/shared/lib/trace-context.ts';
 
 let collector: Collector;
 let tracer: ClosableTracer | undefined;

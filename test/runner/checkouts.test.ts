@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import test from 'node:test';
-import { run } from '../../src/lib/processes.ts';
+import { run } from '../../src/shared/lib/processes.ts';
 import { openCheckouts } from '../../src/runner/checkouts.ts';
 import { workplace } from './git/workplace.ts';
 import { longestWait } from '../support/pauses.ts';

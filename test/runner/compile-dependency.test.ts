@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { CompileOrder, Outcome } from '../../src/protocol/index.ts';
+import type { CompileOrder, Outcome } from '../../src/shared/protocol/index.ts';
 import { compileDependency } from '../../src/runner/compile-dependency.ts';
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import type { Sandboxes } from '../../src/runner/sandbox/types.ts';

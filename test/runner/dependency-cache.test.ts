@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { zstdCompressSync } from 'node:zlib';
-import type { Link } from '../../src/protocol/index.ts';
+import type { Link } from '../../src/shared/protocol/index.ts';
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
 import { openDependencyCache, type DependencyCache, type Taken } from '../../src/runner/dependency-cache.ts';

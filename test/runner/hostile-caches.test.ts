@@ -13,9 +13,9 @@ import {
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { zstdCompressSync } from 'node:zlib';
-import { run } from '../../src/lib/processes.ts';
-import { removeTree } from '../../src/lib/remove-tree.ts';
-import type { FoundCache } from '../../src/protocol/index.ts';
+import { run } from '../../src/shared/lib/processes.ts';
+import { removeTree } from '../../src/shared/lib/remove-tree.ts';
+import type { FoundCache } from '../../src/shared/protocol/index.ts';
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
 import { Blobs, CachingRunner } from '../support/caching.ts';

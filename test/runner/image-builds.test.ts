@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { SuiteOrder } from '../../src/protocol/index.ts';
+import type { SuiteOrder } from '../../src/shared/protocol/index.ts';
 import type { RunnerServices, Task } from '../../src/runner/job-runner.ts';
 import { runSuite } from '../../src/runner/run-suite.ts';
 

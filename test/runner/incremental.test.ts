@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { existsSync } from 'node:fs';
 import { describe, test, type TestContext } from 'node:test';
-import type { FoundCache } from '../../src/protocol/index.ts';
+import type { FoundCache } from '../../src/shared/protocol/index.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import { Blobs, CachingRunner } from '../support/caching.ts';
@@ -187,9 +187,9 @@ describe('a build with a cache makes again what has changed, and nothing else', 
     const { commit, build, host } = await site(t);
     const library = await createRepository(join(host.folder, 'lib.git'));
     const libraryAt = (content: string): Promise<string> => library.commit({ files: { one: content, two: 'same\n' } });
-    const declared = '[submodule "lib"]\n\tpath = src/lib\n\turl = ../lib.git\n';
+    const declared = '[submodule "lib"]\n\tpath = src/shared/lib\n\turl = ../lib.git\n';
     const withLibrary = async (content: string): Promise<string> =>
-      commit({ ...files, '.gitmodules': declared, 'src/lib': { submodule: await libraryAt(content) } });
+      commit({ ...files, '.gitmodules': declared, 'src/shared/lib': { submodule: await libraryAt(content) } });
     const first = await build(await withLibrary('1\n'));
     assert.equal(first.built, `${all} lib/one lib/two`.split(' ').toSorted().join(' '));
     assert.equal((await build(await commit({ 'src/a': 'A\n' }), first.cache)).built, 'a link');
@@ -270,8 +270,8 @@ test('all files and directories of a work tree are of one old time, and git know
   const { commit, build, host } = await site(t);
   const library = await createRepository(join(host.folder, 'lib.git'));
   const lib = { submodule: await library.commit({ files: { 'deep/er': '1\n' } }) };
-  const declared = '[submodule "lib"]\n\tpath = src/lib\n\turl = ../lib.git\n';
-  const sha = await commit({ ...files, '.gitmodules': declared, 'src/lib': lib });
+  const declared = '[submodule "lib"]\n\tpath = src/shared/lib\n\turl = ../lib.git\n';
+  const sha = await commit({ ...files, '.gitmodules': declared, 'src/shared/lib': lib });
   const look = `mkdir out; find . -mindepth 1 -name .git -prune -o -path ./out -prune -o -printf '%T@\\n' | sort -u | sed 's/^/built /'
     [ -z "$(git diff-files)" ] && echo built clean`;
   const { built } = await build(sha, undefined, { command: `${look}; date >out/f` });

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
-import type { SuiteOrder } from '../../src/protocol/index.ts';
+import type { SuiteOrder } from '../../src/shared/protocol/index.ts';
 import { openKeptBuilds, type KeptBuilds } from '../../src/runner/kept-builds.ts';
 import type { RunFiles } from '../../src/runner/sandbox/types.ts';
 import { wholeRun } from '../../src/runner/sandbox/types.ts';

@@ -5,7 +5,7 @@ import { createServer, type Server } from 'node:http';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { WebSocketServer, type WebSocket } from 'ws';
-import { closing } from '../../src/protocol/index.ts';
+import { closing } from '../../src/shared/protocol/index.ts';
 import { RefusedError } from '../../src/runner/failures.ts';
 import { openLink, type OpenLink } from '../../src/runner/link.ts';
 import { untilAnswered } from '../../src/runner/retry.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import type { CutReason, Link, LogChunk, Receipt } from '../../src/protocol/index.ts';
+import type { CutReason, Link, LogChunk, Receipt } from '../../src/shared/protocol/index.ts';
 import { RejectedError } from '../../src/runner/failures.ts';
 import { createLogSender, type LogSender } from '../../src/runner/log-sender.ts';
 import { temporaryFolder } from '../support/folders.ts';

@@ -4,9 +4,9 @@ import { existsSync, mkdirSync, readdirSync, rmSync, statSync, symlinkSync, writ
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { after, describe, test, type TestContext } from 'node:test';
-import { frameHead, frameReader } from '../../src/domain/file-frames.ts';
-import { randomName } from '../../src/lib/random-name.ts';
-import type { Kept, Link, Receipt, SavedCache, Stored, UploadReport } from '../../src/protocol/index.ts';
+import { frameHead, frameReader } from '../../src/shared/domain/file-frames.ts';
+import { randomName } from '../../src/shared/lib/random-name.ts';
+import type { Kept, Link, Receipt, SavedCache, Stored, UploadReport } from '../../src/shared/protocol/index.ts';
 import { deliverOutbox, emptyOutbox, type Delivering } from '../../src/runner/deliver-outbox.ts';
 import { StoreAwayError } from '../../src/runner/failures.ts';
 import { openOutbox, type Outbox } from '../../src/runner/outbox.ts';

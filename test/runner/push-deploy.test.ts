@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
-import type { Outcome } from '../../src/protocol/index.ts';
+import type { Outcome } from '../../src/shared/protocol/index.ts';
 import { pushDeploy } from '../../src/runner/push-deploy.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
 import { stepTimes } from '../../src/runner/step-times.ts';

@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
-import type { Link, ServiceOrder } from '../../src/protocol/index.ts';
+import type { Link, ServiceOrder } from '../../src/shared/protocol/index.ts';
 import { openCacheStore } from '../../src/runner/cache-store.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
 import { CannotRunError } from '../../src/runner/cannot-run.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
-import { shellFrame, shellFrameReader, textOf } from '../../src/domain/shell-frames.ts';
-import { orAborted } from '../../src/lib/or-aborted.ts';
-import type { Link, ShellOrder, SuiteOrder } from '../../src/protocol/index.ts';
+import { shellFrame, shellFrameReader, textOf } from '../../src/shared/domain/shell-frames.ts';
+import { orAborted } from '../../src/shared/lib/or-aborted.ts';
+import type { Link, ShellOrder, SuiteOrder } from '../../src/shared/protocol/index.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
 import { openKeptBuilds } from '../../src/runner/kept-builds.ts';
 import { openShellIo } from '../../src/runner/shell-io.ts';

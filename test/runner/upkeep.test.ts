@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Link } from '../../src/protocol/index.ts';
+import type { Link } from '../../src/shared/protocol/index.ts';
 import { openMirrors } from '../../src/runner/git/mirrors.ts';
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import { startRunner } from '../../src/runner/runner.ts';

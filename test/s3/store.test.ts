@@ -5,11 +5,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { CreateMultipartUploadCommand, PutObjectCommand } from '@aws-sdk/client-s3';
-import { WrongDigestError, type Blobs } from '../../src/db/blobs.ts';
-import { observeBlobs } from '../../src/db/observed-blobs.ts';
-import { openS3Blobs } from '../../src/db/s3/blobs.ts';
-import type { S3Options } from '../../src/db/s3/link.ts';
-import { isUnavailable } from '../../src/db/unavailable.ts';
+import { WrongDigestError, type Blobs } from '../../src/server/db/blobs.ts';
+import { observeBlobs } from '../../src/server/db/observed-blobs.ts';
+import { openS3Blobs } from '../../src/server/db/s3/blobs.ts';
+import type { S3Options } from '../../src/server/db/s3/link.ts';
+import { isUnavailable } from '../../src/server/db/unavailable.ts';
 import { startFaultyProxy } from '../support/faulty-proxy.ts';
 import { startSwift, type Swift } from '../support/swift.ts';
 

@@ -1,9 +1,9 @@
 import { hash, randomBytes } from 'node:crypto';
-import { insertToken } from '../../src/auth/tokens.ts';
-import { findUser } from '../../src/auth/users.ts';
-import { insertClient } from '../../src/oauth/clients.ts';
-import { insertCode, type Allowed } from '../../src/oauth/codes.ts';
-import type { Scope } from '../../src/http/route.ts';
+import { insertToken } from '../../src/server/auth/tokens.ts';
+import { findUser } from '../../src/server/auth/users.ts';
+import { insertClient } from '../../src/server/oauth/clients.ts';
+import { insertCode, type Allowed } from '../../src/server/oauth/codes.ts';
+import type { Scope } from '../../src/server/http/route.ts';
 import type { Answer } from './client.ts';
 import type { Service } from './service.ts';
 import type { User } from './user.ts';

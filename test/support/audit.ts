@@ -1,5 +1,5 @@
-import type { AuditEntryRow } from '../../src/db/schema.ts';
-import { entriesSince, entryView } from '../../src/auth/audit.ts';
+import type { AuditEntryRow } from '../../src/server/db/schema.ts';
+import { entriesSince, entryView } from '../../src/server/auth/audit.ts';
 import type { Service } from './service.ts';
 
 export type Entry = ReturnType<typeof entryView>;

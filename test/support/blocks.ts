@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { Transaction } from '../../src/db/open.ts';
+import type { Transaction } from '../../src/server/db/open.ts';
 
 /** In how many blocks of a table and its indexes PostgreSQL has looked for the transaction: the same on every machine. */
 export async function blocksOf(trx: Transaction, table: string): Promise<number> {

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { run } from '../../src/lib/processes.ts';
+import { run } from '../../src/shared/lib/processes.ts';
 import { imageOfTars, shellLayer, type TestImage, type TestRegistry } from './registry.ts';
 import { tarOf } from './tar.ts';
 

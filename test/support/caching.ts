@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { keepReserve, type DiskReserve } from '../../src/lib/disk-reserve.ts';
-import type { CacheOrder, FoundCache, Link, Repository } from '../../src/protocol/index.ts';
+import { keepReserve, type DiskReserve } from '../../src/shared/lib/disk-reserve.ts';
+import type { CacheOrder, FoundCache, Link, Repository } from '../../src/shared/protocol/index.ts';
 import { openCacheStore, type CacheStore } from '../../src/runner/cache-store.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';

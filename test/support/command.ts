@@ -1,7 +1,7 @@
 import { format } from 'node:util';
-import { failureOf } from '../../src/cli/call.ts';
-import { operatorProgram } from '../../src/cli/catalog.ts';
-import type { Finished } from '../../src/lib/processes.ts';
+import { failureOf } from '../../src/cli/operator/call.ts';
+import { operatorProgram } from '../../src/cli/operator/catalog.ts';
+import type { Finished } from '../../src/shared/lib/processes.ts';
 
 let last: Promise<unknown> = Promise.resolve();
 

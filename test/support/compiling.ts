@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import type { CompileOrder } from '../../src/protocol/index.ts';
+import type { CompileOrder } from '../../src/shared/protocol/index.ts';
 import type { Record_ } from './client.ts';
 import type { ScriptedRunner, Task } from './runner.ts';
 import { archiveOf } from './software.ts';

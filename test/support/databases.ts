@@ -1,7 +1,7 @@
 import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
-import { openDatabase, type Database } from '../../src/db/open.ts';
+import { openDatabase, type Database } from '../../src/server/db/open.ts';
 import { cleanUpAfterwards, folderFor, temporaryFolder, type CleanUp } from './folders.ts';
 import { lacks } from './machine.ts';
 import { dropDatabase, newDatabase } from './postgres.ts';

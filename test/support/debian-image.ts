@@ -1,6 +1,6 @@
 import { lstatSync, mkdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { run } from '../../src/lib/processes.ts';
+import { run } from '../../src/shared/lib/processes.ts';
 import { tarOf, type TarEntry } from './tar.ts';
 
 /**

@@ -1,12 +1,12 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { insertToken } from '../../src/auth/tokens.ts';
-import { findUser } from '../../src/auth/users.ts';
-import { openStore } from '../../src/cli/store.ts';
-import { readConfig } from '../../src/config.ts';
-import { commandLineId } from '../../src/db/command-line-client.ts';
-import { scopes, type Scope } from '../../src/http/route.ts';
+import { insertToken } from '../../src/server/auth/tokens.ts';
+import { findUser } from '../../src/server/auth/users.ts';
+import { openStore } from '../../src/cli/operator/store.ts';
+import { readConfig } from '../../src/shared/config.ts';
+import { commandLineId } from '../../src/server/db/command-line-client.ts';
+import { scopes, type Scope } from '../../src/server/http/route.ts';
 import { temporaryFolder } from './databases.ts';
 import { Emulator } from './emulator.ts';
 import type { Installation } from './installation.ts';

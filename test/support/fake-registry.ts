@@ -5,7 +5,7 @@ import { createServer } from 'node:https';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { AddressInfo } from 'node:net';
-import { ownCertificate } from '../../src/http/certificate.ts';
+import { ownCertificate } from '../../src/server/http/certificate.ts';
 
 /** A registry that answers whatever a test wants, over TLS that the machine trusts, on all addresses. */
 export interface FakeRegistry {

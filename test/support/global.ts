@@ -1,7 +1,7 @@
 import { chmodSync, existsSync, mkdtempSync, readFileSync, statfsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { removeTree } from '../../src/lib/remove-tree.ts';
+import { removeTree } from '../../src/shared/lib/remove-tree.ts';
 import { lacks } from './machine.ts';
 import { hasty, startPostgres, type Postgres } from './postgres.ts';
 import { makeTemplates } from './templates.ts';
@@ -40,7 +40,7 @@ export async function globalTeardown(): Promise<void> {
   }
 }
 
-/** Where transactions of tests, or of programs that they started, took locks out of order (src/db/lock-watch.ts). */
+/** Where transactions of tests, or of programs that they started, took locks out of order (src/server/db/lock-watch.ts). */
 export function locksOutOfOrder(): string {
   const { TEST_LOCK_ORDER } = process.env;
   return TEST_LOCK_ORDER === undefined ? '' : readFileSync(TEST_LOCK_ORDER, 'utf8');

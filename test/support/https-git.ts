@@ -6,7 +6,7 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ownCertificate } from '../../src/http/certificate.ts';
+import { ownCertificate } from '../../src/server/http/certificate.ts';
 
 /** A public git host: git's own http-backend behind HTTPS on a loopback port, open to everybody. */
 export interface HttpsGitHost {

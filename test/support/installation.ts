@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { removeTree } from '../../src/lib/remove-tree.ts';
+import { removeTree } from '../../src/shared/lib/remove-tree.ts';
 import { signalAll } from '../../src/runner/sandbox/descendants.ts';
 import type { Answer, Credentials } from './client.ts';
 import { copyTables, settingsFor, temporaryFolder, type TestDatabase } from './databases.ts';

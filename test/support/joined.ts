@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import type { Trigger } from '../../src/lifecycle/requests.ts';
-import type { CommitReport } from '../../src/protocol/index.ts';
+import type { Trigger } from '../../src/server/lifecycle/requests.ts';
+import type { CommitReport } from '../../src/shared/protocol/index.ts';
 import type { Record_ } from './client.ts';
 import { aCommit, type ScriptedRunner, type Task } from './runner.ts';
 import type { Service } from './service.ts';
 import { trigger } from './triggered.ts';
 import type { User } from './user.ts';
-import type { SuiteOrder } from '../../src/protocol/index.ts';
+import type { SuiteOrder } from '../../src/shared/protocol/index.ts';
 
 export const { sha } = aCommit;
 

@@ -1,13 +1,13 @@
 import { createHmac } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { sealedLocation, type CommitRow } from '../../src/db/schema.ts';
-import { longest, most, mostRecords } from '../../src/domain/bounds.ts';
-import { writeListing } from '../../src/domain/ref-listings.ts';
+import { sealedLocation, type CommitRow } from '../../src/server/db/schema.ts';
+import { longest, most, mostRecords } from '../../src/shared/domain/bounds.ts';
+import { writeListing } from '../../src/shared/domain/ref-listings.ts';
 import { ClientThread, type Request_ } from './client-thread.ts';
 import type { Record_ } from './client.ts';
 import { longestTurn } from './event-loop.ts';
-import { connectionPath, protocolHeader, protocolNumber } from '../../src/protocol/index.ts';
+import { connectionPath, protocolHeader, protocolNumber } from '../../src/shared/protocol/index.ts';
 import { registered } from './registered.ts';
 import { addArtifact, addBuild, addCommit, copyRows } from './rows.ts';
 import type { Service } from './service.ts';

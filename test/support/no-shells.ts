@@ -1,4 +1,4 @@
-import type { Link } from '../../src/protocol/index.ts';
+import type { Link } from '../../src/shared/protocol/index.ts';
 
 /** The part of a link that runners without kept files never use. */
 export const noShells: Pick<Link, 'kept' | 'shells' | 'shellInput' | 'shellOutput' | 'shellEnd'> = {

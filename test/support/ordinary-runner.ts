@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { chmodSync, chownSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { removeTree } from '../../src/lib/remove-tree.ts';
+import { removeTree } from '../../src/shared/lib/remove-tree.ts';
 import { command } from './command.ts';
 import { temporaryFolder } from './databases.ts';
 import type { CleanUp } from './folders.ts';

@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { run } from '../../src/lib/processes.ts';
+import { run } from '../../src/shared/lib/processes.ts';
 import { postgresPrograms } from './postgres.ts';
 import { programLayer } from './program-layer.ts';
 import { imageOfTars, shellLayer, type TestImage } from './registry.ts';

@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { run, type Finished } from '../../src/lib/processes.ts';
+import { run, type Finished } from '../../src/shared/lib/processes.ts';
 import { Client } from './client.ts';
 import type { TestDatabase } from './databases.ts';
 

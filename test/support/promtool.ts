@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { run, type Finished } from '../../src/lib/processes.ts';
+import { run, type Finished } from '../../src/shared/lib/processes.ts';
 
 /** Prometheus’ own program has to take what it is given. */
 export async function promtool(cwd: string, args: string[], input?: string): Promise<Finished> {

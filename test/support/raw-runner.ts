@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { WebSocket } from 'ws';
-import { connectionPath, protocolHeader, protocolNumber } from '../../src/protocol/index.ts';
+import { connectionPath, protocolHeader, protocolNumber } from '../../src/shared/protocol/index.ts';
 import { authorityOf } from './registered.ts';
 import type { Service } from './service.ts';
 

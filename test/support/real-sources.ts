@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
-import { run } from '../../src/lib/processes.ts';
+import { run } from '../../src/shared/lib/processes.ts';
 
 /** Source archives of real software, as published. They are fetched once and kept beside the packages. */
 const shelf = join(import.meta.dirname, '../../node_modules/.cache/test-sources');

@@ -1,4 +1,4 @@
-import { run } from '../../src/lib/processes.ts';
+import { run } from '../../src/shared/lib/processes.ts';
 
 /** The content at a path of a commit; null removes it. */
 export type Content =

@@ -1,4 +1,4 @@
-import type { Services } from '../../src/api/call.ts';
+import type { Services } from '../../src/server/api/call.ts';
 import type {
   ArtifactRow,
   BuildRow,
@@ -7,11 +7,11 @@ import type {
   WebhookDeliveryRow,
   DependencyRow,
   Schema,
-} from '../../src/db/schema.ts';
-import { insertForge } from '../../src/lifecycle/forges.ts';
-import { receive } from '../../src/inbound-hooks/hook-deliveries.ts';
-import { contentTypeOf } from '../../src/lib/file-types.ts';
-import { completeFacts } from '../../src/inbound-hooks/payload-readers.ts';
+} from '../../src/server/db/schema.ts';
+import { insertForge } from '../../src/server/lifecycle/forges.ts';
+import { receive } from '../../src/server/inbound-hooks/hook-deliveries.ts';
+import { contentTypeOf } from '../../src/shared/lib/file-types.ts';
+import { completeFacts } from '../../src/server/inbound-hooks/payload-readers.ts';
 
 import { forgeToken } from './fake-forge.ts';
 

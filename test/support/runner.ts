@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before } from 'node:test';
 import { pino } from 'pino';
-import { createDispatch, type Dispatch } from '../../src/dispatch/dispatch.ts';
-import type { ArtifactLimits } from '../../src/dispatch/job-handler.ts';
+import { createDispatch, type Dispatch } from '../../src/server/dispatch/dispatch.ts';
+import type { ArtifactLimits } from '../../src/server/dispatch/job-handler.ts';
 import type {
   CommitReport,
   FinishReport,
@@ -14,11 +14,11 @@ import type {
   Wish,
   Work,
   ClaimSignal,
-} from '../../src/protocol/index.ts';
-import { configuringFrom } from '../../src/resources/config-repository.ts';
-import { routes } from '../../src/resources/index.ts';
-import type { Store } from '../../src/cli/store.ts';
-import type { Runner } from '../../src/auth/runners.ts';
+} from '../../src/shared/protocol/index.ts';
+import { configuringFrom } from '../../src/server/resources/config-repository.ts';
+import { routes } from '../../src/server/resources/index.ts';
+import type { Store } from '../../src/cli/operator/store.ts';
+import type { Runner } from '../../src/server/auth/runners.ts';
 import type { TestDatabase } from './databases.ts';
 import { describeService, describeServiceOnOne, type Service, type ServiceOptions } from './service.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { SuiteOrder } from '../../src/protocol/index.ts';
+import type { SuiteOrder } from '../../src/shared/protocol/index.ts';
 import type { Record_ } from './client.ts';
 import type { ScriptedRunner, Task } from './runner.ts';
 import type { User } from './user.ts';

@@ -1,9 +1,9 @@
-import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
-import { findUser } from '../../src/auth/users.ts';
-import type { Services } from '../../src/api/call.ts';
-import { sealIn } from '../../src/db/sealing.ts';
-import { sealedLocation, type KeptBuildRow, type ShellRow } from '../../src/db/schema.ts';
-import { repeatedly } from '../../src/lib/repeatedly.ts';
+import { recordHeartbeat } from '../../src/server/auth/runner-heartbeats.ts';
+import { findUser } from '../../src/server/auth/users.ts';
+import type { Services } from '../../src/server/api/call.ts';
+import { sealIn } from '../../src/server/db/sealing.ts';
+import { sealedLocation, type KeptBuildRow, type ShellRow } from '../../src/server/db/schema.ts';
+import { repeatedly } from '../../src/shared/lib/repeatedly.ts';
 import type { CleanUp } from './folders.ts';
 
 const location = 'a-location-without-a-runner';

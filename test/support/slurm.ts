@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { run } from '../../src/lib/processes.ts';
+import { run } from '../../src/shared/lib/processes.ts';
 import { temporaryFolder } from './folders.ts';
 import { freePort } from './ports.ts';
 

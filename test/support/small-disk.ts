@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { closeSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { run } from '../../src/lib/processes.ts';
+import { run } from '../../src/shared/lib/processes.ts';
 import { temporaryFolder, type TestDatabase } from './databases.ts';
 
 const megabyte = 1024 * 1024;

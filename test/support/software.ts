@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { run } from '../../src/lib/processes.ts';
+import { run } from '../../src/shared/lib/processes.ts';
 import type { Caller, Item } from './installation.ts';
 import { growingPauses } from './pauses.ts';
 

@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { run } from '../../src/lib/processes.ts';
+import { run } from '../../src/shared/lib/processes.ts';
 import { longestWait } from './pauses.ts';
 import { freePort } from './ports.ts';
 

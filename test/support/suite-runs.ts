@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import type { Record_ } from './client.ts';
-import type { CommitReport } from '../../src/protocol/index.ts';
+import type { CommitReport } from '../../src/shared/protocol/index.ts';
 import { before } from 'node:test';
 import { describeWithRunner, type ScriptedRunner, type Task } from './runner.ts';
 import type { Service } from './service.ts';
 import type { User } from './user.ts';
-import type { SuiteOrder } from '../../src/protocol/index.ts';
+import type { SuiteOrder } from '../../src/shared/protocol/index.ts';
 
 /** A project with suites, and what a person sees of its builds. */
 export class SuiteRuns {

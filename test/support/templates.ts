@@ -1,8 +1,8 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
-import { migrate } from '../../src/db/migrate.ts';
-import { openDatabase } from '../../src/db/open.ts';
-import { ownCertificate } from '../../src/http/certificate.ts';
+import { migrate } from '../../src/server/db/migrate.ts';
+import { openDatabase } from '../../src/server/db/open.ts';
+import { ownCertificate } from '../../src/server/http/certificate.ts';
 import type { Postgres } from './postgres.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { run } from '../../src/lib/processes.ts';
+import { run } from '../../src/shared/lib/processes.ts';
 
 /** Programs that builds see: where they are, and which folders of the machine have to be shown for it beside `/usr`. */
 export interface Toolchain {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Credentials } from '../../src/auth/users.ts';
+import type { Credentials } from '../../src/server/auth/users.ts';
 import type { Answer, Asking, Client, Record_ } from './client.ts';
 
 type Form = NonNullable<Asking['form']>;

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
-import { insertUser } from '../../src/auth/users.ts';
-import { beginLog } from '../../src/streams/logs.ts';
+import { insertUser } from '../../src/server/auth/users.ts';
+import { beginLog } from '../../src/server/streams/logs.ts';
 import type { Record_ } from './client.ts';
 import { registerApplication } from './applications.ts';
 import { addArtifact, addBuild, addCache, addCommit, addDelivery, addForge, addHookDelivery } from './rows.ts';

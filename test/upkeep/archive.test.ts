@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { it } from 'node:test';
-import { readArchive, writeArchive } from '../../src/cli/backup-archive.ts';
-import { parseExactJson } from '../../src/lib/exact-json.ts';
+import { readArchive, writeArchive } from '../../src/cli/operator/backup-archive.ts';
+import { parseExactJson } from '../../src/shared/lib/exact-json.ts';
 import { temporaryFolder } from './support.ts';
 
 async function* of(...lines: string[]): AsyncGenerator<string> {

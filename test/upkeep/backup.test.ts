@@ -3,11 +3,11 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { sql } from 'kysely';
-import type { Database } from '../../src/db/open.ts';
-import { openSnapshot } from '../../src/db/snapshot.ts';
-import { lockUpkeep } from '../../src/db/upkeep-lock.ts';
-import { readArchive } from '../../src/cli/backup-archive.ts';
-import { openVault } from '../../src/lib/vault.ts';
+import type { Database } from '../../src/server/db/open.ts';
+import { openSnapshot } from '../../src/server/db/snapshot.ts';
+import { lockUpkeep } from '../../src/server/db/upkeep-lock.ts';
+import { readArchive } from '../../src/cli/operator/backup-archive.ts';
+import { openVault } from '../../src/shared/lib/vault.ts';
 import { everyRow, fillTables } from './rows.ts';
 import { kinds, newInstallation, openTables, preparedInstallation, temporaryFolder } from './support.ts';
 

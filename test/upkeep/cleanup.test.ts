@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Blobs } from '../../src/db/blobs.ts';
-import type { Database } from '../../src/db/open.ts';
-import { createMetrics } from '../../src/http/metrics.ts';
+import type { Blobs } from '../../src/server/db/blobs.ts';
+import type { Database } from '../../src/server/db/open.ts';
+import { createMetrics } from '../../src/server/http/metrics.ts';
 import { startUpkeep, upkeepTasks } from '../../src/server/upkeep.ts';
 import { onEveryDatabase } from '../support/databases.ts';
 import { samplesIn } from '../support/samples.ts';

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { readFileSync, statSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { sql } from 'kysely';
-import { isLockTimeout, olderTransactionsEnded, resealAll, whenNothingIsStale } from '../../src/db/reseal.ts';
-import type { Database, Queries } from '../../src/db/open.ts';
-import { sealedColumns, sealedLocation } from '../../src/db/schema.ts';
-import { sealIn } from '../../src/db/sealing.ts';
-import { addMasterKey, masterKeyNumbers, openVault, type Vault } from '../../src/lib/vault.ts';
+import { isLockTimeout, olderTransactionsEnded, resealAll, whenNothingIsStale } from '../../src/server/db/reseal.ts';
+import type { Database, Queries } from '../../src/server/db/open.ts';
+import { sealedColumns, sealedLocation } from '../../src/server/db/schema.ts';
+import { sealIn } from '../../src/server/db/sealing.ts';
+import { addMasterKey, masterKeyNumbers, openVault, type Vault } from '../../src/shared/lib/vault.ts';
 import { fillTables } from './rows.ts';
 import { kinds, preparedInstallation } from './support.ts';
 

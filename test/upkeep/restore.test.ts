@@ -3,10 +3,10 @@ import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, writeFi
 import { dirname, join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { sql } from 'kysely';
-import { isForeignKeyViolation, openDatabase, type Database } from '../../src/db/open.ts';
-import { migrations } from '../../src/db/migrations/index.ts';
-import { readArchive, writeArchive } from '../../src/cli/backup-archive.ts';
-import { createMasterKey, openVault } from '../../src/lib/vault.ts';
+import { isForeignKeyViolation, openDatabase, type Database } from '../../src/server/db/open.ts';
+import { migrations } from '../../src/server/db/migrations/index.ts';
+import { readArchive, writeArchive } from '../../src/cli/operator/backup-archive.ts';
+import { createMasterKey, openVault } from '../../src/shared/lib/vault.ts';
 import { fillTables } from './rows.ts';
 import {
   kinds,

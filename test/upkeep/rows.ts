@@ -1,7 +1,7 @@
-import type { Database } from '../../src/db/open.ts';
-import { sealedLocation, type Schema } from '../../src/db/schema.ts';
-import { largestId } from '../../src/lib/ids.ts';
-import type { Vault } from '../../src/lib/vault.ts';
+import type { Database } from '../../src/server/db/open.ts';
+import { sealedLocation, type Schema } from '../../src/server/db/schema.ts';
+import { largestId } from '../../src/shared/lib/ids.ts';
+import type { Vault } from '../../src/shared/lib/vault.ts';
 
 const awkward = 'line\nbreak "quotes" \\ back \t tab \u2028 ünï 😀 {"end":1}';
 const user = largestId; // more than a double can hold

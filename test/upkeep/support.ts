@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { makeDataFolder } from '../../src/cli/store.ts';
-import { migrate } from '../../src/db/migrate.ts';
-import { openDatabase, type Database } from '../../src/db/open.ts';
-import { createMasterKey } from '../../src/lib/vault.ts';
+import { makeDataFolder } from '../../src/cli/operator/store.ts';
+import { migrate } from '../../src/server/db/migrate.ts';
+import { openDatabase, type Database } from '../../src/server/db/open.ts';
+import { createMasterKey } from '../../src/shared/lib/vault.ts';
 import { command } from '../support/command.ts';
 import { newDatabase } from '../support/postgres.ts';
 

@@ -11,8 +11,8 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { openDatabase } from '../../src/db/open.ts';
-import { createMasterKey, masterKeyNumbers } from '../../src/lib/vault.ts';
+import { openDatabase } from '../../src/server/db/open.ts';
+import { createMasterKey, masterKeyNumbers } from '../../src/shared/lib/vault.ts';
 import type { Answer, Credentials } from '../support/client.ts';
 import { onOneDatabase, temporaryFolder, whyNoPostgres } from '../support/databases.ts';
 import { command } from '../support/command.ts';

@@ -1,4 +1,4 @@
-import type { Changes, Comparison } from '../../protocol/index.ts';
+import type { Changes, Comparison } from '../../shared/protocol/index.ts';
 import { changedFiles, type KnownCommit } from './commits.ts';
 import { expectSuccess } from './git.ts';
 import { remoteHead } from './refs.ts';

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { HttpsCredential } from '../../protocol/index.ts';
+import type { HttpsCredential } from '../../shared/protocol/index.ts';
 
 /** Joins a program in a session to a command on its remote. */
 export interface Channel {

@@ -1,7 +1,7 @@
 import { lchown, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { randomName } from '../../lib/random-name.ts';
-import { removeTree } from '../../lib/remove-tree.ts';
+import { randomName } from '../../shared/lib/random-name.ts';
+import { removeTree } from '../../shared/lib/remove-tree.ts';
 import { expectSuccess, GitError } from './git.ts';
 import { talk, type Remote } from './mirror.ts';
 import { reach, type GitServices } from './sources.ts';

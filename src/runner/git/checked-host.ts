@@ -1,6 +1,6 @@
-import { messageOf } from '../../lib/error-code.ts';
-import { ForbiddenAddressError, allowedAddresses, type AddressRules } from '../../lib/address-filter.ts';
-import { run } from '../../lib/processes.ts';
+import { messageOf } from '../../shared/lib/error-code.ts';
+import { ForbiddenAddressError, allowedAddresses, type AddressRules } from '../../shared/lib/address-filter.ts';
+import { run } from '../../shared/lib/processes.ts';
 import { FetchError } from './failures.ts';
 import { notPublic } from './public-failures.ts';
 import { MasterError } from './ssh-master.ts';

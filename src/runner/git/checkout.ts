@@ -1,8 +1,8 @@
 import { constants, copyFile, lchown, link, mkdir, rename, writeFile } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { pathExists } from '../../lib/path-exists.ts';
-import { removeTree } from '../../lib/remove-tree.ts';
+import { pathExists } from '../../shared/lib/path-exists.ts';
+import { removeTree } from '../../shared/lib/remove-tree.ts';
 import { watchSize, type SizeWatch } from '../size-watch.ts';
 import { FetchError, recognize } from './failures.ts';
 import { expectSuccess, git, GitError } from './git.ts';
@@ -14,7 +14,7 @@ import { oldTime, setOldTimes } from './old-times.ts';
 import { parseCommitRef } from './refs.ts';
 import type { Session } from './session.ts';
 import { submodulesOf, type Submodule } from './submodules.ts';
-import { sourceFile } from '../../lib/source-files.ts';
+import { sourceFile } from '../../shared/lib/source-files.ts';
 
 /*
  * A work tree with a complete `.git`: it has history, tags and remote branches, so that `git log` and `git describe`

@@ -1,7 +1,7 @@
 import { rmdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { tryLockFile } from '../../lib/file-lock.ts';
-import { removeTree } from '../../lib/remove-tree.ts';
+import { tryLockFile } from '../../shared/lib/file-lock.ts';
+import { removeTree } from '../../shared/lib/remove-tree.ts';
 import { expectSuccess } from './git.ts';
 import { forgetLargeFiles } from './large-files.ts';
 import { mirrorAt, namesIn, packsOf, writeTo, type Mirror } from './mirror.ts';

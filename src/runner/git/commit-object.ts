@@ -1,5 +1,5 @@
-import type { CommitMetadata } from '../../protocol/index.ts';
-import { boundedMessage, boundedPerson } from '../../domain/commit-bounds.ts';
+import type { CommitMetadata } from '../../shared/protocol/index.ts';
+import { boundedMessage, boundedPerson } from '../../shared/domain/commit-bounds.ts';
 import { trimEnd } from './phrases.ts';
 
 /** Room for a thousand parents; the fields that are read follow right after them. */

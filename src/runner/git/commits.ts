@@ -1,8 +1,8 @@
 import { FetchError } from './failures.ts';
 import { expectSuccess, GitError, type GitOutput } from './git.ts';
-import { most } from '../../domain/bounds.ts';
-import { boundedNames } from '../../domain/commit-bounds.ts';
-import type { CommitMetadata } from '../../protocol/index.ts';
+import { most } from '../../shared/domain/bounds.ts';
+import { boundedNames } from '../../shared/domain/commit-bounds.ts';
+import type { CommitMetadata } from '../../shared/protocol/index.ts';
 import { readCommitObject } from './commit-object.ts';
 import { remoteHead, type RefCandidate } from './refs.ts';
 import type { Session } from './session.ts';

@@ -1,5 +1,5 @@
-import { bytes } from '../../domain/bounds.ts';
-import type { ConfigFile } from '../../protocol/index.ts';
+import { bytes } from '../../shared/domain/bounds.ts';
+import type { ConfigFile } from '../../shared/protocol/index.ts';
 import { expectSuccess } from './git.ts';
 import type { Session } from './session.ts';
 

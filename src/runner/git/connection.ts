@@ -1,10 +1,10 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
-import { destinationOf, type GitAddress } from '../../domain/git-address.ts';
-import { messageOf } from '../../lib/error-code.ts';
-import { serveSshAgent } from '../../lib/ssh-agent.ts';
-import type { AddressRules } from '../../lib/address-filter.ts';
-import type { SshPrivateKey } from '../../lib/ssh-private-key.ts';
-import { keepTail, type Tail } from '../../lib/tail.ts';
+import { destinationOf, type GitAddress } from '../../shared/domain/git-address.ts';
+import { messageOf } from '../../shared/lib/error-code.ts';
+import { serveSshAgent } from '../../shared/lib/ssh-agent.ts';
+import type { AddressRules } from '../../shared/lib/address-filter.ts';
+import type { SshPrivateKey } from '../../shared/lib/ssh-private-key.ts';
+import { keepTail, type Tail } from '../../shared/lib/tail.ts';
 import { FetchError } from './failures.ts';
 import { checkedHost } from './checked-host.ts';
 import type { LogWriter } from './narrator.ts';

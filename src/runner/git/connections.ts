@@ -1,8 +1,8 @@
 import { symlink } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { destinationOf, type GitAddress } from '../../domain/git-address.ts';
-import { orAborted } from '../../lib/or-aborted.ts';
-import { parseSshPrivateKey, type SshPrivateKey } from '../../lib/ssh-private-key.ts';
+import { destinationOf, type GitAddress } from '../../shared/domain/git-address.ts';
+import { orAborted } from '../../shared/lib/or-aborted.ts';
+import { parseSshPrivateKey, type SshPrivateKey } from '../../shared/lib/ssh-private-key.ts';
 import { startConnection, type Connection, type ConnectionSettings } from './connection.ts';
 import { explain, FetchError, recognize } from './failures.ts';
 import type { LogWriter } from './narrator.ts';

@@ -1,6 +1,6 @@
 import { dirname, join } from 'node:path/posix';
-import { pathExists } from '../../lib/path-exists.ts';
-import type { Repository } from '../../protocol/index.ts';
+import { pathExists } from '../../shared/lib/path-exists.ts';
+import type { Repository } from '../../shared/protocol/index.ts';
 import { mirrorOf, sourceOf, type GitServices } from './sources.ts';
 
 export interface DifferenceRequest extends Repository {

@@ -1,5 +1,5 @@
 import type { CommitCache } from './commit-cache.ts';
-import type { Changes, Comparison, ConfigFile, DefaultHeadChange } from '../../protocol/index.ts';
+import type { Changes, Comparison, ConfigFile, DefaultHeadChange } from '../../shared/protocol/index.ts';
 import { changesOf } from './changes.ts';
 import { readConfigFile } from './config-file.ts';
 import { descends, describe, findCandidates, type Found, type KnownCommit } from './commits.ts';

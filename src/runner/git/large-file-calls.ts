@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import type { AddressRules } from '../../lib/address-filter.ts';
-import { guardedRequest } from '../../lib/guarded-request.ts';
+import type { AddressRules } from '../../shared/lib/address-filter.ts';
+import { guardedRequest } from '../../shared/lib/guarded-request.ts';
 import { RedirectError, type PlainAnswer } from '../filtering-proxy.ts';
 import type { Opener } from './channel.ts';
 

@@ -1,9 +1,9 @@
 import { lstat, mkdir } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseGitAddress, type GitAddress } from '../../domain/git-address.ts';
-import { pathExists } from '../../lib/path-exists.ts';
-import { run } from '../../lib/processes.ts';
+import { parseGitAddress, type GitAddress } from '../../shared/domain/git-address.ts';
+import { pathExists } from '../../shared/lib/path-exists.ts';
+import { run } from '../../shared/lib/processes.ts';
 import { FetchError } from './failures.ts';
 import { git, GitError } from './git.ts';
 import { largeFilesUrl } from './large-file-calls.ts';
@@ -13,7 +13,7 @@ import { setOldTimes } from './old-times.ts';
 import type { Session } from './session.ts';
 import { trimEnd } from './phrases.ts';
 import type { Way } from './channel.ts';
-import { sourceFile } from '../../lib/source-files.ts';
+import { sourceFile } from '../../shared/lib/source-files.ts';
 
 /*
  * Git LFS: large files are stored beside the repository, which holds pointers in their places.

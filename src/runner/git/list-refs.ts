@@ -1,7 +1,7 @@
-import { bytes, most } from '../../domain/bounds.ts';
-import { digestOf, writeListing, type Refs } from '../../domain/ref-listings.ts';
-import { isRefName } from '../../domain/ref-names.ts';
-import type { Limiter } from '../../lib/limiter.ts';
+import { bytes, most } from '../../shared/domain/bounds.ts';
+import { digestOf, writeListing, type Refs } from '../../shared/domain/ref-listings.ts';
+import { isRefName } from '../../shared/domain/ref-names.ts';
+import type { Limiter } from '../../shared/lib/limiter.ts';
 import type { Connections } from './connections.ts';
 import { FetchError } from './failures.ts';
 import { talk, type Remote } from './mirror.ts';

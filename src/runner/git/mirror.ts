@@ -1,9 +1,9 @@
 import { lchown, mkdir, readdir, rename, rm, utimes, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { lockFile, tryLockFile } from '../../lib/file-lock.ts';
-import { pathExists } from '../../lib/path-exists.ts';
-import { run } from '../../lib/processes.ts';
-import { removeTree } from '../../lib/remove-tree.ts';
+import { lockFile, tryLockFile } from '../../shared/lib/file-lock.ts';
+import { pathExists } from '../../shared/lib/path-exists.ts';
+import { run } from '../../shared/lib/processes.ts';
+import { removeTree } from '../../shared/lib/remove-tree.ts';
 import { FetchError, type RemoteFailure } from './failures.ts';
 import { expectSuccess, GitError, type GitOutput } from './git.ts';
 import type { LogWriter } from './narrator.ts';

@@ -1,12 +1,12 @@
 import { mkdir } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { join, resolve } from 'node:path';
-import type { DiskReserve } from '../../lib/disk-reserve.ts';
+import type { DiskReserve } from '../../shared/lib/disk-reserve.ts';
 import type { Sandboxes } from '../sandbox/types.ts';
-import { mostOpenFiles } from '../../lib/descriptors.ts';
-import { createLimiter } from '../../lib/limiter.ts';
-import { outsideAddressFilter, publicAddressFilter, type AddressRules } from '../../lib/address-filter.ts';
-import { createResolve } from '../../lib/resolve.ts';
+import { mostOpenFiles } from '../../shared/lib/descriptors.ts';
+import { createLimiter } from '../../shared/lib/limiter.ts';
+import { outsideAddressFilter, publicAddressFilter, type AddressRules } from '../../shared/lib/address-filter.ts';
+import { createResolve } from '../../shared/lib/resolve.ts';
 import { checkout, type CheckoutRequest, type Misses } from './checkout.ts';
 import { collect, forget, type Collected } from './collect.ts';
 import { commitCache } from './commit-cache.ts';

@@ -1,4 +1,4 @@
-import { pathExists } from '../../lib/path-exists.ts';
+import { pathExists } from '../../shared/lib/path-exists.ts';
 import { descends, isAmbiguous, findCandidates, type Found } from './commits.ts';
 import { FetchError, tooSlow } from './failures.ts';
 import { GitError } from './git.ts';

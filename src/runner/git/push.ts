@@ -1,4 +1,4 @@
-import { isRefName } from '../../domain/ref-names.ts';
+import { isRefName } from '../../shared/domain/ref-names.ts';
 import { descends } from './commits.ts';
 import { FetchError, type FetchFailure } from './failures.ts';
 import { GitError, type GitOutput } from './git.ts';

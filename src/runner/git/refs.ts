@@ -1,4 +1,4 @@
-import { isRefName } from '../../domain/ref-names.ts';
+import { isRefName } from '../../shared/domain/ref-names.ts';
 
 /** The possible meanings of a `commit_ref`, and where to look for them in a mirror, best first. */
 export interface WantedRef {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { lstat, mkdir, rmdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { openOwnFolder, type OwnFolder } from '../../lib/own-folder.ts';
+import { openOwnFolder, type OwnFolder } from '../../shared/lib/own-folder.ts';
 
 /*
  * A folder for sockets and pipes that live as long as this process.

@@ -2,7 +2,7 @@ import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { createSecureContext } from 'node:tls';
-import { createTlsTrust, type TlsTrust } from '../../lib/tls-trust.ts';
+import { createTlsTrust, type TlsTrust } from '../../shared/lib/tls-trust.ts';
 import { openFilteringProxy, type FilteringProxyOptions, type ProxyTrouble } from '../filtering-proxy.ts';
 import type { Way } from './channel.ts';
 import { largeFileCalls } from './large-file-calls.ts';

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
-import type { Mask } from '../../domain/masking.ts';
-import { shellFrameReader } from '../../domain/shell-frames.ts';
-import { keepTail, type Tail } from '../../lib/tail.ts';
+import type { Mask } from '../../shared/domain/masking.ts';
+import { shellFrameReader } from '../../shared/domain/shell-frames.ts';
+import { keepTail, type Tail } from '../../shared/lib/tail.ts';
 import type { ProxyTrouble } from '../filtering-proxy.ts';
 import type { Channel, OpenChannel } from './channel.ts';
 import { git, type GitOutput } from './git.ts';

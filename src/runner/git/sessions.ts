@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createMask } from '../../domain/masking.ts';
-import type { DiskReserve } from '../../lib/disk-reserve.ts';
-import { randomName } from '../../lib/random-name.ts';
+import { createMask } from '../../shared/domain/masking.ts';
+import type { DiskReserve } from '../../shared/lib/disk-reserve.ts';
+import { randomName } from '../../shared/lib/random-name.ts';
 import { proxySocket } from '../filtering-proxy.ts';
 import { machineTrust } from '../sandbox/etc.ts';
 import { quote } from '../sandbox/steps.ts';
@@ -13,7 +13,7 @@ import { limitReached } from './failures.ts';
 import { credentialEnvironment, GitError, gitEnvironment } from './git.ts';
 import { openSession, type Session } from './session.ts';
 import { authoritiesFile, openDoors, runnerSocket, type Doors, type DoorsOptions } from './session-doors.ts';
-import { sourceFile } from '../../lib/source-files.ts';
+import { sourceFile } from '../../shared/lib/source-files.ts';
 
 /*
  * The sandboxes of git: one per session, which sees one directory and no network. A hostile repository can only affect

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import { destinationOf, hostAndPort, parseGitAddress, type GitAddress } from '../../domain/git-address.ts';
-import { parseSshPrivateKey } from '../../lib/ssh-private-key.ts';
-import type { HttpsCredential } from '../../protocol/index.ts';
+import { destinationOf, hostAndPort, parseGitAddress, type GitAddress } from '../../shared/domain/git-address.ts';
+import { parseSshPrivateKey } from '../../shared/lib/ssh-private-key.ts';
+import type { HttpsCredential } from '../../shared/protocol/index.ts';
 import type { Opener, OpenChannel, Service } from './channel.ts';
 import type { Connections } from './connections.ts';
 import { blamesItself, explain, FetchError, recognize, type RemoteFailure } from './failures.ts';

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
-import { killGroup } from '../../lib/process-groups.ts';
-import { keepTail } from '../../lib/tail.ts';
+import { killGroup } from '../../shared/lib/process-groups.ts';
+import { keepTail } from '../../shared/lib/tail.ts';
 import type { Channel, Service } from './channel.ts';
 
 /*

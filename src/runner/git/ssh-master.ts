@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
-import { killGroup } from '../../lib/process-groups.ts';
-import { keepTail } from '../../lib/tail.ts';
+import { killGroup } from '../../shared/lib/process-groups.ts';
+import { keepTail } from '../../shared/lib/tail.ts';
 
 /** The master ended by itself, for the reason in `said`. */
 export class MasterError extends Error {

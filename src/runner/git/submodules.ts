@@ -1,6 +1,6 @@
 import { expectSuccess } from './git.ts';
 import type { Source } from './sources.ts';
-import { parseGitAddress, type GitAddress } from '../../domain/git-address.ts';
+import { parseGitAddress, type GitAddress } from '../../shared/domain/git-address.ts';
 import type { Session } from './session.ts';
 import { trimEnd } from './phrases.ts';
 

@@ -1,4 +1,4 @@
-import { keepTail } from '../../lib/tail.ts';
+import { keepTail } from '../../shared/lib/tail.ts';
 import { FetchError } from './failures.ts';
 import { reason, sourceOf, type Source, type SourceRequest } from './sources.ts';
 

@@ -1,4 +1,4 @@
-import { readUntrustedJson } from '../../lib/untrusted-json.ts';
+import { readUntrustedJson } from '../../shared/lib/untrusted-json.ts';
 import { CannotRunError } from '../cannot-run.ts';
 
 /** What reading the documents of images has in common. */

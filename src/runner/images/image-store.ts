@@ -1,9 +1,9 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { pathExists } from '../../lib/path-exists.ts';
-import { orAborted } from '../../lib/or-aborted.ts';
-import { removeTree, sweepTree } from '../../lib/remove-tree.ts';
+import { pathExists } from '../../shared/lib/path-exists.ts';
+import { orAborted } from '../../shared/lib/or-aborted.ts';
+import { removeTree, sweepTree } from '../../shared/lib/remove-tree.ts';
 import type { ImageConfiguration } from './configuration.ts';
 
 /**

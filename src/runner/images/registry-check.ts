@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
 import type { SecureContext } from 'node:tls';
-import { allowedLookup, type AddressRules } from '../../lib/address-filter.ts';
-import { readUntrustedObject } from '../../lib/untrusted-json.ts';
-import type { RegistryAccess } from '../../protocol/index.ts';
+import { allowedLookup, type AddressRules } from '../../shared/lib/address-filter.ts';
+import { readUntrustedObject } from '../../shared/lib/untrusted-json.ts';
+import type { RegistryAccess } from '../../shared/protocol/index.ts';
 import type { RegistrySource } from './tools.ts';
 import type { RegistryTrust } from './registry-trust.ts';
 

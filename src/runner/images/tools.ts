@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DiskFullError } from '../../lib/disk-reserve.ts';
-import type { ImageReference } from '../../domain/image-reference.ts';
-import type { AddressRules } from '../../lib/address-filter.ts';
-import { randomName } from '../../lib/random-name.ts';
-import { sweepTree } from '../../lib/remove-tree.ts';
-import type { RegistryAccess } from '../../protocol/index.ts';
+import { DiskFullError } from '../../shared/lib/disk-reserve.ts';
+import type { ImageReference } from '../../shared/domain/image-reference.ts';
+import type { AddressRules } from '../../shared/lib/address-filter.ts';
+import { randomName } from '../../shared/lib/random-name.ts';
+import { sweepTree } from '../../shared/lib/remove-tree.ts';
+import type { RegistryAccess } from '../../shared/protocol/index.ts';
 import { openFilteringProxy, proxySocket, type FilteringProxy } from '../filtering-proxy.ts';
 import { machineTrust } from '../sandbox/etc.ts';
 import { quote } from '../sandbox/steps.ts';
@@ -16,7 +16,7 @@ import { lastLine, pullFailure } from './failures.ts';
 import type { ImageAccounts } from './configuration.ts';
 import { mostBytesOfDocument } from './documents.ts';
 import { layoutName } from './manifest.ts';
-import { sourceFile } from '../../lib/source-files.ts';
+import { sourceFile } from '../../shared/lib/source-files.ts';
 
 /**
  * skopeo and umoci, which work on what strangers made. Each runs in a sandbox of its own, that sees one directory and has

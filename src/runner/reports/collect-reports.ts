@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { most } from '../../domain/bounds.ts';
-import { messageOf } from '../../lib/error-code.ts';
-import { createMask, type Mask } from '../../domain/masking.ts';
-import type { Link } from '../../protocol/index.ts';
+import { most } from '../../shared/domain/bounds.ts';
+import { messageOf } from '../../shared/lib/error-code.ts';
+import { createMask, type Mask } from '../../shared/domain/masking.ts';
+import type { Link } from '../../shared/protocol/index.ts';
 import { collectFiles, type CollectedFile, type Collection } from '../collector.ts';
 import type { RunFiles } from '../sandbox/types.ts';
 import { createReportDecoder } from './decoding.ts';

@@ -1,5 +1,5 @@
-import { bytes, most } from '../../domain/bounds.ts';
-import type { Link, TestRefusal, TestReport, TestState } from '../../protocol/index.ts';
+import { bytes, most } from '../../shared/domain/bounds.ts';
+import type { Link, TestRefusal, TestReport, TestState } from '../../shared/protocol/index.ts';
 import { untilAnswered } from '../retry.ts';
 
 /** A batch is sent when it has this many bytes, or `most.testsAtOnce` tests. */

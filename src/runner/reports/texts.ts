@@ -1,5 +1,5 @@
-import type { Mask } from '../../domain/masking.ts';
-import { cutBytes } from '../../lib/cut-bytes.ts';
+import type { Mask } from '../../shared/domain/masking.ts';
+import { cutBytes } from '../../shared/lib/cut-bytes.ts';
 
 /**
  * A text of a report as others may see it: its secrets masked, and no longer than `most` bytes. The mask works on the

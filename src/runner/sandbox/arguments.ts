@@ -1,5 +1,5 @@
 import { buildPath, buildUser, sandboxPaths, usualPath, type Job, type RunUser } from './types.ts';
-import { sourceFile } from '../../lib/source-files.ts';
+import { sourceFile } from '../../shared/lib/source-files.ts';
 
 /** The descriptor on which bubblewrap reports the sandbox's first process; steps.ts has the others. */
 export const statusDescriptor = 6;

@@ -1,7 +1,7 @@
 import { open, readdir, readlink } from 'node:fs/promises';
 import { constants } from 'node:os';
-import { orAborted } from '../../lib/or-aborted.ts';
-import { randomName } from '../../lib/random-name.ts';
+import { orAborted } from '../../shared/lib/or-aborted.ts';
+import { randomName } from '../../shared/lib/random-name.ts';
 import { checkJob } from './check-job.ts';
 import { descendants } from './descendants.ts';
 import type { DiskWatch } from './disk.ts';

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { readdir, readFile, rmdir } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import { codeOf } from '../../lib/error-code.ts';
+import { codeOf } from '../../shared/lib/error-code.ts';
 import type { Limits } from './types.ts';
 
 /**

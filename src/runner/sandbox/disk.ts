@@ -1,5 +1,5 @@
 import { statfs } from 'node:fs/promises';
-import { run } from '../../lib/processes.ts';
+import { run } from '../../shared/lib/processes.ts';
 
 /**
  * Limits builds that fill the disk: before the file system is full, the run with the most data is ended. Otherwise

@@ -1,6 +1,6 @@
 import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
-import { run } from '../../lib/processes.ts';
+import { run } from '../../shared/lib/processes.ts';
 import { watchDisk, type DiskWatch } from './disk.ts';
 import { composeEtc, overImages } from './etc.ts';
 import { buildUsers, rootOfImage, sharedUser } from './identity.ts';

@@ -1,8 +1,8 @@
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { NotIsolatedError, withoutIsolation } from '../../domain/isolation.ts';
-import { codeOf } from '../../lib/error-code.ts';
-import { run } from '../../lib/processes.ts';
+import { NotIsolatedError, withoutIsolation } from '../../shared/domain/isolation.ts';
+import { codeOf } from '../../shared/lib/error-code.ts';
+import { run } from '../../shared/lib/processes.ts';
 import { isCapable, kernelSetting, surroundings, type Surroundings } from './surroundings.ts';
 import type { Network } from './types.ts';
 

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
-import { NotIsolatedError, withoutIsolation } from '../../domain/isolation.ts';
+import { NotIsolatedError, withoutIsolation } from '../../shared/domain/isolation.ts';
 import type { Cgroup } from './cgroup-files.ts';
 import { findCgroups } from './cgroups.ts';
 import type { BuildUsers } from './identity.ts';

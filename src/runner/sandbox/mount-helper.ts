@@ -1,10 +1,10 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
-import { withoutStrays } from '../../lib/descriptors.ts';
+import { withoutStrays } from '../../shared/lib/descriptors.ts';
 import type { IdRanges, SharedRange } from './identity.ts';
 import { isRoot } from './own-ids.ts';
 import type { Command, Identity } from './types.ts';
-import { sourceFile } from '../../lib/source-files.ts';
+import { sourceFile } from '../../shared/lib/source-files.ts';
 
 /** The runner's side of mount-helper.pl, which has the details. */
 export interface MountHelper {

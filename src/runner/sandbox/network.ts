@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { run } from '../../lib/processes.ts';
-import { closedIpv4Ranges, ownRanges, refusedIpv4Ranges } from '../../lib/special-addresses.ts';
+import { run } from '../../shared/lib/processes.ts';
+import { closedIpv4Ranges, ownRanges, refusedIpv4Ranges } from '../../shared/lib/special-addresses.ts';
 import type { NamespacePaths } from './mount-helper.ts';
 import type { Command } from './types.ts';
 

@@ -1,4 +1,4 @@
-import { randomName } from '../../lib/random-name.ts';
+import { randomName } from '../../shared/lib/random-name.ts';
 import type { Machine } from './machine.ts';
 import { openSandbox, type Who, type Sandbox } from './sandbox.ts';
 import { rootUser, type Job, type SandboxOptions } from './types.ts';

@@ -1,6 +1,6 @@
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { randomName } from '../../lib/random-name.ts';
+import { randomName } from '../../shared/lib/random-name.ts';
 import type { DiskWatch } from './disk.ts';
 import type { Machine } from './machine.ts';
 import { runInSandbox, writtenBy } from './run.ts';

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { removeTree } from '../../lib/remove-tree.ts';
+import { removeTree } from '../../shared/lib/remove-tree.ts';
 import { bubblewrapCommand, bubblewrapDescriptors, holdBubblewrap, type Bubblewrap } from './bubblewrap.ts';
 import type { Cgroup } from './cgroup-files.ts';
 import type { Machine } from './machine.ts';

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { appendFile, mkdir, open, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { run } from '../../lib/processes.ts';
-import { sweepTree } from '../../lib/remove-tree.ts';
+import { run } from '../../shared/lib/processes.ts';
+import { sweepTree } from '../../shared/lib/remove-tree.ts';
 import { ignore, removeGroups } from './cgroup-files.ts';
 import type { SandboxOptions } from './types.ts';
 

@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs';
-import { bytes } from '../../domain/bounds.ts';
-import type { BuildVariables } from '../../domain/build-variables.ts';
+import { bytes } from '../../shared/domain/bounds.ts';
+import type { BuildVariables } from '../../shared/domain/build-variables.ts';
 
 /**
  * The files through which a step adds variables to the environment of the steps after it. They are opened before the run

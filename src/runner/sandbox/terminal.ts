@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Readable } from 'node:stream';
-import { withoutStrays } from '../../lib/descriptors.ts';
-import { shellFrame, windowFrame, type WindowSize } from '../../domain/shell-frames.ts';
-import { sourceFile } from '../../lib/source-files.ts';
+import { withoutStrays } from '../../shared/lib/descriptors.ts';
+import { shellFrame, windowFrame, type WindowSize } from '../../shared/domain/shell-frames.ts';
+import { sourceFile } from '../../shared/lib/source-files.ts';
 
 /** The outer end of a sandbox's terminal. */
 export interface Terminal {

@@ -1,4 +1,4 @@
-import type { WindowSize } from '../../domain/shell-frames.ts';
+import type { WindowSize } from '../../shared/domain/shell-frames.ts';
 import type { Written } from './step-files.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -253,7 +253,7 @@ export interface Sandboxes {
 }
 
 /** A program and its arguments. */
-export type { Command } from '../../lib/descriptors.ts';
+export type { Command } from '../../shared/lib/descriptors.ts';
 
 /** The paths inside the sandbox. */
 export const sandboxPaths = { workspace: '/build', home: '/home/build' } as const;

@@ -1,7 +1,7 @@
 import { lchownSync, lstatSync, mkdirSync, realpathSync, renameSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
-import { run } from '../../lib/processes.ts';
+import { run } from '../../shared/lib/processes.ts';
 import { overAccounts } from './etc.ts';
 import { rootOfImage } from './identity.ts';
 import { showImage } from './image-overlay.ts';

@@ -1,5 +1,5 @@
-import { messageOf } from '../../lib/error-code.ts';
-import { randomName } from '../../lib/random-name.ts';
+import { messageOf } from '../../shared/lib/error-code.ts';
+import { randomName } from '../../shared/lib/random-name.ts';
 import { CannotRunError } from '../cannot-run.ts';
 import type { Beside, Job, JobLayers } from '../sandbox/types.ts';
 import { graceMs, runService, withLastLines, type RunningService, type ServiceParts } from './run-service.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { orAborted } from '../../lib/or-aborted.ts';
-import { randomName } from '../../lib/random-name.ts';
-import type { ServiceOrder } from '../../protocol/index.ts';
+import { orAborted } from '../../shared/lib/or-aborted.ts';
+import { randomName } from '../../shared/lib/random-name.ts';
+import type { ServiceOrder } from '../../shared/protocol/index.ts';
 import type { InImage, TakenImage } from '../images/images.ts';
 import { quote } from '../sandbox/steps.ts';
 import {

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { keepTail } from '../../lib/tail.ts';
+import { keepTail } from '../../shared/lib/tail.ts';
 import { maskedLog } from '../masked-log.ts';
 
 /** Where what a service says goes, without secrets. */

@@ -1,5 +1,5 @@
-import type { DiskReserve } from '../../lib/disk-reserve.ts';
-import type { Link, ServiceState } from '../../protocol/index.ts';
+import type { DiskReserve } from '../../shared/lib/disk-reserve.ts';
+import type { Link, ServiceState } from '../../shared/protocol/index.ts';
 import { createLogSender, type LogSender } from '../log-sender.ts';
 import { untilAnswered } from '../retry.ts';
 import { unkept, type LogSink } from './service-log.ts';

@@ -1,7 +1,7 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { randomName } from '../../lib/random-name.ts';
-import type { ImageOrder, ServiceOrder, ServiceState } from '../../protocol/index.ts';
+import { randomName } from '../../shared/lib/random-name.ts';
+import type { ImageOrder, ServiceOrder, ServiceState } from '../../shared/protocol/index.ts';
 import { CannotRunError } from '../cannot-run.ts';
 import type { Taken } from '../dependency-cache.ts';
 import { inImage, type TakenImage } from '../images/images.ts';

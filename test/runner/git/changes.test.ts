@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import type { Comparison } from '../../../src/protocol/index.ts';
+import type { Comparison } from '../../../src/shared/protocol/index.ts';
 import { workplace } from './workplace.ts';
 
 test('which files changed depends on what a commit is compared with', async (t) => {

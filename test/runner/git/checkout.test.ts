@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { access, lstat, mkdir, readdir, readFile, readlink, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import test from 'node:test';
-import { run } from '../../../src/lib/processes.ts';
+import { run } from '../../../src/shared/lib/processes.ts';
 import { createRepository } from '../../support/repository.ts';
 import { workplace } from './workplace.ts';
 import { lacks } from '../../support/machine.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { bytes } from '../../../src/domain/bounds.ts';
+import { bytes } from '../../../src/shared/domain/bounds.ts';
 import type { Content } from '../../support/repository.ts';
 import { workplace } from './workplace.ts';
 

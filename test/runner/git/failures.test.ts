@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import test from 'node:test';
-import { run } from '../../../src/lib/processes.ts';
+import { run } from '../../../src/shared/lib/processes.ts';
 import { freePort } from '../../support/ports.ts';
 import { makeKeyPair } from '../../support/sshd.ts';
 import { workplace } from './workplace.ts';

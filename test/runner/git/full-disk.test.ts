@@ -5,7 +5,7 @@ import { chmod, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { keepReserve } from '../../../src/lib/disk-reserve.ts';
+import { keepReserve } from '../../../src/shared/lib/disk-reserve.ts';
 import { openMirrors, type Mirrors } from '../../../src/runner/git/mirrors.ts';
 import { sweepLeftovers } from '../../../src/runner/leftovers.ts';
 import { openSandboxes } from '../../../src/runner/sandbox/index.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { most } from '../../../src/domain/bounds.ts';
-import { digestOf, readListing } from '../../../src/domain/ref-listings.ts';
+import { most } from '../../../src/shared/domain/bounds.ts';
+import { digestOf, readListing } from '../../../src/shared/domain/ref-listings.ts';
 import { FetchError } from '../../../src/runner/git/failures.ts';
 import type { Listed } from '../../../src/runner/git/list-refs.ts';
 import { longestWait } from '../../support/pauses.ts';

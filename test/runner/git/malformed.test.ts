@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
-import { run } from '../../../src/lib/processes.ts';
+import { run } from '../../../src/shared/lib/processes.ts';
 import { createRepository, type Repository } from '../../support/repository.ts';
 import { blob, rawCommit, rawTree, twoFaced } from './malice.ts';
 import { workplace, type Workplace } from './workplace.ts';

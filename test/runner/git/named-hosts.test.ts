@@ -5,7 +5,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
-import { publicAddressFilter } from '../../../src/lib/address-filter.ts';
+import { publicAddressFilter } from '../../../src/shared/lib/address-filter.ts';
 import type { MirrorsOptions } from '../../../src/runner/git/mirrors.ts';
 import { createRepository } from '../../support/repository.ts';
 import { startGitHost } from '../../support/sshd.ts';

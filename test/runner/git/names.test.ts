@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { isRefName } from '../../../src/domain/ref-names.ts';
+import { isRefName } from '../../../src/shared/domain/ref-names.ts';
 import { parseCommitRef } from '../../../src/runner/git/refs.ts';
-import { parseGitAddress } from '../../../src/domain/git-address.ts';
+import { parseGitAddress } from '../../../src/shared/domain/git-address.ts';
 import { resolveSubmoduleUrl } from '../../../src/runner/git/submodules.ts';
 
 test('the address of a submodule is read against that of its repository', () => {

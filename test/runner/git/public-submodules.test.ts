@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { publicAddressFilter } from '../../../src/lib/address-filter.ts';
+import { publicAddressFilter } from '../../../src/shared/lib/address-filter.ts';
 import { openCheckouts } from '../../../src/runner/checkouts.ts';
 import type { MirrorsOptions } from '../../../src/runner/git/mirrors.ts';
 import { longestWait } from '../../support/pauses.ts';

@@ -5,8 +5,8 @@ import { chmod, readdir, readFile, rm, truncate, utimes, writeFile } from 'node:
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { lockFile } from '../../../src/lib/file-lock.ts';
-import { run } from '../../../src/lib/processes.ts';
+import { lockFile } from '../../../src/shared/lib/file-lock.ts';
+import { run } from '../../../src/shared/lib/processes.ts';
 import { workplace } from './workplace.ts';
 import { longestWait } from '../../support/pauses.ts';
 

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
-import { removeTree } from '../../../src/lib/remove-tree.ts';
+import { removeTree } from '../../../src/shared/lib/remove-tree.ts';
 import type { Way } from '../../../src/runner/git/channel.ts';
 import { openSessions, type Sessions } from '../../../src/runner/git/sessions.ts';
 import { openSandboxes } from '../../../src/runner/sandbox/index.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import test from 'node:test';
-import { run } from '../../../src/lib/processes.ts';
+import { run } from '../../../src/shared/lib/processes.ts';
 import type { Repository } from '../../support/repository.ts';
 import { workplace } from './workplace.ts';
 

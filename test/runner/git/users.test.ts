@@ -3,8 +3,8 @@ import { chmod, chown, copyFile, mkdtemp, readdir, readFile } from 'node:fs/prom
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
-import { run } from '../../../src/lib/processes.ts';
-import { removeTree } from '../../../src/lib/remove-tree.ts';
+import { run } from '../../../src/shared/lib/processes.ts';
+import { removeTree } from '../../../src/shared/lib/remove-tree.ts';
 import { createRepository } from '../../support/repository.ts';
 import { workplace } from './workplace.ts';
 import { lacks } from '../../support/machine.ts';

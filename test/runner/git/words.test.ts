@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { keepTail } from '../../../src/lib/tail.ts';
+import { keepTail } from '../../../src/shared/lib/tail.ts';
 import { readCommitObject } from '../../../src/runner/git/commit-object.ts';
 import { recognize } from '../../../src/runner/git/failures.ts';
 import { GitError } from '../../../src/runner/git/git.ts';

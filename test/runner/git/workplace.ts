@@ -1,7 +1,7 @@
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { removeTree } from '../../../src/lib/remove-tree.ts';
+import { removeTree } from '../../../src/shared/lib/remove-tree.ts';
 import { FetchError, type FetchFailure } from '../../../src/runner/git/failures.ts';
 import type { FetchedCommit, FetchRequest } from '../../../src/runner/git/fetch.ts';
 import { openMirrors, type Mirrors, type MirrorsOptions } from '../../../src/runner/git/mirrors.ts';

@@ -12,8 +12,8 @@ import {
 import { cp, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import test from 'node:test';
-import { run } from '../../../src/lib/processes.ts';
-import { removeTree } from '../../../src/lib/remove-tree.ts';
+import { run } from '../../../src/shared/lib/processes.ts';
+import { removeTree } from '../../../src/shared/lib/remove-tree.ts';
 import type { Job } from '../../../src/runner/sandbox/types.ts';
 import { isRoot, open, tree } from './support.ts';
 import { busybox } from '../../support/busybox.ts';

@@ -5,7 +5,7 @@ import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import test from 'node:test';
-import { run } from '../../../src/lib/processes.ts';
+import { run } from '../../../src/shared/lib/processes.ts';
 import { usualLimits, marked, megabyte, open, tree } from './support.ts';
 import { lacks } from '../../support/machine.ts';
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { run } from '../../../src/lib/processes.ts';
+import { run } from '../../../src/shared/lib/processes.ts';
 import { open } from './support.ts';
 import { lacks } from '../../support/machine.ts';
 

@@ -4,7 +4,7 @@ import { chmod, chown, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { tmpdir } from 'node:os';
 import test from 'node:test';
-import { run } from '../../../src/lib/processes.ts';
+import { run } from '../../../src/shared/lib/processes.ts';
 import { tree } from './support.ts';
 import { lacks } from '../../support/machine.ts';
 

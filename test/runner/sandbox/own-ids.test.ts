@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import test from 'node:test';
-import { run } from '../../../src/lib/processes.ts';
+import { run } from '../../../src/shared/lib/processes.ts';
 import { entry, freeIds, ordinary } from '../../support/ordinary-runner.ts';
 import { lacks } from '../../support/machine.ts';
 

@@ -6,7 +6,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
-import { run } from '../../../src/lib/processes.ts';
+import { run } from '../../../src/shared/lib/processes.ts';
 import { firstOwnId, hasOwnIds } from '../../../src/runner/sandbox/own-ids.ts';
 import { rootUser, type RunUser } from '../../../src/runner/sandbox/types.ts';
 import { open, tree } from './support.ts';

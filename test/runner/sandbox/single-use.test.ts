@@ -4,7 +4,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { run } from '../../../src/lib/processes.ts';
+import { run } from '../../../src/shared/lib/processes.ts';
 import type { Network } from '../../../src/runner/sandbox/types.ts';
 import { openMountHelper } from '../../../src/runner/sandbox/mount-helper.ts';
 import { isRoot, marked, open, type Bench } from './support.ts';

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import test, { type TestContext } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { run } from '../../../src/lib/processes.ts';
+import { run } from '../../../src/shared/lib/processes.ts';
 import {
   announced,
   awaitScript,

@@ -5,7 +5,7 @@ import { mkdtemp, mkdir, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { removeTree } from '../../../src/lib/remove-tree.ts';
+import { removeTree } from '../../../src/shared/lib/remove-tree.ts';
 import { openSandboxes } from '../../../src/runner/sandbox/index.ts';
 import type { Ended, Job, SandboxOptions, Sandboxes } from '../../../src/runner/sandbox/types.ts';
 import { longestWait } from '../../support/pauses.ts';

@@ -1,0 +1,152 @@
+import type { BuildRequest, Project } from '../client/operations.ts';
+import { parseGitAddress, pastedAddress } from '../../shared/domain/git-address.ts';
+import { applyDocument, WouldDelete } from './apply.ts';
+import { Call } from './call.ts';
+import { readDocument, type Document } from './documents.ts';
+import { WrongUse } from './errors.ts';
+import { repositoryFile, writeFirstFile, type RepositoryFile } from './first-file.ts';
+import { followRequest } from './follow.ts';
+import { currentCommit, isSameRepository, remotes, topOf } from './git.ts';
+import { canAsk, forgeFor, hereOf, joinForge, type Here, type Init } from './init-forge.ts';
+import { run as login } from './login.ts';
+import { agrees, ask } from './question.ts';
+import { run as runBuild } from './run.ts';
+import { isSignedIn } from './session.ts';
+import { exitStatus, resultOf } from './states.ts';
+import { clean, words } from './text.ts';
+
+/** Leads from a clone to the first build. Each part is left out where it is done already. */
+export async function run(call: Init): Promise<number | void> {
+  const { cwd } = call;
+  const [top, addresses] = await Promise.all([topOf(cwd), remotes(cwd)]);
+  const [address] = addresses;
+  if (top === undefined) throw new WrongUse('This folder is no git repository. Run headrace init in a clone of one.');
+  if (address === undefined)
+    throw new WrongUse('This git repository has no remote. Add one with: git remote add origin ADDRESS');
+  const present = await repositoryFile(top);
+  using _ = call.screen.gather();
+  await signIn(call);
+  const known = await presentProject(call, addresses);
+  const project = known ? await joinForge(call, known) : await makeProject(call, hereOf(address));
+  if (call.screen.isJson) call.screen.json({ project });
+  await makeSuites(call, project, { top, present });
+  const newest = await builtAlready(call, project);
+  if (newest) return await followRequest(call, project, newest);
+  await untilConnected(call, project);
+  using building = new Call({ ...call.options, project: project.id_str, follow: true as const }, call.screen);
+  return await runBuild(building);
+}
+
+/** Where no server is known yet, somebody at a terminal is asked for one. */
+async function signIn(call: Init): Promise<void> {
+  const { env, screen, options } = call;
+  if (isSignedIn(env) || !canAsk(call)) return;
+  const address = env.HEADRACE_URL || (await ask(screen, 'Address of the server, such as https://ci.example.org: '));
+  if (address === '') throw new WrongUse('There was no address. Nothing was made.');
+  using signing = new Call({ ...options, browser: true });
+  await login(signing, address);
+}
+
+/** The project that is named, or that builds the repository of the folder already. */
+async function presentProject(call: Init, addresses: readonly string[]): Promise<Project | undefined> {
+  if (call.options.project !== undefined || call.env.HEADRACE_PROJECT) return call.project();
+  const projects = await call.client.call('projects');
+  const isHere = ({ clone_url: url }: { clone_url: string }): boolean =>
+    addresses.some((address) => isSameRepository(address, url));
+  return projects.some(isHere) ? call.project() : undefined;
+}
+
+async function makeProject(call: Init, here: Here): Promise<Project> {
+  const { client, screen } = call;
+  const found = await forgeFor(call, here);
+  const project = found
+    ? await client.call('newProject', {}, { forge_id: found.forge.id_str, repository: found.repository })
+    : await client.call('newProject', {}, { name: await freeName(call, here), clone_url: pastedAddress(here.address) });
+  const where = found ? words`, with its key, its hook and its statuses at ${found.forge.url}` : '';
+  screen.print(words`Made the project ${project.name}${where}.`);
+  return project;
+}
+
+/** As the server chooses it for a repository at a forge. */
+async function freeName({ client }: Init, { path }: Here): Promise<string> {
+  const last = path.slice(path.lastIndexOf('/') + 1);
+  const projects = await client.call('projects');
+  return projects.some(({ owned, name }) => owned && name === last) ? path : last;
+}
+
+/** Makes the suites of the file, and writes a first one where the project has neither. Nothing is deleted. */
+async function makeSuites(
+  call: Init,
+  project: Project,
+  { top, present }: { top: string; present: RepositoryFile | undefined },
+): Promise<void> {
+  const { client, screen } = call;
+  const inProject = { project_id: project.id_str };
+  const isNew = (await client.call('suites', inProject)).length === 0;
+  const file = present ?? (isNew ? await writeFirstFile(top, () => commandOf(call)) : undefined);
+  if (file && !present)
+    screen.print(`Wrote ${file.name}. Commit it: from then on each commit is built by the file that it holds.`);
+  if (!file || !project.owned) return;
+  const current = JSON.parse((await client.call('config', inProject)).document) as Document;
+  // Of a file that others can push, no more than that: hooks and notifications stay with the owner.
+  const { suites } = await readDocument(file.text, file.name);
+  const document = isNew
+    ? { ...current, suites, config_file: file.name }
+    : { ...current, suites: together(suitesIn(suites), suitesIn(current.suites)) };
+  try {
+    await applyDocument(call, { document, file: file.name, project });
+  } catch (error) {
+    if (!(error instanceof WouldDelete)) throw error;
+    screen.hint(`${file.name} was not applied, because it lacks what the project has. To apply it: headrace apply`);
+  }
+}
+
+/** What tests a repository that has nothing that is known; blank where nobody can be asked. */
+async function commandOf(call: Init): Promise<string> {
+  if (!canAsk(call)) return '';
+  call.screen.hint('No file here tells how the repository is tested.');
+  return ask(call.screen, 'Command that tests it (blank to write it later): ');
+}
+
+type NamedSuite = Record<string, unknown>;
+
+function suitesIn(list: unknown): NamedSuite[] {
+  return Array.isArray(list) ? (list as NamedSuite[]) : [];
+}
+
+/** The suites of the file, with what else the project's suites of these names have, and then its other suites. */
+function together(ofFile: readonly NamedSuite[], ofProject: readonly NamedSuite[]): NamedSuite[] {
+  const same = (suite: NamedSuite) => (other: NamedSuite) => other.name === suite.name;
+  return [
+    ...ofFile.map((suite) => ({ ...ofProject.find(same(suite)), ...suite })),
+    ...ofProject.filter((suite) => !ofFile.some(same(suite))),
+  ];
+}
+
+/** The newest request, if the commit that is checked out passes in it, or it is not over yet. */
+async function builtAlready({ client, cwd }: Init, project: Project): Promise<BuildRequest | undefined> {
+  const inProject = { project_id: project.id_str };
+  const [newest] = await client.call('requests', inProject, { limit: '1' });
+  if (!newest) return undefined;
+  const result = resultOf(newest.build_state);
+  if (result === undefined) return newest;
+  if (result !== exitStatus.passed || newest.commit_id_str === '') return undefined;
+  const { ref } = await client.call('commit', { ...inProject, commit_id: newest.commit_id_str });
+  return ref === (await currentCommit(cwd)) ? newest : undefined;
+}
+
+/** Waits for a person who installs the key, where no forge does that and one is needed. */
+async function untilConnected(call: Init, project: Project): Promise<void> {
+  const { client, screen } = call;
+  const isOpen = parseGitAddress(project.clone_url)?.scheme === 'https';
+  if (project.forge_state !== 'none' || isOpen) return;
+  for (;;) {
+    const { connected, message } = await client.call('checkConnection', { project_id: project.id_str });
+    if (connected) return;
+    screen.hint(clean(message));
+    screen.hint('Install this key in the repository, so that it can be fetched:');
+    screen.hint(clean(project.ssh_public_key));
+    if (!canAsk(call) || !(await agrees(screen, 'Is it there now?')))
+      throw new WrongUse('Go on when it is there, with: headrace init');
+  }
+}

@@ -1,0 +1,30 @@
+import { constants } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { codeOf } from '../../shared/lib/error-code.ts';
+import { WrongUse } from './errors.ts';
+import { words } from './text.ts';
+
+/**
+ * The content of a regular file, and at most one byte more than the limit. A repository may be a stranger's: a link in it
+ * leads to other files of the developer, a device never ends, and opening a pipe would block. Undefined if there is none.
+ */
+export async function plainFile(path: string, limit: number): Promise<Buffer | undefined> {
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+  const file = await open(path, flags).catch((error: unknown) => {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    const why =
+      codeOf(error) === 'ELOOP' ? words`${path} is a link. Name the file itself.` : words`${path} cannot be read.`;
+    throw new WrongUse(why);
+  });
+  if (file === undefined) return undefined;
+  try {
+    if (!(await file.stat()).isFile()) throw new WrongUse(words`${path} is not a regular file.`);
+    const content = Buffer.alloc(limit + 1);
+    let size = 0;
+    for (let read = -1; read !== 0 && size < content.length; size += read)
+      read = (await file.read(content, size, content.length - size)).bytesRead;
+    return content.subarray(0, size);
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,145 @@
+import { once } from 'node:events';
+import { Failure } from '../client/failure.ts';
+import type { Build } from '../client/operations.ts';
+import { ShellConnection } from '../../shared/domain/shell-connection.ts';
+import { helloFrame, shellFrame, textOf, windowFrame } from '../../shared/domain/shell-frames.ts';
+import type { Call } from './call.ts';
+import { WrongUse } from './errors.ts';
+import { findBuild } from './named-build.ts';
+import { exitStatus } from './states.ts';
+import { clean } from './text.ts';
+
+/** A shell in the files of a failed build, in this terminal. */
+export async function run(call: Call, named: string): Promise<number> {
+  const { client, screen } = call;
+  const { stdin } = process;
+  const isTerminal = stdin.isTTY && screen.out.isTTY;
+  if (stdin.isTTY && !isTerminal)
+    throw new WrongUse(
+      'A shell needs a terminal to write to. Without one, pipe commands in: headrace shell BUILD < FILE',
+    );
+  const project = await call.project();
+  const build = await findBuild(call, project, named);
+  const inBuild = { project_id: project.id_str, build_id: build.id_str };
+  const { id_str: id } = await client.call('openShell', inBuild).catch((error: unknown) => {
+    throw explainError(error, build);
+  });
+  const params = { ...inBuild, shell_id: id };
+  screen.hint(
+    isTerminal
+      ? `Opening the files of build ${build.id_str}. What you change there is gone with the shell.`
+      : `Running standard input in the files of build ${build.id_str}.`,
+  );
+  const connection = new ShellConnection({
+    type: (typed) => client.call('type', params, typed),
+    output: (from, signal) => client.from('shellOutput', params, from, signal),
+    isPassing: (error) => error instanceof Failure && (error.kind === 'unreachable' || error.kind === 'unavailable'),
+  });
+  const typing = isTerminal ? typeIn(connection, call) : pipeIn(connection);
+  try {
+    const status = await show(connection, call);
+    if (status !== undefined) return status;
+    await client.call('endShell', params).catch(() => {}); // it ends by itself when the person does not return
+    return exitStatus.errored;
+  } finally {
+    typing[Symbol.dispose]();
+    connection.end();
+  }
+}
+
+/** Shows the output. Returns the exit status; undefined when the person has left. */
+async function show(connection: ShellConnection, { screen }: Call): Promise<number | undefined> {
+  for await (const { letter, content } of connection.frames()) {
+    if (letter === 'd' && !screen.out.write(content)) await once(screen.out, 'drain');
+    if (letter === 'm') screen.err.write(`\r\n${clean(textOf(content))}\r\n`);
+    if (letter === 'x') return Number(textOf(content)) & 255;
+  }
+  return undefined;
+}
+
+/**
+ * Input goes to the shell unchanged, including Ctrl-C. The terminal is restored when this is disposed of, or when the
+ * program ends.
+ */
+function typeIn(connection: ShellConnection, { screen, env }: Call): Disposable {
+  const { stdin } = process;
+  const { out } = screen;
+  const size = () => ({ rows: out.rows || 24, columns: out.columns || 80 });
+  void connection.send(helloFrame({ terminal: { type: env.TERM ?? 'dumb', ...size() } }));
+  const isLeaveKey = leaving();
+  const onData = (piece: Buffer): void => {
+    if (isLeaveKey(piece)) return connection.end();
+    stdin.pause();
+    void connection.type(piece).then(() => stdin.resume());
+  };
+  const onResize = (): void => void connection.send(windowFrame(size()));
+  const restore = (): void => void stdin.setRawMode(false);
+  const onSignal = (): void => {
+    restore();
+    process.exit(exitStatus.errored);
+  };
+  stdin.setRawMode(true);
+  stdin.on('data', onData).resume();
+  out.on('resize', onResize);
+  process.on('exit', restore);
+  for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
+  return {
+    [Symbol.dispose]: () => {
+      stdin.off('data', onData).pause();
+      out.off('resize', onResize);
+      restore();
+      process.off('exit', restore);
+      for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.off(signal, onSignal);
+    },
+  };
+}
+
+/** Whether somebody typed Enter, ~ and a full stop, to leave whatever the shell does. */
+function leaving(): (piece: Buffer) => boolean {
+  let last = '\r';
+  return (piece) => {
+    last = (last + piece.toString('latin1')).slice(-3);
+    return last === '\r~.';
+  };
+}
+
+/** Standard input runs as one script. */
+function pipeIn(connection: ShellConnection): Disposable {
+  const { stdin } = process;
+  const sending = async (): Promise<void> => {
+    await connection.send(helloFrame({}));
+    for await (const piece of stdin as AsyncIterable<Buffer>) await connection.type(piece);
+    await connection.send(shellFrame('e'));
+  };
+  sending().catch(() => connection.end());
+  return { [Symbol.dispose]: () => void stdin.destroy() };
+}
+
+function explainError(error: unknown, { id_str: id, build_state: state }: Build): unknown {
+  if (!(error instanceof Failure)) return error;
+  if (error.kind === 'invalid') return new WrongUse(`Build ${id} did not fail: it is ${clean(state)}.`);
+  if (error.kind === 'not_found')
+    return new WrongUse(
+      `The files of build ${id} are not kept, or not any more. Run it again, and open it soon after: headrace rerun`,
+    );
+  // The same credentials could read the build just before.
+  if (error.kind === 'refused' && error.fields.includes('generic'))
+    return new Failure(
+      'refused',
+      'Your token does not allow shells (the scope shells). Sign in again, and allow them: headrace login',
+      error.more,
+    );
+  if (error.kind === 'unavailable' && error.fields.includes('shells'))
+    return new Failure(
+      'unavailable',
+      'That runner has as many shells open as it may: four in all, and two in builds of one account. Close one, or try again later.',
+      error.more,
+    );
+  if (error.kind === 'unavailable')
+    return new Failure(
+      'unavailable',
+      `The runner that has the files of build ${id} is not there. Try again later.`,
+      error.more,
+    );
+  return error;
+}

@@ -1,0 +1,67 @@
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { Failure } from '../client/failure.ts';
+import { codeOf } from '../../shared/lib/error-code.ts';
+import type { ServerAddress } from '../client/server.ts';
+
+/** The servers that a person has signed in to. Only the person can read the file, because it has their tokens. */
+export interface SignedIn extends ServerAddress {
+  token: string;
+  email: string;
+}
+
+interface Stored {
+  /** The server that commands without an address go to: the last one signed in to. */
+  current: string | undefined;
+  servers: SignedIn[];
+}
+
+/** A folder for the commands' files, as XDG defines it: for settings, or for files that can be fetched again. */
+export function folderOf(env: NodeJS.ProcessEnv, kind: 'config' | 'cache'): string {
+  const { [`XDG_${kind.toUpperCase()}_HOME`]: chosen = '', HOME: home = homedir() } = env;
+  // XDG: a relative path is ignored.
+  return join(chosen.startsWith('/') ? chosen : join(home, `.${kind}`), 'headrace');
+}
+
+function fileOf(env: NodeJS.ProcessEnv): string {
+  return join(folderOf(env, 'config'), 'servers.json');
+}
+
+export function readStore(env: NodeJS.ProcessEnv): Stored {
+  let text: string;
+  try {
+    text = readFileSync(fileOf(env), 'utf8');
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR'].includes(codeOf(error))) return { current: undefined, servers: [] };
+    throw new Failure('refused', `Cannot read ${fileOf(env)}: ${(error as Error).message}`);
+  }
+  try {
+    const { current, servers } = JSON.parse(text) as Stored;
+    if (!Array.isArray(servers)) throw new Error('it has no servers');
+    return { current, servers };
+  } catch {
+    throw new Failure('refused', `${fileOf(env)} cannot be understood. Remove it and sign in again: headrace login`);
+  }
+}
+
+/** Written under another name and renamed, so that nobody reads half of it, and never readable by others. */
+function writeStore(env: NodeJS.ProcessEnv, stored: Stored): void {
+  mkdirSync(folderOf(env, 'config'), { recursive: true, mode: 0o700 });
+  const file = fileOf(env);
+  const fresh = `${file}.${process.pid}`;
+  rmSync(fresh, { force: true });
+  writeFileSync(fresh, `${JSON.stringify(stored, undefined, 2)}\n`, { mode: 0o600, flag: 'wx' });
+  renameSync(fresh, file);
+}
+
+export function remember(env: NodeJS.ProcessEnv, server: SignedIn): void {
+  const { servers } = readStore(env);
+  writeStore(env, { current: server.url, servers: [...servers.filter(({ url }) => url !== server.url), server] });
+}
+
+export function forget(env: NodeJS.ProcessEnv, url: string): void {
+  const { current, servers } = readStore(env);
+  const left = servers.filter((server) => server.url !== url);
+  writeStore(env, { current: current === url ? left.at(-1)?.url : current, servers: left });
+}

@@ -1,0 +1,158 @@
+import { Option } from 'commander';
+import { WrongUse } from '../developer/errors.ts';
+import { messageOf } from '../../shared/lib/error-code.ts';
+import { Command, only, repeated } from '../developer/program.ts';
+import { tagForm, tagRule } from '../../shared/domain/tags.ts';
+import type { Call } from './call.ts';
+
+/** Options that set a setting, or name the file of the settings. */
+type SettingOptions = Record<string, string> & { tag?: string[] };
+
+type Run = (call: Call<never>, ...args: never[]) => Promise<void>;
+
+const idle = only(/^\d{1,6}$/, '--idle is a whole number of seconds, up to 999999');
+const max = only(/^[1-9]\d{0,4}$/, '--max is a whole number from 1 to 99999');
+const partition = only(/^[\w.,-]{1,255}$/, '--partition is a name');
+const tag = only(tagForm, `--tag: ${tagRule}`);
+
+const users = () => import('./admin.ts');
+const apps = () => import('./apps.ts');
+const runners = () => import('./runners.ts');
+
+/** The exit status of the doctor says whether builds are isolated: a setting that it cannot read is another one. */
+function configOf<Config>(name: string, read: () => Config): Config {
+  try {
+    return read();
+  } catch (error) {
+    throw name === 'doctor' ? new WrongUse(messageOf(error)) : error;
+  }
+}
+
+/**
+ * Every command for operators. The code of a command is loaded on demand, so a server does not hold the runner's code
+ * in memory.
+ */
+export function operatorProgram(env: NodeJS.ProcessEnv): Command {
+  const program = new Command('headrace').usage('COMMAND [--data-dir D] [--config F] [--help]');
+  const add = <Name extends string>(usage: string, load: () => Promise<Record<Name, Run>>, name: Name): Command =>
+    program.add(usage, async (options, args) => {
+      const { readConfig } = await import('../../shared/config.ts');
+      const { dataDir, tag: tags, ...rest } = options as SettingOptions;
+      const flags = { ...rest, data_dir: dataDir, tags: tags?.join(',') };
+      const config = configOf(name, () => readConfig({ flags, env }));
+      const run = (await load())[name];
+      await run({ config, options: options as never }, ...(args as never[]));
+    });
+
+  add('serve', () => import('./serve.ts'), 'serve')
+    .summary('Run the service')
+    .option('--host <H>', 'where it listens: an address, or the path of a socket (default 127.0.0.1)')
+    .option('--port <P>', 'on which port (default 8443)')
+    .option('--no-runner', 'without a runner on this machine')
+    .addOption(repeated('--tag <T>', 'a tag of its runner', tag))
+    .option('--first-user-file <F>', 'write what the first user needs there, and do not print it');
+
+  add('runner', () => import('./runner.ts'), 'runner')
+    .summary('Do the work of a server elsewhere')
+    .option('--url <U>', 'the address of the server')
+    .option('--token-file <F>', 'a file with the token of the runner')
+    .option('--ca-file <F>', 'the certificates that the server’s is checked against')
+    .option('--concurrency <N>', 'how many builds at once (default: as many as there are processors)')
+    .addOption(repeated('--tag <T>', 'a tag that suites can ask for', tag))
+    .option('--once', 'do one piece of work and end')
+    .option('--idle <SECONDS>', 'with --once, end when none came for so long (default 60)', idle)
+    .option('--scratch <D>', 'work in a new folder below D, which goes with the runner')
+    .addOption(new Option('--local').hideHelp())
+    .addOption(new Option('--started-as <D>').hideHelp())
+    .addOption(new Option('--trial').hideHelp());
+
+  add('doctor', () => import('./doctor/doctor.ts'), 'doctor')
+    .summary('Say what this machine has of all that a server and a runner need, and what to type for the rest')
+    .option('--json', 'as one JSON object');
+
+  add('scale slurm', () => import('./scale.ts'), 'scaleSlurm')
+    .summary('Keep as many runners in a Slurm cluster as the queue needs, and none when it is empty')
+    .requiredOption('--url <U>', 'the address of the server')
+    .requiredOption('--token-file <F>', 'a file with the token of the runners')
+    .option('--ca-file <F>', 'the certificates that the server’s is checked against')
+    .option('--max <N>', 'at most so many jobs, whatever waits (default 10)', max)
+    .option('--partition <P>', 'the partition, if not the default one', partition)
+    .option('--idle <SECONDS>', 'so long a job without work waits for some (default 60)', idle)
+    .addOption(repeated('--tag <T>', 'a tag of the runners', tag))
+    .option('--scratch <D>', 'a folder on each node for the jobs’ files (default /var/tmp/headrace-UID)')
+    .option('--output <F>', 'where the runners’ messages go, as sbatch takes it (default: nowhere)')
+    .option('--program <F>', 'bin/headrace on the nodes, if it is elsewhere there');
+
+  add('admin user create <EMAIL>', users, 'createUser')
+    .summary('Create an account, or make one of an invitation, and print its password and API key, once')
+    .option('--collaborator', 'one that has no projects of its own');
+  add('admin user reset <EMAIL>', users, 'resetUser').summary(
+    'Give an account a new password and API key; the old ones stop working',
+  );
+  add('admin user password-link <EMAIL>', users, 'linkToPassword').summary(
+    'Make a link to set the password of an account; it works once, within a week',
+  );
+  add('admin user suspend <EMAIL>', users, 'suspendUser').summary(
+    'Suspend an account: it can neither sign in nor call the API',
+  );
+  add('admin user resume <EMAIL>', users, 'resumeUser').summary('Lift the suspension of an account');
+  add('admin user billing <EMAIL> <STATE>', users, 'billUser').summary(
+    'Set the billing state of an account: ok, trial_ended, overdue',
+  );
+  add('admin user operator <EMAIL> <on|off>', users, 'makeOperator').summary(
+    'Make an account an operator, who sees the audit log, the runners and the state of the installation',
+  );
+
+  add('admin app create', apps, 'createApp')
+    .summary('Register an OAuth application and print its secret, once; a public one has none and uses PKCE')
+    .requiredOption('--user <EMAIL>', 'the account that it belongs to')
+    .requiredOption('--name <N>', 'what people know it by')
+    .addOption(repeated('--redirect-uri <R>', 'where it is told what people said').makeOptionMandatory())
+    .option('--public', 'one that is distributed without a secret');
+  add('admin app list', apps, 'listApps').summary('Print every registered application and who registered it');
+  add('admin app delete <CLIENT_ID>', apps, 'deleteApp').summary(
+    'Delete an application; every token that people gave it stops working',
+  );
+
+  add('admin runner create <NAME>', runners, 'createRunner')
+    .summary('Let a runner on another machine work for this server, and print its token, once')
+    .addOption(repeated('--account <EMAIL>', 'work for this account alone'));
+  add('admin runner list', runners, 'listRunners').summary(
+    'Print every runner that was created, and for which accounts it works; no account means all',
+  );
+  add('admin runner revoke <NAME>', runners, 'revoke').summary(
+    'Take a runner back: its token stops working at once, and what it was doing is done again by others',
+  );
+  add('admin runner drain <NAME>', runners, 'drain')
+    .summary('Give a runner no more work: it ends after what it does')
+    .option('--off', 'take that back');
+  add('admin runner rotate <NAME>', runners, 'rotate').summary(
+    'Give a runner another token and print it, once; the one before stops working at once',
+  );
+
+  add('admin master-key rotate', () => import('./master-key.ts'), 'rotateMasterKey').summary(
+    'Encrypt every stored secret with a new master key and remove the old one; servers may keep running',
+  );
+  add('admin audit', () => import('./audit.ts'), 'audit')
+    .summary('Print the audit log, oldest first, as one JSON object per line')
+    .option('--since <T>', 'from then on: a date, or a date and time (ISO 8601)');
+
+  add('migrate', () => import('./migrate.ts'), 'migrateStore').summary(
+    'Migrate the database to this version; a server does so itself when it starts',
+  );
+  add('backup <FILE>', () => import('./backup.ts'), 'backup')
+    .summary('Write everything into one file, while the server runs; it holds the master key')
+    .option('--without-keys', 'leave the keys out')
+    .option('--with-blobs', 'take blobs along that are not in the data folder');
+  add('restore <FILE>', () => import('./restore.ts'), 'restore').summary(
+    'Put a backup into an empty database and data folder; the kind of database may be another than it was',
+  );
+  add('blobs copy <FROM> <TO>', () => import('./blobs.ts'), 'copy').summary(
+    'Copy all blobs to another place, also while they are used; FROM and TO are written like blob_url',
+  );
+
+  return program.everywhere(
+    new Option('--data-dir <D>', 'the folder of the server’s data (default: data)'),
+    new Option('--config <F>', 'the file with the settings (default: headrace.toml in that folder)'),
+  );
+}

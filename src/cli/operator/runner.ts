@@ -1,0 +1,206 @@
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { diskReserveBytes, type Config } from '../../shared/config.ts';
+import { holdFolder } from '../../runner/leftovers.ts';
+import { openLink, type OpenLink, type ServerAddress } from '../../runner/link.ts';
+import { openSandboxes } from '../../runner/sandbox/index.ts';
+import { firstOwnId, hasOwnIds } from '../../runner/sandbox/own-ids.ts';
+import { startRunner, type Runner } from '../../runner/runner.ts';
+import { removeTree } from '../../shared/lib/remove-tree.ts';
+import { createTlsTrust } from '../../shared/lib/tls-trust.ts';
+import { openRunnerServices } from '../../runner/runner-services.ts';
+import { WrongUse } from '../developer/errors.ts';
+import type { Call } from './call.ts';
+import { createLog } from './log.ts';
+import { localRunnerPaths, type LocalRunnerPaths } from './local-runner.ts';
+import { takeOwnIds } from './own-ids.ts';
+import { openScratch } from './scratch.ts';
+import { stopSignals } from './stopping.ts';
+import { enterOwnIds } from './subordinate-ids.ts';
+
+/** Builds, which run as another user on this machine, read work trees and unpacked software. */
+const forBuilds = 0o022;
+
+interface Options {
+  url?: string;
+  tokenFile?: string;
+  caFile?: string;
+  once?: true;
+  idle?: string;
+  scratch?: string;
+  /** For a runner that a server starts on its own machine. */
+  local?: true;
+  startedAs?: string;
+  /** Only tries whether builds can be isolated. */
+  trial?: true;
+}
+
+export async function runner({ config, options }: Call<Options>): Promise<void> {
+  const whyOneId = config.sandbox === 'off' ? undefined : await enterOwnIds();
+  const stopping = stopSignals();
+  process.umask(forBuilds);
+  if (options.trial) return tryIsolation(config, whyOneId);
+  if (!options.once && options.idle !== undefined) throw new WrongUse('--idle is for a runner with --once');
+  const log = createLog(config);
+  const warn = (message: string): void => log.warn(message);
+  const scratch = options.scratch === undefined ? undefined : await openScratch(options.scratch, warn);
+  const own = scratch ? { ...config, data_dir: scratch.path } : config;
+  const lost = new AbortController();
+  try {
+    await work({ config: own, options, warn, stopping, lost, whyOneId });
+  } finally {
+    await scratch?.remove();
+  }
+  process.exit(lost.signal.aborted ? 1 : 0);
+}
+
+/** In a folder that goes again: nothing of the data folder is needed for it. */
+async function tryIsolation(config: Config, whyOneId: string | undefined): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'headrace-trial-'));
+  try {
+    chmodSync(folder, 0o711);
+    const sandboxes = await openSandboxes({
+      stateDir: join(folder, 'sandboxes'),
+      network: config.build_network,
+      isolation: 'required',
+      isTrial: true,
+      ownId: hasOwnIds() ? firstOwnId : undefined,
+      whyOneId,
+      log: () => {},
+    });
+    await sandboxes.close();
+  } finally {
+    await removeTree(folder);
+  }
+  process.exit(0);
+}
+
+interface Working {
+  config: Config;
+  options: Options;
+  warn: (message: string) => void;
+  stopping: ReturnType<typeof stopSignals>;
+  /** Aborted when the runner cannot work any more. */
+  lost: AbortController;
+  whyOneId: string | undefined;
+}
+
+async function work({ config, options, warn, stopping: signals, lost, whyOneId }: Working): Promise<void> {
+  const { asked: stopping, again } = signals;
+  const isLocal = options.local === true;
+  const paths = localRunnerPaths(config);
+  const server = isLocal ? { socket: paths.serverSocket } : elsewhere(options);
+  const once = options.once ? { idleMs: Number(options.idle ?? 60) * 1000 } : undefined;
+  // A runner that does one job needs one slot.
+  const concurrency = once ? 1 : config.concurrency;
+  const link = openLink({ ...server, tags: config.tags, slots: concurrency }, { note: warn });
+  const folder = isLocal ? paths.folder : join(config.data_dir, 'remote-runner');
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const lock = await holdFolder(folder);
+  if (!lock) throw new Error(`another runner uses ${folder}`);
+  const services = await openRunnerServices({
+    folder,
+    ownId: await takeOwnIds(folder, { whyOneId, log: warn }),
+    whyOneId,
+    concurrency,
+    link,
+    sshConfig: config.ssh_config,
+    network: config.build_network,
+    buildAllow: config.build_allow,
+    buildPaths: config.build_paths,
+    buildEnvironment: config.build_env,
+    dependencyCacheBytes: config.dependency_cache * 1024 * 1024,
+    gitAllow: config.git_allow,
+    registryAllow: config.registry_allow,
+    trust: createTlsTrust(config.trust_file),
+    imageBytes: config.image_size * 1024 * 1024,
+    imageCacheBytes: config.image_cache * 1024 * 1024,
+    fetchTimeoutMs: config.fetch_timeout * 1000,
+    checkoutBytes: config.checkout_size * 1024 * 1024,
+    isolation: config.sandbox === 'off' ? 'off' : 'required',
+    forbidsImageBuilds: config.image_builds === 'off',
+    diskReserveBytes: diskReserveBytes(config),
+    keepsBuilds: !once,
+    onLost: (error) => {
+      warn(`the runner ends, because it cannot isolate jobs any more: ${error.message}`);
+      lost.abort();
+    },
+    log: warn,
+  });
+  if (stopping.aborted) {
+    await services.close();
+    return;
+  }
+  const running = await startRunner({ link, folder, services, concurrency, log: warn, once });
+  const stop = (): void => void running.stop().catch(() => {}); // `done` below has its result
+  // The server decides about its own runner.
+  const onSignal = config.stop === 'drain' && !isLocal ? () => running.drain() : stop;
+  stopping.addEventListener('abort', onSignal);
+  if (stopping.aborted) onSignal();
+  again.addEventListener('abort', stop);
+  lost.signal.addEventListener('abort', stop);
+  if (lost.signal.aborted) stop();
+  if (isLocal) noteStart(paths, options.startedAs ?? '', warn);
+  const alive = isLocal ? showLife(paths.alive, stop, warn) : undefined;
+  if (isLocal) endWhenForgotten(config, { running, link, stop });
+  try {
+    await running.done;
+  } finally {
+    alive?.close();
+    link.close();
+    await lock.release();
+  }
+}
+
+/** For administrators of the machine, and for the next server; a full disk must not stop the runner. */
+function noteStart(
+  { folder, startedAs: file }: LocalRunnerPaths,
+  startedAs: string,
+  log: (message: string) => void,
+): void {
+  try {
+    writeFileSync(join(folder, 'pid'), String(process.pid), { mode: 0o600 });
+    writeFileSync(file, startedAs, { mode: 0o600 });
+  } catch (error) {
+    log(`the files about the runner's start were not written: ${String(error)}`);
+  }
+}
+
+function elsewhere({ url, tokenFile, caFile }: Options): ServerAddress {
+  if (url === undefined || tokenFile === undefined) throw new Error('a runner needs --url and --token-file');
+  return { url, token: readFileSync(tokenFile, 'utf8').trim(), ca: caFile && readFileSync(caFile, 'utf8') };
+}
+
+/** An open connection shows that the runner is alive; a byte on it tells the runner to stop. */
+function showLife(path: string, stop: () => void, log: (message: string) => void): Server {
+  rmSync(path, { force: true });
+  const server = createServer((socket) => {
+    socket.on('data', () => stop());
+    socket.on('error', () => {});
+  });
+  server.on('error', (error) => {
+    log(`the socket of the runner failed, so the runner stops: ${error.message}`);
+    stop();
+  });
+  process.umask(0o077);
+  server.listen(path); // creates the socket before it returns
+  process.umask(forBuilds);
+  server.unref();
+  return server;
+}
+
+const forgottenAfter = 60_000;
+
+/** An idle runner whose server does not return ends by itself. */
+function endWhenForgotten(
+  config: Config,
+  { running, link, stop }: { running: Runner; link: OpenLink; stop: () => void },
+): void {
+  const timer = setInterval(() => {
+    const isForgotten = !running.isBusy() && performance.now() - link.lastMessageAt() > forgottenAfter;
+    if (isForgotten || !existsSync(config.data_dir)) stop();
+  }, 2000);
+  timer.unref();
+}

@@ -1,0 +1,205 @@
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import type { Logger } from 'pino';
+import type { Config } from '../../shared/config.ts';
+import { isUnavailable } from '../../server/db/unavailable.ts';
+import { ApiError } from '../../shared/errors.ts';
+import { openSpanExporter } from '../../server/lifecycle/span-exporter.ts';
+import { version } from '../../shared/protocol/index.ts';
+import { recordAudit } from '../../server/auth/audit.ts';
+import { lookAgain } from '../../server/auth/runner-heartbeats.ts';
+import { insertUser, makeCredentials, type Credentials } from '../../server/auth/users.ts';
+import { startServer, type RunningServer } from '../../server/server.ts';
+import { isAboutIsolation } from '../../shared/domain/isolation.ts';
+import { publicUrl } from '../../shared/domain/public-url.ts';
+import { failWith, type Call } from './call.ts';
+import { lockDataFolder } from './folder-lock.ts';
+import { keepLocalRunner, type LocalRunner } from './local-runner.ts';
+import { createLog } from './log.ts';
+import { onTheMachine } from './machine.ts';
+import { keepBallast, makeRoomToStart } from './room.ts';
+import { explainStart, noteArchitecture, proveDataFolder } from './start-failures.ts';
+import { stopSignals, wayToStop, type Stopped, type WayToStop } from './stopping.ts';
+import { openStore, type Store } from './store.ts';
+
+/** How long requests may still take when the server closes. */
+const closingTime = 10_000;
+/** How long the cleanup after a failed start may take. */
+const undoTime = 5000;
+
+interface Options {
+  runner: boolean;
+  /**
+   * The credentials of the first user are written here, instead of to standard output, which a service manager writes
+   * to a log.
+   */
+  firstUserFile?: string;
+}
+
+export async function serve({ config, options }: Call<Options>): Promise<void> {
+  /** The local runner, as soon as there is one. */
+  const watched: Watched = {};
+  const stopping = stopSignals(() => watched.runner?.look());
+  const { asked } = stopping;
+  const log = createLog(config);
+  const way = wayToStop(config);
+  let server: RunningServer | undefined;
+  asked.addEventListener('abort', () => {
+    log.info({ signal: (asked.reason as Stopped).signal, way }, 'stopping');
+    if (way !== 'drain' || !server) closeInTime();
+  });
+  stopping.again.addEventListener('abort', () => {
+    log.info('asked to stop again: nothing more is waited for');
+    closeInTime();
+  });
+  const opened = new AsyncDisposableStack();
+  try {
+    server = await start({ ...options, config, log, way, watched }, opened, asked);
+    if (!asked.aborted) await once(asked, 'abort');
+    if (way === 'drain') {
+      await server.drain(stopping.again);
+      closeInTime();
+    }
+  } catch (error) {
+    if (error !== asked.reason) {
+      const explained = server ? error : explainStart(error, config);
+      setTimeout(() => failWith(explained), undoTime).unref();
+      await opened.disposeAsync();
+      throw explained;
+    }
+  }
+  await opened.disposeAsync();
+  process.exit(0);
+}
+
+/** Ends the process even if something hangs. */
+function closeInTime(): void {
+  setTimeout(() => process.exit(1), closingTime).unref();
+}
+
+interface Watched {
+  runner?: LocalRunner;
+}
+
+interface Wanted extends Options {
+  config: Config;
+  watched: Watched;
+  log: Logger;
+  way: WayToStop;
+}
+
+/** Everything that is opened is put on the stack at once, so that it can be closed at any moment, in reverse order. */
+async function start(
+  { config, log, way, runner, firstUserFile, watched }: Wanted,
+  opened: AsyncDisposableStack,
+  stopping: AbortSignal,
+): Promise<RunningServer> {
+  proveDataFolder(config);
+  const lock = await lockDataFolder(config.data_dir);
+  opened.defer(() => lock.release());
+  await makeRoomToStart(config, (message) => log.warn(message));
+  stopping.throwIfAborted();
+  const note = (message: string): void => log.warn(message);
+  const store = await openStore(config, (error) => log.error({ err: error }, 'database error'), note);
+  opened.defer(() => store.close());
+  await proveBlobs(store);
+  stopping.throwIfAborted();
+  const tracer = await openSpanExporter({
+    env: process.env,
+    version,
+    onTrouble: (reason) =>
+      reason === undefined
+        ? log.info('the collector takes traces again')
+        : log.warn({ reason }, 'the collector does not take traces; they are dropped'),
+  });
+  opened.defer(() => tracer?.close());
+  const server = await startServer({ config, store, log, tracer });
+  opened.defer(() => server.close());
+  stopping.throwIfAborted();
+  noteArchitecture(config);
+  // Only after the start: credentials of a failed start would never be shown.
+  const first = await firstUser(store);
+  if (first) introduce(publicUrl(config.base_url, server.address), first, firstUserFile);
+  lock.noteAddress(server.address);
+  console.log(`listening on ${server.address}`);
+  const ballast = keepBallast(config, store.disk);
+  opened.defer(() => ballast.close());
+  if (!runner || stopping.aborted) return server;
+  const local = keepLocalRunner(config, {
+    onGone: () => server.localRunnerGone(),
+    onOther: (signal) => {
+      log.info('the runner of an earlier start differs: it ends after what it does, and another one takes its place');
+      return server.retireLocalRunner(signal);
+    },
+    onTrouble: ({ message }) => {
+      log.error(
+        isAboutIsolation(message) ? message : `the local runner does not start, so no build runs here: ${message}`,
+      );
+      server.localRunnerFails(message);
+    },
+    onMended: () => log.info('the local runner has started: builds run here'),
+    onSame: () => log.warn('looked again: the local runner still does not start, for the same reason'),
+  });
+  watched.runner = local;
+  opened.defer(store.db.listen((topic) => topic === lookAgain && local.look()));
+  opened.defer(async () => {
+    if (way === 'leave' && (await server.leaveLocalRunner())) return local.leave();
+    await local.stop();
+    await server.localRunnerStopped();
+  });
+  return server;
+}
+
+/**
+ * A wrong address or wrong credentials stop the start. A blob store that cannot be reached does not: most of the
+ * service works without it, and it was logged.
+ */
+async function proveBlobs({ blobs }: Store): Promise<void> {
+  try {
+    await blobs.prove();
+  } catch (error) {
+    if (!isUnavailable(error)) throw error;
+    if (error.needsOperator) throw new Error(`blob_url: ${error.message}`, { cause: error });
+  }
+}
+
+/** Creates the first user of an empty installation. */
+async function firstUser({ db, ids }: Store): Promise<Credentials | undefined> {
+  const anybody = await db.read.selectFrom('users').select('id').limit(1).executeTakeFirst();
+  if (anybody) return undefined;
+  const email = 'admin@localhost';
+  const { credentials, stored } = await makeCredentials(email);
+  try {
+    await db.transaction(async (trx) => {
+      const id = await insertUser(trx, ids, { email, kind: 'user', secrets: stored });
+      const deed = { action: 'user.created', subject: { id, name: email }, details: { kind: 'user' } } as const;
+      await recordAudit(trx, ids, onTheMachine(), deed);
+    });
+  } catch (error) {
+    if (error instanceof ApiError) return undefined; // another server that started at the same time was first
+    throw error;
+  }
+  return credentials;
+}
+
+/** With a file, the password is never printed, not even when the file cannot be written: the output may be a log. */
+function introduce(address: string, credentials: Credentials, file: string | undefined): void {
+  const { email, password, api_key: apiKey } = credentials;
+  const facts = `  address   ${address.startsWith('unix:') ? address : `${address}/`}
+  e-mail    ${email}
+  password  ${password}
+  API key   ${apiKey}
+`;
+  if (file === undefined) {
+    console.log(`\nHeadrace is new here. Its first user, shown this once:\n\n${facts}`);
+    return;
+  }
+  try {
+    writeFileSync(file, facts, { flag: 'wx', mode: 0o600 });
+    console.log(`Headrace is new here. What its first user needs is in ${file}`);
+  } catch (error) {
+    console.error(
+      `headrace: what the first user needs was not written (${String(error)}). Make it anew: admin user reset ${email}`,
+    );
+  }
+}

@@ -1,0 +1,118 @@
+import { run, type Finished } from '../../shared/lib/processes.ts';
+import { messageOf } from '../../shared/lib/error-code.ts';
+import type { EngineJobs } from './scale-plan.ts';
+
+/**
+ * A Slurm cluster, through its own programs. Jobs are recognized by their name, which only one scaler uses; nothing
+ * else is stored about them.
+ */
+export interface Slurm {
+  jobs(signal?: AbortSignal): Promise<SlurmJobs>;
+  /** Submits this many jobs at once: all or none of them. */
+  submit(count: number): Promise<void>;
+  cancel(ids: readonly string[]): Promise<void>;
+  cancelPending(): Promise<void>;
+}
+
+export interface SlurmJobs extends EngineJobs {
+  /** Jobs that are over and that the controller still knows. */
+  ended: { well: readonly string[]; badly: readonly string[] };
+}
+
+export interface SlurmOptions {
+  name: string;
+  script: string;
+  partition: string | undefined;
+  /** The name of a file, which may contain Slurm's own placeholders. */
+  output: string;
+  env: NodeJS.ProcessEnv;
+}
+
+const endedBadly = new Set([
+  'FAILED',
+  'NODE_FAIL',
+  'BOOT_FAIL',
+  'OUT_OF_MEMORY',
+  'TIMEOUT',
+  'DEADLINE',
+  'SPECIAL_EXIT',
+]);
+/** States of jobs that somebody ended on purpose. */
+const calledOff = new Set(['CANCELLED', 'PREEMPTED', 'REVOKED']);
+
+/** The longest time to wait for an answer of the controller. */
+const longestMs = 60_000;
+
+export function openSlurm({ name, script, partition, output, env }: SlurmOptions): Slurm {
+  const plain = commandEnvironment(env);
+  const mine = [`--name=${name}`, `--user=${process.getuid?.() ?? ''}`];
+  const call = async (program: string, args: string[], input = ''): Promise<Finished> => {
+    const signal = AbortSignal.timeout(longestMs);
+    const finished = await run(program, args, { env: plain, input, signal }).catch((error: unknown) => {
+      throw new Error(`${program}: ${messageOf(error)}`);
+    });
+    if (finished.status === 0) return finished;
+    throw new Error(
+      `${program}: ${finished.stderr.toString().trim().slice(0, 1000) || `it ended with ${finished.status}`}`,
+    );
+  };
+  return {
+    async jobs() {
+      const format = ['--noheader', '--array', '--states=all', '--format=%i %T'];
+      return readJobs((await call('squeue', [...mine, ...format])).stdout.toString());
+    },
+    async submit(count) {
+      const partitionFlag = partition === undefined ? [] : [`--partition=${partition}`];
+      const plainly = ['--parsable', '--no-requeue', '--export=NIL', '--chdir=/', '--input=/dev/null'];
+      const args = [`--job-name=${name}`, ...partitionFlag, ...plainly, `--output=${output}`, `--array=1-${count}`];
+      await call('sbatch', args, script);
+    },
+    async cancel(ids) {
+      await call('scancel', ['--state=PENDING', ...ids]);
+    },
+    async cancelPending() {
+      await call('scancel', ['--state=PENDING', ...mine]);
+    },
+  };
+}
+
+/** Settings of Slurm's programs stay, such as `SBATCH_ACCOUNT`, except those that would change their output. */
+function commandEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !/^(HEADRACE|SQUEUE_|SCANCEL_)/.test(name)));
+}
+
+/** A line that cannot be parsed must not be skipped: a job that is not counted would be started again. */
+export function readJobs(lines: string): SlurmJobs {
+  const pending: string[] = [];
+  const well: string[] = [];
+  const badly: string[] = [];
+  let active = 0;
+  let leaving = 0;
+  for (const line of lines.split('\n').filter((one) => one.trim() !== '')) {
+    const [, id, state] = /^(\d+(?:_\d+)?) ([A-Z_]+)\s*$/.exec(line) ?? [];
+    if (id === undefined || state === undefined) throw new Error(`squeue: unknown line ${JSON.stringify(line)}`);
+    if (state === 'PENDING') pending.push(id);
+    else if (state === 'COMPLETED') well.push(id);
+    else if (endedBadly.has(state)) badly.push(id);
+    else if (state === 'COMPLETING') leaving += 1;
+    else if (!calledOff.has(state)) active += 1;
+  }
+  return { pending: pending.toSorted(byNumber), active, leaving, ended: { well, badly } };
+}
+
+function byNumber(one: string, other: string): number {
+  const [[a = 0, b = 0], [c = 0, d = 0]] = [one, other].map((id) => id.split('_').map(Number)) as [number[], number[]];
+  return a - c || b - d;
+}
+
+/** The script of a job. It begins with an empty environment, and secrets are in files, which it names. */
+export function jobScript(program: readonly string[], environment: Record<string, string>): string {
+  const settings = Object.entries(environment).map(([name, value]) => quoted(`${name}=${value}`));
+  const command = ['exec env -i "HOME=${HOME:-/}"', ...settings, ...program.map(quoted)];
+  return `#!/bin/sh\n${command.join(' \\\n  ')}\n`;
+}
+
+function quoted(word: string): string {
+  if (/[\0\r\n]/.test(word)) throw new Error('a setting or a path with a line break in it cannot be given to a job');
+  return `'${word.replaceAll("'", "'\\''")}'`;
+}

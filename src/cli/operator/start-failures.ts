@@ -1,0 +1,103 @@
+import { accessSync, constants, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { isSocketPath, type Config } from '../../shared/config.ts';
+import { codeOf, messageOf } from '../../shared/lib/error-code.ts';
+
+/** A start that cannot be: what is wrong by its name, and what to type instead. */
+export class StartError extends Error {
+  override name = 'StartError';
+}
+
+const another = 'or choose another folder with --data-dir';
+
+/** Made with the first start: some of what the folder holds runs only on machines of that kind. */
+const architectureFile = 'architecture';
+
+/** Refuses a data folder of another user, or of another kind of machine, before anything in it is changed. */
+export function proveDataFolder({ data_dir: folder }: Config): void {
+  const own = process.getuid?.() ?? 0;
+  const marks = ['master.key', 'headrace.db', 'server.lock'].map((name) => join(folder, name));
+  for (const path of [...marks, ...(own === 0 ? [] : [folder])]) {
+    const owner = ownerOf(path);
+    if (owner !== undefined && owner !== own)
+      throw new StartError(
+        `${folder} is the data folder of ${nameOf(owner)}, and this is ${nameOf(own)}. Start the server as that user, ${another}.`,
+      );
+  }
+  const file = join(folder, architectureFile);
+  const made = existsSync(file) ? readFileSync(file, 'utf8').trim() : process.arch;
+  if (made !== process.arch)
+    throw new StartError(
+      `${folder} was made on a machine of another kind (${made}, and this is ${process.arch}): compiled software in it does not run here.\n` +
+        `Make a backup there, restore it here into a new folder (headrace backup, headrace restore) and compile again, ${another}.`,
+    );
+}
+
+export function noteArchitecture({ data_dir: folder }: Config): void {
+  writeFileSync(join(folder, architectureFile), `${process.arch}\n`, { mode: 0o600 });
+}
+
+function ownerOf(path: string): number | undefined {
+  try {
+    return statSync(path).uid;
+  } catch {
+    return undefined; // not there, or not to be seen: opening it says why
+  }
+}
+
+function nameOf(uid: number): string {
+  const line = readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .find((one) => one.split(':')[2] === String(uid));
+  return line === undefined ? `the user ${uid}` : `the user ${line.split(':')[0]}`;
+}
+
+/** The error of a start, in words that name what to change. What is not known here keeps its own words. */
+export function explainStart(error: unknown, config: Config): Error {
+  if (error instanceof StartError) return error;
+  const words = aboutListening(error, config) ?? aboutFolder(error, config);
+  return words === undefined
+    ? (error as Error)
+    : new StartError(`${words} (${codeOf(error) || messageOf(error)})`, { cause: error });
+}
+
+function aboutListening(error: unknown, { host, port }: Config): string | undefined {
+  const code = codeOf(error);
+  if (isSocketPath(host))
+    return code === 'EADDRINUSE'
+      ? `another program listens on ${host}. End it, or choose another path with --host`
+      : undefined;
+  const isListening = error instanceof Error && 'syscall' in error && error.syscall === 'listen';
+  if (code === 'EADDRINUSE')
+    return `port ${port} of ${host} is taken by another program. End that, or choose another port with --port`;
+  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EAI_AGAIN')
+    return `this machine has no address ${host}. Choose another one with --host`;
+  return isListening && code === 'EACCES'
+    ? `port ${port} may not be opened by this user. Choose one above 1023 with --port`
+    : undefined;
+}
+
+function aboutFolder(error: unknown, { data_dir: folder, database_url: url }: Config): string | undefined {
+  const text = `${codeOf(error)} ${messageOf(error)}`;
+  if (/ENOSPC|EDQUOT|No space left|disk is full/i.test(text))
+    return `no space is left on the disk of ${folder}. Free some, ${another}`;
+  const why = whyNotWritable(folder);
+  if (why !== undefined) return `${folder} cannot be written: ${why}. Mend that, ${another}`;
+  if (url === undefined && /not a database|malformed/.test(text))
+    return `${join(folder, 'headrace.db')} is not a database, or damaged. Restore a backup, ${another}`;
+  return undefined;
+}
+
+/** By the folder, or by the nearest one above it that is there. */
+function whyNotWritable(folder: string): string | undefined {
+  if (!existsSync(folder) && dirname(folder) !== folder) return whyNotWritable(dirname(folder));
+  if (!statSync(folder).isDirectory()) return `${folder} is a file, not a folder`;
+  try {
+    accessSync(folder, constants.W_OK | constants.X_OK);
+    return undefined;
+  } catch (error) {
+    return codeOf(error) === 'EROFS'
+      ? `the file system of ${folder} is read-only`
+      : `this user may not write to ${folder}`;
+  }
+}

@@ -1,0 +1,52 @@
+import type { Caller } from '../auth/callers.ts';
+import { recordAudit, type Doer } from '../auth/audit.ts';
+import type { Transaction } from '../db/open.ts';
+import type { IdSource } from '../../shared/lib/ids.ts';
+import { columnName, type FieldSet } from '../../shared/records/fields.ts';
+import type { Audit, Route, Subject } from './route.ts';
+
+/** What was done, by which caller, from which address. */
+interface Done {
+  trx: Transaction;
+  ids: IdSource;
+  /** null where nobody's program sent it. */
+  address: string | null;
+  call: { caller: Caller | undefined; project: { id: bigint } | undefined; input: unknown };
+  answer: unknown;
+}
+
+/** Records the action of a route, in the same transaction. */
+export async function noteDone(route: Route, done: Done): Promise<void> {
+  const { audit } = route;
+  const { caller, project, input } = done.call;
+  if (audit === undefined || audit === 'nothing' || !caller) return;
+  const { action, subject: find, details } = audit as Audit<unknown>;
+  const subject = find ? find(done.call) : subjectIn(done.answer);
+  if (!subject) return;
+  const changed = route.method === 'PUT' ? changedFields(route.body ?? {}, input as object, subject) : undefined;
+  if (changed?.length === 0) return;
+  const projectId = project?.id ?? (action.startsWith('project.') ? subject.id : undefined);
+  await recordAudit(done.trx, done.ids, doerOf(caller, done.address), {
+    action,
+    subject: { id: subject.id, name: subject.name },
+    projectId,
+    details: { ...(changed ? { changed } : {}), ...details?.(done.call) },
+  });
+}
+
+function doerOf({ id, email, via, application }: Caller, address: string | null): Doer {
+  return { actor: { id, email }, via, application, address };
+}
+
+/** A created record is named by its name, a person by the e-mail address. */
+function subjectIn(answer: unknown): Subject {
+  const { id, name, email } = answer as { id: bigint; name?: string; email?: string };
+  return { id, name: name ?? email ?? '' };
+}
+
+/** The fields whose columns differ from those of the record before the change. */
+function changedFields(fields: FieldSet, input: object, before: object): string[] {
+  const columns = before as Readonly<Record<string, unknown>>;
+  const sent = input as Readonly<Record<string, unknown>>;
+  return Object.keys(input).filter((name) => fields[name]?.toColumn(sent[name]) !== columns[columnName(name)]);
+}

@@ -1,0 +1,277 @@
+import { ApiError, type FieldErrors } from '../../shared/errors.ts';
+import type { Queries, Transaction } from '../db/open.ts';
+import type { Caller } from '../auth/callers.ts';
+import { addressOf } from '../http/client-address.ts';
+import { readFields, unknownFields } from '../http/fields.ts';
+import type { FieldSet } from '../../shared/records/fields.ts';
+import { hasMetricsToken } from '../http/metrics-token.ts';
+import { originOf } from '../http/origin.ts';
+import { pageFields, type Page, type PageOf } from '../http/paging.ts';
+import { emptyGroup, type RawGroup } from '../../shared/records/raw.ts';
+import { WithHeaders, type Answer, type Endpoint, type Incoming, type StreamAnswer } from '../http/route.ts';
+import { arriving } from '../http/uploads.ts';
+import { admitAnybody, admitCaller, anybody, admit, type Admitted } from './admission.ts';
+import { noteDone } from './audit.ts';
+import type { Call, Services } from './call.ts';
+import { isKnownKey, onlyOnce, readIdempotencyKey } from './idempotency.ts';
+import { holdRoom, isBounded, type Parents } from './room.ts';
+import { routesByName, type FindRoute, type Route } from './route.ts';
+
+/** The services of endpoints, in addition to those of handlers. */
+export interface EndpointServices extends Services {
+  /** Whether a proxy on this machine names the client's address. */
+  isBehindProxy: boolean;
+  /** The public address of this server; by default the host of the request. */
+  baseUrl?: string | undefined;
+  metricsToken?: string | undefined;
+  /** Whether this server takes no more work. */
+  isDraining: () => boolean;
+}
+
+/** Makes routes ready to serve: admission, reading the fields, one transaction around each write. */
+export function endpointsOf(
+  routes: readonly Route[],
+  { isBehindProxy, baseUrl, metricsToken, isDraining, ...services }: EndpointServices,
+): Endpoint[] {
+  const find = routesByName(routes);
+  return routes.map((route) => ({
+    ...route,
+    admit(request: Incoming) {
+      if (route.takesMetricsToken && hasMetricsToken(request.headers, metricsToken)) return anybody;
+      if (route.concerns !== 'nobody') return admit(route, services.db, request);
+      return route.path.includes(':') ? admitAnybody(request) : anybody;
+    },
+    perform: (request: Incoming, admitted: unknown, signal?: AbortSignal) =>
+      perform(route, services, { request, signal, isBehindProxy, baseUrl, isDraining, find }, admitted as Admitted),
+  }));
+}
+
+/** Answers that are not streamed are completed even if the caller has gone. */
+const waitsForEver = new AbortController().signal;
+
+const noFields: FieldSet = Object.freeze({});
+
+/** One request to a route. */
+interface Performed {
+  request: Incoming;
+  signal?: AbortSignal | undefined;
+  /** Whether a proxy on this machine names the client's address. */
+  isBehindProxy: boolean;
+  baseUrl?: string | undefined;
+  isDraining: () => boolean;
+  /** The other routes. */
+  find: FindRoute;
+}
+
+export async function perform(
+  route: Route,
+  services: Services,
+  performed: Performed,
+  admitted: Admitted,
+): Promise<Answer & { status?: number }> {
+  const { request, signal = waitsForEver, isBehindProxy, baseUrl, isDraining, find } = performed;
+  if ((route.startsWork || route.makesWork) && isDraining()) throw new ApiError('resource_temporary_unavailable');
+  const { values: query, errors: queryErrors } = readFields(route.query ?? noFields, request.query, 'create');
+  const { values: page, errors: pageErrors } = readFields(route.paged ? pageFields : noFields, request.query, 'create');
+  const purpose = route.method === 'PUT' ? 'change' : 'create';
+  const { body: fields = noFields } = route;
+  const { values: input, errors: bodyErrors } = readFields(fields, request.body ?? emptyGroup(), purpose);
+  const unknown = request.body === undefined ? {} : unknownFields(fields, request.body);
+  const errors = { ...queryErrors, ...pageErrors, ...unknown, ...bodyErrors };
+  const address = addressOf(request.raw, isBehindProxy);
+  const around: Surroundings = {
+    headers: request.headers,
+    origin: originOf(request.raw, baseUrl, !isBehindProxy),
+    address,
+    signal,
+  };
+  const callOn = (db: Queries): AnyCall => {
+    const within: Call['within'] = (name, params, body) =>
+      performWithin(find(name), services, around, { caller: admitted.caller, params, body, db });
+    return callWith(services, around, { ...admitted, db, within, input, query, page });
+  };
+
+  if (Object.keys(errors).length > 0) {
+    const call = await loaded(route, callOn(services.db.read));
+    const found = await verified(route, call, input);
+    throw ApiError.ofFields({ ...(await takenNames(route, call, input)), ...found, ...errors });
+  }
+  const note = (trx: Transaction, call: AnyCall, answer: unknown): Promise<void> =>
+    noteDone(route, { trx, ids: services.ids, address, call, answer });
+  if (route.uploads) {
+    const call = callOn(services.db.read);
+    const take = (work: (trx: Transaction) => Promise<unknown>): Promise<unknown> =>
+      services.db.transaction(async (trx) => {
+        const answer = await work(trx);
+        await note(trx, call, answer);
+        return answer;
+      });
+    return toAnswer(route, await handle(route, Object.assign(call, { upload: arriving(request.raw), take }), input));
+  }
+  if (route.method === 'GET') return toAnswer(route, await handle(route, callOn(services.db.read), input));
+
+  const finished = async (made: Answer): Promise<Answer> => {
+    if (!route.follow || !('record' in made)) return made;
+    return toAnswer(route, await route.follow(callOn(services.db.read) as never, made.record as never));
+  };
+  const { caller } = admitted;
+  const key = route.creates && caller ? readIdempotencyKey(request.headers) : undefined;
+  const isRepeated = key !== undefined && caller !== undefined && (await isKnownKey(services.db.read, caller.id, key));
+  const asked = route.ask && !isRepeated ? await answersFor(route, callOn(services.db.read), input) : {};
+  const transaction = services.db.transaction<Answer & { status?: number }>(async (trx) => {
+    const work = async (): Promise<Answer> => {
+      const call = Object.assign(callOn(trx), asked);
+      const answer = await handle(route, call, input);
+      await note(trx, call, answer);
+      if (route.isTrial?.(input as never)) throw new Undone(toAnswer(route, answer));
+      return toAnswer(route, answer);
+    };
+    if (key === undefined || !caller) return work();
+    const parts = [route.method, request.params, route.path, request.body];
+    const attempt = { userId: caller.id, key, status: route.status, asked: parts };
+    return onlyOnce(trx, services, attempt, work);
+  });
+  const made = await transaction.catch(async (error: unknown) => {
+    if (error instanceof Undone) return error.answer;
+    await route.undo?.(callOn(services.db.read) as never, asked as never);
+    throw error;
+  });
+  return finished(made);
+}
+
+/** Ends the transaction of a trial: all is undone, and only the answer is left. */
+class Undone extends Error {
+  readonly answer: Answer;
+
+  constructor(answer: Answer) {
+    super('a trial is undone');
+    this.answer = answer;
+  }
+}
+
+interface InnerCall {
+  caller: Admitted['caller'];
+  params: Readonly<Record<string, bigint>>;
+  body: RawGroup | undefined;
+  db: Queries;
+}
+
+/** What a route that is called by another knows of the request. */
+interface Surroundings {
+  headers: Incoming['headers'];
+  origin: string;
+  address: string | null;
+  signal: AbortSignal;
+}
+
+/** Calls of routes on a transaction that nobody's request began, for a caller who is known. */
+export function callsWithin(
+  routes: readonly Route[],
+  services: Services,
+  origin: string,
+): (caller: Caller, db: Transaction) => Call['within'] {
+  const find = routesByName(routes);
+  const around: Surroundings = { headers: {}, origin, address: null, signal: waitsForEver };
+  return (caller, db) => (name, params, body) =>
+    performWithin(find(name), services, around, { caller, params, body, db });
+}
+
+async function noFurther(): Promise<never> {
+  throw new Error('a route that is called by another calls none itself');
+}
+
+/** One route called by another, on the other's transaction. What it throws ends the transaction of both. */
+async function performWithin(
+  route: Route,
+  services: Services,
+  around: Surroundings,
+  { caller, params, body = emptyGroup(), db }: InnerCall,
+): Promise<unknown> {
+  if (!caller || route.uploads || route.paged || route.follow || route.startsWork || route.streams)
+    throw new Error(`${route.path} cannot be called by another route`);
+  const named = Object.fromEntries(Object.entries(params).map(([name, id]) => [name, String(id)]));
+  // On the same transaction: the project may have been made in it.
+  const admitted = await admitCaller(route, { read: db }, caller, named);
+  const fields = route.body ?? noFields;
+  const { values: input, errors } = readFields(fields, body, route.method === 'PUT' ? 'change' : 'create');
+  const wrong = { ...unknownFields(fields, body), ...errors };
+  if (Object.keys(wrong).length > 0) throw ApiError.ofFields(wrong);
+  const call = callWith(services, around, { ...admitted, db, within: noFurther, input, query: {}, page: {} });
+  const answer = await handle(route, call, input);
+  if (route.method !== 'GET')
+    await noteDone(route, { trx: db as Transaction, ids: services.ids, address: around.address, call, answer });
+  return answer;
+}
+
+interface CallParts extends Admitted {
+  db: Queries;
+  within: Call['within'];
+  input: unknown;
+  query: unknown;
+  page: Partial<Page>;
+}
+
+interface AnyCall extends CallParts {
+  database: Services['db'];
+  headers: Incoming['headers'];
+  origin: string;
+  signal: AbortSignal;
+  /** Found by `load`. */
+  suite?: { id: bigint };
+}
+
+function callWith(services: Services, { headers, origin, signal }: Surroundings, parts: CallParts): AnyCall {
+  return { ...services, database: services.db, headers, origin, signal, ...parts };
+}
+
+/** Most routes neither load nor verify anything, and skip those steps. */
+async function handle(route: Route, call: AnyCall, input: unknown): Promise<unknown> {
+  const answer = await work(route, call, input);
+  const table = route.creates ?? route.changes;
+  if (table !== undefined && isBounded(table))
+    await holdRoom(call.database, call.db as Transaction, table, parentsOf(call));
+  return answer;
+}
+
+/** An account's own records are the caller's, and those of a project its owner's. */
+function parentsOf({ caller, project, suite }: AnyCall): Parents {
+  return {
+    ...(project ? { project: project.id, account: project.owner_id } : caller && { account: caller.id }),
+    ...(suite && { suite: suite.id }),
+  };
+}
+
+async function work(route: Route, call: AnyCall, input: unknown): Promise<unknown> {
+  if (route.load) await loaded(route, call);
+  if (route.verify) {
+    const found = await verified(route, call, input);
+    if (Object.keys(found).length > 0) throw ApiError.ofFields({ ...(await takenNames(route, call, input)), ...found });
+  }
+  return route.handle(call as never);
+}
+
+/** Others are asked only once nothing is wrong with the request itself. */
+async function answersFor(route: Route, call: AnyCall, input: unknown): Promise<object> {
+  await loaded(route, call);
+  const found = { ...(await takenNames(route, call, input)), ...(await verified(route, call, input)) };
+  if (Object.keys(found).length > 0) throw ApiError.ofFields(found);
+  return (await route.ask?.(call as never)) ?? {};
+}
+
+async function loaded(route: Route, call: AnyCall): Promise<AnyCall> {
+  return route.load ? Object.assign(call, await route.load(call as never)) : call;
+}
+
+async function verified(route: Route, call: AnyCall, input: unknown): Promise<FieldErrors> {
+  return (await route.verify?.(call as never, input as never)) ?? {};
+}
+
+async function takenNames(route: Route, call: AnyCall, input: unknown): Promise<FieldErrors> {
+  return (await route.verifyNames?.(call as never, input as never)) ?? {};
+}
+
+function toAnswer(route: Route, result: unknown): Answer {
+  if (route.streams) return { stream: result as StreamAnswer };
+  if (result instanceof WithHeaders) return { record: result.record, headers: result.headers };
+  return route.paged ? { page: result as PageOf<{ id: bigint }> } : { record: result };
+}

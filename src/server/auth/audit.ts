@@ -1,0 +1,107 @@
+import type { Queries, Transaction } from '../db/open.ts';
+import type { AuditEntryRow } from '../db/schema.ts';
+import type { IdSource } from '../../shared/lib/ids.ts';
+import { timestamp } from '../../shared/lib/timestamps.ts';
+
+/**
+ * The audit log: who did what to which subject, when, and from where. An entry is written in the transaction of the
+ * change, so neither exists without the other. Entries are never changed or removed; the database refuses it. An entry
+ * holds no secret: it has the names of changed fields, never their values.
+ */
+
+/** How an actor was authenticated. */
+export type Via = 'api_key' | 'token' | 'session' | 'command_line' | 'repository' | 'forge';
+
+/** Who acts, and from where. */
+export interface Doer {
+  /** null for an operator on the machine, and for callers that were not authenticated. */
+  actor: { id: bigint; email: string } | null;
+  via: Via;
+  /** The application that acts for the person. */
+  application: string | null;
+  address: string | null;
+  /** The Unix user of an operator who runs a command on the machine. */
+  unixUser?: string;
+}
+
+/** Plain facts about a change: no identifiers beyond 53 bits, no secrets. */
+export type Facts = Record<string, unknown>;
+
+/** The kind of subject, a dot, and the action. */
+export type Action = `${string}.${string}`;
+
+export interface Deed {
+  action: Action;
+  subject: { id: bigint | null; name: string };
+  projectId?: bigint | undefined;
+  details?: Facts;
+}
+
+export async function recordAudit(trx: Transaction, ids: IdSource, by: Doer, deed: Deed): Promise<void> {
+  const { action, subject, projectId, details = {} } = deed;
+  const unixUser = by.unixUser === undefined ? {} : { unix_user: by.unixUser };
+  const entry: AuditEntryRow = {
+    id: ids.next(),
+    created_at: BigInt(Date.now()),
+    action,
+    actor_id: by.actor?.id ?? null,
+    actor_email: by.actor?.email ?? null,
+    via: by.via,
+    application: by.application,
+    address: by.address,
+    subject_id: subject.id,
+    subject_name: subject.name,
+    project_id: projectId ?? null,
+    details: JSON.stringify({ ...unixUser, ...details }),
+  };
+  await trx.insertInto('audit_entries').values(entry).execute();
+}
+
+/** A person in a browser. */
+export function inBrowser(actor: { id: bigint; email: string } | null, address: string): Doer {
+  return { actor: actor && { id: actor.id, email: actor.email }, via: 'session', application: null, address };
+}
+
+/** The form that the API and the command line show. */
+export function entryView(entry: AuditEntryRow) {
+  const { id, action, actor_id: actorId, subject_id: subjectId, project_id: projectId } = entry;
+  const [type = ''] = action.split('.', 1);
+  return {
+    id,
+    id_str: String(id),
+    created_at: timestamp(entry.created_at),
+    action,
+    actor: actorId === null ? null : { id: actorId, id_str: String(actorId), email: entry.actor_email ?? '' },
+    via: entry.via,
+    application: entry.application,
+    address: entry.address,
+    subject: { type, id: subjectId, id_str: textOf(subjectId), name: entry.subject_name },
+    project_id: projectId,
+    project_id_str: textOf(projectId),
+    details: JSON.parse(entry.details) as Facts,
+  };
+}
+
+function textOf(id: bigint | null): string {
+  return id === null ? '' : String(id);
+}
+
+const entriesAtATime = 1000;
+
+/** Every entry since a moment, oldest first, in small batches. */
+export async function* entriesSince(db: Queries, since: bigint): AsyncGenerator<AuditEntryRow> {
+  for (let last = -1n; ;) {
+    const rows = await db
+      .selectFrom('audit_entries')
+      .selectAll()
+      .where('id', '>', last)
+      .where('created_at', '>=', since)
+      .orderBy('id')
+      .limit(entriesAtATime)
+      .execute();
+    yield* rows;
+    const end = rows.at(-1);
+    if (!end || rows.length < entriesAtATime) return;
+    last = end.id;
+  }
+}

@@ -1,0 +1,19 @@
+import type { Transaction } from '../db/open.ts';
+import { mostKept } from '../../shared/domain/bounds.ts';
+
+/** Deletes what a person has beyond the bound, the oldest first: what was forgotten somewhere is not kept for ever. */
+export async function keepNewest(trx: Transaction, table: keyof typeof mostKept, userId: bigint): Promise<void> {
+  await trx
+    .deleteFrom(table)
+    .where('user_id', '=', userId)
+    .where('id', '<=', (of) =>
+      of
+        .selectFrom(table)
+        .select('id')
+        .where('user_id', '=', userId)
+        .orderBy('id', 'desc')
+        .limit(1)
+        .offset(mostKept[table]),
+    )
+    .execute();
+}

@@ -1,0 +1,316 @@
+import { sql, type RawBuilder, type SqlBool } from 'kysely';
+import type { Database, Queries, Transaction } from '../db/open.ts';
+import { isAboutIsolation } from '../../shared/domain/isolation.ts';
+import { fetchKinds, fetchSlots, waitsForItsTurn, slotOf } from '../../shared/domain/runner-slots.ts';
+import { repeatedly } from '../../shared/lib/repeatedly.ts';
+import { hasTags, tagsIn } from '../../shared/domain/tags.ts';
+import { allRunners, type RegisteredRunner, type Runner } from './runners.ts';
+
+/**
+ * Which runners are present. Every runner that connects to a server is recorded, also those on the servers' own machines,
+ * so that every server can say whether a runner takes the waiting work, and if not, why. A server also records that its
+ * own runner does not start, because that shows nowhere else.
+ */
+
+/** A runner is away when no server has recorded it as connected for this long. */
+const awayAfterMs = 20_000n;
+const noteEveryMs = 10_000;
+
+type Beating = Pick<Runner, 'holder' | 'id'>;
+
+export interface Heartbeat {
+  version: string;
+  trouble: string;
+  /** As one text; empty where it is left out. */
+  tags?: string;
+  /** How many slots for builds it has; 0 where it has not said. */
+  slots?: number;
+}
+
+const unreported = { tags: '', slots: 0 };
+
+export interface Heartbeats {
+  /** A runner has connected. It is let in even if that cannot be recorded, as on a full disk. */
+  came(runner: Beating, heartbeat: Heartbeat): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Records which runners are connected to this server: when they come, and now and then while they are there. */
+export function recordHeartbeats(db: Database, connected: () => Iterable<string>, everyMs = noteEveryMs): Heartbeats {
+  /** Runners whose connection could not be recorded yet. */
+  const missed = new Map<string, () => Promise<void>>();
+  const noteAll = async (): Promise<void> => {
+    const there = [...new Set(connected())].toSorted();
+    for (const holder of missed.keys()) if (!there.includes(holder)) missed.delete(holder);
+    for (const note of missed.values()) await note();
+    if (there.length === 0) return;
+    await db.transaction(async (trx) => {
+      for (const holder of there) await stays(db, trx, holder);
+    });
+  };
+  const noting = repeatedly(everyMs, noteAll, () => {});
+  return {
+    async came(runner, heartbeat) {
+      const note = async (): Promise<void> => {
+        await recordHeartbeat(db, runner, heartbeat);
+        missed.delete(runner.holder);
+      };
+      await note().catch(() => missed.set(runner.holder, note));
+    },
+    close: () => noting.stop(),
+  };
+}
+
+const stays = async (db: Database, trx: Transaction, holder: string): Promise<void> => {
+  await trx.updateTable('runner_heartbeats').set({ seen_at: db.clock }).where('holder', '=', holder).execute();
+};
+
+/** Records one call. */
+export async function recordHeartbeat(db: Database, { holder, id }: Beating, heartbeat: Heartbeat): Promise<void> {
+  await db.transaction((trx) =>
+    trx
+      .insertInto('runner_heartbeats')
+      .values({ holder, runner_id: id ?? null, seen_at: db.clock, ...unreported, ...heartbeat })
+      .onConflict((row) => row.column('holder').doUpdateSet({ seen_at: db.clock, ...unreported, ...heartbeat }))
+      .execute(),
+  );
+}
+
+/** Records the state of the runner on the server's own machine. */
+export interface LocalHeartbeats {
+  /** It is being started: until it calls, or is away for too long, it counts as present. */
+  starting(): Promise<void>;
+  failing(trouble: string): Promise<void>;
+  /** It was stopped on purpose. */
+  stopped(): Promise<void>;
+}
+
+/** A server's own runner is of its own version. */
+export function localHeartbeats(
+  db: Database,
+  holder: string,
+  { tags }: Required<Pick<Runner, 'tags'>>,
+): LocalHeartbeats {
+  return {
+    async starting() {
+      const row = { holder, runner_id: null, seen_at: db.clock, version: '', trouble: '', slots: 0, tags };
+      await db.transaction((trx) =>
+        trx
+          .insertInto('runner_heartbeats')
+          .values(row)
+          // A runner that failed stays failed until it calls.
+          .onConflict((known) =>
+            known.column('holder').doUpdateSet({ seen_at: db.clock, tags }).where('runner_heartbeats.trouble', '=', ''),
+          )
+          .execute(),
+      );
+    },
+    failing: (trouble) => recordHeartbeat(db, { holder }, { version: '', trouble, tags }),
+    async stopped() {
+      await db.transaction((trx) => trx.deleteFrom('runner_heartbeats').where('holder', '=', holder).execute());
+    },
+  };
+}
+
+/** Servers that were killed and did not return leave records of their own runners. */
+export async function forgetOldHeartbeats(db: Database): Promise<void> {
+  const old = sql<SqlBool>`seen_at < ${db.clock} - ${24n * 60n * 60n * 1000n}`;
+  await db.transaction((trx) =>
+    trx.deleteFrom('runner_heartbeats').where('runner_id', 'is', null).where(old).execute(),
+  );
+}
+
+/** A heartbeat in the future was recorded before the clock was set back. */
+const isAlive = ({ clock }: Pick<Database, 'clock'>) =>
+  sql<SqlBool>`heartbeat.seen_at > ${clock} - ${sql.lit(awayAfterMs)} and heartbeat.seen_at < ${clock} + ${sql.lit(awayAfterMs)}`;
+
+/** Runners with the same tags that are present and may take work: their slots, and how many of those are busy. */
+interface Takers {
+  /** As one text. */
+  tags: string;
+  builds: bigint | number;
+  busy_builds: bigint | number;
+  fetches: bigint | number;
+  busy_fetches: bigint | number;
+}
+
+/** How many jobs each runner has of either sort. */
+const underWay = sql<{ holder: string; builds: bigint; fetches: bigint }>`(
+  select holder, sum(1 - is_fetch) as builds, sum(is_fetch) as fetches from (
+    select holder, case when kind in (${sql.join(fetchKinds.map((kind) => sql.lit(kind)))}) then 1 else 0 end as is_fetch
+    from jobs where claim is not null
+  ) as each_job group by holder
+)`.as('held');
+
+const builds = sql<bigint>`coalesce(held.builds, 0)`;
+const fetches = sql<bigint>`coalesce(held.fetches, 0)`;
+/**
+ * Processes with one token count as one runner, so a runner may have more jobs than the slots that it reported. Whether
+ * a runner that reported no number has a free slot is not known.
+ */
+const slotsFor = (busy: RawBuilder<bigint>, least: number): RawBuilder<bigint> => sql`sum(case
+  when heartbeat.slots = 0 then ${busy} + 1
+  when ${busy} > heartbeat.slots and ${busy} > ${sql.lit(least)} then ${busy}
+  when heartbeat.slots > ${sql.lit(least)} then heartbeat.slots else ${sql.lit(least)} end)`;
+
+/** Runners that are present and work for the account, those that are alike together. */
+const findTakers = (db: Database, read: Queries, account: bigint): Promise<Takers[]> =>
+  read
+    .selectFrom('runner_heartbeats as heartbeat')
+    .leftJoin('runners', 'runners.id', 'heartbeat.runner_id')
+    .leftJoin(underWay, 'held.holder', 'heartbeat.holder')
+    .select('heartbeat.tags')
+    .select(slotsFor(builds, 1).as('builds'))
+    .select(sql<bigint>`sum(${builds})`.as('busy_builds'))
+    .select(slotsFor(fetches, fetchSlots(1)).as('fetches'))
+    .select(sql<bigint>`sum(${fetches})`.as('busy_fetches'))
+    .groupBy('heartbeat.tags')
+    .where('heartbeat.trouble', '=', sql.lit(''))
+    .where(isAlive(db))
+    .where('runners.revoked_at', 'is', null)
+    .where((where) => where.or([where('runners.draining', 'is', null), where('runners.draining', '=', sql.lit(0))]))
+    .where((where) => {
+      const bound = where
+        .selectFrom('runner_accounts as bound')
+        .select('bound.id')
+        .whereRef('bound.runner_id', '=', 'heartbeat.runner_id');
+      return where.or([where.not(where.exists(bound)), where.exists(bound.where('bound.account_id', '=', account))]);
+    })
+    .execute();
+
+/** Why work that needs these tags waits, in words for any reader. */
+export interface WhyWaiting {
+  /** Why no runner takes it; undefined when one may take it. */
+  nobody(needed: string): string | undefined;
+  /** Why it waits although a runner may take it. */
+  busy(needed: string, kind: string): string;
+}
+
+/** Why no runner takes an account's waiting work that needs no tags, likewise. */
+export async function whyNobodyTakes(db: Database, account: bigint): Promise<string | undefined> {
+  return (await whyWaiting(db, account)).nobody('');
+}
+
+/** For all waiting work of an account. */
+export async function whyWaiting(db: Database, account: bigint, read = db.read): Promise<WhyWaiting> {
+  const takers = await findTakers(db, read, account);
+  const noneAtAll = takers.length === 0 ? whyNobody(await runnersNow({ read, clock: db.clock })) : undefined;
+  return {
+    nobody(needed) {
+      if (noneAtAll !== undefined || !noneHasTags(takers, needed)) return noneAtAll;
+      return `no runner has the tags ${tagsIn(needed).join(', ')}`;
+    },
+    busy(needed, kind) {
+      const isFetch = slotOf(kind) === 'fetches';
+      const having = takers.filter(({ tags }) => hasTags(tags, needed));
+      const sum = (of: (taker: Takers) => bigint | number): number =>
+        having.reduce((total, taker) => total + Number(of(taker)), 0);
+      const all = sum((taker) => (isFetch ? taker.fetches : taker.builds));
+      const busy = sum((taker) => (isFetch ? taker.busy_fetches : taker.busy_builds));
+      // A free slot may be about to take it, or its account has reached its limit of jobs under way.
+      if (busy < all || all === 0) return waitsForItsTurn;
+      return `${busy} of ${all} places${isFetch ? ' for fetches' : ''} are busy`;
+    },
+  };
+}
+
+export function noneHasTags(runners: readonly { tags: string }[], needed: string): boolean {
+  return !runners.some(({ tags }) => hasTags(tags, needed));
+}
+
+/** Announced when an operator asks servers to look again whether their own runners start. */
+export const lookAgain = 'runners:look-again';
+
+/** Why no runner is there, if a server's own one does not start; for operators. */
+export async function troubleOfRunners(db: Pick<Database, 'read' | 'clock'>): Promise<string | undefined> {
+  const known = await db.read
+    .selectFrom('runner_heartbeats as heartbeat')
+    .select(['heartbeat.trouble', 'heartbeat.runner_id', isAlive(db).as('is_there')])
+    .execute();
+  if (known.some(({ trouble, is_there: isThere }) => trouble === '' && isThere)) return undefined;
+  return known.find(({ trouble, runner_id: id }) => trouble !== '' && id === null)?.trouble;
+}
+
+/** For accounts without a runner that works for them. */
+export function whyNobody(runners: readonly RunnerNow[]): string {
+  const connected = runners.filter(({ state }) => state === 'idle' || state === 'busy');
+  if (connected.some(({ isDraining }) => !isDraining))
+    return 'none of the runners that are connected works for this account';
+  if (connected.length > 0) return 'every runner that is connected is being drained';
+  const failing = runners.filter(({ state }) => state === 'failing');
+  // Only these words are fit for everybody: those of other failures are a process's own.
+  const unisolated = failing.find(({ isLocal, trouble }) => isLocal && isAboutIsolation(trouble));
+  if (unisolated) return unisolated.trouble;
+  if (failing.length > 0)
+    return 'no runner is connected: there is one that cannot do its work, and operators see why in the list of runners';
+  return 'no runner is connected';
+}
+
+export interface RunnerNow {
+  name: string;
+  isLocal: boolean;
+  /** Whether it gets no more work. */
+  isDraining: boolean;
+  state: 'idle' | 'busy' | 'away' | 'failing';
+  /** Why it fails. */
+  trouble: string;
+  version: string;
+  seenAt: bigint | null;
+  /** E-mail addresses; none means all. */
+  accounts: string[];
+  tags: string[];
+  work: { kind: string; subjectId: bigint; account: string }[];
+}
+
+/** Every registered runner, and those on the servers' own machines, with their current work. */
+export async function runnersNow(db: Pick<Database, 'read' | 'clock'>): Promise<RunnerNow[]> {
+  const registered = (await allRunners(db.read)).filter(({ revoked_at: revoked }) => revoked === null);
+  const heartbeats = await db.read
+    .selectFrom('runner_heartbeats as heartbeat')
+    .selectAll()
+    .select(isAlive(db).as('is_there'))
+    .orderBy('heartbeat.holder')
+    .execute();
+  const held = await db.read
+    .selectFrom('jobs')
+    .leftJoin('users', 'users.id', 'jobs.account_id')
+    .select(['jobs.id', 'jobs.holder', 'jobs.kind', 'jobs.subject_id', 'users.email'])
+    .where('jobs.claim', 'is not', null)
+    .execute();
+  // Sorted here: a database that is asked to sort them reads all that wait as well, in the order of the key.
+  const inOrder = held.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  const byHolder = Map.groupBy(inOrder, ({ holder }) => holder);
+  const workOf = (holder: string): RunnerNow['work'] =>
+    (byHolder.get(holder) ?? []).map(({ kind, subject_id: subjectId, email }) => ({
+      kind,
+      subjectId,
+      account: email ?? '',
+    }));
+  const now = (
+    { name, accounts, draining }: Pick<RegisteredRunner, 'name' | 'accounts' | 'draining'>,
+    heartbeat: (typeof heartbeats)[number] | undefined,
+  ): RunnerNow => {
+    const work = heartbeat ? workOf(heartbeat.holder) : [];
+    const { trouble = '', version = '', seen_at: seenAt = null, tags = '' } = heartbeat ?? {};
+    const state = trouble !== '' ? 'failing' : !heartbeat?.is_there ? 'away' : work.length > 0 ? 'busy' : 'idle';
+    const isLocal = heartbeat?.runner_id === null;
+    const isDraining = draining === 1;
+    return { name, isLocal, isDraining, state, trouble, version, seenAt, accounts, tags: tagsIn(tags), work };
+  };
+  const byRunner = new Map(heartbeats.map((heartbeat) => [heartbeat.runner_id, heartbeat]));
+  return [
+    ...heartbeats
+      .filter(({ runner_id: id }) => id === null)
+      .map((heartbeat) => now({ name: heartbeat.holder, accounts: [], draining: 0 }, heartbeat)),
+    ...registered.map((runner) => now(runner, byRunner.get(runner.id))),
+  ];
+}
+
+/** Whether a runner is there at the moment, by the holder of its claims. */
+export async function isHolderAlive(db: Pick<Database, 'read' | 'clock'>, holder: string): Promise<boolean> {
+  const heartbeats = db.read
+    .selectFrom('runner_heartbeats as heartbeat')
+    .select('heartbeat.holder')
+    .where('heartbeat.holder', '=', holder);
+  return (await heartbeats.where(isAlive(db)).where('heartbeat.trouble', '=', '').executeTakeFirst()) !== undefined;
+}

@@ -1,0 +1,134 @@
+import { ApiError } from '../../shared/errors.ts';
+import type { Database, Queries, Transaction } from '../db/open.ts';
+import type { AccessTokenRow, UserRow } from '../db/schema.ts';
+import { scopes, type Incoming, type Scope } from '../http/route.ts';
+import type { IdSource } from '../../shared/lib/ids.ts';
+import { hashSecret, randomSecret } from '../../shared/lib/passwords.ts';
+import { authorizationOf } from './authorization.ts';
+import { keepNewest } from './newest.ts';
+
+/**
+ * Tokens with which an application acts for a person. They do not expire: they are deleted when the person revokes
+ * them, when the application is deleted, or when their code is used a second time.
+ */
+export interface Grant {
+  clientId: bigint;
+  userId: bigint;
+  scopes: readonly Scope[];
+}
+
+const tokenForm = /^hrt_[\w-]{43}$/;
+
+/** The token of a request. The query counts only where no header has credentials. */
+export function sentToken(request: Pick<Incoming, 'query' | 'headers'>): unknown {
+  const authorization = authorizationOf(request);
+  if (authorization === undefined) return request.query.oauth_token;
+  const [, bearer] = /^bearer +(\S+)$/i.exec(authorization) ?? [];
+  return bearer;
+}
+
+export interface TokenHolder {
+  user: UserRow;
+  scopes: ReadonlySet<Scope>;
+  application: string;
+  token: Pick<AccessTokenRow, 'id' | 'last_used_at'>;
+}
+
+/** The person behind a token, and the granted scopes. */
+export async function findTokenHolder(db: Queries, token: unknown): Promise<TokenHolder> {
+  if (typeof token !== 'string' || !tokenForm.test(token)) throw new ApiError('unauthorized');
+  const found = await db
+    .selectFrom('access_tokens as t')
+    .innerJoin('users as u', 'u.id', 't.user_id')
+    .innerJoin('oauth_clients as c', 'c.id', 't.client_id')
+    .selectAll('u')
+    .select(['t.id as token_id', 't.scopes', 't.last_used_at', 'c.name as application'])
+    .where('t.token_hash', '=', hashSecret(token))
+    .executeTakeFirst();
+  if (!found) throw new ApiError('unauthorized');
+  return {
+    user: found,
+    scopes: new Set(splitScopes(found.scopes)),
+    application: found.application,
+    token: { id: found.token_id, last_used_at: found.last_used_at },
+  };
+}
+
+/** The last use of a token is recorded roughly; a write with each request would cost too much. */
+const useResolution = 60 * 60 * 1000;
+
+export async function noteUse(db: Database, { id, last_used_at: last }: TokenHolder['token']): Promise<void> {
+  const now = BigInt(Date.now());
+  const stale = now - BigInt(useResolution);
+  if (last !== null && last > stale) return;
+  await db.transaction((trx) =>
+    trx
+      .updateTable('access_tokens')
+      .set({ last_used_at: now })
+      .where('id', '=', id)
+      .where((token) => token.or([token('last_used_at', 'is', null), token('last_used_at', '<=', stale)]))
+      .execute(),
+  );
+}
+
+/** The returned value is the only copy of the token. */
+export async function insertToken(
+  trx: Transaction,
+  ids: IdSource,
+  { clientId, userId, scopes: allowed }: Grant,
+  codeHash: string | null,
+): Promise<{ id: bigint; token: string }> {
+  const token = randomSecret('hrt');
+  const row: AccessTokenRow = {
+    id: ids.next(),
+    token_hash: hashSecret(token),
+    client_id: clientId,
+    user_id: userId,
+    scopes: allowed.join(' '),
+    code_hash: codeHash,
+    created_at: BigInt(Date.now()),
+    last_used_at: null,
+  };
+  await trx.insertInto('access_tokens').values(row).execute();
+  await keepNewest(trx, 'access_tokens', userId);
+  return { id: row.id, token };
+}
+
+/** A code that is used again may be stolen, so its token is revoked. Returns the token that was deleted. */
+export async function revokeTokenOfCode(
+  trx: Transaction,
+  codeHash: string,
+  clientId: bigint,
+): Promise<Pick<AccessTokenRow, 'id' | 'user_id'> | undefined> {
+  return trx
+    .deleteFrom('access_tokens')
+    .where('code_hash', '=', codeHash)
+    .where('client_id', '=', clientId)
+    .returning(['id', 'user_id'])
+    .executeTakeFirst();
+}
+
+/** Deletes a token that its own application gives back. Returns undefined where there is none. */
+export async function revokeTokenItself(
+  trx: Transaction,
+  token: string,
+  clientId: bigint,
+): Promise<Pick<AccessTokenRow, 'id' | 'user_id'> | 'of another application' | undefined> {
+  const known = trx.selectFrom('access_tokens').select(['id', 'user_id', 'client_id']);
+  const found = await known.where('token_hash', '=', hashSecret(token)).executeTakeFirst();
+  if (found === undefined) return undefined;
+  if (found.client_id !== clientId) return 'of another application';
+  await trx.deleteFrom('access_tokens').where('id', '=', found.id).execute();
+  return found;
+}
+
+/** Returns how many there were. */
+export async function revokeTokensOf(trx: Transaction, userId: bigint, clientId: bigint): Promise<number> {
+  const tokens = trx.deleteFrom('access_tokens').where('user_id', '=', userId).where('client_id', '=', clientId);
+  return Number((await tokens.executeTakeFirst()).numDeletedRows);
+}
+
+/** The scopes that this program knows: it does not grant those of a newer program. */
+export function splitScopes(text: string): Scope[] {
+  return text.split(' ').filter((name): name is Scope => Object.hasOwn(scopes, name));
+}

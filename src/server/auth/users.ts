@@ -1,0 +1,129 @@
+import { ApiError } from '../../shared/errors.ts';
+import { isUniqueViolation, type Queries, type Transaction } from '../db/open.ts';
+import type { UserRow } from '../db/schema.ts';
+import { longest } from '../../shared/domain/bounds.ts';
+import type { IdSource } from '../../shared/lib/ids.ts';
+import { hashPassword, hashSecret, randomPassword, randomSecret } from '../../shared/lib/passwords.ts';
+import { dropLinkOf } from './password-links.ts';
+import { endSessionsOf } from './sessions.ts';
+
+/** An account that can own projects, or one that only works on the projects of others. */
+export type UserKind = 'user' | 'collaborator';
+export const billingStates = ['ok', 'trial_ended', 'overdue'] as const;
+
+export interface Credentials {
+  email: string;
+  password: string;
+  api_key: string;
+}
+
+/** The minimal form of an address: the rest is up to the mail server of its domain. */
+const emailForm = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u;
+
+/** Addresses are stored in lower case: two spellings never mean two accounts. */
+export function normalizeEmail(text: string): string | undefined {
+  const email = text.trim().toLowerCase();
+  return email.length <= longest.email && emailForm.test(email) ? email : undefined;
+}
+
+export async function findUser(db: Queries, email: string): Promise<Readonly<UserRow> | undefined> {
+  return db.selectFrom('users').selectAll().where('email', '=', email).executeTakeFirst();
+}
+
+export async function findUserById(db: Queries, id: bigint): Promise<Readonly<UserRow> | undefined> {
+  return db.selectFrom('users').selectAll().where('id', '=', id).executeTakeFirst();
+}
+
+/** New secrets and their stored form. The slow hash is computed before any transaction begins. */
+export async function makeCredentials(email: string): Promise<{ credentials: Credentials; stored: StoredSecrets }> {
+  const password = randomPassword();
+  const apiKey = randomSecret('hrk');
+  return {
+    credentials: { email, password, api_key: apiKey },
+    stored: { password_hash: await hashPassword(password), api_key_hash: hashSecret(apiKey) },
+  };
+}
+
+interface StoredSecrets {
+  password_hash: string | null;
+  api_key_hash: string | null;
+}
+
+export interface NewUser {
+  email: string;
+  kind: UserKind;
+  secrets: StoredSecrets;
+}
+
+export async function insertUser(trx: Transaction, ids: IdSource, { email, kind, secrets }: NewUser): Promise<bigint> {
+  const id = ids.next();
+  const operator = kind === 'user' && (await isFirstUser(trx)) ? 1 : 0;
+  const row = { id, email, kind, ...secrets, suspended: 0, billing: 'ok', created_at: BigInt(Date.now()) };
+  try {
+    await trx
+      .insertInto('users')
+      .values({ ...row, operator })
+      .execute();
+  } catch (error) {
+    if (isUniqueViolation(error)) throw new ApiError('already_exists', 'email');
+    throw error;
+  }
+  return id;
+}
+
+/** The first user becomes an operator. */
+async function isFirstUser(trx: Transaction): Promise<boolean> {
+  const users = trx.selectFrom('users').select('id').where('kind', '=', 'user');
+  return (await users.limit(1).executeTakeFirst()) === undefined;
+}
+
+/**
+ * Gives a full account to a person who was only invited to other accounts' projects; those invitations stay. Returns
+ * the person's identifier, or undefined when there is no such person.
+ */
+export async function promoteInvited(
+  trx: Transaction,
+  email: string,
+  secrets: StoredSecrets,
+): Promise<bigint | undefined> {
+  const invited = await findUser(trx, email);
+  if (invited?.kind !== 'collaborator') return undefined;
+  const operator = (await isFirstUser(trx)) ? 1 : invited.operator;
+  await updateUser(trx, email, { kind: 'user', operator, ...secrets });
+  return invited.id;
+}
+
+export async function updateUser(
+  trx: Transaction,
+  email: string,
+  change: Partial<Pick<UserRow, 'suspended' | 'billing' | 'kind' | 'operator' | 'password_hash' | 'api_key_hash'>>,
+): Promise<boolean> {
+  const changed = await trx.updateTable('users').set(change).where('email', '=', email).returning('id').execute();
+  // Sessions that were opened with the old password end.
+  for (const { id } of 'password_hash' in change ? changed : []) {
+    await endSessionsOf(trx, id);
+    await dropLinkOf(trx, id);
+  }
+  return changed.length === 1;
+}
+
+/** The returned value is the only copy of the key; the old key is invalid. */
+export async function renewApiKey(trx: Transaction, email: string): Promise<string> {
+  const key = randomSecret('hrk');
+  await updateUser(trx, email, { api_key_hash: hashSecret(key) });
+  return key;
+}
+
+/** Deletes those of these people who were invited, never came, and are on no project any more. */
+export async function forgetInvited(trx: Transaction, ids: readonly bigint[]): Promise<void> {
+  if (ids.length === 0) return;
+  await trx
+    .deleteFrom('users')
+    .where('id', 'in', ids)
+    .where('kind', '=', 'collaborator')
+    .where('password_hash', 'is', null)
+    .where('api_key_hash', 'is', null)
+    .where('id', 'not in', (of) => of.selectFrom('collaborators').select('user_id').where('user_id', 'in', ids))
+    .where('id', 'not in', (of) => of.selectFrom('password_links').select('user_id').where('user_id', 'in', ids))
+    .execute();
+}

@@ -1,0 +1,142 @@
+import { DatabaseSync } from 'node:sqlite';
+import {
+  ValueNode,
+  SqliteAdapter,
+  SqliteIntrospector,
+  SqliteQueryCompiler,
+  type CompiledQuery,
+  type DatabaseConnection,
+  type Dialect,
+  type Driver,
+  type LimitNode,
+  type QueryResult,
+} from 'kysely';
+import { createYield } from '../../shared/lib/event-loop.ts';
+import { Connection } from './sqlite-connection.ts';
+import { openForWriting, busyTimeoutMs } from './sqlite-open.ts';
+import { Writer } from './sqlite-writer.ts';
+
+/**
+ * SQLite through Node's own binding, for Kysely.
+ *
+ * Two connections: a read-only one for everything outside a transaction (a reader sees the last commit and never
+ * waits), and one writer, on which transactions take turns (sqlite-writer.ts).
+ */
+export function sqliteDialect(file: string, onRead: (milliseconds: number) => void): Dialect {
+  return {
+    createAdapter: () => new SqliteAdapter(),
+    createDriver: () => new SqliteDriver(file, onRead),
+    createIntrospector: (db) => new SqliteIntrospector(db),
+    createQueryCompiler: () => new QueryCompiler(),
+  };
+}
+
+/**
+ * Writes the number of rows into the statement. SQLite plans a query by that number, so a statement that has it as a
+ * parameter is planned anew each time it is run.
+ */
+class QueryCompiler extends SqliteQueryCompiler {
+  protected override visitLimit(node: LimitNode): void {
+    const rows = ValueNode.is(node.limit) ? node.limit.value : undefined;
+    if (typeof rows !== 'number') return super.visitLimit(node);
+    this.append('limit ');
+    this.appendImmediateValue(rows);
+  }
+}
+
+class SqliteDriver implements Driver {
+  readonly #file: string;
+  readonly #onRead: (milliseconds: number) => void;
+  /** SQLite answers at once: work that makes one query after the other would never let the event loop turn. */
+  readonly #turn = createYield();
+  #reader: Connection | undefined;
+  #writer: Writer | undefined;
+
+  constructor(file: string, onRead: (milliseconds: number) => void) {
+    this.#file = file;
+    this.#onRead = onRead;
+  }
+
+  async init(): Promise<void> {
+    const writer = new Writer(new Connection(openForWriting(this.#file)));
+    const reader = new DatabaseSync(this.#file, { readBigInts: true, readOnly: true, timeout: busyTimeoutMs });
+    this.#writer = writer;
+    this.#reader = new Connection(reader);
+  }
+
+  async acquireConnection(): Promise<DatabaseConnection> {
+    if (!this.#reader || !this.#writer) throw new Error('the database is not open');
+    return new Session(this.#reader, this.#writer, this.#turn, this.#onRead);
+  }
+
+  async beginTransaction(session: DatabaseConnection): Promise<void> {
+    await (session as Session).begin();
+  }
+
+  async commitTransaction(session: DatabaseConnection): Promise<void> {
+    await (session as Session).commit();
+  }
+
+  async rollbackTransaction(session: DatabaseConnection): Promise<void> {
+    (session as Session).rollback();
+  }
+
+  async releaseConnection(): Promise<void> {}
+
+  async destroy(): Promise<void> {
+    this.#reader?.close();
+    this.#writer?.close();
+  }
+}
+
+/** Reads, until a transaction begins on it. */
+class Session implements DatabaseConnection {
+  readonly #reader: Connection;
+  readonly #writer: Writer;
+  readonly #turn: () => Promise<void> | undefined;
+  readonly #onRead: (milliseconds: number) => void;
+  #transaction: 'none' | 'open' | 'over' = 'none';
+
+  constructor(
+    reader: Connection,
+    writer: Writer,
+    turn: () => Promise<void> | undefined,
+    onRead: (milliseconds: number) => void,
+  ) {
+    this.#reader = reader;
+    this.#writer = writer;
+    this.#turn = turn;
+    this.#onRead = onRead;
+  }
+
+  async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
+    await this.#turn();
+    if (this.#transaction === 'open') return this.#writer.connection.execute<R>(query);
+    // While a query waited, another one of the same transaction may have failed: the writer is somebody else's then.
+    if (this.#transaction === 'over') throw new Error('the transaction is over');
+    const beganAt = performance.now();
+    const result = this.#reader.execute<R>(query);
+    this.#onRead(performance.now() - beganAt);
+    return result;
+  }
+
+  streamQuery(): never {
+    throw new Error('rows are read a page at a time');
+  }
+
+  async begin(): Promise<void> {
+    await this.#writer.enter();
+    this.#transaction = 'open';
+  }
+
+  commit(): Promise<void> {
+    this.#transaction = 'over';
+    return this.#writer.keep();
+  }
+
+  /** After a commit that failed, another transaction already has the turn. */
+  rollback(): void {
+    if (this.#transaction === 'open') this.#writer.undo();
+    this.#transaction = 'over';
+  }
+}

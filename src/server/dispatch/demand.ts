@@ -1,0 +1,22 @@
+import { checkRunner, type Runner } from '../auth/runners.ts';
+import type { Database } from '../db/open.ts';
+import { takeable, workByTags } from '../lifecycle/queue-depth.ts';
+import type { Demand } from '../../shared/protocol/index.ts';
+import { heldBy } from '../queue/queue.ts';
+
+/** How much work there is for runners with this token and these tags, and how much of it they do already. */
+export async function demandFor(db: Database, runner: Runner, mostRunning: number): Promise<Demand> {
+  const { holder, tags = '' } = runner;
+  // The jobs under way first: then a job that is claimed in between is not counted twice.
+  const running = (await heldBy(db, holder)).length;
+  const { isDraining } = await checkRunner(db.read, runner);
+  if (isDraining) return { waiting: 0, running };
+  const accounts = await accountsOf(db, runner);
+  return { waiting: takeable(await workByTags(db.read), { tags, accounts, mostRunning }), running };
+}
+
+async function accountsOf({ read }: Database, { boundAs }: Runner): Promise<ReadonlySet<bigint> | undefined> {
+  if (boundAs === undefined) return undefined;
+  const rows = await read.selectFrom('runner_accounts').select('account_id').where('runner_id', '=', boundAs).execute();
+  return new Set(rows.map(({ account_id: account }) => account));
+}

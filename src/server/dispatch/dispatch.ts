@@ -1,0 +1,253 @@
+import type { FastifyBaseLogger } from 'fastify';
+import type { Services } from '../api/call.ts';
+import { recordHeartbeats, type Heartbeats } from '../auth/runner-heartbeats.ts';
+import { findStandings, type Runner } from '../auth/runners.ts';
+import type { Blobs } from '../db/blobs.ts';
+import type { Subscriptions } from '../db/subscriptions.ts';
+import type { Transaction } from '../db/open.ts';
+import { isUnavailable } from '../db/unavailable.ts';
+import type { ApiError } from '../../shared/errors.ts';
+import { repeatedly } from '../../shared/lib/repeatedly.ts';
+import { noteServices } from '../lifecycle/build-services.ts';
+import { checkKeptFiles } from '../lifecycle/kept-builds.ts';
+import { noteSteps } from '../lifecycle/build-steps.ts';
+import { releasePollsOf } from '../lifecycle/poll-claims.ts';
+import type { Receipt, WorkKind } from '../../shared/protocol/index.ts';
+import * as queue from '../queue/queue.ts';
+import type { CallHandlers } from './calls.ts';
+import { checkConnection } from './check-connection.ts';
+import { compileDependency } from './compile-dependency.ts';
+import { demandFor } from './demand.ts';
+import { fetchCommit, UnconfiguredError } from './fetch-commit.ts';
+import { createRepositoryConfig, type Configuring, type ConfiguredReport } from './repository-config.ts';
+import { createConnections, type Connections } from './connections.ts';
+import { createDispatcher } from './dispatcher.ts';
+import { createExtensions } from './extensions.ts';
+import { goneProjects } from './gone-projects.ts';
+import { staleTrees } from './stale-trees.ts';
+import { endUploads } from './held-builds.ts';
+import type { ArtifactLimits, JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
+import { logIntake } from './log-intake.ts';
+import { createPolls } from './polls.ts';
+import { createOrders } from './orders.ts';
+import { createLogPacker } from './log-packer.ts';
+import { packFiles } from './pack-files.ts';
+import { pushDeploy } from './push-deploy.ts';
+import { registryOf } from './images.ts';
+import { RunnerShares } from './runner-shares.ts';
+import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
+import { runSuite } from './run-suite.ts';
+import { noteServiceData } from './services.ts';
+import { createShells } from './shells.ts';
+import { createOutcomes } from './outcomes.ts';
+import { accessFor } from './sources.ts';
+import { startCleanup } from './cleanup.ts';
+import { testIntake } from './test-intake.ts';
+
+const kinds: Record<WorkKind, JobHandler> = {
+  fetch_commit: fetchCommit,
+  run_suite: runSuite,
+  compile_dependency: compileDependency,
+  push_deploy: pushDeploy,
+  check_connection: checkConnection,
+  pack_files: packFiles,
+};
+
+export interface DispatchParts extends Services {
+  subscriptions: Subscriptions;
+  blobs: Blobs;
+  limits: BuildLimits;
+  unpacked: UnpackLimits;
+  artifacts: ArtifactLimits;
+  /** The most bytes of all caches of a project together. */
+  cacheBytes: number;
+  /** The longest log, in bytes. */
+  logBytes: number;
+  /** The most jobs of one account at a time, on all runners together; 0 for no limit. */
+  accountConcurrency: number;
+  /** Applies the file of a repository that configures its project. */
+  configure: Configuring;
+  /** Called with the number of bytes that were added to a log. */
+  onLogStored?: (bytes: number) => void;
+  log: FastifyBaseLogger;
+  /** Turns an error of a lower layer into an API error, where there is one for it. */
+  translate?: (error: unknown) => ApiError | undefined;
+}
+
+/**
+ * The server's side of the protocol with runners. Every change is in the database before the answer is sent, and
+ * nothing is stored in memory, so any server can answer any runner. A runner whose token was revoked is refused as
+ * unauthorized.
+ */
+export interface Dispatch extends CallHandlers, RunnerBlobs {
+  /** A runner has called, before it is known whether it may connect. */
+  came: Heartbeats['came'];
+  demandRoom: Connections['demandRoom'];
+  connect: Connections['open'];
+  /** The holder is known to have ended: its claims are lost now. A new runner with the same name gets work again. */
+  holderGone(holder: string): Promise<void>;
+  /**
+   * From now on this holder, or without one every holder, gets no more work. Resolves when orders that were being given
+   * are stored.
+   */
+  quiet(holder?: string): Promise<void>;
+  /** Whether a holder has claims, or may have some. */
+  isBusy(holder: string): Promise<boolean>;
+  /** Resolves when a holder has no claims, or when the signal is aborted. */
+  untilIdle(holder: string, signal: AbortSignal): Promise<void>;
+  /** The server closes: runners connect again elsewhere. */
+  letGo(): void;
+  /** The holder works without a server for a while, so its claims last longer. */
+  holderLeaves(holder: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * Announcements can be lost, and those of another process may not arrive at all. So the server regularly checks for
+ * work and for revoked tokens by itself, once for all runners that are connected.
+ */
+const checkEveryMs = 1000;
+/** The end of a claim is announced. This interval is for lost announcements. */
+const checkClaimsEveryMs = 5000;
+
+export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
+  const { db, ids, observers, vault, subscriptions, blobs, disk, logBytes, accountConcurrency, log } = parts;
+  const { limits, unpacked, artifacts, cacheBytes } = parts;
+  const configured = createRepositoryConfig({ db, ids, observers, configure: parts.configure });
+  const intake = logIntake({
+    db,
+    disk,
+    limit: logBytes,
+    onStored: parts.onLogStored,
+  });
+  const tests = testIntake(db, disk);
+  const allowed = {
+    limits,
+    unpacked,
+    artifacts,
+    cacheBytes,
+    imageBuilds: parts.imageBuilds,
+    shellHours: parts.shellHours,
+    filesHours: parts.filesHours,
+  };
+  const context = (trx: Transaction): JobContext => ({ db, trx, ids, observers, vault, ...allowed });
+  const shared = { db, ids, kinds, context, logBytes, accountConcurrency, log };
+  const outcomes = createOutcomes(shared);
+  const orders = createOrders({ ...shared, giveUp: (trx, job) => outcomes.giveUp(trx, job) });
+  const dispatcher = createDispatcher(db, orders);
+  const isQuiet = (holder: string): boolean => dispatcher.isQuiet(holder);
+  const polls = createPolls({ db, ids, observers, vault, isQuiet, log });
+  const logPacker = createLogPacker({ db, blobs, log });
+  const cleanup = await startCleanup({ db, kinds: Object.keys(kinds), outcomes, logPacker, log });
+  const attend = async (): Promise<void> => {
+    const standings = await findStandings(db.read);
+    connections.check(standings);
+    await dispatcher.check(standings);
+    await polls.check();
+    await extensions.check();
+  };
+  const onTrouble = (error: unknown): void => {
+    if (!isUnavailable(error)) log.error({ err: error }, 'looking after the runners failed');
+  };
+  const shares = new RunnerShares();
+  const extensions = createExtensions(db, onTrouble);
+  const attending = repeatedly(checkEveryMs, attend, onTrouble);
+  /** If the database cannot be reached, the holder may have claims. */
+  const isBusy = async (holder: string): Promise<boolean> => {
+    const held = await queue.heldBy(db, holder).catch(() => undefined);
+    return held?.length !== 0;
+  };
+  const settle = (runner: Runner, report: ConfiguredReport): Promise<Receipt> =>
+    db.transaction((trx) => outcomes.settle(trx, runner, report));
+
+  const dispatch: Dispatch = {
+    came: (runner, heartbeat) => heartbeats.came(runner, heartbeat),
+    demandRoom: (runner) => connections.demandRoom(runner),
+    connect: (socket, runner, wire) => connections.open(socket, runner, wire),
+    ...runnerBlobs({ db, ids, blobs, shares, artifacts, unpacked, cacheBytes }),
+    ...createShells({ db, ids, vault, subscriptions, relay: parts.relay, isQuiet }),
+    polls: polls.polls,
+    polled: polls.polled,
+    demand: (runner) => demandFor(db, runner, accountConcurrency),
+    next: dispatcher.next,
+    leave: async ({ holder }, { claims }) => dispatcher.leave(holder, claims),
+    log: ({ holder }, chunk) => intake.take(holder, chunk),
+    steps: ({ holder }, { claim, steps }) =>
+      db.transaction(async (trx) => {
+        const job = await queue.holdJob(db, trx, claim);
+        if (job?.holder !== holder || job.kind !== 'run_suite') return { gone: true };
+        await noteSteps(context(trx), job.subject_id, steps);
+        return { taken: true };
+      }),
+    services: ({ holder }, { claim, services }) =>
+      db.transaction(async (trx) => {
+        const job = await queue.holdJob(db, trx, claim);
+        if (job?.holder !== holder || job.kind !== 'run_suite') return { gone: true };
+        const builds = trx.selectFrom('builds').select(['id', 'project_id', 'services']);
+        await noteServiceData(context(trx), job.subject_id, services);
+        const build = await builds.where('id', '=', job.subject_id).executeTakeFirst();
+        if (build) await noteServices(context(trx), build, services);
+        return { taken: true };
+      }),
+    tests: ({ holder }, batch) => tests.take(holder, batch),
+    async finish(runner, report) {
+      try {
+        return await settle(runner, report);
+      } catch (error) {
+        if (!(error instanceof UnconfiguredError)) throw error;
+        return settle(runner, await configured(runner, report));
+      }
+    },
+    uploaded: (runner, report) => endUploads(db, context, runner, report),
+    access: ({ holder }, { claim }) => accessFor(db.read, vault, holder, claim),
+    registry: ({ holder }, asked) => registryOf(db.read, vault, holder, asked),
+    gone: (runner, { projects }) => goneProjects(db, runner, projects),
+    stale: (runner, { trees }) => staleTrees(db, runner, trees),
+    kept: ({ holder }, asked) => checkKeptFiles(db.read, { ...asked, holder }),
+
+    extend: extensions.extend,
+
+    quiet: (holder) => dispatcher.quiet(holder),
+    isBusy,
+    async untilIdle(holder, signal) {
+      using watch = subscriptions.watch(queue.claimsTopic, queue.endedClaims(holder));
+      while (!signal.aborted && (await isBusy(holder))) await watch.changed(checkClaimsEveryMs, signal);
+    },
+    letGo: () => connections.letGo(),
+    holderLeaves: (holder) => db.transaction((trx) => queue.detachHolder(db, trx, holder)),
+
+    async holderGone(holder) {
+      connections.drop(holder);
+      await dispatcher.leave(holder); // it must not get its lost jobs again
+      dispatcher.resume(holder);
+      await db.transaction(async (trx) => {
+        await queue.lapse(db, trx, holder);
+        await releasePollsOf(db, trx, holder);
+      });
+      await cleanup.run();
+    },
+
+    async close() {
+      await parts.configure.close();
+      dispatcher.close();
+      polls.close();
+      extensions.close();
+      await attending.stop();
+      await connections.close();
+      await heartbeats.close();
+      await cleanup.close();
+      await logPacker.close();
+    },
+  };
+  const heartbeats = recordHeartbeats(db, () => connections.holders());
+  const connections = createConnections({
+    calls: {
+      handlers: dispatch,
+      translate: parts.translate ?? (() => undefined),
+      onTrouble: (error, name) => log.error({ err: error, call: name }, 'a call of a runner failed'),
+    },
+    shares,
+    isQuiet: () => isQuiet(''),
+  });
+  return dispatch;
+}

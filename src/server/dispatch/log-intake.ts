@@ -1,0 +1,102 @@
+import { isDatabaseFull, type Database, type Transaction } from '../db/open.ts';
+import type { LogRow } from '../db/schema.ts';
+import { serviceLog } from '../lifecycle/build-services.ts';
+import { DiskFullError, isNoSpace, type DiskReserve } from '../../shared/lib/disk-reserve.ts';
+import type { CutReason, LogChunk, Receipt } from '../../shared/protocol/index.ts';
+import { jobOf } from '../queue/queue.ts';
+import { appendToHeld, findLog } from '../streams/logs.ts';
+
+/**
+ * Takes the chunks of logs. Runners know the limit of a log and keep to it; bytes beyond it are not stored. When the
+ * disk is full, only short logs are stored. The reserve on the disk is for such small things, so that one long log that
+ * fills the disk does not end the work of everybody else.
+ */
+const shortLog = 1024 * 1024;
+
+export interface LogIntake {
+  take(holder: string, chunk: LogChunk): Promise<Receipt>;
+}
+
+export interface LogIntakeParts {
+  db: Database;
+  disk: DiskReserve;
+  /** The most bytes of a log. */
+  limit: number;
+  /** Called with the number of bytes that were added to a log, once they are durable. */
+  onStored?: ((bytes: number) => void) | undefined;
+}
+
+export function logIntake({ db, disk, limit, onStored = () => {} }: LogIntakeParts): LogIntake {
+  /** A chunk makes a log no longer than the end of the chunk, whatever offset the runner sends. */
+  const hasRoom = async ({ offset, bytes }: LogChunk): Promise<boolean> => {
+    try {
+      await disk.take(bytes.length, offset + bytes.length <= shortLog ? 'small' : 'large');
+      return true;
+    } catch (error) {
+      if (error instanceof DiskFullError) return false;
+      throw error;
+    }
+  };
+
+  const ownLog = async (trx: Transaction, holder: string, { claim }: LogChunk): Promise<LogRow | undefined> => {
+    const claimed = trx
+      .selectFrom('jobs')
+      .innerJoin('logs', 'logs.id', 'jobs.subject_id')
+      .selectAll('logs')
+      .select('jobs.holder')
+      .where('jobs.claim', '=', claim);
+    const found = await db.locked(claimed, 'logs').executeTakeFirst();
+    if (found?.holder !== holder) return undefined;
+    const { holder: _, ...log } = found;
+    return log;
+  };
+
+  const logOfService = async (
+    trx: Transaction,
+    holder: string,
+    { claim }: LogChunk,
+    name: string,
+  ): Promise<LogRow | undefined> => {
+    const builds = trx.selectFrom('jobs').innerJoin('builds', 'builds.id', 'jobs.subject_id').select('builds.services');
+    const held = builds.where('jobs.claim', '=', claim).where('jobs.holder', '=', holder);
+    const build = await held.executeTakeFirst();
+    const id = build && serviceLog(build, name);
+    if (id === undefined) return undefined;
+    return db.locked(trx.selectFrom('logs').selectAll().where('id', '=', id), 'logs').executeTakeFirst();
+  };
+
+  const store = (holder: string, chunk: LogChunk, isRoomy: boolean): Promise<Receipt> =>
+    db.transaction(async (trx) => {
+      const log = await (chunk.service === undefined
+        ? ownLog(trx, holder, chunk)
+        : logOfService(trx, holder, chunk, chunk.service));
+      if (!log) return { gone: true };
+      if (!isRoomy) return { refused: 'disk_full', size: Number(log.size) };
+      const appended = await appendToHeld(db, trx, log, BigInt(chunk.offset), chunk.bytes, BigInt(limit));
+      if ('expected' in appended) return { expected: Number(appended.expected) };
+      const end = 'full' in appended ? appended.full : BigInt(chunk.offset + chunk.bytes.length);
+      if (end > log.size) db.afterCommit(trx, () => onStored(Number(end - log.size)));
+      return 'full' in appended ? { refused: 'log_too_long', size: Number(end) } : { taken: true };
+    });
+
+  return {
+    async take(holder, chunk) {
+      try {
+        return await store(holder, chunk, await hasRoom(chunk));
+      } catch (error) {
+        if (!isDatabaseFull(error) && !isNoSpace(error)) throw error;
+        const job = await jobOf(db.read, chunk.claim);
+        if (job?.holder !== holder) return { gone: true };
+        return { refused: 'disk_full', size: Number((await findLog(db.read, job.subject_id))?.size ?? 0n) };
+      }
+    },
+  };
+}
+
+/** The last line of a log that was cut. */
+export function messageFor(reason: CutReason, limit: number): string {
+  if (reason === 'disk_full') {
+    return 'The log was cut here and the work was ended, because the disk of the server or of its runner is full. The operator of the service has to free space on it.';
+  }
+  return `The log was cut here and the work was ended, because a log may have at most ${Math.floor(limit / 1024 / 1024)} MB. Say less, or write what is long into a file.`;
+}

@@ -1,0 +1,189 @@
+import { holdRunner, type Runner } from '../auth/runners.ts';
+import { isUniqueViolation, type Transaction } from '../db/open.ts';
+import { isUnavailable } from '../db/unavailable.ts';
+import { slotOf, type SlotKind } from '../../shared/domain/runner-slots.ts';
+import * as protocol from '../../shared/protocol/index.ts';
+import type { Order, WorkKind } from '../../shared/protocol/index.ts';
+import type { Serving } from '../queue/accounts.ts';
+import { nameBlobs } from '../queue/claimed-blobs.ts';
+import * as queue from '../queue/queue.ts';
+import type { ClaimedJob } from '../queue/queue.ts';
+import { findLog } from '../streams/logs.ts';
+import { isAwaited } from './awaited.ts';
+import type { Later } from './job-handler.ts';
+import { blobsOf } from './runner-blobs.ts';
+import type { OutcomesParts } from './outcomes.ts';
+
+/** Fetches first: a fetch is short, and its result is visible at once. */
+const slotsInOrder: readonly SlotKind[] = ['fetches', 'builds'];
+/** After this many claims lost to other requests, this request leaves the jobs to them and tries again later. */
+const mostOvertaken = 20;
+/** The most jobs that are put off for one order. */
+const mostPutOff = 500;
+/**
+ * When a compile ends, jobs that wait for it become due at once. That fails only if a server dies at the moment when it
+ * puts a job off. Then the job is due after this time.
+ */
+export const longestPutOff = 5 * 60 * 1000;
+
+/**
+ * The result of one attempt: `again` when the job needed no order, `overtaken` when another runner's claim was first.
+ */
+type Attempt = Order | PutOff | 'again' | 'overtaken' | undefined;
+
+interface PutOff extends Later {
+  job: bigint;
+}
+
+export interface OrdersParts extends OutcomesParts {
+  giveUp: (trx: Transaction, job: ClaimedJob) => Promise<void>;
+}
+
+/** A runner's request for an order, with the name of the new claim. */
+export interface OrderRequest {
+  runner: Runner;
+  name: string;
+  /** Whether the claim may exist already, because an earlier answer was lost. */
+  mayBeGiven?: boolean;
+}
+
+export interface Orders {
+  /** The searches for a job, one after the other. */
+  serving(runner: Runner): Serving[];
+  /** The next order in turn; undefined where there is none, or it is no longer wanted. */
+  now(request: OrderRequest, isWanted?: () => boolean): Promise<Order | undefined>;
+}
+
+function kindsFor(slot: SlotKind): readonly WorkKind[] {
+  return protocol.workKinds.filter((kind) => slotOf(kind) === slot);
+}
+
+export function createOrders(parts: OrdersParts): Orders {
+  const { db, ids, kinds, context, logBytes, accountConcurrency, log, giveUp } = parts;
+
+  /**
+   * Each kind of slot has its own search. So if an account has reached its limit of builds, its fetches do not wait.
+   */
+  const serving = (runner: Runner): Serving[] =>
+    (runner.slot ? [runner.slot] : slotsInOrder).map((slot) => ({
+      kinds: kindsFor(slot),
+      mostRunning: accountConcurrency,
+      ...(runner.boundAs === undefined ? {} : { boundAs: runner.boundAs }),
+      // Fetches need no tags.
+      tags: slot === 'fetches' ? '' : runner.tags,
+      location: runner.location,
+      isLeaving: runner.isLeaving,
+    }));
+
+  /** Claims the first job that is found. */
+  const claim = async (
+    trx: Transaction,
+    { runner, name }: OrderRequest,
+  ): Promise<Awaited<ReturnType<typeof queue.claim>>> => {
+    const claiming = { holder: runner.holder, seconds: protocol.claimSeconds, turn: ids.next(), name };
+    for (const one of serving(runner)) {
+      const taken = await queue.claim(db, trx, { ...one, ...claiming });
+      if (taken !== undefined) return taken;
+    }
+    return undefined;
+  };
+
+  /** Claims at most one job and makes its order. */
+  const within = async (
+    trx: Transaction,
+    request: OrderRequest,
+    onClaim: (job: ClaimedJob) => void,
+  ): Promise<Attempt> => {
+    const { runner, name, mayBeGiven } = request;
+    const given = mayBeGiven ? await queue.jobOf(trx, name) : undefined;
+    if (given && given.holder !== runner.holder) return undefined;
+    const job = given ?? (await claim(trx, request));
+    if (job === undefined || job === 'overtaken') return job;
+    onClaim(job);
+    return orderFor(trx, job, runner);
+  };
+
+  const orderFor = async (trx: Transaction, job: ClaimedJob, runner: Runner): Promise<Attempt> => {
+    const work = await kinds[job.kind as WorkKind].order(context(trx), job, runner);
+    if (!work) {
+      await queue.remove(db, trx, job);
+      return 'again';
+    }
+    if ('awaits' in work) {
+      await queue.putOff(db, trx, job, Date.now() + longestPutOff);
+      return { job: job.id, awaits: work.awaits };
+    }
+    if ('until' in work) {
+      await queue.putOff(db, trx, job, work.until, work.location);
+      return { job: job.id, awaits: [] };
+    }
+    const named = blobsOf(work);
+    if (named.length > 0) await nameBlobs(trx, job.claim, named);
+    const stored = await findLog(trx, job.subject_id);
+    return {
+      claim: job.claim,
+      work,
+      logOffset: Number(stored?.size ?? 0n),
+      logLines: Number(stored?.line_breaks ?? 0n),
+      logLimit: logBytes,
+    };
+  };
+
+  /**
+   * Where transactions run side by side, the awaited compile may have ended while the job was put off, and its end
+   * cannot have seen this job. So the dependencies are checked once more. By then the end of the compile is either
+   * committed, or finds the waiting job.
+   */
+  const checkOnceMore = async ({ job, awaits }: PutOff): Promise<void> => {
+    if (!(await isAwaited(db, awaits))) await db.transaction((trx) => queue.makeDue(db, trx, job));
+  };
+
+  /** One transaction, for one job at most. */
+  const attempt = async (request: OrderRequest, isWanted: () => boolean): Promise<Attempt> => {
+    let taken: ClaimedJob | undefined;
+    const onClaim = (job: ClaimedJob): void => void (taken = job);
+    try {
+      return await db.transaction(async (trx) => {
+        taken = undefined;
+        if (!isWanted()) return undefined;
+        const { isDraining } = await holdRunner(db, trx, request.runner);
+        return isDraining && !request.mayBeGiven ? undefined : within(trx, request, onClaim);
+      });
+    } catch (error) {
+      // The runner repeated its request while the first one was being answered. It gets the same order again.
+      if (isUniqueViolation(error) && !request.mayBeGiven && (await queue.jobOf(db.read, request.name)))
+        return attempt({ ...request, mayBeGiven: true }, isWanted);
+      if (!taken || isUnavailable(error)) throw error; // the job itself is not at fault
+      log.error(
+        { err: error, kind: taken.kind, subject: String(taken.subject_id) },
+        'preparing a job for a runner failed',
+      );
+      await setAside(taken);
+      return 'again'; // the next job must not wait for the next query
+    }
+  };
+
+  /** A job for which no order can be made must not block the others. Its claim was rolled back with the order. */
+  const setAside = async (unordered: ClaimedJob): Promise<void> => {
+    await db.transaction(async (trx) => {
+      const job = await queue.claimAgain(db, trx, unordered, protocol.claimSeconds);
+      if (job) await giveUp(trx, job);
+    });
+  };
+
+  const now = async (request: OrderRequest, isWanted = () => true): Promise<Order | undefined> => {
+    for (let overtaken = 0, waiting = 0; overtaken < mostOvertaken && waiting < mostPutOff;) {
+      const order = await attempt(request, isWanted);
+      if (order === undefined) return undefined;
+      if (order === 'again') continue;
+      if (order === 'overtaken') overtaken += 1;
+      else if ('awaits' in order) {
+        await checkOnceMore(order);
+        waiting += 1;
+      } else return order;
+    }
+    return undefined;
+  };
+
+  return { serving, now };
+}

@@ -1,0 +1,84 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { noneHasTags, runnersNow, whyNobody, type RunnerNow } from '../auth/runner-heartbeats.ts';
+import type { Database } from '../db/open.ts';
+import { oldestWaiting, waitingByTags } from '../lifecycle/queue-depth.ts';
+import { workKinds } from '../../shared/protocol/index.ts';
+
+/** The state of the queue and the runners, for operators. */
+export interface Overview {
+  runners: Record<RunnerNow['state'], number>;
+  /**
+   * Why no runner takes any work, or some of it, in a sentence that everybody may read; undefined when all of it is
+   * taken.
+   */
+  whyNobody: string | undefined;
+  waiting: number;
+  /** How long the oldest unclaimed job has waited. */
+  oldestSeconds: number;
+  running: Record<string, number>;
+}
+
+const checkEveryMs = 1000;
+const longestReadMs = 2000;
+
+/** Queries at most once a second, however often it is called. Rejects soon when the database does not answer. */
+export function watchOverview(db: Pick<Database, 'read' | 'clock'>): () => Promise<Overview> {
+  let known: Overview | undefined;
+  let reading: Promise<Overview> | undefined;
+  let readAt = -Infinity;
+  const refresh = async (): Promise<Overview> => {
+    known = await readOverview(db);
+    readAt = performance.now();
+    return known;
+  };
+  return async () => {
+    if (known && performance.now() - readAt < checkEveryMs) return known;
+    reading ??= refresh().finally(() => (reading = undefined));
+    return Promise.race([reading, tooLate()]);
+  };
+}
+
+async function tooLate(): Promise<never> {
+  await pause(longestReadMs, undefined, { ref: false });
+  throw new Error('the database does not answer');
+}
+
+async function readOverview(db: Pick<Database, 'read' | 'clock'>): Promise<Overview> {
+  const all = await runnersNow(db);
+  const runners = { idle: 0, busy: 0, away: 0, failing: 0 };
+  for (const { state } of all) runners[state] += 1;
+  const waiting = await waitingByTags(db.read);
+  const oldest = await oldestWaiting(db.read, false);
+  const running = await db.read
+    .selectFrom('jobs')
+    .select((of) => ['kind', of.fn.countAll<bigint>().as('count')])
+    .where('claim', 'is not', null)
+    .where('kind', 'in', workKinds)
+    .groupBy('kind')
+    .execute();
+  const present = all.filter(takesWork).map(({ tags }) => ({ tags: tags.join(',') }));
+  return {
+    runners,
+    whyNobody: present.length > 0 ? whyStuck(waiting, present) : whyNobody(all),
+    waiting: waiting.reduce((sum, { count }) => sum + count, 0),
+    oldestSeconds: oldest === undefined ? 0 : Math.max(0, Date.now() - oldest) / 1000,
+    running: Object.fromEntries(workKinds.map((kind) => [kind, countOf(running, kind)])),
+  };
+}
+
+/**
+ * Why some of the waiting work is not taken. The sentence has neither accounts nor tags, which only those may see who
+ * see the work.
+ */
+function whyStuck(waiting: readonly { tags: string }[], present: readonly { tags: string }[]): string | undefined {
+  const isStuck = waiting.some(({ tags }) => noneHasTags(present, tags));
+  return isStuck ? 'some of the work that waits needs tags that no connected runner has' : undefined;
+}
+
+function takesWork({ state, isDraining }: RunnerNow): boolean {
+  return !isDraining && (state === 'idle' || state === 'busy');
+}
+
+function countOf(rows: readonly { kind: string; count: bigint }[], kind: string): number {
+  return Number(rows.find((row) => row.kind === kind)?.count ?? 0n);
+}

@@ -1,0 +1,127 @@
+import { servicesIn, toldOfData, type SuiteService } from '../lifecycle/build-services.ts';
+import type { Layer } from '../lifecycle/software.ts';
+import {
+  findServiceData,
+  noteUseOfServiceData,
+  saveServiceData,
+  type ReadingBuild,
+} from '../lifecycle/service-data.ts';
+import type { ServiceOrder, ServiceState } from '../../shared/protocol/index.ts';
+import { mayWrite } from './caches.ts';
+import { imageOrder } from './images.ts';
+import type { JobContext } from './job-handler.ts';
+import { noSoftware, ownSoftware } from './software.ts';
+
+/** The services of a build, as its runner gets them; what they lack is told with them. */
+export interface OrderedServices {
+  orders: ServiceOrder[];
+  /** Software that was not compiled yet. */
+  missing: Layer[];
+  /** What else keeps the build from beginning, with its reason for people. */
+  problem?: { reason: 'variable_missing' | 'dependency_not_compiled'; message: string };
+}
+
+interface Asked {
+  build: ReadingBuild;
+  /** The column of the suite. */
+  services: string;
+  accountId: bigint;
+  /** The variables of the suite; undefined for a build that may have none of them. */
+  variables: Readonly<Record<string, string>> | undefined;
+}
+
+export async function orderServices(
+  context: JobContext,
+  { build, services, accountId, variables }: Asked,
+): Promise<OrderedServices> {
+  const ordered: OrderedServices = { orders: [], missing: [] };
+  for (const service of servicesIn(services)) {
+    const { name, image, dependency_id: dependency, command, prepare, data } = service;
+    const software = dependency === '' ? noSoftware : await ownSoftware(context, accountId, BigInt(dependency));
+    if (!software)
+      ordered.problem = {
+        reason: 'dependency_not_compiled',
+        message: `The dependency of the service ${name} is gone. Choose another one, or an image.`,
+      };
+    ordered.missing.push(...(software?.missing ?? []));
+    const unknown = variables && service.variables.find(({ from }) => from !== '' && variables[from] === undefined);
+    if (unknown)
+      ordered.problem = {
+        reason: 'variable_missing',
+        message: `The service ${name} has ${unknown.name} from the variable ${unknown.from}, which this suite does not have.`,
+      };
+    ordered.orders.push({
+      name,
+      ...imageOrder(image, accountId),
+      software: software?.software ?? [],
+      prefixes: software?.prefixes ?? [],
+      command,
+      environment: environmentOf(service, variables ?? {}),
+      readyPort: service.ready_port,
+      readyCommand: service.ready_command,
+      readyTimeoutSeconds: service.ready_timeout,
+      prepare,
+      prepareInputs: service.prepare_inputs,
+      data,
+      ...(prepare !== '' && data.length > 0 && (await keptOrder(context, build, name))),
+    });
+  }
+  return ordered;
+}
+
+/** What comes from a variable of the suite is blank in a build that may have none of them. */
+function environmentOf({ variables }: SuiteService, ofSuite: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(
+    variables.map(({ name, content, from }) => [name, from === '' ? content : (ofSuite[from] ?? '')]),
+  );
+}
+
+/** What the service may begin with, and whether what it holds after it was filled is kept. */
+async function keptOrder({ trx }: JobContext, build: ReadingBuild, name: string) {
+  const found = await findServiceData(trx, build, name);
+  const kept = found.map(({ tree, made_of: digest, build_id: by, created_at: made }) => ({
+    name: String(tree),
+    digest,
+    build: String(by),
+    madeAt: Number(made),
+  }));
+  return { ...(kept.length > 0 && { kept }), ...(mayWrite(build) && { saves: true }) };
+}
+
+/**
+ * Records which data the services of a build have begun with, and which they have left. A runner tells of each several
+ * times; somebody may delete it in between.
+ */
+export async function noteServiceData(
+  context: JobContext,
+  buildId: bigint,
+  told: readonly ServiceState[],
+): Promise<void> {
+  const some = told.filter(({ data }) => data);
+  if (some.length === 0) return;
+  const build = await context.trx
+    .selectFrom('builds')
+    .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
+    .select(['builds.project_id', 'builds.suite_id', 'builds.services', 'build_requests.branch', 'from_fork'])
+    .where('builds.id', '=', buildId)
+    .executeTakeFirst();
+  if (!build) return;
+  const isTold = toldOfData(build);
+  for (const { name, data } of some) {
+    if (!data || isTold.get(name) !== false) continue;
+    const tree = BigInt(data.name);
+    if (!data.isMade) await noteUseOfServiceData(context, build.project_id, tree);
+    else if (mayWrite(build))
+      await saveServiceData(context, {
+        project_id: build.project_id,
+        suite_id: build.suite_id,
+        branch: build.branch,
+        service: name,
+        tree,
+        made_of: data.digest,
+        has_secrets: data.hadSecrets ? 1 : 0,
+        build_id: buildId,
+        size: BigInt(data.bytes),
+      });
+  }
+}

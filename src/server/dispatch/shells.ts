@@ -1,0 +1,153 @@
+import { holdRunner, type Runner } from '../auth/runners.ts';
+import { recordShell } from '../auth/shell-audit.ts';
+import type { Database, Transaction } from '../db/open.ts';
+import type { ShellRow } from '../db/schema.ts';
+import type { Subscriptions } from '../db/subscriptions.ts';
+import type { IdSource } from '../../shared/lib/ids.ts';
+import type { Vault } from '../../shared/lib/vault.ts';
+import { endShell, isAwaited, locationTopic, noteRunner, takeShells, whyOver } from '../lifecycle/shells.ts';
+import { subjectTopic } from '../lifecycle/write-context.ts';
+import { shellHoldSeconds, type ShellOrder } from '../../shared/protocol/index.ts';
+import type { ByteRelay, Waiting } from '../streams/byte-relay.ts';
+import type { CallHandlers } from './calls.ts';
+import { sourceOf } from './sources.ts';
+
+/** The server's side of shells, for the runner that has the files. No other runner is answered. */
+type Shells = Pick<CallHandlers, 'shells' | 'shellInput' | 'shellOutput' | 'shellEnd'>;
+
+export interface ShellsParts {
+  db: Database;
+  ids: IdSource;
+  vault: Vault;
+  subscriptions: Subscriptions;
+  relay: ByteRelay;
+  /** Whether a holder gets no more work here. */
+  isQuiet: (holder: string) => boolean;
+}
+
+const checkEveryMs = 5000;
+
+export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: ShellsParts): Shells {
+  const find = async (runner: Runner, id: bigint): Promise<ShellRow | undefined> =>
+    db.read
+      .selectFrom('shells')
+      .innerJoin('kept_builds', 'kept_builds.id', 'shells.build_id')
+      .selectAll('shells')
+      .where('shells.id', '=', id)
+      .where('shells.state', '!=', 'ended')
+      .where('kept_builds.holder', '=', runner.holder)
+      .executeTakeFirst();
+
+  const end = (id: bigint, reason: string): Promise<void> => endAndRecord({ db, ids }, id, reason);
+
+  /** Works for a shell's runner while the shell is open. */
+  const whileOpen = async <T>(
+    runner: Runner,
+    id: bigint,
+    signal: AbortSignal,
+    work: (waiting: Waiting) => Promise<T | undefined>,
+  ): Promise<{ got: T | undefined } | undefined> => {
+    using watch = subscriptions.watch(subjectTopic(id));
+    const shell = await find(runner, id);
+    if (!shell) return undefined;
+    const over = whyOver({ ...shell, runner_seen_at: BigInt(Date.now()) });
+    if (over !== undefined) {
+      await end(id, over);
+      return undefined;
+    }
+    await noteRunner(db, shell);
+    const got = await work({ watch, ms: shellHoldSeconds * 1000, signal });
+    if (got === undefined && !(await find(runner, id))) return undefined;
+    return { got };
+  };
+
+  return {
+    async shells(runner, { location, room, ...asking }, signal) {
+      const running = asking.running.map(BigInt);
+      using watch = subscriptions.watch(locationTopic(location));
+      for (;;) {
+        const isAny = !isQuiet(runner.holder) && (await isAwaited(db.read, location, running));
+        const orders = isAny ? await take(runner, location, running, room) : [];
+        if (orders.length > 0 || signal.aborted) return orders;
+        await watch.changed(checkEveryMs, signal);
+      }
+    },
+
+    async shellInput(runner, { shell, from }, signal) {
+      const id = BigInt(shell);
+      const answer = await whileOpen(runner, id, signal, (waiting) => relay.read(`${id}/in`, from, waiting));
+      return answer && (answer.got ?? Buffer.alloc(0));
+    },
+
+    async shellOutput(runner, { shell, ...piece }, signal) {
+      const id = BigInt(shell);
+      const answer = await whileOpen(runner, id, signal, (waiting) => relay.write(`${id}/out`, piece, waiting));
+      return answer && { at: answer.got ?? null };
+    },
+
+    async shellEnd(runner, { shell, reason }) {
+      if (await find(runner, BigInt(shell))) await end(BigInt(shell), reason);
+    },
+  };
+
+  async function take(
+    runner: Runner,
+    location: string,
+    running: readonly bigint[],
+    room: number,
+  ): Promise<ShellOrder[]> {
+    return db.transaction(async (trx) => {
+      await holdRunner(db, trx, runner);
+      const taken = await takeShells(trx, vault, { location, holder: runner.holder, running, room });
+      const orders: ShellOrder[] = [];
+      for (const {
+        id,
+        build_id: buildId,
+        project_id: projectId,
+        account_id: by,
+        name,
+        key,
+        expires_at: end,
+      } of taken) {
+        const projects = trx
+          .selectFrom('projects')
+          .select(['id', 'owner_id', 'clone_url', 'ssh_private_key', 'forge_id', 'forge_git_origin']);
+        const project = await projects.where('id', '=', projectId).executeTakeFirstOrThrow();
+        const lastsMs = Math.max(0, Number(end) - Date.now());
+        const source = await sourceOf(trx, vault, project);
+        const withheld = by === project.owner_id ? [] : await limitedIn(trx, buildId);
+        orders.push({ id: `${id}`, buildId: `${buildId}`, name, key, source, lastsMs, withheld });
+      }
+      return orders;
+    });
+  }
+}
+
+/** The variables of a build that were limited to refs when it began, or are now. */
+async function limitedIn(trx: Transaction, buildId: bigint): Promise<string[]> {
+  const builds = trx.selectFrom('builds').select(['project_id', 'suite_id', 'limited']).where('id', '=', buildId);
+  const { project_id: project, suite_id: suite, limited } = await builds.executeTakeFirstOrThrow();
+  const now = await trx
+    .selectFrom('environment_variables')
+    .select('name')
+    .where((of) => of.or([of('project_id', '=', project), of('suite_id', '=', suite)]))
+    .where('refs', '<>', '[]')
+    .execute();
+  return [...new Set([...(JSON.parse(limited) as string[]), ...now.map(({ name }) => name)])];
+}
+
+async function endAndRecord({ db, ids }: Pick<ShellsParts, 'db' | 'ids'>, id: bigint, reason: string): Promise<void> {
+  await db.transaction(async (trx) => {
+    const ended = await endShell({ db, trx }, id, reason);
+    if (ended) await recordShell(trx, ids, ended, { action: 'shell.ended', details: { reason } });
+  });
+}
+
+/** Ends the shells that one side has left and the other one has not ended. */
+export async function endLeftShells(parts: Pick<ShellsParts, 'db' | 'ids'>): Promise<void> {
+  const open = await parts.db.read.selectFrom('shells').selectAll().where('state', '!=', 'ended').execute();
+  for (const shell of open) {
+    const over = whyOver(shell);
+    if (over !== undefined) await endAndRecord(parts, shell.id, over);
+  }
+}

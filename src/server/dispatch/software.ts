@@ -1,0 +1,90 @@
+import {
+  attachedStacks,
+  combined,
+  dependenciesNow,
+  launchesOf,
+  ownDependencyNow,
+  relatedStacks,
+  type Combined,
+  type Stack,
+} from '../lifecycle/software.ts';
+import type { Software, SuiteOrder } from '../../shared/protocol/index.ts';
+import { addLine, findLog } from '../streams/logs.ts';
+import type { JobContext } from './job-handler.ts';
+
+/** The compiled software that a job needs. */
+export interface Needed extends Combined {
+  software: Software[];
+}
+
+/** Most suites need no software. */
+export const noSoftware: Needed & Pick<SuiteOrder, 'launches'> = {
+  software: [],
+  prefixes: [],
+  layers: [],
+  missing: [],
+  launches: [],
+};
+
+/**
+ * The software of a suite. A suite of a file names its dependencies: each is the one that the project's suite has, or
+ * else the account's.
+ */
+export interface Attached {
+  suiteId: bigint | null;
+  accountId: bigint;
+  names: readonly string[] | undefined;
+}
+
+async function stacksFor({ trx }: JobContext, { suiteId, accountId, names }: Attached): Promise<Stack[]> {
+  const attached = suiteId === null ? [] : await attachedStacks(trx, suiteId);
+  if (!names) return attached;
+  const own = trx.selectFrom('dependencies').select('id').where('owner_id', '=', accountId);
+  const ids = names.length === 0 ? [] : await own.where('name', 'in', names).execute();
+  const known = [
+    ...attached,
+    ...(await dependenciesNow(
+      trx,
+      ids.map(({ id }) => id),
+    )),
+  ];
+  return names.flatMap((name) => known.find(({ itself }) => itself.name === name) ?? []);
+}
+
+/** The dependencies attached to a suite, in their order, with the ones they were compiled against. */
+export async function suiteSoftware(
+  context: JobContext,
+  attached: Attached,
+): Promise<Needed & Pick<SuiteOrder, 'launches'>> {
+  const stacks = await stacksFor(context, attached);
+  return { ...neededBy(stacks), launches: launchesOf(stacks) };
+}
+
+/** The present result of a dependency of the account, with what it was compiled against; undefined where it is gone. */
+export async function ownSoftware({ trx }: JobContext, accountId: bigint, id: bigint): Promise<Needed | undefined> {
+  const found = await ownDependencyNow(trx, accountId, id);
+  return found && neededBy([found]);
+}
+
+/** The dependencies that a dependency is compiled against, and theirs. */
+export async function relatedSoftware(context: JobContext, dependencyId: bigint): Promise<Needed> {
+  return neededBy(await relatedStacks(context.trx, dependencyId));
+}
+
+function neededBy(stacks: Stack[]): Needed {
+  const needed = combined(stacks);
+  const software = needed.layers.flatMap(({ digest, prefix }) => (digest === null ? [] : [{ digest, prefix }]));
+  return { software, ...needed };
+}
+
+/** Writes once, as the first line of the log, which compiles the job waits for. */
+export async function logWaiting(
+  { db, trx }: JobContext,
+  subjectId: bigint,
+  awaited: readonly { name: string }[],
+): Promise<void> {
+  if (((await findLog(trx, subjectId))?.size ?? 0n) > 0n) return;
+  const names = awaited.map(({ name }) => name);
+  const which = names.length === 1 ? `the dependency ${names[0]}` : `the dependencies ${names.join(', ')}`;
+  await addLine(db, trx, subjectId, `This waits for the compile of ${which}.`);
+}

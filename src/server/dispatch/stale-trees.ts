@@ -1,0 +1,18 @@
+import type { Runner } from '../auth/runners.ts';
+import type { Database } from '../db/open.ts';
+import { savedBy } from '../lifecycle/caches.ts';
+import { packedOf } from '../lifecycle/kept-builds.ts';
+import { dataIn } from '../lifecycle/service-data.ts';
+import type { KeptTree } from '../../shared/protocol/index.ts';
+import { goneProjects } from './gone-projects.ts';
+
+/** Which of the trees that a runner keeps are no longer a cache, files for other suites, or data of its projects. */
+export async function staleTrees(db: Database, runner: Runner, kept: readonly KeptTree[]): Promise<KeptTree[]> {
+  const projects = [...new Set(kept.map(({ project }) => project))];
+  const gone = new Set(await goneProjects(db, runner, projects));
+  const names = kept.map(({ name }) => BigInt(name));
+  const saved = (await savedBy(db.read, names))
+    .union(await packedOf(db.read, names))
+    .union(await dataIn(db.read, names));
+  return kept.filter(({ project, name }) => gone.has(project) || !saved.has(`${BigInt(project)} ${BigInt(name)}`));
+}

@@ -1,0 +1,43 @@
+import { servicesIn } from '../lifecycle/build-services.ts';
+import type { BuildsVariables } from '../lifecycle/build-variables.ts';
+import type { StepOrder } from '../../shared/protocol/index.ts';
+
+const why = {
+  fork: 'This build comes from a fork',
+  new_suite: 'Only the file of this commit has this suite',
+  pull_request: 'This build is of a pull request, and not of the refs that these variables are limited to',
+  ref: 'This build is not of the refs that these variables are limited to',
+} as const;
+
+interface Using {
+  withheld: BuildsVariables['withheld'];
+  /** What the build has by the same names, from somewhere else. */
+  has: Readonly<Record<string, string>>;
+  steps: readonly StepOrder[];
+  /** The column of the suite. */
+  services: string;
+}
+
+/**
+ * A line for the log that names the withheld variables that a step or a service names; undefined if there are none. Scripts of
+ * the repository are not read: the page of the build lists all withheld variables.
+ */
+export function withheldLine({ withheld, has, steps, services }: Using): string | undefined {
+  const [first] = withheld;
+  if (!first) return undefined;
+  const texts = [
+    ...steps.map(({ command }) => command),
+    ...servicesIn(services).flatMap((one) => [
+      one.command,
+      one.ready_command,
+      one.prepare,
+      ...one.variables.map(({ from }) => from),
+    ]),
+  ];
+  const words = new Set(texts.flatMap((text) => text.match(/[A-Za-z_]\w*/g) ?? []));
+  const names = new Set(
+    withheld.map(({ name }) => name).filter((name) => words.has(name) && !Object.hasOwn(has, name)),
+  );
+  if (names.size === 0) return undefined;
+  return `${why[first.reason]}, so it does not get: ${[...names].toSorted().join(', ')}.`;
+}

@@ -1,0 +1,197 @@
+import * as Type from 'typebox';
+import type { Static } from 'typebox';
+import { forgeProviders } from '../../shared/domain/forge-providers.ts';
+import type { BuildState } from '../lifecycle/states.ts';
+import type { ForgeApi } from './api.ts';
+import {
+  encoded,
+  ForgeError,
+  hasEvents,
+  type Forge,
+  type ForgeRepository,
+  type Identity,
+  type RepositoryPage,
+  type Right,
+  type StatusForm,
+} from './forge.ts';
+import { nextIn, pagesOf, unlessMoved } from './pages.ts';
+
+/** GitHub, and GitHub Enterprise Server. Gitea has the same API below repositories (gitea.ts). */
+
+export function githubApi(url: string): string {
+  return url === forgeProviders.github.url ? 'https://api.github.com' : `${url}/api/v3`;
+}
+
+export function githubHeaders(token: string): Record<string, string> {
+  return {
+    accept: 'application/vnd.github+json',
+    authorization: `Bearer ${token}`,
+    'x-github-api-version': '2022-11-28',
+  };
+}
+
+/** GitHub has no state for running, cancelled or skipped. What was not run must not look tested. */
+const states: Record<BuildState, string> = {
+  enqueued: 'pending',
+  waiting_for_approval: 'pending',
+  running: 'pending',
+  passed: 'success',
+  failed: 'failure',
+  timed_out: 'failure',
+  errored: 'error',
+  cancelled: 'error',
+  skipped: 'error',
+};
+
+export const githubStatus: StatusForm = {
+  path: (repository, sha) => `/repos/${encoded(repository)}/statuses/${sha}`,
+  states,
+  body: ({ state, context, description, address }) => ({ state, target_url: address, description, context }),
+};
+
+const id = Type.Integer();
+const user = Type.Object({ login: Type.String() });
+export const repositorySchema = Type.Object({
+  id: Type.Optional(id),
+  full_name: Type.String(),
+  ssh_url: Type.String(),
+  clone_url: Type.String(),
+  default_branch: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+  private: Type.Boolean(),
+  archived: Type.Optional(Type.Boolean()),
+  permissions: Type.Optional(
+    Type.Object({ admin: Type.Optional(Type.Boolean()), push: Type.Optional(Type.Boolean()) }),
+  ),
+});
+type Told = Static<typeof repositorySchema>;
+
+export function repositoryOf(told: Told): ForgeRepository {
+  return {
+    id: String(told.id ?? ''),
+    full_name: told.full_name,
+    ssh_url: told.ssh_url,
+    https_url: told.clone_url,
+    default_branch: told.default_branch ?? '',
+    private: told.private,
+    archived: told.archived ?? false,
+    may_administer: told.permissions?.admin ?? false,
+  };
+}
+
+export const mayPush = ({ permissions }: Told): boolean => permissions?.push ?? false;
+
+/** A push tells of tags too. */
+const hookEvents = ['push', 'pull_request'];
+
+const of = (repository: string): string => `/repos/${encoded(repository)}`;
+
+/** What is the same at Gitea. */
+export function likeGithub(api: ForgeApi, hookType: string): Omit<Forge, 'whoami' | 'repositories'> {
+  const fetched = (path: string) => api.get(path, repositorySchema);
+  return {
+    async repository(name) {
+      return repositoryOf((await unlessMoved(fetched, of(name), ({ value }) => value.full_name)).value);
+    },
+    repositoryWithId: async (own) => repositoryOf((await fetched(`/repositories/${encodeURIComponent(own)}`)).value),
+    async keys(repository) {
+      const keys = await pagesOf((page) =>
+        api.get(
+          `${of(repository)}/keys?per_page=100&limit=50&page=${page}`,
+          Type.Array(Type.Object({ id, key: Type.String() })),
+        ),
+      );
+      return keys.map(({ id: number, key }) => ({ id: String(number), key }));
+    },
+    addKey: (repository, title, key) => api.post(`${of(repository)}/keys`, { title, key, read_only: true }),
+    removeKey: (repository, key) => api.delete(`${of(repository)}/keys/${encodeURIComponent(key)}`),
+    async hooks(repository) {
+      const config = Type.Object({ url: Type.Optional(Type.String()) });
+      const hooks = await pagesOf((page) =>
+        api.get(
+          `${of(repository)}/hooks?per_page=100&limit=50&page=${page}`,
+          Type.Array(
+            Type.Object({ id, active: Type.Boolean(), config, events: Type.Optional(Type.Array(Type.String())) }),
+          ),
+        ),
+      );
+      return hooks.map((hook) => ({
+        id: String(hook.id),
+        url: hook.config.url ?? '',
+        active: hook.active && hasEvents(hook.events, hookEvents),
+      }));
+    },
+    async addHook(repository, { url, secret }) {
+      const wanted = { active: true, events: hookEvents, config: { url, content_type: 'json', secret } };
+      await api.post(
+        `${of(repository)}/hooks`,
+        hookType === 'web' ? { name: 'web', ...wanted } : { type: hookType, ...wanted },
+      );
+    },
+    removeHook: (repository, hook) => api.delete(`${of(repository)}/hooks/${encodeURIComponent(hook)}`),
+  };
+}
+
+/** It cannot search among all that somebody may push to, so a search goes through this many pages of them. */
+const searchedPages = 20;
+const askedAtOnce = 5;
+const wholeName = /^[\w.-]+\/[\w.-]+$/;
+
+export function github(api: ForgeApi): Forge {
+  const page = (number: number) =>
+    api.get(`/user/repos?sort=pushed&direction=desc&per_page=100&page=${number}`, Type.Array(repositorySchema));
+  const like = likeGithub(api, 'web');
+  /** All of this part of the list. */
+  const part = async (first: number) => {
+    const all: Told[] = [];
+    let hasMore = true;
+    for (let at = first; hasMore && at < first + searchedPages;) {
+      // Most people have one page.
+      const count = at === 1 ? 1 : askedAtOnce - ((at - 1) % askedAtOnce);
+      const answers = await Promise.all(Array.from({ length: count }, (_, more) => page(at + more)));
+      for (const { value } of answers) all.push(...value);
+      hasMore = answers.every(({ headers }) => nextIn(headers));
+      at += count;
+    }
+    return { all, hasMore };
+  };
+  return {
+    ...like,
+    async whoami() {
+      const { value, headers } = await api.get('/user', user);
+      return { login: value.login, ...rightsOf(headers['x-oauth-scopes']) };
+    },
+    async repositories(query, number): Promise<RepositoryPage> {
+      if (query === '') {
+        const { value, headers } = await page(number);
+        return { repositories: value.filter(mayPush).map(repositoryOf), hasMore: nextIn(headers) };
+      }
+      if (wholeName.test(query)) {
+        const exact = await api.get(of(query), repositorySchema).catch((error: unknown) => {
+          if (error instanceof ForgeError && ['not_found', 'forbidden', 'moved'].includes(error.kind)) return undefined;
+          throw error;
+        });
+        if (exact && mayPush(exact.value))
+          return { repositories: number === 1 ? [repositoryOf(exact.value)] : [], hasMore: false };
+      }
+      const { all, hasMore } = await part((number - 1) * searchedPages + 1);
+      const wanted = query.toLowerCase();
+      const fits = all.filter((one) => mayPush(one) && one.full_name.toLowerCase().includes(wanted));
+      return { repositories: fits.map(repositoryOf), hasMore };
+    },
+  };
+}
+
+/** Classic tokens have scopes. Of fine-grained ones GitHub does not tell what they may. */
+function rightsOf(header: string | string[] | undefined): Pick<Identity, 'may' | 'lacks'> {
+  if (header === undefined) return { may: null, lacks: [] };
+  const scopes = String(header)
+    .split(',')
+    .map((scope) => scope.trim());
+  const has = (...those: string[]): boolean => those.some((scope) => scopes.includes(scope));
+  const may: Right[] = [
+    ...(has('repo', 'public_repo') ? (['read', 'keys'] as const) : []),
+    ...(has('repo', 'admin:repo_hook', 'write:repo_hook') ? (['hooks'] as const) : []),
+    ...(has('repo', 'public_repo', 'repo:status') ? (['statuses'] as const) : []),
+  ];
+  return { may, lacks: may.length === 4 ? [] : ['repo'] };
+}

@@ -1,0 +1,97 @@
+import { isDataCenter, type ProviderName } from '../../shared/domain/forge-providers.ts';
+import { ForgeApi, type ForgeRules } from './api.ts';
+import { bitbucketCloud, bitbucketCloudApi, bitbucketCloudStatus, bitbucketHeaders } from './bitbucket-cloud.ts';
+import { bitbucketDataCenter, bitbucketDataCenterStatus } from './bitbucket-data-center.ts';
+import type { Forge, ForgeAccess, StatusForm } from './forge.ts';
+import { gitea, giteaHeaders } from './gitea.ts';
+import { github, githubApi, githubHeaders, githubStatus } from './github.ts';
+import { gitlab, gitlabHeaders, gitlabStatus } from './gitlab.ts';
+
+/** Every kind of forge, by the name that people choose it by. */
+interface Provider {
+  /** The base of the API of the forge at an address. */
+  api: (url: string) => string;
+  open: (api: ForgeApi, url: string) => Forge;
+  headers: (token: string) => Record<string, string>;
+  status: StatusForm;
+}
+
+export const providers = {
+  github: {
+    api: githubApi,
+    open: github,
+    headers: githubHeaders,
+    status: githubStatus,
+  },
+  gitlab: {
+    api: (url) => `${url}/api/v4`,
+    open: gitlab,
+    headers: gitlabHeaders,
+    status: gitlabStatus,
+  },
+  gitea: {
+    api: (url) => `${url}/api/v1`,
+    open: gitea,
+    headers: giteaHeaders,
+    status: githubStatus,
+  },
+  bitbucket: {
+    api: (url) => (isDataCenter({ provider: 'bitbucket', url }) ? `${url}/rest` : bitbucketCloudApi),
+    open: (api, url) => (isDataCenter({ provider: 'bitbucket', url }) ? bitbucketDataCenter : bitbucketCloud)(api),
+    headers: bitbucketHeaders,
+    status: bitbucketCloudStatus,
+  },
+} as const satisfies Record<ProviderName, Provider>;
+
+export function isProvider(name: string): name is ProviderName {
+  return Object.hasOwn(providers, name);
+}
+
+/** The folder of the repositories of a forge over HTTPS, with a slash at its end; blank where its host is for them alone. */
+export function gitFolderOf(forge: { provider: ProviderName; url: string }): string {
+  return `${new URL(forge.url).pathname}/${isDataCenter(forge) ? 'scm/' : ''}`.replace(/^\/+/, '');
+}
+
+/** Opens forges by the rules of a server. */
+export type OpenForge = (name: ProviderName, access: ForgeAccess, pace?: ForgeRules['pace']) => Forge;
+
+/** A forge is opened with somebody's token for it. Before each call `pace` is waited for. */
+export function forgeOpener(rules: ForgeRules): OpenForge {
+  return (name, { url, token }, pace) => {
+    const { api, headers, open }: Provider = providers[name];
+    const access = { base: api(url), headers: headers(token), secrets: secretsOf(token) };
+    return open(new ForgeApi(access, { ...rules, ...(pace && { pace }) }), url);
+  };
+}
+
+/** What must not be told to anybody: a token of Bitbucket may have an address before it, which is no secret alone. */
+const secretsOf = (token: string): string[] => [token, token.slice(token.indexOf(':') + 1)];
+
+export interface StatusCall {
+  url: string;
+  headers: Record<string, string>;
+  states: StatusForm['states'];
+  body: StatusForm['body'];
+  secrets: readonly string[];
+}
+
+/** With `/rest/api/1.0`, as its documentation writes the base, or with `/rest` alone. */
+const dataCenterBase = /\/rest(\/api\/[\w.]+)?$/;
+
+/** Where and how a forge is told the status of a commit; `api` is the base of its API. */
+export function statusCallTo(
+  name: ProviderName,
+  { api, repository, token, sha }: { api: string; repository: string; token: string; sha: string },
+): StatusCall {
+  const base = api.replace(/\/+$/, '');
+  const isBelowRest = name === 'bitbucket' && dataCenterBase.test(new URL(base).pathname);
+  const { headers, status } = providers[name];
+  const { path, states, body }: StatusForm = isBelowRest ? bitbucketDataCenterStatus : status;
+  return {
+    url: `${isBelowRest ? base.replace(dataCenterBase, '/rest') : base}${path(repository, encodeURIComponent(sha))}`,
+    headers: headers(token),
+    states,
+    body,
+    secrets: secretsOf(token),
+  };
+}

@@ -1,0 +1,128 @@
+import type { Database } from '../db/open.ts';
+import type { ForgeRemovalRow } from '../db/schema.ts';
+import type { IdSource } from '../../shared/lib/ids.ts';
+import { linkHeldMs } from '../lifecycle/forge-holds.ts';
+import { addRemoval, endRemoval, putOffRemoval } from '../lifecycle/forges.ts';
+import { ForgeError, type Forge, type WantedHook } from './forge.ts';
+
+/** What a project has at its forge: a key that may read, and a hook. Both are known by what they are, not by a number. */
+export interface ProjectParts {
+  repository: string;
+  /** What the key is called there. */
+  title: string;
+  publicKey: string;
+  hook: WantedHook;
+}
+
+export interface MissingParts {
+  key: boolean;
+  hook: boolean;
+  /** Hooks for the same address that the forge has switched off, or calls for fewer events. */
+  stale: string[];
+}
+
+/** Without its comment, which not every forge keeps. */
+function materialOf(key: string): string {
+  return key.trim().split(/\s+/).slice(0, 2).join(' ');
+}
+
+export async function missingParts(forge: Forge, { repository, publicKey, hook }: ProjectParts): Promise<MissingParts> {
+  const keys = await forge.keys(repository);
+  const alike = (await forge.hooks(repository)).filter(({ url }) => url === hook.url);
+  return {
+    key: !keys.some(({ key }) => materialOf(key) === materialOf(publicKey)),
+    hook: !alike.some(({ active }) => active),
+    stale: alike.filter(({ active }) => !active).map(({ id }) => id),
+  };
+}
+
+/**
+ * Puts at the forge what is missing. First it is written down that it has to be taken away again: who keeps it crosses that
+ * out (`endRemoval`) in the same transaction. If one of the parts fails, what was made is taken back at once. Answers what
+ * has to be crossed out; undefined where nothing was missing.
+ */
+export async function putInPlace(
+  { db, ids }: { db: Database; ids: IdSource },
+  forge: Forge,
+  { forgeId, parts, missing }: { forgeId: bigint; parts: ProjectParts; missing: MissingParts },
+): Promise<bigint | undefined> {
+  if (!missing.key && !missing.hook) return undefined;
+  const { repository, title, publicKey, hook } = parts;
+  const made = {
+    forge_id: forgeId,
+    repository,
+    public_key: missing.key ? publicKey : '',
+    hook_url: missing.hook ? hook.url : '',
+  };
+  const intent = await db.transaction((trx) => addRemoval({ db, trx, ids }, made, Date.now() + linkHeldMs));
+  const begun = { id: intent, repository, public_key: '', hook_url: '' };
+  try {
+    if (missing.key) {
+      begun.public_key = publicKey;
+      await forge.addKey(repository, title, publicKey).catch((error: unknown) => {
+        if (!isRefusal(error)) throw error;
+        // It may be there already: somebody else has just put it there for this project, who is to keep it.
+        begun.public_key = '';
+        throw error.kind === 'invalid' ? keyInUse(error) : error;
+      });
+    }
+    for (const id of missing.stale) await forge.removeHook(repository, id);
+    begun.hook_url = missing.hook ? hook.url : '';
+    if (missing.hook)
+      await forge.addHook(repository, hook).catch((error: unknown) => {
+        // The one that is there already is somebody else's work.
+        if (isRefusal(error)) begun.hook_url = '';
+        throw error;
+      });
+    return intent;
+  } catch (error) {
+    await takeBack(db, forge, begun);
+    throw error;
+  }
+}
+
+/** Whether the forge has said no, so that it has made nothing. */
+function isRefusal(error: unknown): error is ForgeError {
+  return error instanceof ForgeError && error.kind !== 'unavailable' && error.kind !== 'not_a_forge';
+}
+
+function keyInUse({ message }: ForgeError): ForgeError {
+  const words = `${message.replace(/\.?$/, '.')} If the key of the project is in use elsewhere at the forge, remove it there.`;
+  return new ForgeError('invalid', words);
+}
+
+type Removal = Pick<ForgeRemovalRow, 'repository' | 'public_key' | 'hook_url'>;
+
+async function takeBack(db: Database, forge: Forge, removal: Removal & { id: bigint }): Promise<void> {
+  const isDone = await takeAway(forge, removal).then(
+    () => true,
+    () => false,
+  );
+  await db.transaction(async (trx) => {
+    if (isDone) await endRemoval(trx, removal.id);
+    else await putOffRemoval({ db, trx }, removal.id, { runAfter: Date.now() + 1000, tries: 1 });
+  });
+}
+
+/** Takes a key and a hook away at the forge, if they are there; also where the repository has another name by now. */
+export async function takeAway(forge: Forge, removal: Removal): Promise<void> {
+  try {
+    await takeAwayFrom(forge, removal);
+  } catch (error) {
+    if (!(error instanceof ForgeError) || error.kind !== 'moved') throw error;
+    const moved: unknown = await forge.repository(removal.repository).catch((refused: unknown) => refused);
+    if (!(moved instanceof ForgeError) || moved.newName === '') throw error;
+    await takeAwayFrom(forge, { ...removal, repository: moved.newName });
+  }
+}
+
+async function takeAwayFrom(forge: Forge, { repository, public_key: key, hook_url: url }: Removal): Promise<void> {
+  if (key !== '') {
+    const keys = (await forge.keys(repository)).filter((one) => materialOf(one.key) === materialOf(key));
+    for (const { id } of keys) await forge.removeKey(repository, id);
+  }
+  if (url !== '') {
+    const hooks = (await forge.hooks(repository)).filter((one) => one.url === url);
+    for (const { id } of hooks) await forge.removeHook(repository, id);
+  }
+}

@@ -1,0 +1,258 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { recordAudit } from '../auth/audit.ts';
+import type { Database } from '../db/open.ts';
+import { startWorkLoop } from '../db/work-loop.ts';
+import { sealedLocation, type ForgeRemovalRow, type ForgeRow } from '../db/schema.ts';
+import { watchForSetBack } from '../../shared/lib/clock-set-back.ts';
+import type { IdSource } from '../../shared/lib/ids.ts';
+import type { Vault } from '../../shared/lib/vault.ts';
+import {
+  claimForge,
+  dueAt,
+  endRemoval,
+  freeForge,
+  freeStrandedForges,
+  mends,
+  nextForgeWorkAt,
+  nextCheck,
+  putOffAll,
+  putOffChecks,
+  putOffRemoval,
+  setLink,
+  tokenLocation,
+} from '../lifecycle/forges.ts';
+import { forgesTopic, freeLink, holdLink } from '../lifecycle/forge-holds.ts';
+import { findRepository, isCalled, renamedInWords, unusable } from './find-repository.ts';
+import { ForgeError, type Forge, type ForgeErrorKind } from './forge.ts';
+import type { OpenForge } from './index.ts';
+import { missingParts, putInPlace, takeAway } from './parts.ts';
+import { noteSeen, stateAfter } from './seen.ts';
+
+/**
+ * The upkeep of connected forges: takes away what is not needed there any more, and checks once a day that the key and the
+ * hook of each project are still there. Every server does that; one at a time works at a forge.
+ */
+export interface UpkeepParts {
+  db: Database;
+  ids: IdSource;
+  vault: Vault;
+  openForge: OpenForge;
+  trouble: (error: unknown) => void;
+  /** Between two requests of checks at one forge, if it is not the usual time. */
+  paceMs?: number | undefined;
+}
+
+const checkEveryMs = 15_000;
+const mostAtOnce = 8;
+const usualPaceMs = 500;
+const awayMs = 15 * 60 * 1000;
+const day = 24 * 60 * 60 * 1000;
+
+export function startForgeUpkeep(parts: UpkeepParts): { close(): Promise<void> } {
+  const { db, trouble: onError } = parts;
+  const closing = new AbortController();
+  const underWay = new Set<Promise<void>>();
+  const hasBeenSetBack = watchForSetBack();
+  const loop = startWorkLoop(
+    db,
+    forgesTopic,
+    async () => {
+      if (hasBeenSetBack()) await freeStrandedForges(db);
+      if (underWay.size >= mostAtOnce) return checkEveryMs; // the next one that is done wakes the loop
+      const forge = await db.transaction((trx) => claimForge(db, trx));
+      if (forge) {
+        const work = serve(parts, forge, closing.signal)
+          .catch(onError)
+          .finally(() => {
+            underWay.delete(work);
+            loop.wake();
+          });
+        underWay.add(work);
+        return 0;
+      }
+      const next = await nextForgeWorkAt(db.read);
+      // What is due and not claimed is at a forge where somebody is at work.
+      return next === undefined || next <= Date.now() ? checkEveryMs : next - Date.now();
+    },
+    { everyMs: checkEveryMs, onError },
+  );
+  return {
+    async close() {
+      closing.abort();
+      await loop.close();
+      await Promise.all(underWay);
+    },
+  };
+}
+
+type Checked = Awaited<ReturnType<typeof dueAt>>['projects'][number];
+
+/** Does what is due at a forge, some of it; what is left is claimed again. */
+async function serve(parts: UpkeepParts, forge: ForgeRow, closing: AbortSignal): Promise<void> {
+  const { db, vault, openForge, paceMs = usualPaceMs } = parts;
+  try {
+    const access = { url: forge.url, token: vault.open(forge.token, tokenLocation(forge.id)) };
+    const { removals, projects } = await dueAt(db.read, forge.id);
+    const plain = openForge(forge.provider, access);
+    for (const removal of removals) if (!closing.aborted) await remove(parts, plain, forge, removal);
+    const paced = openForge(forge.provider, access, pace(paceMs));
+    for (const project of projects) {
+      if (closing.aborted) break;
+      try {
+        await checkProject(parts, project.forge_mends === mends.atOnce ? plain : paced, forge, project);
+      } catch (error) {
+        if (!(await noteTrouble(parts, forge, error))) throw error;
+        break;
+      }
+    }
+  } catch (error) {
+    // This server's own mistake would otherwise be due again at once, without end.
+    await db.transaction((trx) => putOffAll({ db, trx }, forge.id, Date.now() + awayMs));
+    throw error;
+  } finally {
+    await db.transaction((trx) => freeForge({ db, trx }, forge.id));
+  }
+}
+
+/** Lets one through in each span of time, also after what another one has let through before. */
+function pace(ms: number): () => Promise<void> {
+  let next = performance.now() + ms;
+  return async () => {
+    const now = performance.now();
+    const at = Math.max(now, next);
+    next = at + ms;
+    if (at > now) await sleep(at - now);
+  };
+}
+
+async function remove(
+  { db, ids }: UpkeepParts,
+  client: Forge,
+  forge: ForgeRow,
+  removal: ForgeRemovalRow,
+): Promise<void> {
+  const tries = removal.tries + 1;
+  // Whoever wanted to keep it after all is too late now.
+  await db.transaction((trx) => putOffRemoval({ db, trx }, removal.id, { runAfter: Date.now() + 60_000, tries }));
+  try {
+    await takeAway(client, removal);
+    await db.transaction((trx) => endRemoval(trx, removal.id, 'any'));
+  } catch (error) {
+    if (!(error instanceof ForgeError)) throw error;
+    const isOver = Date.now() - Number(removal.created_at) > day;
+    const wait = Math.max(error.retryAfterMs ?? 0, Math.min(1000 * 2 ** Math.min(tries, 12), awayMs));
+    await db.transaction(async (trx) => {
+      if (!isOver) return putOffRemoval({ db, trx }, removal.id, { runAfter: Date.now() + wait, tries });
+      await endRemoval(trx, removal.id, 'any');
+      const details = {
+        repository: removal.repository,
+        ...(removal.public_key !== '' && { key: removal.public_key }),
+        ...(removal.hook_url !== '' && { hook: removal.hook_url }),
+        reason: error.message,
+      };
+      const subject = { id: forge.id, name: forge.url };
+      await recordAudit(trx, ids, byForge, { action: 'forge.left_behind', subject, details });
+    });
+  }
+}
+
+const byForge = { actor: null, via: 'forge', application: null, address: null } as const;
+
+/** Whether a project has at its forge what it needs; where it is to be mended, it is put there. */
+async function checkProject(context: UpkeepParts, client: Forge, forge: ForgeRow, project: Checked): Promise<void> {
+  const { db } = context;
+  const held = await db.transaction((trx) => holdLink(trx, project.id));
+  if (held === undefined) {
+    const later = { forge_check_at: BigInt(Date.now() + heldMs) };
+    await db.transaction((trx) => setLink({ trx }, project.id, later));
+    return;
+  }
+  try {
+    await checkHeld(context, client, forge, project);
+  } finally {
+    await db.transaction((trx) => freeLink({ db, trx }, project.id, held));
+  }
+}
+
+/** Somebody connects the project just now, and is done soon. */
+const heldMs = 5000;
+
+async function checkHeld(context: UpkeepParts, client: Forge, forge: ForgeRow, project: Checked): Promise<void> {
+  const { db, ids, vault } = context;
+  const { reason, kept } = await lookAt(context, client, forge, project).catch((error: unknown) => {
+    // The forge has answered for this repository. To ask again at once would get the same answer.
+    if (error instanceof ForgeError && refusals.includes(error.kind)) return { reason: error.message, kept: undefined };
+    throw error;
+  });
+  await db.transaction(async (trx) => {
+    if (forge.state !== 'connected')
+      await noteSeen({ db, trx, ids, vault }, forge, { state: 'connected', state_reason: '' });
+    if (kept !== undefined) await endRemoval(trx, kept);
+    await setLink({ trx }, project.id, {
+      forge_state: reason === '' ? 'connected' : 'incomplete',
+      forge_state_reason: reason,
+      forge_check_at: nextCheck(),
+      forge_mends: mends.none,
+    });
+    await db.announce(trx, forgesTopic);
+  });
+}
+
+const refusals: readonly ForgeErrorKind[] = ['not_found', 'forbidden', 'moved', 'invalid'];
+
+async function lookAt(
+  { db, ids, vault }: UpkeepParts,
+  client: Forge,
+  forge: ForgeRow,
+  project: Checked,
+): Promise<{ reason: string; kept: bigint | undefined }> {
+  const reason = await wrongWith(client, project);
+  const { hook_id: hookId, hook_secret: secret } = project;
+  if (reason !== '' || hookId === null || secret === null) return { reason, kept: undefined };
+  const key = vault.open(
+    project.ssh_public_key,
+    sealedLocation({ table: 'projects', column: 'ssh_public_key' }, project.id),
+  );
+  const hook = {
+    url: project.forge_url ?? '',
+    secret: vault.open(secret, sealedLocation({ table: 'hooks', column: 'secret' }, hookId)),
+  };
+  const parts = { repository: project.forge_repository, title: titleOf(project), publicKey: key, hook };
+  const missing = await missingParts(client, parts);
+  if (project.forge_mends === mends.none) return { reason: missingInWords(missing), kept: undefined };
+  return { reason, kept: await putInPlace({ db, ids }, client, { forgeId: forge.id, parts, missing }) };
+}
+
+/** At Gitea no two keys of a repository have one name, and projects of several accounts or servers may be on it. */
+export const titleOf = ({ id, name }: { id: bigint; name: string }): string =>
+  `Headrace ${name.slice(0, 60).toWellFormed()} (${id})`;
+
+export function missingInWords({ key, hook }: { key: boolean; hook: boolean }): string {
+  if (key && hook) return 'The key and the hook are missing at the forge.';
+  if (key) return 'The key is missing at the forge.';
+  return hook ? 'The hook is missing at the forge, was switched off there, or lacks events.' : '';
+}
+
+/** Why a project cannot be built, if no key or hook would fix that; blank if there is no such reason. */
+async function wrongWith(client: Forge, project: Checked): Promise<string> {
+  const { forge_repository: name, forge_repository_id: id } = project;
+  const repository = await findRepository(client, { name, id });
+  if (!isCalled(repository, name)) return renamedInWords(repository);
+  const unusableFor = unusable(repository, true);
+  if (unusableFor !== '') return unusableFor;
+  if (project.hook_id === null) return 'The hook was deleted here.';
+  return project.target_id === null ? 'The status target was deleted here.' : '';
+}
+
+/** Keeps what an error tells of a forge, and leaves it alone for a while. False where it tells nothing. */
+async function noteTrouble({ db, ids, vault }: UpkeepParts, forge: ForgeRow, error: unknown): Promise<boolean> {
+  const seen = stateAfter(forge, error);
+  if (!seen || !(error instanceof ForgeError)) return false;
+  const wait = seen.state === 'refused' ? day : Math.max(error.retryAfterMs ?? 0, awayMs);
+  await db.transaction(async (trx) => {
+    await noteSeen({ db, trx, ids, vault }, forge, seen);
+    await putOffChecks({ db, trx }, forge.id, Date.now() + wait);
+    await db.announce(trx, forgesTopic);
+  });
+  return true;
+}

@@ -1,0 +1,56 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { ApiError } from '../../shared/errors.ts';
+import { challengesFor } from './challenges.ts';
+import { sendPacked, worthPacking } from './compression.ts';
+import { readCallback, wrapInCallback } from './jsonp.ts';
+import type { RawGroup } from '../../shared/records/raw.ts';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** True for answers that are never compressed. */
+    showsSecrets?: boolean;
+  }
+  interface FastifyRequest {
+    /** The function that a JSON-P answer calls. */
+    callback: string | undefined;
+    /** Whether that function gets the status, because a browser calls it only with 200. */
+    suppressesStatus: boolean;
+  }
+}
+
+const jsonType = 'application/json; charset=utf-8';
+
+/** JSON-P: only GET answers can be wrapped in a call. A wrong name is refused after the caller is known. */
+export function takeCallback(request: FastifyRequest): ApiError | undefined {
+  if (request.method !== 'GET') return undefined;
+  const { callback, suppress_status: suppressed } = request.query as RawGroup;
+  try {
+    request.callback = readCallback(callback);
+  } catch (error) {
+    return error as ApiError;
+  }
+  request.suppressesStatus = suppressed === 'true';
+  return undefined;
+}
+
+/** Sends JSON text, wrapped in a JSON-P call if one was requested. */
+export function sendJson(json: string, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const { callback, suppressesStatus } = request;
+  if (callback === undefined) return sendText(json, request, reply.type(jsonType));
+  reply.type('application/javascript; charset=utf-8');
+  if (!suppressesStatus) return sendText(wrapInCallback(callback, json), request, reply);
+  const link = JSON.stringify(reply.getHeader('link') ?? null);
+  const answer = `${json}, {"status": ${reply.statusCode}, "link": ${link}}`;
+  return sendText(wrapInCallback(callback, answer), request, reply.status(200));
+}
+
+function sendText(text: string, { method, headers, routeOptions }: FastifyRequest, reply: FastifyReply): FastifyReply {
+  if (text.length < worthPacking || method !== 'GET' || routeOptions.config.showsSecrets) return reply.send(text);
+  return sendPacked(text, headers['accept-encoding'], reply);
+}
+
+export function answerError(error: ApiError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  if (error.status === 401) reply.header('www-authenticate', challengesFor(request.headers));
+  reply.headers(error.headers);
+  return sendJson(JSON.stringify(error.body), request, reply.status(error.status));
+}

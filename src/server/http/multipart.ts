@@ -1,0 +1,80 @@
+import { pipeline } from 'node:stream/promises';
+import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/busboy';
+import { ApiError } from '../../shared/errors.ts';
+import { unreadable } from '../../shared/records/raw.ts';
+
+/*
+ * A file of any size in a multipart body, as `curl -F archive=@file` and a browser's form send it. It is read as it
+ * arrives, so only the last piece is in memory. Such a body has this one part; any other part is refused by its name.
+ */
+
+/** The file, and the type that its sender named; no type where clients name the same one for every file. */
+export interface SentFile {
+  contentType: string;
+  content: AsyncIterable<Uint8Array>;
+}
+
+export function isMultipart(contentType: string): boolean {
+  return /^multipart\/form-data\s*(?:;|$)/i.test(contentType);
+}
+
+/** The types that clients use for files of unknown type. */
+const unknownTypes = new Set(['', 'text/plain', 'application/octet-stream']);
+
+/** Encoded parts would need decoding, and no current client sends them. */
+const plainEncodings = new Set(['', 'binary', '8bit', '7bit']);
+
+/** The file of that name. Throws when another part comes first; the content throws when it is cut off. */
+export function onlyFile(body: AsyncIterable<Buffer>, contentType: string, name: string): Promise<SentFile> {
+  const found = Promise.withResolvers<SentFile>();
+  const parser = parserFor(contentType);
+  let file: BusboyFileStream | undefined;
+  const fail = (error: ApiError): void => {
+    found.reject(error);
+    file?.destroy(error);
+    parser.destroy(error);
+  };
+  parser.on('file', (field, part, _fileName, encoding, type) => {
+    part.on('error', () => {}); // whoever reads it gets it
+    if (!field || field.includes('\uFFFD') || !plainEncodings.has(encoding)) return fail(unreadable());
+    if (file || field !== name) return fail(new ApiError('invalid_format', field));
+    file = part;
+    return found.resolve({ contentType: unknownTypes.has(type) ? '' : type, content: contentOf(part) });
+  });
+  const whole = pipeline(body, parser).then(
+    () => found.reject(new ApiError('is_blank', name)),
+    (error: unknown) => {
+      fail(faultOf(error));
+      throw error;
+    },
+  );
+  whole.catch(() => {}); // where nobody reads the file to its end
+  async function* contentOf(part: BusboyFileStream): AsyncGenerator<Uint8Array> {
+    try {
+      yield* part;
+      await whole;
+    } catch (error) {
+      throw faultOf(error);
+    } finally {
+      parser.destroy();
+    }
+  }
+  return found.promise;
+}
+
+/** Whatever else the parser complains about, it could not read the body. */
+function faultOf(error: unknown): ApiError {
+  return error instanceof ApiError ? error : unreadable();
+}
+
+function parserFor(contentType: string): BusboyInstance {
+  try {
+    return new Busboy({
+      headers: { 'content-type': contentType },
+      isPartAFile: () => true,
+      limits: { headerSize: 16 * 1024 },
+    });
+  } catch {
+    throw unreadable(); // without a boundary
+  }
+}

@@ -1,0 +1,136 @@
+import type { IncomingMessage } from 'node:http';
+import type { StreamWriter } from '../../shared/lib/stream-writer.ts';
+import type { FieldSet } from '../../shared/records/fields.ts';
+import type { PageOf } from './paging.ts';
+import type { RawGroup } from '../../shared/records/raw.ts';
+import type { TSchema } from 'typebox';
+
+/**
+ * Who may call a route: anyone; any authenticated caller; users only (the owner, where a project is concerned); users
+ * and collaborators; or operators.
+ */
+export type Access = 'none' | 'authenticated' | 'users' | 'both' | 'operators';
+
+/**
+ * The scopes of tokens, with the text that a person reads before allowing one. It names everything that the scope's routes
+ * can do; a test holds each route against it.
+ */
+export const scopes = {
+  user: 'See your e-mail address and, if you are an operator, the audit log, the runners and the state of the service',
+  projects:
+    'See, create, change and delete your projects: their repository, which decides what runs with their variables; their ' +
+    'collaborators; schedules, hooks and replays of hooks, which start builds; status targets, with tokens that are never ' +
+    'shown; and all settings as one document. See what happens in them. See, connect, change and delete connected forges, ' +
+    'see the repositories there, and set up keys, hooks and statuses there',
+  build_requests: 'See build requests and their builds, why their suites ran, and the logs of fetches and builds',
+  build_requests_create:
+    'Start builds, and approve, cancel and repeat builds. Together with the right to change suites: start builds also with ' +
+    'variables, which change what they run and can have it show their secrets',
+  shells: 'Open a shell in failed builds, with their variables in clear',
+  commits:
+    'See commits and what they were built for, their builds, logs and tests, and download the files that builds left',
+  suites:
+    'See, create, change and delete suites: what they run, their rules, dependencies and software, their environment ' +
+    'variables and those of projects in clear, and caches',
+  dependencies:
+    'See, create, change, upload, compile (which runs their commands), share with every account, download and delete your ' +
+    'dependencies; see their logs and uses, and the marketplace. See, add and delete your credentials for registries of ' +
+    'images, without seeing passwords',
+  deploys:
+    'See, create, change and delete deploy strategies, deploy commits to the repositories that they name or by running ' +
+    'suites, with the secrets of these, approve, reject and cancel deploys, and see their logs',
+  notifications:
+    'See, create, change and delete notifications, which tell other addresses what happens; see what was delivered, and ' +
+    'send it again',
+} as const;
+
+export type Scope = keyof typeof scopes;
+
+/** `any` accepts a token with any scope; `never` accepts no token, only the person; `none` needs no credentials. */
+export type RouteScope = Scope | 'any' | 'never' | 'none';
+
+/** The public description of a route; the OpenAPI document is made of these. */
+export interface RouteDescription {
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** Parameters as `:name`: identifiers, but those that end in `_name` are texts. */
+  path: string;
+  access: Access;
+  scope: RouteScope;
+  summary: string;
+  body?: FieldSet;
+  query?: FieldSet;
+  /** Whether it starts builds or deploys, which the project's owner pays for. */
+  startsWork?: boolean;
+  /** Whether it makes other work for runners. A server that takes no more work refuses both. */
+  makesWork?: boolean;
+  /** Whether the answer is one page of a list. */
+  paged?: boolean;
+  /** The content types of a streamed answer, outside the envelope. */
+  streams?: readonly string[] | undefined;
+  /** Whether a range of a streamed answer can be asked for, whether it has a version, and whether it is made of events. */
+  hasRanges?: boolean;
+  hasTag?: boolean;
+  hasEvents?: boolean;
+  /** The content types of a streamed upload of any length, and the form field that may hold it. */
+  uploads?: { types: readonly string[]; field?: string };
+  /** 201 where a record is created. */
+  status: 200 | 201;
+  /** The schema of `response`. */
+  answer: TSchema;
+  /** Whether the metrics token opens it too; then there is no caller. */
+  takesMetricsToken?: boolean;
+  /** Whether it shows secrets: then it is never compressed. */
+  showsSecrets?: boolean;
+}
+
+/** A request as an endpoint sees it. */
+export interface Incoming {
+  readonly id: string;
+  readonly url: string;
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: RawGroup;
+  readonly body: RawGroup | undefined;
+  readonly headers: NodeJS.Dict<string | string[]>;
+  /** The request itself, whose body can be read if it was not yet. */
+  readonly raw: IncomingMessage;
+}
+
+interface StreamHead {
+  contentType: string;
+  status?: number;
+  headers?: Record<string, string>;
+}
+
+/** An answer that is sent while it is made, at the client's pace. */
+export type StreamAnswer =
+  /** The client has everything: a browser that gets this does not reconnect. */
+  | { status: 204 }
+  /** Stopped when the client has gone. */
+  | (StreamHead & { body: AsyncIterable<string | Uint8Array>; isWorthPacking?: boolean })
+  /** Writes the events and ends when the promise settles: for events that many clients get at once. */
+  | (StreamHead & { write: (writer: StreamWriter) => Promise<void> });
+
+/** What a handler returns whose answer has headers of its own. Without a record there is only a head: 204. */
+export class WithHeaders<Shown = unknown> {
+  readonly headers: Record<string, string>;
+  readonly record: Shown;
+
+  constructor(headers: Record<string, string>, record: Shown) {
+    this.headers = headers;
+    this.record = record;
+  }
+}
+
+/** The answer of an endpoint: a record (or list), a page, or a stream; `json` where the text exists already. */
+export type Answer =
+  | { record: unknown; headers?: Record<string, string> }
+  | { page: PageOf<{ id: bigint }> }
+  | { stream: StreamAnswer }
+  | { json: string };
+
+/** A route ready to be served. `admit` runs before the body is read, so that a stranger's body costs nothing. */
+export interface Endpoint<Admitted = unknown> extends RouteDescription {
+  admit(request: Incoming): Admitted | Promise<Admitted>;
+  /** `signal` is aborted when the client of a stream has gone. */
+  perform(request: Incoming, admitted: Admitted, signal?: AbortSignal): Promise<Answer & { status?: number }>;
+}

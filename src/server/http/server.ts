@@ -1,0 +1,319 @@
+import { randomUUID } from 'node:crypto';
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { ApiError } from '../../shared/errors.ts';
+import { parseForm, readBodies } from './bodies.ts';
+import {
+  guardConnections,
+  checkIntervalMs,
+  usualTimes,
+  type ConnectionLimits,
+  type Connections,
+  type ConnectionTimes,
+  type ConnectionWatcher,
+} from './connections.ts';
+import { methodsByPath, type Served } from './allowed-methods.ts';
+import { demandProofs } from './plain-routes.ts';
+import { answerPreflight, openToOrigins } from './cors.ts';
+import { answerError, sendJson, takeCallback } from './json-answers.ts';
+import { linkHeader } from './paging.ts';
+import { protocols } from './protocols.ts';
+import { emptyGroup, unreadable, type RawGroup } from '../../shared/records/raw.ts';
+import type { Endpoint, Incoming } from './route.ts';
+import type { JsonSchema } from '../../shared/records/schema.ts';
+import { serializer } from './serializer.ts';
+import { mapYielding } from '../../shared/lib/event-loop.ts';
+import { isLocalhost, strictTransport } from './strict-transport.ts';
+import { createStreams, type Streams } from './streams.ts';
+import { drainBody } from './unread-bodies.ts';
+import { takeUpgrades } from './upgrades.ts';
+import { withRawBodies } from './uploads.ts';
+import { headCheck, routeOddRequests, wireErrors } from './wire-errors.ts';
+import { bytes } from '../../shared/domain/bounds.ts';
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Counts an answer that is written past Fastify; all others are counted by a hook. */
+    answered(request: FastifyRequest, status: number): void;
+    connections: Connections;
+    /** Answers that stay open while the client listens. */
+    streams: Streams;
+  }
+  interface FastifyRequest {
+    /** When its head arrived, by the clock of `performance`. */
+    startedAt: number;
+    admitted: unknown;
+  }
+}
+
+export interface ServerOptions {
+  endpoints: readonly Endpoint[];
+  /** Key and certificate; without them the server speaks plain HTTP, behind a proxy on the same machine. */
+  tls?: { key: string; cert: string };
+  /** The public address of this server, for links; by default the host of the request. */
+  baseUrl?: string | undefined;
+  log: FastifyBaseLogger;
+  /** Turns an error of a lower layer into an API error, where there is one for it. */
+  translate: (error: unknown) => ApiError | undefined;
+  onAnswered?: (status: number, milliseconds: number) => void;
+  /** The pause between two checks whether the listeners of streams are still authorized. */
+  streamPauseMs?: number | undefined;
+  /** The limits of connections; without them, there are none. */
+  connections?: { limits: ConnectionLimits; watcher: ConnectionWatcher };
+  connectionTimes?: Partial<ConnectionTimes> | undefined;
+  /** Whether browsers are told to use HTTPS only. */
+  isStrict?: boolean;
+}
+
+const anybody = {
+  limits: { most: Infinity, mostOfOne: Infinity },
+  watcher: { refused: () => {}, ended: () => {} },
+};
+
+export function createServer(options: ServerOptions): FastifyInstance {
+  const guard = options.connections ?? anybody;
+  const times = { ...usualTimes, ...options.connectionTimes };
+  // `guardConnections` limits all other slowness. A whole request has no time limit: a large archive takes its time on
+  // a slow line.
+  const slowness = {
+    handshakeTimeout: times.handshakeMs,
+    headersTimeout: times.headMs,
+    connectionsCheckingInterval: checkIntervalMs(times),
+  };
+  const answerWireError = wireErrors(
+    () => server.connections,
+    options.isStrict ? { 'strict-transport-security': strictTransport } : {},
+  );
+  const faultOfHead = headCheck();
+  let isStopping = false;
+  const markAnswer = answerMarker(options.isStrict ?? false);
+  const server = Fastify({
+    serverFactory: protocols(options.tls, slowness),
+    return503OnClosing: false,
+    pluginTimeout: 0, // nothing here is loaded that could hang, and each route would get a timer
+    // Fastify would create a logger for each request, which costs more than many requests. So the log entries here name
+    // the request's identifier themselves.
+    logger: false,
+    genReqId: requestIds(),
+    bodyLimit: bytes.body,
+    // Requests are read by `fields.ts` and answers written by `serializer.ts`. Fastify's own
+    // code for both is then not even loaded, which saves 10 MB.
+    schemaController: { compilersFactory: { buildValidator: unused, buildSerializer: unused } },
+    forceCloseConnections: 'idle',
+    routerOptions: {
+      maxParamLength: 16_384, // an overlong identifier is still one that is not found
+      querystringParser: readQuery,
+    },
+    clientErrorHandler(error, socket) {
+      // Not the error itself: it holds the received bytes, and with them perhaps credentials.
+      options.log.debug({ code: error.code }, 'unreadable request');
+      if (error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT') guard.watcher.ended('handshake');
+      if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') guard.watcher.ended('head');
+      answerWireError(error.code, socket);
+    },
+    // A path that cannot be decoded comes here before any hook.
+    frameworkErrors(_error, request, reply) {
+      markAnswer(request, reply);
+      void answerError(new ApiError('api_does_not_exists'), request, reply);
+    },
+  }) as unknown as FastifyInstance;
+
+  server.decorate('answered', ({ startedAt }, status) => options.onAnswered?.(status, performance.now() - startedAt));
+  demandProofs(server);
+  const served: Served[] = [];
+  server.addHook('onRoute', ({ path, method }) => void served.push({ path, methods: [method].flat() }));
+  const methodsOf = methodsByPath(served);
+  const methodsOfApi = methodsByPath(options.endpoints.map(({ path, method }) => ({ path, methods: [method] })));
+  readBodies(server);
+  server.decorateRequest('callback', undefined);
+  server.decorateRequest('suppressesStatus', false);
+  server.decorateRequest('startedAt', 0);
+  server.decorateRequest('admitted', undefined);
+
+  server.addHook('onRequest', (request, reply, done) => {
+    markAnswer(request, reply);
+    const fault = faultOfHead(request.raw);
+    if (fault) done(fault);
+    else if (isStopping) done(ApiError.ofHttp(503, 'resource_temporary_unavailable'));
+    else if (request.query === unreadableQuery) done(unreadable());
+    else done();
+  });
+  // Not after the answer: a stream may last for days. Runners have requests that are held.
+  server.addHook('onSend', (request, reply, payload, done) => {
+    if (request.routeOptions.config.provenBy !== 'runner') server.answered(request, reply.statusCode);
+    done(null, payload);
+  });
+  if (options.log.level === 'debug' || options.log.level === 'trace') {
+    server.addHook('onResponse', (request, reply, done) => {
+      // The path without its query, which may hold a token.
+      const [path] = request.url.split('?', 1);
+      const { id, method } = request;
+      options.log.debug({ id, method, path, status: reply.statusCode, ms: reply.elapsedTime }, 'answered');
+      done();
+    });
+  }
+
+  server.setNotFoundHandler(async (request, reply) => {
+    takeCallback(request);
+    const [path = ''] = request.url.split('?', 1);
+    await drainBody(request, reply);
+    const ofApi = methodsOfApi(path);
+    // Here, and not by a route for each path: every route makes a start longer.
+    if (request.method === 'OPTIONS' && ofApi.length > 0) return answerPreflight(ofApi, request, reply);
+    const methods = [...methodsOf(path), ...(ofApi.length > 0 ? ['OPTIONS'] : [])];
+    if (methods.length > 0) reply.header('allow', methods.toSorted().join(', '));
+    return answerError(new ApiError('api_does_not_exists'), request, reply);
+  });
+  server.setErrorHandler(async (error, request, reply) => {
+    await drainBody(request, reply);
+    const known = error instanceof ApiError ? error : (options.translate(error) ?? bodyError(error));
+    // The body is read before it is known that the path does not exist.
+    if (known?.status === 403 && request.is404) return answerError(new ApiError('api_does_not_exists'), request, reply);
+    if (known) return answerError(known, request, reply);
+    options.log.error({ id: request.id, err: error }, 'a request failed');
+    return sendJson('{"error":{"generic":[]}}', request, reply.status(500));
+  });
+
+  routeOddRequests(server.server);
+  takeUpgrades(server);
+  server.addHook('preClose', (done) => {
+    isStopping = true;
+    done();
+  });
+  server.decorate('connections', guardConnections(server, { hasTls: options.tls !== undefined, times, ...guard }));
+  const streams = createStreams(server, options.log, options.streamPauseMs);
+  server.decorate('streams', streams);
+  const add = (to: FastifyInstance, endpoint: Endpoint): void => addEndpoint(to, endpoint, options.baseUrl, streams);
+  for (const endpoint of options.endpoints.filter(({ uploads }) => !uploads)) add(server, endpoint);
+  withRawBodies(server, (scope) => {
+    for (const endpoint of options.endpoints.filter(({ uploads }) => uploads)) add(scope, endpoint);
+  });
+  return server;
+}
+
+function unused(): never {
+  throw new Error('routes have no schemas of Fastify');
+}
+
+/** Unique across servers and restarts, and fast: a random part for the process, and a number. */
+function requestIds(): () => string {
+  const start = randomUUID().slice(0, 18);
+  let count = 0;
+  return () => `${start}-${(count += 1).toString(36)}`;
+}
+
+function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: string | undefined, streams: Streams): void {
+  const write = writer(endpoint);
+  server.route({
+    method: endpoint.method,
+    url: endpoint.path,
+    config: {
+      showsSecrets: endpoint.showsSecrets ?? false,
+      provenBy: endpoint.access === 'none' ? 'none' : 'credentials',
+    },
+    async onRequest(request, reply) {
+      openToOrigins(request, reply);
+      const fault = endpoint.streams ? undefined : takeCallback(request);
+      request.admitted = await endpoint.admit(request as Incoming);
+      if (fault) throw fault;
+    },
+    handler(request, reply) {
+      if (endpoint.streams) return answerStream(endpoint, streams, request, reply);
+      return answer({ endpoint, write, baseUrl }, request, reply);
+    },
+  });
+}
+
+async function answerStream(
+  endpoint: Endpoint,
+  streams: Streams,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const signal = streams.whileOpen(reply, () => endpoint.admit(request as Incoming));
+  const given = await endpoint.perform(request as Incoming, request.admitted, signal);
+  if (!('stream' in given)) throw new Error(`${endpoint.path} streams its answer`);
+  return streams.send(given.stream, request, reply);
+}
+
+type Writer = (response: unknown) => string | Promise<string>;
+
+/**
+ * Writes answers of an endpoint. It is made when it is first needed: few of all endpoints are ever called. A list may be
+ * very long, so others get their turn while it is written.
+ */
+function writer({ answer: record }: Endpoint): Writer {
+  const schema: JsonSchema = record;
+  let write: ReturnType<typeof serializer> | undefined;
+  if (schema.type !== 'array' || !schema.items)
+    return (response) => (write ??= serializer(envelope(schema)))({ response });
+  const { items } = schema;
+  return async (response) => {
+    const texts = await mapYielding(response as unknown[], (write ??= serializer(items)));
+    return `{"response":[${texts.join(',')}]}`;
+  };
+}
+
+async function answer(
+  { endpoint, write, baseUrl }: { endpoint: Endpoint; write: Writer; baseUrl: string | undefined },
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const given = await endpoint.perform(request as Incoming, request.admitted);
+  reply.status(given.status ?? endpoint.status);
+  if ('json' in given) return sendJson(given.json, request, reply);
+  if ('stream' in given) throw new Error(`${endpoint.path} does not say that it streams`);
+  if ('page' in given) {
+    const link = linkHeader(listUrl(endpoint, baseUrl, request), given.page);
+    if (link) reply.header('link', link);
+    return sendJson(await write(given.page.items), request, reply);
+  }
+  reply.headers(given.headers ?? {});
+  if (given.record === undefined) return reply.status(204).send();
+  return sendJson(await write(given.record), request, reply);
+}
+
+/** The list's own address with its declared filters. Other query parameters, perhaps a token, are left out. */
+function listUrl(endpoint: Endpoint, baseUrl: string | undefined, request: FastifyRequest): URL {
+  const [path = '/'] = request.url.split('?', 1);
+  const host = String(request.headers.host ?? request.headers[':authority'] ?? 'localhost'); // the second is for HTTP/2
+  const url = new URL(path, baseUrl ?? `${request.protocol}://${host}`);
+  for (const name of ['limit', ...Object.keys(endpoint.query ?? {})]) {
+    const value = (request.query as RawGroup)[name];
+    if (typeof value === 'string') url.searchParams.set(name, value);
+  }
+  return url;
+}
+
+export function envelope(answer: JsonSchema): JsonSchema {
+  return { type: 'object', properties: { response: answer }, required: ['response'], additionalProperties: false };
+}
+
+const noQuery = emptyGroup();
+const unreadableQuery = emptyGroup();
+
+/** The router calls this where an error cannot be answered, so an invalid query is only marked here. */
+function readQuery(text: string): Record<string, unknown> {
+  try {
+    return text === '' ? noQuery : parseForm(text);
+  } catch {
+    return unreadableQuery;
+  }
+}
+
+/** Sets the headers of every answer: above all, no browser takes one for something else than it says. */
+function answerMarker(isStrict: boolean): (request: FastifyRequest, reply: FastifyReply) => void {
+  return (request, reply) => {
+    request.startedAt = performance.now();
+    reply
+      .header('x-request-id', request.id)
+      .header('cache-control', 'no-store')
+      .header('x-content-type-options', 'nosniff');
+    if (isStrict && !isLocalhost(request.hostname)) reply.header('strict-transport-security', strictTransport);
+  };
+}
+
+/** Fastify found the body too large, cut short, or of an unknown type. */
+function bodyError(error: unknown): ApiError | undefined {
+  const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
+  return status >= 400 && status < 500 ? new ApiError('invalid_format') : undefined;
+}

@@ -1,0 +1,58 @@
+import { randomUUID } from 'node:crypto';
+import { ApiError } from '../../shared/errors.ts';
+import { http } from '../../shared/lib/http.ts';
+
+/** Answers where there is no parsed request, still in the API's form. */
+
+/** For bytes that Node's parser could not read; its error code tells why. */
+export function unreadableRequest(code: string, headers: Record<string, string> = {}): string {
+  const { status, body } = faults[code] ?? notHttp;
+  return bareAnswer(status, body, headers);
+}
+
+/** For a body that stopped arriving. */
+export function stoppedComing(): string {
+  return bareAnswer(408, new ApiError('invalid_format').body);
+}
+
+/** For a proxy, when there is no room for another connection. */
+export function noRoom(): string {
+  return bareAnswer(503, { error: { generic: [] } }, { 'retry-after': '1' });
+}
+
+/** The bytes are not HTTP, or the method is unknown. */
+const notHttp = new ApiError('api_does_not_exists');
+const badLength = ApiError.ofHttp(400, 'invalid_format', 'content_length');
+const badHeader = ApiError.ofHttp(400, 'invalid_format', 'header');
+const badEncoding = ApiError.ofHttp(400, 'invalid_format', 'transfer_encoding');
+/** The head is valid, but the body cannot be read to its end. */
+const badBody = new ApiError('invalid_format');
+
+const faults: Record<string, ApiError> = {
+  HPE_INVALID_CONTENT_LENGTH: badLength,
+  HPE_UNEXPECTED_CONTENT_LENGTH: badLength,
+  HPE_INVALID_TRANSFER_ENCODING: badEncoding,
+  HPE_HEADER_OVERFLOW: ApiError.ofHttp(431, 'invalid_format', 'header'),
+  HPE_INVALID_HEADER_TOKEN: badHeader,
+  HPE_UNEXPECTED_SPACE: badHeader,
+  HPE_LF_EXPECTED: badHeader,
+  HPE_CR_EXPECTED: badHeader,
+  HPE_INVALID_CHUNK_SIZE: badBody,
+  HPE_STRICT: badBody,
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: badBody,
+};
+
+function bareAnswer(status: number, content: object, headers: Record<string, string> = {}): string {
+  const body = JSON.stringify(content);
+  return [
+    `HTTP/1.1 ${status} ${http.STATUS_CODES[status]}`,
+    'content-type: application/json; charset=utf-8',
+    `content-length: ${Buffer.byteLength(body)}`,
+    `x-request-id: ${randomUUID()}`,
+    'x-content-type-options: nosniff',
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+    'connection: close',
+    '',
+    body,
+  ].join('\r\n');
+}

@@ -1,0 +1,120 @@
+import { once } from 'node:events';
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { ApiError } from '../../shared/errors.ts';
+import type { StreamWriter } from '../../shared/lib/stream-writer.ts';
+import { sendPacked } from './compression.ts';
+import type { StreamAnswer } from './route.ts';
+
+/** Answers that stay open while the client listens. */
+export interface Streams {
+  /**
+   * Aborted when the client has gone, when the server stops, or when the caller is not authorized any more.
+   * Authorization is checked now and then for all listeners, not with every event.
+   */
+  whileOpen(reply: FastifyReply, admit: () => unknown): AbortSignal;
+  send(answer: StreamAnswer, request: FastifyRequest, reply: FastifyReply): FastifyReply;
+}
+
+/** How many bytes are read ahead of a slow client. */
+const readAhead = 64 * 1024;
+
+/** The pause between two checks whether listeners are still authorized. */
+const usualPause = 15_000;
+
+export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, pauseMs = usualPause): Streams {
+  const open = new Map<AbortController, () => unknown>();
+  const signals = new WeakMap<FastifyReply, AbortSignal>();
+  let isStopping = false;
+  let asking: Promise<void> | undefined;
+  const askAll = async (): Promise<void> => {
+    for (const [stream, admit] of open) {
+      if (isStopping) return;
+      try {
+        await admit();
+      } catch (error) {
+        if (error instanceof ApiError) stream.abort();
+        else log.error({ err: error }, 'stream re-authorization failed');
+      }
+    }
+  };
+  const timer = setInterval(() => {
+    asking ??= askAll().finally(() => (asking = undefined));
+  }, pauseMs).unref();
+  // A server that stops waits for its answers to end, and streams would not end by themselves.
+  server.addHook('preClose', (done) => {
+    isStopping = true;
+    clearInterval(timer);
+    for (const stream of open.keys()) stream.abort();
+    done();
+  });
+  server.addHook('onClose', async () => asking); // the store is closed next
+  return {
+    whileOpen(reply, admit) {
+      const stream = new AbortController();
+      open.set(stream, admit);
+      signals.set(reply, stream.signal);
+      reply.raw.once('close', () => {
+        open.delete(stream);
+        stream.abort();
+        // Idle connections were closed before this one became idle. An HTTP/2 connection closes with its last answer.
+        if (isStopping && reply.request.raw.httpVersionMajor === 1) reply.request.raw.socket.end();
+      });
+      return stream.signal;
+    },
+    send(answer, request, reply) {
+      if (!('contentType' in answer)) return reply.status(answer.status).send();
+      const { contentType, status = 200, headers = {} } = answer;
+      const brokeOff = (error: unknown): void => {
+        if (!reply.raw.destroyed) log.error({ id: request.id, err: error }, 'stream failed');
+      };
+      reply.status(status).type(contentType).header('x-accel-buffering', 'no').headers(headers);
+      if ('write' in answer) {
+        server.answered(request, status);
+        streamTo(answer.write, signals.get(reply) ?? AbortSignal.abort(), reply, brokeOff);
+        return reply;
+      }
+      // Bytes, not objects, so that the limit is one of memory, however long the pieces are.
+      const stream = Readable.from(answer.body, { objectMode: false, highWaterMark: readAhead });
+      stream.once('error', brokeOff);
+      if (answer.isWorthPacking) sendPacked(stream, request.headers['accept-encoding'], reply);
+      else reply.send(stream);
+      // The client learns at once that the stream is open, even if the first event takes long.
+      reply.raw.flushHeaders();
+      return reply;
+    },
+  };
+}
+
+/** Writes to the answer itself: what many clients are told at once is not read at the pace of one of them. */
+function streamTo(
+  write: (writer: StreamWriter) => Promise<void>,
+  signal: AbortSignal,
+  reply: FastifyReply,
+  brokeOff: (error: unknown) => void,
+): void {
+  const { raw } = reply.hijack();
+  raw.writeHead(reply.statusCode, reply.getHeaders() as OutgoingHttpHeaders);
+  raw.flushHeaders();
+  write(writerOf(raw, signal)).then(
+    () => raw.end(),
+    (error: unknown) => {
+      brokeOff(error);
+      raw.destroy();
+    },
+  );
+}
+
+function writerOf(raw: ServerResponse, signal: AbortSignal): StreamWriter {
+  return {
+    signal,
+    write: (piece) => void (raw.writable && raw.write(piece)),
+    get isFull() {
+      return raw.writableNeedDrain;
+    },
+    async drained() {
+      if (raw.writableNeedDrain && !signal.aborted) await once(raw, 'drain', { signal }).catch(() => {});
+    },
+  };
+}

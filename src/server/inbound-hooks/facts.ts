@@ -1,0 +1,154 @@
+import type { ErrorCode } from '../../shared/errors.ts';
+import { isRefName } from '../../shared/domain/ref-names.ts';
+import { madeByPush } from '../lifecycle/request-changes.ts';
+import { skipMark } from '../lifecycle/skip-marks.ts';
+import type { Hook } from '../../shared/records/trigger.ts';
+import { textOf } from './json.ts';
+
+/** The content of a payload in one form for all forges. This form is stored, and decides what is built. */
+export interface Facts {
+  /** The forge's name for the event, such as `push` or `repo:push`. */
+  event: string;
+  action: string;
+  /**
+   * The forge's name for the user who caused it. The author of a commit is not used: committers can write any name
+   * there.
+   */
+  sender: string;
+  repository: RepositoryNames;
+  changes: Change[];
+  /** The number of refs beyond the limit, which are not considered. */
+  unread: number;
+  /** Why the payload asks for no build, whatever the settings are; empty where it asks for one. */
+  idle: string;
+}
+
+export interface RepositoryNames {
+  /** Such as `owner/name`. */
+  names: string[];
+  /** Addresses to clone the repository or to see it in a browser. */
+  addresses: string[];
+}
+
+export type HookEvent = Hook['events'][number];
+
+/** One ref that was moved, or one pull request. */
+export interface Change {
+  event: HookEvent;
+  /** The ref to fetch the commit by. */
+  ref: string;
+  /** Empty where the tip of the ref is meant. */
+  sha: string;
+  /** What a branch had before: its SHA, or `none` for a new branch; blank where the forge does not say. */
+  before: string;
+  targetBranch: string;
+  pullRequest: number | null;
+  fromFork: boolean;
+  /** The branch of the repository itself that the commit is the head of; blank for a tag, and for a fork. */
+  headBranch: string;
+  /** Why it is not built, whatever the settings are. */
+  verdict?: { outcome: 'ignored' | 'skipped'; reason: string };
+}
+
+/** The proof of the payload is right, but its content makes no sense. */
+export class PayloadError extends Error {
+  readonly field: string;
+  readonly code: ErrorCode;
+
+  constructor(field: string, code: ErrorCode, reason: string) {
+    super(reason);
+    this.field = field;
+    this.code = code;
+  }
+}
+
+const shas = { full: /^[0-9a-f]{40}$/i, short: /^[0-9a-f]{7,40}$/i };
+
+/** A SHA in the payload; a short one where the forge sends nothing longer. */
+export function shaIn(value: unknown, field: string, length: keyof typeof shas = 'full'): string {
+  const sha = textOf(value);
+  if (sha === '') throw new PayloadError(field, 'is_blank', `The payload has no ${field}.`);
+  if (!shas[length].test(sha)) throw new PayloadError(field, 'invalid_format', `${field} is no SHA: ${quoted(sha)}.`);
+  return sha.toLowerCase();
+}
+
+export function refIn(value: unknown, field: string, prefix = ''): string {
+  const name = textOf(value);
+  if (name === '') throw new PayloadError(field, 'is_blank', `The payload has no ${field}.`);
+  const ref = `${prefix}${name}`;
+  if (!isRefName(ref))
+    throw new PayloadError(field, 'invalid_format', `${field} is no name of a ref: ${quoted(name)}.`);
+  return ref;
+}
+
+/** The branch that a pull request wants to merge. Only a hint, so nothing is refused that is no name. */
+export function headBranchIn(value: unknown, { fromFork }: Pick<Change, 'fromFork'>): string {
+  const name = textOf(value).replace(/^refs\/heads\//, '');
+  return !fromFork && isRefName(`refs/heads/${name}`) ? name : '';
+}
+
+/** The number of a pull request. */
+export function numberIn(value: unknown, field: string): number {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value > 0) return value;
+  throw new PayloadError(field, value === undefined ? 'is_blank' : 'invalid_format', `${field} is no number.`);
+}
+
+/** Git's value for a ref that does not exist. */
+export const isNoCommit = (sha: unknown): boolean => sha === null || /^0+$/.test(textOf(sha));
+
+/** Only a hint, so nothing is refused that is no SHA. */
+function beforeIn(before: unknown): string {
+  if (isNoCommit(before)) return madeByPush;
+  const sha = textOf(before).toLowerCase();
+  return shas.full.test(sha) ? sha : '';
+}
+
+/** A branch or tag that was moved; without a SHA it was deleted. */
+export function movedRef(ref: string, sha: string | undefined, message: string, before?: unknown): Change {
+  const [, kind, name = ''] = /^refs\/(heads|tags)\/(.+)$/s.exec(ref) ?? [];
+  const change: Change = {
+    event: kind === 'tags' ? 'tag' : 'push',
+    ref,
+    sha: sha ?? '',
+    before: beforeIn(before),
+    targetBranch: kind === 'heads' ? name : '',
+    pullRequest: null,
+    fromFork: false,
+    headBranch: kind === 'heads' ? name : '',
+  };
+  const what = kind === 'tags' ? 'tag' : 'branch';
+  if (kind === undefined) return ignoring(change, `The ref ${quoted(ref)} is neither a branch nor a tag.`);
+  if (sha === undefined) return ignoring(change, `The ${what} ${quoted(name)} was deleted.`);
+  return unlessSkipped(change, message);
+}
+
+export function ignoring(change: Change, reason: string): Change {
+  return { ...change, verdict: { outcome: 'ignored', reason } };
+}
+
+/** A commit's message can ask for no build. */
+export function unlessSkipped(change: Change, message: string): Change {
+  const mark = skipMark(message);
+  if (mark === undefined) return change;
+  const reason = `The message of commit ${change.sha} says ${mark}.`;
+  return { ...change, verdict: { outcome: 'skipped', reason } };
+}
+
+/** Foreign text inside a sentence of ours. */
+export function quoted(text: string): string {
+  return `“${tidy(text, 200)}”`;
+}
+
+/**
+ * Foreign text on one line, with a limited length, and without invisible characters or characters that a database
+ * refuses.
+ */
+export function tidy(text: string, most: number): string {
+  return text
+    .slice(0, most + 1)
+    .toWellFormed()
+    .replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, ' ')
+    .slice(0, most)
+    .toWellFormed()
+    .trim();
+}

@@ -1,0 +1,73 @@
+import { tidy, type Facts, type RepositoryNames } from './facts.ts';
+import { at, listOf, textOf, type Json } from './json.ts';
+import { longest, most } from '../../shared/domain/bounds.ts';
+
+/** Reads a payload. Throws a PayloadError where it makes no sense. */
+export type Reader = (event: string, payload: Json) => Facts;
+
+const nothing: Facts = {
+  event: '',
+  action: '',
+  sender: '',
+  repository: { names: [], addresses: [] },
+  changes: [],
+  unread: 0,
+  idle: '',
+};
+
+/**
+ * Fills in missing facts with empty values, and shortens texts to a length that can be stored. Refs and SHAs were
+ * checked already.
+ */
+export function completeFacts(found: Partial<Facts>): Facts {
+  const facts = { ...nothing, ...found };
+  return {
+    ...facts,
+    event: tidy(facts.event, longest.hookEvent),
+    action: tidy(facts.action, longest.hookEvent),
+    sender: tidy(facts.sender, longest.hookSender),
+  };
+}
+
+/** Reads the names and addresses from the fields of all forges. */
+export function repositoryNames(...repositories: Json[]): RepositoryNames {
+  const slugs = repositories.map(slugOf);
+  const named = repositories.flatMap((repository) => [
+    at(repository, 'full_name'),
+    at(repository, 'path_with_namespace'),
+  ]);
+  const addressed = repositories.flatMap((repository) => [
+    ...['ssh_url', 'clone_url', 'html_url', 'git_ssh_url', 'git_http_url', 'web_url'].map((name) =>
+      at(repository, name),
+    ),
+    at(repository, 'links', 'html', 'href'),
+    ...listOf(at(repository, 'links', 'clone')).map((link) => at(link, 'href')),
+  ]);
+  return { names: texts([...named, ...slugs]), addresses: texts(addressed) };
+}
+
+/** Data Center has the key of the project and a name within the project. */
+function slugOf(repository: Json): string {
+  const key = textOf(at(repository, 'project', 'key'));
+  return key === '' ? '' : `${key}/${textOf(at(repository, 'slug'))}`;
+}
+
+/**
+ * Whether a pull request stays within one repository. Compares identifiers, or names where the payload has no
+ * identifiers. A repository that is missing, because it was deleted, is not the project's own.
+ */
+export function areSame(one: Json, other: Json): boolean {
+  const [first, second] = [one, other].map((repository) => at(repository, 'uuid') ?? at(repository, 'id'));
+  if (isIdentifier(first) && isIdentifier(second)) return first === second;
+  const [name = '', same] = [one, other].map((repository) => repositoryNames(repository).names[0]?.toLowerCase());
+  return name !== '' && name === same;
+}
+
+function isIdentifier(value: Json): boolean {
+  return typeof value === 'number' || (typeof value === 'string' && value !== '');
+}
+
+function texts(values: Json[]): string[] {
+  const found = values.map(textOf).filter((text) => text !== '' && text.length <= longest.hookAddress);
+  return [...new Set(found.map((text) => tidy(text, longest.hookAddress)))].slice(0, most.hookNames);
+}

@@ -1,0 +1,57 @@
+import { doomArtifactsOf } from '../db/doomed-blobs.ts';
+import type { Database, Transaction } from '../db/open.ts';
+import type { ArtifactRow } from '../db/schema.ts';
+import { firstIdAt, type IdSource } from '../../shared/lib/ids.ts';
+
+/** One build keeps at most this many files. */
+export const mostArtifacts = 10_000;
+
+const day = 24 * 60 * 60 * 1000;
+/** Small transactions, so that others get their turn in between. */
+const atOnce = 500;
+
+export type NewArtifact = Omit<ArtifactRow, 'id' | 'created_at'>;
+
+/**
+ * Adds files to those of a build, and returns how many it has then, and their size. A file that the build has already
+ * stays.
+ */
+export async function addArtifacts(
+  trx: Transaction,
+  ids: IdSource,
+  { buildId, files }: { buildId: bigint; files: readonly NewArtifact[] },
+): Promise<{ files: number; bytes: number }> {
+  const created = { created_at: BigInt(Date.now()) };
+  await trx
+    .insertInto('artifacts')
+    .values(files.map((file) => ({ id: ids.next(), ...file, ...created })))
+    .onConflict((conflict) => conflict.columns(['build_id', 'path']).doNothing())
+    .execute();
+  const all = trx.selectFrom('artifacts').select((of) => [of.fn.countAll().as('files'), of.fn.sum('size').as('bytes')]);
+  const sum = await all.where('build_id', '=', buildId).executeTakeFirstOrThrow();
+  return { files: Number(sum.files), bytes: Number(sum.bytes) };
+}
+
+/** Nothing is kept of a build that was lost or cancelled. Blobs are removed when nothing refers to them (collect.ts). */
+export async function dropArtifacts(trx: Transaction, buildId: bigint): Promise<void> {
+  await doomArtifactsOf(trx, buildId);
+  await trx.deleteFrom('artifacts').where('build_id', '=', buildId).execute();
+}
+
+/**
+ * Removes the files that were stored this many days ago; 0 keeps all. Identifiers grow with time, so the old ones come
+ * first.
+ */
+export async function forgetOldArtifacts(db: Database, days: number, now = Date.now()): Promise<number> {
+  if (days === 0) return 0;
+  const before = firstIdAt(now - days * day);
+  for (let forgotten = 0; ;) {
+    const old = db.read.selectFrom('artifacts').select('id').where('id', '<', before).orderBy('id').limit(atOnce);
+    const last = (await old.execute()).at(-1);
+    if (!last) return forgotten;
+    const removed = await db.transaction((trx) =>
+      trx.deleteFrom('artifacts').where('id', '<=', last.id).executeTakeFirst(),
+    );
+    forgotten += Number(removed.numDeletedRows);
+  }
+}

@@ -1,0 +1,366 @@
+import { sql, type SqlBool } from 'kysely';
+import { insertRows } from '../db/insert.ts';
+import { runAgain } from '../db/open.ts';
+import type { BuildRow, SuiteRow } from '../db/schema.ts';
+import { amongVariants } from '../../shared/domain/matrix.ts';
+import { matrixFields } from '../../shared/records/suite.ts';
+import { cancel, enqueue, holdWaitingJobs, retag, type Cancelled } from '../queue/queue.ts';
+import { addLine, beginLogs } from '../streams/logs.ts';
+import { writeMove, type BuildEnding, type MovedBuild } from './build-moves.ts';
+import { settingsOf } from './file-suites.ts';
+import { leaveGroup, recordEvent, rollUp } from './pending-effects.ts';
+import { tooSlow, type Rule } from './rules.ts';
+import { waitingSteps } from './build-steps.ts';
+import { subjectTopic, type WriteContext } from './write-context.ts';
+import { holdAllForBuilds, holdForBuilds } from './apply-rollup.ts';
+import { groupOf, holdGroups, type Held } from './held-back.ts';
+import { buildMachine, isFinal, type BuildState } from './states.ts';
+
+/** Why an attempt was lost through no fault of the code. */
+export type LossReason = 'runner_lost' | 'files_gone';
+/** After so many tries in a row that lost their runner there is no other. */
+export const mostTries = 3;
+
+/** Moves a build to another state, if its present state allows that. Returns whether it moved. */
+export async function advanceBuild(
+  context: WriteContext,
+  build: Pick<BuildRow, 'id'>,
+  to: BuildState,
+  ending: BuildEnding = {},
+): Promise<boolean> {
+  const moved = await moveBuild(context, build, to, ending);
+  if (!moved) return false;
+  const { commit_id: commit, build_request_id: request, deploy_id: deploy } = moved;
+  if (to !== 'running') rollUp(context, { commit, request });
+  // The request is `building` since it has builds, and nothing in it waits for this one to run. A deploy begins with it.
+  else rollUp(context, { begunOf: commit, ...(deploy !== null && { request }) });
+  return true;
+}
+
+async function moveBuild(
+  context: WriteContext,
+  build: Pick<BuildRow, 'id'>,
+  to: BuildState,
+  ending: BuildEnding,
+): Promise<MovedBuild | undefined> {
+  const moved = await writeMove(context, build, to, ending);
+  if (!moved) return undefined;
+  recordEvent(context, moved.event);
+  const { project_id: projectId, concurrency_group: name } = moved.build;
+  if (name !== '' && isFinal(buildMachine, to)) leaveGroup(context, { projectId, name });
+  return moved.build;
+}
+
+export interface BuildContext {
+  projectId: bigint;
+  accountId: bigint;
+  commitId: bigint;
+  requestId: bigint;
+  /** Who asked for these builds; null where nobody did. */
+  askedBy: bigint | null;
+}
+
+/** What an attempt is an attempt at: a name of a suite, a variant and a deploy, if there is one. */
+export type Subject = Pick<BuildRow, 'suite_name' | 'variant' | 'deploy_id'>;
+
+/** A suite and variant that is to be tried, and its last attempt at the commit. */
+export interface Tried {
+  suiteId: bigint | null;
+  suiteName: string;
+  variant: string;
+  last: number;
+  /** The series to which the next attempt belongs; undefined where the suite is started anew. */
+  series?: bigint;
+  isDeleted?: boolean;
+  /** From here on, the settings of the suite. */
+  steps: string;
+  tags: string;
+  allowFailure: number;
+  retries: number;
+  /** The names of the suites that it needs. */
+  needs: readonly string[];
+  /** The one of these whose files it begins with, or blank. */
+  filesFrom: string;
+  approval: number;
+  approvers: string;
+  manual: number;
+  group: string;
+  /** The deploy that the build is made for. */
+  deployId: bigint | null;
+  /** The rule that took too long to evaluate. Nothing is run then, and the build says why. */
+  slow?: Rule;
+}
+
+/** The column `allow_failure` of a build: 1 where the suite may fail, or where one of its lines names the variant. */
+export function allowedFailures(
+  suite: Pick<SuiteRow, 'allow_failure' | 'matrix_allow_failure'>,
+): (variant: string) => number {
+  const isNamed = amongVariants(matrixFields.matrix_allow_failure.fromColumn(suite.matrix_allow_failure));
+  return (variant) => (suite.allow_failure === 1 || isNamed(variant) ? 1 : 0);
+}
+
+/**
+ * The last attempt at each subject. The attempts at a commit are numbered together, also those of deploys. The commit
+ * is locked, so no other transaction makes the same next attempt.
+ */
+export async function triedBefore({ trx }: WriteContext, commitId: bigint, subjects: Subject[]): Promise<Tried[]> {
+  const tried: Tried[] = [];
+  for (const { suite_name: suiteName, variant, deploy_id: deployId } of subjects) {
+    const last = await trx
+      .selectFrom('builds')
+      .select(['project_id', 'build_request_id', 'suite_id', 'suite_name', 'series'])
+      .select(['needs', 'files_from', 'approval', 'approvers', 'manual', 'concurrency_group'])
+      .select((of) =>
+        of
+          .selectFrom('builds as any')
+          .select((each) => each.fn.max('any.attempt').as('attempt'))
+          .where('any.commit_id', '=', commitId)
+          .where('any.suite_name', '=', suiteName)
+          .where('any.variant', '=', variant)
+          .as('attempt'),
+      )
+      .where('commit_id', '=', commitId)
+      .where('suite_name', '=', suiteName)
+      .where('variant', '=', variant)
+      .where('deploy_id', deployId === null ? 'is' : '=', deployId)
+      .orderBy('builds.attempt', 'desc')
+      .limit(1)
+      .executeTakeFirstOrThrow();
+    const settings = await settingsOf(trx, last);
+    const suites = trx.selectFrom('suites').select(['approval', 'approvers']).where('id', '=', last.suite_id);
+    const now = await suites.executeTakeFirst(); // an approval that is asked for since then holds for old builds too
+    tried.push({
+      suiteId: last.suite_id,
+      suiteName,
+      variant,
+      last: Number(last.attempt),
+      series: last.series,
+      isDeleted: settings === undefined,
+      steps: settings?.steps ?? '[]',
+      tags: settings?.tags ?? '',
+      allowFailure: settings ? allowedFailures(settings)(variant) : 0,
+      retries: settings?.retries ?? 0,
+      needs: JSON.parse(last.needs) as string[],
+      filesFrom: last.files_from,
+      approval: Math.max(last.approval, now?.approval ?? 0),
+      approvers: now?.approvers ?? last.approvers,
+      manual: last.manual,
+      group: last.concurrency_group,
+      deployId,
+    });
+  }
+  return tried;
+}
+
+/** What an attempt takes over from the last one. */
+interface Continued {
+  /** How often a runner was lost with it. */
+  tries?: number;
+  retry?: number;
+  retriesLeft?: number;
+  approvedBy?: string;
+}
+
+/**
+ * Makes the next attempt at each and puts it into the queue, unless it is held back. Then the roll-up of the request
+ * decides when it goes on; the caller asks for that roll-up. An attempt that continues another is not held back again.
+ */
+export async function addBuilds(
+  context: WriteContext,
+  { projectId, accountId, commitId, requestId, askedBy }: BuildContext,
+  suites: Tried[],
+  continued?: Continued,
+): Promise<BuildRow[]> {
+  const { db, trx, ids } = context;
+  if (suites.length === 0) return [];
+  const { tries = 0, retry = 0, retriesLeft, approvedBy = '' } = continued ?? {};
+  const newSeries = ids.next();
+  const heldBy = ({ needs, approval, group, slow }: Tried): Held =>
+    !slow && !continued && (needs.length > 0 || approval === 1 || group !== '') ? 'needs' : '';
+  const builds = suites.map((suite): BuildRow => ({
+    id: ids.next(),
+    project_id: projectId,
+    build_request_id: requestId,
+    commit_id: commitId,
+    suite_id: suite.suiteId,
+    suite_name: suite.suiteName,
+    build_state: buildMachine.initial,
+    attempt: suite.last + 1,
+    exit_status: null,
+    failure_reason: '',
+    created_at: BigInt(Date.now()),
+    started_at: null,
+    finished_at: null,
+    variant: suite.variant,
+    allow_failure: suite.allowFailure,
+    retry,
+    retries_left: retriesLeft ?? suite.retries,
+    series: suite.series ?? newSeries,
+    tests_passed: 0,
+    tests_failed: 0,
+    tests_skipped: 0,
+    uploads: '',
+    output_from: null,
+    output_to: null,
+    steps: waitingSteps(suite.steps),
+    services: '[]',
+    needs: JSON.stringify(suite.needs),
+    files_from: suite.filesFrom,
+    files_of: null,
+    approval: suite.approval,
+    approvers: suite.approvers,
+    manual: suite.manual,
+    approved_by: approvedBy,
+    asked_by: askedBy,
+    limited: '[]',
+    withheld: '[]',
+    concurrency_group: suite.group,
+    held: heldBy(suite),
+    deploy_id: suite.deployId,
+  }));
+  const buildIds = builds.map(({ id }) => id);
+  await insertRows(trx, 'builds', builds);
+  await beginLogs(trx, buildIds, projectId);
+  for (const subjectId of buildIds)
+    recordEvent(context, { projectId, subjectId, type: 'build', state: buildMachine.initial });
+  await db.announce(trx, subjectTopic(requestId)); // whoever follows the request follows its builds
+  const jobs = builds.flatMap(({ id: subjectId, held }, at) => {
+    const { tags = '', slow } = suites[at] ?? {};
+    return slow || held !== '' ? [] : [{ kind: 'run_suite', subjectId, accountId, tries, tags }];
+  });
+  if (jobs.length > 0) await enqueue(db, trx, ids, ...jobs);
+  for (const [at, build] of builds.entries()) {
+    const slow = suites[at]?.slow;
+    if (!slow) continue;
+    await addLine(db, trx, build.id, tooSlow(slow));
+    await moveBuild(context, build, 'errored', { failure_reason: 'rule_too_slow' });
+  }
+  return builds;
+}
+
+/**
+ * The runner of the build is gone, or the files that it needs. The build ends, and its next attempt is made in the same
+ * transaction.
+ */
+export async function loseBuild(
+  context: WriteContext,
+  build: BuildRow,
+  accountId: bigint,
+  { tries, reason = 'runner_lost' }: { tries: number; reason?: LossReason },
+): Promise<void> {
+  if (!(await moveBuild(context, build, 'errored', { failure_reason: reason }))) return;
+  const { retry, retries_left: retriesLeft, approved_by: approvedBy } = build;
+  if (tries < mostTries) await continueBuild(context, build, accountId, { tries, retry, retriesLeft, approvedBy });
+  rollUp(context, { commit: build.commit_id, request: build.build_request_id });
+}
+
+/**
+ * The command of a build has ended. If it failed and may be retried, the next attempt is made in the same transaction,
+ * so its commit and its request do not fail in between. A cancelled build is not retried.
+ */
+export async function endBuild(
+  context: WriteContext,
+  { id, accountId, isCancelled }: { id: bigint; accountId: bigint; isCancelled: boolean },
+  state: BuildState,
+  ending: BuildEnding,
+): Promise<void> {
+  const build = await moveBuild(context, { id }, state, ending);
+  if (!build) return;
+  const isFailed = state === 'failed' || state === 'timed_out';
+  const { retry, retries_left: left, approved_by: approvedBy } = build;
+  if (isFailed && left > 0 && !isCancelled)
+    await continueBuild(context, build, accountId, { retry: retry + 1, retriesLeft: left - 1, approvedBy });
+  rollUp(context, { commit: build.commit_id, request: build.build_request_id });
+}
+
+/** Makes the next attempt after a build that is over, unless its suite was deleted. */
+async function continueBuild(
+  context: WriteContext,
+  build: MovedBuild,
+  accountId: bigint,
+  continued: Continued,
+): Promise<void> {
+  const { project_id: projectId, commit_id: commitId, build_request_id: requestId } = build;
+  await holdForBuilds(context, requestId, commitId);
+  const tried = await triedBefore(context, commitId, [build]);
+  const next = tried.filter(({ isDeleted }) => !isDeleted);
+  await addBuilds(context, { projectId, accountId, commitId, requestId, askedBy: null }, next, continued);
+}
+
+/**
+ * The suite needs other tags now, and so do its waiting builds. The builds of a commit with a file keep the tags of
+ * that file. The jobs are searched, because an account has few waiting jobs compared to its builds.
+ */
+export async function retagBuilds(
+  { db, trx }: WriteContext,
+  { accountId, suiteId, tags }: { accountId: bigint; suiteId: bigint; tags: string },
+): Promise<void> {
+  await retag(db, trx, { accountId, which: buildsSuites([suiteId]), tags });
+}
+
+/** Locks the waiting builds of suites of which some get other tags and some are deleted, before any of them is changed. */
+export async function holdWaitingBuilds(
+  { db, trx }: WriteContext,
+  { accountId, suites }: { accountId: bigint; suites: readonly bigint[] },
+): Promise<void> {
+  if (suites.length > 0) await holdWaitingJobs(db, trx, { accountId, which: buildsSuites(suites) });
+}
+
+/** Of jobs: they are for builds of these suites, with the settings of the project. */
+const buildsSuites = (suites: readonly bigint[]) => sql<SqlBool>`exists (
+  select 1 from builds inner join build_requests on build_requests.id = builds.build_request_id
+  where builds.id = jobs.subject_id and builds.suite_id in (${sql.join(suites)}) and build_requests.config_digest = ''
+)`;
+
+/** Ends builds that wait, and tells the runners of running builds to stop. Finished builds stay as they are. */
+export async function cancelBuilds(context: WriteContext, builds: readonly BuildRow[]): Promise<void> {
+  await cancelHeld(context, await cancelQueued(context, builds));
+}
+
+/**
+ * Cancels the builds that have jobs. Returns the others: their requests have to be locked before they can be cancelled.
+ * A build that ended since it was read may be followed by another attempt: `reread` finds it, before any build is locked.
+ */
+export async function cancelQueued(
+  context: WriteContext,
+  builds: readonly BuildRow[],
+  reread: () => Promise<BuildRow[]> = async () => [],
+  ending: BuildEnding = {},
+): Promise<BuildRow[]> {
+  const open: BuildRow[] = [];
+  const outcomes = new Map<bigint, Cancelled>();
+  for (let found = builds; found.length > 0;) {
+    const isNew = ({ id, build_state: state }: BuildRow): boolean =>
+      !outcomes.has(id) && !isFinal(buildMachine, state as BuildState);
+    const more = found.filter(isNew);
+    const ids = more.map(({ id }) => id);
+    for (const [id, outcome] of await cancel(context.db, context.trx, ids)) outcomes.set(id, outcome);
+    open.push(...more);
+    found = ids.some((id) => outcomes.get(id) === 'none') ? await reread() : [];
+  }
+  for (const build of open)
+    if (outcomes.get(build.id) === 'dropped') await advanceBuild(context, build, 'cancelled', ending);
+  return open.filter(({ id }) => outcomes.get(id) === 'none');
+}
+
+/**
+ * Cancels builds that are held back. If one of them got a job since it was read, the transaction is run again, because
+ * jobs are locked before requests.
+ */
+export async function cancelHeld(
+  context: WriteContext,
+  builds: readonly BuildRow[],
+  ending: BuildEnding = {},
+): Promise<void> {
+  if (builds.length === 0) return;
+  await holdAllForBuilds(context, builds);
+  await holdGroups(context, builds.map(groupOf));
+  const ids = builds.map(({ id }) => id);
+  const jobs = context.trx
+    .selectFrom('jobs')
+    .select('id')
+    .where('kind', '=', 'run_suite')
+    .where('subject_id', 'in', ids);
+  if (await jobs.executeTakeFirst()) runAgain();
+  for (const build of builds) await advanceBuild(context, build, 'cancelled', ending);
+}

@@ -1,0 +1,218 @@
+import { sql } from 'kysely';
+import type { Queries } from '../db/open.ts';
+import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
+import { variantsOf } from '../../shared/domain/matrix.ts';
+import { valuesIn } from '../../shared/records/fields.ts';
+import { matrixFields, suiteFields } from '../../shared/records/suite.ts';
+import { allowedFailures, type Tried } from './builds.ts';
+import { suitesInFile, type BuiltBy } from './file-suites.ts';
+import { evaluateRulesIn, textsOf } from './evaluate-rules.ts';
+import { deploysGroup, suitesGroup } from './held-back.ts';
+import type { Rule } from './rules.ts';
+import { whySkipped } from './skip-marks.ts';
+import type { WriteContext } from './write-context.ts';
+
+/** Which suites of a project are run on a commit, and in which variants. */
+
+const matrixColumns = ['matrix', 'matrix_include', 'matrix_exclude', 'matrix_allow_failure'] as const;
+const holdColumns = ['needs', 'files_from_id', 'approval', 'approvers', 'manual', 'concurrency_group'] as const;
+const suiteColumns = [
+  'id',
+  'name',
+  'steps',
+  'tags',
+  'allow_failure',
+  'retries',
+  ...matrixColumns,
+  ...holdColumns,
+] as const;
+
+/** A suite with its number of attempts at the commit: one row for each of its rules, or one row without rules. */
+export interface SuiteFacts extends Pick<SuiteRow, (typeof suiteColumns)[number]> {
+  suite_id: bigint | null;
+  /** The last attempt without a variant. */
+  last: bigint | number | null;
+  subject: string | null;
+  operator: string | null;
+  value: string | null;
+}
+
+/** The suites of a project, with their rules and their last attempts at a commit. */
+const findSuites = (db: Queries, project: bigint, ref: string): Promise<SuiteFacts[]> =>
+  db
+    .selectFrom('suites')
+    .leftJoin('suite_rules', 'suite_rules.suite_id', 'suites.id')
+    .select(['suites.id as suite_id', ...suiteColumns.map((column) => `suites.${column}` as const)])
+    .select(['suite_rules.subject', 'suite_rules.operator', 'suite_rules.value'])
+    .select((of) =>
+      of
+        .selectFrom('builds')
+        .select((within) => within.fn.max('attempt').as('last'))
+        .where('builds.commit_id', '=', (commit) =>
+          commit
+            .selectFrom('commits')
+            .select('commits.id')
+            .where('commits.project_id', '=', project)
+            .where('commits.ref', '=', ref),
+        )
+        .whereRef('builds.suite_name', '=', 'suites.name')
+        .where('builds.variant', '=', sql.lit(''))
+        .as('last'),
+    )
+    .where('suites.project_id', '=', project)
+    .orderBy('suites.id')
+    .execute();
+
+/** The suites of the file that a commit is built by, in the same form; without a file those of the project. */
+export async function suitesFor(db: Queries, project: bigint, commit: CommitRow, file: BuiltBy): Promise<SuiteFacts[]> {
+  if (file.config_digest === '') return findSuites(db, project, commit.ref);
+  const attempts = await db
+    .selectFrom('builds')
+    .select((of) => ['suite_name', of.fn.max<bigint | number>('attempt').as('last')])
+    .where('commit_id', '=', commit.id)
+    .where('variant', '=', '')
+    .groupBy('suite_name')
+    .execute();
+  const lasts = new Map(attempts.map(({ suite_name: name, last }) => [name, last]));
+  const suites = await suitesInFile(db, project, file.config_digest);
+  const none = { subject: null, operator: null, value: null };
+  return suites.flatMap(({ rules, ...suite }) =>
+    (rules.length === 0 ? [none] : rules).map((rule) => ({ ...suite, ...rule, last: lasts.get(suite.name) ?? null })),
+  );
+}
+
+export interface Chosen {
+  tried: Tried[];
+  /** The suites that a rule keeps from running. */
+  leftOut: { suite: Readonly<SuiteFacts>; rule: Rule }[];
+}
+export const needsOf = ({ needs }: Pick<SuiteRow, 'needs'>): bigint[] => suiteFields.needs.fromColumn(needs);
+
+/** The identifiers of suites of the project, and the names of suites of the project or of the file. */
+export interface NamedSuites {
+  ids: readonly bigint[];
+  names: readonly string[];
+}
+
+export const namesAny = ({ ids, names }: NamedSuites): boolean => ids.length > 0 || names.length > 0;
+
+/**
+ * What a request is about: the suites that it names and those that they need, or all. A manual suite runs only if it is
+ * named.
+ */
+export function askedFor<Suite extends Pick<SuiteFacts, 'id' | 'suite_id' | 'name' | 'needs' | 'manual'>>(
+  suites: readonly Suite[],
+  named: NamedSuites,
+): Suite[] {
+  if (!namesAny(named)) return suites.filter(({ manual }) => manual === 0);
+  const byId = new Map(suites.map((suite) => [suite.id, suite]));
+  const asked = new Set(suites.filter((suite) => isNamed(suite, named)).map(({ id }) => id));
+  for (const id of asked)
+    for (const needed of needsOf(byId.get(id) ?? { needs: '[]' }))
+      if (byId.get(needed)?.manual === 0) asked.add(needed);
+  return suites.filter(({ id }) => asked.has(id));
+}
+
+/**
+ * The suites and variants to run: those that the request is about and whose rules hold. A suite whose rules took too
+ * long is among them, with the slow rule.
+ */
+export async function applying(
+  context: WriteContext,
+  account: bigint,
+  rows: readonly Readonly<SuiteFacts>[],
+  commit: CommitRow,
+  request: BuildRequestRow,
+): Promise<Chosen> {
+  if (whySkipped(commit, request) !== undefined) return { tried: [], leftOut: [] };
+  const named = suitesOf(request);
+  const suites = Array.from(Map.groupBy(askedFor(rows, named), ({ id }) => id));
+  const deploy = await deployFor(context, request);
+  const names = new Map(rows.map(({ id, name }) => [id, name]));
+  const question = {
+    suites: suites.map(([id, rules]) => ({ id: String(id), rules: rules.flatMap(ruleOf) })),
+    texts: textsOf(commit, request),
+  };
+  const results = evaluateRulesIn(context, account, question);
+  const tried = suites.map(async ([, [suite]], at) => {
+    const { unmet, slow } = results[at] ?? {};
+    if (!suite || unmet) return [];
+    const made = await triedAnew(context, suite, commit.id, names);
+    const isDeploying = deploy && isNamed(suite, named);
+    const variants = made.map((one) => ({
+      ...one,
+      deployId: request.deploy_id,
+      group: one.group || (isDeploying ? deploy.group : ''),
+    }));
+    return slow ? variants.map((one) => ({ ...one, slow })) : variants;
+  });
+  const leftOut = suites.flatMap(([, [suite]], at) => {
+    const { unmet } = results[at] ?? {};
+    return suite && unmet ? [{ suite, rule: unmet.rule }] : [];
+  });
+  return { tried: (await Promise.all(tried)).flat(), leftOut };
+}
+
+/**
+ * The group of the deploy that a request is for. The deploys of one strategy are a group, so they run one at a time.
+ */
+async function deployFor({ trx }: WriteContext, { deploy_id: id }: BuildRequestRow) {
+  if (id === null) return undefined;
+  const deploys = trx.selectFrom('deploys').select('deploy_strategy_id').where('id', '=', id);
+  const { deploy_strategy_id: strategy } = await deploys.executeTakeFirstOrThrow();
+  return { group: deploysGroup(strategy) };
+}
+
+/** Whether any of the suites that a request is about has a rule about changed files. */
+export function askForFiles(rows: readonly Readonly<SuiteFacts>[], request: BuildRequestRow): boolean {
+  return askedFor(rows, suitesOf(request)).some(({ subject }) => subject === 'commit.files');
+}
+
+export function ruleOf({ subject, operator, value }: Readonly<SuiteFacts>): Rule[] {
+  return subject === null ? [] : [{ subject, operator, value } as Rule];
+}
+
+/** The suites that a request names; none where it is about all. */
+export function suitesOf(request: Pick<BuildRequestRow, 'suites' | 'suite_names'>): NamedSuites {
+  const ids = (JSON.parse(request.suites) as string[]).map(BigInt);
+  return { ids, names: JSON.parse(request.suite_names) as string[] };
+}
+
+function isNamed({ suite_id: id, name }: Pick<SuiteFacts, 'suite_id' | 'name'>, { ids, names }: NamedSuites): boolean {
+  return (id !== null && ids.includes(id)) || names.includes(name);
+}
+
+const findAttempts = (db: Queries, commit: bigint, suite: string) =>
+  db
+    .selectFrom('builds')
+    .select((of) => ['variant', of.fn.max<bigint | number>('attempt').as('last')])
+    .where('commit_id', '=', commit)
+    .where('suite_name', '=', suite)
+    .groupBy('variant')
+    .execute();
+
+/** All variants of a suite, to be started anew. Only a suite with a matrix costs another query. */
+async function triedAnew(
+  { trx }: WriteContext,
+  suite: Readonly<SuiteFacts>,
+  commit: bigint,
+  names: ReadonlyMap<bigint, string>,
+): Promise<Omit<Tried, 'deployId'>[]> {
+  const { suite_id: suiteId, name: suiteName, steps, tags, retries, last, concurrency_group: group } = suite;
+  const { approval, approvers, manual } = suite;
+  const needs = needsOf(suite).flatMap((id) => names.get(id) ?? []);
+  const filesFrom = names.get(suite.files_from_id ?? 0n) ?? '';
+  const gates = { approval, approvers, manual, group: suitesGroup(group) };
+  const settings = { suiteId, suiteName, steps, tags, retries, needs, filesFrom, ...gates };
+  const variants = variantsOf(valuesIn(matrixFields, suite));
+  const allowFailure = allowedFailures(suite);
+  const isPlain = variants.every((variant) => variant === '');
+  const attempts = isPlain ? [{ variant: '', last: last ?? 0 }] : await findAttempts(trx, commit, suiteName);
+  const lastOf = new Map(attempts.map((one) => [one.variant, Number(one.last)]));
+  return variants.map((variant) => ({
+    ...settings,
+    variant,
+    allowFailure: allowFailure(variant),
+    last: lastOf.get(variant) ?? 0,
+  }));
+}

@@ -1,0 +1,33 @@
+import { orNotYet, type Database } from '../db/open.ts';
+import { memoized } from '../db/memo.ts';
+import { UnavailableError } from '../db/unavailable.ts';
+import { BusyThreadError, createWorkerThread, type WorkerThread } from '../../shared/lib/worker-thread.ts';
+import { compareListings, isQuick, type Compared, type Listings } from './polled-refs.ts';
+import type { WriteContext } from './write-context.ts';
+
+/** Compares listings of refs: long ones in a thread, and not while a transaction is open. */
+const makeThread = (): WorkerThread<Listings, Compared | undefined> =>
+  createWorkerThread('server/lifecycle/polled-refs-worker.ts', {
+    mostOfOne: 4,
+    mostOfAll: 64,
+    timeoutMs: 30_000,
+  });
+
+export const closeListingThread = (db: Database): Promise<void> => memoized(db, makeThread).close();
+
+/**
+ * Compares within a transaction. If that takes long, the transaction is run again with the result. `name` stands for
+ * the two listings.
+ */
+export function compareInTransaction(
+  { db, trx }: WriteContext,
+  { account, name }: { account: bigint; name: string },
+  listings: Listings,
+): Compared | undefined {
+  if (isQuick(listings)) return compareListings(listings);
+  return orNotYet(trx, name, () => memoized(db, makeThread).ask(account, listings).catch(refused));
+}
+
+function refused(error: unknown): never {
+  throw error instanceof BusyThreadError ? new UnavailableError('too many listings are to be compared at once') : error;
+}

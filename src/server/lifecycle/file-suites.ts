@@ -1,0 +1,134 @@
+import { insertRows } from '../db/insert.ts';
+import type { Queries } from '../db/open.ts';
+import type { BuildRequestRow, BuildRow, FileSuiteRow, SuiteRow } from '../db/schema.ts';
+import { suiteFields } from '../../shared/records/suite.ts';
+import type { Rule } from './rules.ts';
+import type { WriteContext } from './write-context.ts';
+
+/**
+ * The suites of a file in the repository, by which its commits are built. They are stored under the digest of the file,
+ * so commits with the same file share them. Nothing else in the project refers to them: the project's own suites change
+ * only with the default branch.
+ */
+
+/** The columns of a suite that a file sets. */
+export type SuiteSettings = Omit<SuiteRow, 'id' | 'project_id' | 'gates_of_file'>;
+
+export interface SuiteOfFile {
+  name: string;
+  settings: SuiteSettings;
+  rules: readonly Rule[];
+  /** By their names. */
+  dependencies: readonly string[];
+  needs: readonly string[];
+  filesFrom: string;
+}
+
+/** By what a request is built: the path and the digest of a file. The digest is blank where the commit has no file. */
+export type BuiltBy = Pick<BuildRequestRow, 'config_file' | 'config_digest'>;
+export interface ReadFile extends BuiltBy {
+  suites: readonly SuiteOfFile[];
+}
+export const byProject: BuiltBy = { config_file: '', config_digest: '' };
+
+/** The caller holds the project's number, so nobody stores the same suites at the same time. */
+export async function storeFileSuites(
+  { trx, ids }: WriteContext,
+  { projectId, digest }: { projectId: bigint; digest: string },
+  suites: readonly SuiteOfFile[],
+): Promise<void> {
+  if ((await rowsOf(trx, projectId, digest)).length > 0) return;
+  const idOf = new Map(suites.map(({ name }) => [name, ids.next()]));
+  const rows = suites.map((suite): FileSuiteRow => ({
+    id: idOf.get(suite.name) ?? ids.next(),
+    project_id: projectId,
+    digest,
+    name: suite.name,
+    settings: JSON.stringify({
+      ...suite.settings,
+      needs: suiteFields.needs.toColumn(suite.needs.flatMap((needed) => idOf.get(needed) ?? [])),
+      files_from_id: idOf.get(suite.filesFrom)?.toString() ?? null,
+    }),
+    rules: JSON.stringify(suite.rules),
+    dependencies: JSON.stringify(suite.dependencies),
+  }));
+  await insertRows(trx, 'file_suites', rows);
+}
+
+function rowsOf(db: Queries, projectId: bigint, digest: string): Promise<FileSuiteRow[]> {
+  const rows = db.selectFrom('file_suites').selectAll().where('project_id', '=', projectId);
+  return rows.where('digest', '=', digest).orderBy('id').execute();
+}
+
+/** A suite of a file. `suite_id` is the project's suite of the same name. */
+export interface FileSuite extends SuiteSettings {
+  id: bigint;
+  suite_id: bigint | null;
+  rules: Rule[];
+}
+
+/** In the order of the file. */
+export async function suitesInFile(db: Queries, projectId: bigint, digest: string): Promise<FileSuite[]> {
+  const rows = await rowsOf(db, projectId, digest);
+  const suites = db.selectFrom('suites').select(['id', 'name', 'approval', 'approvers', 'manual']);
+  const present = await suites.where('project_id', '=', projectId).execute();
+  const byName = new Map(present.map((suite) => [suite.name, suite]));
+  return rows.map(({ id, name, settings, rules }) => {
+    const fromFile = JSON.parse(settings) as SuiteSettings;
+    const own = byName.get(name);
+    // The file of a branch can ask for an approval, but cannot remove one that the project asks for.
+    const approval = Math.max(fromFile.approval, own?.approval ?? 0);
+    const approvers = own?.approvers ?? fromFile.approvers;
+    const manual = Math.max(fromFile.manual, own?.manual ?? 0);
+    const from = fromFile.files_from_id as unknown as string | null; // JSON has no integers of 64 bits
+    const files = { files_from_id: from === null ? null : BigInt(from) };
+    return {
+      ...fromFile,
+      ...files,
+      approval,
+      approvers,
+      manual,
+      id,
+      suite_id: own?.id ?? null,
+      rules: JSON.parse(rules) as Rule[],
+    };
+  });
+}
+
+type Built = Pick<BuildRow, 'project_id' | 'build_request_id' | 'suite_id' | 'suite_name'>;
+
+/** The settings of a build's suite, as its request found them; undefined when the suite was deleted since. */
+export async function settingsOf(
+  db: Queries,
+  build: Built,
+): Promise<(SuiteSettings & { dependencies?: string[] }) | undefined> {
+  const row = await db
+    .selectFrom('build_requests')
+    .innerJoin('file_suites', (join) =>
+      join
+        .onRef('file_suites.project_id', '=', 'build_requests.project_id')
+        .onRef('file_suites.digest', '=', 'build_requests.config_digest'),
+    )
+    .select(['file_suites.settings', 'file_suites.dependencies'])
+    .where('build_requests.id', '=', build.build_request_id)
+    .where('file_suites.name', '=', build.suite_name)
+    .executeTakeFirst();
+  if (row)
+    return {
+      ...(JSON.parse(row.settings) as SuiteSettings),
+      dependencies: JSON.parse(row.dependencies) as string[],
+    };
+  return db.selectFrom('suites').selectAll().where('id', '=', build.suite_id).executeTakeFirst();
+}
+
+/** The file that a commit was last built by, if it was the one at this path. */
+export async function builtBefore(db: Queries, commitId: bigint, path: string): Promise<BuiltBy | undefined> {
+  return db
+    .selectFrom('build_requests')
+    .select(['config_file', 'config_digest'])
+    .where('commit_id', '=', commitId)
+    .where('config_file', '=', path)
+    .orderBy('id', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+}

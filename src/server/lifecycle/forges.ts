@@ -1,0 +1,345 @@
+import { sql } from 'kysely';
+import type { Database, Queries, Transaction } from '../db/open.ts';
+import { sealIn } from '../db/sealing.ts';
+import { sealedLocation, type ForgeRemovalRow, type ForgeRow, type ProjectRow } from '../db/schema.ts';
+import type { IdSource } from '../../shared/lib/ids.ts';
+import type { Vault } from '../../shared/lib/vault.ts';
+import type { ForgeState } from '../../shared/records/forge.ts';
+import { forgesTopic, linkHeldMs } from './forge-holds.ts';
+import type { WriteContext } from './write-context.ts';
+
+/**
+ * Forges that accounts have connected. What is put at a forge is written down first, as something to be taken away later
+ * (`forge_removals`), and crossed out in the transaction that keeps it. So nothing stays there that nobody knows of,
+ * whenever a server dies.
+ */
+
+type Stored = Pick<ForgeRow, 'login' | 'may' | 'state_reason'> & { state: ForgeState };
+
+export function tokenLocation(id: bigint): string {
+  return sealedLocation({ table: 'forges', column: 'token' }, id);
+}
+
+export async function insertForge(
+  { trx, ids, vault }: { trx: Transaction; ids: IdSource; vault: Vault },
+  settings: Pick<ForgeRow, 'owner_id' | 'provider' | 'url'>,
+  token: string,
+  seen: Stored,
+): Promise<ForgeRow> {
+  const id = ids.next();
+  const now = BigInt(Date.now());
+  const row: ForgeRow = {
+    id,
+    ...settings,
+    ...seen,
+    token: await sealIn(trx, vault, token, tokenLocation(id)),
+    checked_at: now,
+    created_at: now,
+    deleted_at: null,
+    held_until: 0n,
+  };
+  await trx.insertInto('forges').values(row).execute();
+  return row;
+}
+
+/** What was seen at the forge, and the new token where there is one. */
+export async function changeForge(
+  { trx, vault }: { trx: Transaction; vault: Vault },
+  forge: ForgeRow,
+  seen: Partial<Stored>,
+  token?: string,
+): Promise<ForgeRow> {
+  const changed = {
+    ...seen,
+    checked_at: BigInt(Date.now()),
+    ...(token !== undefined && { token: await sealIn(trx, vault, token, tokenLocation(forge.id)) }),
+  };
+  await trx.updateTable('forges').set(changed).where('id', '=', forge.id).execute();
+  return { ...forge, ...changed };
+}
+
+/** The forge as it is now, for a change; undefined if its token was replaced meanwhile, or it was disconnected. */
+export async function holdForge(trx: Transaction, { id, token }: ForgeRow): Promise<ForgeRow | undefined> {
+  const same = trx
+    .updateTable('forges')
+    .set({ checked_at: BigInt(Date.now()) })
+    .where('id', '=', id);
+  return same.where('token', '=', token).where('deleted_at', 'is', null).returningAll().executeTakeFirst();
+}
+
+/** The account's own. */
+export function forgesOf(db: Queries, ownerId: bigint) {
+  return db.selectFrom('forges').selectAll().where('owner_id', '=', ownerId).where('deleted_at', 'is', null);
+}
+
+/** Disconnects a forge. Its row stays as long as there is something to be taken away there (`forgetRetired`). */
+export async function retireForge(trx: Transaction, id: bigint): Promise<void> {
+  const deleted = { deleted_at: BigInt(Date.now()) };
+  await trx.updateTable('forges').set(deleted).where('id', '=', id).execute();
+}
+
+export async function forgetRetired(trx: Transaction, id: bigint): Promise<void> {
+  await trx
+    .deleteFrom('forges')
+    .where('id', '=', id)
+    .where('deleted_at', 'is not', null)
+    .where('id', 'not in', (of) => of.selectFrom('forge_removals').select('forge_id'))
+    .execute();
+}
+
+export type LinkFields = Pick<
+  ProjectRow,
+  'forge_id' | 'forge_repository' | 'forge_repository_id' | 'forge_git_origin' | 'forge_state' | 'forge_state_reason'
+>;
+
+type Link = Partial<LinkFields & Pick<ProjectRow, 'forge_check_at' | 'forge_mends' | 'repository_url' | 'clone_url'>>;
+type InTransaction = Pick<WriteContext, 'db' | 'trx'>;
+
+/** Whether the next check of a project also puts there what is missing, and whether somebody waits for that. */
+export const mends = { none: 0, soon: 1, atOnce: 2 } as const;
+
+export const unlinked = {
+  forge_id: null,
+  forge_repository: '',
+  forge_repository_id: '',
+  forge_git_origin: '',
+  forge_state: 'none',
+  forge_state_reason: '',
+  forge_check_at: null,
+  forge_mends: mends.none,
+} as const satisfies Partial<ProjectRow>;
+
+/** So many projects of a forge are mended at once with a new token. The others are like checks: no burst at the forge. */
+const mendedAtOnce = 5;
+
+const day = 24 * 60 * 60 * 1000;
+
+/** A day later or so: projects that were connected together are not checked together. */
+export function nextCheck(now = Date.now()): bigint {
+  return BigInt(Math.round(now + day * (0.9 + 0.2 * Math.random())));
+}
+
+/** Nothing at a forge is put off for longer. */
+const longestCheckMs = 1.1 * day;
+
+/** What is known now of a project at its forge. */
+export async function setLink({ trx }: Pick<WriteContext, 'trx'>, projectId: bigint, link: Link): Promise<void> {
+  await trx.updateTable('projects').set(link).where('id', '=', projectId).execute();
+}
+
+/** The same for all projects of a forge, or for those of them whose check is due. */
+async function setLinks({ db, trx }: InTransaction, forgeId: bigint, link: Link, dueBy?: bigint): Promise<void> {
+  // Everybody locks projects in this order (db/lock-order.ts), and an update has an order of its own.
+  const locked = trx.selectFrom('projects').select('id').where('forge_id', '=', forgeId).orderBy('id');
+  await db.locked(locked, 'projects').execute();
+  const all = trx.updateTable('projects').set(link).where('forge_id', '=', forgeId);
+  await (dueBy === undefined ? all : all.where('forge_check_at', '<=', dueBy)).execute();
+}
+
+/** The token is not taken any more, so none of its projects is complete. */
+export async function breakLinks(context: InTransaction, forgeId: bigint, reason: string): Promise<void> {
+  await setLinks(context, forgeId, { forge_state: 'incomplete', forge_state_reason: reason });
+}
+
+/** Has all projects of a forge checked now, and what is missing put there again. */
+export async function mendLinks({ db, trx }: InTransaction, forgeId: bigint): Promise<void> {
+  await trx
+    .updateTable('forge_removals')
+    .set({ run_after: BigInt(Date.now()) })
+    .where('forge_id', '=', forgeId)
+    .where('tries', '>', 0)
+    .execute();
+  const forge_check_at = BigInt(Date.now());
+  await setLinks({ db, trx }, forgeId, { forge_check_at, forge_mends: mends.soon });
+  const first = trx.selectFrom('projects').select('id').where('forge_id', '=', forgeId).orderBy('id', 'desc');
+  const ids = (await first.limit(mendedAtOnce).execute()).map(({ id }) => id);
+  for (const id of ids) await setLink({ trx }, id, { forge_mends: mends.atOnce });
+  await db.announce(trx, forgesTopic);
+}
+
+type Removal = Pick<ForgeRemovalRow, 'forge_id' | 'repository' | 'public_key' | 'hook_url'>;
+
+/** Writes down what is to be taken away at a forge, from that moment on. */
+export async function addRemoval(
+  { db, trx, ids }: Pick<WriteContext, 'db' | 'trx' | 'ids'>,
+  what: Removal,
+  runAfter = Date.now(),
+): Promise<bigint> {
+  const id = ids.next();
+  const row = { id, ...what, created_at: BigInt(Date.now()), run_after: BigInt(runAfter), tries: 0 };
+  await trx.insertInto('forge_removals').values(row).execute();
+  await db.announce(trx, forgesTopic);
+  return id;
+}
+
+/**
+ * It was taken away, or is kept. One that somebody has begun to take away cannot be kept any more (false), unless `tried` is
+ * `any`.
+ */
+export async function endRemoval(trx: Transaction, id: bigint, tried: 'none' | 'any' = 'none'): Promise<boolean> {
+  const those = trx.deleteFrom('forge_removals').where('id', '=', id);
+  const { numDeletedRows } = await (tried === 'any' ? those : those.where('tries', '=', 0)).executeTakeFirst();
+  return numDeletedRows === 1n;
+}
+
+/**
+ * A key that was to be taken away is needed again: at this repository it stays. True where somebody may be taking it away
+ * all the same, there or under an older name of the repository: then it has to be looked at again.
+ */
+export async function keepKey(
+  { db, trx }: InTransaction,
+  { repository, publicKey }: { repository: string; publicKey: string },
+): Promise<boolean> {
+  const those = trx.selectFrom('forge_removals').select(['id', 'repository']).where('public_key', '=', publicKey);
+  const rows = await db.locked(those.orderBy('id'), 'forge_removals').execute();
+  const here = rows.filter((row) => row.repository.toLowerCase() === repository.toLowerCase()).map(({ id }) => id);
+  if (here.length > 0)
+    await trx.updateTable('forge_removals').set({ public_key: '' }).where('id', 'in', here).execute();
+  return rows.length > 0;
+}
+
+/** Checks that are due at a forge have to wait, and nobody waits for them any more. */
+export async function putOffChecks(context: InTransaction, forgeId: bigint, until: number): Promise<void> {
+  await setLinks(context, forgeId, { forge_check_at: BigInt(Math.ceil(until)) }, BigInt(Date.now()));
+  const waitedFor = context.trx.updateTable('projects').where('forge_id', '=', forgeId);
+  await waitedFor.where('forge_mends', '=', mends.atOnce).set({ forge_mends: mends.soon }).execute();
+}
+
+/** Everything that is due at a forge has to wait. */
+export async function putOffAll(context: InTransaction, forgeId: bigint, until: number): Promise<void> {
+  await putOffChecks(context, forgeId, until);
+  const removals = context.trx.updateTable('forge_removals').set({ run_after: BigInt(Math.ceil(until)) });
+  await removals.where('forge_id', '=', forgeId).where('run_after', '<=', BigInt(Date.now())).execute();
+}
+
+export async function putOffRemoval(
+  { db, trx }: InTransaction,
+  id: bigint,
+  { runAfter, tries }: { runAfter: number; tries: number },
+): Promise<void> {
+  const later = { run_after: BigInt(Math.ceil(runAfter)), tries };
+  await trx.updateTable('forge_removals').set(later).where('id', '=', id).execute();
+  await db.announce(trx, forgesTopic);
+}
+
+/** So long one server works at a forge; then another one may go on. */
+const heldMs = 10 * 60 * 1000;
+
+/** Claims a forge at which something is due; undefined where there is none. */
+export async function claimForge(db: Database, trx: Transaction): Promise<ForgeRow | undefined> {
+  const now = BigInt(Date.now());
+  const due = trx
+    .selectFrom('forges')
+    .selectAll()
+    .where('held_until', '<=', now)
+    .where((where) =>
+      where.or([
+        where.exists(dueRemovals(trx, now).whereRef('forge_id', '=', sql.ref('forges.id')).select('forge_removals.id')),
+        where.exists(
+          dueChecks(trx, now).whereRef('projects.forge_id', '=', sql.ref('forges.id')).select('projects.id'),
+        ),
+      ]),
+    )
+    .limit(1);
+  const forge = await db.skipLocked(due, 'forges').executeTakeFirst();
+  if (!forge) return undefined;
+  const { numUpdatedRows } = await trx
+    .updateTable('forges')
+    .set({ held_until: now + BigInt(heldMs) })
+    .where('id', '=', forge.id)
+    .where('held_until', '=', forge.held_until)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n ? forge : undefined;
+}
+
+/**
+ * After the clock was set back, times in the database are further ahead than anything puts them: then nobody would work at
+ * a forge for as long. Leases get their usual length, and what was put off is due now.
+ */
+export async function freeStrandedForges(db: Database): Promise<void> {
+  const now = Date.now();
+  const lease = BigInt(now + heldMs);
+  const longest = BigInt(Math.ceil(now + longestCheckMs));
+  const due = BigInt(now);
+  await db.transaction(async (trx) => {
+    await trx.updateTable('forges').set({ held_until: lease }).where('held_until', '>', lease).execute();
+    const removals = trx.updateTable('forge_removals').set({ run_after: due });
+    await removals.where('run_after', '>', longest).execute();
+    const latest = BigInt(now + linkHeldMs);
+    const projects = trx
+      .selectFrom('projects')
+      .select('id')
+      .where((of) => of.or([of('forge_check_at', '>', longest), of('forge_held_until', '>', latest)]));
+    const ids = (await db.locked(projects.orderBy('id'), 'projects').execute()).map(({ id }) => id);
+    if (ids.length === 0) return;
+    const stranded = trx.updateTable('projects').where('id', 'in', ids);
+    await stranded.where('forge_check_at', '>', longest).set({ forge_check_at: due }).execute();
+    await stranded.where('forge_held_until', '>', latest).set({ forge_held_until: 0n }).execute();
+  });
+}
+
+/** The work at a forge is done. A disconnected one goes with the last that was to be taken away. */
+export async function freeForge({ db, trx }: InTransaction, id: bigint): Promise<void> {
+  await trx.updateTable('forges').set({ held_until: 0n }).where('id', '=', id).execute();
+  await forgetRetired(trx, id);
+  await db.announce(trx, forgesTopic);
+}
+
+function dueRemovals(db: Queries, now: bigint) {
+  return db.selectFrom('forge_removals').where('run_after', '<=', now);
+}
+
+function dueChecks(db: Queries, now: bigint) {
+  return db.selectFrom('projects').where('forge_check_at', '<=', now);
+}
+
+const atOnce = 20;
+
+/** What is due at a forge, some of it at a time. */
+export async function dueAt(db: Queries, forgeId: bigint) {
+  const now = BigInt(Date.now());
+  const removals = await dueRemovals(db, now)
+    .selectAll()
+    .where('forge_id', '=', forgeId)
+    .orderBy('run_after')
+    .limit(atOnce)
+    .execute();
+  const projects = await dueChecks(db, now)
+    .leftJoin('hooks', (join) => join.onRef('hooks.project_id', '=', 'projects.id').on('hooks.forge_url', '!=', ''))
+    .leftJoin('notifications', (join) =>
+      join
+        .onRef('notifications.project_id', '=', 'projects.id')
+        .onRef('notifications.forge_id', '=', 'projects.forge_id'),
+    )
+    .select(['projects.id', 'projects.name', 'projects.owner_id', 'projects.ssh_public_key'])
+    .select(['projects.forge_repository', 'projects.forge_repository_id', 'projects.forge_mends'])
+    .select(['hooks.id as hook_id', 'hooks.forge_url', 'hooks.secret as hook_secret', 'notifications.id as target_id'])
+    .where('projects.forge_id', '=', forgeId)
+    .orderBy('projects.forge_mends', 'desc')
+    .orderBy('projects.forge_check_at')
+    .limit(atOnce)
+    .execute();
+  return { removals, projects };
+}
+
+/** When something is due at a forge; undefined where nothing is. */
+export async function nextForgeWorkAt(db: Queries): Promise<number | undefined> {
+  const { rows } = await sql<{ at: bigint | null }>`
+    select min(at) as at from (
+      select min(run_after) as at from forge_removals union all select min(forge_check_at) as at from projects
+    ) as due
+  `.execute(db);
+  const at = rows[0]?.at;
+  return at === null || at === undefined ? undefined : Number(at);
+}
+
+/** Whether what is due at a forge was not tried yet, or is under way: things to take away, and projects to mend. */
+export async function isUntried(db: Queries, forgeId: bigint): Promise<boolean> {
+  const now = BigInt(Date.now());
+  const removals = dueRemovals(db, now).select('id').where('forge_id', '=', forgeId).where('tries', '=', 0);
+  const projects = db.selectFrom('projects').select('id').where('forge_id', '=', forgeId);
+  const held = db.selectFrom('forges').select('id').where('id', '=', forgeId).where('held_until', '>', now);
+  const mending = projects.where('forge_mends', '=', mends.atOnce);
+  for (const query of [removals, mending, held]) if ((await query.executeTakeFirst()) !== undefined) return true;
+  return false;
+}

@@ -1,0 +1,262 @@
+import { sql } from 'kysely';
+import type { Queries } from '../db/open.ts';
+import type { BuildRow } from '../db/schema.ts';
+import { waitsForItsTurn } from '../../shared/domain/runner-slots.ts';
+import { enqueue, type NewJob } from '../queue/queue.ts';
+import { addLine } from '../streams/logs.ts';
+import { writeMove } from './build-moves.ts';
+import type { SuiteSettings } from './file-suites.ts';
+import { findFilesLocation } from './kept-builds.ts';
+import { sortWaiting, notYetPassed, standingsOf, withFirst, type NeedingBuild } from './needs.ts';
+import type { BuildState } from './states.ts';
+import { subjectTopic, type Group, type LifecycleEvent, type WriteContext } from './write-context.ts';
+
+/*
+ * Builds that are held back have no job in the queue yet, so no claim has to pass over them. First a build waits for
+ * the suites that it needs, and for an approval. Then it waits in the line of its group, if it has one. The transaction
+ * that ends a build also gives jobs to the builds behind it, or skips them, so nothing is lost in between.
+ *
+ * A build that is held back is written only by a transaction that holds its request, its commit and its group
+ * (pending-effects.ts).
+ */
+
+/** What keeps a build out of the queue: its needs and an approval, or its group. */
+export type Held = '' | 'needs' | 'group';
+
+const heldColumns = [
+  'id',
+  'project_id',
+  'suite_name',
+  'variant',
+  'attempt',
+  'build_state',
+  'allow_failure',
+  'needs',
+  'approval',
+  'approved_by',
+  'concurrency_group',
+  'held',
+  'deploy_id',
+] as const satisfies (keyof BuildRow)[];
+type HeldBuild = Pick<BuildRow, (typeof heldColumns)[number]>;
+type GraphBuild = Pick<HeldBuild, 'suite_name' | 'variant' | 'attempt' | 'build_state' | 'allow_failure' | 'needs'>;
+
+const needFailed = 'The suite was not run: a suite that it needs did not pass. The build request shows which.';
+
+interface Moved {
+  /** Whether any build was let go, skipped, or waits for something else now. */
+  hasMoved: boolean;
+  events: LifecycleEvent[];
+  /** The groups that a build has joined. */
+  groups: Group[];
+}
+
+/** Moves the builds of a request that wait for others of it or of the one that it joined, after some have moved. */
+export async function moveHeld(
+  context: WriteContext,
+  builds: readonly HeldBuild[],
+  ofFirst: readonly HeldBuild[],
+): Promise<Moved> {
+  const waiting = builds.filter(isBehind);
+  if (waiting.length === 0) return { hasMoved: false, events: [], groups: [] };
+  const { ready, vain } = sortWaiting(waiting.map(needing), withFirst(builds, ofFirst).map(needing));
+  const events: LifecycleEvent[] = [];
+  const move = async (build: { id: bigint }, to: BuildState, failure_reason = ''): Promise<void> => {
+    const moved = await writeMove(context, build, to, { failure_reason });
+    if (moved) events.push(moved.event);
+  };
+  for (const build of vain) {
+    // The log of the build is that of the deploy, and pages of deploys show no more.
+    if (build.deploy_id !== null) await addLine(context.db, context.trx, build.id, needFailed);
+    await move(build, 'skipped', 'needed_suite_failed');
+  }
+  const isUnapproved = ({ approval, approved_by: by }: Omit<HeldBuild, 'needs'>): boolean =>
+    approval === 1 && by === '';
+  for (const build of ready.filter(isUnapproved)) await move(build, 'waiting_for_approval');
+  const free = ready.filter((build) => !isUnapproved(build));
+  const inLine = free.filter(({ concurrency_group: group }) => group !== '');
+  await enqueueHeld(
+    context,
+    free.filter(({ concurrency_group: group }) => group === ''),
+  );
+  for (const { id } of inLine)
+    await context.trx.updateTable('builds').set({ held: 'group' }).where('id', '=', id).execute();
+  return { hasMoved: ready.length + vain.length > 0, events, groups: inLine.map(groupOf) };
+}
+
+export function groupOf({
+  project_id: projectId,
+  concurrency_group: name,
+}: Pick<HeldBuild, 'project_id' | 'concurrency_group'>): Group {
+  return { projectId, name };
+}
+
+/**
+ * The names of groups as builds have them. Whoever writes a suite chooses the name of its group, so it begins with
+ * another word than the names that the service makes.
+ */
+export const suitesGroup = (name: string): string => (name === '' ? '' : `${ofSuites}${name}`);
+export const deploysGroup = (strategy: bigint | null): string => `${ofDeploys}${strategy}`;
+const [ofSuites, ofDeploys] = ['suites: ', 'deploys: '] as const;
+
+const waitsForGroup = (group: string): string =>
+  group.startsWith(ofDeploys)
+    ? 'waits for an earlier deploy of its strategy'
+    : `waits for the group ${group.slice(ofSuites.length)}`;
+
+/** A build with the facts on which its position in the graph of its request depends. */
+export function needing<Build extends GraphBuild>(build: Build): Omit<Build, 'needs'> & NeedingBuild {
+  return {
+    ...build,
+    state: build.build_state as BuildState,
+    isAllowedToFail: build.allow_failure === 1,
+    needs: JSON.parse(build.needs) as string[],
+  };
+}
+
+/** Puts builds into the queue that nothing holds back any more. */
+async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id: bigint }[]): Promise<void> {
+  if (builds.length === 0) return;
+  const free = builds.map(({ id }) => id);
+  await trx.updateTable('builds').set({ held: '' }).where('id', 'in', free).execute();
+  const jobs = await trx
+    .selectFrom('builds')
+    .innerJoin('projects', 'projects.id', 'builds.project_id')
+    .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
+    .leftJoin('suites', 'suites.id', 'builds.suite_id')
+    .leftJoin('file_suites', (join) =>
+      join
+        .onRef('file_suites.project_id', '=', 'build_requests.project_id')
+        .onRef('file_suites.digest', '=', 'build_requests.config_digest')
+        .onRef('file_suites.name', '=', 'builds.suite_name'),
+    )
+    .select(['builds.id as subjectId', 'projects.owner_id as accountId', 'suites.tags', 'file_suites.settings'])
+    .select(['builds.build_request_id', 'builds.files_from', 'builds.variant'])
+    .where('builds.id', 'in', free)
+    .orderBy('builds.id')
+    .execute();
+  const wanted = jobs.map(async ({ subjectId, accountId, tags, settings, ...build }) => ({
+    kind: 'run_suite',
+    subjectId,
+    accountId,
+    tags: (settings === null ? tags : (JSON.parse(settings) as SuiteSettings).tags) ?? '',
+    ...(await preferredFor(trx, build)),
+  }));
+  await enqueue(db, trx, ids, ...(await Promise.all(wanted)));
+  for (const id of free) await db.announce(trx, subjectTopic(id));
+}
+
+/** How long a build is offered only to the runner that has its files: another runner would have to download them. */
+const preferMs = 3000;
+
+async function preferredFor(
+  db: Queries,
+  build: Pick<BuildRow, 'build_request_id' | 'files_from' | 'variant'>,
+): Promise<Pick<NewJob, 'location' | 'runAfter'>> {
+  const location = build.files_from === '' ? undefined : await findFilesLocation(db, build);
+  return location === undefined ? {} : { location, runAfter: Date.now() + preferMs };
+}
+
+/** Until the transaction is over, nobody else moves builds of these groups. */
+export async function holdGroups({ db, trx }: WriteContext, groups: readonly Group[]): Promise<void> {
+  const names = groups.flatMap(({ projectId, name }) => (name === '' ? [] : [`${projectId} ${name}`]));
+  for (const name of [...new Set(names)].toSorted()) await db.holdRight(trx, 'group', name);
+}
+
+/** In each group without a build under way, lets the oldest build begin. */
+export async function moveGroups(context: WriteContext, groups: readonly Group[]): Promise<void> {
+  if (groups.length === 0) return;
+  await holdGroups(context, groups);
+  for (const { projectId, name } of groups) {
+    const open = context.trx
+      .selectFrom('builds')
+      .select('id')
+      .where('project_id', '=', projectId)
+      .where('concurrency_group', '=', name)
+      // The same words as in the condition of the index.
+      .where(sql<boolean>`concurrency_group > '' and finished_at is null`)
+      .orderBy('id')
+      .limit(1);
+    if (await open.where('held', '=', '').executeTakeFirst()) continue;
+    const next = await open.where('held', '=', 'group').executeTakeFirst();
+    if (next) await enqueueHeld(context, [next]);
+  }
+}
+
+/** For each build that is held back, a text that says what it waits for. */
+export async function heldReasons(db: Queries, builds: readonly BuildRow[]): Promise<ReadonlyMap<bigint, string>> {
+  const held = builds.filter((build) => build.held !== '');
+  const needy = held.filter(isBehind);
+  const requests = [...new Set(needy.map(({ build_request_id: request }) => request))];
+  const firsts = await findFirsts(db, requests);
+  const columns = [...heldColumns, 'build_request_id'] as const;
+  const counted = [...requests, ...firsts.values()];
+  const all =
+    requests.length === 0
+      ? []
+      : await db.selectFrom('builds').select(columns).where('build_request_id', 'in', counted).execute();
+  const byRequest = Map.groupBy(all, ({ build_request_id: request }) => request);
+  const buildsOf = (id: bigint | undefined) => byRequest.get(id ?? 0n) ?? [];
+  const standings = new Map(
+    requests.map((id) => [id, standingsOf(withFirst(buildsOf(id), buildsOf(firsts.get(id))).map(needing))]),
+  );
+  const reason = (build: BuildRow): string => {
+    if (build.build_state === 'waiting_for_approval') return forApproval;
+    if (build.held === 'group') return waitsForGroup(build.concurrency_group);
+    const awaited = notYetPassed(needing(build), standings.get(build.build_request_id) ?? new Map()).join(', ');
+    return awaited === '' ? waitsForItsTurn : `waits for ${awaited}`; // it was let go after it was read
+  };
+  return new Map(held.map((build) => [build.id, reason(build)]));
+}
+
+/** The requests that these joined. */
+async function findFirsts(db: Queries, requests: readonly bigint[]): Promise<ReadonlyMap<bigint, bigint>> {
+  if (requests.length === 0) return new Map();
+  const joined = db.selectFrom('build_requests').select(['id', 'joined_to_id']).where('id', 'in', requests);
+  const rows = await joined.where('joined_to_id', 'is not', null).execute();
+  return new Map(rows.flatMap(({ id, joined_to_id: first }) => (first === null ? [] : [[id, first]])));
+}
+
+/** For each request of which no build can go on, a text that says what it waits for. */
+export async function heldRequests(
+  db: Queries,
+  requests: readonly { id: bigint; joined_to_id: bigint | null }[],
+): Promise<ReadonlyMap<bigint, string>> {
+  if (requests.length === 0) return new Map();
+  const ids = requests.flatMap(({ id, joined_to_id: first }) => (first === null ? [id] : [id, first]));
+  const open = db
+    .selectFrom('builds')
+    .selectAll()
+    .where('build_request_id', 'in', ids)
+    .where('finished_at', 'is', null);
+  const byRequest = Map.groupBy(await open.execute(), ({ build_request_id: request }) => request);
+  const awaited = requests.map(({ id, joined_to_id: first }) => {
+    const builds = [...(byRequest.get(id) ?? []), ...(byRequest.get(first ?? 0n) ?? [])];
+    // Some builds wait for others of the request. The request waits for what these others wait for.
+    const leading = builds.find((build) => !isBehind(build));
+    return leading && builds.every((build) => build.held !== '') ? [{ id, leading }] : [];
+  });
+  const reasons = await heldReasons(
+    db,
+    awaited.flat().map(({ leading }) => leading),
+  );
+  return new Map(awaited.flat().map(({ id, leading }) => [id, reasons.get(leading.id) ?? '']));
+}
+
+const forApproval = 'waits for approval';
+
+const isBehind = ({ held, build_state: state }: HeldBuild): boolean => held === 'needs' && state === 'enqueued';
+
+/**
+ * A build that was about to begin waits again for a suite that it needs, because the files of that suite are gone.
+ * `gone` is the build that had left them.
+ */
+export async function holdAgain({ trx }: WriteContext, id: bigint, gone: bigint | undefined): Promise<void> {
+  const held = { held: 'needs', ...(gone !== undefined && { files_of: gone }) } as const;
+  await trx.updateTable('builds').set(held).where('id', '=', id).where('build_state', '=', 'enqueued').execute();
+}
+
+/** A build begins with the files of another. */
+export async function noteFiles({ trx }: WriteContext, id: bigint, by: bigint): Promise<void> {
+  await trx.updateTable('builds').set({ files_of: by }).where('id', '=', id).execute();
+}

@@ -1,0 +1,269 @@
+import type { Database, Queries, Transaction } from '../db/open.ts';
+import { sealIn } from '../db/sealing.ts';
+import { sealedLocation, type BuildRequestRow, type BuildRow, type KeptBuildRow } from '../db/schema.ts';
+import type { Vault } from '../../shared/lib/vault.ts';
+import { enqueue } from '../queue/queue.ts';
+import { buildRequestMachine, isFinal, type BuildRequestState } from './states.ts';
+import type { WriteContext } from './write-context.ts';
+
+/**
+ * The files of builds that runners keep: those of failed builds for shells, and those that other suites of the same
+ * request begin with. The database knows which runner has them, and the key to what that runner recorded about the
+ * build.
+ *
+ * Files for other suites stay until their request is over, and some hours longer, in case somebody restarts a build of
+ * it. If another runner is to begin with them, they are packed once, and are then a blob as well.
+ */
+
+const hour = 60 * 60 * 1000;
+/** How many are removed in one transaction. */
+const mostAtOnce = 1000;
+
+export const packFilesKind = 'pack_files';
+/** The due time of a job that only one runner can do, so that it is never due for others. */
+export const never = Number.MAX_SAFE_INTEGER;
+
+/** What a runner reports about the files that it keeps. */
+export interface KeptFiles {
+  location: string;
+  name: string;
+  key: string;
+}
+
+export const openable: ReadonlySet<string> = new Set(['failed', 'timed_out', 'errored']);
+
+const keyLocation = (id: bigint): string => sealedLocation({ table: 'kept_builds', column: 'key' }, id);
+
+export function openKey(vault: Vault, { id, key }: Pick<KeptBuildRow, 'id' | 'key'>): string {
+  return vault.open(key, keyLocation(id));
+}
+
+interface Keeping {
+  buildId: bigint;
+  holder: string;
+  /** For how many hours a shell can be opened in them; 0 for none. */
+  hours: number;
+  /** Whether other suites of the request begin with them. */
+  forSuites: boolean;
+  files: KeptFiles;
+}
+
+/**
+ * A runner keeps the files of a build that has just ended. It reports this once, together with the end of the build.
+ */
+export async function noteKept(
+  { trx }: WriteContext,
+  vault: Vault,
+  { buildId, holder, hours, forSuites, files }: Keeping,
+): Promise<void> {
+  const builds = trx.selectFrom('builds').select(['project_id', 'build_state']).where('id', '=', buildId);
+  const build = await builds.executeTakeFirst();
+  if (!build) return;
+  const isOpenable = openable.has(build.build_state) && hours > 0;
+  if (!isOpenable && !forSuites) return;
+  const key = await sealIn(trx, vault, files.key, keyLocation(buildId));
+  const row: KeptBuildRow = {
+    id: buildId,
+    project_id: build.project_id,
+    ...files,
+    key,
+    holder,
+    expires_at: BigInt(isOpenable ? Date.now() + hours * hour : 0),
+    for_suites: forSuites ? 1 : 0,
+    free_since: null,
+    digest: null,
+    size: null,
+    packable: 1,
+  };
+  await trx
+    .insertInto('kept_builds')
+    .values(row)
+    .onConflict((conflict) => conflict.column('id').doNothing())
+    .execute();
+}
+
+/** The files of a failed build in which a shell can be opened. */
+export async function findFilesForShell(
+  db: Queries,
+  buildId: bigint,
+  now = Date.now(),
+): Promise<KeptBuildRow | undefined> {
+  const kept = db.selectFrom('kept_builds').selectAll().where('id', '=', buildId);
+  return kept.where('expires_at', '>', BigInt(now)).executeTakeFirst();
+}
+
+/** The files of a build that another suite can begin with. */
+export async function findFilesForSuite(
+  db: Queries,
+  buildId: bigint,
+  hours: number,
+): Promise<KeptBuildRow | undefined> {
+  const kept = await db
+    .selectFrom('kept_builds')
+    .selectAll()
+    .where('id', '=', buildId)
+    .where('for_suites', '=', 1)
+    .executeTakeFirst();
+  const isOver = kept && kept.free_since !== null && Number(kept.free_since) + hours * hour <= Date.now();
+  return isOver ? undefined : kept;
+}
+
+/**
+ * The attempts at the suite whose files a build begins with, in its own variant or without one; the newest first. They
+ * are of its own request, or else of the one that this joined.
+ */
+export async function findLeaving(
+  db: Queries,
+  {
+    build_request_id: request,
+    files_from: suite,
+    variant,
+  }: Pick<BuildRow, 'build_request_id' | 'files_from' | 'variant'>,
+): Promise<BuildRow[]> {
+  const attempts = await db
+    .selectFrom('builds')
+    .selectAll()
+    .where((where) =>
+      where.or([
+        where('build_request_id', '=', request),
+        where('build_request_id', '=', (of) =>
+          of.selectFrom('build_requests').select('joined_to_id').where('id', '=', request),
+        ),
+      ]),
+    )
+    .where('suite_name', '=', suite)
+    .where('variant', 'in', ['', variant])
+    .orderBy('attempt', 'desc')
+    .execute();
+  const own = attempts.filter(({ build_request_id: by }) => by === request);
+  return own.length > 0 ? own : attempts;
+}
+
+/**
+ * The location that a job prefers, with the runner whose it is: a machine that was copied has the location of the
+ * other one, and would be given the same job again and again.
+ */
+export function locationOf({ holder, location }: Pick<KeptBuildRow, 'holder' | 'location'>): string {
+  return `${holder} ${location}`;
+}
+
+/** The location of the files that a build begins with, if a runner has them. */
+export async function findFilesLocation(
+  db: Queries,
+  build: Parameters<typeof findLeaving>[1],
+): Promise<string | undefined> {
+  const [last] = await findLeaving(db, build);
+  const kept = db
+    .selectFrom('kept_builds')
+    .select(['holder', 'location'])
+    .where('id', '=', last?.id ?? 0n);
+  const found = await kept.where('for_suites', '=', 1).executeTakeFirst();
+  return found && locationOf(found);
+}
+
+/**
+ * Lets the runner that keeps the files of a build pack them, unless it does so already or cannot. This is done last: the
+ * request and the project of a build that ends are locked at the end of its transaction, too (db/lock-order.ts).
+ */
+export function askForPack(
+  { db, trx, ids }: WriteContext,
+  kept: Pick<KeptBuildRow, 'id' | 'holder' | 'location' | 'packable'>,
+  { account_id: accountId }: { account_id: bigint },
+): void {
+  const { id } = kept;
+  if (kept.packable === 0) return;
+  db.atEnd(trx, async () => {
+    await db.holdRight(trx, 'packing', id); // of two who ask at the same time, the second finds the job of the first
+    const jobs = trx.selectFrom('jobs').select('id').where('subject_id', '=', id).where('kind', '=', packFilesKind);
+    if (await jobs.executeTakeFirst()) return;
+    const location = locationOf(kept);
+    await enqueue(db, trx, ids, { kind: packFilesKind, subjectId: id, accountId, location, runAfter: never });
+  });
+}
+
+/** The files of a build are a blob now; without `blob` they cannot be packed. */
+export async function notePacked(trx: Transaction, id: bigint, blob?: { digest: string; size: bigint }): Promise<void> {
+  await trx
+    .updateTable('kept_builds')
+    .set(blob ?? { packable: 0 })
+    .where('id', '=', id)
+    .execute();
+}
+
+/** The files of a build are gone. A transaction that goes on to change builds holds their request before. */
+export async function forgetKept(trx: Transaction, id: bigint): Promise<void> {
+  await trx.deleteFrom('kept_builds').where('id', '=', id).execute();
+}
+
+/**
+ * Of the files that a runner keeps for other suites, those that the database does not know, and those that are still
+ * needed.
+ */
+export async function checkKeptFiles(
+  db: Queries,
+  { location, names, holder }: { location: string; names: readonly string[]; holder: string },
+): Promise<{ gone: string[]; needed: string[] }> {
+  const rows = await db
+    .selectFrom('kept_builds')
+    .select(['name', 'free_since'])
+    .where('location', '=', location)
+    .where('holder', '=', holder)
+    .where('name', 'in', names)
+    .execute();
+  const known = new Map(rows.map(({ name, free_since: since }) => [name, since]));
+  return { gone: names.filter((name) => !known.has(name)), needed: names.filter((name) => known.get(name) === null) };
+}
+
+/** Which of these builds have a packed tree of all files, each as its project and its build. */
+export async function packedOf(db: Queries, builds: readonly bigint[]): Promise<Set<string>> {
+  if (builds.length === 0) return new Set();
+  const found = db.selectFrom('kept_builds').select(['id', 'project_id']).where('id', 'in', builds);
+  const rows = await found.where('digest', 'is not', null).execute();
+  return new Set(rows.map(({ id, project_id: project }) => `${project} ${id}`));
+}
+
+/**
+ * A request is over, so nothing needs its files any more; or it goes on, and something may need them again. It may also
+ * need those of the request that it joined.
+ */
+export async function freeFiles(
+  trx: Transaction,
+  { id, joined_to_id: first }: Pick<BuildRequestRow, 'id' | 'joined_to_id'>,
+  isOver: boolean,
+): Promise<void> {
+  const requests = trx.selectFrom('build_requests').select(['id', 'build_state']);
+  const leading = first === null ? undefined : await requests.where('id', '=', first).executeTakeFirst();
+  const isNeeded = leading && isOver && !isFinal(buildRequestMachine, leading.build_state as BuildRequestState);
+  const concerned = leading && !isNeeded ? [id, leading.id] : [id];
+  const builds = trx.selectFrom('builds').select('id').where('build_request_id', 'in', concerned);
+  await trx
+    .updateTable('kept_builds')
+    .set({ free_since: isOver ? BigInt(Date.now()) : null })
+    .where('for_suites', '=', 1)
+    .where('id', 'in', builds)
+    .where('free_since', isOver ? 'is' : 'is not', null)
+    .execute();
+}
+
+/**
+ * Removes the records of files that nobody can use any more. Rows that others have locked are removed the next time.
+ */
+export async function forgetOldKept(db: Database, filesHours: number, now = Date.now()): Promise<void> {
+  await db.transaction(async (trx) => {
+    const old = trx
+      .selectFrom('kept_builds')
+      .select('id')
+      .where('expires_at', '<=', BigInt(now))
+      .where((where) =>
+        where.or([where('for_suites', '=', 0), where('free_since', '<=', BigInt(now - filesHours * hour))]),
+      )
+      .limit(mostAtOnce);
+    const ids = (await db.skipLocked(old, 'kept_builds').execute()).map(({ id }) => id);
+    if (ids.length === 0) return;
+    // The database deletes the shells with their files, in any order. So they are locked before, in the right order
+    // (see db/lock-order.ts).
+    const theirs = trx.selectFrom('shells').select('id').where('build_id', 'in', ids).orderBy('id');
+    await db.locked(theirs, 'shells').execute();
+    await trx.deleteFrom('kept_builds').where('id', 'in', ids).execute();
+  });
+}

@@ -1,0 +1,113 @@
+import { hash } from 'node:crypto';
+import { promisify } from 'node:util';
+import { zstdCompress, zstdDecompress } from 'node:zlib';
+import type { TestResultRow } from '../db/schema.ts';
+import type { testStates } from '../../shared/records/states.ts';
+
+/**
+ * How the tests of a build are stored: packed, some hundred in a row. A row for each test of each build would be the
+ * largest table by far. The tests of a row have the same state, so that those that failed are read without the others.
+ */
+const compress = promisify(zstdCompress);
+const decompress = promisify(zstdDecompress);
+
+export type TestState = (typeof testStates)[number];
+
+/** The name of a test, which is the same in every build. */
+export interface TestName {
+  name: string;
+  class: string;
+  suite: string;
+}
+
+export interface Test extends TestName {
+  file: string;
+  state: TestState;
+  durationMs: number;
+  message: string;
+  /** How often it failed before it passed, if the test program ran it again at once. */
+  failures?: number;
+}
+
+/** A test and its position in its build. */
+export interface PlacedTest extends Test {
+  at: number;
+}
+
+/** Tests that passed after they had failed are stored apart from the others, so that a query can find them. */
+export type StoredState = TestState | 'retried';
+
+export const storedAs: Record<TestState, StoredState[]> = {
+  passed: ['passed', 'retried'],
+  failed: ['failed'],
+  skipped: ['skipped'],
+};
+
+export type PackedTests = Omit<TestResultRow, 'build_id'>;
+
+type Packed = [
+  at: number,
+  name: string,
+  of: string,
+  suite: string,
+  file: string,
+  durationMs: number,
+  message: string,
+  failures: number,
+];
+
+/** Packs the tests that begin at a position of their build. */
+export async function packTests(start: number, tests: readonly Test[]): Promise<PackedTests[]> {
+  const placed = tests.map((test, at) => ({ ...test, at: start + at }));
+  const groups = Map.groupBy(placed, storedState);
+  return Promise.all(
+    Array.from(groups, async ([state, some]) => ({
+      start,
+      state,
+      count: some.length,
+      keys: Buffer.concat(some.map(digestOf)),
+      content: await compress(JSON.stringify(some.map(packed))),
+    })),
+  );
+}
+
+export async function unpackTests({ state, content }: Pick<TestResultRow, 'state' | 'content'>): Promise<PlacedTest[]> {
+  const list = JSON.parse((await decompress(content)).toString()) as Packed[];
+  const shown = state === 'retried' ? 'passed' : (state as TestState);
+  return list.map(([at, name, of, suite, file, durationMs, message, failures]) => ({
+    at,
+    name,
+    class: of,
+    suite,
+    file,
+    state: shown,
+    durationMs,
+    message,
+    ...(failures > 0 && { failures }),
+  }));
+}
+
+function storedState({ state, failures = 0 }: Test): StoredState {
+  return state === 'passed' && failures > 0 ? 'retried' : state;
+}
+
+function packed({ at, name, class: of, suite, file, durationMs, message, failures = 0 }: PlacedTest): Packed {
+  return [at, name, of, suite, file, durationMs, message, failures];
+}
+
+/** Enough to tell a hundred thousand tests apart, and a number that JavaScript holds exactly. */
+const keySize = 6;
+
+function digestOf({ name, class: of, suite }: TestName): Buffer {
+  return hash('sha256', JSON.stringify([suite, of, name]), 'buffer').subarray(0, keySize);
+}
+
+/** The number by which a test is found among those of other builds. */
+export function keyOf(test: TestName): number {
+  return digestOf(test).readUIntBE(0, keySize);
+}
+
+export function* keysIn(keys: Uint8Array): Generator<number> {
+  const bytes = Buffer.from(keys.buffer, keys.byteOffset, keys.byteLength);
+  for (let at = 0; at + keySize <= bytes.length; at += keySize) yield bytes.readUIntBE(at, keySize);
+}

@@ -1,0 +1,106 @@
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { bytes } from '../../shared/domain/bounds.ts';
+import { digestOf, readListing, type Refs } from '../../shared/domain/ref-listings.ts';
+import { madeByPush } from './request-changes.ts';
+
+/** The difference between two listings of a repository's refs, and which of the moved refs are built. */
+
+/** A listing that a runner sent, and the stored one of the poll before, if there was one. */
+export interface Listings {
+  before: Uint8Array | undefined;
+  listing: string;
+}
+
+export interface Compared {
+  /** How many refs there are. */
+  size: number;
+  /** Undefined at the first poll. */
+  moves: Moves | undefined;
+  /** The listing as it is stored. */
+  row: { digest: string; refs: Uint8Array };
+}
+
+/**
+ * Undefined for a listing that is not in the form of a runner's. With very many refs this takes a good part of a
+ * second.
+ */
+export function compareListings({ before, listing }: Listings): Compared | undefined {
+  const refs = readListing(listing);
+  return (
+    refs && {
+      size: refs.size,
+      moves: before && movesBetween(unpackListing(before), refs),
+      row: { digest: digestOf(listing), refs: zstdCompressSync(listing) },
+    }
+  );
+}
+
+/** Up to this length listings are compared in a few milliseconds. */
+const short = 64 * 1024;
+
+export function isQuick({ before, listing }: Listings): boolean {
+  if (!before || listing.length > short) return listing.length <= short;
+  try {
+    return zstdDecompressSync(before, { maxOutputLength: short }).length <= short;
+  } catch {
+    return false;
+  }
+}
+
+function unpackListing(packed: Uint8Array): Refs {
+  const listing = zstdDecompressSync(packed, { maxOutputLength: bytes.refListing }).toString();
+  const refs = readListing(listing);
+  if (!refs) throw new Error('what the last poll saw cannot be read');
+  return refs;
+}
+
+export interface MovedRef {
+  ref: string;
+  sha: string;
+  /** The SHA that it had before; `none` where it is new. */
+  before: string;
+  /** The branch; empty for a tag. */
+  branch: string;
+  tag: string;
+}
+
+export interface Moves {
+  /** New or moved refs that are built: branches first, then the tags with the highest numbers. */
+  wanted: MovedRef[];
+  /** How many are new or have moved. */
+  moved: number;
+  deleted: number;
+}
+
+/**
+ * The most builds that one poll asks for. A mirror that is filled with thousands of tags should not start thousands of
+ * builds.
+ */
+export const mostBuilds = 20;
+
+function movesBetween(before: Refs, after: Refs): Moves {
+  const moved = Array.from(after, ([ref, sha]) => moveOf(ref, sha, before.get(ref) ?? madeByPush)).filter(
+    ({ sha, before: was }) => was !== sha,
+  );
+  const byNumbers = new Intl.Collator('en', { numeric: true });
+  moved.sort((one, other) => rank(one) - rank(other) || byNumbers.compare(other.tag, one.tag) || compare(one, other));
+  const deleted = Array.from(before.keys()).filter((ref) => !after.has(ref)).length;
+  return { wanted: moved.slice(0, mostBuilds), moved: moved.length, deleted };
+}
+
+function rank({ branch }: MovedRef): number {
+  return branch === '' ? 1 : 0;
+}
+
+function compare({ ref: one }: MovedRef, { ref: other }: MovedRef): number {
+  return one < other ? -1 : 1;
+}
+
+function moveOf(ref: string, sha: string, before: string): MovedRef {
+  const branch = ref.startsWith('refs/heads/') ? ref.slice('refs/heads/'.length) : '';
+  return { ref, sha, before, branch, tag: branch === '' ? ref.slice('refs/tags/'.length) : '' };
+}
+
+export function refLabel({ branch, tag, sha }: MovedRef): string {
+  return `${branch === '' ? `the tag ${tag}` : branch} (${sha.slice(0, 8)})`;
+}

@@ -1,0 +1,106 @@
+import { sql } from 'kysely';
+import type { Queries } from '../db/open.ts';
+import { timeOfId } from '../../shared/lib/ids.ts';
+import { fetchKinds, slotKinds, type SlotKind } from '../../shared/domain/runner-slots.ts';
+import { hasTags } from '../../shared/domain/tags.ts';
+
+/**
+ * How much work there is for runners. Only jobs that a runner could begin now are counted. A job that was put off, or
+ * that waits for another deploy to the same branch, is not: a runner that is started for it would find nothing to do.
+ *
+ * A long queue is counted in its indexes, without its rows: reading rows takes ten times as long. Fetches have an index
+ * of their own. The index of all other jobs does not have their kinds, so the few jobs that servers do are counted
+ * apart and subtracted.
+ */
+interface Group {
+  account: bigint;
+  slot: SlotKind;
+  tags: string;
+  waiting: number;
+  running: number;
+}
+
+/** Jobs of these kinds are done by servers, and need no tags. */
+const ofServers = ['deliver', 'pack_log'].map((kind) => sql.lit(kind));
+const fetches = sql.join(fetchKinds.map((kind) => sql.lit(kind)));
+/** The same words as in the conditions of the indexes. */
+const isOf = { builds: sql<boolean>`kind not in (${fetches})`, fetches: sql<boolean>`kind in (${fetches})` };
+
+export async function workByTags(db: Queries): Promise<Group[]> {
+  const now = BigInt(Date.now());
+  const waiting = db.selectFrom('jobs').where('claim', 'is', null).where('run_after', '<=', now);
+  const count = sql<bigint>`count(*)`.as('count');
+  const others = waiting.select(['account_id', count]).where('kind', 'in', ofServers).groupBy('account_id');
+  const byServers = new Map((await others.execute()).map((one) => [one.account_id, Number(one.count)]));
+  const running = db.selectFrom('jobs').where('claim', 'is not', null).where('kind', 'not in', ofServers);
+  const groups: Group[] = [];
+  for (const slot of slotKinds) {
+    const own = new Map<string, Group>();
+    const groupOf = ({ account_id: account, tags }: { account_id: bigint; tags: string }): Group => {
+      const group = own.get(`${account} ${tags}`) ?? { account, slot, tags, waiting: 0, running: 0 };
+      own.set(`${account} ${tags}`, group);
+      return group;
+    };
+    const counted = ['tags', 'account_id'] as const;
+    const those = waiting.where(isOf[slot]);
+    for (const one of await those
+      .select([...counted, count])
+      .groupBy(counted)
+      .execute()) {
+      const taken = slot === 'builds' && one.tags === '' ? (byServers.get(one.account_id) ?? 0) : 0;
+      groupOf(one).waiting = Math.max(0, Number(one.count) - taken); // the two queries see different moments
+    }
+    const begun = running.where(isOf[slot]).select([...counted, count]);
+    for (const one of await begun.groupBy(counted).execute()) groupOf(one).running = Number(one.count);
+    groups.push(...own.values());
+  }
+  return groups;
+}
+
+/** How many jobs wait, by tags, including those that are put off. */
+export async function waitingByTags(db: Queries): Promise<{ tags: string; count: number }[]> {
+  const waiting = db.selectFrom('jobs').where('claim', 'is', null);
+  const count = sql<bigint>`count(*)`.as('count');
+  const all = await waiting.where(isOf.builds).select(['tags', count]).groupBy('tags').execute();
+  const untagged = await waiting.where(isOf.fetches).select(count).executeTakeFirst();
+  const byServers = await waiting.select(count).where('kind', 'in', ofServers).executeTakeFirst();
+  const counts = new Map(all.map(({ tags, count: some }) => [tags, Number(some)]));
+  counts.set('', (counts.get('') ?? 0) + Number(untagged?.count) - Number(byServers?.count));
+  return Array.from(counts, ([tags, some]) => ({ tags, count: some })).filter(({ count: some }) => some > 0);
+}
+
+/**
+ * When the oldest waiting job for runners was enqueued, in milliseconds since 1970; undefined when none waits. The
+ * query walks from the oldest job on: few jobs do not wait.
+ */
+export async function oldestWaiting(db: Queries, isDue = true): Promise<number | undefined> {
+  const all = db.selectFrom('jobs').select('id').where('claim', 'is', null).where('kind', 'not in', ofServers);
+  const waiting = isDue ? all.where('run_after', '<=', BigInt(Date.now())) : all;
+  // A job that a person waits for has a negative number.
+  const plain = await waiting.where('id', '>', 0n).orderBy('id').limit(1).executeTakeFirst();
+  const awaited = await waiting.where('id', '<', 0n).orderBy('id', 'desc').limit(1).executeTakeFirst();
+  const times = [plain, awaited].flatMap((job) => (job ? [timeOfId(job.id < 0n ? -job.id : job.id)] : []));
+  return times.length === 0 ? undefined : Math.min(...times);
+}
+
+export interface WorkFor {
+  /** The runner's tags, as one text. */
+  tags: string;
+  /** The accounts that the runner works for; undefined for all. */
+  accounts: ReadonlySet<bigint> | undefined;
+  /** An account has at most this many jobs of each kind of slot under way; 0 for no limit. */
+  mostRunning: number;
+}
+
+/** How many jobs any number of such runners could begin now. */
+export function takeable(groups: readonly Group[], { tags, accounts, mostRunning }: WorkFor): number {
+  let sum = 0;
+  for (const own of Map.groupBy(groups, ({ account, slot }) => `${account} ${slot}`).values()) {
+    if (accounts && own.some(({ account }) => !accounts.has(account))) continue;
+    const count = (of: (group: Group) => number): number => own.reduce((total, group) => total + of(group), 0);
+    const waiting = count((group) => (hasTags(tags, group.tags) ? group.waiting : 0));
+    const room = mostRunning > 0 ? Math.max(0, mostRunning - count(({ running }) => running)) : waiting;
+    sum += Math.min(waiting, room);
+  }
+  return sum;
+}

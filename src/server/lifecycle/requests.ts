@@ -1,0 +1,325 @@
+import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow } from '../db/schema.ts';
+import { enqueue } from '../queue/queue.ts';
+import { addLine, beginLog, completeLog } from '../streams/logs.ts';
+import { valuesIn } from '../../shared/records/fields.ts';
+import { matrixFields } from '../../shared/records/suite.ts';
+import { nameWithVariant, variantsOf } from '../../shared/domain/matrix.ts';
+import { applying, askForFiles, suitesFor, type Chosen, type SuiteFacts } from './chosen-suites.ts';
+import { addBuilds } from './builds.ts';
+import { fetchFailed, recordEvent, reportLeftOut, rollUp, applyEffects, type FailedFetch } from './pending-effects.ts';
+import { whySkipped } from './skip-marks.ts';
+import { leftOutReport } from './status-reports.ts';
+import type { WriteContext } from './write-context.ts';
+import { builtBefore, byProject, type BuiltBy } from './file-suites.ts';
+import { isForeign } from './forks.ts';
+import { fetchedAs, isOn } from './own-refs.ts';
+import { comparedAlike, storeChanges, withChanges, type Changes } from './request-changes.ts';
+import { holdForBuilds } from './apply-rollup.ts';
+import { besidesFirst, findFirst, joinedText, joinKey, knownKey } from './joined-requests.ts';
+import { beginTrace } from './traces.ts';
+import { buildRequestMachine, fetchMachine, isFinal, statesBefore, type FetchState } from './states.ts';
+
+export type Owned = Pick<ProjectRow, 'id' | 'owner_id' | 'config_file' | 'build_twice'>;
+
+export const requestEvents = ['manual', 'push', 'tag', 'pull_request', 'poll', 'schedule'] as const;
+export type RequestEvent = (typeof requestEvents)[number];
+
+/** The trigger of a build that no user asked for. */
+export interface Trigger {
+  /** `hook:ID`, `poll` or `schedule:ID`. */
+  source: string;
+  event: Exclude<RequestEvent, 'manual'>;
+  pullRequest: bigint | null;
+  /** The branch that was pushed to, or the target branch of a pull request; empty for a tag. */
+  targetBranch: string;
+  fromFork: boolean;
+  /** The forge's name for the user who did it; empty where no user did. */
+  sender: string;
+  /** The branch of the repository itself that the commit is the head of; blank for a tag, and for a fork. */
+  headBranch?: string;
+  /** The SHA that the branch had before, or `none` for a new branch; blank where the trigger does not say. */
+  before?: string;
+  /** The full name of the ref to fetch the commit by; empty where `commitRef` is enough. */
+  fetchRef: string;
+  /** The branch or pull request in which a newer request may cancel older ones (triggers.ts); empty where none may. */
+  group: string;
+}
+
+export interface NewRequest {
+  commitRef: string;
+  createdBy: bigint;
+  trigger?: Trigger;
+  /** Whether it waits until a user of the project approves it. */
+  isHeld?: boolean;
+  /** The `traceparent` header of the call, if there was one: the trace that the request belongs to. */
+  traceparent?: unknown;
+  /** The suites that are to run, if they apply; by default all. */
+  suites?: readonly bigint[];
+  /** More of them by name, as JSON. */
+  suiteNames?: string;
+  /** As JSON; none of them is a secret. */
+  variables?: string;
+  /** The deploy that it is for. */
+  deployId?: bigint;
+  /** The requests that it could join, locked (joined-requests.ts). */
+  alike?: readonly bigint[];
+}
+
+/**
+ * Every build starts here. A request begins with the fetch of its commit. If the commit and everything about it is
+ * known already, the suites start at once.
+ */
+export async function openRequest(context: WriteContext, project: Owned, asked: NewRequest): Promise<BuildRequestRow> {
+  const { trigger, isHeld = false, alike = [] } = asked;
+  const request: BuildRequestRow = {
+    id: context.ids.next(),
+    project_id: project.id,
+    commit_ref: asked.commitRef,
+    commit_id: null,
+    build_state: (isHeld && buildRequestMachine.held) || buildRequestMachine.initial,
+    created_by: asked.createdBy,
+    created_at: BigInt(Date.now()),
+    fetch: (isHeld && fetchMachine.held) || fetchMachine.initial,
+    branch: '',
+    trigger: trigger?.source ?? '',
+    event: trigger?.event ?? 'manual',
+    pull_request: trigger?.pullRequest ?? null,
+    target_branch: trigger?.targetBranch ?? '',
+    from_fork: trigger?.fromFork ? 1 : 0,
+    sender: trigger?.sender ?? '',
+    fetch_ref: trigger?.fetchRef ?? '',
+    fetched_as: '',
+    asked_by: trigger ? null : asked.createdBy,
+    concurrency_group: trigger?.group ?? '',
+    trace: beginTrace(context, asked.traceparent),
+    suites: JSON.stringify(asked.suites?.map(String) ?? []),
+    suite_names: asked.suiteNames ?? '[]',
+    failure_reason: '',
+    before: trigger?.before ?? '',
+    ...byProject,
+    variables: asked.variables ?? '{}',
+    deploy_id: asked.deployId ?? null,
+    join_key: joinKey(asked.commitRef, trigger?.headBranch ?? ''),
+    joined_to_id: null,
+  };
+  const { trx } = context;
+  const expected = isHeld ? undefined : await findFirst(context, project, request, { alike });
+  const waits = isHeld || (expected !== undefined && !isFinal(fetchMachine, expected.fetch as FetchState));
+  const commit = waits ? undefined : await findKnown(context, request);
+  const fetched = commit && { ...request, ...asFetched(request, commit, { branch: commit.branch, ref: null }) };
+  const known = fetched && (await knownSuites(context, project, fetched, { commit, alike }));
+  // A known commit decides on this, even if something of it has to be fetched.
+  const from_fork = fetched?.from_fork ?? request.from_fork;
+  const joined_to_id = (known ? known.first : expected)?.id ?? null;
+  await trx
+    .insertInto('build_requests')
+    .values({ ...(known ? { ...fetched, ...known.file } : { ...request, from_fork }), joined_to_id })
+    .execute();
+  if (known?.changes) await storeChanges(context, request.id, known.changes);
+  await beginLog(trx, request.id, project.id, { isComplete: known !== undefined && !known.first });
+  if (known?.first) await endLog(context, request.id, joinedText(known.first));
+  announceRequest(context, request);
+  if (known) await startKnown(context, project, request, known);
+  else if (!waits) await enqueueFetch(context, project, request.id);
+  return { ...request, from_fork, joined_to_id };
+}
+
+/** Ends the log of a fetch with a line, if there is one. */
+async function endLog({ db, trx }: WriteContext, requestId: bigint, ...lines: string[]): Promise<void> {
+  for (const line of lines) await addLine(db, trx, requestId, line);
+  await completeLog(db, trx, requestId);
+}
+
+/** Lets a request continue that waits for approval; false when it does not wait for one. */
+export async function approveRequest(context: WriteContext, project: Owned, requestId: bigint): Promise<boolean> {
+  if (!(await moveFetch(context, requestId, 'waiting'))) return false;
+  await enqueueFetch(context, project, requestId);
+  await applyEffects(context);
+  return true;
+}
+
+function announceRequest(
+  context: WriteContext,
+  { project_id: projectId, id, build_state: state }: BuildRequestRow,
+): void {
+  recordEvent(context, { projectId, subjectId: id, type: 'build_request', state });
+}
+
+export async function enqueueFetch({ db, trx, ids }: WriteContext, project: Owned, requestId: bigint): Promise<void> {
+  await enqueue(db, trx, ids, { kind: 'fetch_commit', subjectId: requestId, accountId: project.owner_id });
+}
+
+/** The commit that a request names, locked, if it is known and on the ref that the request says. */
+async function findKnown({ db, trx }: WriteContext, request: BuildRequestRow): Promise<CommitRow | undefined> {
+  const { project_id: project, commit_ref: ref } = request;
+  if (!/^[0-9a-f]{40}$/.test(ref)) return undefined;
+  const commits = trx.selectFrom('commits').selectAll().where('project_id', '=', project).where('ref', '=', ref);
+  const commit = await db.locked(commits, 'commits').executeTakeFirst();
+  return commit && isOn(commit, request.fetch_ref) ? commit : undefined;
+}
+
+/** A locked commit, and the suites that apply to it. */
+interface Known {
+  commit: CommitRow;
+  suites: Chosen;
+  /** The request that it joins. */
+  first: BuildRequestRow | undefined;
+}
+
+/**
+ * The suites of a known commit, by what other requests have found. Undefined where the file of the commit was not read
+ * yet, or where a rule asks for changed files and no other request was compared with the same.
+ */
+async function knownSuites(
+  context: WriteContext,
+  project: Owned,
+  request: BuildRequestRow,
+  { commit, alike }: Pick<Facts, 'commit' | 'alike'>,
+): Promise<(Known & { file: BuiltBy; changes: Changes | undefined }) | undefined> {
+  const { trx } = context;
+  const { config_file: path } = project;
+  const isByProject = path === '' || request.from_fork === 1;
+  const file = isByProject ? byProject : await builtBefore(trx, commit.id, path);
+  if (!file) return undefined;
+  const suites = await suitesFor(trx, request.project_id, commit, file);
+  const isAsked = askForFiles(suites, request);
+  const changes = isAsked ? await comparedAlike(trx, commit, request) : undefined;
+  if (isAsked && !changes) return undefined;
+  const changed = { ...commit, files: changes?.files ?? commit.files };
+  return { ...(await choose(context, project, request, { commit, alike, changed, facts: suites })), file, changes };
+}
+
+interface Facts {
+  commit: CommitRow;
+  /** The requests that the request could join, locked. */
+  alike: readonly bigint[];
+  /** The commit, with the files that it changed for the request. */
+  changed: CommitRow;
+  facts: readonly SuiteFacts[];
+}
+
+/** The suites that apply, except for those that the request leaves to the one that it joins. */
+async function choose(
+  context: WriteContext,
+  project: Owned,
+  request: BuildRequestRow,
+  { commit, alike, changed, facts }: Facts,
+): Promise<Known> {
+  const first = await findFirst(context, project, request, { alike, commit });
+  const suites = await applying(context, project.owner_id, facts, changed, request);
+  return { commit, first, suites: first ? await besidesFirst(context, { request, first, commit }, suites) : suites };
+}
+
+/** Records how far the fetch has come, unless it is over already. */
+export async function moveFetch(context: WriteContext, requestId: bigint, fetch: FetchState): Promise<boolean> {
+  const { numUpdatedRows } = await context.trx
+    .updateTable('build_requests')
+    .set({ fetch })
+    .where('id', '=', requestId)
+    .where('fetch', 'in', statesBefore(fetchMachine, fetch))
+    .executeTakeFirst();
+  if (numUpdatedRows !== 1n) return false;
+  if (isFinal(fetchMachine, fetch)) await completeLog(context.db, context.trx, requestId);
+  rollUp(context, { request: requestId });
+  return true;
+}
+
+/** The fetch failed. There will be no commit and no build, so notifications report this instead. */
+export async function failFetch(context: WriteContext, requestId: bigint, failure: FailedFetch): Promise<void> {
+  if (!(await moveFetch(context, requestId, 'errored'))) return;
+  const requests = context.trx.updateTable('build_requests').set({ failure_reason: failure.reason });
+  await requests.where('id', '=', requestId).execute();
+  fetchFailed(context, requestId, failure);
+}
+
+/** What a fetch found in addition to the commit. */
+export interface FoundBeside {
+  branch: string;
+  /** The ref that it found the commit by. */
+  ref: string | null;
+  /** The requests that the request could join, locked. */
+  alike: readonly bigint[];
+  file?: BuiltBy;
+  changes?: Changes | undefined;
+}
+
+/** The commit was fetched: the suites that apply to it start. The caller holds what the request may join. */
+export async function startSuites(
+  context: WriteContext,
+  project: Owned,
+  request: BuildRequestRow,
+  commit: CommitRow,
+  { file = request, changes, alike, ...found }: FoundBeside,
+): Promise<void> {
+  const { trx } = context;
+  const { config_file, config_digest } = file;
+  const join_key = knownKey(request, commit);
+  const fetched = { ...asFetched(request, commit, found), config_file, config_digest, failure_reason: '', join_key };
+  if (changes) await storeChanges(context, request.id, changes);
+  await holdForBuilds(context, request.id, commit.id);
+  const facts = await suitesFor(trx, project.id, commit, fetched);
+  const changed = await withChanges(trx, request.id, commit);
+  const known = await choose(context, project, { ...request, ...fetched }, { commit, alike, changed, facts });
+  const joined = { ...fetched, joined_to_id: known.first?.id ?? null };
+  await trx.updateTable('build_requests').set(joined).where('id', '=', request.id).execute();
+  const said = [whySkipped(commit, request), known.first && joinedText(known.first)];
+  await endLog(context, request.id, ...said.filter((line) => line !== undefined));
+  await startKnown(context, project, request, known);
+}
+
+async function startKnown(
+  context: WriteContext,
+  { id: projectId, owner_id: accountId }: Owned,
+  { id: requestId, deploy_id: deployId, asked_by: askedBy }: BuildRequestRow,
+  { commit, suites: { tried, leftOut } }: Known,
+): Promise<void> {
+  const { id: commitId } = commit;
+  await addBuilds(context, { projectId, accountId, commitId, requestId, askedBy }, tried);
+  for (const { suite, rule } of deployId === null ? leftOut : [])
+    if (!(await wasBuilt(context, commitId, suite.name)))
+      for (const variant of variantsOf(valuesIn(matrixFields, suite)))
+        reportLeftOut(
+          context,
+          projectId,
+          leftOutReport({ projectId, requestId, ref: commit.ref, name: nameWithVariant(suite.name, variant), rule }),
+        );
+  rollUp(context, { commit: commitId, request: requestId, project: projectId });
+}
+
+/**
+ * Whether the suite has a build on the commit. Its status at a forge must not be replaced by that of a request that
+ * leaves the suite out.
+ */
+async function wasBuilt({ trx }: WriteContext, commitId: bigint, suite: string): Promise<boolean> {
+  const builds = trx
+    .selectFrom('builds')
+    .select('id')
+    .where('commit_id', '=', commitId)
+    .where('suite_name', '=', suite)
+    .where('deploy_id', 'is', null);
+  return (await builds.limit(1).executeTakeFirst()) !== undefined;
+}
+
+type Fetched = Pick<BuildRequestRow, 'commit_id' | 'fetch' | 'branch' | 'from_fork' | 'fetched_as'>;
+
+function asFetched(
+  request: BuildRequestRow,
+  commit: CommitRow,
+  { branch, ref }: Pick<FoundBeside, 'branch' | 'ref'>,
+): Fetched {
+  const branches = JSON.parse(commit.branches) as string[];
+  // A push is about one of these branches. A pull request is about none of them.
+  const pushed = branches.includes(request.target_branch) && request.pull_request === null ? request.target_branch : '';
+  return {
+    commit_id: commit.id,
+    fetch: 'done' satisfies FetchState,
+    branch: pushed || branch || (branches[0] ?? ''),
+    from_fork: request.from_fork === 1 || isForeign(commit) ? 1 : 0,
+    fetched_as: fetchedAs(request, commit, ref),
+  };
+}
+
+/** The builds of a request, oldest attempt first. */
+export async function buildsOf({ trx }: WriteContext, request: Pick<BuildRequestRow, 'id'>): Promise<BuildRow[]> {
+  return trx.selectFrom('builds').selectAll().where('build_request_id', '=', request.id).orderBy('id').execute();
+}

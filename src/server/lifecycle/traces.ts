@@ -1,0 +1,223 @@
+import type { BuildRequestRow, JobRow } from '../db/schema.ts';
+import { timeOfId } from '../../shared/lib/ids.ts';
+import { nameWithVariant } from '../../shared/domain/matrix.ts';
+import {
+  formatTraceparent,
+  newSpanId,
+  newTraceId,
+  parseTraceparent,
+  spanIdBelow,
+  type TraceContext,
+} from '../../shared/lib/trace-context.ts';
+import { watchEndings } from './endings.ts';
+import type { Span, Tracer } from './spans.ts';
+import type { Ending, Observers, WriteContext } from './write-context.ts';
+
+/**
+ * The trace of a build request: the request, its wait, its fetch, each suite and its steps. All spans are made here,
+ * when the thing is over, from what the database has and what runners report. So a server that is started again, or
+ * another one on the same database, continues a trace. Spans leave the process after the commit.
+ *
+ * The request's row has its span in the trace. The identifiers of the spans below are calculated from it. So the span
+ * of a suite is known when its order is made, and the order has it in the environment as TRACEPARENT.
+ */
+
+/** The trace in the row of a request. */
+interface Trace extends TraceContext {
+  parentId?: string;
+  /** When it began: a request that is run again begins another trace. */
+  at: number;
+  /** When its last fetch began. */
+  fetchAt?: number;
+}
+
+/** Traces what is written with these observers, until the returned function is called. */
+export function traceWith(observers: Observers, tracer: Tracer): () => void {
+  observers.tracer = tracer;
+  const unwatch = watchEndings(observers, (context, ending) => {
+    // Read within the transaction, where the request cannot have begun another trace yet.
+    context.db.atEnd(context.trx, async () => {
+      const spans =
+        ending.type === 'build' ? await spansOfBuild(context, ending) : await spansOfRequest(context, ending);
+      send(context, spans);
+    });
+  });
+  return () => {
+    unwatch();
+    observers.tracer = undefined;
+  };
+}
+
+/** The trace of a new request, for its row; blank where nothing is traced. */
+export function beginTrace({ observers: { tracer } }: WriteContext, traceparent?: unknown): string {
+  if (!tracer) return '';
+  const parent = parseTraceparent(traceparent);
+  const traceId = parent?.traceId ?? newTraceId();
+  const isSampled = tracer.isSampled(traceId, parent);
+  const trace: Trace = { traceId, spanId: newSpanId(), isSampled, at: Date.now() };
+  return JSON.stringify(parent ? { ...trace, parentId: parent.spanId } : trace);
+}
+
+/** A request that is run again begins another trace. */
+export async function beginTraceAgain(
+  context: WriteContext,
+  request: Pick<BuildRequestRow, 'id' | 'trace'>,
+  traceparent?: unknown,
+): Promise<void> {
+  const trace = beginTrace(context, traceparent);
+  if (trace === request.trace) return; // both are blank
+  await context.trx.updateTable('build_requests').set({ trace }).where('id', '=', request.id).execute();
+}
+
+/** The trace of a request, if this server traces. */
+function traceOf({ observers }: WriteContext, trace: string): Trace | undefined {
+  return trace === '' || !observers.tracer ? undefined : (JSON.parse(trace) as Trace);
+}
+
+/** TRACEPARENT for a build that is about to begin. */
+export function traceparentOf(context: WriteContext, build: { id: bigint; trace: string }): string | undefined {
+  const trace = traceOf(context, build.trace);
+  return trace && formatTraceparent(below(trace, `build ${build.id}`));
+}
+
+/** Records when a fetch begins. */
+export async function noteFetchBegins(context: WriteContext, request: BuildRequestRow): Promise<void> {
+  const trace = traceOf(context, request.trace);
+  if (!trace) return;
+  const noted = JSON.stringify({ ...trace, fetchAt: Date.now() } satisfies Trace);
+  await context.trx.updateTable('build_requests').set({ trace: noted }).where('id', '=', request.id).execute();
+}
+
+/** A fetch is over, as `outcome` says. */
+export function traceFetch(
+  context: WriteContext,
+  request: BuildRequestRow,
+  job: Pick<JobRow, 'id'>,
+  outcome: string,
+): void {
+  const trace = traceOf(context, request.trace);
+  if (!trace) return;
+  const endedAt = Date.now();
+  const startedAt = trace.fetchAt ?? endedAt;
+  const attributes = { ...about(request), 'headrace.fetch.outcome': outcome };
+  const [parentId, isError] = [trace.spanId, outcome !== 'fetched' && outcome !== 'cancelled'];
+  send(context, [
+    waitSpan(trace, `fetch ${job.id}`, { parentId, startedAt: timeOfId(job.id), endedAt: startedAt }),
+    { name: 'fetch', context: below(trace, `fetch ${job.id}`), parentId, startedAt, endedAt, attributes, isError },
+  ]);
+}
+
+/** A part of a run, in milliseconds since the runner got the order. */
+export interface StepTimes {
+  name: string;
+  from: number;
+  to: number;
+}
+
+/** Sends the spans of a build's steps, as its runner reported them. */
+export function traceSteps(context: WriteContext, buildId: bigint, steps: readonly StepTimes[]): void {
+  if (steps.length === 0 || !context.observers.tracer) return;
+  const { trx } = context;
+  context.db.atEnd(trx, async () => {
+    const build = await findBuild(context, buildId);
+    const trace = build && traceOf(context, build.trace);
+    if (!trace || build.started_at === null) return;
+    const began = Number(build.started_at);
+    const ended = Number(build.finished_at ?? Date.now());
+    const suite = below(trace, `build ${buildId}`);
+    const within = (ms: number): number => Math.min(began + ms, ended); // the runner has another clock
+    send(
+      context,
+      steps.map(({ name, from, to }, at) => ({
+        name,
+        context: below(suite, `step ${at}`),
+        parentId: suite.spanId,
+        startedAt: within(from),
+        endedAt: within(Math.max(from, to)),
+        attributes: { 'headrace.build.id': String(buildId) },
+      })),
+    );
+  });
+}
+
+function findBuild({ trx }: WriteContext, id: bigint) {
+  return trx
+    .selectFrom('builds')
+    .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
+    .selectAll('builds')
+    .select('build_requests.trace')
+    .where('builds.id', '=', id)
+    .executeTakeFirst();
+}
+
+async function spansOfBuild(context: WriteContext, { id, state }: Ending): Promise<Span[]> {
+  const build = await findBuild(context, id);
+  const trace = build && traceOf(context, build.trace);
+  if (!trace) return [];
+  const suite = below(trace, `build ${id}`);
+  const startedAt = Number(build.created_at);
+  const endedAt = Number(build.finished_at ?? Date.now());
+  const begunAt = Number(build.started_at ?? endedAt);
+  return [
+    waitSpan(suite, 'build', { parentId: suite.spanId, startedAt, endedAt: begunAt }),
+    {
+      name: `suite ${nameWithVariant(build.suite_name, build.variant)}`.trim(),
+      context: suite,
+      parentId: trace.spanId,
+      startedAt,
+      endedAt,
+      isError: failed.has(state),
+      attributes: {
+        'headrace.build.id': String(id),
+        'headrace.build.state': state,
+        'headrace.build.attempt': build.attempt,
+        ...(build.suite_id === null ? {} : { 'headrace.suite.id': String(build.suite_id) }),
+        'headrace.suite.name': build.suite_name,
+        ...(build.variant === '' ? {} : { 'headrace.build.variant': build.variant }),
+        'headrace.project.id': String(build.project_id),
+        ...(build.failure_reason === '' ? {} : { 'headrace.build.failure_reason': build.failure_reason }),
+        ...(build.exit_status === null ? {} : { 'headrace.build.exit_status': build.exit_status }),
+      },
+    },
+  ];
+}
+
+async function spansOfRequest(context: WriteContext, { id, state }: Ending): Promise<Span[]> {
+  const request = await context.trx.selectFrom('build_requests').selectAll().where('id', '=', id).executeTakeFirst();
+  const trace = request && traceOf(context, request.trace);
+  if (!trace) return [];
+  const attributes = {
+    ...about(request),
+    'headrace.build_request.state': state,
+    'headrace.build_request.event': request.event,
+  };
+  const [startedAt, endedAt, isError] = [trace.at, Date.now(), failed.has(state)];
+  return [{ name: 'build request', context: trace, parentId: trace.parentId, startedAt, endedAt, attributes, isError }];
+}
+
+const failed = new Set(['failed', 'errored', 'timed_out']);
+
+function about({ id, project_id: projectId }: Pick<BuildRequestRow, 'id' | 'project_id'>): Span['attributes'] {
+  return { 'headrace.build_request.id': String(id), 'headrace.project.id': String(projectId) };
+}
+
+function below(context: TraceContext, about: string): TraceContext {
+  return { traceId: context.traceId, spanId: spanIdBelow(context, about), isSampled: context.isSampled };
+}
+
+function waitSpan(
+  context: TraceContext,
+  forWhat: string,
+  times: Pick<Span, 'parentId' | 'startedAt' | 'endedAt'>,
+): Span {
+  return { name: 'wait', context: below(context, `wait ${forWhat}`), attributes: {}, ...times };
+}
+
+/** Sends spans once the transaction is durable. */
+function send({ db, trx, observers }: WriteContext, spans: Span[]): void {
+  const sampled = spans.filter(({ context: { isSampled } }) => isSampled);
+  if (sampled.length === 0) return;
+  db.afterCommit(trx, () => {
+    for (const span of sampled) observers.tracer?.end(span);
+  });
+}

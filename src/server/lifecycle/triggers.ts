@@ -1,0 +1,164 @@
+import { sql } from 'kysely';
+import type { BuildRequestRow, ProjectRow, UserRow } from '../db/schema.ts';
+import { mostWaitingJobs } from '../../shared/domain/bounds.ts';
+import { holdRequests } from './apply-rollup.ts';
+import { isQueueFull } from './full-queue.ts';
+import { findAlike, joinKey } from './joined-requests.ts';
+import { cancelRequests } from './cancel-requests.ts';
+import { openRequest, type Owned, type Trigger } from './requests.ts';
+import type { WriteContext } from './write-context.ts';
+
+/**
+ * Starts builds without a user's request: hooks, polls and schedules call this once they know which commit to build.
+ */
+
+export type TriggerOutcome = 'build_requested' | 'waiting_for_approval' | 'ignored';
+
+export interface Triggered {
+  outcome: TriggerOutcome;
+  /** Why, as a sentence; empty where a build was started and there is nothing to add. */
+  reason: string;
+  request?: BuildRequestRow;
+}
+
+type TriggeredProject = Pick<ProjectRow, 'fork_builds' | 'cancel_superseded'> & Owned;
+
+export interface TriggeredBuild {
+  commitRef: string;
+  trigger: Trigger;
+}
+
+/** Starts one build in the name of the project's owner, if the project's settings allow it. */
+export async function triggerRequest(
+  context: WriteContext,
+  project: TriggeredProject,
+  asked: TriggeredBuild,
+): Promise<Triggered> {
+  const [triggered] = await triggerRequests(context, project, [asked]);
+  if (!triggered) throw new Error('every request that is asked for has an outcome');
+  return triggered;
+}
+
+/**
+ * Starts several builds, and returns results in the same order. Older requests are cancelled before the first new one
+ * is opened: cancelling locks jobs, and opening a request may lock a commit, which comes after jobs in the order of
+ * locks (db/lock-order.ts).
+ */
+export async function triggerRequests(
+  context: WriteContext,
+  project: TriggeredProject,
+  all: readonly TriggeredBuild[],
+): Promise<Triggered[]> {
+  const owners = context.trx.selectFrom('users').select(['suspended', 'billing']).where('id', '=', project.owner_id);
+  const owner = await owners.executeTakeFirst();
+  const isFull = await isQueueFull(context.trx, project.id);
+  const refusals = all.map(({ trigger }) => (isFull ? queueIsFull : whyNot(owner, project, trigger)));
+  const groups = all.filter((_, at) => refusals[at] === undefined).map(({ trigger }) => trigger.group);
+  const keys = all.map(({ commitRef, trigger }) => joinKey(commitRef, trigger.headBranch ?? ''));
+  const alike = await findAlike(context.trx, project.id, keys);
+  const superseded = await supersede(context, project, { groups, alike });
+  await holdKnownCommits(context, project, all);
+  const triggered: Triggered[] = [];
+  for (const [at, asked] of all.entries()) {
+    const refusal = refusals[at];
+    const count = superseded.get(asked.trigger.group) ?? 0;
+    triggered.push(
+      refusal === undefined
+        ? await open(context, project, asked, { superseded: count, alike })
+        : { outcome: 'ignored', reason: refusal },
+    );
+  }
+  return triggered;
+}
+
+/**
+ * Locks all commits at once, in the order of their identifiers, because two triggers may name the same commits in
+ * different orders.
+ */
+async function holdKnownCommits(
+  { db, trx }: WriteContext,
+  project: TriggeredProject,
+  all: readonly TriggeredBuild[],
+): Promise<void> {
+  const refs = all.map(({ commitRef }) => commitRef);
+  const commits = trx.selectFrom('commits').select('id').where('project_id', '=', project.id).where('ref', 'in', refs);
+  if (refs.length > 1) await db.locked(commits.orderBy('id'), 'commits').execute();
+}
+
+const queueIsFull = `The account of the project’s owner has ${mostWaitingJobs} jobs that wait, and may not have more.`;
+
+function whyNot(
+  owner: Pick<UserRow, 'suspended' | 'billing'> | undefined,
+  project: TriggeredProject,
+  { fromFork }: Trigger,
+): string | undefined {
+  if (!owner) return 'The account of the project’s owner is gone.';
+  if (owner.suspended === 1) return 'The account of the project’s owner is suspended.';
+  if (owner.billing !== 'ok') return 'The account of the project’s owner is not paid for.';
+  const isNever = project.fork_builds === 'never';
+  return fromFork && isNever ? 'It comes from a fork, and fork_builds of the project is never.' : undefined;
+}
+
+async function open(
+  context: WriteContext,
+  project: TriggeredProject,
+  asked: TriggeredBuild,
+  { superseded, alike }: { superseded: number; alike: readonly bigint[] },
+): Promise<Triggered> {
+  const isHeld = asked.trigger.fromFork && project.fork_builds === 'approval';
+  const request = await openRequest(context, project, { ...asked, createdBy: project.owner_id, isHeld, alike });
+  const reason = superseded === 0 ? '' : `${superseded} older ${superseded === 1 ? 'request' : 'requests'} superseded.`;
+  if (!isHeld) return { outcome: 'build_requested', reason, request };
+  const held = 'It comes from a fork, and fork_builds of the project is approval.';
+  return { outcome: 'waiting_for_approval', reason: `${held} ${reason}`.trim(), request };
+}
+
+/**
+ * Cancels older requests of the same branches and pull requests, as the project's settings say. Returns how many of
+ * each. Locks the requests that are `alike` together with them, because all are locked in one order.
+ */
+async function supersede(
+  context: WriteContext,
+  project: TriggeredProject,
+  { groups, alike }: { groups: readonly string[]; alike: readonly bigint[] },
+): Promise<ReadonlyMap<string, number>> {
+  const policy = project.cancel_superseded;
+  const named = [...new Set(groups)].filter((group) => group !== '');
+  if (policy === 'none' || named.length === 0) {
+    await holdRequests(context, alike);
+    return new Map();
+  }
+  // Of two triggers at the same time, the second sees the requests of the first.
+  await context.db.holdRight(context.trx, 'superseding', project.id);
+  const older = await context.trx
+    .selectFrom('build_requests')
+    .selectAll()
+    .where('project_id', '=', project.id)
+    .where('concurrency_group', 'in', named)
+    // The same words as in the index, so that the index is used.
+    .where(sql<boolean>`build_state in ('waiting_for_approval', 'enqueued', 'fetching', 'building')`)
+    .$if(policy === 'waiting', (query) =>
+      query.where((where) =>
+        where.not(
+          where.exists(
+            where
+              .selectFrom('builds')
+              .select('builds.id')
+              .where(isOfBoth)
+              .where('builds.build_state', 'not in', ['enqueued', 'waiting_for_approval']),
+          ),
+        ),
+      ),
+    )
+    .orderBy('id')
+    .execute();
+  await cancelRequests(context, older, alike);
+  const byGroup = Map.groupBy(older, ({ concurrency_group: group }) => group);
+  return new Map(Array.from(byGroup, ([group, requests]) => [group, requests.length]));
+}
+
+/** The builds of a request, of the one that it joined, and of those that joined it, in a query of both. */
+const isOfBoth = sql<boolean>`builds.build_request_id in (
+  select own.id from build_requests as own
+  where own.id = build_requests.id or own.id = build_requests.joined_to_id or own.joined_to_id = build_requests.id
+)`;

@@ -1,0 +1,272 @@
+import { sql } from 'kysely';
+import type { Database, Transaction } from '../db/open.ts';
+import { insertRows } from '../db/insert.ts';
+import type { WebhookDeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
+import { exactJson } from '../../shared/lib/exact-json.ts';
+import type { IdSource } from '../../shared/lib/ids.ts';
+import { waitsForItsTurn } from '../../shared/domain/runner-slots.ts';
+import { timestamp } from '../../shared/lib/timestamps.ts';
+import { ensureDeliveryJobs } from '../queue/delivery-jobs.ts';
+import { buildView } from '../views/build.ts';
+import { buildRequestView, shownRequests } from '../views/build-request.ts';
+import { commitView } from '../views/commit.ts';
+import { dependencyView, relatedTo } from '../views/dependency.ts';
+import { projectView, shownColumns } from '../views/project.ts';
+import type { LifecycleEvent } from './write-context.ts';
+import { requestReport } from './request-statuses.ts';
+import { statusReport, type StatusReport } from './status-reports.ts';
+import { buildMachine, buildRequestMachine, deliveryMachine, isFinal, type BuildRequestState } from './states.ts';
+
+/**
+ * Turns events into deliveries. The text for the receiver is stored in the transaction of the change, in the form that
+ * the API shows. So it can neither be lost nor change before it is sent.
+ *
+ * Positions are assigned under the lock of the notification's row. So a notification's deliveries have the order of the
+ * commits, whichever server made them.
+ */
+interface WriteContext {
+  db: Database;
+  trx: Transaction;
+  ids: IdSource;
+}
+
+type ShownProject = Pick<ProjectRow, (typeof shownColumns)[number] | 'owner_id'>;
+
+type Taken = Pick<NotificationRow, 'id' | 'project_id' | 'notifiable_type' | 'last_position'>;
+
+/** A notification, and the position of its first new delivery. */
+interface LinePosition {
+  id: bigint;
+  project_id: bigint;
+  position: bigint;
+}
+
+/** One event for receivers: its type and its text. */
+interface Payload {
+  type: string;
+  text: (about: { id: string; created_at: string; project: ShownProject }) => object;
+}
+
+/** Payloads that go to several notifications. */
+interface Batch {
+  positions: readonly LinePosition[];
+  payloads: readonly Payload[];
+}
+
+/** An event that may be reported to receivers. */
+export interface ReportedEvent extends LifecycleEvent {
+  /** Why the fetch failed. */
+  reason?: string | undefined;
+  /** The commit that it found all the same. */
+  sha?: string | undefined;
+  /** The state of the project at that time, where it has changed since. */
+  projectState?: string | undefined;
+}
+
+/**
+ * Makes deliveries for the notifications of a project: for changed builds and commits, and for requests whose commit
+ * could not be fetched, because these have no build or commit to report. Forges get builds and requests.
+ */
+export async function notifyOfBuilds(
+  context: WriteContext,
+  projectId: bigint,
+  events: readonly ReportedEvent[],
+  leftOut: readonly StatusReport[],
+): Promise<void> {
+  const { trx } = context;
+  const reported = events.filter(({ type, reason }) => type === 'build' || type === 'commit' || reason !== undefined);
+  const statuses = inOrderForForges(events);
+  const forForges = leftOut.length + statuses.length;
+  if (reported.length + forForges === 0) return;
+  const counts = { project: projectId, many: BigInt(reported.length), statuses: BigInt(forForges) };
+  const taken = await takeBuildPositions(trx, counts);
+  const views: object[] = [];
+  for (const news of reported) views.push(await viewOf(trx, news));
+  const { status: forges = [], build: receivers = [] } = Object.groupBy(taken, (one) => one.notifiable_type);
+  await write(context, [
+    {
+      positions: positionsOf(receivers, reported.length),
+      payloads: reported.map(({ type, state, projectState }, at) =>
+        webhook(`${type}.${state}`, views[at] ?? {}, projectState),
+      ),
+    },
+    {
+      positions: positionsOf(forges, forForges),
+      payloads: forges.length > 0 ? [...leftOut.map(asPayload), ...(await statusesOf(trx, statuses))] : [],
+    },
+  ]);
+}
+
+/** The events for forges, in this order: that a request began, its builds, and that it is over. */
+function inOrderForForges(events: readonly ReportedEvent[]): ReportedEvent[] {
+  const requests = events.filter(({ type }) => type === 'build_request');
+  const isOver = ({ state }: ReportedEvent): boolean => isFinal(buildRequestMachine, state as BuildRequestState);
+  return [
+    ...requests.filter((news) => !isOver(news) && news.state !== 'fetching'),
+    ...events.filter(({ type }) => type === 'build'),
+    ...requests.filter(isOver),
+  ];
+}
+
+/** Moves each notification's next position on by the number of its new deliveries. */
+const takeBuildPositions = (
+  trx: Transaction,
+  { statuses, many, project }: { project: bigint; many: bigint; statuses: bigint },
+): Promise<Taken[]> =>
+  trx
+    .updateTable('notifications')
+    .set((of) => ({
+      last_position: of(
+        'last_position',
+        '+',
+        sql<bigint>`case notifiable_type when 'status' then cast(${statuses} as bigint) else cast(${many} as bigint) end`,
+      ),
+    }))
+    .where('project_id', '=', project)
+    .where('notifiable_type', 'in', ['build', 'status'])
+    .returning(['id', 'project_id', 'notifiable_type', 'last_position'])
+    .execute();
+
+function positionsOf(taken: readonly Readonly<Taken>[], many: number): LinePosition[] {
+  return taken.map(({ last_position: last, ...position }) => ({ ...position, position: last - BigInt(many) + 1n }));
+}
+
+/** The payload of a webhook, in the form that the API shows. */
+function webhook(type: string, what: object, projectState?: string): Payload {
+  return {
+    type,
+    text({ id, created_at, project }) {
+      // The receiver acts for the owner. The key is encrypted in the project's row, and is added when the delivery is
+      // sent.
+      const shown = projectView({ ...project, build_state: projectState ?? project.build_state }, true);
+      return { id, type, created_at, project: shown, ...what };
+    },
+  };
+}
+
+const asPayload = (report: StatusReport): Payload => ({ type: 'build.left_out', text: () => report });
+
+async function statusesOf(trx: Transaction, events: readonly ReportedEvent[]): Promise<Payload[]> {
+  const payloads: Payload[] = [];
+  for (const news of events) {
+    const report = await (news.type === 'build' ? statusReport(trx, news) : requestReport(trx, news));
+    if (report) payloads.push({ type: `${news.type}.${news.state}`, text: () => report });
+  }
+  return payloads;
+}
+
+/** The record in the state of the event: it may have moved on since, in the same transaction. */
+async function viewOf(trx: Transaction, { type, subjectId: id, state, reason }: ReportedEvent): Promise<object> {
+  if (type === 'build') {
+    const build = await trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
+    const begun = state === buildMachine.initial ? { started_at: null } : {};
+    // Which runners are connected is not known here. The API says more.
+    const waits = state === buildMachine.initial ? waitsForItsTurn : '';
+    return build ? { build: buildView({ ...build, ...begun, build_state: state }, waits) } : {};
+  }
+  if (type === 'commit') {
+    const commit = await trx.selectFrom('commits').selectAll().where('id', '=', id).executeTakeFirst();
+    return commit ? { commit: commitView({ ...commit, build_state: state }) } : {};
+  }
+  const request = await shownRequests(trx).where('build_requests.id', '=', id).executeTakeFirstOrThrow();
+  return { build_request: buildRequestView(request, ''), reason };
+}
+
+/**
+ * Makes deliveries for a dependency in its present state: for the owner's projects, and for the projects of others
+ * whose suites use it.
+ */
+export async function notifyOfDependency(context: WriteContext, dependencyId: bigint): Promise<void> {
+  const { trx } = context;
+  const dependencies = trx.selectFrom('dependencies').selectAll().where('id', '=', dependencyId);
+  const dependency = await dependencies.executeTakeFirstOrThrow();
+  const users = trx
+    .selectFrom('suite_dependencies')
+    .innerJoin('suites', 'suites.id', 'suite_dependencies.suite_id')
+    .select('suites.project_id as id')
+    .where('suite_dependencies.dependency_id', '=', dependencyId);
+  const concerned = trx.selectFrom('projects').select('id').where('owner_id', '=', dependency.owner_id).union(users);
+  const notifications = await trx
+    .selectFrom('notifications')
+    .select('id')
+    .where('project_id', 'in', concerned)
+    .where('notifiable_type', '=', 'dependency')
+    .orderBy('id')
+    .execute();
+  const positions: LinePosition[] = [];
+  // One after the other and always in this order, so that two dependencies that change at the same time cannot
+  // deadlock.
+  for (const { id } of notifications) positions.push(...(await takePosition(context, id)));
+  if (positions.length === 0) return;
+  const view = dependencyView(dependency, await relatedTo(trx, [dependencyId]));
+  await write(context, [{ positions, payloads: [webhook(`dependency.${dependency.state}`, { dependency: view })] }]);
+}
+
+/** Sends a ping to the receiver of a new notification. */
+export async function enqueuePing(context: WriteContext, notificationId: bigint): Promise<void> {
+  await write(context, [{ positions: await takePosition(context, notificationId), payloads: [webhook('ping', {})] }]);
+}
+
+/** The next position in a notification's line; none when the notification is deleted. */
+export async function takePosition(
+  { trx }: Pick<WriteContext, 'trx'>,
+  notificationId: bigint,
+): Promise<LinePosition[]> {
+  return trx
+    .updateTable('notifications')
+    .set((of) => ({ last_position: of('last_position', '+', 1n) }))
+    .where('id', '=', notificationId)
+    .returning(['id', 'project_id', 'last_position as position'])
+    .execute();
+}
+
+/** Stores the deliveries, and makes sure that each notification has its delivery job. */
+async function write({ db, trx, ids }: WriteContext, batches: readonly Batch[]): Promise<void> {
+  const news = batches.flatMap(({ positions, payloads }) =>
+    payloads.length === 0 ? [] : positions.map((position) => ({ position, payloads })),
+  );
+  if (news.length === 0) return;
+  const projects = await projectsOf(
+    trx,
+    news.map(({ position }) => position),
+  );
+  const now = Date.now();
+  const lines = news.flatMap((one) => {
+    const project = projects.get(one.position.project_id);
+    return project ? [{ project, ...one }] : [];
+  });
+  if (lines.length === 0) return;
+  // The delivery jobs first: the sender of a line holds its job, and writes deliveries afterwards.
+  await ensureDeliveryJobs(
+    db,
+    trx,
+    ids,
+    lines.map(({ project, position }) => ({ subjectId: position.id, accountId: project.owner_id })),
+  );
+  const deliveries = lines.flatMap(({ project, position, payloads }) =>
+    payloads.map(({ type, text }, at): WebhookDeliveryRow => {
+      const id = ids.next();
+      return {
+        id,
+        notification_id: position.id,
+        position: position.position + BigInt(at),
+        event_type: type,
+        payload: exactJson(text({ id: String(id), created_at: timestamp(now), project })),
+        state: deliveryMachine.initial,
+        created_at: BigInt(now),
+        since: BigInt(now),
+      };
+    }),
+  );
+  await insertRows(trx, 'webhook_deliveries', deliveries);
+}
+
+async function projectsOf(trx: Transaction, positions: LinePosition[]): Promise<Map<bigint, ShownProject>> {
+  const ids = [...new Set(positions.map((position) => position.project_id))];
+  const projects = await trx
+    .selectFrom('projects')
+    .select(['owner_id', ...shownColumns])
+    .where('id', 'in', ids)
+    .execute();
+  return new Map(projects.map((project) => [project.id, project]));
+}

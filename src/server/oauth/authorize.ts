@@ -1,0 +1,181 @@
+import type { Database, Queries } from '../db/open.ts';
+import { inBrowser, recordAudit, type Deed } from '../auth/audit.ts';
+import { insertToken } from '../auth/tokens.ts';
+import type { Scope } from '../http/route.ts';
+import { repeated, type RawGroup } from '../../shared/records/raw.ts';
+import type { IdSource } from '../../shared/lib/ids.ts';
+import { findClient, ownsAddress, type Client } from './clients.ts';
+import { insertCode, tokenIssued } from './codes.ts';
+import { OauthError, parametersOf, readScopes, refuseRepeated, type Parameters } from './parameters.ts';
+import { isChallenge } from './pkce.ts';
+import { outOfBand, withAnswer } from './redirects.ts';
+
+/** A checked request of an application for a person's permission. */
+export interface Request {
+  client: Client;
+  redirectUri: string;
+  redirectUriSent: boolean;
+  responseType: 'code' | 'token';
+  scopes: readonly Scope[];
+  state: string | undefined;
+  challenge: string | undefined;
+}
+
+/**
+ * An error in a request of a known application, and the address to which the browser may take it if the person agrees.
+ */
+export interface Mistake {
+  client: Client;
+  redirectUri: string;
+  why: string;
+  goTo: string;
+}
+
+/** Ask the person; or show the error, which the person may take to the application; or only show the error. */
+export type AuthorizationResult = { ask: Request } | { mistake: Mistake } | { tell: string };
+
+export const parameterNames = [
+  'client_id',
+  'redirect_uri',
+  'response_type',
+  'scope',
+  'state',
+  'code_challenge',
+  'code_challenge_method',
+];
+
+/**
+ * RFC 6749 section 4.1.2.1: until the application is known and the address is its own, the browser is not redirected.
+ * After that, errors go to the application. RFC 9700 section 4.11.2: but only when the person agrees, because otherwise
+ * a link to this server could lead to any registered address.
+ */
+export async function checkRequest(db: Queries, sent: RawGroup): Promise<AuthorizationResult> {
+  const parameters = parametersOf(sent);
+  const clientId = parameters('client_id');
+  const client = clientId === undefined ? undefined : await findClient(db, clientId);
+  if (!client) return { tell: 'The application that sent you here is not registered.' };
+  const redirect = redirectOf(sent, parameters, client);
+  if (!redirect)
+    return { tell: 'The application sent you here with an address for the answer that it has not registered.' };
+  try {
+    return { ask: { client, ...redirect, ...readRequest(sent, parameters, client) } };
+  } catch (error) {
+    if (!(error instanceof OauthError)) throw error;
+    const [state, responseType] = [parameters('state'), parameters('response_type')];
+    const goTo = locationOf(
+      { ...redirect, state, responseType },
+      { error: error.code, error_description: error.message },
+    );
+    if (goTo === undefined) return { tell: `The application made a mistake: ${error.message}.` };
+    return { mistake: { client, redirectUri: redirect.redirectUri, why: error.message, goTo } };
+  }
+}
+
+/** RFC 6749 section 3.1.2.3: an application with one address need not send it. */
+function redirectOf(
+  sent: RawGroup,
+  parameters: Parameters,
+  client: Client,
+): Pick<Request, 'redirectUri' | 'redirectUriSent'> | undefined {
+  const named = parameters('redirect_uri');
+  if (named === undefined) {
+    const [only, ...more] = client.redirectUris;
+    const isClear = sent.redirect_uri !== repeated && only !== undefined && more.length === 0;
+    return isClear ? { redirectUri: only, redirectUriSent: false } : undefined;
+  }
+  return ownsAddress(client, named) ? { redirectUri: named, redirectUriSent: true } : undefined;
+}
+
+function readRequest(
+  sent: RawGroup,
+  parameters: Parameters,
+  client: Client,
+): Pick<Request, 'responseType' | 'scopes' | 'state' | 'challenge'> {
+  refuseRepeated(sent, parameterNames);
+  const responseType = parameters('response_type') ?? 'code';
+  if (responseType !== 'code' && responseType !== 'token') {
+    throw new OauthError('unsupported_response_type', 'response_type is code or token');
+  }
+  // Without a secret and without a verifier, nothing would bind the answer to the requesting application.
+  if (responseType === 'token' && client.isPublic) {
+    throw new OauthError('unauthorized_client', 'a public application uses the code flow with PKCE');
+  }
+  if (responseType === 'token' && (parameters('redirect_uri') ?? client.redirectUris[0]) === outOfBand) {
+    throw new OauthError('invalid_request', 'the implicit flow needs an address to send the token to');
+  }
+  const challenge = responseType === 'code' ? readChallenge(parameters, client) : undefined;
+  return { responseType, scopes: readScopes(parameters('scope')), state: parameters('state'), challenge };
+}
+
+/**
+ * RFC 7636 section 4.4.1. `plain`, which is also the default method, does not protect against an attacker who can read
+ * the request.
+ */
+function readChallenge(parameters: Parameters, client: Client): string | undefined {
+  const [challenge, method] = [parameters('code_challenge'), parameters('code_challenge_method')];
+  if (challenge === undefined) {
+    if (client.isPublic) throw new OauthError('invalid_request', 'a public application must send a code_challenge');
+    if (method !== undefined) throw new OauthError('invalid_request', 'code_challenge is missing');
+    return undefined;
+  }
+  if (method !== 'S256') throw new OauthError('invalid_request', 'the only code_challenge_method is S256');
+  if (!isChallenge(challenge)) throw new OauthError('invalid_request', 'code_challenge is not a SHA-256 in base64url');
+  return challenge;
+}
+
+interface Redirect {
+  redirectUri: string;
+  responseType: string | undefined;
+  state: string | undefined;
+}
+
+/** The address of the answer; undefined when the application is not on the web. */
+function locationOf(
+  { redirectUri, responseType, state }: Redirect,
+  answer: Record<string, string>,
+): string | undefined {
+  if (redirectUri === outOfBand) return undefined;
+  const part = responseType === 'token' ? 'fragment' : 'query';
+  return withAnswer(redirectUri, part, state === undefined ? answer : { ...answer, state });
+}
+
+/** The person refused. */
+export function denied(request: Request): string | undefined {
+  return locationOf(request, { error: 'access_denied', error_description: 'the person did not allow it' });
+}
+
+/** The person agreed: the browser takes the answer to the application, or the person copies the code. */
+export async function allowed(
+  { db, ids, address }: { db: Database; ids: IdSource; address: string },
+  request: Request,
+  person: { id: bigint; email: string },
+): Promise<{ goTo: string } | { code: string }> {
+  const { client, redirectUri, redirectUriSent, responseType, scopes, challenge } = request;
+  const grant = { clientId: client.id, userId: person.id, scopes };
+  const by = inBrowser(person, address);
+  const deed: Deed = {
+    action: 'application.allowed',
+    subject: { id: client.id, name: client.name },
+    details: { scopes },
+  };
+  if (responseType === 'token') {
+    const token = await db.transaction(async (trx) => {
+      const issued = await insertToken(trx, ids, grant, null);
+      await recordAudit(trx, ids, by, deed);
+      await recordAudit(trx, ids, by, tokenIssued(issued.id, client, scopes));
+      return issued.token;
+    });
+    const answer = { access_token: token, token_type: 'bearer', scope: scopes.join(' ') };
+    return { goTo: locationOf(request, answer) ?? unreachable() };
+  }
+  const code = await db.transaction(async (trx) => {
+    await recordAudit(trx, ids, by, deed);
+    return insertCode(trx, ids, { ...grant, redirectUri, redirectUriSent, challenge });
+  });
+  const goTo = locationOf(request, { code });
+  return goTo === undefined ? { code } : { goTo };
+}
+
+function unreachable(): never {
+  throw new Error('a token is never shown to be copied');
+}

@@ -1,0 +1,142 @@
+import type { Database, Transaction } from '../db/open.ts';
+import type { OauthCodeRow } from '../db/schema.ts';
+import { recordAudit, type Deed, type Doer } from '../auth/audit.ts';
+import { insertToken, revokeTokenOfCode, splitScopes, type Grant } from '../auth/tokens.ts';
+import { findUserById } from '../auth/users.ts';
+import type { IdSource } from '../../shared/lib/ids.ts';
+import { hashSecret, randomSecret } from '../../shared/lib/passwords.ts';
+import type { Scope } from '../http/route.ts';
+import type { Client } from './clients.ts';
+import { verifierFits } from './pkce.ts';
+
+/**
+ * A code stands for a person's permission, for ten minutes and for one exchange. The exchange deletes the code and
+ * stores its hash with the new token, so a second use of the code is detected while that token exists.
+ */
+const lifetime = 10 * 60 * 1000;
+
+export interface Allowed extends Grant {
+  redirectUri: string;
+  /** Whether the application sent the address, or relied on its only one. */
+  redirectUriSent: boolean;
+  challenge: string | undefined;
+}
+
+export async function insertCode(trx: Transaction, ids: IdSource, allowed: Allowed): Promise<string> {
+  const code = randomSecret('hrc');
+  const row: OauthCodeRow = {
+    id: ids.next(),
+    code_hash: hashSecret(code),
+    client_id: allowed.clientId,
+    user_id: allowed.userId,
+    scopes: allowed.scopes.join(' '),
+    redirect_uri: allowed.redirectUri,
+    redirect_uri_sent: allowed.redirectUriSent ? 1 : 0,
+    code_challenge: allowed.challenge ?? null,
+    expires_at: BigInt(Date.now() + lifetime),
+  };
+  await trx.insertInto('oauth_codes').values(row).execute();
+  return code;
+}
+
+export interface Redemption {
+  code: string;
+  redirectUri: string | undefined;
+  verifier: string | undefined;
+  /** The client's address. */
+  address: string;
+}
+
+export interface Redeemed {
+  token: string;
+  scopes: readonly Scope[];
+}
+
+/**
+ * Exchanges a code for a token, or returns nothing. A request that does not match leaves the code valid: 256 random
+ * bits cannot be guessed, and an application that sent a wrong field can correct it.
+ */
+export async function redeem(
+  db: Database,
+  ids: IdSource,
+  client: Client,
+  redemption: Redemption,
+): Promise<Redeemed | undefined> {
+  const codeHash = hashSecret(redemption.code);
+  return db.transaction(async (trx) => {
+    const found = await trx
+      .selectFrom('oauth_codes as c')
+      .innerJoin('users as u', 'u.id', 'c.user_id')
+      .selectAll('c')
+      .select(['u.suspended', 'u.email'])
+      .where('c.code_hash', '=', codeHash)
+      .executeTakeFirst();
+    // RFC 6749 section 4.1.2: a second use of a code revokes its token.
+    if (!found) {
+      await takeBack(trx, ids, client, { codeHash, address: redemption.address });
+      return undefined;
+    }
+    if (found.suspended === 1 || !isFit(found, client, redemption)) return undefined;
+    const { numDeletedRows: deleted } = await trx
+      .deleteFrom('oauth_codes')
+      .where('id', '=', found.id)
+      .executeTakeFirst();
+    // Another request redeemed it between the two statements.
+    if (deleted !== 1n) {
+      await takeBack(trx, ids, client, { codeHash, address: redemption.address });
+      return undefined;
+    }
+    const scopes = splitScopes(found.scopes);
+    const grant = { clientId: client.id, userId: found.user_id, scopes };
+    const { id, token } = await insertToken(trx, ids, grant, codeHash);
+    const person = { id: found.user_id, email: found.email };
+    await recordAudit(trx, ids, acting(client, person, redemption.address), tokenIssued(id, client, scopes));
+    return { token, scopes };
+  });
+}
+
+/** An application that acts for a person. */
+export function acting({ name }: Client, actor: { id: bigint; email: string }, address: string): Doer {
+  return { actor, via: 'token', application: name, address };
+}
+
+export function tokenIssued(id: bigint, { name }: Client, scopes: readonly Scope[]): Deed {
+  return { action: 'token.issued', subject: { id, name }, details: { scopes } };
+}
+
+async function takeBack(
+  trx: Transaction,
+  ids: IdSource,
+  client: Client,
+  { codeHash, address }: { codeHash: string; address: string },
+): Promise<void> {
+  const revoked = await revokeTokenOfCode(trx, codeHash, client.id);
+  const person = revoked && (await findUserById(trx, revoked.user_id));
+  if (!person) return;
+  const subject = { id: revoked.id, name: client.name };
+  const by = acting(client, { id: person.id, email: person.email }, address);
+  await recordAudit(trx, ids, by, { action: 'token.revoked', subject, details: { reason: 'code_used_twice' } });
+}
+
+function isFit(code: OauthCodeRow, client: Client, { redirectUri, verifier }: Redemption): boolean {
+  // RFC 6749 section 4.1.3: the code belongs to this application, and its ten minutes (section 4.1.2) are not over.
+  if (code.client_id !== client.id || code.expires_at <= BigInt(Date.now())) return false;
+  // RFC 6749 section 4.1.3: an address that was sent with the first request is sent again unchanged.
+  if (redirectUri === undefined ? code.redirect_uri_sent === 1 : redirectUri !== code.redirect_uri) return false;
+  // RFC 9700 section 4.8.2: a verifier for a code that was requested without a challenge shows that an attacker removed
+  // the challenge, or injected another code.
+  if (code.code_challenge === null) return verifier === undefined && !client.isPublic;
+  // RFC 7636 section 4.6, for every code that was requested with a challenge, by any application.
+  return verifier !== undefined && verifierFits(verifier, code.code_challenge);
+}
+
+/** When a person revokes an application, codes it has not exchanged yet are deleted too. */
+export async function dropCodesOf(trx: Transaction, userId: bigint, clientId: bigint): Promise<number> {
+  const codes = trx.deleteFrom('oauth_codes').where('user_id', '=', userId).where('client_id', '=', clientId);
+  return Number((await codes.executeTakeFirst()).numDeletedRows);
+}
+
+export async function forgetOldCodes(db: Database): Promise<void> {
+  const now = BigInt(Date.now());
+  await db.transaction((trx) => trx.deleteFrom('oauth_codes').where('expires_at', '<=', now).execute());
+}

@@ -1,0 +1,57 @@
+import { scopes as known, type Scope } from '../http/route.ts';
+import { repeated, type RawGroup } from '../../shared/records/raw.ts';
+
+/**
+ * Parameters of an OAuth request. RFC 6749 sections 3.1 and 3.2: a parameter without a value counts as not sent, an
+ * unknown one is ignored, and none may be sent twice.
+ */
+export type Parameters = (name: string) => string | undefined;
+
+/** The error codes of RFC 6749 that are used here (sections 4.1.2.1 and 5.2). */
+export type OauthErrorCode =
+  | 'invalid_request'
+  | 'invalid_client'
+  | 'invalid_grant'
+  | 'unauthorized_client'
+  | 'unsupported_grant_type'
+  | 'unsupported_response_type'
+  | 'invalid_scope'
+  | 'access_denied';
+
+export class OauthError extends Error {
+  readonly code: OauthErrorCode;
+
+  constructor(code: OauthErrorCode, description: string) {
+    super(description);
+    this.name = 'OauthError';
+    this.code = code;
+  }
+}
+
+export function parametersOf(sent: RawGroup): Parameters {
+  return (name) => {
+    const value = sent[name];
+    return typeof value === 'string' && value !== '' ? value : undefined;
+  };
+}
+
+export function refuseRepeated(sent: RawGroup, names: readonly string[]): void {
+  for (const name of names) {
+    const value = sent[name];
+    if (value === repeated) throw new OauthError('invalid_request', `${name} was sent more than once`);
+    if (value !== undefined && typeof value !== 'string') {
+      throw new OauthError('invalid_request', `${name} must be plain text`);
+    }
+  }
+}
+
+/** Without a scope, an application only learns whom it acts for. */
+const leastScope: Scope = 'user';
+
+/** RFC 6749 section 3.3 separates scopes by spaces; commas are accepted too. */
+export function readScopes(text: string | undefined): Scope[] {
+  const names = (text ?? '').split(/[ ,]+/).filter((name) => name !== '');
+  const unknown = names.find((name) => !Object.hasOwn(known, name));
+  if (unknown !== undefined) throw new OauthError('invalid_scope', 'one of the scopes does not exist');
+  return names.length === 0 ? [leastScope] : ([...new Set(names)] as Scope[]);
+}

@@ -1,0 +1,60 @@
+import type { IncomingMessage } from 'node:http';
+import { bytes as bounds } from '../../shared/domain/bounds.ts';
+import type { Mask } from '../../shared/domain/masking.ts';
+import { failureText, guardedRequest, retryAfterOf, type RequestRules } from '../../shared/lib/guarded-request.ts';
+import type { Attempt } from '../lifecycle/webhook-deliveries.ts';
+
+export interface HttpCall {
+  url: string;
+  headers: Record<string, string>;
+  body: string;
+  /** Secrets in the request. They must not be stored, even if the receiver sends them back. */
+  secrets: readonly string[];
+}
+
+export interface CallRules extends RequestRules {
+  /** Hides the call's secrets in the stored part of the answer. */
+  mask: Mask;
+}
+
+/** What came of a call, and how long the receiver wants to be left alone. */
+export interface CallResult extends Attempt {
+  retryAfterMs?: number | undefined;
+}
+
+/** Makes one call and returns the result; anything the receiver does is a result and no exception. */
+export async function makeCall({ url, headers, body }: HttpCall, { mask, ...rules }: CallRules): Promise<CallResult> {
+  const startedAt = performance.now();
+  const result = await guardedRequest({ url, headers, body }, rules, async (incoming) => ({
+    status: incoming.statusCode ?? null,
+    answer: await beginningOf(incoming, mask),
+    error: '',
+    retryAfterMs: retryAfterOf(incoming, Date.now()),
+  })).catch((error: unknown) => ({ status: null, answer: '', error: mask.maskText(failureText(error)) }));
+  return { ...result, durationMs: performance.now() - startedAt };
+}
+
+/**
+ * The first part of an answer. If the receiver breaks off or is too slow, the status and the bytes so far still count.
+ */
+async function beginningOf(incoming: IncomingMessage, mask: Mask): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of incoming as AsyncIterable<Buffer>) {
+      const shown = mask.push(chunk);
+      chunks.push(shown);
+      size += shown.length;
+      if (size >= bounds.receiverAnswer) break;
+    }
+  } catch {
+    // The bytes so far are kept.
+  }
+  const held = mask.flush();
+  // Held bytes may be the beginning of a secret, unless the answer ended here.
+  if (incoming.complete) chunks.push(held);
+  const bytes = Buffer.concat(chunks).subarray(0, bounds.receiverAnswer);
+  // A character that was cut in the middle is left out. A zero character is replaced, because no database stores it in
+  // a text.
+  return new TextDecoder().decode(bytes, { stream: true }).replaceAll('\0', '\uFFFD');
+}

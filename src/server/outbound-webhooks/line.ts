@@ -1,0 +1,98 @@
+import type { Database } from '../db/open.ts';
+import type { IdSource } from '../../shared/lib/ids.ts';
+import { createMask, type Mask } from '../../shared/domain/masking.ts';
+import {
+  giveUpOn,
+  headOfLine,
+  markDelivered,
+  markRefused,
+  recordAttempt,
+  type Outgoing,
+} from '../lifecycle/webhook-deliveries.ts';
+import { suspect } from '../lifecycle/forge-holds.ts';
+import * as deliveryJobs from '../queue/delivery-jobs.ts';
+import type { ClaimedDeliveryJob } from '../queue/delivery-jobs.ts';
+import { makeCall, type CallResult, type CallRules } from './http-call.ts';
+import { restWanted, verdictOf } from './statuses.ts';
+import { callFor, type CallParts } from './payload.ts';
+import { waitAfter, type RetryPolicy } from './retry-policy.ts';
+
+export interface LineParts extends CallParts {
+  db: Database;
+  ids: IdSource;
+  retryPolicy: RetryPolicy;
+  callRules: Pick<CallRules, 'mayCall' | 'resolve' | 'trust'>;
+  attempted: (outcome: 'delivered' | 'failed') => void;
+}
+
+/** The most deliveries under one claim. After that the job goes to the back of the queue. */
+const mostPerClaim = 50;
+
+/** The length of a claim: one call, and the time to store its result. */
+export function claimSecondsOf({ answerWithin }: RetryPolicy): number {
+  return answerWithin / 1000 + 5;
+}
+
+/**
+ * Sends the waiting deliveries of a notification in order, and stores each result before the next call. Ends when none
+ * is left, when the receiver does not take one, or after a number of deliveries.
+ */
+export async function sendLine(
+  parts: LineParts,
+  { job, first }: { job: ClaimedDeliveryJob; first: Outgoing | undefined },
+  closing: AbortSignal,
+): Promise<void> {
+  const { callRules, attempted, retryPolicy } = parts;
+  const rules = { ...callRules, answerWithin: retryPolicy.answerWithin, signal: closing };
+  let { tries } = job;
+  let next = first;
+  let mask: Mask | undefined; // all deliveries of a line go to one receiver, with the same secrets
+  for (let sent = 0; next && sent < mostPerClaim; sent += 1) {
+    const call = callFor(next, parts);
+    mask ??= createMask(call.secrets);
+    const attempt = await makeCall(call, { ...rules, mask });
+    const verdict = verdictOf(next.name, attempt, tries + 1);
+    if (closing.aborted && verdict !== 'taken') break;
+    attempted(verdict === 'taken' ? 'delivered' : 'failed');
+    const sentTo = next;
+    const retryAfterMs = restWanted(sentTo.name, attempt);
+    next = await recordOutcome(parts, { job, tries }, sentTo, { ...attempt, retryAfterMs, verdict });
+    if (attempt.status === 401 && sentTo.forge_id !== null)
+      await parts.db.transaction((trx) => suspect({ db: parts.db, trx }, sentTo.project_id));
+    tries = 0; // the failures belong to the delivery that is done
+    if (closing.aborted) break;
+  }
+  if (next) await giveBack(parts, job, tries);
+}
+
+/** Stores the result of an attempt, and returns the next delivery to send under the same claim. */
+function recordOutcome(
+  { db, ids, retryPolicy }: LineParts,
+  { job, tries }: { job: ClaimedDeliveryJob; tries: number },
+  sent: Outgoing,
+  { verdict, retryAfterMs = 0, ...attempt }: CallResult & { verdict: ReturnType<typeof verdictOf> },
+): Promise<Outgoing | undefined> {
+  return db.transaction(async (trx) => {
+    const held = await deliveryJobs.holdDeliveryJob(db, trx, job, claimSecondsOf(retryPolicy));
+    await recordAttempt({ trx, ids }, sent.id, attempt);
+    if (verdict === 'taken') await markDelivered(trx, sent.id);
+    if (verdict === 'refused') await markRefused(trx, sent.id);
+    if (!held) return undefined;
+    const now = Date.now();
+    if (verdict === 'not_taken') await giveUpOn(trx, job.subject_id, now - retryPolicy.giveUpAfter);
+    const next = await headOfLine(trx, job.subject_id);
+    if (!next) await deliveryJobs.finishDeliveryJob(trx, job);
+    else if (verdict !== 'not_taken') return next;
+    else {
+      const failures = tries + 1;
+      const runAfter = now + Math.max(waitAfter(failures, retryPolicy), retryAfterMs);
+      await deliveryJobs.putOffDeliveryJob(trx, job, { runAfter, tries: failures });
+    }
+    return undefined;
+  });
+}
+
+/** Releases the claim, so that another server can go on at once. */
+function giveBack({ db }: LineParts, job: ClaimedDeliveryJob, tries: number): Promise<void> {
+  return db.transaction((trx) => deliveryJobs.putOffDeliveryJob(trx, job, { runAfter: Date.now(), tries }));
+}

@@ -1,0 +1,143 @@
+import { allRows, onPage } from '../api/pages.ts';
+import { projectRoute } from '../api/route.ts';
+import { piecesOf, type Blobs } from '../db/blobs.ts';
+import type { Queries } from '../db/open.ts';
+import type { ArtifactRow } from '../db/schema.ts';
+import { ApiError } from '../../shared/errors.ts';
+import { pageOf } from '../http/paging.ts';
+import { readRange } from '../http/ranges.ts';
+import type { Incoming, StreamAnswer } from '../http/route.ts';
+import { begun, nothing } from '../../shared/lib/begun.ts';
+import { attachmentHeader } from '../../shared/lib/content-disposition.ts';
+import { contentTypes } from '../../shared/lib/file-types.ts';
+import { zip, zipNames } from '../../shared/lib/zip.ts';
+import { artifactRecord } from '../../shared/records/build.ts';
+import { listOf, string } from '../../shared/records/schema.ts';
+import { logged } from './builds.ts';
+import { orNotFound, withIdString } from './common.ts';
+
+function view({ id, path, size, sha256, content_type: contentType }: ArtifactRow) {
+  return { ...withIdString('id', id), path, size: Number(size), sha256, content_type: contentType };
+}
+
+const ofBuild = '/projects/:project_id/builds/:build_id';
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: `${ofBuild}/artifacts`,
+    access: 'both',
+    scope: 'commits',
+    summary: 'List the files that were kept of a build',
+    paged: true,
+    answer: listOf(artifactRecord),
+    async handle(call) {
+      const kept = call.db
+        .selectFrom('artifacts')
+        .selectAll()
+        .where('build_id', '=', await logged.findLog(call));
+      const rows = await onPage(kept, 'id', call.page).execute();
+      return pageOf(call.page, rows.map(view));
+    },
+  }),
+  projectRoute({
+    method: 'GET',
+    path: `${ofBuild}/artifacts/:artifact_id`,
+    access: 'both',
+    scope: 'commits',
+    summary: 'Download a file that was kept of a build; a range of it where one is asked for',
+    streams: contentTypes,
+    hasRanges: true,
+    hasTag: true,
+    answer: string,
+    async handle(call) {
+      const build = await logged.findLog(call);
+      const kept = call.db.selectFrom('artifacts').selectAll().where('build_id', '=', build);
+      return fileOf(call, orNotFound(await kept.where('id', '=', call.params.artifact_id).executeTakeFirst()));
+    },
+  }),
+  projectRoute({
+    method: 'GET',
+    path: `${ofBuild}/artifacts.zip`,
+    access: 'both',
+    scope: 'commits',
+    summary: 'Download all files that were kept of a build, as a ZIP archive',
+    streams: ['application/zip'],
+    answer: string,
+    async handle(call) {
+      const build = await logged.findLog(call);
+      return archiveOf(call, build);
+    },
+  }),
+];
+
+interface Storage {
+  db: Queries;
+  blobs: Blobs;
+}
+
+/**
+ * The bytes are a stranger's. So a browser should save and not show them, by the declared type and no other. If a
+ * browser shows them anyway, they may run nothing and belong to no site.
+ */
+function asDownload(fileName: string): Record<string, string> {
+  return {
+    'content-disposition': attachmentHeader(fileName),
+    'content-security-policy': "default-src 'none'; sandbox; frame-ancestors 'none'",
+    'cross-origin-resource-policy': 'same-origin',
+    'cache-control': 'private, no-cache',
+  };
+}
+
+export async function fileOf(
+  { blobs, headers }: Pick<Storage, 'blobs'> & Pick<Incoming, 'headers'>,
+  row: Pick<ArtifactRow, 'path' | 'size' | 'sha256' | 'content_type'>,
+): Promise<StreamAnswer> {
+  const { path, size, sha256, content_type: contentType } = row;
+  const etag = `"${sha256}"`;
+  const answered = { ...asDownload(path.split('/').at(-1) ?? ''), 'accept-ranges': 'bytes', etag };
+  if (headers['if-match'] !== undefined && !names(headers['if-match'], etag, 'strong'))
+    throw ApiError.ofHttp(412, 'invalid_format', 'if-match');
+  if (names(headers['if-none-match'], etag)) return { contentType, status: 304, headers: answered, body: nothing() };
+  // A range is sent only if the client's version of the file is this one; otherwise the whole file is sent.
+  const { 'if-range': ifRange, ...others } = headers;
+  const range = ifRange === undefined || ifRange === etag ? readRange(others, size) : undefined;
+  if (range === 'unsatisfiable')
+    throw ApiError.ofHttp(416, 'invalid_format', 'range', { 'content-range': `bytes */${size}` });
+  const { from, to } = range ?? { from: 0n, to: size };
+  const part = range ? { 'content-range': `bytes ${from}-${to - 1n}/${size}` } : {};
+  return {
+    contentType,
+    status: range ? 206 : 200,
+    headers: { ...answered, ...part, 'content-length': String(to - from) },
+    body: await begun(bytesOf(blobs, sha256, Number(from), Number(to))),
+  };
+}
+
+/** Whether a conditional header names this version. */
+function names(header: string | string[] | undefined, etag: string, comparison: 'strong' | 'weak' = 'weak'): boolean {
+  const named = String(header ?? '').split(',');
+  return named.some((one) => [etag, '*', ...(comparison === 'weak' ? [`W/${etag}`] : [])].includes(one.trim()));
+}
+
+async function archiveOf({ db, blobs }: Storage, build: bigint): Promise<StreamAnswer> {
+  const rows = await allRows(db.selectFrom('artifacts').selectAll().where('build_id', '=', build), 'id');
+  const paths = await zipNames(rows.map(({ path }) => path));
+  const entries = rows.map((row, at) => ({
+    name: paths[at] ?? '',
+    size: Number(row.size),
+    modifiedAt: new Date(Number(row.created_at)),
+    sha256: row.sha256,
+  }));
+  const { length, content } = zip(entries, ({ sha256, size }) => bytesOf(blobs, sha256, 0, size));
+  return {
+    contentType: 'application/zip',
+    headers: { ...asDownload(`artifacts-${build}.zip`), 'content-length': String(length) },
+    body: content,
+  };
+}
+
+async function* bytesOf(blobs: Blobs, digest: string, from: number, to: number): AsyncGenerator<Buffer> {
+  await using blob = await blobs.open(digest);
+  yield* piecesOf(blob, from, to);
+}

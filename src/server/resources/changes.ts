@@ -1,0 +1,135 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Call, WithCaller } from '../api/call.ts';
+import { accountRoute } from '../api/route.ts';
+import type { Caller } from '../auth/callers.ts';
+import { projectsSeenBy } from '../auth/projects.ts';
+import type { Queries } from '../db/open.ts';
+import { isUnavailable } from '../db/unavailable.ts';
+import { projectTopic, subjectTopic } from '../lifecycle/write-context.ts';
+import { changesRecord } from '../../shared/records/overview.ts';
+import { withKeepAlive } from '../streams/firehose.ts';
+import { logTopic } from '../streams/logs.ts';
+import { readAgainMs } from '../streams/tail.ts';
+
+/**
+ * One stream for a user and all of the user's tabs: which projects have changed, which have new build output, which
+ * builds went on to another step or have all their files, and which dependencies have changed. The change itself is not
+ * sent: the page loads itself again and takes over the differences. So each thing is rendered in one place, and a client
+ * that was away catches up in the same way.
+ */
+
+/** The pause between two queries: a busy project is not queried for every line of output. */
+const breathMs = 400;
+
+interface Seen {
+  projects: Map<string, bigint>;
+  running: Map<string, { project: string; size: bigint; steps: string }>;
+  /** Builds that are over, of which runners still have to bring files. */
+  uploads: Map<string, bigint>;
+  dependencies: Map<string, bigint>;
+}
+
+async function* changes({
+  db,
+  subscriptions,
+  caller,
+  signal,
+}: { db: Queries } & Pick<Call, 'subscriptions' | 'signal'> & WithCaller): AsyncGenerator<string> {
+  let known = await readSeen(db, caller);
+  // A client that was away reloads once.
+  yield 'retry: 2000\nevent: hello\ndata: {}\n\n';
+  while (!signal.aborted) {
+    using watch = subscriptions.watch(...topicsOf(known));
+    try {
+      const seen = await readSeen(db, caller);
+      const news = differences(known, seen);
+      known = seen;
+      if (news) {
+        yield `event: change\ndata: ${JSON.stringify(news)}\n\n`;
+        await pause(breathMs, undefined, { signal }).catch(() => {});
+        continue; // the last changes may have added something to watch
+      }
+    } catch (error) {
+      if (!isUnavailable(error)) throw error; // continues when the database is back
+    }
+    await watch.changed(readAgainMs, signal);
+  }
+}
+function topicsOf({ projects, running, dependencies }: Seen): string[] {
+  return [
+    ...Array.from(projects.keys(), (id) => projectTopic(BigInt(id))),
+    ...Array.from(running.keys(), (id) => logTopic(BigInt(id))),
+    ...Array.from(dependencies.keys(), (id) => subjectTopic(BigInt(id))),
+  ];
+}
+
+async function readSeen(db: Queries, caller: Caller): Promise<Seen> {
+  const visible = projectsSeenBy(db, caller);
+  const projects = await visible.select(['p.id', 'p.last_event']).execute();
+  // The few that are under way come first, and then their builds. SQLite keeps to the order of cross joins; of other joins
+  // it would begin with all builds of the projects.
+  const running = await db
+    .selectFrom('jobs as j')
+    .crossJoin('builds as b')
+    .crossJoin('logs as l')
+    .select(['b.id', 'b.project_id', 'b.steps', 'l.size'])
+    .where('j.claim', 'is not', null)
+    .whereRef('b.id', '=', 'j.subject_id')
+    .whereRef('l.id', '=', 'b.id')
+    .where('b.project_id', 'in', visible.select('p.id'))
+    .execute();
+  const uploads = await db
+    .selectFrom('uploads as u')
+    .crossJoin('builds as b')
+    .select(['u.id', 'u.created_at'])
+    .whereRef('b.id', '=', 'u.id')
+    .where('b.project_id', 'in', visible.select('p.id'))
+    .execute();
+  const dependencies = await db
+    .selectFrom('dependencies')
+    .select(['id', 'last_event'])
+    .where('owner_id', '=', caller.id)
+    .execute();
+  return {
+    projects: new Map(projects.map((row) => [String(row.id), row.last_event])),
+    running: new Map(
+      running.map(({ id, project_id: project, ...row }) => [String(id), { project: String(project), ...row }]),
+    ),
+    uploads: new Map(uploads.map((row) => [String(row.id), row.created_at])),
+    dependencies: new Map(dependencies.map((row) => [String(row.id), row.last_event])),
+  };
+}
+
+function differences(before: Seen, now: Seen): object | undefined {
+  const projects = differing(before.projects, now.projects);
+  const dependencies = differing(before.dependencies, now.dependencies);
+  const running = [...now.running];
+  const spoke = running.filter(([id, { size }]) => before.running.get(id)?.size !== size);
+  const logs = [...new Set(spoke.map(([, { project }]) => project))];
+  const stepped = running.filter(([id, { steps }]) => before.running.get(id)?.steps !== steps).map(([id]) => id);
+  const builds = [...stepped, ...differing(before.uploads, now.uploads)];
+  const news = { projects, logs, builds, dependencies };
+  return Object.values(news).some((ids) => ids.length > 0) ? news : undefined;
+}
+
+/** New, deleted and changed entries. */
+function differing(before: Map<string, bigint>, now: Map<string, bigint>): string[] {
+  const changed = [...now.keys()].filter((id) => before.get(id) !== now.get(id));
+  return [...changed, ...[...before.keys()].filter((id) => !now.has(id))];
+}
+
+export const routes = [
+  accountRoute({
+    method: 'GET',
+    path: '/changes',
+    access: 'both',
+    scope: 'never',
+    summary: 'Follow which of your projects and dependencies change, and which builds say something or go on',
+    streams: ['text/event-stream'],
+    answer: changesRecord,
+    handle: async (call) => ({
+      contentType: 'text/event-stream; charset=utf-8',
+      body: withKeepAlive(changes(call), ': still here\n\n'),
+    }),
+  }),
+];

@@ -1,0 +1,243 @@
+import { recordAudit } from '../auth/audit.ts';
+import { callerInRepository } from '../auth/callers.ts';
+import { callsWithin } from '../api/endpoints.ts';
+import type { Services } from '../api/call.ts';
+import type { Route } from '../api/route.ts';
+import type { Queries } from '../db/open.ts';
+import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
+import { ApiError } from '../../shared/errors.ts';
+import { UnavailableError } from '../db/unavailable.ts';
+import { imageBuildsOff } from '../../shared/domain/image-builds.ts';
+import { readTable } from '../../shared/documents/document.ts';
+import { checkFile, type FileSuite } from '../../shared/documents/file.ts';
+import { isSame, projectFields, type DocumentField, type Node } from '../../shared/documents/kinds.ts';
+import {
+  linesOf,
+  mistake,
+  readFile,
+  RefusedError,
+  type DocumentFile,
+  type ParsedFile,
+  type Table,
+} from '../../shared/documents/mistakes.ts';
+import { BusyThreadError, createWorkerThread } from '../../shared/lib/worker-thread.ts';
+import type { SuiteOfFile } from '../lifecycle/file-suites.ts';
+import { gates, gatesOfPeople } from '../lifecycle/gates.ts';
+import type { WriteContext } from '../lifecycle/write-context.ts';
+import { leavingGuarded } from './config-guards.ts';
+import { entryOf, planFor, planningWith, runSteps } from './config-plan.ts';
+import type { Step } from './config-steps.ts';
+
+/**
+ * Files in repositories. Each commit is built by its own file, and the file of the newest commit of the default branch
+ * is applied to the project. Everybody who can push there writes it. So it may do what a collaborator may do, and
+ * nothing that another commit cannot undo: it makes and changes suites, deploy strategies and schedules. Only the owner
+ * changes secrets, hooks, notifications and the project itself.
+ */
+
+/** Reads the files of commits, and applies them to their projects (dispatch/repository-config.ts). */
+export function configuringFrom(routes: readonly Route[], services: Services, origin: string) {
+  const within = callsWithin(routes, services, origin);
+  const thread = createWorkerThread<string, ParsedFile>('shared/documents/yaml-worker.ts', threadLimits);
+  return {
+    close: () => thread.close(),
+    read: ({ project, text }: { project: ProjectRow; text: string }) =>
+      orRefused(async () => {
+        const parse = (yaml: string): Promise<ParsedFile> =>
+          thread.ask(project.owner_id, yaml).catch((error: unknown) => {
+            if (error instanceof BusyThreadError) throw new UnavailableError('too many files are to be read at once');
+            return { problem: 'it is nested too deeply, or too large.' };
+          });
+        const file = await readFile(text, project.config_file, parse);
+        const checked = checkFile(file);
+        return {
+          suites: (context: WriteContext) => orRefused(() => allowed(context, project, { file, ...checked }, services)),
+          apply: ({ db, trx, ids }: WriteContext, about: About) =>
+            orRefused(() => apply({ db, trx, ids, within }, project, file, about), file),
+        };
+      }),
+  };
+}
+
+const threadLimits = { mostOfOne: 16, mostOfAll: 256, timeoutMs: 10_000 };
+
+interface About {
+  request: BuildRequestRow;
+  sha: string;
+  /** The refs that the commit stands for. */
+  refs: readonly string[];
+  /** Locks the rows that have to be locked before the project (db/lock-order.ts). */
+  holdFirst: () => Promise<unknown>;
+}
+
+/** The result, or sentences that say what is wrong with the file. */
+async function orRefused<T>(work: () => Promise<T>, file?: DocumentFile): Promise<T | { refused: string[] }> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof RefusedError) return { refused: error.lines };
+    if (file && error instanceof ApiError) return { refused: linesOf(error, file) };
+    throw error;
+  }
+}
+
+/**
+ * The suites of the file, if the project may build them. Everybody who can push to any branch may have written it. So
+ * it may only use the account's own software, or that of the suite of the same name. And it may only use runners that
+ * the project uses, unless its branches are trusted with its secrets.
+ */
+async function allowed(
+  { trx }: WriteContext,
+  project: ProjectRow,
+  { file, suites }: { file: DocumentFile; suites: readonly FileSuite[] },
+  { buildTimeout, imageBuilds }: Pick<Services, 'buildTimeout' | 'imageBuilds'>,
+): Promise<SuiteOfFile[]> {
+  const present = await trx
+    .selectFrom('suites')
+    .select(['id', 'name', 'tags'])
+    .where('project_id', '=', project.id)
+    .execute();
+  const tags = new Set(present.flatMap((suite) => suite.tags.split(',')));
+  const own = trx.selectFrom('dependencies').select('name').where('owner_id', '=', project.owner_id);
+  const names = suites.flatMap(({ dependencies }) => dependencies);
+  const known = new Set(
+    names.length === 0 ? [] : (await own.where('name', 'in', names).execute()).map(({ name }) => name),
+  );
+  const attached = trx
+    .selectFrom('suite_dependencies as use')
+    .innerJoin('suites', 'suites.id', 'use.suite_id')
+    .innerJoin('dependencies', 'dependencies.id', 'use.dependency_id')
+    .select(['suites.name as suite', 'dependencies.name'])
+    .where('suites.project_id', '=', project.id);
+  const used = new Set((await attached.execute()).map(({ suite, name }) => JSON.stringify([suite, name])));
+  const wrong: string[] = [];
+  for (const { name, at, settings, dependencies } of suites) {
+    const refuse = (field: string, what: string): void => {
+      wrong.push(mistake(file, `${at}[${field}]`, `${at}[${field}] ${what}`));
+    };
+    if (settings.timeout > buildTimeout) refuse('timeout', `is more than the ${buildTimeout} seconds of the server.`);
+    if (settings.builds_images === 1 && !imageBuilds) refuse('builds_images', `is refused: ${imageBuildsOff}`);
+    for (const tag of settings.tags.split(','))
+      if (project.branch_secrets === 0 && tag !== '' && !tags.has(tag))
+        refuse('tags', `names ${tag}, which no suite of the project has: a branch does not choose other runners.`);
+    for (const dependency of dependencies)
+      if (!known.has(dependency) && !used.has(JSON.stringify([name, dependency])))
+        refuse('dependencies', `names ${dependency}, which is not there.`);
+  }
+  if (wrong.length > 0) throw new RefusedError(wrong);
+  return suites.map(({ at: _at, ...suite }) => suite);
+}
+
+interface Applying extends Pick<WriteContext, 'db' | 'trx' | 'ids'> {
+  within: ReturnType<typeof callsWithin>;
+}
+
+/** Applies the file to the project. Returns lines for the log. */
+async function apply(
+  { db, trx, ids, within }: Applying,
+  project: ProjectRow,
+  file: DocumentFile,
+  { request, sha, refs, holdFirst }: About,
+): Promise<string[]> {
+  const { path, table } = file;
+  const owners = trx.selectFrom('users').selectAll().where('id', '=', project.owner_id);
+  const caller = callerInRepository(await owners.executeTakeFirstOrThrow());
+  const planning = planningWith({ db: trx, within: within(caller, trx) });
+  const record = (await planning.within('GET /projects/:project_id', { project_id: project.id })) as object;
+  const asked = readWanted(file, record);
+  const gates = await keepGates(trx, project.id, asked);
+  const guarding = { db: trx, planning, projectId: project.id, own: refs };
+  const { wanted, kept: guarded } = await leavingGuarded(guarding, asked);
+  const steps = await planFor(planning, project.id, wanted);
+  const { run, kept } = chosen(steps, table);
+  if (run.length > 0) {
+    await runSteps(trx, db, project.id, run, holdFirst);
+    const { id, email, via, application } = caller;
+    await recordAudit(
+      trx,
+      ids,
+      { actor: { id, email }, via, application, address: null },
+      {
+        action: 'project.configured',
+        subject: { id: project.id, name: project.name },
+        projectId: project.id,
+        details: {
+          commit: sha,
+          file: path,
+          sender: request.sender,
+          changes: run.map(({ action, what }) => `${action} ${what}`).slice(0, 100),
+        },
+      },
+    );
+  }
+  const news = run.length === 0 ? 'nothing to change' : `${run.length} ${run.length === 1 ? 'change' : 'changes'}`;
+  return [`Configured by ${path}: ${news}.`, ...guarded, ...kept, ...gates];
+}
+
+/** Fields of the project itself must have the same value in the file as now. Those that are not in the file stay. */
+function readWanted(file: DocumentFile, record: object): Node {
+  const { table } = file;
+  const now = entryOf(projectFields, record);
+  const changed = projectFields.filter(
+    ({ name }) => table[name] !== undefined && !isSame(table[name] as never, now[name]),
+  );
+  if (changed.length > 0) throw new RefusedError(changed.map((field) => mistake(file, field.name, ownersOnly(field))));
+  const wanted = readTable({ ...table, ...now });
+  for (const { children } of [wanted, ...(wanted.children.suites ?? [])])
+    for (const { entry } of children.variables ?? [])
+      // A variable keeps its value, whatever source the owner gave for it.
+      if (entry.content === undefined) delete (entry as Record<string, unknown>).from_env;
+  return wanted;
+}
+
+/** Gates that a person has set stay. Returns lines for the log. */
+async function keepGates(db: Queries, projectId: bigint, { children }: Node): Promise<string[]> {
+  const suites = db
+    .selectFrom('suites')
+    .select(['name', 'gates_of_file', ...gates])
+    .where('project_id', '=', projectId);
+  const kept = new Map((await suites.execute()).map((suite) => [suite.name, gatesOfPeople(suite)]));
+  return (children.suites ?? []).flatMap(({ entry }) => {
+    const name = `${entry.name as string | number}`;
+    return (kept.get(name) ?? []).flatMap((gate) => {
+      if (entry[gate] === true) return [];
+      (entry as Record<string, unknown>)[gate] = true;
+      return [
+        `The suite ${name} keeps ${gate} = true: somebody has set it in the settings, so a person has to take it away there.`,
+      ];
+    });
+  });
+}
+
+const ownersOnly = ({ name }: DocumentField): string =>
+  `${name}: a file in a repository does not change this. Leave it out, or change it in the settings of the project.`;
+
+/** A transaction holds up others, so it makes no more changes than these. */
+const mostChanges = 500;
+
+const owners = new Set(['project', 'hooks', 'notifications', 'variables']);
+/** Entries that are deleted if the file does not have them: nothing else is deleted with them. */
+const removable = new Set(['rules', 'dependencies']);
+/** Entries that the log names if the file does not have them. */
+const reported = new Set(['suites', 'deploy_strategies', 'schedules']);
+
+/** The value of a variable that is no secret, and was none: a command in the file could contain it as well. */
+function isOpenValue({ section, fields }: Step): boolean {
+  return section === 'variables' && fields.every(({ name }) => name === 'content');
+}
+
+function chosen(steps: readonly Step[], table: Table): { run: Step[]; kept: string[] } {
+  if (steps.length > mostChanges) throw new RefusedError([`These are more than ${mostChanges} changes at once.`]);
+  const refused = steps.filter((step) => owners.has(step.section) && step.action !== 'delete' && !isOpenValue(step));
+  if (refused.length > 0)
+    throw new RefusedError(
+      refused.map(
+        ({ action, what }) =>
+          `${what}: a file in a repository does not ${action} this. Do that in the settings, or with headrace apply.`,
+      ),
+    );
+  const kept = steps
+    .filter(({ action, section }) => action === 'delete' && reported.has(section) && table[section] !== undefined)
+    .map(({ what }) => `The ${what} is not in the file. It stays until somebody deletes it in the settings.`);
+  return { run: steps.filter(({ action, section }) => action !== 'delete' || removable.has(section)), kept };
+}

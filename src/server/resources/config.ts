@@ -1,0 +1,248 @@
+import { accountRoute, projectRoute } from '../api/route.ts';
+import type { Queries } from '../db/open.ts';
+import type { ProjectRow } from '../db/schema.ts';
+import { ApiError } from '../../shared/errors.ts';
+import { flag, required, text } from '../../shared/records/fields.ts';
+import {
+  configChangeRecord,
+  configRecord,
+  configuredProjectRecord,
+  type ConfigChange,
+} from '../../shared/records/project.ts';
+import { holdWaitingBuilds } from '../lifecycle/builds.ts';
+import { cancelWaitingBuilds } from '../lifecycle/deleted-suites.ts';
+import type { WriteContext } from '../lifecycle/write-context.ts';
+import { readDocument, withoutValues } from '../../shared/documents/document.ts';
+import {
+  areVariables,
+  isSame,
+  projectFields,
+  sections,
+  suites,
+  type DocumentField,
+  type Entry,
+  type Kind,
+  type ListedRecord,
+  type Value,
+} from '../../shared/documents/kinds.ts';
+import { withIdString, writeContextOf } from './common.ts';
+import { bodyFrom, entryOf, planFor, planningWith, recordsOf, runSteps, type Planning } from './config-plan.ts';
+import type { Once, Step } from './config-steps.ts';
+
+/** The settings of a project as one document, which is read and written as a whole. */
+
+const documentText = () => required(text('document', { lines: 'many' }));
+
+const ofBoth =
+  'With dry_run it only tells what would change, and refuses what it would refuse; variables with from_env are then ' +
+  'judged without their contents, which need not be sent. A variable has a content in the document only together with ' +
+  'from_env, or where secret is false. Only this answer has the secrets of hooks and notifications that were made';
+
+/** Leaves out the fields that have their default. */
+function withoutDefaults(fields: readonly DocumentField[], entry: Entry): Record<string, unknown> {
+  const stated = fields.filter(
+    ({ name, isRequired, fallback, isImplied }) =>
+      isRequired || !(isSame(entry[name], fallback) || isImplied?.(entry) === true),
+  );
+  return Object.fromEntries(stated.map((field) => [field.name, withoutRecordDefaults(field, entry[field.name])]));
+}
+
+/** The same for the records of a list. */
+function withoutRecordDefaults({ read, field }: DocumentField, value: Value | undefined): unknown {
+  if (!read || typeof value !== 'object' || value === null) return value;
+  const required = field?.schema.items?.required ?? [];
+  return value.map((record) => {
+    const isStated = (name: string): boolean => {
+      const others = Object.fromEntries(Object.entries(record).filter(([other]) => other !== name));
+      return required.includes(name) || !isSame(readOrNone(read, [others]), [record]);
+    };
+    return Object.fromEntries(Object.entries(record).filter(([name]) => isStated(name)));
+  });
+}
+
+/** Some fields are needed because of what the others are: without them a record is refused. */
+function readOrNone(read: NonNullable<DocumentField['read']>, records: readonly ListedRecord[]): Value | undefined {
+  try {
+    return read(records);
+  } catch (error) {
+    if (error instanceof ApiError) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Where the value of a variable comes from when the document is applied. A value that is no secret is in the document.
+ */
+function sourceOf(environment: unknown, { secret, content }: Readonly<Record<string, unknown>>): object {
+  if (environment !== undefined) return { content: undefined };
+  return secret === false ? { content } : { content: undefined, keep: true };
+}
+
+type Params = Readonly<Record<string, bigint>>;
+
+/** The document of the project as it is now. */
+async function currentDocument(planning: Planning, params: Params): Promise<object> {
+  const { within } = planning;
+  const list = async (kind: Kind, parent: Params): Promise<object[]> => {
+    const entries: object[] = [];
+    for (const record of await recordsOf(planning, kind, parent)) {
+      const entry = { ...withoutDefaults(kind.fields, entryOf(kind.fields, record)) };
+      if (areVariables(kind)) Object.assign(entry, sourceOf(entry.from_env, record));
+      const own = { ...parent, [kind.param]: record.id };
+      if (kind === suites) {
+        const used = (await within(`GET ${suites.path}/:suite_id/dependencies`, own)) as { name: string }[];
+        if (used.length > 0) entry.dependencies = used.map(({ name }) => name);
+      }
+      for (const part of kind.children ?? []) {
+        const parts = await list(part, own);
+        if (parts.length > 0) entry[part.section] = parts;
+      }
+      entries.push(entry);
+    }
+    return entries;
+  };
+  const record = (await within('GET /projects/:project_id', params)) as object;
+  const document = withoutDefaults(projectFields, entryOf(projectFields, record));
+  for (const kind of sections) {
+    const entries = await list(kind, params);
+    if (entries.length > 0) document[kind.section] = entries;
+  }
+  return document;
+}
+
+/** The document that was last applied, if the project still matches it: it has the order that its author chose. */
+async function appliedDocument(planning: Planning, projectId: bigint): Promise<string | undefined> {
+  const document = await storedDocument(planning.db, projectId);
+  if (document === undefined) return undefined;
+  try {
+    return (await planFor(planning, projectId, readDocument(document))).length === 0 ? document : undefined;
+  } catch (error) {
+    // The document names something that is gone.
+    if (error instanceof ApiError && error.status !== 401) return undefined;
+    throw error;
+  }
+}
+
+async function storedDocument(db: Queries, projectId: bigint): Promise<string | undefined> {
+  const query = db.selectFrom('project_documents').select('document').where('project_id', '=', projectId);
+  return (await query.executeTakeFirst())?.document;
+}
+
+async function storeDocument(db: Queries, projectId: bigint, document: string): Promise<void> {
+  if ((await storedDocument(db, projectId)) === document) return;
+  await db
+    .insertInto('project_documents')
+    .values({ project_id: projectId, document })
+    .onConflict((conflict) => conflict.column('project_id').doUpdateSet({ document }))
+    .execute();
+}
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/config',
+    access: 'users',
+    scope: 'projects',
+    summary:
+      'The settings of a project as one document in JSON, variables without their contents; a token needs the scopes of ' +
+      'all that is in it',
+
+    answer: configRecord,
+    async handle({ db, within, params }) {
+      const planning = planningWith({ db, within });
+      const applied = await appliedDocument(planning, params.project_id);
+      return { document: applied ?? JSON.stringify(await currentDocument(planning, params)) };
+    },
+  }),
+  projectRoute({
+    method: 'PUT',
+    path: '/projects/:project_id/config',
+    access: 'users',
+    scope: 'projects',
+    summary:
+      'Make a project what a document says, all of it or nothing. What the document does not have is deleted, and that ' +
+      `is refused without prune. ${ofBoth}`,
+    body: { document: documentText(), prune: flag(), dry_run: flag() },
+    answer: configChangeRecord,
+    showsSecrets: true,
+    audit: 'nothing', // each change has its own entry
+    isTrial: ({ dry_run: isTrial = false }) => isTrial,
+    async handle(call) {
+      const { db, database, within, project, input } = call;
+      const { id } = project;
+      const { document, prune = false, dry_run: isTrial = false } = input;
+      if (document === undefined) throw new ApiError('is_blank', 'document');
+      const wanted = readDocument(document);
+      const steps = await planFor(planningWith({ db, within, isTrial }), id, wanted);
+      if (!prune && !isTrial && steps.some(({ action }) => action === 'delete'))
+        throw new ApiError('is_blank', 'prune');
+      await holdForSteps(writeContextOf(call), project, steps);
+      await cancelWaitingBuilds(writeContextOf(call), id, recordsIn(steps, 'suites', isDeletion));
+      const answers = await runSteps(db, database, id, steps);
+      await storeDocument(db, id, withoutValues(document));
+      return { applied: !isTrial, changes: changesOf(steps, isTrial ? [] : answers) };
+    },
+  }),
+  accountRoute({
+    method: 'POST',
+    path: '/projects/config',
+    access: 'users',
+    scope: 'projects',
+    summary: `Create the project that a document tells of, all of it or nothing. ${ofBoth}`,
+    body: { document: documentText(), dry_run: flag() },
+    creates: 'projects',
+    answer: configuredProjectRecord,
+    showsSecrets: true,
+    audit: 'nothing', // each change has its own entry
+    isTrial: ({ dry_run: isTrial = false }) => isTrial,
+    async handle({ db, database, within, input: { document, dry_run: isTrial } }) {
+      const wanted = readDocument(document);
+      const project = (await within('POST /projects', {}, bodyFrom(projectFields, wanted.entry))) as MadeProject;
+      const steps = await planFor(planningWith({ db, within, isTrial }), project.id, wanted);
+      const answers = await runSteps(db, database, project.id, steps);
+      await storeDocument(db, project.id, withoutValues(document));
+      const made = { action: 'create', what: `project ${project.name}`, fields: [] };
+      return {
+        ...withIdString('id', project.id),
+        applied: !isTrial,
+        changes: [made, ...changesOf(steps, isTrial ? [] : answers)],
+        ssh_public_key: project.ssh_public_key,
+      };
+    },
+  }),
+];
+
+/** The steps have an order of their own. So what they lock is locked before them, in the order of db/lock-order.ts. */
+async function holdForSteps(
+  context: WriteContext,
+  project: Pick<ProjectRow, 'owner_id'>,
+  steps: readonly Step[],
+): Promise<void> {
+  const { db, trx } = context;
+  const hooks = recordsIn(steps, 'hooks');
+  if (hooks.length > 0)
+    await db.locked(trx.selectFrom('hooks').select('id').where('id', 'in', hooks).orderBy('id'), 'hooks').execute();
+  const suites = recordsIn(
+    steps,
+    'suites',
+    (step) => isDeletion(step) || step.fields.some(({ name }) => name === 'tags'),
+  );
+  await holdWaitingBuilds(context, { accountId: project.owner_id, suites });
+}
+
+const isDeletion = ({ action }: Step): boolean => action === 'delete';
+
+/** The records of a section that steps change or delete. */
+function recordsIn(steps: readonly Step[], section: string, which: (step: Step) => boolean = () => true): bigint[] {
+  return steps.flatMap((step) => (step.section === section && which(step) ? (step.record ?? []) : []));
+}
+
+interface MadeProject {
+  id: bigint;
+  name: string;
+  ssh_public_key: string;
+}
+
+function changesOf(steps: readonly Step[], answers: readonly Once[]): ConfigChange['changes'] {
+  return steps.map(({ action, what, fields }, at) => ({ action, what, fields, ...answers[at] }));
+}

@@ -1,0 +1,64 @@
+import type { Queries } from '../db/open.ts';
+import type { DependencyRow } from '../db/schema.ts';
+import { dependencyFields, type CreatedDependency, type UploadedDependency } from '../../shared/records/dependency.ts';
+import { valuesIn } from '../../shared/records/fields.ts';
+import { dependencyView, relatedTo } from '../views/dependency.ts';
+import { orNotFound, withIdString, type InAccount } from './common.ts';
+
+/** The answer to a create call names one field differently, and says `private` for the state. */
+export function createdView(dependency: DependencyRow): CreatedDependency {
+  const { id } = dependency;
+  return { id, id_ref: String(id), ...valuesIn(dependencyFields, dependency), marketplace_state: 'private' };
+}
+
+export function uploadedView(dependency: DependencyRow): UploadedDependency {
+  const { id, archive_file_size, state } = dependency;
+  return {
+    ...withIdString('id', id),
+    ...valuesIn(dependencyFields, dependency),
+    archive_file_size,
+    marketplace_state: state,
+  };
+}
+
+export async function viewWithRelated(db: Queries, dependency: DependencyRow) {
+  return dependencyView(dependency, await relatedTo(db, [dependency.id]));
+}
+
+/** For how many dependencies the related ones are read at once, so that others get their turn in between. */
+const atOnce = 100;
+
+export async function viewsWithRelated(db: Queries, dependencies: DependencyRow[]) {
+  const views: ReturnType<typeof dependencyView>[] = [];
+  for (let from = 0; from < dependencies.length; from += atOnce) {
+    const some = dependencies.slice(from, from + atOnce);
+    const ids = some.map(({ id }) => id);
+    const related = Map.groupBy(await relatedTo(db, ids), ({ dependency_id: id }) => id);
+    views.push(...some.map((dependency) => dependencyView(dependency, related.get(dependency.id) ?? [])));
+  }
+  return views;
+}
+
+/** The caller's own dependency in the path. */
+export async function loadDependency(call: InAccount<'dependency_id'>): Promise<{ dependency: DependencyRow }> {
+  const query = call.db.selectFrom('dependencies').selectAll().where('id', '=', call.params.dependency_id);
+  return { dependency: orNotFound(await query.where('owner_id', '=', call.caller.id).executeTakeFirst()) };
+}
+
+/** Whether the path names a dependency that another account shares. Every caller who may attach it may read it. */
+export async function isSharedByOther({ db, caller, params }: InAccount<'dependency_id'>): Promise<boolean> {
+  const shared = db.selectFrom('dependencies').select('id').where('shared', '=', 1);
+  const named = shared.where('id', '=', params.dependency_id).where('owner_id', '<>', caller.id);
+  return (await named.executeTakeFirst()) !== undefined;
+}
+
+/** The dependency in the path, if it belongs to the caller or is shared. */
+export async function loadUsableDependency(call: InAccount<'dependency_id'>): Promise<{ dependency: DependencyRow }> {
+  const query = call.db.selectFrom('dependencies').selectAll().where('id', '=', call.params.dependency_id);
+  const usable = query.where((where) => where.or([where('owner_id', '=', call.caller.id), where('shared', '=', 1)]));
+  return { dependency: orNotFound(await usable.executeTakeFirst()) };
+}
+
+export async function reloaded(db: Queries, { id }: Pick<DependencyRow, 'id'>): Promise<DependencyRow> {
+  return db.selectFrom('dependencies').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
+}

@@ -1,0 +1,96 @@
+import { isIP } from 'node:net';
+import { projectRoute } from '../api/route.ts';
+import type { VisibleProject } from '../auth/projects.ts';
+import type { Queries } from '../db/open.ts';
+import { isDataCenter } from '../../shared/domain/forge-providers.ts';
+import { locationOf } from '../../shared/domain/git-address.ts';
+import { httpsOrigin } from '../forges/git-credential.ts';
+import { forgeLinksRecord, type ForgeLinks } from '../../shared/records/overview.ts';
+
+/** Where the forge of a project's repository shows its commits, branches and pull requests. */
+
+/** The paths below the address of the repository. */
+const pages: Record<string, readonly [commit: string, branch: string, pullRequest: string]> = {
+  github: ['commit', 'tree', 'pull'],
+  gitlab: ['-/commit', '-/tree', '-/merge_requests'],
+  gitea: ['commit', 'src/branch', 'pulls'],
+  bitbucket: ['commits', 'branch', 'pull-requests'],
+};
+
+const knownHosts: Record<string, string> = {
+  'github.com': 'github',
+  'gitlab.com': 'gitlab',
+  'bitbucket.org': 'bitbucket',
+  'codeberg.org': 'gitea',
+};
+
+type Project = Pick<VisibleProject, 'id' | 'clone_url' | 'forge_id' | 'forge_repository'>;
+
+const unknown: ForgeLinks = { host: '', commit_url: '', branch_url: '', pull_request_url: '' };
+
+/**
+ * The forge of a project: a host that everybody knows, or one whose kind is known from the project's status targets or
+ * hooks. Blank where the address of its pages is not certain.
+ */
+export async function linksAtForge(db: Queries, project: Project): Promise<ForgeLinks> {
+  if (project.forge_id !== null) return linksAtConnected(db, project.forge_id, project.forge_repository);
+  const { id, clone_url: url } = project;
+  const { host, path } = locationOf(url) ?? { host: '', path: '' };
+  // A host without a dot is an alias in the operator's SSH configuration, and an absolute path is one of a plain
+  // server.
+  if (!host.includes('.') || isIP(host.replaceAll(/[[\]]/g, '')) !== 0 || !repositoryPath.test(path)) return unknown;
+  const provider = knownHosts[host] ?? (await providerFromSettings(db, id, host));
+  const of = provider === undefined ? undefined : pages[provider];
+  if (!of || (provider !== 'gitlab' && path.split('/').length !== 2)) return unknown;
+  return linksBelow(`${httpsOrigin(url) || `https://${host}`}/${path}`, of);
+}
+
+/** The address that people open is known, whatever the one for git is. */
+async function linksAtConnected(db: Queries, forgeId: bigint, repository: string): Promise<ForgeLinks> {
+  const forges = db.selectFrom('forges').select(['provider', 'url']).where('id', '=', forgeId);
+  const { provider, url } = await forges.executeTakeFirstOrThrow();
+  if (!isDataCenter({ provider, url })) return linksBelow(`${url}/${repository}`, pages[provider] ?? []);
+  const [key = '', name = ''] = repository.split('/');
+  // It shows a branch by a parameter, which comes last in an address.
+  return linksBelow(`${url}/projects/${key}/repos/${name}`, ['commits', 'browse?at=', 'pull-requests']);
+}
+
+function linksBelow(repository: string, below: readonly string[]): ForgeLinks {
+  const [commit = '', branch = '', pullRequest = ''] = below.map(
+    (one) => `${repository}/${one}${one.endsWith('=') ? '' : '/'}`,
+  );
+  return { host: new URL(repository).host, commit_url: commit, branch_url: branch, pull_request_url: pullRequest };
+}
+
+/** An owner and a name, with groups between them; none is `.` or `..`. All these characters may be in an address. */
+const repositoryPath = /^(?!\.{1,2}\/)[\w.~-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/;
+
+async function providerFromSettings(db: Queries, projectId: bigint, host: string): Promise<string | undefined> {
+  const targets = await db
+    .selectFrom('notifications')
+    .select(['name', 'url'])
+    .where('project_id', '=', projectId)
+    .where('notifiable_type', '=', 'status')
+    .execute();
+  const hooks = await db.selectFrom('hooks').select('provider').where('project_id', '=', projectId).execute();
+  const sentences = [
+    ...targets.filter(({ url }) => URL.parse(url)?.hostname === host).map(({ name }) => name),
+    ...hooks.map(({ provider }) => provider),
+  ];
+  // A self-hosted Bitbucket has other addresses than bitbucket.org.
+  return sentences.find((provider) => provider !== 'bitbucket' && provider in pages);
+}
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/forge_links',
+    access: 'both',
+    scope: 'projects',
+    summary:
+      "Where the forge of a project's repository shows commits, branches and pull requests: addresses to which a SHA, a " +
+      'name or a number is added; blank where they are not certain',
+    answer: forgeLinksRecord,
+    handle: async ({ db, project }) => linksAtForge(db, project),
+  }),
+];

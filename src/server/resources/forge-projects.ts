@@ -1,0 +1,55 @@
+import type { Queries } from '../db/open.ts';
+import type { ForgeRow } from '../db/schema.ts';
+import { locationOf, parseGitAddress } from '../../shared/domain/git-address.ts';
+import type { ForgeRepository } from '../forges/forge.ts';
+import { gitFolderOf } from '../forges/index.ts';
+import { isAbout } from '../inbound-hooks/repositories.ts';
+
+/** Which projects are on which repositories of a forge: host and path are compared, whichever way they are written. */
+
+type Named = Pick<ForgeRepository, 'full_name' | 'ssh_url' | 'https_url'>;
+
+/** Whether an address leads to this repository. */
+export function leadsTo(address: string, { full_name: name, ssh_url: ssh, https_url: https }: Named): boolean {
+  return isAbout(address, { names: [name], addresses: [ssh, https].filter((one) => one !== '') });
+}
+
+/** The same address with the new name of its repository; undefined where the old one is not at its end. */
+export function renamedAddress(address: string, from: string, to: string): string | undefined {
+  const bare = address.replace(/(?:\.git)?\/*$/i, '');
+  const isNamed = ['/', ':'].some((before) => bare.toLowerCase().endsWith(`${before}${from.toLowerCase()}`));
+  return isNamed ? `${bare.slice(0, -from.length)}${to}${address.slice(bare.length)}` : undefined;
+}
+
+/** What the repository at an address is called at a forge. Over HTTPS folders of the forge stand before its name. */
+export function nameAt(forge: ForgeRow, address: string): string {
+  const path = locationOf(address)?.path ?? '';
+  const folder = parseGitAddress(address)?.scheme === 'https' ? gitFolderOf(forge) : '';
+  return path.toLowerCase().startsWith(folder.toLowerCase()) ? path.slice(folder.length) : path;
+}
+
+interface OnRepository {
+  project_id: bigint | null;
+  project_id_str: string;
+}
+
+/** Finds the account's own project on a repository; of several the oldest. */
+export async function projectsAt(db: Queries, ownerId: bigint): Promise<(repository: Named) => OnRepository> {
+  const projects = await db
+    .selectFrom('projects')
+    .select(['id', 'clone_url'])
+    .where('owner_id', '=', ownerId)
+    .orderBy('id')
+    .execute();
+  const byPath = Map.groupBy(projects, ({ clone_url: url }) => locationOf(url)?.path.toLowerCase());
+  return (repository) => {
+    const { full_name: name, ssh_url: ssh, https_url: https } = repository;
+    const told = [ssh, https].map((address) => locationOf(address)?.path ?? name);
+    const paths = new Set([name, ...told].map((path) => path.toLowerCase()));
+    const alike = [...paths].flatMap((path) => byPath.get(path) ?? []);
+    const [found] = alike
+      .filter(({ clone_url: url }) => leadsTo(url, repository))
+      .toSorted((one, other) => (one.id < other.id ? -1 : 1));
+    return { project_id: found?.id ?? null, project_id_str: found ? String(found.id) : '' };
+  };
+}

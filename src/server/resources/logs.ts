@@ -1,0 +1,219 @@
+import type { Call, WithCaller, WithProject } from '../api/call.ts';
+import { projectRoute, type RouteConstructor } from '../api/route.ts';
+import type { Blobs } from '../db/blobs.ts';
+import type { Queries } from '../db/open.ts';
+import { ApiError } from '../../shared/errors.ts';
+import { worthPacking } from '../http/compression.ts';
+import { described, wholeNumber } from '../../shared/records/fields.ts';
+import { readRange } from '../http/ranges.ts';
+import type { StreamAnswer } from '../http/route.ts';
+import { serviceLog } from '../lifecycle/build-services.ts';
+import { addressOfLog, findLog, readLog } from '../streams/logs.ts';
+import { wholeCharacters } from '../streams/tail.ts';
+import { logLinesRecord, logRecord, logSearchRecord } from '../../shared/records/log.ts';
+import { string } from '../../shared/records/schema.ts';
+import { orNotFound } from './common.ts';
+import { begun, nothing } from '../../shared/lib/begun.ts';
+import { linesOf, linesQuery, matchesOf, searchQuery } from './log-lines.ts';
+
+/** A record that has a log, of a project or of the caller's account. */
+export interface Logged<Path extends string, Context extends WithCaller> {
+  route: RouteConstructor<Context>;
+  /** The path of the record, and the name of its parameter. */
+  path: Path;
+  param: string;
+  access: 'both' | 'users';
+  scope: 'commits' | 'build_requests' | 'deploys' | 'dependencies';
+  name: string;
+  /** Refuses a record that is not the caller's before the fields of the request are judged. */
+  load?(this: void, call: never): Promise<object>;
+  /** The identifier of the log. For most records it is the record's own. */
+  findLog(call: { db: Queries; params: object } & Context): Promise<bigint>;
+}
+
+interface LoggedInProject<Path extends string> extends Pick<
+  Logged<Path, WithProject>,
+  'path' | 'param' | 'scope' | 'name'
+> {
+  table: 'builds' | 'build_requests' | 'deploys' | 'services';
+}
+
+export function loggedInProject<const Path extends string>(of: LoggedInProject<Path>): Logged<Path, WithProject> {
+  return { ...of, route: projectRoute, access: 'both', findLog: (call) => findInProject(call, of) };
+}
+
+/** What the routes of one log have in common. */
+export function shared<Path extends string, Context extends WithCaller>(logged: Logged<Path, Context>) {
+  const { access, scope, load } = logged;
+  return { method: 'GET', access, scope, ...(load && { load }) } as const;
+}
+
+const megabyte = 1024 * 1024;
+/** Larger than any log. */
+export const largestOffset = 10 ** 15 - 1;
+export const offset = () => wholeNumber({ min: 0, max: largestOffset, fallback: 0 });
+
+/** The part of a log that a caller asks for. */
+const logRange = () => ({
+  offset: described(offset(), 'The byte from which on'),
+  limit: described(wholeNumber({ min: 1, max: 4 * megabyte, fallback: megabyte }), 'How many bytes at most'),
+});
+
+export function logRoutes<const Path extends string, Context extends WithCaller>(logged: Logged<Path, Context>) {
+  const { route, path, name } = logged;
+  return [
+    route({
+      ...shared(logged),
+      path: `${path}/log`,
+      summary: `Read a part of the log of ${name} as text; offsets and the limit count bytes`,
+      query: logRange(),
+      answer: logRecord,
+      handle: async (call) => textOf(call, await logged.findLog(call), call.query),
+    }),
+    route({
+      ...shared(logged),
+      path: `${path}/log/lines`,
+      summary: `Read lines of the log of ${name}`,
+      query: linesQuery(),
+      answer: logLinesRecord,
+      handle: async (call) => linesOf(call, await logged.findLog(call), call.query),
+    }),
+    route({
+      ...shared(logged),
+      path: `${path}/log/search`,
+      summary: `Search the log of ${name} line by line`,
+      query: searchQuery(),
+      answer: logSearchRecord,
+      handle: async (call) => matchesOf(call, await logged.findLog(call), call.query),
+    }),
+    route({
+      ...shared(logged),
+      path: `${path}/log.txt`,
+      summary: `Read the log of ${name} byte for byte; a range of it where one is asked for`,
+      streams: ['text/plain'],
+      hasRanges: true,
+      answer: string,
+      handle: async (call) => bytesOf(call, await logged.findLog(call)),
+    }),
+  ];
+}
+
+/** The identifier of the log of the record in the path, if that belongs to the project. */
+async function findInProject(
+  { db, project, params }: { db: Queries; params: object } & WithProject,
+  { table, param }: LoggedInProject<string>,
+): Promise<bigint> {
+  if (table === 'services') return idOfService(db, { project: project.id, params });
+  const [record] = await recordsOf[table](db, { project: project.id, id: namedIn(params, param) });
+  return orNotFound(record).id;
+}
+
+/** The identifier that the path has. */
+export function namedIn(params: object, param: string): bigint {
+  return (params as Record<string, bigint>)[param] ?? 0n;
+}
+
+/** A service is found by its build and its name. */
+async function idOfService(db: Queries, { project, params }: { project: bigint; params: object }): Promise<bigint> {
+  const builds = db.selectFrom('builds').select('services').where('project_id', '=', project);
+  const build = orNotFound(await builds.where('id', '=', namedIn(params, 'build_id')).executeTakeFirst());
+  return orNotFound(serviceLog(build, (params as { service_name: string }).service_name));
+}
+
+const recordsIn =
+  (table: Exclude<LoggedInProject<string>['table'], 'services'>) =>
+  (db: Queries, { project, id }: { project: bigint; id: bigint }): Promise<{ id: bigint }[]> =>
+    db.selectFrom(table).select('id').where('project_id', '=', project).where('id', '=', id).execute();
+
+/** The log of a deploy that runs a suite is that of the suite's newest build. */
+const logsOfDeploys: ReturnType<typeof recordsIn> = (db, { project, id }) =>
+  db
+    .selectFrom('deploys')
+    .leftJoin('builds', (join) =>
+      join.onRef('builds.deploy_id', '=', 'deploys.id').onRef('builds.suite_id', '=', 'deploys.suite_id'),
+    )
+    .select((of) => of.fn.coalesce('builds.id', 'deploys.id').as('id'))
+    .where('deploys.project_id', '=', project)
+    .where('deploys.id', '=', id)
+    .orderBy('builds.id', 'desc')
+    .limit(1)
+    .execute();
+
+const recordsOf = {
+  builds: recordsIn('builds'),
+  build_requests: recordsIn('build_requests'),
+  deploys: logsOfDeploys,
+};
+
+interface Storage {
+  db: Queries;
+  blobs: Blobs;
+}
+
+const noLog = { size: 0n, complete: 1 };
+
+export async function textOf(storage: Storage, id: bigint, { offset: from, limit }: { offset: number; limit: number }) {
+  const { size, complete } = (await findLog(storage.db, id)) ?? noLog;
+  const read = (length: number): Promise<Buffer> => rangeOf(storage, id, BigInt(from), size, length);
+  let bytes = await read(limit);
+  const mayGoOn = (): boolean => !complete || BigInt(from + bytes.length) < size;
+  let end = mayGoOn() ? wholeCharacters(bytes) : bytes.length;
+  if (end === 0 && bytes.length > 0 && limit < 4) {
+    // Fewer bytes than one character were asked for. With an empty answer, a caller who reads on from the same position
+    // would never get further.
+    bytes = await read(4);
+    end = mayGoOn() ? wholeCharacters(bytes) : bytes.length;
+  }
+  const text = bytes.toString('utf8', 0, end);
+  return { offset: from, next_offset: from + end, size: Number(size), complete: complete === 1, text };
+}
+
+async function rangeOf({ db, blobs }: Storage, id: bigint, from: bigint, size: bigint, length: number) {
+  const pieces: Buffer[] = [];
+  const to = from + BigInt(length);
+  for await (const piece of readLog(db, blobs, id, from, to < size ? to : size)) pieces.push(piece);
+  return Buffer.concat(pieces);
+}
+
+/** The present content. The firehose follows a growing log. */
+async function bytesOf(call: Storage & Pick<Call, 'headers'>, id: bigint): Promise<StreamAnswer> {
+  const { size, complete } = (await findLog(call.db, id)) ?? noLog;
+  const contentType = 'text/plain; charset=utf-8';
+  if (isDownload(call.headers)) {
+    const location = await addressOfLog(call.db, call.blobs, id);
+    const away = { status: 307, headers: { location: location ?? '', 'cache-control': 'no-store' } };
+    if (location !== undefined) return { contentType, ...away, body: nothing() };
+  }
+  const headers = { 'accept-ranges': 'bytes' };
+  const read = (from: bigint, to: bigint) => begun(readLog(call.db, call.blobs, id, from, to));
+  const range = readRange(call.headers, size);
+  if (range === 'unsatisfiable') {
+    throw ApiError.ofHttp(416, 'invalid_format', 'range', { 'content-range': `bytes */${size}` });
+  }
+  if (!range) {
+    const length = complete ? { 'content-length': String(size) } : {};
+    // Ranges count uncompressed bytes.
+    const isWorthPacking = size >= BigInt(worthPacking) && call.headers.range === undefined;
+    return { contentType, headers: { ...headers, ...length }, body: await read(0n, size), isWorthPacking };
+  }
+  const { from, to } = range;
+  const part = {
+    // The final size is unknown until the log is complete.
+    'content-range': `bytes ${from}-${to - 1n}/${complete ? size : '*'}`,
+    'content-length': String(to - from),
+  };
+  return { contentType, status: 206, headers: { ...headers, ...part }, body: await read(from, to) };
+}
+
+/**
+ * Whether a person saves the log with a browser that unpacks the compressed log completely. Not every browser that
+ * accepts the encoding does, so only browsers count with which it was tried. A call with credentials is no such
+ * download: a program might send them to the other address as well.
+ */
+function isDownload(headers: Call['headers']): boolean {
+  const says = (name: string, text: string): boolean => String(headers[name] ?? '').includes(text);
+  const isPlain = headers['range'] === undefined && headers['authorization'] === undefined;
+  return (
+    isPlain && says('sec-fetch-mode', 'navigate') && says('sec-ch-ua', '"Chromium"') && says('accept-encoding', 'zstd')
+  );
+}

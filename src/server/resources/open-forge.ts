@@ -1,0 +1,38 @@
+import type { Call } from '../api/call.ts';
+import type { ForgeRow } from '../db/schema.ts';
+import { forgeProviders } from '../../shared/domain/forge-providers.ts';
+import { ApiError } from '../../shared/errors.ts';
+import { ForgeError, type Forge } from '../forges/forge.ts';
+import { noteRefusal, refusalInWords } from '../forges/seen.ts';
+import { tokenLocation } from '../lifecycle/forges.ts';
+
+/** A connected forge, with its token. */
+export function opened({ vault, openForge }: Pick<Call, 'vault' | 'openForge'>, forge: ForgeRow): Forge {
+  return openForge(forge.provider, { url: forge.url, token: vault.open(forge.token, tokenLocation(forge.id)) });
+}
+
+type Known = Pick<ForgeRow, 'provider' | 'url'>;
+
+/** The API's answer where a forge did not do what it was asked: in words, with what it said. */
+export function forgeRefusal(error: unknown, field: 'token' | 'url' | 'repository', forge: Known) {
+  if (!(error instanceof ForgeError)) return error;
+  const { kind, message } = error;
+  if (kind === 'unavailable') return ApiError.inWords('resource_temporary_unavailable', 'generic', message);
+  if (kind === 'refused' || (kind === 'forbidden' && field !== 'repository'))
+    return ApiError.inWords('invalid_format', 'token', refusalInWords(forge, error));
+  if (field === 'repository' && kind !== 'not_a_forge') return ApiError.inWords('invalid_format', field, message);
+  if (field === 'repository') return ApiError.inWords('resource_temporary_unavailable', 'generic', message);
+  if (kind !== 'not_found') return ApiError.inWords('invalid_format', 'url', message);
+  const { name } = forgeProviders[forge.provider];
+  const words = `${message.replace(/\.?$/, '.')} No ${name} answers at ${forge.url}. Check the provider and the address.`;
+  return ApiError.inWords('invalid_format', 'url', words);
+}
+
+type Asking = Pick<Call, 'database' | 'ids' | 'vault' | 'openForge'>;
+
+/** The same for a connected forge. A token that it no longer takes is noted first. */
+export async function refusalAt(call: Asking, forge: ForgeRow, error: unknown) {
+  if (error instanceof ForgeError && error.kind === 'refused')
+    await noteRefusal({ ...call, db: call.database }, opened(call, forge), forge);
+  return forgeRefusal(error, 'repository', forge);
+}

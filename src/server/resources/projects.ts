@@ -1,0 +1,260 @@
+import type { Caller } from '../auth/callers.ts';
+import { projectsSeenBy, type VisibleProject } from '../auth/projects.ts';
+import { forgetInvited } from '../auth/users.ts';
+import { allRows } from '../api/pages.ts';
+import { accountRoute, projectRoute } from '../api/route.ts';
+import type { Queries } from '../db/open.ts';
+import { sealedLocation, type ForgeRow } from '../db/schema.ts';
+import { parseGitAddress } from '../../shared/domain/git-address.ts';
+import { ApiError, type FieldErrors } from '../../shared/errors.ts';
+import type { ForgeRepository } from '../forges/forge.ts';
+import { gitOriginAt } from '../forges/git-credential.ts';
+import { mapYielding } from '../../shared/lib/event-loop.ts';
+import type { Vault } from '../../shared/lib/vault.ts';
+import { changeProject, createProject, deleteProject, newIdentity } from '../lifecycle/projects.ts';
+import { projectView } from '../views/project.ts';
+import { addressesOf, wrongAddresses } from '../../shared/records/addresses.ts';
+import { columnsOf, described, identifier, type ValuesOf } from '../../shared/records/fields.ts';
+import { forgeRepository } from '../../shared/records/forge.ts';
+import { projectFields, projectRecord, type Project } from '../../shared/records/project.ts';
+import { listOf } from '../../shared/records/schema.ts';
+import { destroyed, destroyedAnswer, writeContextOf } from './common.ts';
+import { projectFirehose } from './firehoses.ts';
+import {
+  atForge,
+  type Asking,
+  connectionFor,
+  forgeNamed,
+  giveBack,
+  keep,
+  leadsAway,
+  leaveForge,
+  unlink,
+  untilTried,
+  usableRepository,
+} from './forge-connections.ts';
+import { checkName, orTaken } from './names.ts';
+
+function view(project: VisibleProject, vault: Vault): Project {
+  return {
+    ...projectView(project, project.owned),
+    ssh_public_key: vault.open(project.ssh_public_key, publicKeyLocation(project.id)),
+  };
+}
+
+const publicKeyLocation = (id: bigint): string => sealedLocation({ table: 'projects', column: 'ssh_public_key' }, id);
+
+/** The projects that a user owns or collaborates on. */
+export async function projectsOf(db: Queries, caller: Caller) {
+  const rows = await allRows(projectsSeenBy(db, caller).selectAll('p'), 'p.id');
+  return rows.map((row) => ({ ...row, owned: row.owner_id === caller.id }));
+}
+
+/** A new project has an address, or a repository at a forge. */
+const newProjectFields = {
+  ...projectFields,
+  name: { ...projectFields.name, required: false },
+  forge_id: described(identifier(), 'one of your forges: the project is made with its key, hook and statuses there'),
+  repository: forgeRepository,
+};
+
+/** What is missing, or said twice. */
+function checkSource(values: Partial<ValuesOf<typeof newProjectFields>>): FieldErrors {
+  const { forge_id: forge, repository, name } = values;
+  const errors: FieldErrors = {};
+  if (forge === undefined && repository !== '' && repository !== undefined) errors.forge_id = ['is_blank'];
+  else if (forge === undefined) {
+    if (name === '') errors.name = ['is_blank'];
+    Object.assign(errors, wrongAddresses(values, { isNew: true }));
+  } else {
+    if (repository === '') errors.repository = ['is_blank'];
+    for (const address of ['repository_url', 'clone_url'] as const)
+      if (values[address]) errors[address] = ['invalid_format'];
+  }
+  return errors;
+}
+
+/**
+ * The address that git is given, of those that a forge tells, which is a stranger: over SSH, or where there is none over
+ * HTTPS at the forge's own host, which alone is sent the token.
+ */
+function addressAt(forge: ForgeRow, { ssh_url: ssh, https_url: https }: ForgeRepository): string {
+  const { scheme, user = '' } = parseGitAddress(ssh) ?? {};
+  if (scheme === 'ssh' && user !== '') return ssh;
+  if (gitOriginAt(forge, https) !== '') return https;
+  const words = 'The forge tells no address for git over SSH, and none over HTTPS at its own host.';
+  throw ApiError.inWords('invalid_format', 'repository', words);
+}
+
+/** What a new project needs at a forge is made before the project. */
+async function newAtForge(call: Asking & { input: ValuesOf<typeof newProjectFields> }) {
+  const { db, caller, ids, input } = call;
+  if (input.forge_id === undefined) return {};
+  const row = await forgeNamed(call, input.forge_id);
+  const repository = await usableRepository(call, row, { name: input.repository, id: '' });
+  const address = addressAt(row, repository);
+  const name = input.name || (await freeName(db, caller.id, repository.full_name));
+  const identity = newIdentity(ids);
+  const wanted = { id: identity.id, name, publicKey: identity.keys.publicKey, isNew: true };
+  return { made: { ...(await atForge(call, { row, repository }, wanted)), address, identity } };
+}
+
+/** The last part of a repository's name, or all of it where that is taken. */
+async function freeName(db: Queries, owner: bigint, repository: string): Promise<string> {
+  const last = repository.slice(repository.lastIndexOf('/') + 1);
+  for (const name of [last, repository])
+    if (Object.keys(await checkName(db, 'projects', { within: owner, name })).length === 0) return name;
+  throw new ApiError('already_exists', 'name');
+}
+
+export const routes = [
+  accountRoute({
+    method: 'GET',
+    path: '/projects',
+    access: 'both',
+    scope: 'projects',
+    summary: 'List the projects you own and those you collaborate on',
+    answer: listOf(projectRecord),
+    handle: async ({ db, caller, vault }) => mapYielding(await projectsOf(db, caller), (row) => view(row, vault)),
+  }),
+  accountRoute({
+    method: 'POST',
+    path: '/projects',
+    access: 'users',
+    scope: 'projects',
+    summary: 'Create a project; its SSH key is made with it, to be installed in the repository',
+    body: newProjectFields,
+    creates: 'projects',
+    answer: projectRecord,
+    verify: async (_, values) => checkSource(values),
+    verifyNames: ({ db, caller }, values) =>
+      checkName(db, 'projects', { within: caller.id, name: values.name || undefined }),
+    ask: newAtForge,
+    audit: {
+      action: 'project.created',
+      details: ({ input, made }) => ({
+        ...(made ? { forge: made.forge.url, repository: made.repository.full_name } : {}),
+        clone_url: made?.address ?? addressesOf(input).clone_url,
+        ssh_key: 'made',
+      }),
+    },
+    async handle(call) {
+      const { caller, vault, input, made } = call;
+      const { forge_id: _forge, repository: _repository, ...own } = input;
+      await call.database.holdRight(call.db, 'names', caller.id);
+      // While the forge was asked, the name may have been taken.
+      const name = input.name || (made ? await freeName(call.db, caller.id, made.repository.full_name) : '');
+      const written = { ...own, name, ...(made && { clone_url: made.address }) };
+      const settings = { ...columnsOf(projectFields, written), ...addressesOf(written) };
+      const context = writeContextOf(call);
+      const project = await orTaken(createProject(context, caller.id, vault, settings, made?.identity));
+      const link = made && (await keep({ ...context, vault }, project, made));
+      return view({ ...project, ...link, owned: true }, vault);
+    },
+    undo: async (call, { made }) => made && giveBack(call, undefined, made),
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/connect',
+    access: 'users',
+    scope: 'projects',
+    summary:
+      'Connect a project to a forge of yours: its key, its hook and its statuses are set up there; what is missing is ' +
+      'mended, as often as it is asked',
+    body: {
+      forge_id: described(identifier(), 'one of your forges; by default the one of the project'),
+      repository: forgeRepository,
+    },
+    answer: projectRecord,
+    ask: connectionFor,
+    audit: {
+      action: 'project.connected',
+      subject: ({ project }) => project,
+      details: ({ made }) =>
+        made
+          ? {
+              forge: made.forge.url,
+              repository: made.repository.full_name,
+              ...(made.moved && { clone_url: made.moved }),
+            }
+          : {},
+    },
+    async handle(call) {
+      const { project, vault, made } = call;
+      if (!made) throw new Error('a forge is asked before a project is connected');
+      return view({ ...project, ...(await keep({ ...writeContextOf(call), vault }, project, made)) }, vault);
+    },
+    undo: (call, { made }) => giveBack(call, call.project.id, made),
+  }),
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id',
+    access: 'both',
+    scope: 'projects',
+    summary: 'Fetch a project',
+    answer: projectRecord,
+    handle: async ({ project, vault }) => view(project, vault),
+  }),
+  projectRoute({
+    method: 'PUT',
+    path: '/projects/:project_id',
+    access: 'users',
+    scope: 'projects',
+    summary: 'Change a project',
+    body: projectFields,
+    changes: 'projects',
+    answer: projectRecord,
+    verify: async (_, values) => wrongAddresses(values, { isNew: false }),
+    verifyNames: ({ db, project }, values) =>
+      checkName(db, 'projects', { within: project.owner_id, name: values.name, except: project.id }),
+    audit: {
+      action: 'project.updated',
+      subject: ({ project }) => project,
+      // The audit log records the address of the repository: it decides which code runs with the project's secrets.
+      details({ project: { clone_url: from }, input }) {
+        const { clone_url: to = from } = addressesOf(input);
+        return from === to ? {} : { clone_url: { from, to } };
+      },
+    },
+    async handle(call) {
+      const { project, vault, input } = call;
+      const changed = { ...columnsOf(projectFields, input), ...addressesOf(input) };
+      const context = writeContextOf(call);
+      const { clone_url: address = project.clone_url } = changed;
+      const link = (await leadsAway(context.trx, project, address))
+        ? await unlink({ ...context, vault }, [project])
+        : {};
+      await orTaken(changeProject(context, project, changed));
+      return view({ ...project, ...changed, ...link }, vault);
+    },
+  }),
+  projectRoute({
+    method: 'DELETE',
+    path: '/projects/:project_id',
+    access: 'users',
+    scope: 'projects',
+    summary: 'Delete a project and everything in it',
+    answer: destroyedAnswer,
+    audit: { action: 'project.deleted', subject: ({ project }) => project },
+    async handle(call) {
+      const { db, project, vault } = call;
+      await leaveForge({ ...writeContextOf(call), vault }, project);
+      const people = await db
+        .selectFrom('collaborators')
+        .select('user_id')
+        .where('project_id', '=', project.id)
+        .execute();
+      await deleteProject(writeContextOf(call), project.id);
+      await forgetInvited(
+        db,
+        people.map(({ user_id: id }) => id),
+      );
+      return destroyed;
+    },
+    async follow(call, shown: typeof destroyed) {
+      if (call.project.forge_id !== null) await untilTried(call, call.project.forge_id);
+      return shown;
+    },
+  }),
+  projectFirehose,
+];

@@ -1,0 +1,49 @@
+import { accountRoute } from '../api/route.ts';
+import { lookAgain, runnersNow, type RunnerNow } from '../auth/runner-heartbeats.ts';
+import { timestampOrNull } from '../../shared/lib/timestamps.ts';
+import { lookingRecord, runnerRecord, type Runner } from '../../shared/records/installation.ts';
+import { listOf } from '../../shared/records/schema.ts';
+import { withIdString } from './common.ts';
+
+function view(runner: RunnerNow): Runner {
+  const { name, isLocal, isDraining, state, trouble, version, seenAt, accounts, tags, work } = runner;
+  return {
+    name,
+    kind: isLocal ? 'local' : 'remote',
+    state,
+    draining: isDraining,
+    trouble,
+    version,
+    last_seen_at: timestampOrNull(seenAt),
+    accounts,
+    tags,
+    work: work.map(({ kind, subjectId, account }) => ({ kind, ...withIdString('id', subjectId), account })),
+  };
+}
+
+/** Runners are recorded when they call (auth/runner-heartbeats.ts). Here they are only shown. */
+export const routes = [
+  accountRoute({
+    method: 'POST',
+    path: '/runners/look',
+    access: 'operators',
+    scope: 'never',
+    summary: 'Look again whether the servers’ own runners start, where they did not',
+    audit: 'nothing',
+    answer: lookingRecord,
+    async handle({ db, database }) {
+      await database.announce(db, lookAgain);
+      return { looking: true };
+    },
+  }),
+  accountRoute({
+    method: 'GET',
+    path: '/runners',
+    access: 'operators',
+    scope: 'user',
+    summary: 'List the runners, with those on the servers’ own machines, and the work of each',
+
+    answer: listOf(runnerRecord),
+    handle: async ({ database }) => (await runnersNow(database)).map(view),
+  }),
+];

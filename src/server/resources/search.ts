@@ -1,0 +1,198 @@
+import { sql } from 'kysely';
+import { accountRoute } from '../api/route.ts';
+import { hasScope, type Caller } from '../auth/callers.ts';
+import { projectsSeenBy } from '../auth/projects.ts';
+import type { Queries } from '../db/open.ts';
+import { required, text } from '../../shared/records/fields.ts';
+import type { Scope } from '../http/route.ts';
+import { foundRecord, type Found } from '../../shared/records/project.ts';
+import { listOf } from '../../shared/records/schema.ts';
+import { likePattern, withIdString } from './common.ts';
+
+/**
+ * A search by name over everything that the caller sees: projects, branches, suites and commits. It reads a bounded
+ * number of rows, because on SQLite everybody else waits for it.
+ */
+
+interface Hit {
+  kind: Found['kind'];
+  project_id: bigint;
+  /** For a branch, the commit that it was last built at. */
+  id: bigint;
+  name: string;
+  /** The SHA of a commit, and of a branch's commit. */
+  ref: string;
+  build_state: string;
+}
+
+/** The most results of one kind. */
+const mostOfKind = 10;
+/** The results are the best of this many rows. */
+const mostCompared = 100;
+/** If there are more projects, the newest are searched. A database limits the number of values in a query. */
+const mostProjects = 1000;
+/** The most branches, suites and commits that are read. Each project gets the same share of the commits. */
+const mostRead = 5000;
+/** How much of a commit's message is searched: usually its subject. */
+const searchedText = 200;
+/** A shorter beginning of a SHA would match too much. */
+const shaForm = /^[0-9a-f]{4,64}$/;
+const branchPrefix = 'refs/heads/';
+
+interface Search {
+  db: Queries;
+  wanted: string;
+  /** The identifiers of the projects, at least one. */
+  within: bigint[];
+}
+
+/** Names that begin with the text come first. */
+function best(found: Hit[], wanted: string): Hit[] {
+  const rank = ({ name }: Hit): number => Number(!name.toLowerCase().startsWith(wanted));
+  return found.toSorted((a, b) => rank(a) - rank(b) || (a.name < b.name ? -1 : 1)).slice(0, mostOfKind);
+}
+
+async function branches({ db, wanted, within }: Search): Promise<Hit[]> {
+  const rows = await db
+    .selectFrom((of) =>
+      of
+        .selectFrom('built_refs')
+        .select(['project_id', 'name', 'commit_id'])
+        .where('project_id', 'in', within)
+        .limit(mostRead)
+        .as('looked'),
+    )
+    .innerJoin('commits as c', 'c.id', 'looked.commit_id')
+    .select(['looked.project_id', 'looked.name', 'c.id', 'c.ref', 'c.build_state'])
+    .where('looked.name', 'like', `${branchPrefix}%`)
+    .where(
+      sql<boolean>`lower(substr(looked.name, ${sql.lit(branchPrefix.length + 1)})) like ${likePattern(wanted)} escape '!'`,
+    )
+    .limit(mostCompared)
+    .execute();
+  return rows.map((row) => ({ ...row, kind: 'branch', name: row.name.slice(branchPrefix.length) }));
+}
+
+async function suites({ db, wanted, within }: Search): Promise<Hit[]> {
+  const rows = await db
+    .selectFrom((of) =>
+      of
+        .selectFrom('suites')
+        .select(['id', 'project_id', 'name'])
+        .where('project_id', 'in', within)
+        .limit(mostRead)
+        .as('looked'),
+    )
+    .selectAll()
+    .where(sql<boolean>`lower(looked.name) like ${likePattern(wanted)} escape '!'`)
+    .limit(mostCompared)
+    .execute();
+  return rows.map((row) => ({ ...row, kind: 'suite', ref: '', build_state: '' }));
+}
+
+/** Finds commits by the beginning of their SHA or of their message; by message, the newest ones of each project. */
+async function commits(search: Search): Promise<Hit[]> {
+  const { db, wanted } = search;
+  const ids = [...(shaForm.test(wanted) ? await bySha(search) : []), ...(await byMessage(search))];
+  if (ids.length === 0) return [];
+  const rows = await db
+    .selectFrom('commits')
+    .select(['id', 'project_id', 'ref', 'build_state'])
+    .select(sql<string>`substr(message, 1, ${sql.lit(searchedText)})`.as('message'))
+    .where('id', 'in', ids.slice(0, 2 * mostOfKind))
+    .execute();
+  return rows
+    .map(({ message, ...row }): Hit => ({
+      ...row,
+      kind: 'commit',
+      name: message.trimStart().split('\n', 1)[0] ?? '',
+    }))
+    .toSorted((a, b) => (a.id > b.id ? -1 : 1))
+    .slice(0, mostOfKind);
+}
+
+async function bySha({ db, wanted, within }: Search): Promise<bigint[]> {
+  const rows = await db
+    .selectFrom('commits')
+    .select('id')
+    .where('project_id', 'in', within)
+    .where('ref', '>=', wanted)
+    .where('ref', '<', `${wanted}g`) // behind everything that begins with it
+    .limit(mostOfKind)
+    .execute();
+  return rows.map(({ id }) => id);
+}
+
+/** One row for each project, which reads its newest commits by an index; a join would read all of them. */
+async function byMessage({ db, wanted, within }: Search): Promise<bigint[]> {
+  const share = Math.max(1, Math.floor(mostRead / within.length));
+  const rows = await db
+    .selectFrom('projects as p')
+    .select(
+      sql<string | null>`(
+        select string_agg(cast(s.id as text), ' ')
+        from (
+          select n.id, n.message from commits as n
+          where n.project_id = p.id order by n.id desc limit ${sql.lit(share)}
+        ) as s
+        where lower(substr(s.message, 1, ${sql.lit(searchedText)})) like ${likePattern(wanted)} escape '!'
+      )`.as('found'),
+    )
+    .where('p.id', 'in', within)
+    .execute();
+  return rows
+    .flatMap(({ found }) => (found === null ? [] : found.split(' ').map(BigInt)))
+    .toSorted((a, b) => (a > b ? -1 : 1));
+}
+
+/** The records of that name that the caller sees, at most ten of each kind. */
+export async function search(
+  db: Queries,
+  caller: Pick<Caller, 'id' | 'unpaid' | 'scopes'>,
+  typed: string,
+): Promise<Found[]> {
+  const wanted = typed.trim().toLowerCase();
+  const projects = await projectsSeenBy(db, caller)
+    .select(['p.id', 'p.name', 'p.build_state'])
+    .orderBy('p.id', 'desc')
+    .execute();
+  const names = new Map(projects.map(({ id, name }) => [id, name]));
+  const within = projects.slice(0, mostProjects).map(({ id }) => id);
+  if (within.length === 0) return [];
+  // A token sees here only what its scopes show elsewhere.
+  const may = (scope: Scope): boolean => hasScope(caller, scope);
+  const parts = { db, wanted, within };
+  const found = [
+    ...best(
+      projects
+        .filter(({ name }) => name.toLowerCase().includes(wanted))
+        .map((project): Hit => ({ ...project, kind: 'project', project_id: project.id, ref: '' })),
+      wanted,
+    ),
+    ...(may('commits') ? best(await branches(parts), wanted) : []),
+    ...(may('suites') ? best(await suites(parts), wanted) : []),
+    ...(may('commits') ? await commits(parts) : []),
+  ];
+  return found.map(({ kind, id, project_id: project, ...rest }) => ({
+    kind,
+    ...withIdString('id', id),
+    ...withIdString('project_id', project),
+    project_name: names.get(project) ?? '',
+    ...rest,
+  }));
+}
+
+export const routes = [
+  accountRoute({
+    method: 'GET',
+    path: '/search',
+    access: 'both',
+    scope: 'projects',
+    summary:
+      'Search your projects, their branches, suites and commits by name; a token without the scope commits gets no ' +
+      'branches and commits, one without the scope suites gets no suites',
+    query: { q: required(text('filter', { description: 'A part of a name, or the beginning of a SHA' })) },
+    answer: listOf(foundRecord),
+    handle: ({ db, caller, query }) => search(db, caller, query.q),
+  }),
+];

@@ -1,0 +1,122 @@
+import { accountRoute, projectRoute } from '../api/route.ts';
+import { admitToProject } from '../auth/projects.ts';
+import type { Caller } from '../auth/callers.ts';
+import type { Queries } from '../db/open.ts';
+import { ApiError } from '../../shared/errors.ts';
+import { described, identifier, text } from '../../shared/records/fields.ts';
+import { servicesIn } from '../lifecycle/build-services.ts';
+import { attachedStacks, combined, launchesOf, ownDependencyNow, type Stack } from '../lifecycle/software.ts';
+import { softwareRecord, type Software } from '../../shared/records/suite.ts';
+import { string } from '../../shared/records/schema.ts';
+import { fileOf } from './artifacts.ts';
+import { orNotFound, withIdString } from './common.ts';
+import { isSharedByOther } from './dependency-views.ts';
+import { loadSuite } from './suites.ts';
+
+/** The compiled software of suites, for developers who run a suite on their own machine. */
+
+interface Wanted {
+  db: Queries;
+  caller: Caller;
+  params: { dependency_id: bigint };
+  query: { suite_id: bigint | undefined; digest: string };
+}
+
+/** What services of a suite run that have no image. */
+async function stacksOfServices(
+  db: Queries,
+  { services }: { services: string },
+  ownerId: bigint,
+): Promise<{ name: string; stack: Stack }[]> {
+  const found: { name: string; stack: Stack }[] = [];
+  for (const { name, dependency_id: id } of servicesIn(services)) {
+    const stack = id === '' ? undefined : await ownDependencyNow(db, ownerId, BigInt(id));
+    if (stack) found.push({ name, stack });
+  }
+  return found;
+}
+
+function mounted(stacks: readonly Stack[]): Pick<Software, 'layers' | 'prefixes'> {
+  const { layers, prefixes } = combined(stacks);
+  return {
+    layers: layers.flatMap(({ id, name, prefix, digest }) =>
+      digest === null ? [] : [{ ...withIdString('dependency_id', id), name, prefix, digest }],
+    ),
+    prefixes,
+  };
+}
+
+/** The result that a suite uses, if the caller may see the suite. It may belong to any account, and be an older one. */
+async function ofSuite({ db, caller, params, query }: Wanted): Promise<string | null> {
+  if (query.suite_id === undefined) return null;
+  const suites = db.selectFrom('suites').select(['id', 'project_id', 'services']).where('id', '=', query.suite_id);
+  const suite = orNotFound(await suites.executeTakeFirst());
+  const { owner_id: owner } = await admitToProject(db, caller, suite.project_id, { access: 'both' });
+  const beside = await stacksOfServices(db, suite, owner);
+  const { layers } = combined([...(await attachedStacks(db, suite.id)), ...beside.map(({ stack }) => stack)]);
+  const named = layers.filter(({ id }) => id === params.dependency_id);
+  const found = query.digest === '' ? named[0] : named.find(({ digest }) => digest === query.digest);
+  return orNotFound(found).digest;
+}
+
+async function ofDependency({ db, caller, params, query }: Wanted): Promise<string | null> {
+  const found = await db
+    .selectFrom('dependencies')
+    .select(['result', 'owner_id', 'shared'])
+    .where('id', '=', params.dependency_id)
+    .executeTakeFirst();
+  if (!found || (found.owner_id !== caller.id && found.shared !== 1)) throw new ApiError('not_found');
+  return query.digest === '' || query.digest === found.result ? found.result : null;
+}
+
+const packed = 'application/zstd';
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/suites/:suite_id/software',
+    access: 'both',
+    scope: 'suites',
+    summary:
+      'The compiled software that builds of a suite stand on: its layers, lower ones first; the prefixes in the order of ' +
+      'search paths; the launch commands; the same of services that run software; and what is not compiled yet',
+    answer: softwareRecord,
+    load: loadSuite,
+    async handle({ db, suite, project }) {
+      const stacks = await attachedStacks(db, suite.id);
+      const beside = await stacksOfServices(db, suite, project.owner_id);
+      const { missing } = combined([...stacks, ...beside.map(({ stack }) => stack)]);
+      return {
+        ...mounted(stacks),
+        services: beside.map(({ name, stack }) => ({ name, ...mounted([stack]) })),
+        launches: launchesOf(stacks),
+        missing: missing.map(({ name }) => name),
+      };
+    },
+  }),
+  accountRoute({
+    method: 'GET',
+    path: '/dependencies/:dependency_id/result',
+    access: 'users',
+    scope: 'dependencies',
+    summary:
+      'Download what the last compile of a dependency left, as a tar compressed with zstd, or a range of it: of one of ' +
+      'your own or a shared one; with suite_id of one that a suite stands on, also as it was pinned (digest)',
+    query: {
+      suite_id: described(identifier(), 'As this suite stands on it'),
+      digest: text('digest', { pattern: /^[0-9a-f]{64}$/, description: 'This result, and no other' }),
+    },
+    streams: [packed],
+    hasRanges: true,
+    hasTag: true,
+    answer: string,
+    isForEverybody: isSharedByOther,
+    async handle(call) {
+      const digest = (await ofSuite(call)) ?? (await ofDependency(call));
+      if (digest === null) throw new ApiError('not_found');
+      await using blob = await call.blobs.open(digest);
+      const file = { path: `${digest}.tar.zst`, size: BigInt(blob.size), sha256: digest, content_type: packed };
+      return await fileOf(call, file);
+    },
+  }),
+];

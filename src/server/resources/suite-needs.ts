@@ -1,0 +1,51 @@
+import type { Call } from '../api/call.ts';
+import type { Queries, Transaction } from '../db/open.ts';
+import type { ProjectRow, SuiteRow } from '../db/schema.ts';
+import type { FieldErrors } from '../../shared/errors.ts';
+import { needsOf } from '../lifecycle/chosen-suites.ts';
+
+/* Suites that need others of their project. No suite may need itself, directly or through others. */
+
+type Needing = Pick<SuiteRow, 'id' | 'name' | 'needs'>;
+
+function suitesOf(db: Queries, projectId: bigint): Promise<Needing[]> {
+  return db.selectFrom('suites').select(['id', 'name', 'needs']).where('project_id', '=', projectId).execute();
+}
+
+/** The names of the suites that these need, by their identifiers. Most projects have none, and then nothing is read. */
+export async function neededNames(
+  db: Queries,
+  suites: readonly Pick<SuiteRow, 'project_id' | 'needs'>[],
+): Promise<ReadonlyMap<bigint, string>> {
+  const needing = suites.find(({ needs }) => needs !== '[]');
+  const all = needing ? await suitesOf(db, needing.project_id) : [];
+  return new Map(all.map(({ id, name }) => [id, name]));
+}
+
+/** Two changes that come at the same time must not make a circle, nor need what the other deletes. */
+async function holdNeeds({ database, db }: { database: Call['database']; db: Queries }, projectId: bigint) {
+  await database.holdRight(db as Transaction, 'suites', projectId);
+}
+
+type Writing = Pick<Call, 'database'> & { db: Queries; project: Pick<ProjectRow, 'id'> };
+
+/** Each must be a suite of the project, and none may need the suite itself. */
+export async function checkNeeds(
+  call: Writing,
+  { needs = [] }: { needs?: readonly bigint[] },
+  suite?: Pick<SuiteRow, 'id'>,
+): Promise<FieldErrors> {
+  if (needs.length === 0) return {};
+  await holdNeeds(call, call.project.id);
+  const all = new Map((await suitesOf(call.db, call.project.id)).map((one) => [one.id, one]));
+  if (needs.some((id) => !all.has(id))) return { needs: ['not_found'] };
+  const reached = new Set(needs);
+  for (const id of reached) for (const next of needsOf(all.get(id) ?? { needs: '[]' })) reached.add(next);
+  return suite && reached.has(suite.id) ? { needs: ['invalid_format'] } : {};
+}
+
+/** Whether another suite needs it. Until the end of the transaction none begins to. */
+export async function isNeeded(call: Writing, { id }: Pick<SuiteRow, 'id'>): Promise<boolean> {
+  await holdNeeds(call, call.project.id);
+  return (await suitesOf(call.db, call.project.id)).some((other) => needsOf(other).includes(id));
+}

@@ -1,0 +1,142 @@
+import { sql } from 'kysely';
+import { onPage } from '../api/pages.ts';
+import { accountRoute } from '../api/route.ts';
+import { insertLink, type PasswordLink } from '../auth/password-links.ts';
+import { findUserById, insertUser, normalizeEmail, updateUser } from '../auth/users.ts';
+import type { Queries, Transaction } from '../db/open.ts';
+import type { UserRow } from '../db/schema.ts';
+import { ApiError } from '../../shared/errors.ts';
+import { oneOf, refined, required, text } from '../../shared/records/fields.ts';
+import { pageOf } from '../http/paging.ts';
+import type { IdSource } from '../../shared/lib/ids.ts';
+import { timestamp } from '../../shared/lib/timestamps.ts';
+import { invitedUserRecord, userRecord, type User } from '../../shared/records/installation.ts';
+import { listOf } from '../../shared/records/schema.ts';
+import { likePattern, orNotFound, withIdString } from './common.ts';
+
+/** The accounts of the installation, for operators: list, block and invite users. */
+
+function view(user: Readonly<UserRow>): User {
+  const { id, email, kind, billing } = user;
+  return {
+    ...withIdString('id', id),
+    email,
+    kind,
+    operator: user.operator === 1,
+    suspended: user.suspended === 1,
+    billing,
+    has_password: user.password_hash !== null,
+    created_at: timestamp(user.created_at),
+  };
+}
+
+/** Only a path, because callers know this server under different names. */
+function linkView({ token, expiresAt }: PasswordLink) {
+  return { password_path: `/ui/password?token=${encodeURIComponent(token)}`, expires_at: timestamp(expiresAt) };
+}
+
+async function loadUser(call: { db: Queries; params: { user_id: bigint } }): Promise<{ user: Readonly<UserRow> }> {
+  return { user: orNotFound(await findUserById(call.db, call.params.user_id)) };
+}
+
+/**
+ * An operator who could make a link for any user could sign in as that user and see the secrets of projects. So a link
+ * is made only for a user who never had a password and has access to no project: it shows nothing.
+ */
+async function linkFor(trx: Transaction, ids: IdSource, user: Readonly<UserRow>): Promise<PasswordLink> {
+  if (user.password_hash !== null) throw new ApiError('already_exists');
+  const projects = trx.selectFrom('collaborators').select('id').where('user_id', '=', user.id);
+  if (await projects.limit(1).executeTakeFirst()) throw new ApiError('is_reserved');
+  return insertLink(trx, ids, user.id);
+}
+
+/** The e-mail address of a person, in one spelling. */
+export const address = refined(text('email'), normalizeEmail);
+
+export const routes = [
+  accountRoute({
+    method: 'GET',
+    path: '/users',
+    access: 'operators',
+    scope: 'never',
+    summary: 'List the accounts; `email` searches',
+    query: { email: text('email', { description: 'A part of the address' }) },
+    paged: true,
+    answer: listOf(userRecord),
+    async handle({ db, query: { email }, page }) {
+      let users = db.selectFrom('users').selectAll();
+      if (email !== '') users = users.where(sql<boolean>`email like ${likePattern(email)} escape '!'`);
+      return pageOf(page, (await onPage(users, 'id', page).execute()).map(view));
+    },
+  }),
+  accountRoute({
+    method: 'POST',
+    path: '/users',
+    access: 'operators',
+    scope: 'never',
+    summary: 'Invite a person; only this answer has the link to set a password, which works once, within a week',
+    body: {
+      email: required(address),
+      kind: oneOf(['user', 'collaborator']),
+    },
+    creates: 'account',
+    showsSecrets: true,
+    answer: invitedUserRecord,
+    audit: { action: 'user.created', details: ({ input: { kind } }) => ({ kind, password: 'link' }) },
+    async handle({ db, ids, input }) {
+      const { email, kind } = input;
+      const secrets = { password_hash: null, api_key_hash: null };
+      const id = await insertUser(db, ids, { email, kind, secrets });
+      const user = orNotFound(await findUserById(db, id));
+      return { ...view(user), ...linkView(await insertLink(db, ids, id)) };
+    },
+  }),
+  accountRoute({
+    method: 'POST',
+    path: '/users/:user_id/password_link',
+    access: 'operators',
+    scope: 'never',
+    summary: 'Make another link for a person who has not used theirs; the old one stops working',
+    creates: 'account',
+    showsSecrets: true,
+    answer: invitedUserRecord,
+    load: loadUser,
+    audit: { action: 'user.password_link_created' },
+    async handle({ db, ids, user }) {
+      return { ...view(user), ...linkView(await linkFor(db, ids, user)) };
+    },
+  }),
+  accountRoute({
+    method: 'POST',
+    path: '/users/:user_id/suspend',
+    access: 'operators',
+    scope: 'never',
+    summary: 'Suspend an account, except for your own',
+    answer: userRecord,
+    load: loadUser,
+    audit: { action: 'user.suspended', subject: ({ user }) => (user.suspended === 1 ? undefined : named(user)) },
+    async handle({ db, caller, user }) {
+      if (user.id === caller.id) throw new ApiError('is_reserved'); // nobody else might be able to lift it
+      await updateUser(db, user.email, { suspended: 1 });
+      return view({ ...user, suspended: 1 });
+    },
+  }),
+  accountRoute({
+    method: 'POST',
+    path: '/users/:user_id/resume',
+    access: 'operators',
+    scope: 'never',
+    summary: 'Lift the suspension of an account',
+    answer: userRecord,
+    load: loadUser,
+    audit: { action: 'user.resumed', subject: ({ user }) => (user.suspended === 1 ? named(user) : undefined) },
+    async handle({ db, user }) {
+      await updateUser(db, user.email, { suspended: 0 });
+      return view({ ...user, suspended: 0 });
+    },
+  }),
+];
+
+function named({ id, email }: Readonly<UserRow>): { id: bigint; name: string } {
+  return { id, name: email };
+}

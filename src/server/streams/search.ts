@@ -1,0 +1,178 @@
+import { countBreaks, findBreak } from './line-scan.ts';
+import type { LineIndex, LineStorage } from './line-index.ts';
+import { readLog } from './logs.ts';
+import { origin } from './marks.ts';
+import { createWorkerThread, type WorkerThread } from '../../shared/lib/worker-thread.ts';
+
+export interface Match {
+  number: number;
+  /** The offset of the line's first byte. */
+  offset: number;
+  text: string;
+  ranges: number[];
+}
+
+export interface SearchResult {
+  matches: Match[];
+  /** Whether the log was searched to its end. */
+  complete: boolean;
+  /** The line to continue from. */
+  next: number | null;
+}
+
+export interface SearchWanted {
+  expression: string;
+  /** The number of the first line. */
+  from: number;
+  limit: number;
+  /** The number of the last line, if it is not the last of the log. */
+  to?: number;
+  /** The account whose turn it takes. */
+  account: bigint;
+}
+
+export interface SearchParts extends LineStorage {
+  searches: SearchThread;
+}
+
+/** A piece of a log, made of whole lines, that is searched in one go. */
+export interface SearchTask {
+  expression: string;
+  bytes: Uint8Array<ArrayBuffer>;
+  limit: number;
+  /** After this time the search stops behind the current line. */
+  milliseconds: number;
+}
+
+export interface SearchAnswer {
+  matches: { line: number; start: number; text: string; ranges: number[] }[];
+  /** How many lines were searched; undefined for all. */
+  searched: number | undefined;
+}
+
+/** The thread that searches logs, for all accounts by turns. A piece takes a fraction of a second. */
+export type SearchThread = WorkerThread<SearchTask, SearchAnswer>;
+
+export function createSearchThread(): SearchThread {
+  return createWorkerThread('server/streams/search-worker.ts', { mostOfOne: 8, mostOfAll: 64, timeoutMs: 10_000 });
+}
+
+/** After this time the matches found so far are returned; the client may ask for more. */
+const timeMs = 1500;
+const pieceMs = 250;
+/** The size of a piece, unless one line is longer. */
+const pieceSize = 1024 * 1024;
+/** The most text in one answer. */
+const longestAnswer = 4 * 1024 * 1024;
+
+/** Searches a log line by line, from one line on. */
+export async function searchLog(parts: SearchParts, index: LineIndex, wanted: SearchWanted): Promise<SearchResult> {
+  const until = performance.now() + timeMs;
+  const result: SearchResult = { matches: [], complete: false, next: null };
+  let sent = 0;
+  const to = Math.min(wanted.to ?? index.total, index.total);
+  const pieces = piecesOf(parts, index, wanted.from, to)[Symbol.asyncIterator]();
+  try {
+    let coming = pieces.next();
+    for (;;) {
+      const { value: piece, done } = await coming;
+      if (done === true) return { ...result, complete: true };
+      coming = pieces.next(); // read while this piece is searched
+      coming.catch(() => {}); // the next await gets the error
+      const { expression, account } = wanted;
+      const task = {
+        expression,
+        bytes: piece.bytes,
+        limit: wanted.limit - result.matches.length,
+        milliseconds: pieceMs,
+      };
+      const { matches, searched } = await parts.searches.ask(account, task, [task.bytes.buffer]);
+      for (const { line, start, text, ranges } of matches) {
+        if (piece.first + line > to) return { ...result, complete: true };
+        result.matches.push({ number: piece.first + line, offset: piece.offset + start, text, ranges });
+        sent += text.length;
+      }
+      const next = piece.first + (searched ?? piece.lines);
+      const isEnough = result.matches.length >= wanted.limit || sent >= longestAnswer;
+      if (!isEnough && searched === undefined && performance.now() < until) continue;
+      return next > to ? { ...result, complete: true } : { ...result, next };
+    }
+  } finally {
+    await pieces.return?.(undefined);
+  }
+}
+
+interface Piece {
+  /** The number of its first line. */
+  first: number;
+  lines: number;
+  /** The offset of its first byte in the log. */
+  offset: number;
+  bytes: Uint8Array<ArrayBuffer>;
+}
+
+/** A log in pieces of whole lines. A line that is longer than a piece appears with its beginning only. */
+async function* piecesOf(parts: LineStorage, index: LineIndex, from: number, to: number): AsyncGenerator<Piece> {
+  let first = from;
+  while (first <= to) {
+    const long = yield* shortLines(parts, index, first, to);
+    if (long === undefined) return;
+    first = long + 1; // the index finds the beginning of that line
+  }
+}
+
+/** Returns the number of the line that was too long; the caller continues behind it. */
+async function* shortLines(
+  { db, blobs }: LineStorage,
+  index: LineIndex,
+  from: number,
+  to: number,
+): AsyncGenerator<Piece, number | undefined> {
+  const mark = from === 1 ? origin : await index.before(from - 1);
+  let skipped = from - 1 - mark.breaks;
+  let first = from;
+  let offset = mark.start;
+  let gathered: Buffer[] = [];
+  let length = 0;
+  for await (const read of readLog(db, blobs, index.log.id, BigInt(mark.start), index.log.size)) {
+    let piece = read;
+    if (skipped > 0) {
+      const found = findBreak(piece, skipped);
+      const passed = found < 0 ? piece.length : found + 1;
+      skipped = found < 0 ? skipped - countBreaks(piece) : 0;
+      offset += passed;
+      piece = piece.subarray(passed);
+    }
+    gathered.push(piece);
+    length += piece.length;
+    if (length < pieceSize) continue;
+    const bytes = own(gathered, length);
+    const last = bytes.lastIndexOf(10);
+    if (last < 0) {
+      yield { first, lines: 1, offset, bytes };
+      return first;
+    }
+    const whole = own([bytes.subarray(0, last + 1)], last + 1);
+    const rest = bytes.subarray(last + 1);
+    const lines = countBreaks(whole);
+    yield { first, lines, offset, bytes: whole };
+    first += lines;
+    if (first > to) return undefined;
+    offset += last + 1;
+    gathered = [rest];
+    length = rest.length;
+  }
+  if (length > 0) {
+    const bytes = own(gathered, length);
+    yield { first, lines: countBreaks(bytes) + 1, offset, bytes };
+  }
+  return undefined;
+}
+
+/** A copy in separate memory, which is handed to another thread. */
+function own(parts: readonly Buffer[], length: number): Buffer<ArrayBuffer> {
+  const bytes = Buffer.allocUnsafeSlow(length);
+  let at = 0;
+  for (const part of parts) at += part.copy(bytes, at);
+  return bytes;
+}

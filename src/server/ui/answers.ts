@@ -1,0 +1,107 @@
+import { randomBytes } from 'node:crypto';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { ApiError } from '../../shared/errors.ts';
+import { sendPacked, worthPacking } from '../http/compression.ts';
+import { problem, render, type Page, type Viewer } from './layout.ts';
+
+/** How pages are sent: what a browser may do with them, and which pages stand for errors. */
+
+/**
+ * Only our own stylesheet, icons and scripts are loaded, and no page can be put into a frame. Pages that ask for a
+ * password or a decision may run no scripts. Others run only the scripts that carry the nonce of this answer, and what
+ * these import. An address of this server alone proves nothing: with JSON-P every answer of the API is a script.
+ */
+function policy({ formTarget, nonce, hasTerminal }: Allowed): string {
+  const target = formTarget === undefined ? '' : ` ${formTarget}`;
+  const scripts = [`script-src 'nonce-${nonce}'`, "worker-src 'self'", "connect-src 'self'"];
+  return [
+    "default-src 'none'",
+    `style-src 'self'${hasTerminal ? ` 'nonce-${nonce}'` : ''}`,
+    "img-src 'self'",
+    ...(nonce === undefined ? [] : scripts),
+    `form-action 'self'${target}`,
+    "base-uri 'none'",
+    "frame-ancestors 'none'",
+  ].join('; ');
+}
+
+interface Allowed {
+  formTarget?: string | undefined;
+  /** The nonce of the page's scripts; without it there are none. */
+  nonce?: string | undefined;
+  /** Whether styles may carry the nonce too. */
+  hasTerminal?: boolean | undefined;
+}
+
+/** Addresses of our pages can contain private data, so other sites do not get them as referrer. */
+export function protect(reply: FastifyReply, allowed: Allowed = {}): FastifyReply {
+  return reply
+    .header('content-security-policy', policy(allowed))
+    .header('referrer-policy', 'no-referrer')
+    .header('x-frame-options', 'DENY')
+    .header('cross-origin-resource-policy', 'same-origin')
+    .header('cross-origin-opener-policy', 'same-origin');
+}
+
+export function sendPage(page: Page, viewer: Viewer, { headers }: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const nonce = viewer.email === undefined || page.isNarrow ? undefined : randomBytes(16).toString('base64');
+  const text = render(page, viewer, nonce);
+  protect(reply, { formTarget: page.formTarget, nonce, hasTerminal: page.hasTerminal })
+    .status(page.status ?? 200)
+    .headers(page.headers ?? {})
+    .type('text/html; charset=utf-8');
+  // The length of a compressed page reveals something about its content (BREACH), so a page with a secret is not
+  // compressed.
+  if (!page.isWorthPacking || text.length < worthPacking) return reply.send(text);
+  return sendPacked(text, headers['accept-encoding'], reply);
+}
+
+export interface ErrorServices {
+  /** The API's error for an error of a lower layer, if it has one. */
+  translate: (error: unknown) => ApiError | undefined;
+  /** Logs an internal error. */
+  onTrouble: (error: unknown, requestId: string) => void;
+}
+
+export function sendError(
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { translate, onTrouble }: ErrorServices,
+): FastifyReply {
+  const send = (page: Page) => sendPage(page, nobody, request, reply);
+  const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
+  const known = error instanceof ApiError ? error : translate(error);
+  if (known) return send(pageForError(known));
+  if (status >= 400 && status < 500) return send(unreadableRequest);
+  onTrouble(error, request.id);
+  const text = `It is written down on the server under ${request.id}. Try again in a while.`;
+  return send(problem(500, 'Something went wrong here', text));
+}
+
+const nobody: Viewer = { email: undefined, formKey: '', path: '', isOperator: false, isCollaborator: false };
+
+/** The page for an error of the API. */
+export function pageForError(error: ApiError): Page {
+  const codes = new Set(Object.values(error.fields).flat());
+  if (codes.has('not_found') || codes.has('api_does_not_exists')) return notFound;
+  if (codes.has('payment_required')) return unpaidPage;
+  if (codes.has('unauthorized')) return ownersOnly;
+  if (codes.has('resource_temporary_unavailable')) return comeBack;
+  return unreadableRequest;
+}
+
+export const notFound = problem(404, 'There is nothing here', 'The page may have moved, or what it showed is gone.');
+const ownersOnly = problem(
+  403,
+  'This is not yours to see',
+  'Only the owner of the project, or an operator, can do this.',
+);
+const unpaidPage = problem(402, 'This account is unpaid', 'What it owns cannot be used until that is settled.');
+const comeBack = problem(503, 'One moment', 'The service is waiting for its database. Try again in a while.');
+const unreadableRequest = problem(400, 'This cannot be read', 'What your browser sent makes no sense to this server.');
+export const strayForm = problem(
+  403,
+  'This form is out of date',
+  'You may have signed in or out in another window since it was opened, or your browser keeps no cookies for this site. Go back, load the page again, and try once more.',
+);

@@ -1,0 +1,227 @@
+import { scopes } from '../http/route.ts';
+import { longest, mostRecords } from '../../shared/domain/bounds.ts';
+import type { Application, Authorization, SecretApplication } from '../../shared/records/application.ts';
+import { pageForm, type PageForm } from './forms.ts';
+import { html, type Html } from './html.ts';
+import { notice, type Page } from './layout.ts';
+import { moment } from './moments.ts';
+import { page, type PageVisit } from './pages.ts';
+import { counted } from './parts.ts';
+import type { PageRoute } from './site.ts';
+
+/**
+ * Everything that acts for a user: the API key, the applications that the user allowed, and those that the user
+ * registered.
+ */
+
+const path = '/ui/applications';
+
+async function applicationsPage(visit: PageVisit, key?: string): Promise<Page> {
+  const { api, person } = visit;
+  const [allowed, registered] = [await api.get('/authorizations'), await api.get('/applications')];
+  return {
+    title: 'Applications',
+    main: html`<h1>Applications</h1>
+      ${
+        key !== undefined &&
+        html`${notice('good', 'Your new API key. It is shown this once: copy it now.')}
+          <p><code class="secret" id="api-key">${key}</code></p>`
+      }
+      ${keySection(visit, key !== undefined || person.api_key_hash !== null)} ${allowedSection(visit, allowed)}
+      ${registeredSection(registered)}`,
+  };
+}
+
+/** A button that has to be unfolded first, with what it does. */
+function folded(summary: string, text: string, button: Html): Html {
+  return html`<details>
+    <summary class="button">${summary}</summary>
+    <div class="card">
+      <p>${text}</p>
+      ${button}
+    </div>
+  </details>`;
+}
+
+function keySection(visit: PageVisit, hasKey: boolean): Html {
+  const form = (button: string): Html => pageForm(visit, 'key').wrap(html``, { button });
+  return html`<section class="card" aria-labelledby="key">
+    <h2 id="key">API key</h2>
+    <p>
+      With your e-mail address as the user name and this key as the password, a program has everything that you have. It
+      is meant for trying things out; for everything else, register an application.
+    </p>
+    ${
+      hasKey
+        ? folded('Re-create the API key', 'The key you have now stops working at once.', form('Re-create it'))
+        : html`<p>You have none yet.</p>
+            ${form('Create an API key')}`
+    }
+  </section>`;
+}
+
+const sentences: Record<string, string> = scopes;
+
+function allowedSection(visit: PageVisit, allowed: Authorization[]): Html {
+  const item = ({ id_str: id, name, owner, scopes: names, created_at: since, last_used_at: used }: Authorization) =>
+    html`<li>
+      <h3 id="allowed-${id}">${name}</h3>
+      <p class="aside">
+        ${owner === null ? 'Comes with this server.' : `Registered by ${owner}.`} Allowed on ${moment(since)}.
+        ${used === null ? 'Never used.' : html`Last used around ${moment(used)}.`}
+      </p>
+      <ul class="scopes">
+        ${names.map((scope) => html`<li>${sentences[scope]}</li>`)}
+      </ul>
+      ${pageForm(visit, 'revoke', { authorization_id: id }).wrap(html``, {
+        button: 'Revoke',
+        kind: 'danger',
+        describedBy: `allowed-${id}`,
+      })}
+    </li>`;
+  return html`<section aria-labelledby="allowed">
+    <h2 id="allowed">Applications you allowed</h2>
+    ${
+      allowed.length === 0
+        ? html`<p class="card aside">None. When you allow one to act for you, you can take it back here.</p>`
+        : html`<ul class="card rows">
+            ${allowed.map(item)}
+          </ul>`
+    }
+  </section>`;
+}
+
+function registeredItem({ id_str: id, name, public: isPublic, redirect_uris: addresses }: Application): Html {
+  return html`<li>
+    <h3><a href="${path}/${id}">${name}</a></h3>
+    <p class="aside">
+      ${isPublic ? 'Public, without a secret.' : 'With a secret.'} Client ID <code>${id}</code>.
+      ${counted(addresses.length, 'redirect address', 'redirect addresses')}.
+    </p>
+  </li>`;
+}
+
+function registeredSection(registered: Application[]): Html {
+  return html`<section aria-labelledby="registered">
+    <h2 id="registered">Applications you registered</h2>
+    ${
+      registered.length === 0
+        ? html`<p class="card aside">None. Register one to let it ask people whether it may act for them.</p>`
+        : html`<ul class="card rows">
+            ${registered.map(registeredItem)}
+          </ul>`
+    }
+    <p><a href="${path}/new">Register an application</a></p>
+  </section>`;
+}
+
+function fields(form: PageForm, { name, redirect_uris: addresses }: Pick<Application, 'name' | 'redirect_uris'>): Html {
+  return html`${form.text('name', 'Name', {
+    value: name,
+    required: true,
+    maxlength: longest.applicationName,
+    hint: 'People see it when they are asked whether it may act for them.',
+    wrong: `A name has at most ${longest.applicationName} characters, all of which can be seen.`,
+  })}
+  ${form.lines('redirect_uris', 'Redirect addresses', {
+    value: addresses.join('\n'),
+    required: true,
+    isCode: true,
+    hint: html`One per line, exactly as the application sends them. <code>urn:ietf:wg:oauth:2.0:oob</code> shows the
+      code to be copied.`,
+    wrong: 'One of them is not a redirect address (it must be complete, without a fragment), or they are too many.',
+  })}`;
+}
+
+/** The secret is shown only once. */
+function applicationPage(visit: PageVisit, application: Application, secret?: string): Page {
+  const { id_str: id, name, public: isPublic } = application;
+  const save = pageForm(visit, 'save');
+  const secretText =
+    secret === undefined
+      ? 'Was shown when it was made. If it is lost, make a new one.'
+      : html`<code class="secret" id="client-secret">${secret}</code>`;
+  return {
+    title: name,
+    main: html`<h1>${name}</h1>
+      ${secret !== undefined && notice('good', 'The secret is shown this once: copy it now.')}
+      <section class="card" aria-label="Credentials">
+        <dl>
+          <dt>Client ID</dt>
+          <dd><code id="client-id">${id}</code></dd>
+          <dt>Client secret</dt>
+          <dd>${isPublic ? 'None: it is public, and uses PKCE.' : secretText}</dd>
+        </dl>
+        ${
+          !isPublic &&
+          folded(
+            'Make a new secret',
+            'The old one stops working at once. What people allowed the application stays.',
+            pageForm(visit, 'secret').wrap(html``, { button: 'Make it' }),
+          )
+        }
+      </section>
+      ${save.wrap(fields(save, application), { button: 'Save', isCard: true, label: 'Name and addresses' })}
+      ${folded(
+        'Delete this application',
+        'Everything that people allowed it stops working at once. This cannot be undone.',
+        pageForm(visit, 'delete').wrap(html``, { button: `Delete ${name}`, kind: 'danger' }),
+      )}
+      <p class="back"><a href="${path}">All applications</a></p>`,
+  };
+}
+
+const tooMany = `You have ${mostRecords.oauth_clients.most} applications, and may not have more. Delete one first.`;
+
+const withSecret = (made: SecretApplication, visit: PageVisit): Page =>
+  applicationPage(Object.assign(visit, { path: `${path}/${made.id_str}` }), made, made.client_secret);
+
+export const routes: PageRoute[] = [
+  ...page({
+    path,
+    showsSecrets: true,
+    show: (visit) => applicationsPage(visit),
+    actions: {
+      key: { route: 'POST /api_key', done: ({ api_key: key }, visit) => applicationsPage(visit, key) },
+      revoke: {
+        route: 'DELETE /authorizations/:authorization_id',
+        done: () => ({ goTo: path, notice: 'revoked' }),
+      },
+    },
+  }),
+  ...page({
+    path: `${path}/new`,
+    async show(visit) {
+      const form = pageForm(visit, 'register');
+      return {
+        title: 'Register an application',
+        main: html`<h1>Register an application</h1>
+          ${form.wrap(
+            html`${fields(form, { name: '', redirect_uris: [] })}
+            ${form.check(
+              'public',
+              'It cannot keep a secret: people install it, or it runs in their browser. It then uses PKCE.',
+            )}`,
+            { button: 'Register', isCard: true },
+          )}`,
+      };
+    },
+    actions: { register: { route: 'POST /applications', done: withSecret, refusals: { is_reserved: tooMany } } },
+  }),
+  ...page({
+    path: `${path}/:application_id`,
+    showsSecrets: true,
+    show: async (visit) => applicationPage(visit, await visit.api.get('/applications/:application_id')),
+    actions: {
+      save: {
+        route: 'PUT /applications/:application_id',
+        done: 'saved',
+      },
+      secret: { route: 'POST /applications/:application_id/new_secret', done: withSecret },
+      delete: {
+        route: 'DELETE /applications/:application_id',
+        done: () => ({ goTo: path, notice: 'deleted' }),
+      },
+    },
+  }),
+];

@@ -1,0 +1,136 @@
+import { FitAddon } from '@xterm/addon-fit';
+import { Terminal, type ITheme } from '@xterm/xterm';
+import { ShellConnection } from '../../../shared/domain/shell-connection.ts';
+import { helloFrame, textOf, windowFrame } from '../../../shared/domain/shell-frames.ts';
+
+// A shell in the files of a failed build.
+
+const container = document.getElementById('shell');
+const statusLine = document.getElementById('shell-told');
+const { at = '', key = '' } = container?.dataset ?? {};
+
+const basic = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'white'];
+const ansiNames = [...basic, ...basic.map((name) => `bright${name[0]?.toUpperCase()}${name.slice(1)}`)];
+
+const refusals: Record<string, string> = {
+  files: 'The files of this build are not kept any more.',
+  runner: 'The runner that has the files of this build is not there. Try again later.',
+  shells: 'That runner has as many shells open as it may. Close one, or try again later.',
+};
+
+/**
+ * The policy of the page allows style elements with its nonce, and styles that a script sets as properties of an
+ * element. But xterm.js makes style elements without a nonce, and sets the attribute.
+ */
+function fitToPolicy(): void {
+  const number = document.querySelector<HTMLScriptElement>('script[nonce]')?.nonce ?? '';
+  document.createElement = (name: string): HTMLElement => {
+    const made = document.createElementNS('http://www.w3.org/1999/xhtml', name);
+    if (name === 'style') made.nonce = number;
+    return made;
+  };
+  HTMLElement.prototype.setAttribute = setAttribute;
+}
+
+function setAttribute(this: HTMLElement, name: string, value: string): void {
+  if (name === 'style') this.style.cssText = value;
+  else this.setAttributeNS(null, name, value);
+}
+
+/** The server refuses it: asking again would not help. */
+class Refusal extends Error {}
+
+async function ask(method: string, path: string, fields: Record<string, string> = {}): Promise<unknown> {
+  const answer = await fetch(path, {
+    method,
+    headers: { 'x-form-key': key },
+    keepalive: method === 'DELETE',
+    ...(method === 'POST' && { body: new URLSearchParams(fields) }),
+  });
+  const reply = (await answer.json()) as { response: unknown; error?: Record<string, unknown> };
+  if (answer.ok) return reply.response;
+  if (answer.status >= 500) throw new Error('the server failed');
+  const [field = ''] = Object.keys(reply.error ?? {});
+  throw new Refusal(refusals[field] ?? 'The shell cannot be opened. Load the page again and retry.');
+}
+
+async function* output(at: string, from: number, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  const answer = await fetch(`${at}/output?from=${from}`, { signal });
+  if (!answer.ok || !answer.body) throw answer.status < 500 ? new Refusal() : new Error('the server failed');
+  yield* answer.body;
+}
+
+/** The colours of logs. */
+function themeOf(element: HTMLElement): ITheme {
+  const style = getComputedStyle(element);
+  const colour = (name: string): string => style.getPropertyValue(name).trim();
+  const [foreground, background] = [colour('--log-text'), colour('--log-ground')];
+  const sixteen = ansiNames.map((name, at) => [name, colour(`--ansi-${at}`)]);
+  const chosen = { selectionBackground: colour('--log-mark') };
+  return {
+    foreground,
+    background,
+    cursor: foreground,
+    cursorAccent: background,
+    ...chosen,
+    ...Object.fromEntries(sixteen),
+  };
+}
+
+async function show(element: HTMLElement): Promise<void> {
+  const { id_str: id } = (await ask('POST', at)) as { id_str: string };
+  const own = `${at}/${id}`;
+  const shell = new ShellConnection({
+    type: async (typed) => (await ask('POST', `${own}/input`, typed)) as { taken: number },
+    output: (from, signal) => output(own, from, signal),
+    isPassing: (error) => !(error instanceof Refusal),
+  });
+  // The user leaves the page, so the shell need not wait for a return.
+  addEventListener('pagehide', () => void ask('DELETE', own).catch(() => {}));
+  fitToPolicy();
+  // A build's files may write to the terminal, so addresses in it are no links.
+  const terminal = new Terminal({
+    cursorBlink: true,
+    linkHandler: { activate: () => {} },
+    minimumContrastRatio: 4.5,
+    theme: themeOf(element),
+  });
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+    terminal.options.theme = themeOf(element);
+  });
+  const fit = new FitAddon();
+  terminal.loadAddon(fit);
+  report(''); // before it has its size
+  terminal.open(element);
+  fit.fit();
+  new ResizeObserver(() => fit.fit()).observe(element);
+  const size = (): { rows: number; columns: number } => ({ rows: terminal.rows, columns: terminal.cols });
+  void shell.send(helloFrame({ terminal: { type: 'xterm-256color', ...size() } }));
+  terminal.onData((typed) => void shell.type(typed));
+  terminal.onBinary((typed) => void shell.type(Uint8Array.from(typed, (one) => one.charCodeAt(0))));
+  terminal.onResize(() => void shell.send(windowFrame(size())));
+  terminal.focus();
+  let end = 'The shell is gone: the server could not be reached for too long.';
+  try {
+    for await (const { letter, content } of shell.frames()) {
+      if (letter === 'd') await new Promise<void>((resolve) => terminal.write(content, resolve));
+      if (letter === 'm') report(textOf(content));
+      if (letter !== 'x') continue;
+      end = `The shell has ended with status ${textOf(content)}.`;
+      break;
+    }
+  } catch {
+    // It ends as if the server could not be reached.
+  }
+  shell.end();
+  terminal.options.disableStdin = true;
+  terminal.write('\u001b[?25l'); // hides the cursor, because nothing can be typed any more
+  report([statusLine?.textContent, end].join(' ').trim());
+}
+
+function report(words: string): void {
+  if (statusLine) statusLine.textContent = words;
+}
+
+if (container)
+  show(container).catch((error: unknown) => report(error instanceof Refusal ? error.message : String(error)));

@@ -1,0 +1,169 @@
+import type { PageOf } from '../http/paging.ts';
+import type { Build, Test } from '../../shared/records/build.ts';
+import { html, type Html } from './html.ts';
+import { longest } from '../../shared/domain/bounds.ts';
+import { timeSpanText } from './browser/time-words.ts';
+import { empty, table } from './parts.ts';
+import type { ProjectVisit } from './project-pages.ts';
+
+/** The tests of a build: those that failed above its log, and all of them in a tab of their own. */
+
+export type TestCounts = Pick<Build, 'tests_passed' | 'tests_failed' | 'tests_skipped'>;
+
+const perPage = 50;
+/** More would leave no room for the log. */
+const mostAboveLog = 10;
+const of = '/projects/:project_id/builds/:build_id/tests';
+/** In the order in which they are shown. */
+const states = ['failed', 'skipped', 'passed'] as const;
+type State = (typeof states)[number];
+
+function countsOf(build: TestCounts): Record<State, number> {
+  return { failed: build.tests_failed, skipped: build.tests_skipped, passed: build.tests_passed };
+}
+
+/** The first tests that failed, one line each; `all` is the address of the list of all. */
+export async function failedTests(visit: ProjectVisit, build: TestCounts, all: string): Promise<Html> {
+  const count = build.tests_failed;
+  const query = { state: 'failed', limit: mostAboveLog };
+  const { items } = count > 0 ? await visit.api.list(of, { query }) : { items: [] };
+  if (items.length === 0) return html`<section id="failed-tests" data-live></section>`;
+  return html`<section id="failed-tests" aria-label="Failed tests" tabindex="0" data-live>
+    <h2>
+      <a href="${all}">${count === 1 ? '1 test failed' : `${inDigits(count)} tests failed`}</a>
+      ${count > items.length && html`<span class="aside">the first ${items.length}</span>`}
+    </h2>
+    <ul>
+      ${items.map((test) => html`<li>${testName(test)} <code>${firstLine(test.message)}</code></li>`)}
+    </ul>
+  </section>`;
+}
+
+function inDigits(count: number): string {
+  return count.toLocaleString('en');
+}
+
+function firstLine(message: string): string {
+  return message.trimStart().split('\n', 1)[0]?.slice(0, 300) ?? '';
+}
+
+/** All tests: the first kind opened, the others folded. A filter opens all, and `?state=` shows one kind page by page. */
+export async function testsPart(visit: ProjectVisit, build: TestCounts): Promise<Html> {
+  const counts = countsOf(build);
+  const present = states.filter((state) => counts[state] > 0);
+  if (present.length === 0)
+    return html`<section id="tests" data-live>
+      ${empty('No tests', 'A suite says in its settings where its reports of tests are.')}
+    </section>`;
+  const filter = visit
+    .queryText('filter')
+    .replaceAll(/\p{Cc}/gu, ' ')
+    .trim()
+    .slice(0, longest.filter);
+  const chosen = present.find((state) => state === visit.queryText('state'));
+  const groups = (chosen === undefined ? present : [chosen]).map(async (state, at) =>
+    group(visit, { state, count: counts[state], filter, isOpen: at === 0 || filter !== '' }),
+  );
+  return html`<form method="get" action="${visit.path}" role="search" class="filter tests-filter">
+      ${chosen !== undefined && html`<input type="hidden" name="state" value="${chosen}" />`}
+      <label for="filter">Filter</label>
+      <input
+        id="filter"
+        name="filter"
+        type="search"
+        value="${filter}"
+        autocomplete="off"
+        maxlength="${longest.filter}"
+      />
+      <button class="quiet">Show</button>
+      ${(chosen !== undefined || filter !== '') && html`<a href="${visit.path}">All tests</a>`}
+    </form>
+    <section id="tests" aria-label="Tests" data-live>${await Promise.all(groups)}</section>`;
+}
+
+interface Group {
+  state: State;
+  count: number;
+  filter: string;
+  isOpen: boolean;
+}
+
+async function group(visit: ProjectVisit, { state, count, filter, isOpen }: Group): Promise<Html> {
+  const at = { after: digits(visit, 'after'), before: digits(visit, 'before') };
+  const page = await visit.api.list(of, { query: { state, query: filter, limit: perPage, ...at } });
+  const isLeft = filter === '' ? 'These tests are not kept any more.' : 'None of them has this in its name.';
+  return html`<details id="tests-${state}" class="tests" ${isOpen && html`open`}>
+    <summary>${inDigits(count)} ${state}</summary>
+    ${page.items.length === 0 && html`<p class="aside">${isLeft}</p>`}
+    ${page.items.length > 0 && (state === 'passed' ? passedTable(page.items) : withMessages(page.items))}
+    ${pageLinks(page, visit.path, { state, filter })}
+  </details>`;
+}
+
+function passedTable(tests: readonly Test[]): Html {
+  return table('Tests that passed', ['Test', 'Suite', 'Took'], tests.map(row));
+}
+
+function withMessages(tests: readonly Test[]): Html {
+  return html`<ul class="card rows compact">
+    ${tests.map((test) => html`<li>${item(test)}</li>`)}
+  </ul>`;
+}
+
+/** An invalid position is left out, so that a wrong address shows the first page. */
+function digits(visit: ProjectVisit, name: string): string | undefined {
+  const text = visit.queryText(name);
+  return /^[0-9]{1,15}$/.test(text) ? text : undefined;
+}
+
+function row(test: Test): Html {
+  return html`<tr>
+    <td>${testName(test)}</td>
+    <td class="long-name">${test.suite}</td>
+    <td class="nowrap">${durationText(test.duration_ms)}</td>
+  </tr>`;
+}
+
+function item(test: Test): Html {
+  return html`<p>${testName(test)} <span class="aside">${test.suite} ${durationText(test.duration_ms)}</span></p>
+    ${test.file !== '' && html`<p class="aside long-name">${test.file}</p>`} ${messagePart(test.message)}`;
+}
+
+/** The name of a test, after its class. */
+export function testName({ name, class: of }: Pick<Test, 'name' | 'class'>): Html {
+  return html`<span class="long-name"
+    >${of !== '' && html`<span class="aside">${of}</span> `}<strong>${name || '(no name)'}</strong></span
+  >`;
+}
+
+/** A message of several lines opens on demand. */
+export function messagePart(message: string): Html | false {
+  if (message === '') return false;
+  const [first = '', ...more] = message.split('\n');
+  if (more.length === 0 && first.length <= 300) return html`<pre class="message">${message}</pre>`;
+  return html`<details class="message">
+    <summary><code>${first.slice(0, 300)}</code></summary>
+    <pre>${message}</pre>
+  </details>`;
+}
+
+export function durationText(ms: number): string {
+  if (ms >= 60_000) return timeSpanText(ms);
+  return ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
+}
+
+function pageLinks(
+  { older, newer, upwards }: PageOf<Test>,
+  path: string,
+  wanted: { state: State; filter: string },
+): Html | false {
+  if (!upwards || (!older && !newer)) return false;
+  const link = (text: string, isThere: boolean, cursor: 'before' | 'after', at: bigint): Html => {
+    if (!isThere) return html`<span class="aside">${text}</span>`;
+    const query = new URLSearchParams({ ...wanted, [cursor]: String(at) });
+    return html`<a href="${path}?${query.toString()}" rel="${cursor === 'before' ? 'prev' : 'next'}">${text}</a>`;
+  };
+  return html`<nav aria-label="Pages of tests that ${wanted.state}" class="pages">
+    ${link('Earlier', newer, 'before', upwards.first)} ${link('Later', older, 'after', upwards.last)}
+  </nav>`;
+}

@@ -1,0 +1,323 @@
+import { reasonText } from '../lifecycle/reasons.ts';
+import { isAllowedFailure } from '../lifecycle/rollup.ts';
+import type { BuildState } from '../lifecycle/states.ts';
+import type { Commit } from '../../shared/records/commit.ts';
+import type { BuildDetails } from '../../shared/records/overview.ts';
+import { artifactsPart } from './artifacts.ts';
+import { buildName } from './build-rows.ts';
+import { stepsPart } from './build-steps.ts';
+import { failedTests, testsPart } from './build-tests.ts';
+import { type RequestOrigin, askedFor, commitAtForge, type ForgeLinks, forgeLinks } from './forge-links.ts';
+import { pageForm } from './forms.ts';
+import { html, type Html } from './html.ts';
+import { notice, type Page } from './layout.ts';
+import { downloadLink, linesIn, logPart } from './log-viewer.ts';
+import { ago, duration, moment } from './moments.ts';
+import { copyable, counted, fact, shortSha, subjectOf, waitingLine } from './parts.ts';
+import { projectPage, type ProjectVisit } from './project-pages.ts';
+import type { PageRoute } from './site.ts';
+import { buildBadge, buildMark, isUnderWay, lookOf, stateBadge } from './states.ts';
+
+/**
+ * One attempt at one suite on one commit: its result, and a tab each for its log, its tests, its files and its details.
+ */
+
+/** Everything that the tabs show of a build. */
+interface ShownBuild {
+  build: BuildDetails;
+  commit: Commit;
+  request: RequestOrigin;
+  links: ForgeLinks | undefined;
+  /** The address of the build in the API. */
+  address: string;
+}
+
+const uploadsPending =
+  'Artifacts or the cache of this build wait on its runner, because the server cannot store them now. They follow when it can.';
+
+const record = '/projects/:project_id/builds/:build_id';
+
+/** The first has the address of the build itself. */
+const tabs = ['log', 'tests', 'artifacts', 'details'] as const;
+type Tab = (typeof tabs)[number];
+/** The tab of a service, by its name. */
+type Service = { service: string };
+
+async function shownBuild(visit: ProjectVisit): Promise<ShownBuild> {
+  const { api, project } = visit;
+  const build = await api.get(`${record}/details`);
+  const { commit_id, build_request_id } = build;
+  const commit = await api.get('/projects/:project_id/commits/:commit_id', { params: { commit_id } });
+  const asked = { params: { build_request_id } };
+  const request = await api.get('/projects/:project_id/build_requests/:build_request_id', asked);
+  const address = `/projects/${project.id_str}/builds/${build.id_str}`;
+  return { build, commit, request, links: await forgeLinks(visit), address };
+}
+
+function attemptMarks({ build }: ShownBuild, path: string): Html | false {
+  const { attempts } = build;
+  if (attempts.length < 2) return false;
+  return html`<span class="marks"
+    ><span class="aside">Attempts:</span> ${attempts.map((one) => {
+      const about = `Attempt ${one.attempt}`;
+      return one.id === build.id
+        ? html`<span class="here">${buildMark(one, about)}</span>`
+        : buildMark(one, about, `${path}/builds/${one.id}`);
+    })}</span
+  >`;
+}
+
+/** Two lines, so that the log has the rest of the window. */
+function head(visit: ProjectVisit, shown: ShownBuild): Html {
+  const { build, commit, request, links, address } = shown;
+  const { exit_status: status, started_at: started, finished_at: finished } = build;
+  const [cancel, again] = [pageForm(visit, 'cancel'), pageForm(visit, 'restart')];
+  const path = visit.projectPath;
+  // The sentence of a failure has its time and its exit status.
+  const isTold = build.build_state === 'failed' && build.failure_reason === '';
+  return html`<div class="title build-title">
+      <h1>${buildName(build)} <span class="aside">attempt ${build.attempt}</span></h1>
+      <p id="build" data-live>
+        ${buildBadge(build)} ${build.build_state !== 'passed' && html`<span>${build.sentence}</span>`}
+        ${build.flaky && html`<span>Flaky: it failed, and passed when it was tried again.</span>`}
+      </p>
+      <div class="actions" id="actions" data-live>
+        ${
+          build.build_state === 'waiting_for_approval' &&
+          pageForm(visit, 'approve').wrap(html``, { button: 'Approve', kind: 'main' })
+        }
+        ${
+          isUnderWay(build.build_state)
+            ? cancel.wrap(html``, { button: 'Cancel', kind: 'danger' })
+            : build.suite_exists && again.wrap(html``, { button: 'Run again', kind: 'main' })
+        }
+        ${downloadLink(address)}
+      </div>
+    </div>
+    <div id="build-facts" data-live>
+      <p class="build-facts">
+        <span class="build-commit"
+          ><a href="${path}/commits/${build.commit_id_str}"><code>${shortSha(commit.ref)}</code></a>
+          ${subjectOf(commit.message).slice(0, 200)}</span
+        >
+        <span class="aside"
+          ><span class="build-asked">${commitAtForge(links, commit.ref)} ${askedFor(request, links)}</span>
+          <a href="${path}/requests/${build.build_request_id_str}">${ago(build.created_at)}</a></span
+        >
+        ${build.files_of.map(
+          (other) =>
+            html`<span class="aside"
+              >with the files of <a href="${path}/builds/${other.id_str}">${buildName(other)}</a></span
+            >`,
+        )}
+        ${!isTold && started !== null && html`<span class="aside">took ${duration(started, finished)}</span>`}
+        ${!isTold && status !== null && html`<span class="aside">exit status ${status}</span>`}
+        ${attemptMarks(shown, path)}
+      </p>
+      ${neededLine(build, path)} ${withheldLine(build)}
+      ${
+        build.build_state === 'waiting_for_approval'
+          ? html`<p class="aside">It waits until somebody of the project approves it.</p>`
+          : waitingLine(build.waiting_reason)
+      }
+      ${build.uploads_pending && notice('good', uploadsPending)}
+      ${build.uploads_lost !== '' && notice('bad', reasonText(build.uploads_lost))}
+    </div>`;
+}
+
+const whyWithheld = {
+  fork: 'the commit is a fork’s',
+  new_suite: 'only the file of this commit has the suite',
+  pull_request: 'it is a pull request',
+  ref: 'the commit was not built for these refs',
+} as const;
+
+/** The variables that the build does not have. */
+function withheldLine({ withheld_variables: withheld }: BuildDetails): Html | false {
+  if (withheld.length === 0) return false;
+  return html`<details class="part" id="withheld">
+    <summary>${counted(withheld.length, 'variable')} withheld</summary>
+    <ul>
+      ${withheld.map(
+        ({ name, refs, reason }) =>
+          html`<li>
+            <code>${name}</code>${refs.length > 0 && `, which only ${refs.join(', ')} has`}: ${whyWithheld[reason]}
+          </li>`,
+      )}
+    </ul>
+  </details>`;
+}
+
+/** Why it was skipped, or does not begin: what it needs and did not pass. */
+function neededLine({ build_state: state, needs }: BuildDetails, path: string): Html | false {
+  const hasPassed = (one: (typeof needs)[number]): boolean =>
+    one.build_state === 'passed' || isAllowedFailure(one.build_state as BuildState, one.allow_failure);
+  const lacking = needs.filter((one) => !hasPassed(one));
+  if (lacking.length === 0 || !['skipped', 'enqueued'].includes(state)) return false;
+  return html`<p class="build-needed">
+    <span class="aside">It needs:</span>
+    ${lacking.map((one) => html`<span>${buildBadge(one)} <a href="${path}/builds/${one.id_str}">${buildName(one)}</a></span>`)}
+  </p>`;
+}
+
+async function tabLinks(visit: ProjectVisit, { build, address }: ShownBuild, current: Tab | Service): Promise<Html> {
+  const { tests_passed: passed, tests_failed: failed, tests_skipped: skipped } = build;
+  const counts: Record<Tab, number> = {
+    log: await linesIn(visit, record),
+    tests: passed + failed + skipped,
+    artifacts: build.artifacts,
+    details: 0,
+  };
+  return html`<nav id="tabs" aria-label="Build" class="tabs sections build-tabs" data-live>
+    ${tabs.map(
+      (tab) =>
+        html`<a href="/ui${address}${below(tab)}" ${tab === current && html`aria-current="page"`}
+          >${titles[tab]}${
+            tab !== 'details' &&
+            html` <span class="count ${counts[tab] === 0 && 'nothing'}" id="count-${tab}"
+              >${counts[tab].toLocaleString('en')}</span
+            >`
+          }</a
+        >`,
+    )}
+    ${build.services.map(
+      ({ name, state }) =>
+        html`<a
+          href="/ui${address}/services/${name}"
+          ${typeof current === 'object' && name === current.service && html`aria-current="page"`}
+          >${name} <span class="count ${lookOf(state)}">${state}</span></a
+        >`,
+    )}
+  </nav>`;
+}
+
+/** The facts about a build that are not in its log, its tests and its files. */
+function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownBuild): Html {
+  const { build, commit, request, links } = shown;
+  const { started_at: started, finished_at: finished, exit_status: status, failure_reason: reason } = build;
+  const { suite_name: suite } = build;
+  const settings = `${path}/settings/suites/${build.suite_id}`;
+  return html`<section id="details" aria-label="Details" data-live>
+    <dl class="facts card">
+      ${fact('Number', html`<code>${build.id_str}</code>`)}
+      ${fact('Suite', project.owned && build.suite_exists && build.suite_id !== null ? html`<a href="${settings}">${suite}</a>` : suite)}
+      ${build.variant !== '' && fact('Variant', html`<code>${build.variant}</code>`)}
+      ${fact(
+        'Commit',
+        html`<a href="${path}/commits/${build.commit_id_str}"><code>${commit.ref}</code></a>
+          ${commitAtForge(links, commit.ref)}`,
+      )}
+      ${fact(
+        'Request',
+        html`<a href="${path}/requests/${build.build_request_id_str}">${ago(build.created_at)}</a>,
+          ${askedFor(request, links)}`,
+      )}
+      ${build.approved_by !== '' && fact('Approved by', build.approved_by)}
+      ${fact('Began', started === null ? 'not yet' : ago(started))}
+      ${fact('Ended', finished === null ? 'not yet' : ago(finished))}
+      ${fact('Took', started === null ? '–' : duration(started, finished))}
+      ${fact('Exit status', status === null ? '–' : String(status))}
+      ${reason !== '' && fact('Reason', reasonText(reason))}
+    </dl>
+    ${shellPart(build, path)}
+  </section>`;
+}
+
+/** How to open a shell in the files of a failed build, while that is possible. */
+function shellPart({ id_str: id, files_kept_until: until }: ShownBuild['build'], path: string): Html | false {
+  if (until === undefined) return false;
+  return html`<p class="aside">Its files are kept until ${moment(until)}.</p>
+    <p><a class="button" href="${path}/builds/${id}/shell#open">Open a shell</a> or, in a terminal:</p>
+    ${copyable(`headrace shell ${id}`, 'shell-command')}`;
+}
+
+const titles: Record<Tab, string> = { log: 'Log', tests: 'Tests', artifacts: 'Artifacts', details: 'Details' };
+
+function below(tab: Tab): string {
+  return tab === 'log' ? '' : `/${tab}`;
+}
+
+const parts: Record<Tab, (visit: ProjectVisit, shown: ShownBuild) => Promise<Html>> = {
+  log: async (visit, { build, address }) =>
+    html`${stepsPart(build, `/ui${address}`)} ${await failedTests(visit, build, `/ui${address}/tests`)}
+    ${await logPart(visit, record, { address })}`,
+  tests: (visit, { build }) => testsPart(visit, build),
+  artifacts: (visit, { build, address }) => artifactsPart(visit, build, address),
+  details: async (visit, shown) => detailsPart(visit, shown),
+};
+
+const serviceRecord = `${record}/services/:service_name` as const;
+
+const spent = (from: string | null, to: string | null): Html => (from === null ? html`&ndash;` : duration(from, to));
+
+/** How far a service is, or came. */
+function servicePart({ build }: ShownBuild, name: string): Html {
+  const service = build.services.find((one) => one.name === name);
+  if (!service) return html``;
+  const { state, started_at: started, ready_at: ready, finished_at: finished, exit_status: status } = service;
+  return html`<p class="build-facts" id="service" data-live>
+    ${stateBadge(state)}
+    <span class="aside"
+      >${
+        ready !== null
+          ? html`ready after ${spent(started, ready)}`
+          : finished === null
+            ? 'not ready yet'
+            : 'never ready'
+      }</span
+    >
+    ${finished !== null && html`<span class="aside">ran for ${spent(started, finished)}</span>`}
+    ${status !== null && html`<span class="aside">exit status ${status}</span>`}
+  </p>`;
+}
+
+async function partOf(visit: ProjectVisit, shown: ShownBuild, tab: Tab | Service): Promise<Html> {
+  if (typeof tab === 'string') return parts[tab](visit, shown);
+  return html`${servicePart(shown, tab.service)}
+  ${await logPart(visit, serviceRecord, { address: `${shown.address}/services/${tab.service}`, title: tab.service })}`;
+}
+
+async function show(visit: ProjectVisit, tab: Tab | Service): Promise<Page> {
+  const shown = await shownBuild(visit);
+  const name = buildName(shown.build);
+  const of = typeof tab === 'object' ? tab.service : titles[tab];
+  return {
+    title: tab === 'log' ? name : `${of} of ${name}`,
+    state: shown.build.build_state,
+    live: [`project:${visit.project.id_str}`, `build:${shown.build.id_str}`],
+    isFilled: tab === 'log' || typeof tab === 'object',
+    main: html`${head(visit, shown)} ${await tabLinks(visit, shown, tab)} ${await partOf(visit, shown, tab)}`,
+  };
+}
+
+const pages = [
+  ...tabs.map((tab) => ({ path: `/builds/:build_id${below(tab)}`, tab: () => tab })),
+  {
+    path: '/builds/:build_id/services/:service_name',
+    tab: (visit: ProjectVisit) => ({ service: visit.param('service_name') }),
+  },
+] as const;
+
+export const routes: PageRoute[] = pages.flatMap(({ path, tab }) =>
+  projectPage({
+    path,
+    tab: 'commits',
+    show: (visit) => show(visit, tab(visit)),
+    actions: {
+      cancel: {
+        route: `POST ${record}/cancel`,
+        done: 'cancelled',
+      },
+      approve: {
+        route: `POST ${record}/approve`,
+        done: 'build_approved',
+        refusals: { resource_temporary_unavailable: 'It does not wait for approval any more.' },
+      },
+      restart: {
+        route: `POST ${record}/restart`,
+        done: ({ id_str: id }, { param }) => ({ goTo: `/ui/projects/${param('project_id')}/builds/${id}` }),
+        refusals: { resource_temporary_unavailable: 'Another attempt at this is under way already.' },
+      },
+    },
+  }),
+);

@@ -1,0 +1,119 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { InnerCalls } from '../api/inner-calls.ts';
+import type { Route } from '../api/route.ts';
+import { callerInBrowser } from '../auth/callers.ts';
+import type { Person } from '../auth/sessions.ts';
+import { ApiError } from '../../shared/errors.ts';
+import { answerError, sendJson } from '../http/json-answers.ts';
+import type { Incoming } from '../http/route.ts';
+import { drainBody } from '../http/unread-bodies.ts';
+import { withRawBodies } from '../http/uploads.ts';
+import { exactJson } from '../../shared/lib/exact-json.ts';
+import { protect } from './answers.ts';
+import type { RouteName } from './visit-api.ts';
+import { fitsFormKey, isFromOurPages, type Cookies } from './visitor.ts';
+
+/**
+ * What the scripts and links of our pages ask for: some routes of the API again, under `/ui/data`, for the user signed in
+ * in this browser. The API itself takes no cookie, because it answers pages of other sites too. These routes do not: no
+ * JSON-P, no CORS, and a request from another site's page is refused. What a script changes comes with the key of a form.
+ */
+
+const dependency = '/dependencies/:dependency_id';
+const project = '/projects/:project_id';
+const build = `${project}/builds/:build_id` as const;
+const shell = `${build}/shell` as const;
+const logged = [
+  dependency,
+  build,
+  `${build}/services/:service_name`,
+  `${project}/build_requests/:build_request_id`,
+  `${project}/deploys/:deploy_id`,
+] as const;
+
+const served = new Set<string>([
+  'GET /changes',
+  ...logged.flatMap(
+    (of) => [`GET ${of}/log.txt`, `GET ${of}/log/view`, `GET ${of}/log/matches`, `GET ${of}/log/growth`] as const,
+  ),
+  `GET ${build}/artifacts/:artifact_id`,
+  `GET ${build}/artifacts.zip`,
+  // What a form cannot do: an upload that goes on where it broke off, and a shell.
+  `POST ${dependency}/uploads`,
+  `GET ${dependency}/uploads/:upload_id`,
+  `PATCH ${dependency}/uploads/:upload_id`,
+  `POST ${shell}`,
+  `GET ${shell}/:shell_id/output`,
+  `POST ${shell}/:shell_id/input`,
+  `DELETE ${shell}/:shell_id`,
+] satisfies RouteName[]);
+
+interface DataServices {
+  calls: InnerCalls;
+  cookies: Cookies;
+  baseUrl: string | undefined;
+}
+
+export function addData(server: FastifyInstance, services: DataServices): void {
+  const routes = services.calls.routes.filter(({ method, path }) => served.has(`${method} ${path}`));
+  for (const route of routes) if (!route.uploads) addRoute(server, route, services);
+  withRawBodies(server, (scope) => {
+    for (const route of routes) if (route.uploads) addRoute(scope, route, services);
+  });
+}
+
+function addRoute(server: FastifyInstance, route: Route, services: DataServices): void {
+  const name = `${route.method} ${route.path}` as RouteName;
+  server.route({
+    method: route.method,
+    url: `/ui/data${route.path}`,
+    exposeHeadRoute: false, // no script calls it, and every route makes the start slower
+    config: { showsSecrets: route.showsSecrets ?? false, provenBy: 'session' },
+    errorHandler,
+    async handler(request, reply) {
+      const ask = (person: Person, signal?: AbortSignal) =>
+        services.calls.call(name, callerInBrowser(person), request as unknown as Incoming, signal);
+      const admit = async (): Promise<Person> => {
+        const person = await personFor(request, services);
+        await services.calls.admit(name, callerInBrowser(person), request.params as Record<string, string>);
+        return person;
+      };
+      protect(reply);
+      if (route.streams) {
+        const person = await admit();
+        const answer = await ask(person, server.streams.whileOpen(reply, admit));
+        if (!('stream' in answer)) throw new Error(`${route.path} streams its answer`);
+        return server.streams.send(answer.stream, request, reply);
+      }
+      if (route.method !== 'GET') await demandFormKey(request, reply, services);
+      const answer = await ask(await personFor(request, services));
+      if ('json' in answer || 'stream' in answer) throw new Error(`${route.path} answers a record`);
+      if ('record' in answer && answer.record === undefined) return reply.status(204).send();
+      const response = 'page' in answer ? answer.page.items : answer.record;
+      // Without a serializer of its own: a second one for every route would cost more memory than it saves time.
+      return sendJson(exactJson({ response }), request, reply);
+    },
+  });
+}
+
+function errorHandler(error: unknown, request: FastifyRequest, reply: FastifyReply): unknown {
+  if (!(error instanceof ApiError)) throw error; // handled by the server
+  return drainBody(request, reply).then(() => answerError(error, request, protect(reply)));
+}
+
+async function demandFormKey(request: FastifyRequest, reply: FastifyReply, services: DataServices): Promise<void> {
+  const visitor = await services.cookies.identify(request, reply);
+  const { 'x-form-key': key } = request.headers;
+  if (typeof key !== 'string' || !fitsFormKey(key, visitor)) throw new ApiError('unauthorized');
+}
+
+/**
+ * The signed-in user; undefined for a request from another site's page. The user may also open the address directly.
+ */
+async function personFor(request: FastifyRequest, { cookies, baseUrl }: DataServices): Promise<Person> {
+  const isByHand = request.headers['sec-fetch-site'] === 'none';
+  if (!isByHand && !isFromOurPages(request, baseUrl)) throw new ApiError('unauthorized');
+  const person = await cookies.person(request);
+  if (!person) throw new ApiError('unauthorized');
+  return person;
+}

@@ -1,0 +1,108 @@
+import type { PageOf } from '../http/paging.ts';
+import type { Delivery, StatusDelivery } from '../../shared/records/notification.ts';
+import type { PageForm } from './forms.ts';
+import { html, type Html } from './html.ts';
+import { ago } from './moments.ts';
+import { counted, pagination, shortSha, table } from './parts.ts';
+import { deletionButton } from './project-pages.ts';
+import { stateBadge, stateWord } from './states.ts';
+
+/** The deliveries of a notification, with each attempt and the receiver's answers. */
+
+export type DeliveryRecord = Delivery & Partial<Pick<StatusDelivery, 'context' | 'ref'>>;
+
+type Attempt = DeliveryRecord['attempts'][number];
+
+/** More are on the receiver's own page. */
+export const fewDeliveries = 5;
+
+interface Receiver {
+  id: string;
+  path: string;
+  name: string;
+  /** The events that it gets, or its address. */
+  about: string;
+  /** Whether the user may delete it. */
+  isDeletable: boolean;
+}
+
+/** A receiver among others, with its last deliveries. */
+export function receiverCard(
+  { id, path, name, about, isDeletable }: Receiver,
+  { items, older }: PageOf<DeliveryRecord>,
+  formFor?: (delivery: string) => PageForm,
+): Html {
+  return html`<section class="card" aria-labelledby="receiver-${id}">
+    <div class="title">
+      <h3 id="receiver-${id}"><a href="${path}">${name}</a></h3>
+      ${isDeletable && deletionButton(`${path}/delete`, `receiver-${id}`)}
+    </div>
+    <p class="aside">${about}</p>
+    <div id="deliveries-${id}" data-live>
+      ${deliveriesTable(items, formFor)} ${older && html`<p><a href="${path}">All deliveries</a></p>`}
+    </div>
+  </section>`;
+}
+
+/** All deliveries to a receiver, page by page. */
+export function deliveriesPart(
+  page: PageOf<DeliveryRecord>,
+  path: string,
+  formFor?: (delivery: string) => PageForm,
+): Html {
+  return html`<section aria-labelledby="deliveries-title">
+    <h2 id="deliveries-title">Deliveries</h2>
+    <div id="deliveries" data-live>${deliveriesTable(page.items, formFor)}</div>
+    ${pagination(page, { path })}
+  </section>`;
+}
+
+/** `formFor` makes the form that sends a delivery again, where that is possible. */
+function deliveriesTable(deliveries: readonly DeliveryRecord[], formFor?: (id: string) => PageForm): Html {
+  if (deliveries.length === 0) return html`<p class="aside">Nothing was sent yet.</p>`;
+  return table(
+    'List of deliveries',
+    ['Event', 'State', 'Attempts', ...(formFor ? ['Actions'] : [])],
+    deliveries.map((delivery) => row(delivery, formFor?.(delivery.id_str))),
+  );
+}
+
+function row(delivery: DeliveryRecord, form: PageForm | undefined): Html {
+  const { id_str: id, type, state, created_at: at, attempts, context, ref = '' } = delivery;
+  const what = context === undefined ? type : `${context}: ${stateWord(type.replace(/^build\./, ''))}`;
+  return html`<tr id="delivery-${id}">
+    <td>
+      <code id="delivery-type-${id}">${what}</code><br />${ref !== '' && html`<code>${shortSha(ref)}</code>`} ${ago(at)}
+    </td>
+    <td>${stateBadge(state)}</td>
+    <td>${attemptsCell(attempts)}</td>
+    ${
+      form &&
+      html`<td class="number">
+        ${state !== 'pending' && form.wrap(html``, { button: 'Send again', kind: 'quiet', describedBy: `delivery-type-${id}` })}
+      </td>`
+    }
+  </tr>`;
+}
+
+/** The last attempt shows the result. Earlier ones can be opened. */
+function attemptsCell(attempts: readonly Attempt[]): Html {
+  const [last, ...earlier] = attempts.toReversed();
+  if (!last) return html`None yet`;
+  if (earlier.length === 0) return attemptLine(last);
+  return html`${attemptLine(last)}
+    <details class="attempt">
+      <summary>${counted(earlier.length, 'earlier attempt')}</summary>
+      ${earlier.map(attemptLine)}
+    </details>`;
+}
+
+function attemptLine({ status, duration_ms: ms, answer, error, created_at: at }: Attempt): Html {
+  const outcome = status === null ? error : `${status}`;
+  const summary = html`<strong>${outcome}</strong> after ${ms} ms, ${ago(at)}`;
+  if (answer === '') return html`<p class="attempt">${summary}</p>`;
+  return html`<details class="attempt">
+    <summary>${summary}</summary>
+    <pre tabindex="0" aria-label="What it answered">${answer}</pre>
+  </details>`;
+}

@@ -1,0 +1,112 @@
+import type { OwnDependency } from '../../shared/records/dependency.ts';
+import { formatBytes } from '../../shared/lib/byte-units.ts';
+import { dependencyFields } from './dependency-form.ts';
+import { html, type Html } from './html.ts';
+import { pageForm } from './forms.ts';
+import { page } from './pages.ts';
+import { empty, pagination, table } from './parts.ts';
+import type { PageRoute } from './site.ts';
+import { stateBadge } from './states.ts';
+
+/** The dependencies of an account, the form for a new one, and the marketplace. */
+
+const list = page({
+  path: '/ui/dependencies',
+  async show(visit) {
+    const dependencies = await visit.api.get('/dependencies');
+    return {
+      title: 'Dependencies',
+      live: ['dependencies'],
+      main: html`<div class="title">
+          <h1>Dependencies</h1>
+          <a class="button main" href="/ui/dependencies/new">New dependency</a>
+        </div>
+        <div id="list" data-live>
+          ${table('Dependencies', ['Name', 'State', 'Source', 'Description'], dependencies.map(row), {
+            none: empty(
+              'No dependencies yet',
+              html`A dependency is software that your suites need and the machine does not have. You upload its source;
+                it is compiled once, and stands ready in every build. What others share is on the
+                <a href="/ui/marketplace">marketplace</a>.`,
+            ),
+          })}
+        </div>`,
+    };
+  },
+});
+
+function row({
+  id_str: id,
+  name,
+  marketplace_state: state,
+  archive_file_size: size,
+  description,
+}: OwnDependency): Html {
+  return html`<tr id="dependency-${id}">
+    <td><a href="/ui/dependencies/${id}">${name}</a></td>
+    <td>${stateBadge(state)}</td>
+    <td class="nowrap">${size === null ? '–' : formatBytes(size)}</td>
+    <td class="brief">${description}</td>
+  </tr>`;
+}
+
+const creation = page({
+  path: '/ui/dependencies/new',
+  async show(visit) {
+    const form = pageForm(visit, 'create');
+    return {
+      title: 'New dependency',
+      main: html`<h1>New dependency</h1>
+        <p>First say how it is compiled. Its source is uploaded next.</p>
+        ${form.wrap(await dependencyFields(visit, form), { button: 'Create dependency', isCard: true, label: 'New dependency' })}`,
+    };
+  },
+  actions: {
+    create: {
+      route: 'POST /dependencies',
+      done: ({ id }) => ({ goTo: `/ui/dependencies/${id}`, notice: 'created' }),
+    },
+  },
+});
+
+const marketplace = page({
+  path: '/ui/marketplace',
+  async show(visit) {
+    const name = visit.queryText('name').slice(0, 255);
+    const query = { before: visit.queryText('before') || undefined, after: visit.queryText('after') || undefined };
+    const found = await visit.api.list('/marketplace', { query: { limit: 50, name, ...query } });
+    return {
+      title: 'Marketplace',
+      live: ['dependencies'],
+      main: html`<h1>Marketplace</h1>
+        <p>Dependencies that every account may use. Add them to a suite in the settings of a project.</p>
+        <form method="get" action="/ui/marketplace" role="search" class="inline">
+          <div class="field">
+            <label for="name">Name</label>
+            <input id="name" name="name" type="search" value="${name}" maxlength="255" autocomplete="off" />
+          </div>
+          <button>Search</button>
+        </form>
+        <div id="list" data-live>
+          ${
+            found.items.length === 0
+              ? name === ''
+                ? empty('Nobody shares anything yet', 'Who has compiled a dependency can share it on its page.')
+                : empty('Nothing like that is shared', html`No name has <strong>${name}</strong> in it.`)
+              : table('Shared dependencies', ['Name', 'Prefix', 'Description'], found.items.map(sharedRow))
+          }
+        </div>
+        ${pagination(found, { path: '/ui/marketplace', query: { name } })}`,
+    };
+  },
+});
+
+function sharedRow({ id_str: id, name, prefix, description }: OwnDependency): Html {
+  return html`<tr id="dependency-${id}">
+    <td><a href="/ui/dependencies/${id}">${name}</a></td>
+    <td><code>${prefix}</code></td>
+    <td class="brief">${description}</td>
+  </tr>`;
+}
+
+export const routes: PageRoute[] = [...list, ...creation, ...marketplace];

@@ -1,0 +1,244 @@
+import { ApiError } from '../../shared/errors.ts';
+import type { DependencyUses, OwnDependency } from '../../shared/records/dependency.ts';
+import { formatBytes } from '../../shared/lib/byte-units.ts';
+import { dependencyFields } from './dependency-form.ts';
+import { html, type Html } from './html.ts';
+import { pageForm } from './forms.ts';
+import { notice } from './layout.ts';
+import { logPart } from './log-viewer.ts';
+import { page, upload, type PageDefinition, type PageVisit } from './pages.ts';
+import { fact } from './parts.ts';
+import { confirmation, deletionButton } from './project-pages.ts';
+import type { PageRoute } from './site.ts';
+import { isUnderWay, stateBadge } from './states.ts';
+
+/** One dependency: its source, its compile with the log, its uses, and whether it is shared. */
+
+const of = '/dependencies/:dependency_id';
+
+/** Only the owner sees who uses a dependency. */
+async function usesOf({ api }: PageVisit): Promise<DependencyUses | undefined> {
+  try {
+    return await api.get(`${of}/uses`);
+  } catch (error) {
+    if (error instanceof ApiError && error.status < 500) return undefined;
+    throw error;
+  }
+}
+
+const definition: PageDefinition = {
+  path: '/ui/dependencies/:dependency_id',
+  async show(visit) {
+    const dependency = await visit.api.get(of);
+    const uses = await usesOf(visit);
+    const { id_str: id, name, marketplace_state: state } = dependency;
+    return {
+      title: name,
+      state,
+      live: [`dependency:${id}`],
+      main: uses ? await ownMain(visit, dependency, uses) : sharedMain(dependency),
+    };
+  },
+  actions: {
+    save: { route: `PUT ${of}`, done: 'saved' },
+    compile: {
+      route: `POST ${of}/compile`,
+      done: 'compiling',
+    },
+    share: {
+      route: `POST ${of}/share`,
+      done: 'shared',
+      refusals: { resource_temporary_unavailable: 'It cannot be shared before it is compiled.' },
+    },
+    unshare: { route: `POST ${of}/unshare`, done: 'unshared' },
+  },
+};
+
+async function ownMain(visit: PageVisit, dependency: OwnDependency, uses: DependencyUses): Promise<Html> {
+  const { id_str: id, name, marketplace_state: state, archive_file_size: size } = dependency;
+  const form = pageForm(visit, 'save');
+  return html`<p class="aside"><a href="/ui/dependencies">All dependencies</a></p>
+    <div class="title">
+      <h1>${name}</h1>
+      <div class="actions">
+        <div id="dependency-actions" class="actions" data-live>${await actions(visit, dependency)}</div>
+        ${deletionButton(`${visit.path}/delete`)}
+      </div>
+    </div>
+    <div id="dependency-facts" data-live>
+      ${dependency.waiting_reason !== undefined && notice('bad', `It cannot start: ${dependency.waiting_reason}.`)}
+      <dl class="facts">
+        ${fact('State', stateBadge(state))} ${fact('Source', size === null ? 'none yet' : formatBytes(size))}
+        ${fact('Number', html`<code>${id}</code>`)}
+      </dl>
+    </div>
+    <div class="beside">
+      <div>
+        ${size !== null && (await logPart(visit, of, { address: `/dependencies/${id}`, title: 'Log' }))}
+        <section aria-labelledby="described-title">
+          <h2 id="described-title">How it is compiled</h2>
+          <p class="aside">What is changed here takes effect with the next compile.</p>
+          ${form.wrap(await dependencyFields(visit, form, dependency), { button: 'Save', isCard: true, label: 'Dependency' })}
+        </section>
+      </div>
+      <div>${uploadForm(visit)} ${usesPart(uses)}</div>
+    </div>`;
+}
+
+async function actions(visit: PageVisit, dependency: OwnDependency): Promise<Html> {
+  const { marketplace_state: state, archive_file_size: size } = dependency;
+  const button = (action: string, name: string): Html =>
+    pageForm(visit, action).wrap(html``, { button: name, kind: 'plain' });
+  const isShared = state === 'shared' || (isUnderWay(state) && (await isOnMarketplace(visit, dependency)));
+  return html`${isShared && button('unshare', 'Stop sharing')} ${state === 'compiled' && button('share', 'Share')}
+  ${size !== null && !isUnderWay(state) && button('compile', 'Compile again')}`;
+}
+
+/** A shared dependency stays shared during a new compile. */
+async function isOnMarketplace({ api }: PageVisit, { id_str: id, name }: OwnDependency): Promise<boolean> {
+  const { items } = await api.list('/marketplace', { query: { name, limit: 1000 } });
+  return items.some((one) => one.id_str === id);
+}
+
+function uploadForm({ refused, path, formKey, param }: PageVisit): Html {
+  const errors = refused?.action === 'upload' ? refused.errors : undefined;
+  const mistake = errors && wrongUpload(Object.values(errors).flat());
+  return html`<form
+    method="post"
+    enctype="multipart/form-data"
+    action="${path}/upload?form_key=${encodeURIComponent(formKey)}"
+    class="card"
+    id="upload"
+    data-uploads="/ui/data/dependencies/${param('dependency_id')}/uploads"
+    data-key="${formKey}"
+    data-done="${path}?done=uploaded"
+    aria-labelledby="upload-title"
+  >
+    <h2 id="upload-title">Source</h2>
+    <div class="field">
+      <label for="archive">Archive</label>
+      <p class="hint" id="archive-hint">A tar (plain, gzip, bzip2, xz or zstd) or zip file. It is compiled next.</p>
+      <input
+        type="file"
+        id="archive"
+        name="archive"
+        required
+        aria-describedby="archive-hint${mistake && ' archive-mistake'}"
+        ${mistake && html`aria-invalid="true"`}
+      />
+      <p
+        class="mistake"
+        id="archive-mistake"
+        role="alert"
+        data-empty="${wrongUpload(['is_blank'])}"
+        data-wrong="${wrongUpload(['invalid_format'])}"
+        data-later="${wrongUpload([])}"
+        ${!mistake && html`hidden`}
+      >
+        ${mistake}
+      </p>
+    </div>
+    <div id="upload-progress" hidden>
+      <progress aria-label="Upload" max="1" value="0"></progress>
+      <p class="aside" id="upload-told"></p>
+    </div>
+    <button class="main">Upload source</button>
+  </form>`;
+}
+
+function wrongUpload(codes: readonly string[]): string {
+  if (codes.includes('is_blank')) return 'Choose a file that is not empty.';
+  if (codes.includes('invalid_format')) return 'This file is neither a tar nor a zip archive.';
+  return 'It cannot be taken now: what was uploaded before is still being compiled, or the disk is full. Try again in a while.';
+}
+
+function usesPart({ suites, dependencies, elsewhere }: DependencyUses): Html {
+  const isUsed = suites.length + dependencies.length + elsewhere > 0;
+  return html`<section class="card" aria-labelledby="uses-title">
+    <h2 id="uses-title">Used by</h2>
+    ${isUsed ? usesList({ suites, dependencies, elsewhere }) : html`<p class="aside">Nothing uses it.</p>`}
+  </section>`;
+}
+
+function usesList({ suites, dependencies, elsewhere }: DependencyUses): Html {
+  return html`<ul class="plain">
+    ${suites.map(
+      (one) =>
+        html`<li>
+          Suite <a href="/ui/projects/${one.project_id_str}/settings/suites/${one.id_str}">${one.name}</a> of
+          <a href="/ui/projects/${one.project_id_str}">${one.project_name}</a>
+        </li>`,
+    )}
+    ${dependencies.map((one) => html`<li>Dependency <a href="/ui/dependencies/${one.id_str}">${one.name}</a></li>`)}
+    ${elsewhere > 0 && html`<li>${elsewhere === 1 ? 'One use' : `${elsewhere} uses`} of other accounts</li>`}
+  </ul>`;
+}
+
+/** A dependency that another account shares. */
+function sharedMain(dependency: OwnDependency): Html {
+  const { name, description, prefix, command, launch_command: launch, id_str: id } = dependency;
+  return html`<p class="aside"><a href="/ui/marketplace">Marketplace</a></p>
+    <h1>${name}</h1>
+    ${description !== '' && html`<p class="preline">${description}</p>`}
+    <section class="card" aria-label="Dependency">
+      <dl>
+        <dt>Number</dt>
+        <dd><code>${id}</code></dd>
+        <dt>Prefix</dt>
+        <dd><code>${prefix}</code></dd>
+        <dt>Command</dt>
+        <dd><pre tabindex="0">${command}</pre></dd>
+        ${
+          launch !== '' &&
+          html`<dt>Launch command</dt>
+            <dd><pre tabindex="0">${launch}</pre></dd>`
+        }
+        ${
+          dependency.related_dependencies.length > 0 &&
+          html`<dt>Compiled against</dt>
+            <dd>${dependency.related_dependencies.map((one) => one.name).join(', ')}</dd>`
+        }
+      </dl>
+    </section>
+    <p class="aside">A suite that uses it keeps what it is now, until somebody of its project updates it.</p>`;
+}
+
+const deletion = page({
+  path: '/ui/dependencies/:dependency_id/delete',
+  async show(visit) {
+    const { name } = await visit.api.get(of);
+    const uses = await visit.api.get(`${of}/uses`);
+    const title = `Delete ${name}?`;
+    const isUsed = uses.suites.length + uses.dependencies.length + uses.elsewhere > 0;
+    const goes = html`<p>
+        <strong>${name}</strong> goes, with its source, what was compiled of it, and its log. If it is shared, nobody
+        can add it any more.
+      </p>
+      ${
+        isUsed &&
+        html`<p>As long as something uses it, it cannot be deleted:</p>
+          ${usesList(uses)}`
+      }`;
+    return {
+      title,
+      main: confirmation(visit, { title, goes, back: `/ui/dependencies/${visit.param('dependency_id')}` }),
+    };
+  },
+  actions: {
+    delete: {
+      route: `DELETE ${of}`,
+      done: () => ({ goTo: '/ui/dependencies', notice: 'deleted' }),
+      refusals: { resource_temporary_unavailable: 'It is in use. Take it off everything that uses it first.' },
+    },
+  },
+});
+
+export const routes: PageRoute[] = [
+  ...page(definition),
+  upload(definition, {
+    name: 'upload',
+    route: `POST ${of}/archive`,
+    done: 'uploaded',
+  }),
+  ...deletion,
+];

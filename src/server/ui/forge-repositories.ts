@@ -1,0 +1,144 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { ApiError } from '../../shared/errors.ts';
+import type { PageOf } from '../http/paging.ts';
+import type { Forge, ForgeRepository } from '../../shared/records/forge.ts';
+import { connectForm, forgeName, tokenPath } from './forges.ts';
+import { pageForm } from './forms.ts';
+import { html, type Html } from './html.ts';
+import { notice } from './layout.ts';
+import type { PageVisit } from './pages.ts';
+import { empty } from './parts.ts';
+
+/** The beginning of a new project: the repositories of a connected forge, and a way to connect one. */
+export async function forgeChoice(visit: PageVisit): Promise<Html> {
+  const forges = await visit.api.get('/forges');
+  const isOpen = visit.refused?.action === 'connect';
+  return html`${forges.length > 0 && (await repositories(visit, forges))}
+    <details class="card readable" ${isOpen && html`open`}>
+      <summary>
+        <h2>Connect a forge</h2>
+        <span class="aside">and choose from the list of your repositories there: nothing else has to be set up.</span>
+      </summary>
+      ${connectForm(visit, { isCard: false })}
+    </details>`;
+}
+
+/** How long the page waits for forges. With `wait` it waits as long as a call to a forge may take. */
+const longestWaitMs = 2500;
+
+interface Asked {
+  query: string;
+  number: number;
+}
+
+/** The answer of one forge; undefined if it has none yet. */
+type Listed = PageOf<ForgeRepository> | { refusal: ApiError } | undefined;
+
+async function repositories(visit: PageVisit, forges: readonly Forge[]): Promise<Html> {
+  const query = visit.queryText('query').slice(0, 200);
+  const number = Math.max(1, Number.parseInt(visit.queryText('page'), 10) || 1);
+  const named = forges.find(({ id_str: id }) => id === visit.queryText('forge'));
+  const late = visit.queryText('wait') === '1' ? undefined : pause(longestWaitMs, undefined, { ref: false });
+  const tried = await Promise.all(
+    (named ? [named] : forges).map(async (forge) => {
+      const asked = listAt(visit, forge, { query, number });
+      return { forge, listed: await (late ? Promise.race([asked, late]) : asked) };
+    }),
+  );
+  const [first] = tried;
+  const found = tried.find(({ listed }) => listed !== undefined) ?? first;
+  const chosen = found?.forge;
+  const silent = tried.filter(({ listed }) => listed === undefined).map(({ forge }) => silence(forge));
+  const choices = forges.map(
+    ({ id_str: id, login, ...forge }) =>
+      html`<a href="?forge=${id}" ${id === chosen?.id_str && html`aria-current="true"`}
+        >${forgeName(forge)} <span class="aside">as ${login}</span></a
+      >`,
+  );
+  const refused = visit.refused?.action === 'build' ? visit.refused.words : undefined;
+  return html`<section class="card" aria-labelledby="repositories">
+    <h2 id="repositories">Repositories</h2>
+    <nav aria-label="Forges" class="tabs sections">${choices}</nav>
+    ${refused !== undefined && notice('bad', refused)} ${silent}
+    <form method="get" action="${visit.path}" role="search" aria-label="Repositories" class="filter">
+      <input type="hidden" name="forge" value="${chosen?.id_str ?? ''}" />
+      <label for="query">Search</label>
+      <input id="query" name="query" type="search" value="${query}" autocomplete="off" maxlength="200" />
+      <button class="quiet">Search</button>
+    </form>
+    ${found?.listed && repositoryList(visit, found.forge, found.listed, { query, number })}
+  </section>`;
+}
+
+async function listAt(visit: PageVisit, { id_str: id }: Forge, { query, number }: Asked): Promise<Listed> {
+  try {
+    const asked = { params: { forge_id: id }, query: { query, page: number } };
+    return await visit.api.list('/forges/:forge_id/repositories', asked);
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.words === undefined) throw error;
+    return { refusal: error };
+  }
+}
+
+function silence({ id_str: id, ...forge }: Forge): Html {
+  const words = html`${forgeName(forge)} has not answered within ${longestWaitMs / 1000} seconds.`;
+  return notice('bad', html`${words} <a href="?forge=${id}&amp;wait=1">Ask it again</a>`);
+}
+
+function repositoryList(
+  visit: PageVisit,
+  { id_str: id }: Forge,
+  listed: NonNullable<Listed>,
+  { query, number }: Asked,
+): Html {
+  if ('refusal' in listed) {
+    const { words, fields } = listed.refusal;
+    const isToken = Object.hasOwn(fields, 'token');
+    return notice('bad', html`${words ?? ''} ${isToken && html`<a href="${tokenPath(id)}">Replace token</a>`}`);
+  }
+  const { items, older, newer } = listed;
+  const link = (page: number, text: string, rel: string): Html => {
+    const search = new URLSearchParams({ forge: id, ...(query !== '' && { query }), page: String(page) });
+    return html`<a href="?${search.toString()}" rel="${rel}">${text}</a>`;
+  };
+  const nothing =
+    query === ''
+      ? empty('No repositories', 'The account may push to none at this forge.')
+      : older
+        ? empty('No repository was found so far', `The next page goes on searching for “${query}”.`)
+        : empty('No repository was found', `None that the account may push to has “${query}” in its name.`);
+  const rows = items.map((repository) => repositoryItem(visit, id, repository));
+  return html`${
+    items.length === 0
+      ? nothing
+      : html`<ul class="acting compact">
+          ${rows}
+        </ul>`
+  }
+  ${
+    (newer || older) &&
+    html`<nav aria-label="Pages" class="pages">
+      <span>${newer && link(number - 1, 'Previous', 'prev')}</span> ${older && link(number + 1, 'Next', 'next')}
+    </nav>`
+  }`;
+}
+
+function repositoryItem(visit: PageVisit, forgeId: string, repository: ForgeRepository): Html {
+  const { full_name: name, project_id_str: project, archived, may_administer: may } = repository;
+  const form = pageForm(visit, 'build', { forge_id: forgeId, repository: name });
+  const id = `repository-${name.replaceAll(/[^\w-]/g, '-')}`;
+  const about = [
+    repository.private && 'private',
+    archived && 'archived',
+    !may && 'you are no administrator there, so no key and hook can be added',
+  ];
+  const words = about.filter(Boolean).join(', ');
+  return html`<li>
+    <span id="${id}"><code>${name}</code> ${words !== '' && html`<span class="aside">${words}</span>`}</span>
+    ${
+      project === ''
+        ? may && !archived && form.wrap(html``, { button: 'Build', kind: 'quiet', isInline: true, describedBy: id })
+        : html`<a href="/ui/projects/${project}" aria-describedby="${id}">Its project</a>`
+    }
+  </li>`;
+}

@@ -1,0 +1,228 @@
+import { forgeProviders as providers, tokensAt } from '../../shared/domain/forge-providers.ts';
+import type { Forge } from '../../shared/records/forge.ts';
+import { pageForm, type FormVisit, type PageForm } from './forms.ts';
+import { html, type Html } from './html.ts';
+import { ago } from './moments.ts';
+import { notice } from './layout.ts';
+import { page } from './pages.ts';
+import { empty, fact } from './parts.ts';
+import { buttonTo, confirmation } from './project-pages.ts';
+import type { PersonVisit, PageRoute } from './site.ts';
+import { stateBadge } from './states.ts';
+
+/** Connected forges: on the page of the account, and each on a page of its own. */
+
+const path = '/ui/account/forges';
+
+/** Where the token of a forge is replaced. */
+export function tokenPath(forgeId: string): string {
+  return `${path}/${forgeId}#token`;
+}
+
+/** What people know a forge by. */
+export function forgeName({ provider, url }: Pick<Forge, 'provider' | 'url'>): string {
+  return `${providers[provider].name} at ${new URL(url).host}`;
+}
+
+function tokenField(form: PageForm, hint: Html): Html {
+  return form.text('token', 'Token', {
+    type: 'password',
+    required: true,
+    autocomplete: 'new-password',
+    hint,
+    wrong: 'The forge does not take this token.',
+  });
+}
+
+/** Where a token is made at a forge, and what to tick there. */
+function makeToken(provider: Forge['provider'], url: string): Html {
+  const { tokens, scopes } = tokensAt({ provider, url });
+  const ticked = scopes.map((scope, at) => html`${at > 0 && ', '}<code>${scope}</code>`);
+  return html`<a href="${url}${tokens}" rel="noreferrer" target="_blank" data-tokens="${tokens}">make a token</a> with
+    ${scopes.length === 1 ? 'the scope' : 'the scopes'} ${ticked}`;
+}
+
+/** The form that connects a forge; its page has the action `connect`. A script shows the chosen kind's token page alone. */
+export function connectForm(visit: FormVisit, { isCard }: { isCard: boolean }): Html {
+  const form = pageForm(visit, 'connect');
+  const kinds = Object.keys(providers) as Forge['provider'][];
+  return form.wrap(
+    html`${form.select(
+        'provider',
+        'Provider',
+        kinds.map((kind) => [kind, providers[kind].name] as const),
+      )}
+      ${form.text('url', 'Address', {
+        isCode: true,
+        placeholder: 'https://git.example.org',
+        hint: 'Of a forge of your own. Blank for the public one.',
+        wrong: 'This is no address of such a forge.',
+      })}
+      <p class="hint">Where a token is made, and what to tick there:</p>
+      <ul class="hosts" data-forge-tokens>
+        ${kinds.map(
+          (kind) =>
+            html`<li data-provider="${kind}" data-url="${providers[kind].url}">
+              <b>${providers[kind].name}:</b> ${makeToken(kind, providers[kind].url)}
+            </li>`,
+        )}
+      </ul>
+      ${tokenField(form, html`It is stored encrypted and never shown.`)}`,
+    { button: 'Connect', isCard, label: 'Connect a forge' },
+  );
+}
+
+/** A forge takes the token, and something that is needed is beyond its rights. */
+const lacksRights = ({ state, state_reason: reason }: Forge): boolean => state === 'connected' && reason !== '';
+
+function factsOf(forge: Forge): Html {
+  const { url, login, state, state_reason: reason, checked_at: checked } = forge;
+  return html`<dl class="facts">
+    ${fact('Address', html`<code>${url}</code>`)} ${fact('Account there', login)} ${fact('Last checked', ago(checked))}
+    ${fact('State', html`${stateBadge(lacksRights(forge) ? 'incomplete' : state)} ${reason}`)}
+  </dl>`;
+}
+
+function checkButton({ formKey }: Pick<PersonVisit, 'formKey'>, { id_str: id }: Forge, describedBy?: string): Html {
+  const form = pageForm({ formKey, path: `${path}/${id}`, refused: undefined }, 'check');
+  return form.wrap(html``, { button: 'Check', kind: 'plain', ...(describedBy !== undefined && { describedBy }) });
+}
+
+/**
+ * The one button that mends a project at its forge; its page has the action `connect`, and names the project if its address
+ * does not. With a token that the forge does
+ * not take nothing can be put there, so that one is replaced first.
+ */
+export function mendButton(
+  visit: FormVisit,
+  { forge, describedBy, ...of }: { forge: Forge; describedBy: string; project_id?: string },
+): Html {
+  if (forge.state === 'refused')
+    return buttonTo(tokenPath(forge.id_str), { button: 'Replace token', kind: 'plain', describedBy });
+  const form = pageForm(visit, 'connect', { ...of, forge_id: forge.id_str });
+  return form.wrap(html``, { button: 'Mend', kind: 'plain', isInline: true, describedBy });
+}
+
+function twiceNotice({ login, ...forge }: Forge): Html {
+  return notice(
+    'bad',
+    html`${forgeName(forge)} is connected twice as ${login}, so each repository there is listed twice. Disconnect one of
+    them, or replace its token.`,
+  );
+}
+
+/** On the page of the account. */
+export async function forgesPart(visit: PersonVisit): Promise<Html> {
+  const forges = await visit.api.get('/forges');
+  const cards = forges.map((forge, at) => {
+    const { id_str: id, provider, url, login } = forge;
+    const isSame = (one: Forge): boolean => one.provider === provider && one.url === url && one.login === login;
+    const isSecond = login !== '' && forges.slice(0, at).some(isSame);
+    const name = `forge-${id}`;
+    return html`<section class="card" aria-labelledby="${name}">
+      <h3 id="${name}"><a href="${path}/${id}">${forgeName(forge)}</a></h3>
+      ${isSecond && twiceNotice(forge)} ${factsOf(forge)}
+      <div class="actions">
+        ${checkButton(visit, forge, name)}
+        ${buttonTo(tokenPath(id), { button: 'Replace token', kind: 'plain', describedBy: name })}
+        ${buttonTo(`${path}/${id}/delete`, { button: 'Disconnect', kind: 'danger', describedBy: name })}
+      </div>
+    </section>`;
+  });
+  return html`<section aria-labelledby="forges">
+    <div class="title">
+      <h2 id="forges">Forges</h2>
+      <a class="button" href="${path}">Connect a forge</a>
+    </div>
+    ${cards.length === 0 ? empty('No forge is connected', 'Projects of a connected forge are set up in one step.') : cards}
+  </section>`;
+}
+
+const back = html`<p class="aside"><a href="/ui/account">Your account</a></p>`;
+
+const connecting = page({
+  path,
+  showsSecrets: true,
+  async show(visit) {
+    await visit.api.admit('POST /forges');
+    return {
+      title: 'Connect a forge',
+      main: html`${back}
+        <h1>Connect a forge</h1>
+        <p>
+          A new project is then a choice from the list of your repositories. Headrace puts its key and its hook into the
+          repository, and tells the forge how the builds of each commit ended.
+        </p>
+        ${connectForm(visit, { isCard: true })}`,
+    };
+  },
+  actions: {
+    connect: { route: 'POST /forges', done: () => ({ goTo: '/ui/account#forges', notice: 'forge_connected' }) },
+  },
+});
+
+const one = page({
+  path: `${path}/:forge_id`,
+  showsSecrets: true,
+  async show(visit) {
+    const forge = await visit.api.get('/forges/:forge_id');
+    const form = pageForm(visit, 'token');
+    return {
+      title: forgeName(forge),
+      main: html`${back}
+        <h1>${forgeName(forge)}</h1>
+        <section class="card" aria-label="Forge">
+          ${factsOf(forge)}
+          <div class="actions">
+            ${checkButton(visit, forge)}
+            ${buttonTo(`${path}/${forge.id_str}/delete`, { button: 'Disconnect', kind: 'danger' })}
+          </div>
+        </section>
+        <h2 id="token">Replace token</h2>
+        ${form.wrap(
+          tokenField(
+            form,
+            html`At the forge ${makeToken(forge.provider, forge.url)}. What the projects lack there is put in place with
+            it.`,
+          ),
+          { button: 'Replace token', isCard: true, label: 'Replace token' },
+        )}`,
+    };
+  },
+  actions: {
+    check: { route: 'POST /forges/:forge_id/check', done: 'forge_checked' },
+    token: { route: 'PUT /forges/:forge_id', done: 'forge_token' },
+  },
+});
+
+const mostNames = 10;
+
+function listed(names: readonly string[]): string {
+  const others = names.length - mostNames;
+  return [...names.slice(0, mostNames), ...(others > 0 ? [`${others} more`] : [])].join(', ');
+}
+
+const deletion = page({
+  path: `${path}/:forge_id/delete`,
+  async show(visit) {
+    const forge = await visit.api.get('/forges/:forge_id');
+    const projects = await visit.api.get('/projects');
+    const names = projects.filter(({ forge_id_str: id }) => id === forge.id_str).map(({ name }) => name);
+    const title = `Disconnect ${forgeName(forge)}?`;
+    const goes = html`<p>
+      The token
+      goes${
+        names.length > 0 &&
+        html`, and so do the key, the hook and the statuses that were put there for <strong>${listed(names)}</strong>.
+          What was built stays. Nothing is fetched or triggered there any more, until the project is connected again or
+          its key and hook are installed by hand`
+      }.
+    </p>`;
+    return { title, main: confirmation(visit, { title, goes, back: '/ui/account', button: 'Disconnect' }) };
+  },
+  actions: {
+    delete: { route: 'DELETE /forges/:forge_id', done: () => ({ goTo: '/ui/account', notice: 'forge_disconnected' }) },
+  },
+});
+
+export const routes: PageRoute[] = [...connecting, ...one, ...deletion];

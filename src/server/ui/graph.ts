@@ -1,0 +1,185 @@
+import { nameWithVariant } from '../../shared/domain/matrix.ts';
+import { timeSpanText } from './browser/time-words.ts';
+import { html, type Html } from './html.ts';
+import { buildWord, lookOfBuild, shapes, type Look } from './states.ts';
+
+/**
+ * The suites of a request and their needs, drawn in columns: each suite is to the right of all suites that it needs.
+ * The list below the drawing has the same content as text, so the drawing is hidden from screen readers and skipped by
+ * the keyboard.
+ */
+
+/** The data of a node. */
+export interface DrawnBuild {
+  id_str: string;
+  suite_name: string;
+  variant: string;
+  build_state: string;
+  allow_failure: boolean;
+  started_at: string | null;
+  finished_at: string | null;
+  needs: readonly string[];
+}
+
+interface Node {
+  name: string;
+  builds: readonly DrawnBuild[];
+  needs: readonly string[];
+  depth: number;
+  row: number;
+}
+
+/** A place in a column that a line passes through, on its way to a column further right. */
+interface Passage {
+  /** The suite that the line comes from. */
+  name: string;
+  depth: number;
+  row: number;
+}
+
+/** A larger drawing would not help. The list has the same content. */
+const mostNodes = 400;
+
+/** The depth of each suite: the length of the longest chain of suites that it needs. */
+export function depths(builds: readonly Pick<DrawnBuild, 'suite_name' | 'needs'>[]): Map<string, number> {
+  const needs = new Map(builds.map((build) => [build.suite_name, build.needs]));
+  const found = new Map<string, number>();
+  const depthOf = (name: string): number => {
+    const known = found.get(name);
+    if (known !== undefined) return known;
+    found.set(name, 0); // there are no circles; if there were one, it would end here
+    const behind = (needs.get(name) ?? []).filter((needed) => needs.has(needed)).map(depthOf);
+    const depth = behind.length === 0 ? 0 : Math.max(...behind) + 1;
+    found.set(name, depth);
+    return depth;
+  };
+  for (const name of needs.keys()) depthOf(name);
+  return found;
+}
+
+/** False where no suite needs another one of the request. `builds` are the newest attempts. */
+export function graphPart(builds: readonly DrawnBuild[], path: string): Html | false {
+  const nodes = nodesOf(builds);
+  const edges = edgesBetween(nodes);
+  if (edges.length === 0 || nodes.length > mostNodes) return false;
+  const passages = passagesOf(edges);
+  const rowAt = arrange(nodes, passages);
+  const lines = edges.map((one) => lineOf(one, rowAt));
+  const columns = Math.max(...nodes.map(({ depth }) => depth)) + 1;
+  const rows = Math.max(...[...nodes, ...passages].map(({ row }) => row)) + 1;
+  const [width, height] = [columns * column - gap + 2, rows * line - (line - boxHeight) + 2];
+  return html`<div class="graph" role="group" aria-label="Drawing of the suites" tabindex="0">
+    <svg viewBox="-1 -1 ${width} ${height}" width="${width}" height="${height}" aria-hidden="true" focusable="false">
+      <path class="edges" d="${lines.join('')}" />
+      ${nodes.map((node) => drawn(node, path))}
+    </svg>
+  </div>`;
+}
+
+/** In pixels: a column with the gap behind it, a line, and the box of a suite. */
+const [column, gap, line, boxHeight, edge] = [216, 48, 52, 40, 6];
+const boxWidth = column - gap;
+
+function nodesOf(builds: readonly DrawnBuild[]): Node[] {
+  const depth = depths(builds);
+  const bySuite = Array.from(Map.groupBy(builds, (build) => build.suite_name));
+  return bySuite.map(([name, own]) => {
+    const needs = (own[0]?.needs ?? []).filter((needed) => depth.has(needed));
+    return { name, builds: own, needs, depth: depth.get(name) ?? 0, row: 0 };
+  });
+}
+
+type Edge = readonly [from: Node, to: Node];
+
+/** One line from each needed suite, unless another needed suite is between the two. */
+function edgesBetween(nodes: readonly Node[]): Edge[] {
+  const byName = new Map(nodes.map((node) => [node.name, node]));
+  const behind = new Map<string, Set<string>>();
+  for (const { name, needs } of nodes.toSorted((a, b) => a.depth - b.depth))
+    behind.set(name, new Set(needs.flatMap((needed) => [needed, ...(behind.get(needed) ?? [])])));
+  return nodes.flatMap((to) => {
+    const isThrough = (needed: string): boolean => to.needs.some((other) => behind.get(other)?.has(needed));
+    return to.needs.flatMap((needed): Edge[] => {
+      const from = byName.get(needed);
+      return !from || isThrough(needed) ? [] : [[from, to]];
+    });
+  });
+}
+
+/** Without room of its own, a line to a column further right would seem to end at a box in between. */
+function passagesOf(edges: readonly Edge[]): Passage[] {
+  const found = new Map<string, Passage>();
+  for (const [{ name, depth: start }, { depth: end }] of edges)
+    for (let depth = start + 1; depth < end; depth += 1) found.set(placeOf(name, depth), { name, depth, row: 0 });
+  return Array.from(found.values());
+}
+
+const placeOf = (name: string, depth: number): string => `${depth} ${name}`;
+
+/** Gives everything its row. Returns the row in which a line from a suite comes through a column. */
+function arrange(nodes: readonly Node[], passages: readonly Passage[]): (name: string, depth: number) => number {
+  const rows = new Map<string, number>();
+  const rowAt = (name: string, depth: number): number => rows.get(placeOf(name, depth)) ?? 0;
+  const columns = Map.groupBy<number, Node | Passage>([...nodes, ...passages], ({ depth }) => depth);
+  for (const [depth, some] of Array.from(columns).toSorted(([a], [b]) => a - b)) {
+    // Near the middle of the suites that it needs, so that fewer lines cross.
+    const middle = (one: Node | Passage): number => {
+      const before = 'needs' in one ? one.needs : [one.name];
+      return before.reduce((sum, name) => sum + rowAt(name, depth - 1), 0) / Math.max(1, before.length);
+    };
+    for (const [row, one] of some.toSorted((a, b) => middle(a) - middle(b)).entries()) {
+      one.row = row;
+      rows.set(placeOf(one.name, depth), row);
+    }
+  }
+  return rowAt;
+}
+
+const middleOf = (row: number): number => row * line + boxHeight / 2;
+
+function lineOf([from, to]: Edge, rowAt: (name: string, depth: number) => number): string {
+  const path = [`M${from.depth * column + boxWidth} ${middleOf(from.row)}`];
+  for (let depth = from.depth + 1, y = middleOf(from.row); depth <= to.depth; depth += 1) {
+    const [end, next] = [depth * column, middleOf(depth === to.depth ? to.row : rowAt(from.name, depth))];
+    path.push(`C${end - gap / 2} ${y} ${end - gap / 2} ${next} ${end} ${next}`);
+    if (depth < to.depth) path.push(`H${end + boxWidth}`);
+    y = next;
+  }
+  return path.join('');
+}
+
+/** The looks, the one that needs most attention first: a matrix has the first that occurs. */
+const gravest: readonly Look[] = ['bad', 'warn', 'busy', 'held', 'wait', 'none', 'good'];
+
+function drawn({ name, builds, depth, row }: Node, path: string): Html {
+  const [x, y] = [depth * column, row * line];
+  const looks = builds.map(lookOfBuild);
+  const look = gravest.find((one) => looks.includes(one)) ?? 'none';
+  const [first] = builds;
+  const href = builds.length === 1 ? `${path}/builds/${first?.id_str}` : `#variants-${encodeURIComponent(name)}`;
+  const title = builds.map((build) => `${nameWithVariant(name, build.variant)}: ${buildWord(build)}`).join('\n');
+  return html`<a href="${href}" tabindex="-1" class="node ${look}" transform="translate(${x} ${y})">
+    <title>${title}</title>
+    <rect width="${boxWidth}" height="${boxHeight}" rx="${edge}" />
+    <path class="shape" transform="translate(${edge} 12)" d="${shapes[look]}" />
+    <text x="28" y="17">${cut(name)}</text>
+    <text class="small" x="28" y="32">${stateAndTime(builds)}</text>
+  </a>`;
+}
+
+/** Cuts a text so that it fits into a box. */
+function cut(text: string, longest = 18): string {
+  const characters = Array.from(text);
+  return characters.length <= longest ? text : `${characters.slice(0, longest - 1).join('')}…`;
+}
+
+function stateAndTime(builds: readonly DrawnBuild[]): string {
+  const counts = Array.from(Map.groupBy(builds, buildWord), ([word, some]) =>
+    builds.length === 1 ? word : `${some.length} ${word}`,
+  ).join(', ');
+  const begun = builds.flatMap(({ started_at: at }) => (at === null ? [] : [Date.parse(at)]));
+  const ended = builds.map(({ finished_at: at }) => (at === null ? Date.now() : Date.parse(at)));
+  return begun.length === 0
+    ? cut(counts, 22)
+    : `${cut(counts)}, ${timeSpanText(Math.max(...ended) - Math.min(...begun))}`;
+}

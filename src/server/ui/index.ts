@@ -1,0 +1,73 @@
+import type { FastifyInstance } from 'fastify';
+import { ApiError } from '../../shared/errors.ts';
+import { addAssets } from './assets.ts';
+import * as account from './account.ts';
+import * as applications from './applications.ts';
+import * as authorize from './authorize.ts';
+import * as build from './build.ts';
+import * as commit from './commit.ts';
+import * as newProject from './new-project.ts';
+import * as password from './password.ts';
+import * as project from './project.ts';
+import * as forges from './forges.ts';
+import * as registries from './registries.ts';
+import * as request from './request.ts';
+import * as search from './search.ts';
+import * as setup from './setup.ts';
+import * as shell from './shell.ts';
+import * as tests from './tests.ts';
+import * as signIn from './sign-in.ts';
+import { addSite, type PageRoute, type SiteServices } from './site.ts';
+import * as dashboard from './dashboard.ts';
+import * as dependencies from './dependencies.ts';
+import * as dependency from './dependency.ts';
+import * as deploys from './deploys.ts';
+import * as operations from './operations.ts';
+import * as settingsCaches from './settings-caches.ts';
+import * as settingsGeneral from './settings-general.ts';
+import * as settingsDeploys from './settings-deploys.ts';
+import * as settingsMembers from './settings-members.ts';
+import * as settingsNotifications from './settings-notifications.ts';
+import * as settingsTriggers from './settings-triggers.ts';
+import * as settingsSuites from './settings-suites.ts';
+import * as suiteDependencies from './suite-dependencies.ts';
+import * as suiteRules from './suite-rules.ts';
+import * as triggerHooks from './trigger-hooks.ts';
+import * as triggerSchedules from './trigger-schedules.ts';
+import * as triggerStatuses from './trigger-statuses.ts';
+import * as variables from './variables.ts';
+
+const ofSettings = [
+  settingsGeneral,
+  settingsCaches,
+  settingsDeploys,
+  settingsMembers,
+  settingsNotifications,
+  settingsSuites,
+  settingsTriggers,
+  triggerHooks,
+  triggerSchedules,
+  triggerStatuses,
+  suiteDependencies,
+  suiteRules,
+  variables,
+];
+const others = [deploys, dependencies, dependency, operations];
+
+const ofProjects = [dashboard, search, newProject, setup, project, request, commit, build, shell, tests];
+const ofPeople = [signIn, password, account, authorize, applications, registries, forges];
+
+/** The pages for people, rendered on the server and complete without scripts. */
+export const allRoutes: readonly PageRoute[] = [...ofPeople, ...ofProjects, ...ofSettings, ...others].flatMap(
+  ({ routes }) => routes,
+);
+
+export function addPages(server: FastifyInstance, services: SiteServices): void {
+  addAssets(server);
+  addSite(server, allRoutes, services);
+  // The root belongs to the API, which has nothing there. A browser is sent to the pages.
+  server.get('/', { config: { provenBy: 'none' } }, (request, reply) => {
+    if (!/\btext\/html\b/.test(request.headers.accept ?? '')) throw new ApiError('api_does_not_exists');
+    return reply.header('vary', 'accept').redirect('/ui/', 302);
+  });
+}

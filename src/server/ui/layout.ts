@@ -1,0 +1,185 @@
+import type { Project } from '../../shared/records/project.ts';
+import { addressOf } from './assets.ts';
+import { html, type Html } from './html.ts';
+import { iconFor, stateBadge, stateWord } from './states.ts';
+
+/** A page, as a handler describes it. */
+export interface Page {
+  title: string;
+  main: Html;
+  status?: number;
+  /** A small question in the middle of the window, without menus and scripts. */
+  isNarrow?: boolean;
+  /** Whether the log on it fills the rest of the window. */
+  isFilled?: boolean;
+  /** The state of the page's record, for its icon and title. */
+  state?: string;
+  /** The project of the page, and the selected tab. */
+  project?: ProjectHead;
+  tab?: ProjectTab;
+  /** The text that was searched for, for the field in the header. */
+  searched?: string;
+  /** The records on the page. It is updated when one of them changes. */
+  live?: Live;
+  /** Whether it shows a terminal, with a script and styles of its own. */
+  hasTerminal?: boolean;
+  /** Other sites that the page's forms may lead to, as in a content security policy. */
+  formTarget?: string | undefined;
+  headers?: Record<string, string>;
+  /** Whether it may be compressed: it shows no secret. */
+  isWorthPacking?: boolean;
+}
+
+/** The data about a project that all its pages show. */
+export type ProjectHead = Pick<Project, 'id_str' | 'name' | 'build_state' | 'owned'>;
+
+export type ProjectTab = 'commits' | 'tests' | 'deploys' | 'settings';
+
+/**
+ * `projects`: any project of the viewer; `project:ID`: that one; `logs:ID`: also new output of that project's builds;
+ * `dependency:ID`, `dependencies`: a dependency, or any of the viewer's; `clock`: it changes all the time.
+ */
+export type Live = readonly (
+  | 'projects'
+  | 'dependencies'
+  | 'clock'
+  | `${'project' | 'logs' | 'build' | 'dependency'}:${string}`
+)[];
+
+/** The user who sees the page. */
+export interface Viewer {
+  email: string | undefined;
+  isOperator: boolean;
+  /** Collaborators have no dependencies, and see no marketplace. */
+  isCollaborator: boolean;
+  /** For operators: why no runner is there, if a server's own one does not start. */
+  trouble?: string | undefined;
+  /** Proves that a form was sent from one of our pages. */
+  formKey: string;
+  path: string;
+}
+
+const logo = html`<svg class="logo" viewBox="0 0 32 32" aria-hidden="true" focusable="false">
+  <path d="M5 12c4-4 7-4 11 0s7 4 11 0M5 21c4-4 7-4 11 0s7 4 11 0" />
+</svg>`;
+
+/** `nonce` marks the scripts that may run; without one there are none. */
+export function render(page: Page, viewer: Viewer, nonce?: string): string {
+  const { title, main, state, project, isNarrow = false, isFilled = false } = page;
+  const { email, isOperator } = viewer;
+  const isInside = email !== undefined && !isNarrow;
+  const prefix = state === undefined ? '' : `${stateWord(state)}: `;
+  return html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <title>${prefix}${title}${project && ` – ${project.name}`} &ndash; Headrace</title>
+        <link rel="stylesheet" href="${addressOf('style.css')}" />
+        <link rel="icon" href="${addressOf(`icon-${iconFor(state)}.svg`)}" />
+        ${nonce !== undefined && scriptTags(page, nonce)}
+      </head>
+      <body class="${isNarrow ? 'narrow' : 'wide'} ${isFilled && 'filled'}">
+        <a class="skip" href="#main">Skip to the content</a>
+        <header>
+          <a class="brand" href="/ui/">${logo}<span>Headrace</span></a>
+          ${isInside && navigation(email, viewer, page.searched)}
+        </header>
+        ${isInside && html`<div id="connection" role="status"></div>`} ${project && projectHeader(project, page.tab)}
+        ${isInside && isOperator && troubleOf(viewer)}
+        <main id="main">${main}</main>
+      </body>
+    </html> `.text;
+}
+
+/** On every page of an operator, until a runner is there. */
+function troubleOf({ trouble, formKey }: Viewer): Html {
+  return html`<div id="runner-trouble" data-live>
+    ${
+      trouble !== undefined &&
+      html`<form method="post" action="/ui/operations" class="notice bad" role="alert">
+        ${keyField(formKey)}<input type="hidden" name="do" value="look" />
+        <p><strong>No build runs:</strong> ${trouble}</p>
+        <button>Look again</button>
+      </form>`
+    }
+  </div>`;
+}
+
+function scriptTags({ live = [], hasTerminal = false }: Page, nonce: string): Html {
+  return html`<script type="module" nonce="${nonce}" src="${addressOf('main.js')}"></script>
+    ${hasTerminal && html`<link rel="stylesheet" href="${addressOf('terminal.css')}" />`}
+    ${live.length > 0 && html`<meta name="live" content="${live.join(' ')}" data-worker="${addressOf('changes-worker.js')}" />`}`;
+}
+
+function navigation(email: string, { formKey, path, isOperator, isCollaborator }: Viewer, searched = ''): Html {
+  const link = (target: string, text: string): Html =>
+    html`<a href="${target}" ${path === target && html`aria-current="page"`}>${text}</a>`;
+  return html`<nav aria-label="Site">
+    ${link('/ui/', 'Projects')}
+    ${!isCollaborator && html`${link('/ui/dependencies', 'Dependencies')} ${link('/ui/marketplace', 'Marketplace')}`}
+    ${link('/ui/applications', 'Applications')} ${isOperator && link('/ui/operations', 'Operations')}
+    <form method="get" action="/ui/search" role="search" aria-label="Everything" id="search" class="search">
+      <input
+        name="q"
+        type="search"
+        value="${searched}"
+        aria-label="Search"
+        placeholder="Search"
+        autocomplete="off"
+        maxlength="200"
+      />
+    </form>
+    <form method="post" action="/ui/sign-out" class="who">
+      ${keyField(formKey)}
+      <a class="email" href="/ui/account" ${path === '/ui/account' && html`aria-current="page"`}>${email}</a>
+      <button class="quiet">Sign out</button>
+    </form>
+  </nav>`;
+}
+
+const tabs: [ProjectTab, string, string][] = [
+  ['commits', '', 'Commits'],
+  ['tests', '/tests', 'Tests'],
+  ['deploys', '/deploys', 'Deploys'],
+  ['settings', '/settings', 'Settings'],
+];
+
+function projectHeader({ id_str: id, name, build_state: state }: ProjectHead, tab: ProjectTab | undefined): Html {
+  return html`<section class="project-head" aria-label="This project">
+    <p class="project-name">
+      <a href="/ui/projects/${id}" title="${name}">${name}</a>
+      <span id="project-state" data-live>${stateBadge(state)}</span>
+    </p>
+    <nav aria-label="Project" class="tabs">
+      ${tabs.map(
+        ([key, below, text]) =>
+          html`<a href="/ui/projects/${id}${below}" ${key === tab && html`aria-current="true"`}>${text}</a>`,
+      )}
+    </nav>
+  </section>`;
+}
+
+/** Part of every form. */
+export function keyField(formKey: string): Html {
+  return html`<input type="hidden" name="form_key" value="${formKey}" />`;
+}
+
+/** Read aloud by a screen reader when the page loads. */
+export function notice(kind: 'good' | 'bad', text: string | Html): Html {
+  return html`<p class="notice ${kind}" role="${kind === 'bad' ? 'alert' : 'status'}">${text}</p>`;
+}
+
+export function problem(status: number, title: string, text: string): Page {
+  return {
+    status,
+    title,
+    isNarrow: true,
+    main: html`<div class="card">
+      <h1>${title}</h1>
+      <p>${text}</p>
+      <p><a href="/ui/">Go to the start page</a></p>
+    </div>`,
+  };
+}

@@ -1,0 +1,102 @@
+import type { LogView } from '../../shared/records/log.ts';
+import { groupOf, piecesOf, styleOf, type Piece } from './browser/log-text.ts';
+import { html, type Html } from './html.ts';
+import type { PersonVisit } from './site.ts';
+import type { LoggedPath } from './visit-api.ts';
+
+/** The number of lines on a page. The whole log has many such pages. */
+const pageLines = 500;
+
+interface LogOptions {
+  /** The record's address in the API. */
+  address: string;
+  /** The title above the log, with a link that downloads it; undefined where the page has both already. */
+  title?: string;
+}
+
+/** The link that downloads the log of a record. */
+export function downloadLink(address: string): Html {
+  return html`<a class="button quiet" href="/ui/data${address}/log.txt" download="log.txt">Download log</a>`;
+}
+
+/** The number of lines of a log. */
+export async function linesIn(visit: PersonVisit, record: LoggedPath): Promise<number> {
+  const { total } = await visit.api.get(`${record}/log/view`, { query: { from: -1, limit: 1 } });
+  return total;
+}
+
+/**
+ * The log of a record. `record` is its path in the API, with the parameters of the page's address. The page works
+ * without scripts: it shows the last lines, and links to earlier ones. With scripts it becomes the viewer
+ * (browser/log-viewer.ts), which shows the whole log. `?from=LINE` selects a page.
+ */
+export async function logPart(visit: PersonVisit, record: LoggedPath, { address, title }: LogOptions): Promise<Html> {
+  const asked = Number.parseInt(visit.queryText('from'), 10);
+  const viewFrom = (from: number): Promise<LogView> =>
+    visit.api.get(`${record}/log/view`, { query: { from, limit: pageLines } });
+  const page = Number.isSafeInteger(asked) && asked > 0 ? await viewFrom(asked) : undefined;
+  // A step without output begins after the last line.
+  const isPage = page !== undefined && page.lines.length > 0;
+  const view = isPage ? page : await endOf(viewFrom);
+  return html`<section class="log-part" aria-label="${title ?? 'Log'}">
+    ${
+      title !== undefined &&
+      html`<div class="title">
+        <h2>${title}</h2>
+        ${downloadLink(address)}
+      </div>`
+    }
+    <div class="log" data-log="/ui/data${address}/log" data-total="${view.total}">
+      <div class="log-body">
+        <div class="log-static ${!isPage && 'log-ended'}" role="region" aria-label="Log as text" tabindex="0">
+          <div>${pageLinks(visit, view)} ${linesOf(view)} ${view.lines.length > 20 && pageLinks(visit, view)}</div>
+        </div>
+      </div>
+    </div>
+  </section>`;
+}
+
+/** The last lines. If very long lines do not all fit into an answer, there are fewer, but the last one is included. */
+async function endOf(viewFrom: (from: number) => Promise<LogView>): Promise<LogView> {
+  for (let count = pageLines; ; count = Math.floor(count / 5)) {
+    const view = await viewFrom(-count);
+    if (count < 5 || view.from + view.lines.length > view.total) return view;
+  }
+}
+
+function pageLinks({ path }: PersonVisit, { from, total, complete, lines }: LogView): Html {
+  const last = from + lines.length - 1;
+  if (total === 0) return html`<p class="log-pages">${complete ? 'Nothing was said.' : 'Nothing was said yet.'}</p>`;
+  const link = (to: number, text: string): Html => html`<a href="${path}?from=${to}">${text}</a>`;
+  return html`<p class="log-pages">
+    Lines ${from} to ${last} of ${total}. ${from > 1 && link(Math.max(1, from - pageLines), 'Earlier lines')}
+    ${from > 1 + pageLines && link(1, 'First lines')} ${last < total && link(last + 1, 'Later lines')}
+    ${last < total && html`<a href="${path}">Last lines</a>`}
+  </p>`;
+}
+
+function linesOf({ style, lines }: LogView): Html[] {
+  let before = styleOf(style === '' ? '0' : style);
+  return lines.map(({ number, text, cut }) => {
+    const { pieces, after } = piecesOf(text, before);
+    before = after;
+    const group = groupOf(text);
+    const content = typeof group === 'object' ? html`<strong>${group.opens}</strong>` : pieces.map(pieceOf);
+    // On one line, because every space in it would be visible.
+    return html`<div class="log-line" id="L${number}">
+      <a class="log-number" href="#L${number}">${number}</a><span class="log-text">${content}${cut && ' …'}</span>
+    </div>`;
+  });
+}
+
+function pieceOf({ text, style, link }: Piece): Html {
+  const { bold, faint, italic, underline, struck, colour } = style;
+  const flags = Object.entries({ bold, faint, italic, underline, struck }).filter(([, isOn]) => isOn);
+  const classes = flags.map(([name]) => `log-${name}`);
+  // Other colours would need inline styles, which the content security policy refuses.
+  if (colour >= 0 && colour < 16 && style.ground < 0) classes.push(`log-c${colour}`);
+  if (link !== undefined) {
+    return html`<a class="${classes.join(' ')}" href="${link}" rel="noopener noreferrer nofollow">${text}</a>`;
+  }
+  return classes.length === 0 ? html`${text}` : html`<span class="${classes.join(' ')}">${text}</span>`;
+}

@@ -1,0 +1,216 @@
+import type { InvitedUser, Operations, Runner } from '../../shared/records/installation.ts';
+import { formatBytes } from '../../shared/lib/byte-units.ts';
+import { html, type Html } from './html.ts';
+import { notice, type Page } from './layout.ts';
+import { timeSpanText } from './browser/time-words.ts';
+import { ago } from './moments.ts';
+import { accountsPart } from './operations-accounts.ts';
+import { page, type PageVisit } from './pages.ts';
+import { emptyGroup } from '../../shared/records/raw.ts';
+import { copyable, empty, table } from './parts.ts';
+import { notFound, type PageRoute } from './site.ts';
+import { stateBadge } from './states.ts';
+
+/** The state of the installation, for operators. Other users get the page for a missing address. */
+
+async function show(visit: PageVisit): Promise<Page> {
+  const now = await visit.api.get('/operations');
+  const runners = await visit.api.get('/runners');
+  return {
+    title: 'Operations',
+    live: ['clock'],
+    main: html`<h1>Operations</h1>
+      <div class="tiles" id="operations" data-live>${queuePart(now)} ${disksPart(now)} ${versionsPart(now)}</div>
+      <div id="runners" data-live>${runnersPart(runners)}</div>
+      <div id="failing" data-live>${deliveriesPart(now)}</div>
+      ${await accountsPart(visit)}`,
+  };
+}
+
+function queuePart({ queue }: Operations): Html {
+  return html`<section class="card" aria-labelledby="queue-title">
+    <h2 id="queue-title">Queue</h2>
+    <dl class="facts">
+      <div>
+        <dt>Waiting</dt>
+        <dd class="figure">${queue.waiting}</dd>
+      </div>
+      <div>
+        <dt>Running</dt>
+        <dd class="figure">${queue.running}</dd>
+      </div>
+      <div>
+        <dt>Oldest</dt>
+        <dd class="figure">${waited(queue)}</dd>
+      </div>
+    </dl>
+    ${
+      queue.accounts.length > 0 &&
+      table(
+        'Queue by account',
+        ['Account', 'Waiting', 'Running', 'Oldest'],
+        queue.accounts.map(
+          (account) =>
+            html`<tr id="queue-${account.id_str}">
+              <td>${account.email}</td>
+              <td>${account.waiting}</td>
+              <td>${account.running}</td>
+              <td class="nowrap">${waited(account)}</td>
+            </tr>`,
+        ),
+        { isOfFigures: true },
+      )
+    }
+  </section>`;
+}
+
+function waited({ waiting, oldest_seconds: seconds }: Pick<Operations['queue'], 'waiting' | 'oldest_seconds'>): string {
+  return waiting === 0 ? '–' : timeSpanText(seconds * 1000);
+}
+
+function disksPart({ disks }: Operations): Html {
+  return html`<section class="card" aria-labelledby="disk-title">
+    <h2 id="disk-title">Disk</h2>
+    ${disks.map(({ folder, size, free, reserve }) => {
+      const used = size - free;
+      return html`<p class="disk">
+        <code>${folder}</code><br />
+        <meter
+          aria-label="Used of the disk of ${folder}"
+          min="0"
+          max="${size}"
+          high="${Math.max(0, size - 2 * reserve)}"
+          optimum="0"
+          value="${used}"
+        ></meter>
+        ${formatBytes(free)} of ${formatBytes(size)} free, ${formatBytes(reserve)} kept in reserve
+      </p>`;
+    })}
+    <p class="aside">Of the server that answered; other servers and runners have their own.</p>
+  </section>`;
+}
+
+function versionsPart({ versions }: Operations): Html {
+  return html`<section class="card" aria-labelledby="versions-title">
+    <h2 id="versions-title">Versions</h2>
+    <dl>
+      <dt>Headrace</dt>
+      <dd>${versions.headrace}</dd>
+      <dt>Node</dt>
+      <dd>${versions.node}</dd>
+      <dt>Database</dt>
+      <dd>${versions.database}</dd>
+      <dt>Newest migration</dt>
+      <dd>${versions.migration}</dd>
+    </dl>
+  </section>`;
+}
+
+function runnersPart(runners: Runner[]): Html {
+  return html`<section aria-labelledby="runners-title">
+    <h2 id="runners-title">Runners</h2>
+    ${table('List of runners', ['Name', 'State', 'Works on', 'Last seen', 'For', 'Version'], runners.map(runnerRow), {
+      isOfFigures: true,
+      none: empty(
+        'No runners',
+        'Nothing is built without one. A server starts one beside itself, unless it was told not to.',
+      ),
+    })}
+  </section>`;
+}
+
+function runnerRow(runner: Runner): Html {
+  const { name, kind, state, draining, trouble, version, last_seen_at: seen, accounts, work } = runner;
+  return html`<tr>
+    <td>${name}<br /><span class="aside">${kind}</span></td>
+    <td>
+      ${stateBadge(state)} ${draining && html`<p class="aside">is drained: takes no more work</p>`}
+      ${trouble !== '' && html`<p class="mistake">${trouble}</p>`}
+    </td>
+    <td>
+      ${
+        work.length === 0
+          ? '–'
+          : work.map(
+              ({ kind: what, id_str: id, account }) =>
+                html`<p class="attempt">${what.replaceAll('_', ' ')} ${id} of ${account}</p>`,
+            )
+      }
+    </td>
+    <td>${seen === null ? 'never' : ago(seen)}</td>
+    <td>${accounts.length === 0 ? 'every account' : accounts.join(', ')}</td>
+    <td>${version === '' ? '–' : version}</td>
+  </tr>`;
+}
+
+function deliveriesPart({ failing_deliveries: failing }: Operations): Html {
+  return html`<section aria-labelledby="failing-title">
+    <h2 id="failing-title">Deliveries that fail</h2>
+    ${
+      failing.length === 0
+        ? html`<p class="aside">None: every receiver took what was sent to it last.</p>`
+        : table(
+            'List of deliveries that fail',
+            ['Receiver', 'Account', 'Tries', 'What it said last', 'Next try'],
+            failing.map(
+              (one) =>
+                html`<tr id="failing-${one.notification_id_str}">
+                  <td><code>${one.host}</code></td>
+                  <td>${one.account}</td>
+                  <td>${one.tries}</td>
+                  <td>${one.status === null ? one.error : `status ${one.status}`}</td>
+                  <td>${ago(one.next_try_at)}</td>
+                </tr>`,
+            ),
+            { isOfFigures: true },
+          )
+    }
+  </section>`;
+}
+
+/** The link is only on this page: it cannot be shown again. */
+function linkPage({ email, password_path: path }: InvitedUser, { origin }: PageVisit): Page {
+  return {
+    title: 'Invited',
+    main: html`<h1>Invited</h1>
+      ${notice('good', 'The link is shown this once: copy it now.')}
+      <section class="card" aria-labelledby="link-title">
+        <h2 id="link-title">Link for ${email}</h2>
+        <p>
+          With it they set their password, once, within a week. Headrace sends no mail: hand it on yourself, to nobody
+          else.
+        </p>
+        ${copyable(`${origin}${path}`, 'link')}
+      </section>
+      <p><a class="button main" href="/ui/operations">Go on</a></p>`,
+  };
+}
+
+const all = page({
+  path: '/ui/operations',
+  show,
+  actions: {
+    invite: { route: 'POST /users', done: linkPage },
+    link: {
+      route: 'POST /users/:user_id/password_link',
+      done: linkPage,
+      refusals: {
+        already_exists: 'They have a password already.',
+        is_reserved:
+          'This account has access to a project, and everybody with the link would see that project. On the machine of the server, headrace admin user password-link makes one.',
+      },
+    },
+    suspend: {
+      route: 'POST /users/:user_id/suspend',
+      done: 'suspended',
+      refusals: { is_reserved: 'This is your own account: you could not sign in any more.' },
+    },
+    resume: { route: 'POST /users/:user_id/resume', done: 'resumed' },
+    look: { route: 'POST /runners/look', fields: emptyGroup, done: 'looking' },
+  },
+});
+
+export const routes: PageRoute[] = all.map((place) => ({
+  ...place,
+  visit: async (visit) => (visit.visitor.person?.operator === 0 ? notFound : place.visit(visit)),
+}));

@@ -1,0 +1,158 @@
+import { ApiError, type ErrorCode } from '../../shared/errors.ts';
+import { bytes } from '../../shared/domain/bounds.ts';
+import { emptyGroup, isGroup, type Raw, type RawGroup } from '../../shared/records/raw.ts';
+import { pageForError } from './answers.ts';
+import type { Refused } from './forms.ts';
+import { html } from './html.ts';
+import { notice, type Page } from './layout.ts';
+import { notices, type NoticeName } from './notices.ts';
+import { forPeople, type PersonVisit, type PageRoute, type Response } from './site.ts';
+import type { Answers } from '../resources/index.ts';
+import type { RouteName } from './visit-api.ts';
+
+/**
+ * A page and its actions. Every action is a route of the API, and the page's form only calls it. The form is sent to
+ * the page's own address with the name of the action in `do`.
+ */
+export interface PageDefinition {
+  path: string;
+  show: (visit: PageVisit) => Promise<Page>;
+  actions?: Record<string, PageAction>;
+  /** Whether the page shows a secret: then it is not compressed. */
+  showsSecrets?: boolean;
+}
+
+/** `refused` is set when a form of this page was refused and is shown again with its errors. */
+export type PageVisit = PersonVisit & { refused: Refused | undefined };
+
+export type PageAction = { [Name in RouteName]: ActionOf<Name> }[RouteName] | ActionOf<DeletionName>;
+
+/** The routes that delete; all of them answer the same. */
+export type DeletionName = Extract<RouteName, `DELETE ${string}`>;
+
+interface ActionOf<Name extends RouteName> {
+  /** The parameters of its path come from the page's address, or from fields of the form. */
+  route: Name;
+  /** The values to send, where they differ from the form's fields. */
+  fields?: (form: RawGroup, visit: PageVisit) => RawGroup;
+  /** The next page and its notice; a notice alone is shown on the same page. */
+  done: NoticeName | ((answer: Answers[Name], visit: PageVisit) => Next | Promise<Next>);
+  /** Sentences for errors that belong to no field. */
+  refusals?: Partial<Record<ErrorCode, string>>;
+}
+
+type Next = { goTo: string; notice?: NoticeName } | Page;
+
+export function page(definition: PageDefinition): PageRoute[] {
+  const { path, actions } = definition;
+  const shown = forPeople({ method: 'GET', path, visit: (visit) => show(definition, visiting(visit)) });
+  if (!actions) return [shown];
+  const acted = forPeople({
+    method: 'POST',
+    path,
+    largestForm: bytes.body,
+    async visit(visit) {
+      const name = visit.formText('do');
+      const action = Object.hasOwn(actions, name) ? actions[name] : undefined;
+      if (!action) return show(definition, visiting(visit));
+      return act(definition, action, name, visiting(visit));
+    },
+  });
+  return [shown, acted];
+}
+
+function visiting(visit: PersonVisit, refused?: Refused): PageVisit {
+  return Object.assign(visit, { refused });
+}
+
+async function show({ show: render, showsSecrets = false }: PageDefinition, visit: PageVisit): Promise<Page> {
+  const shown = await render(visit);
+  const done = visit.queryText('done');
+  const noticeText = Object.hasOwn(notices, done) ? notices[done as NoticeName] : undefined;
+  const main = noticeText === undefined ? shown.main : html`${notice('good', noticeText)}${shown.main}`;
+  return { isWorthPacking: !showsSecrets, ...shown, main };
+}
+
+async function act(definition: PageDefinition, action: PageAction, name: string, visit: PageVisit): Promise<Response> {
+  const { params, form } = divided(action.route, visit);
+  const body = action.fields ? action.fields(form, visit) : form;
+  const isBodiless = action.route.startsWith('DELETE');
+  const parts = { params, body: isBodiless ? undefined : body };
+  return attempt(definition, { ...action, name }, visit, () => visit.api.call(action.route, parts));
+}
+
+/** Calls the route. If it refuses, shows the page again with the errors. */
+async function attempt(
+  definition: PageDefinition,
+  { name, done: after, refusals }: PageAction & { name: string },
+  visit: PageVisit,
+  work: () => Promise<Answers[RouteName]>,
+): Promise<Response> {
+  let answer: never;
+  try {
+    answer = (await work()) as never; // it is the answer of this route
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    const codes = Object.values(error.fields).flat();
+    // The record is deleted or belongs to somebody else: there is no form to show again.
+    const isGone = error.fields.generic?.includes('not_found') ?? false;
+    if (isGone || codes.every((code) => closed.has(code))) return pageForError(error);
+    const message = codes.map((code) => refusals?.[code]).find((text) => text !== undefined);
+    visit.refused = { action: name, typed: visit.form, errors: error.fields, message, words: error.words };
+    return { ...(await show(definition, visit)), status: error.status };
+  }
+  const done = typeof after === 'string' ? { goTo: visit.path, notice: after } : await after(answer, visit);
+  if (!('goTo' in done)) return done;
+  return { goTo: done.notice === undefined ? done.goTo : withNotice(done.goTo, done.notice), status: 303 };
+}
+
+const closed = new Set<ErrorCode>(['unauthorized', 'payment_required', 'account_suspended']);
+
+/**
+ * Takes a file as it arrives, for a form of a page: `<form method="post" enctype="multipart/form-data"
+ * action="PATH/NAME?form_key=KEY">`, with one file in the field that the API's upload route names. When it is refused,
+ * the page is shown again, with the name in `refused.action`.
+ */
+export function upload(of: PageDefinition, action: PageAction & { name: string }): PageRoute {
+  const { name } = action;
+  return forPeople({
+    method: 'POST',
+    path: `${of.path}/${name}`,
+    takesFile: true,
+    visit: (visit) => {
+      // When the file is refused, the page is shown at this address; its other forms must lead to the page's own.
+      const path = visit.path.slice(0, -name.length - 1);
+      const own = visiting(Object.assign(visit, { path }));
+      return attempt(of, action, own, () => visit.api.call(action.route));
+    },
+  });
+}
+
+function withNotice(path: string, name: NoticeName): string {
+  const [address = '', fragment] = path.split('#', 2);
+  const target = `${address}${address.includes('?') ? '&' : '?'}done=${name}`;
+  return fragment === undefined ? target : `${target}#${fragment}`;
+}
+
+/** Separates the parameters of the route's path from the fields that are sent. */
+function divided(route: RouteName, visit: PageVisit): { params: Record<string, string>; form: RawGroup } {
+  const params: Record<string, string> = {};
+  for (const [, name = ''] of route.matchAll(/:(\w+)/g))
+    if (visit.param(name) === '') params[name] = visit.formText(name);
+  const { form_key: _key, do: _do, unchecked, ...rest } = visit.form;
+  const form = emptyGroup();
+  for (const [name, value] of Object.entries(rest)) if (!(name in params)) form[name] = withPlainLines(value);
+  // A browser sends nothing for an unchecked box.
+  if (Array.isArray(unchecked)) for (const name of unchecked) if (typeof name === 'string') form[name] ??= 'false';
+  return { params, form };
+}
+
+/** Browsers send CRLF line ends, and a command with those does not run. */
+function withPlainLines(value: Raw): Raw {
+  if (typeof value === 'string') return value.replaceAll('\r\n', '\n');
+  if (Array.isArray(value)) return value.map(withPlainLines);
+  if (!isGroup(value)) return value;
+  const group = emptyGroup();
+  for (const [name, one] of Object.entries(value)) group[name] = withPlainLines(one);
+  return group;
+}

@@ -1,0 +1,106 @@
+import { ApiError } from '../../shared/errors.ts';
+import type { PageOf } from '../http/paging.ts';
+import { html, type Html } from './html.ts';
+
+/** Small parts of many pages. */
+
+/** For an empty list: says what to do about it. */
+export function empty(title: string, text: string | Html): Html {
+  return html`<div class="empty">
+    <p class="empty-title">${title}</p>
+    <p>${text}</p>
+  </div>`;
+}
+
+/** Why something waits, as the API says it. */
+export function waitingLine(reason: string): Html | false {
+  return reason !== '' && html`<p class="aside">${reason.charAt(0).toUpperCase()}${reason.slice(1)}.</p>`;
+}
+
+/**
+ * A table. On a phone its rows become cards without column heads. Where cells need the heads, as with figures, the
+ * table scrolls instead (`isOfFigures`), and the keyboard can reach it. `none` is shown instead of a table without
+ * rows.
+ */
+export function table(
+  label: string,
+  heads: readonly string[],
+  rows: readonly Html[],
+  { isOfFigures = false, none }: { isOfFigures?: boolean; none?: Html } = {},
+): Html {
+  if (rows.length === 0 && none) return none;
+  return html`<div class="table ${!isOfFigures && 'stacks'}" role="region" aria-label="${label}" tabindex="0">
+    <table>
+      <thead>
+        <tr>
+          ${heads.map((head) => html`<th scope="col">${head}</th>`)}
+        </tr>
+      </thead>
+      <tbody>
+        ${rows}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+interface Paged {
+  path: string;
+  /** Filters that links to other pages keep. */
+  query?: Record<string, string>;
+}
+
+/** Links to newer and older records; nothing where one page has all. */
+export function pagination<T extends { id_str: string }>(
+  { items, older, newer }: PageOf<T>,
+  { path, query = {} }: Paged,
+): Html | false {
+  const [first, last] = [items[0], items.at(-1)];
+  const link = (text: string, cursor: 'before' | 'after', of: T | undefined, isThere: boolean): Html => {
+    if (!isThere || of === undefined) return html`<span class="aside">${text}</span>`;
+    const wanted = Object.entries(query).filter(([, value]) => value !== '');
+    const search = new URLSearchParams([...wanted, [cursor, of.id_str]]);
+    return html`<a href="${path}?${search.toString()}" rel="${cursor === 'before' ? 'next' : 'prev'}">${text}</a>`;
+  };
+  if (!older && !newer) return false;
+  return html`<nav aria-label="Pages" class="pages">
+    ${link('Newer', 'after', first, newer)} ${link('Older', 'before', last, older)}
+  </nav>`;
+}
+
+/** Text with a button that copies it. The button needs scripts. */
+export function copyable(text: string, id: string): Html {
+  return html`<div class="copyable">
+    <code class="secret" id="${id}">${text}</code>
+    <button type="button" class="quiet" data-copy="${id}">Copy</button>
+  </div>`;
+}
+
+/** One of the facts about something. */
+export function fact(name: string, value: Html | string): Html {
+  return html`<div>
+    <dt>${name}</dt>
+    <dd>${value}</dd>
+  </div>`;
+}
+
+export function shortSha(ref: string): string {
+  return ref.slice(0, 10);
+}
+
+export function counted(count: number, what: string, several = `${what}s`): string {
+  return count === 1 ? `1 ${what}` : `${count} ${several}`;
+}
+
+const longestSubject = 500;
+
+/** The first line of a commit's message. */
+export function subjectOf(message: string): string {
+  const line = message.trimStart().split('\n', 1)[0]?.trim() || '(no message)';
+  return line.length > longestSubject ? `${line.slice(0, longestSubject).toWellFormed()}…` : line;
+}
+
+/** Throws the page for a missing record. */
+export function orMissing<T>(found: T | undefined): T {
+  if (found === undefined) throw new ApiError('not_found');
+  return found;
+}

@@ -1,0 +1,251 @@
+import type { BuildRequest } from '../../shared/records/build-request.ts';
+import type { CommitDetails, SaidBuild } from '../../shared/records/overview.ts';
+import { attemptKey, buildName, groupedBuilds, newestOfSuites } from './build-rows.ts';
+import { askedFor, branchAtForge, commitAtForge, forgeLinks } from './forge-links.ts';
+import { pageForm } from './forms.ts';
+import { depths, graphPart } from './graph.ts';
+import { html, type Html } from './html.ts';
+import { notice } from './layout.ts';
+import { downloadLink, logPart } from './log-viewer.ts';
+import { ago, duration } from './moments.ts';
+import { empty, shortSha, subjectOf, waitingLine } from './parts.ts';
+import { reasonText } from '../lifecycle/reasons.ts';
+import { projectPage, type ProjectVisit } from './project-pages.ts';
+import type { PageRoute } from './site.ts';
+import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
+
+const record = '/projects/:project_id/build_requests/:build_request_id';
+
+/** The last line of its log, or what it waits for, or why it was skipped. */
+function saying(visit: ProjectVisit, build: SaidBuild, describedBy: string): Html {
+  const { id_str, build_state: state, last_line: lastLine, waiting_reason: waits, failure_reason: reason } = build;
+  if (state === 'waiting_for_approval') {
+    const approve = pageForm(visit, 'approve_build', { build_id: id_str });
+    return html`<div class="build-said">
+      ${approve.wrap(html``, { button: 'Approve', kind: 'main', describedBy })}
+    </div>`;
+  }
+  const why = state === 'skipped' && reason !== '' ? reasonText(reason) : waits;
+  const waiting = why !== '' && html`<em class="aside">${why}</em>`;
+  return html`<span class="build-said">${lastLine === '' ? waiting : html`<code>${lastLine}</code>`}</span>`;
+}
+
+/** A build, with the suites of the request that it needs. */
+function buildItem(
+  visit: ProjectVisit,
+  build: SaidBuild,
+  earlier: readonly SaidBuild[],
+  needs: readonly string[],
+): Html {
+  const { id, started_at: started, finished_at: finished } = build;
+  const path = visit.projectPath;
+  const key = attemptKey(build);
+  return html`<li id="${key}" class="build">
+    <span class="build-state">${buildBadge(build)}</span>
+    <span class="build-name">
+      <a id="${key}-name" href="${path}/builds/${id}">${buildName(build)}</a>
+      ${needs.length > 0 && html`<span class="aside build-needs">needs: ${needs.join(', ')}</span>`}
+      ${build.flaky && html`<span class="aside">flaky</span>`}
+      ${
+        earlier.length > 0 &&
+        html`<span class="marks"
+          >${earlier.map((one) => buildMark(one, `Attempt ${one.attempt}`, `${path}/builds/${one.id}`))}</span
+        >`
+      }
+    </span>
+    ${saying(visit, build, `${key}-name`)}
+    <span class="build-took aside">${started !== null && duration(started, finished)}</span>
+  </li>`;
+}
+
+/** In an order in which each build comes after those that it needs; if there are any needs, with the drawing. */
+function buildList(visit: ProjectVisit, builds: readonly SaidBuild[]): Html {
+  const attempts = Map.groupBy(builds, attemptKey);
+  const newest = newestOfSuites(builds);
+  const depth = depths(newest);
+  const ordered = newest.toSorted((a, b) => (depth.get(a.suite_name) ?? 0) - (depth.get(b.suite_name) ?? 0));
+  const list = groupedBuilds(ordered, (build) => {
+    const earlier = (attempts.get(attemptKey(build)) ?? []).filter(({ id }) => id !== build.id).toReversed();
+    const needs = build.needs.filter((name) => depth.has(name));
+    return buildItem(visit, build, earlier, needs);
+  });
+  return html`${graphPart(newest, visit.projectPath)} ${list}`;
+}
+
+async function leftOutList({ api }: ProjectVisit, builds: readonly SaidBuild[]) {
+  const built = new Set(builds.map(({ suite_name: suite }) => suite));
+  const explained = await api.get(`${record}/explanation`);
+  const leftOut = explained.filter(({ runs, name }) => !runs && !built.has(name));
+  if (leftOut.length === 0) return false;
+  return html`<section aria-labelledby="left-out">
+    <h2 id="left-out">Left out</h2>
+    <ul class="card rows compact">
+      ${leftOut.map(({ name, why }) => html`<li><b>${name}</b> <span class="aside">${why}</span></li>`)}
+    </ul>
+  </section>`;
+}
+
+function joinedPart({ projectPath }: ProjectVisit, { joined_to_id_str: first }: BuildRequest): Html | false {
+  if (first === '') return false;
+  return html`<p class="card aside">
+    It is joined to <a href="${projectPath}/requests/${first}">request ${first}</a>, which brought the same commit. Only
+    suites that the other request does not have run here. The state counts the suites of both.
+  </p>`;
+}
+
+function variablesPart({ variables }: BuildRequest): Html | false {
+  const given = Object.entries(variables);
+  if (given.length === 0) return false;
+  return html`<section class="card" aria-labelledby="request-variables">
+    <h2 id="request-variables">Variables</h2>
+    <dl>
+      ${given.map(
+        ([name, value]) =>
+          html`<dt><code>${name}</code></dt>
+            <dd><code class="content">${value}</code></dd>`,
+      )}
+    </dl>
+  </section>`;
+}
+
+function suitesPart(
+  { build_state: state, joined_to_id: first }: BuildRequest,
+  commit: CommitDetails | undefined,
+  builds: readonly SaidBuild[],
+  visit: ProjectVisit,
+): Html {
+  if (builds.length > 0) return buildList(visit, builds);
+  if (commit && first !== null) return html`<p class="aside">The other request runs all suites.</p>`;
+  if (commit) return empty('No suite was run', 'None of the suites of this project applies to the commit.');
+  if (state === 'waiting_for_approval') return html`<p class="aside">Nothing of it was fetched yet.</p>`;
+  return isUnderWay(state)
+    ? html`<p class="aside">The suites follow when the commit is fetched.</p>`
+    : empty(
+        'Nothing was run',
+        state === 'cancelled' ? 'It was cancelled before its commit was fetched.' : 'The log below says why.',
+      );
+}
+
+function buttons(
+  visit: ProjectVisit,
+  { build_state: state, joined_to_id: first }: BuildRequest,
+  builds: readonly SaidBuild[],
+): Html {
+  const [cancel, rerun, failed] = [
+    pageForm(visit, 'cancel'),
+    pageForm(visit, 'rerun'),
+    pageForm(visit, 'rerun_failed'),
+  ];
+  if (state === 'waiting_for_approval') {
+    const approve = pageForm(visit, 'approve').wrap(html``, { button: 'Approve', kind: 'main' });
+    return html`${approve} ${cancel.wrap(html``, { button: 'Cancel', kind: 'danger' })}`;
+  }
+  if (isUnderWay(state)) return cancel.wrap(html``, { button: 'Cancel', kind: 'danger' });
+  const newest = newestOfSuites(builds);
+  const hasFailed = newest.some((build) => build.build_state !== 'passed') || (first !== null && state !== 'passed');
+  const mayGoOn = newest.some((build) => build.build_state === 'waiting_for_approval');
+  return html`${mayGoOn && cancel.wrap(html``, { button: 'Cancel', kind: 'danger' })}
+  ${hasFailed && failed.wrap(failed.hidden('failed_only', 'true'), { button: 'Run failed again', kind: 'main' })}
+  ${rerun.wrap(html``, { button: 'Run again', kind: hasFailed ? 'plain' : 'main' })}`;
+}
+
+async function show(visit: ProjectVisit) {
+  const { api, project, projectPath } = visit;
+  const request = await api.get(record);
+  const builds = await api.all(`${record}/builds`);
+  const { commit_id } = request;
+  const commit =
+    commit_id === null
+      ? undefined
+      : await api.get('/projects/:project_id/commits/:commit_id/details', { params: { commit_id } });
+  const address = `/projects/${project.id_str}/build_requests/${request.id_str}`;
+  // If nothing was fetched, the log says why. Otherwise it is folded.
+  const fetchLog = commit
+    ? html`<details id="fetch">
+        <summary class="button">Fetch log</summary>
+        <p>${downloadLink(address)}</p>
+        ${await logPart(visit, record, { address })}
+      </details>`
+    : await logPart(visit, record, { address, title: 'Fetch log' });
+  const links = await forgeLinks(visit);
+  const isBranch = commit?.branches.includes(request.commit_ref);
+  const what = commit ? subjectOf(commit.message) : request.commit_ref;
+  return {
+    title: what,
+    state: request.build_state,
+    live: [`project:${project.id_str}`, `logs:${project.id_str}`] as const,
+    isFilled: !commit,
+    main: html`<div class="title">
+        <h1 id="what" data-live>${what}</h1>
+        <div class="actions" id="actions" data-live>${buttons(visit, request, builds)}</div>
+      </div>
+      <div id="request" data-live>
+        <p>
+          ${stateBadge(request.build_state)} ${branchAtForge(isBranch ? links : undefined, request.commit_ref)}
+          ${
+            commit &&
+            html`<a href="${projectPath}/commits/${commit.id}"><code>${shortSha(commit.ref)}</code></a>
+              ${commitAtForge(links, commit.ref)}`
+          }
+          <span class="aside">${askedFor(request, links)} ${ago(request.created_at)}</span>
+        </p>
+        ${request.failure_reason !== '' && notice('bad', reasonText(request.failure_reason))}
+        ${
+          commit &&
+          html`<p class="aside">
+            ${request.config_file !== '' && html`Built by <code>${request.config_file}</code> of this commit.`} Its
+            files are compared with
+            ${request.compared_with || 'nothing: no rule asks which files changed'}${
+              request.base !== '' && html` (<code>${shortSha(request.base)}</code>)`
+            }.
+          </p>`
+        }
+        ${
+          request.from_fork &&
+          html`<p class="card aside">
+            It comes from a fork, so it is built without secrets: no variable of a suite is given to it, and it cannot
+            be deployed.
+          </p>`
+        }
+        ${joinedPart(visit, request)} ${variablesPart(request)}
+        ${
+          request.build_state === 'waiting_for_approval' &&
+          notice('bad', 'It waits until somebody of the project approves it. Look at what it changes first.')
+        }
+        ${request.build_state !== 'waiting_for_approval' && waitingLine(request.waiting_reason)}
+        <h2>Suites</h2>
+        ${suitesPart(request, commit, builds, visit)} ${commit && (await leftOutList(visit, builds))}
+      </div>
+      ${fetchLog}`,
+  };
+}
+
+const again = { resource_temporary_unavailable: 'Something of it is not over yet, or was begun again already.' };
+
+export const routes: PageRoute[] = projectPage({
+  path: '/requests/:build_request_id',
+  tab: 'commits',
+  show,
+  actions: {
+    approve: {
+      route: `POST ${record}/approve`,
+      done: 'approved',
+    },
+    approve_build: {
+      route: 'POST /projects/:project_id/builds/:build_id/approve',
+      done: 'build_approved',
+      refusals: { resource_temporary_unavailable: 'It does not wait for approval any more.' },
+    },
+    cancel: { route: `POST ${record}/cancel`, done: 'cancelled' },
+    rerun: {
+      route: `POST ${record}/rerun`,
+      done: 'started',
+      refusals: again,
+    },
+    rerun_failed: {
+      route: `POST ${record}/rerun`,
+      done: 'started',
+      refusals: again,
+    },
+  },
+});

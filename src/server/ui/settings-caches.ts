@@ -1,0 +1,91 @@
+import { formatBytes } from '../../shared/lib/byte-units.ts';
+import { html } from './html.ts';
+import { ago } from './moments.ts';
+import { empty, orMissing, table } from './parts.ts';
+import { deletionButton, deletionPage } from './project-pages.ts';
+import { settingsPage, settingsPath } from './settings.ts';
+import type { PageRoute } from './site.ts';
+import type { VisitApi } from './visit-api.ts';
+
+/** The caches of a project's suites. */
+
+const of = '/projects/:project_id/caches';
+
+/** For a suite that the project does not have. */
+const ofBranch = 'a suite of the branch’s own file';
+
+async function suiteNames(api: VisitApi): Promise<Map<string, string>> {
+  const suites = await api.get('/projects/:project_id/suites');
+  return new Map(suites.map(({ id_str: id, name }) => [id, name]));
+}
+
+const list = settingsPage({
+  path: '/caches',
+  async show({ api, path }) {
+    const caches = await api.get(of);
+    const names = await suiteNames(api);
+    return {
+      title: 'Caches',
+      main: html`<div class="title">
+          <h1>Caches</h1>
+          ${caches.length > 0 && html`<a class="button danger" href="${path}/delete">Delete all</a>`}
+        </div>
+        <p class="aside">
+          What a passed build leaves at the paths that its suite caches is what the next one on the branch finds; a new
+          branch begins with the cache of the default branch. A deleted cache is made anew by the next build that
+          passes.
+        </p>
+        ${table(
+          'Caches',
+          ['Suite', 'Branch', 'Size', 'Last used', 'Actions'],
+          caches.map(
+            (cache) =>
+              html`<tr>
+                <td id="cache-${cache.id_str}">${names.get(cache.suite_id_str) ?? ofBranch}</td>
+                <td><code>${cache.branch}</code></td>
+                <td class="nowrap">${formatBytes(cache.size)}</td>
+                <td>used ${ago(cache.last_used_at)}, saved ${ago(cache.created_at)}</td>
+                <td class="number">${deletionButton(`${path}/${cache.id_str}/delete`, `cache-${cache.id_str}`)}</td>
+              </tr>`,
+          ),
+          { none: empty('No caches yet', 'Name paths to cache in the settings of a suite.') },
+        )}`,
+    };
+  },
+});
+
+const deletion = deletionPage({
+  path: '/caches/:cache_id/delete',
+  route: `DELETE ${of}/:cache_id`,
+  async what(visit) {
+    const caches = await visit.api.get(of);
+    const cache = orMissing(caches.find(({ id_str: id }) => id === visit.param('cache_id')));
+    const suite = (await suiteNames(visit.api)).get(cache.suite_id_str) ?? ofBranch;
+    return {
+      title: `Delete the cache of ${cache.branch}?`,
+      goes: html`<p>
+        What builds of <strong>${suite}</strong> on <strong>${cache.branch}</strong> have kept goes
+        (${formatBytes(cache.size)}). The next one begins without it, or with the cache of the default branch.
+      </p>`,
+    };
+  },
+  back: (visit) => `${settingsPath(visit)}/caches`,
+});
+
+const deletionOfAll = deletionPage({
+  path: '/caches/delete',
+  route: `DELETE ${of}`,
+  async what(visit) {
+    const { length } = await visit.api.get(of);
+    return {
+      title: 'Delete all caches?',
+      goes: html`<p>
+        ${length === 1 ? 'The one cache' : `All ${length} caches`} of this project ${length === 1 ? 'goes' : 'go'}. The
+        next build of each suite begins without.
+      </p>`,
+    };
+  },
+  back: (visit) => `${settingsPath(visit)}/caches`,
+});
+
+export const routes: PageRoute[] = [...list, ...deletion, ...deletionOfAll];

@@ -1,0 +1,148 @@
+import { suggestedSuite } from '../../shared/domain/suggested-suite.ts';
+import { groupOf } from '../../shared/records/raw.ts';
+import type { Overview } from '../../shared/records/overview.ts';
+import type { Project } from '../../shared/records/project.ts';
+import { isOpen } from './addresses.ts';
+import { pageForm } from './forms.ts';
+import { html, type Html } from './html.ts';
+import { notice } from './layout.ts';
+import { steps } from './new-project.ts';
+import { copyable } from './parts.ts';
+import { projectPage, type ProjectVisit } from './project-pages.ts';
+import type { PageRoute } from './site.ts';
+
+/**
+ * Steps 2 and 3 of a new project: the user installs the key at the repository's host, unless its forge is connected, then
+ * creates and runs a first suite.
+ */
+
+/** The page of the usual hosts where a key for one repository is installed. */
+function whereItGoes({ repository_url: url }: Project): Html {
+  const [, host = '', path = ''] = /^[^@]*@([^:]+):(.+?)(?:\.git)?\/?$/.exec(url) ?? [];
+  const at = (name: string): string => `https://${host}/${path.replace(/^\/+/, '')}${name}`;
+  const known: [string, RegExp, string, Html][] = [
+    [
+      'GitHub',
+      /github/,
+      '/settings/keys/new',
+      html`Settings &rarr; Deploy keys &rarr; <b>Add deploy key</b>. Tick <i>Allow write access</i> only if Headrace is
+        to deploy there.`,
+    ],
+    [
+      'GitLab',
+      /gitlab/,
+      '/-/settings/repository',
+      html`Settings &rarr; Repository &rarr; Deploy keys &rarr; <b>Add new key</b>.`,
+    ],
+    [
+      'Gitea',
+      /gitea|forgejo|codeberg/,
+      '/settings/keys',
+      html`Settings &rarr; Deploy Keys &rarr; <b>Add Deploy Key</b>.`,
+    ],
+    [
+      'Bitbucket',
+      /bitbucket/,
+      '/admin/access-keys/',
+      html`Repository settings &rarr; Access keys &rarr; <b>Add key</b>.`,
+    ],
+  ];
+  return html`<ul class="hosts">
+    ${known.map(
+      ([name, form, below, where]) =>
+        html`<li>
+          <b>${name}:</b> ${where}
+          ${form.test(host) && html`<a href="${at(below)}" rel="noreferrer" target="_blank">Open that page</a>`}
+        </li>`,
+    )}
+  </ul>`;
+}
+
+function keyOf(project: Project): Html {
+  return html`<h2 id="key">The key</h2>
+    <p>Headrace fetches <code>${project.clone_url}</code> with a key of its own. Install it there:</p>
+    ${copyable(project.ssh_public_key, 'public-key')} ${whereItGoes(project)}`;
+}
+
+function connectionOf(project: Project): Html {
+  return html`<h2 id="key">The connection</h2>
+    <p>Headrace fetches <code>${project.clone_url}</code> over HTTPS. That needs no key.</p>`;
+}
+
+function seen(check: Overview['last_check']): Html | false {
+  if (!check) return false;
+  const { connected, message, default_branch: branch } = check;
+  const lines = message.split('\n').map((line) => html`${line}<br />`);
+  return notice(
+    connected ? 'good' : 'bad',
+    html`${lines}${connected && branch !== null && html`Its default branch is <code>${branch}</code>.`}`,
+  );
+}
+
+function connectedOf(project: Project): Html {
+  const { id_str: id, clone_url: url, forge_repository: name, forge_state_reason: reason } = project;
+  return html`<h2 id="key">The connection</h2>
+    <p>
+      Headrace fetches <code>${url}</code>. What that needs is at the forge of <code>${name}</code>: the key, the hook
+      and the statuses of this project. ${reason === '' && 'Nothing has to be installed.'}
+    </p>
+    ${
+      reason !== '' &&
+      notice('bad', html`${reason} <a href="/ui/projects/${id}/settings#forge-title">Mend it in the settings</a>`)
+    }`;
+}
+
+async function setupPage(visit: ProjectVisit) {
+  const { project, api } = visit;
+  const { last_check: check } = await api.get('/projects/:project_id/overview');
+  const suggestion = suggestedSuite(check?.files ?? []);
+  const [connection, suite] = [pageForm(visit, 'check'), pageForm(visit, 'create')];
+  const branch = check?.default_branch ?? 'HEAD';
+  const isConnected = project.forge_state !== 'none';
+  return {
+    title: 'Set up',
+    main: html`<h1>Set up this project</h1>
+      ${steps(check?.connected ? 3 : 2, isConnected || isOpen(project) ? 'Connection' : 'Key')}
+      <section class="card" aria-labelledby="key">
+        ${isConnected ? connectedOf(project) : isOpen(project) ? connectionOf(project) : keyOf(project)}
+        <div id="connection-seen">${seen(check)}</div>
+        ${connection.wrap(html``, { button: 'Check connection', kind: check?.connected ? 'plain' : 'main' })}
+      </section>
+      <section class="card" aria-labelledby="suite">
+        <h2 id="suite">The first suite</h2>
+        <p>
+          A suite is a command that is run on every commit that is built, in a sandbox of its own.
+          ${suggestion.why !== undefined && html`The repository holds <code>${suggestion.why}</code>, so this may do:`}
+        </p>
+        ${suite.wrap(
+          html`${suite.text('name', 'Name', { required: true, value: suggestion.name, maxlength: 255 })}
+          ${suite.area('command', 'Command', { required: true, isCode: true, rows: 3, value: suggestion.command })}
+          ${suite.hidden('commit_ref', branch)}`,
+          { button: 'Create suite and run', label: 'First suite', kind: check?.connected ? 'main' : 'plain' },
+        )}
+      </section>
+      <p><a href="${visit.projectPath}">Do this later</a></p>`,
+  };
+}
+
+export const routes: PageRoute[] = projectPage({
+  path: '/setup',
+  tab: 'commits',
+  show: setupPage,
+  actions: {
+    check: {
+      route: 'POST /projects/:project_id/check_connection',
+      done: (_, visit) => ({ goTo: `${visit.path}#key` }),
+    },
+    create: {
+      route: 'POST /projects/:project_id/suites',
+      fields: ({ name = '', command = '' }) => groupOf({ name, command }),
+      // The suite is created; then the branch is built, as by `Run build`.
+      async done(_, { api, formText, param }) {
+        const body = groupOf({ commit_ref: formText('commit_ref') || 'HEAD' });
+        const request = await api.call('POST /projects/:project_id/build_requests', { body });
+        return { goTo: `/ui/projects/${param('project_id')}/requests/${request.id_str}` };
+      },
+    },
+  },
+});

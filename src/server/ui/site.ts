@@ -1,0 +1,185 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { InnerCalls } from '../api/inner-calls.ts';
+import { troubleOfRunners } from '../auth/runner-heartbeats.ts';
+import type { Person } from '../auth/sessions.ts';
+import { parseForm } from '../http/bodies.ts';
+import { addressOf } from '../http/client-address.ts';
+import { emptyGroup, type RawGroup } from '../../shared/records/raw.ts';
+import { drainBody } from '../http/unread-bodies.ts';
+import { withRawBodies } from '../http/uploads.ts';
+import { notFound, protect, sendError, sendPage, strayForm, type ErrorServices } from './answers.ts';
+import { addData } from './data.ts';
+import type { Page } from './layout.ts';
+import { visitApi, type PageRequest, type VisitApi } from './visit-api.ts';
+import { createCookies, fitsFormKey, isFromOurPages, type Cookies, type OwnServices, type Visitor } from './visitor.ts';
+
+export { notFound };
+
+export interface SiteServices extends ErrorServices {
+  site: OwnServices;
+  /** The API's routes, for pages to call. */
+  calls: InnerCalls;
+  /** The public address of this server, if it is configured. */
+  baseUrl: string | undefined;
+  /** Whether this server speaks TLS itself; if not, there is a proxy before it. */
+  hasTls: boolean;
+  /** Whether suites of this server may build images. */
+  imageBuilds: boolean;
+}
+
+/** One request by a user in a browser. */
+export interface Visit {
+  visitor: Visitor;
+  formKey: string;
+  /** Path and query. */
+  url: string;
+  /** The path alone. */
+  path: string;
+  query: RawGroup;
+  form: RawGroup;
+  /** A value from the path, the query or the form; '' when there is none, or more than one. */
+  param: (name: string) => string;
+  queryText: (name: string) => string;
+  formText: (name: string) => string;
+  /** The visitor's IP address. */
+  address: string;
+  /** The public address of this server: the configured one, or the one in the browser's request. */
+  origin: string;
+  /** Whether suites of this server may build images. */
+  imageBuilds: boolean;
+  signIn: (session: string) => void;
+  signOut: () => void;
+  apiFor: (person: Person) => VisitApi;
+}
+
+/** A visit of a page that signs somebody in or out, or asks for a decision. Other pages call routes of the API. */
+export type SiteVisit = Visit & { site: OwnServices };
+
+/** `api` calls the API's routes, for everything that pages show and do. */
+export type PersonVisit = Visit & { person: Person; api: VisitApi };
+
+export type Response = Page | { goTo: string; status: 302 | 303 };
+
+/** One address with its pages. */
+export interface PageRoute {
+  method: 'GET' | 'POST';
+  path: string;
+  /** The form contains a file: it is not read here, and its key is in the address. */
+  takesFile?: boolean;
+  /** The largest form in bytes, where it differs from the usual limit. */
+  largestForm?: number;
+  visit(visit: SiteVisit): Promise<Response>;
+}
+
+/** A page for signed-in users. Others are sent to sign in first. */
+export function forPeople(route: {
+  method: PageRoute['method'];
+  path: string;
+  takesFile?: boolean;
+  largestForm?: number;
+  visit: (visit: PersonVisit & SiteVisit) => Promise<Response>;
+}): PageRoute {
+  return {
+    ...route,
+    async visit(visit) {
+      const { person } = visit.visitor;
+      return person
+        ? route.visit(Object.assign(visit, { person, api: visit.apiFor(person) }))
+        : signInFirst(route.method === 'GET' ? visit.url : '/ui/');
+    },
+  };
+}
+
+export function signInFirst(returnTo: string): Response {
+  return { goTo: `/ui/sign-in?${new URLSearchParams({ return: returnTo }).toString()}`, status: 303 };
+}
+
+const usualForm = 64 * 1024;
+
+/** Serves pages: finds the user, checks the keys of forms, and sets what the browser may do with the answer. */
+export function addSite(server: FastifyInstance, routes: readonly PageRoute[], services: SiteServices): void {
+  const isSecure = services.hasTls || (services.baseUrl?.startsWith('https:') ?? false);
+  const cookies = createCookies(services.site, { isSecure });
+  const add = (site: FastifyInstance, some: readonly PageRoute[]): void => {
+    site.setErrorHandler(async (error, request, reply) => {
+      await drainBody(request, reply);
+      return sendError(error, request, reply, services);
+    });
+    for (const route of some) {
+      const handler = (request: FastifyRequest, reply: FastifyReply) =>
+        attend(route, request, reply, services, cookies);
+      const { method, path: url, largestForm: bodyLimit = usualForm } = route;
+      site.route({ method, url, bodyLimit, config: { provenBy: 'session' }, handler });
+    }
+  };
+  void server.register(async (site) => {
+    site.removeAllContentTypeParsers();
+    site.addContentTypeParser(
+      'application/x-www-form-urlencoded',
+      { parseAs: 'string' },
+      async (_: FastifyRequest, body: string) => parseForm(body),
+    );
+    const plain = routes.filter(({ takesFile }) => !takesFile);
+    add(site, plain);
+  });
+  withRawBodies(server, (site) => {
+    const taking = routes.filter(({ takesFile }) => takesFile);
+    add(site, taking);
+  });
+  addData(server, { ...services, cookies });
+}
+
+async function attend(
+  route: PageRoute,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  services: SiteServices,
+  cookies: Cookies,
+): Promise<FastifyReply> {
+  const visitor = await cookies.identify(request, reply);
+  const form = (request.body as RawGroup | undefined) ?? emptyGroup();
+  const query = request.query as RawGroup;
+  const [path = ''] = request.url.split('?', 1);
+  const { person, formKey } = visitor;
+  const viewer = {
+    email: person?.email,
+    isOperator: person?.operator === 1,
+    isCollaborator: person?.kind === 'collaborator',
+    formKey,
+    path,
+  };
+  const sentKey = textIn(route.takesFile ? query : form, 'form_key');
+  const isOwnForm = () => isFromOurPages(request, services.baseUrl) && fitsFormKey(sentKey, visitor);
+  if (route.method === 'POST' && !isOwnForm()) {
+    await drainBody(request, reply);
+    return sendPage(strayForm, viewer, request, reply);
+  }
+  const params = request.params as Record<string, string>;
+  const { baseUrl, hasTls, imageBuilds, calls, site } = services;
+  const response = await route.visit({
+    site,
+    visitor,
+    formKey,
+    url: request.url,
+    path,
+    query,
+    form,
+    param: (name) => params[name] ?? '',
+    queryText: (name) => textIn(query, name),
+    formText: (name) => textIn(form, name),
+    address: addressOf(request.raw, !hasTls),
+    origin: baseUrl?.replace(/\/+$/, '') ?? `${request.protocol}://${request.host}`,
+    imageBuilds,
+    signIn: (session) => cookies.signIn(reply, session),
+    signOut: () => cookies.signOut(reply),
+    apiFor: (visiting) => visitApi(calls, visiting, request as unknown as PageRequest),
+  });
+  if ('goTo' in response) return protect(reply).redirect(response.goTo, response.status);
+  const trouble = viewer.isOperator ? await troubleOfRunners(site.db) : undefined;
+  return sendPage(response, { ...viewer, trouble }, request, reply);
+}
+
+export function textIn(group: RawGroup, name: string): string {
+  const value = group[name];
+  return typeof value === 'string' ? value : '';
+}

@@ -1,0 +1,108 @@
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Services } from '../api/call.ts';
+import { personOf, sessionSeconds, type Person } from '../auth/sessions.ts';
+import { randomSecret } from '../../shared/lib/passwords.ts';
+
+/** With what the site itself knows people: their passwords and sessions, and what they allow an application. */
+export type OwnServices = Pick<Services, 'db' | 'ids'>;
+
+/**
+ * The visitor of a page, known by cookies. A signed-in user has a session. Everybody else has a random number that only
+ * says "the same browser", so that forms are protected before there is a session, too.
+ */
+export interface Visitor {
+  person: Person | undefined;
+  /** The session's token, even if the session is over. */
+  session: string | undefined;
+  /**
+   * Part of every form. It is derived from the cookie, which other sites can neither read nor set, and does not reveal
+   * it. It is written differently each time, so that the length of a compressed page tells nothing about it (BREACH).
+   */
+  formKey: string;
+}
+
+export interface Cookies {
+  identify(request: FastifyRequest, reply: FastifyReply): Promise<Visitor>;
+  /** The signed-in user, where no form follows. */
+  person(request: FastifyRequest): Promise<Person | undefined>;
+  signIn(reply: FastifyReply, session: string): void;
+  signOut(reply: FastifyReply): void;
+}
+
+/** `__Host-` lets no other host, not even a subdomain, set them. Browsers accept the prefix only over TLS. */
+export function createCookies({ db }: OwnServices, { isSecure }: { isSecure: boolean }): Cookies {
+  const named = (name: string): string => `${isSecure ? '__Host-' : ''}headrace_${name}`;
+  const [sessionCookie, visitCookie] = [named('session'), named('visit')];
+  const attributes = `Path=/; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`;
+  const set = (reply: FastifyReply, name: string, value: string, maxAge?: number): void => {
+    const age = maxAge === undefined ? '' : `; Max-Age=${maxAge}`;
+    reply.header('set-cookie', `${name}=${value}; ${attributes}${age}`);
+  };
+
+  return {
+    async identify(request, reply) {
+      const session = readCookie(request, sessionCookie, 'hrn');
+      const person = await this.person(request);
+      if (person && session !== undefined) return { person, session, formKey: formKeyOf(session) };
+      const known = readCookie(request, visitCookie, 'hrv');
+      const visit = known ?? randomSecret('hrv');
+      if (known === undefined) set(reply, visitCookie, visit);
+      return { person: undefined, session, formKey: formKeyOf(visit) };
+    },
+    async person(request) {
+      const session = readCookie(request, sessionCookie, 'hrn');
+      return session === undefined ? undefined : personOf(db.read, session);
+    },
+    signIn(reply, session) {
+      set(reply, sessionCookie, session, sessionSeconds);
+      set(reply, visitCookie, '', 0);
+    },
+    signOut(reply) {
+      set(reply, sessionCookie, '', 0);
+    },
+  };
+}
+
+/** Only values in the form that we set. */
+function readCookie({ headers }: FastifyRequest, name: string, prefix: string): string | undefined {
+  const pairs = (headers.cookie ?? '').split(';').map((pair) => pair.trim());
+  const value = pairs.find((pair) => pair.startsWith(`${name}=`))?.slice(name.length + 1);
+  return value !== undefined && new RegExp(`^${prefix}_[\\w-]{43}$`).test(value) ? value : undefined;
+}
+
+const keyLength = 32;
+
+/** The key XORed with a random mask, after that mask. */
+function formKeyOf(cookie: string): string {
+  const mask = randomBytes(keyLength);
+  const key = hash('sha256', `form ${cookie}`, 'buffer');
+  return Buffer.concat([mask, masked(key, mask)]).toString('base64url');
+}
+
+function masked(key: Buffer, mask: Buffer): Buffer {
+  return Buffer.from(key.map((byte, at) => byte ^ (mask[at] ?? 0)));
+}
+
+function unmasked(formKey: string): Buffer {
+  const bytes = Buffer.from(formKey, 'base64url');
+  return masked(bytes.subarray(keyLength), bytes.subarray(0, keyLength));
+}
+
+export function fitsFormKey(sent: string, { formKey }: Visitor): boolean {
+  const [actual, expected] = [unmasked(sent), unmasked(formKey)];
+  return actual.length === expected.length && timingSafeEqual(actual, expected);
+}
+
+/**
+ * Whether a form can have come from one of our pages. Browsers send the origin of a request in `Sec-Fetch-Site`.
+ * `Origin` is `null`, because our pages ask browsers to send no referrer. Older browsers send neither, and then only
+ * the key in the form decides.
+ */
+export function isFromOurPages({ headers, host }: FastifyRequest, baseUrl: string | undefined): boolean {
+  const { 'sec-fetch-site': site, origin } = headers;
+  if (site !== undefined) return site === 'same-origin';
+  if (origin === undefined || origin === 'null') return true;
+  const ours = [host, ...(baseUrl === undefined ? [] : [new URL(baseUrl).host])];
+  return URL.canParse(origin) && ours.includes(new URL(origin).host);
+}

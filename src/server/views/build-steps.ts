@@ -1,0 +1,48 @@
+import type { BuildRow } from '../db/schema.ts';
+import { timestampOrNull } from '../../shared/lib/timestamps.ts';
+import type { Build } from '../../shared/records/build.ts';
+import type { stepStates } from '../../shared/domain/step-states.ts';
+
+/** A step in the row of its build. Times are milliseconds since the build began. */
+export interface StoredStep {
+  name: string;
+  state: (typeof stepStates)[number];
+  from?: number;
+  to?: number;
+  status?: number;
+  line?: number;
+}
+
+type Row = Pick<BuildRow, 'steps' | 'build_state' | 'exit_status' | 'started_at' | 'finished_at'>;
+
+/** The steps of a build. Steps that its runner did not report follow from how the build ended. */
+export function stepsOf(build: Row): Build['steps'] {
+  const steps = build.steps === '' ? [onlyStep(build)] : (JSON.parse(build.steps) as StoredStep[]);
+  const at = (ms: number | undefined): bigint | null =>
+    ms === undefined || build.started_at === null ? null : build.started_at + BigInt(ms);
+  return steps.map(({ name, state, from, to, status, line }) => {
+    const isCutOff = state === 'running' && build.finished_at !== null;
+    return {
+      name,
+      state: stateOf(state, build),
+      exit_status: status ?? null,
+      started_at: timestampOrNull(at(from)),
+      finished_at: timestampOrNull(isCutOff ? build.finished_at : at(to)),
+      line: line ?? null,
+    };
+  });
+}
+
+function stateOf(state: StoredStep['state'], { build_state: of, finished_at: over }: Row): StoredStep['state'] {
+  if (over === null) return state;
+  if (state === 'running') return of === 'cancelled' ? 'cancelled' : 'failed';
+  return state === 'waiting' ? 'skipped' : state;
+}
+
+/** The single step of a build with a command, which is not reported: it has the state of its build. */
+function onlyStep({ build_state: of, exit_status: status, started_at: began, finished_at: over }: Row): StoredStep {
+  const state = of === 'running' || of === 'passed' || of === 'failed' ? of : 'waiting';
+  const took = began === null || over === null ? undefined : Number(over - began);
+  const times = state === 'waiting' ? {} : { from: 0, ...(took !== undefined && { to: took }) };
+  return { name: 'command', state, ...times, ...(status !== null && { status }) };
+}

@@ -1,0 +1,399 @@
+import * as Type from 'typebox';
+import type { TUnsafe } from 'typebox';
+import { ApiError, type FieldErrors } from '../errors.ts';
+import { bytes, longest, most, type ListBound, type TextBound } from '../domain/bounds.ts';
+import { parseId } from '../lib/ids.ts';
+import { sentId, type JsonSchema } from './schema.ts';
+
+/**
+ * One field, for everything that uses it: how it is read from a request, described in the OpenAPI document, stored in
+ * its column, and answered. A record that people write declares its fields once (decision 0115).
+ */
+export interface Field<T, Column = T> {
+  readonly required: boolean;
+  /** The value of an optional field that was not sent, or sent blank. */
+  readonly fallback: T;
+  readonly schema: JsonSchema;
+  /** Whether white space alone is a valid value. */
+  readonly takesBlank?: boolean;
+  /**
+   * Reads the value that was sent (records/raw.ts). It throws an ApiError, whose code is reported under the field's name.
+   */
+  parse(raw: unknown): T;
+  toColumn(value: T): Column;
+  fromColumn(column: Column): T;
+}
+
+/** Fields by name; brackets nest (`options[url]`). */
+export type FieldSet = Record<string, Field<unknown>>;
+
+export type NoFields = Record<string, never>;
+
+type ValueOf<F> = F extends Field<infer T, infer _Column> ? T : never;
+type ColumnOf<F> = F extends Field<infer _T, infer Column> ? Column : never;
+/** The column of `options[url]` is `url`. */
+type ColumnName<Name> = Name extends `${string}[${infer Column}]` ? Column : Name;
+
+export type ValuesOf<F extends FieldSet> = { [Name in keyof F]: ValueOf<F[Name]> };
+export type ColumnsOf<F extends FieldSet> = { [Name in keyof F as ColumnName<Name>]: ColumnOf<F[Name]> };
+
+/** The parts of a field's name; the last one is its column. */
+export function pathOf(name: string): string[] {
+  return name.split(/[[\]]+/).filter((part) => part !== '');
+}
+
+export function columnName(name: string): string {
+  return pathOf(name).at(-1) ?? name;
+}
+
+/**
+ * The columns of the fields that were sent. A field that was not sent is not written: that would undo the change of
+ * another caller.
+ */
+export function columnsOf<F extends FieldSet, Sent extends Partial<ValuesOf<F>>>(
+  fields: F,
+  sent: Sent,
+): { [Name in keyof Sent as Name extends keyof F ? ColumnName<Name> : never]: ColumnOf<F[Name & keyof F]> } {
+  const columns = Object.entries(fields)
+    .filter(([name]) => sent[name] !== undefined)
+    .map(([name, field]) => [columnName(name), field.toColumn(sent[name])]);
+  return Object.fromEntries(columns) as never;
+}
+
+/** The values of fields whose columns have the same names. */
+export function valuesIn<F extends FieldSet>(fields: F, row: Readonly<ColumnsOf<F>>): ValuesOf<F> {
+  const columns: Readonly<Record<string, unknown>> = row;
+  const values = Object.entries(fields).map(([name, field]) => [name, field.fromColumn(columns[name])]);
+  return Object.fromEntries(values) as ValuesOf<F>;
+}
+
+/** How fields are answered. Limits hold only for requests: a stored row is never wrong. */
+export function answersOf<F extends FieldSet>(fields: F): { [Name in keyof F]: TUnsafe<ValueOf<F[Name]>> } {
+  const answers = Object.entries(fields).map(([name, { schema }]) => [name, Type.Unsafe(answered(schema))]);
+  return Object.fromEntries(answers) as never;
+}
+
+function answered({ type, enum: choices, items, properties }: JsonSchema): JsonSchema {
+  return {
+    ...(type && { type }),
+    ...(choices && { enum: choices }),
+    ...(items && { items: answered(items) }),
+    ...(properties && {
+      properties: Object.fromEntries(Object.entries(properties).map(([name, one]) => [name, answered(one)])),
+      required: Object.keys(properties),
+      additionalProperties: false,
+    }),
+  };
+}
+
+/** The same fields inside a group: `options[url]`. */
+export function grouped<Group extends string, F extends FieldSet>(
+  group: Group,
+  fields: F,
+): { [Name in keyof F & string as `${Group}[${Name}]`]: F[Name] } {
+  return Object.fromEntries(Object.entries(fields).map(([name, field]) => [`${group}[${name}]`, field])) as never;
+}
+
+/** A number of JSON as text, so that no digit is lost. */
+export class Digits {
+  readonly digits: string;
+
+  constructor(digits: string) {
+    this.digits = digits;
+  }
+}
+
+/** The text of a number: JSON may have a number, a form has only text. */
+export function digitsIn(raw: unknown): string {
+  if (raw instanceof Digits) return raw.digits;
+  return typeof raw === 'string' ? raw : '';
+}
+
+export function isBlank(raw: unknown): boolean {
+  return typeof raw === 'string' && raw.trim() === '';
+}
+
+function invalid(): ApiError {
+  return new ApiError('invalid_format');
+}
+
+/**
+ * Whether a text has more characters than `most`, counted as in JSON Schema: some characters are two units of a
+ * JavaScript text.
+ */
+function isLonger(text: string, most: number): boolean {
+  return text.length > most && (text.length > 2 * most || Array.from(text).length > most);
+}
+
+export interface TextRules {
+  /** Whether it may contain line breaks. */
+  lines?: 'one' | 'many';
+  pattern?: RegExp;
+  check?: (value: string) => boolean;
+  description?: string;
+}
+
+/** A text without a bound does not compile: the bounds of all fields are in one table. */
+export function text(bound: TextBound, rules: TextRules = {}): Field<string> {
+  const max = longest[bound];
+  // One line: no control characters at all. Many: only NUL is refused, because no database and no process can hold it.
+  const unfit = rules.lines === 'many' ? /\0/ : /\p{Cc}/u;
+  const schema: JsonSchema = { type: 'string', maxLength: max };
+  if (rules.pattern) schema.pattern = rules.pattern.source;
+  if (rules.description) schema.description = rules.description;
+  return optional('', schema, (raw) => {
+    if (typeof raw !== 'string' || isLonger(raw, max) || !raw.isWellFormed() || unfit.test(raw)) throw invalid();
+    if (rules.pattern && !rules.pattern.test(raw)) throw invalid();
+    if (rules.check && !rules.check(raw)) throw invalid();
+    return raw;
+  });
+}
+
+export function oneOf<const Choice extends string>(choices: readonly Choice[]): Field<Choice> {
+  const [first] = choices;
+  if (first === undefined) throw new Error('a choice needs at least one value');
+  return optional<Choice>(first, { type: 'string', enum: [...choices] }, (raw) => {
+    const choice = choices.find((one) => one === raw);
+    if (choice === undefined) throw invalid();
+    return choice;
+  });
+}
+
+/** A list, stored as one text with commas. */
+const withCommas = {
+  toColumn: (list: readonly string[]): string => list.join(','),
+  fromColumn: (column: string): string[] => (column === '' ? [] : column.split(',')),
+};
+
+/** A list, stored as JSON. */
+const asJson = {
+  toColumn: (list: readonly string[]): string => JSON.stringify(list),
+  fromColumn: (column: string): string[] => JSON.parse(column) as string[],
+};
+
+/** A list of some of the choices, each once and in order; if none is named, all choices. */
+export function severalOf<const Choice extends string>(choices: readonly Choice[]): Field<Choice[], string> {
+  const schema: JsonSchema = {
+    type: 'array',
+    items: { type: 'string', enum: [...choices] },
+    maxItems: choices.length,
+    uniqueItems: true,
+    default: [...choices],
+  };
+  const parse = (raw: unknown): Choice[] => {
+    if (!Array.isArray(raw)) throw invalid();
+    const named = raw.filter((item) => !isBlank(item));
+    const chosen = choices.filter((choice) => named.includes(choice));
+    if (chosen.length !== named.length) throw invalid();
+    return chosen.length === 0 ? [...choices] : chosen;
+  };
+  const fromColumn = (column: string): Choice[] => withCommas.fromColumn(column) as Choice[];
+  return { ...optional([...choices], schema, parse), ...withCommas, fromColumn };
+}
+
+/** Stored as 1 or 0. */
+export function flag(): Field<boolean, number> {
+  const field = optional(false, { type: 'boolean', default: false }, (raw) => {
+    if (raw === true || raw === 'true' || raw === '1') return true;
+    if (raw === false || raw === 'false' || raw === '0') return false;
+    throw invalid();
+  });
+  return { ...field, toColumn: Number, fromColumn: (column) => column === 1 };
+}
+
+/** The same, or null: neither is said. */
+export function flagOrNone(description: string): Field<boolean | null, number | null> {
+  const said = flag();
+  const field = optional<boolean | null>(null, { type: ['boolean', 'null'], default: null, description }, (raw) =>
+    said.parse(raw),
+  );
+  return {
+    ...field,
+    toColumn: (value) => (value === null ? null : Number(value)),
+    fromColumn: (column) => (column === null ? null : column === 1),
+  };
+}
+
+export function identifier(): Field<bigint | undefined> {
+  return optional<bigint | undefined>(undefined, sentId, (raw) => {
+    const id = parseId(digitsIn(raw));
+    if (id === undefined) throw invalid();
+    return id;
+  });
+}
+
+/** An identifier, or none: null, or sent blank. */
+export function identifierOrNone(description: string): Field<bigint | null> {
+  const schema: JsonSchema = { ...sentId, type: [sentId.type, 'null'].flat() as never, description };
+  return optional<bigint | null>(null, schema, (raw) => {
+    const id = parseId(digitsIn(raw));
+    if (id === undefined) throw invalid();
+    return id;
+  });
+}
+
+/** The same as text, blank for none: for lists of records, which are kept as JSON, where numbers have no 64 bits. */
+export function identifierText(description: string): Field<string> {
+  const field = identifierOrNone(description);
+  return optional('', field.schema, (raw) => String(field.parse(raw)));
+}
+
+/** A list of identifiers, in the order sent; blank entries, with which a form empties a list, do not count. */
+export function identifiers(bound: ListBound): Field<bigint[]> {
+  const maxItems = most[bound];
+  const schema: JsonSchema = { type: 'array', items: sentId, maxItems, uniqueItems: true };
+  return optional<bigint[]>([], schema, (raw) => {
+    if (!Array.isArray(raw)) throw invalid();
+    const ids = raw.filter((item) => !isBlank(item)).map((item) => parseId(digitsIn(item)));
+    const known = ids.filter((id) => id !== undefined);
+    if (known.length !== ids.length || known.length > maxItems || new Set(known).size !== known.length) throw invalid();
+    return known;
+  });
+}
+
+/** The same, stored as JSON. */
+export function storedIdentifiers(bound: ListBound, description: string): Field<bigint[], string> {
+  return {
+    ...described(identifiers(bound), description),
+    toColumn: (ids) => JSON.stringify(ids.map(String)),
+    fromColumn: (column) => (JSON.parse(column) as string[]).map(BigInt),
+  };
+}
+
+/** The texts of a list. Each text that was sent may contain several. */
+function textsIn(raw: unknown, separator: RegExp): string[] {
+  if (!Array.isArray(raw) || !raw.every((item) => typeof item === 'string')) throw invalid();
+  return raw.flatMap((item) => item.split(separator));
+}
+
+export interface WordRules {
+  most: ListBound;
+  longest: TextBound;
+  pattern: RegExp;
+  description: string;
+}
+
+/**
+ * A list of words, sorted and each once. Blanks and commas also separate words, so that a form with one line for all of
+ * them needs no script. Entries without a word do not count.
+ */
+export function words({ pattern, description, ...bounds }: WordRules): Field<string[], string> {
+  const maxItems = most[bounds.most];
+  const maxLength = longest[bounds.longest];
+  const items: JsonSchema = { type: 'string', maxLength, pattern: pattern.source };
+  const parse = (raw: unknown): string[] => {
+    const named = [...new Set(textsIn(raw, /[ ,]+/))].filter((word) => word !== '');
+    const isFit = named.every((word) => !isLonger(word, maxLength) && pattern.test(word));
+    if (named.length > maxItems || !isFit) throw invalid();
+    return named.toSorted();
+  };
+  return { ...optional([], { type: 'array', items, maxItems, description }, parse), ...withCommas };
+}
+
+export interface LineRules {
+  most: ListBound;
+  longest: TextBound;
+  /** Whether a line is allowed. */
+  check?: (line: string) => boolean;
+  /** Whether a line that was sent twice counts once. */
+  isSet?: boolean;
+  description: string;
+}
+
+/**
+ * A list of texts of one line each, in the order sent, without blanks around them. Line breaks also separate texts, so
+ * that a form with one text area for all of them needs no script. Blank texts do not count.
+ */
+export function lines({ check = () => true, isSet, description, ...bounds }: LineRules): Field<string[], string> {
+  const maxItems = most[bounds.most];
+  const maxLength = longest[bounds.longest];
+  const items: JsonSchema = { type: 'string', maxLength };
+  const isFit = (line: string): boolean =>
+    !isLonger(line, maxLength) && line.isWellFormed() && !/\p{Cc}/u.test(line) && check(line);
+  const parse = (raw: unknown): string[] => {
+    const trimmed = textsIn(raw, /\r?\n/).map((line) => line.trim());
+    const named = trimmed.filter((line) => line !== '');
+    const kept = isSet ? [...new Set(named)] : named;
+    if (kept.length > maxItems || !kept.every(isFit)) throw invalid();
+    return kept;
+  };
+  return { ...optional([], { type: 'array', items, maxItems, description }, parse), ...asJson };
+}
+
+/**
+ * Texts by names that the caller chooses (`variables[NAME]=value`), stored as JSON. A mistake is reported under its
+ * name.
+ */
+export function texts(
+  name: Field<string>,
+  value: Field<string>,
+  bound: ListBound & keyof typeof bytes,
+): Field<Record<string, string>, string> {
+  const schema: JsonSchema = { type: 'object', additionalProperties: value.schema };
+  const parse = (raw: unknown): Record<string, string> => {
+    if (typeof raw !== 'object' || raw === null || Array.isArray(raw) || raw instanceof Digits) throw invalid();
+    const entries = Object.entries(raw);
+    if (entries.length > most[bound]) throw invalid();
+    const errors: FieldErrors = {};
+    const parsed: [string, string][] = [];
+    for (const [key, one] of entries) {
+      try {
+        parsed.push([name.parse(key), value.parse(one)]);
+      } catch (error) {
+        if (!(error instanceof ApiError)) throw error;
+        errors[`[${key}]`] = Object.values(error.fields).flat();
+      }
+    }
+    if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
+    const read = Object.fromEntries(parsed); // also one that is called __proto__
+    if (Buffer.byteLength(JSON.stringify(read)) > bytes[bound]) throw invalid();
+    return read;
+  };
+  const column = { toColumn: JSON.stringify, fromColumn: (text: string) => JSON.parse(text) as Record<string, string> };
+  return { ...optional({}, schema, parse), ...column };
+}
+
+export function wholeNumber({ min, max, fallback }: { min: number; max: number; fallback: number }): Field<number> {
+  return optional(fallback, { type: 'integer', minimum: min, maximum: max, default: fallback }, (raw) => {
+    const digits = digitsIn(raw);
+    if (!/^[0-9]{1,15}$/.test(digits)) throw invalid();
+    const value = Number(digits);
+    if (value < min || value > max) throw invalid();
+    return value;
+  });
+}
+
+export function required<T, Column>(field: Field<T, Column>): Field<Exclude<T, undefined>, Column> {
+  const isFreeText = field.schema.type === 'string' && field.schema.enum === undefined;
+  const schema = { ...field.schema, ...(isFreeText && { minLength: 1 }) };
+  return { ...(field as unknown as Field<Exclude<T, undefined>, Column>), required: true, schema };
+}
+
+/** The same field with a description for the OpenAPI document. */
+export function described<T, Column>(field: Field<T, Column>, description: string): Field<T, Column> {
+  return { ...field, schema: { ...field.schema, description } };
+}
+
+export function withDefault<T, Column>(field: Field<T, Column>, fallback: T): Field<T, Column> {
+  return { ...field, fallback, schema: { ...field.schema, default: fallback } };
+}
+
+/** The same field; `refine` changes its value after it was read, or refuses it with undefined. */
+export function refined<T, Column>(field: Field<T, Column>, refine: (value: T) => T | undefined): Field<T, Column> {
+  const parse = (raw: unknown): T => {
+    const value = refine(field.parse(raw));
+    if (value === undefined) throw invalid();
+    return value;
+  };
+  return { ...field, parse };
+}
+
+/** Keeps white space and the empty text as they were sent. */
+export function takingBlank<T, Column>(field: Field<T, Column>): Field<T, Column> {
+  return { ...field, takesBlank: true };
+}
+
+/** A field that need not be sent, and whose column has the same value. */
+function optional<T>(fallback: T, schema: JsonSchema, parse: (raw: unknown) => T): Field<T> {
+  return { required: false, fallback, schema, parse, toColumn: (value) => value, fromColumn: (column) => column };
+}
