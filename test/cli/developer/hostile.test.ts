@@ -15,6 +15,7 @@ import { keptResults } from '../../../src/cli/developer/kept-results.ts';
 import { ownCertificate } from '../../../src/server/http/certificate.ts';
 import { temporaryFolder } from '../../support/databases.ts';
 import { Developer } from '../../support/developer.ts';
+import { lacks } from '../../support/machine.ts';
 import { archiveOf } from '../../support/software.ts';
 
 const token = 'hrt_kingfisher-kingfisher-kingfisher-kingfisher';
@@ -155,27 +156,32 @@ describe('a server that means harm', () => {
     };
   };
 
-  test('has no directory made, and nothing mounted, outside of the sandbox [promise: developers-files]', async () => {
-    const packed = await archiveOf({ 'bin/tool': '#!/bin/sh\n' }, 'tar.zst');
-    const digest = createHash('sha256').update(packed).digest('hex');
-    const outside = join(developer.home, 'made-outside');
-    const up = '../'.repeat(8);
-    const service = { name: 'web', image: '', command: 'sleep 60', variables: [], ready_port: 0 };
-    const full = { ...service, ready_command: 'true', ready_timeout: 60, prepare: '', prepare_inputs: [] };
-    for (const prefix of [`/${up}${outside}`, 'srv']) {
-      const mounted = { layers: [{ dependency_id_str: '1', name: 'tool', digest, prefix }], prefixes: [prefix] };
-      const places: [suite: object, software: object][] = [
-        [{}, mounted],
-        [{ services: [full] }, { services: [{ name: 'web', ...mounted }] }],
-      ];
-      for (const [suite, software] of places) {
-        offers(suite, software, packed);
-        const { status, err } = await developer.run(['exec', 'unit', '--project', 'app', '--offline']);
-        assert.deepEqual([status, err], [3, `headrace: not a place to mount at: ${prefix}\n`]);
-        assert.ok(!existsSync(outside), prefix);
+  const lacksIsolation = { skip: lacks('isolation') };
+  test(
+    'has no directory made, and nothing mounted, outside of the sandbox [promise: developers-files]',
+    lacksIsolation,
+    async () => {
+      const packed = await archiveOf({ 'bin/tool': '#!/bin/sh\n' }, 'tar.zst');
+      const digest = createHash('sha256').update(packed).digest('hex');
+      const outside = join(developer.home, 'made-outside');
+      const up = '../'.repeat(8);
+      const service = { name: 'web', image: '', command: 'sleep 60', variables: [], ready_port: 0 };
+      const full = { ...service, ready_command: 'true', ready_timeout: 60, prepare: '', prepare_inputs: [] };
+      for (const prefix of [`/${up}${outside}`, 'srv']) {
+        const mounted = { layers: [{ dependency_id_str: '1', name: 'tool', digest, prefix }], prefixes: [prefix] };
+        const places: [suite: object, software: object][] = [
+          [{}, mounted],
+          [{ services: [full] }, { services: [{ name: 'web', ...mounted }] }],
+        ];
+        for (const [suite, software] of places) {
+          offers(suite, software, packed);
+          const { status, err } = await developer.run(['exec', 'unit', '--project', 'app', '--offline']);
+          assert.deepEqual([status, err], [3, `headrace: not a place to mount at: ${prefix}\n`]);
+          assert.ok(!existsSync(outside), prefix);
+        }
       }
-    }
-  });
+    },
+  );
 
   test('is not believed when it answers nonsense, and no token is told', async () => {
     const nonsense: [http.RequestListener, RegExp][] = [

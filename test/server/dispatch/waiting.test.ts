@@ -9,6 +9,7 @@ import { version, type Link, type Outcome } from '../../../src/shared/protocol/i
 import type { Credentials, Fields, Record_ } from '../../support/client.ts';
 import { onEveryDatabase, placeFor } from '../../support/databases.ts';
 import { assertFields, assertRecent, assertRefused } from '../../support/expect.ts';
+import { lacks } from '../../support/machine.ts';
 import { serve } from '../../support/program.ts';
 import { linkWith, registered } from '../../support/registered.ts';
 import { addCommit } from '../../support/rows.ts';
@@ -264,7 +265,7 @@ describe('a runner that cannot start', () => {
   onEveryDatabase((database) => {
     test(
       'is told of by /healthz, requests and the list of runners, until it can',
-      { timeout: longestWait },
+      { timeout: longestWait, skip: lacks('isolated runner') },
       async () => {
         const { folder, env } = await placeFor(database);
         writeFileSync(join(folder, 'runner'), 'a file where its folder is to be');
