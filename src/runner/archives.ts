@@ -1,4 +1,4 @@
-import { quote } from './sandbox/steps.ts';
+import { quote } from '../shared/lib/shell-word.ts';
 import type { Ended, Limits, Mount, Sandboxes } from './sandbox/types.ts';
 
 /**

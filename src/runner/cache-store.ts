@@ -8,6 +8,7 @@ import { run } from '../shared/lib/processes.ts';
 import { randomName } from '../shared/lib/random-name.ts';
 import { removeTree, sweepTree } from '../shared/lib/remove-tree.ts';
 import type { CacheTree, KeptTree, Link } from '../shared/protocol/index.ts';
+import { currentBoot } from './current-boot.ts';
 import { packedIn, parts, unpackTree, type Making } from './cache-trees.ts';
 import { unlessStoreAway } from './retry.ts';
 import type { Sandboxes } from './sandbox/types.ts';
@@ -104,7 +105,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
     entry.madeAt = Date.now();
     const { digest, bytes, madeAt } = entry;
     await writeFile(join(tree, 'about'), JSON.stringify({ digest, bytes, madeAt }));
-    await writeFile(join(tree, 'boot'), await bootOf());
+    await writeFile(join(tree, 'boot'), await currentBoot());
     await mkdir(join(folder, entry.project), { recursive: true, mode: 0o711 });
     await rename(tree, pathOf(entry));
     entry.isReady = true;
@@ -243,7 +244,7 @@ function entryOf({ project, name, digest, bytes }: CacheTree & KeptTree, isReady
 /** The trees of an earlier runner. Unfinished trees are removed, and those that a power cut may have damaged. */
 async function presentIn(folder: string, log: (message: string) => void): Promise<Entry[]> {
   const found: Entry[] = [];
-  const boot = await bootOf();
+  const boot = await currentBoot();
   for (const project of await readdir(folder)) {
     if (!isId(project)) {
       await sweepTree(join(folder, project), log);
@@ -269,6 +270,3 @@ async function presentOne(folder: string, tree: KeptTree, boot: string): Promise
   return { ...entryOf({ ...tree, digest, bytes }, true), usedAt, madeAt, isOnDisk: made === undefined };
 }
 
-async function bootOf(): Promise<string> {
-  return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim();
-}

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { DiskFullError } from '../shared/lib/disk-reserve.ts';
 import { sourceFile } from '../shared/lib/source-files.ts';
 import { oldTime } from './git/old-times.ts';
-import { quote } from './sandbox/steps.ts';
+import { quote } from '../shared/lib/shell-word.ts';
 import { rootUser, type Ended, type RunLayers, type Limits, type Mount, type Sandboxes } from './sandbox/types.ts';
 import { TooLargeError } from './transfers.ts';
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { frameReader } from '../shared/domain/file-frames.ts';
 import { compileGlob } from '../shared/domain/globs.ts';
 import { handOver } from './hand-over.ts';
-import { quote } from './sandbox/steps.ts';
+import { quote } from '../shared/lib/shell-word.ts';
 import type { Ended, RunFiles } from './sandbox/types.ts';
 import { sourceFile } from '../shared/lib/source-files.ts';
 

@@ -7,7 +7,7 @@ import { inspect, RefusedArchiveError, unpack } from './archives.ts';
 import { CannotRunError } from './cannot-run.ts';
 import { inImage } from './images/images.ts';
 import { packTree } from './packages.ts';
-import { quote } from './sandbox/steps.ts';
+import { quote } from '../shared/lib/shell-word.ts';
 import { CannotMountError, type Ended, type Limits } from './sandbox/types.ts';
 import { unlessStoreAway, unlessStoreAwayFor } from './retry.ts';
 import { refusedText } from './refused-addresses.ts';

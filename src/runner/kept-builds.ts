@@ -9,6 +9,7 @@ import { removeTree, sweepTree } from '../shared/lib/remove-tree.ts';
 import { treeSize } from '../shared/lib/tree-size.ts';
 import type { CacheTree, KeepOrder, KeptFiles, ServiceData, SuiteOrder } from '../shared/protocol/index.ts';
 import type { CacheStore } from './cache-store.ts';
+import { currentBoot } from './current-boot.ts';
 import { wholeRun, type RunFiles } from './sandbox/types.ts';
 
 /**
@@ -121,7 +122,7 @@ export async function openKeptBuilds({
 }: KeptBuildsOptions): Promise<KeptBuilds> {
   await mkdir(folder, { recursive: true, mode: 0o711 });
   const location = await lastingName(join(folder, locationFile));
-  const boot = await bootOf();
+  const boot = await currentBoot();
   const entries = new Map<string, Entry>();
   let filled = Promise.withResolvers<void>();
   /** Holds what a build's files are mounted over; undefined where it is gone. */
@@ -279,9 +280,6 @@ async function presentIn(folder: string): Promise<{ name: string; about: About |
   return (await Promise.all(found)).toSorted((a, b) => (a.about?.keptAt ?? 0) - (b.about?.keptAt ?? 0));
 }
 
-async function bootOf(): Promise<string> {
-  return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim();
-}
 
 const [ivLength, tagLength] = [12, 16];
 

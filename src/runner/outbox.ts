@@ -3,6 +3,7 @@ import { mkdir, open, readdir, readFile, rename, type FileHandle } from 'node:fs
 import { join } from 'node:path';
 import { DiskFullError, isNoSpace, type DiskReserve } from '../shared/lib/disk-reserve.ts';
 import { frameHead } from '../shared/domain/file-frames.ts';
+import { flushFolder } from '../shared/lib/folders.ts';
 import { removeTree, sweepTree } from '../shared/lib/remove-tree.ts';
 import { readUntrustedObject } from '../shared/lib/untrusted-json.ts';
 import type { SavedCache } from '../shared/protocol/index.ts';
@@ -216,9 +217,4 @@ async function writeFlushed(path: string, text: string): Promise<void> {
   await using file = await open(path, 'wx', 0o600);
   await file.writeFile(text);
   await file.sync();
-}
-
-async function flushFolder(path: string): Promise<void> {
-  await using folder = await open(path, 'r');
-  await folder.sync();
 }

@@ -5,7 +5,7 @@ import { sourceFile } from '../shared/lib/source-files.ts';
 import type { PackOrder } from '../shared/protocol/index.ts';
 import { pack, packedIn, packer, roots, unpack, type Making, type Packing } from './cache-trees.ts';
 import type { JobRunner } from './job-runner.ts';
-import { quote } from './sandbox/steps.ts';
+import { quote } from '../shared/lib/shell-word.ts';
 import { FilesGoneError, layersOf } from './suite-files.ts';
 import { storeBlob, TooLargeError } from './transfers.ts';
 

@@ -8,7 +8,7 @@ import type { RunnerServices } from './job-runner.ts';
 import { imageBuild } from './image-builds.ts';
 import { inImage } from './images/images.ts';
 import type { OpenedBuild } from './kept-builds.ts';
-import { quote } from './sandbox/steps.ts';
+import { quote } from '../shared/lib/shell-word.ts';
 import type { Terminal } from './sandbox/terminal.ts';
 import { wholeRun, type Ended, type Job } from './sandbox/types.ts';
 import { findable } from './search-paths.ts';

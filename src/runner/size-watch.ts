@@ -1,4 +1,5 @@
 import { lstat } from 'node:fs/promises';
+import { repeatedly } from '../shared/lib/repeatedly.ts';
 import { treeSize } from '../shared/lib/tree-size.ts';
 
 /*
@@ -20,17 +21,12 @@ const everyMs = 1000;
 
 export function watchSize(folder: string, mostBytes: number, reason: Error): SizeWatch {
   const tooLarge = new AbortController();
-  let measuring: Promise<void> | undefined;
   const discounted = new Map<string, number>(); // by inode: several names of one file count once
   const measure = async (): Promise<void> => {
     const discount = Array.from(discounted.values()).reduce((sum, bytes) => sum + bytes, 0);
     if ((await treeSize(folder)) - discount > mostBytes) tooLarge.abort(reason);
   };
-  const timer = setInterval(() => {
-    measuring ??= measure()
-      .catch(() => {}) // a failed measurement says nothing
-      .finally(() => (measuring = undefined));
-  }, everyMs);
+  const measuring = repeatedly(everyMs, measure, () => {}); // a failed measurement says nothing
   return {
     signal: tooLarge.signal,
     discount: async (paths) => {
@@ -43,6 +39,6 @@ export function watchSize(folder: string, mostBytes: number, reason: Error): Siz
       await measure();
       tooLarge.signal.throwIfAborted();
     },
-    close: () => clearInterval(timer),
+    close: () => void measuring.stop(),
   };
 }

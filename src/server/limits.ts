@@ -1,4 +1,5 @@
-import { ConfigError, mostOpenFiles, type Config } from '../shared/config.ts';
+import { ConfigError, type Config } from '../shared/config.ts';
+import { mostOpenFiles } from '../shared/lib/descriptors.ts';
 import type { BuildLimits, UnpackLimits } from './dispatch/job-handler.ts';
 import type { ConnectionLimits } from './http/connections.ts';
 

@@ -6,6 +6,7 @@ import { parse as parseToml, TomlError } from 'smol-toml';
 import { most } from './domain/bounds.ts';
 import { buildVariables } from './domain/build-variables.ts';
 import { readEnvironmentFile } from './domain/environment-file.ts';
+import { mostOpenFiles } from './lib/descriptors.ts';
 import { messageOf } from './lib/error-code.ts';
 import { isLoopback } from './lib/networks.ts';
 import { readRanges } from './lib/address-filter.ts';
@@ -52,11 +53,6 @@ const megabyte = 1024 * 1024;
  */
 function roomForConnections(): number {
   return Math.max(16, Math.min(10_000, Math.floor((mostOpenFiles() * 3) / 5)));
-}
-
-export function mostOpenFiles(): number {
-  const [, files = '1024'] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
-  return Number(files);
 }
 
 /** The settings that runners get too; none of them is a secret. */

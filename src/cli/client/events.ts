@@ -3,6 +3,7 @@ import { StringDecoder } from 'node:string_decoder';
 import { readUntrustedObject } from '../../shared/lib/untrusted-json.ts';
 import type { Event } from '../../shared/records/log.ts';
 import { Failure } from './failure.ts';
+import { backOff } from '../../shared/lib/back-off.ts';
 
 /** An event of a firehose. */
 export interface StreamedEvent extends Event {
@@ -46,7 +47,7 @@ export async function* readEvents(
       const isPassing = error instanceof Failure && error.kind === 'unreachable';
       if (!isPassing || !isOpen || failures >= mostFailures) throw error;
     }
-    await pause(Math.min(firstPauseMs * 2 ** failures, longestPauseMs));
+    await pause(backOff(failures + 1, firstPauseMs, longestPauseMs));
     failures += 1;
     if (failures > mostFailures)
       throw new Failure('unreachable', 'The server ends the stream again and again. Try later.');

@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { formatBytes } from '../../shared/lib/byte-units.ts';
 import type { Client, Params } from './client.ts';
 import { Failure } from './failure.ts';
+import { backOff } from '../../shared/lib/back-off.ts';
 
 /** How often a connection may break without anything more having arrived. */
 const mostBreaks = 5;
@@ -45,7 +46,7 @@ export async function uploadArchive(
       breaks += 1;
       if (breaks >= mostBreaks) throw givenUp(error, arrived, size);
     }
-    await pause(firstPauseMs * 2 ** (breaks - 1));
+    await pause(backOff(breaks, firstPauseMs));
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Option } from 'commander';
 import { leavesOf, type Command } from './program.ts';
+import { quote } from '../../shared/lib/shell-word.ts';
 
 /** Completions for shells, made from the commands. */
 export function completionsFor({ commands }: Command, shell: string): string {
@@ -18,7 +19,6 @@ function wordsAfter({ commands, registeredArguments: [first] }: Command): string
 }
 
 const aboutOf = (command: Command): string => command.summary() || leavesOf(command)[0]?.summary() || '';
-const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
 /** If nothing matches, the shell completes names of files. */
 function bash(commands: readonly Command[]): string {
@@ -55,11 +55,11 @@ function fish(commands: readonly Command[]): string {
     const within = `complete -c headrace -n '__fish_seen_subcommand_from ${one.name()}'`;
     const words = wordsAfter(one);
     return [
-      `complete -c headrace -n __fish_use_subcommand -f -a ${one.name()} -d ${quoted(aboutOf(one))}`,
-      ...(words === '' ? [] : [`${within} -a ${quoted(words)}`]),
+      `complete -c headrace -n __fish_use_subcommand -f -a ${one.name()} -d ${quote(aboutOf(one))}`,
+      ...(words === '' ? [] : [`${within} -a ${quote(words)}`]),
       ...optionsOf(one).map(({ short, long, required, description }) => {
         const names = [...(short === undefined ? [] : ['-s', short.slice(1)]), '-l', long?.slice(2)].join(' ');
-        return `${within} ${names}${required ? ' -r' : ''} -d ${quoted(description)}`;
+        return `${within} ${names}${required ? ' -r' : ''} -d ${quote(description)}`;
       }),
     ];
   });

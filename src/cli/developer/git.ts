@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { realpath } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { locationOf, repositoryKey } from '../../shared/domain/git-address.ts';
+import { isSameRepository, locationOf, repositoryKey } from '../../shared/domain/git-address.ts';
 import { pathExists } from '../../shared/lib/path-exists.ts';
 
 const execute = promisify(execFile);
@@ -52,9 +52,8 @@ export async function remotes(cwd: string): Promise<string[]> {
 }
 
 /** Whether a remote is this repository, whatever the protocol. A path on this machine has no host. */
-export function isSameRepository(remote: string, repository: string): boolean {
+export function isRemoteOf(remote: string, repository: string): boolean {
+  if (isSameRepository(remote, repository)) return true;
   const [here, there] = [repositoryKey(remote), repositoryKey(repository)];
-  return (
-    here === there || (locationOf(remote) === undefined && here !== '/' && there.slice(there.indexOf('/')) === here)
-  );
+  return locationOf(remote) === undefined && here !== '/' && there.slice(there.indexOf('/')) === here;
 }

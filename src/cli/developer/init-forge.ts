@@ -5,7 +5,7 @@ import { locationOf } from '../../shared/domain/git-address.ts';
 import { Failure } from '../client/failure.ts';
 import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
-import { isSameRepository } from './git.ts';
+import { isRemoteOf } from './git.ts';
 import { agrees, ask, askSecret } from './question.ts';
 import type { Screen } from './screen.ts';
 import { clean, words } from './text.ts';
@@ -155,7 +155,7 @@ async function findAt({ client }: Init, forge: Forge, { address, path }: Here): 
   for (let page = 1; page <= mostPages; page += 1) {
     const params = { forge_id: forge.id_str };
     const list = await client.call('forgeRepositories', params, { query, page: String(page) });
-    const fits = list.find((one) => isSameRepository(address, one.ssh_url) || isSameRepository(address, one.https_url));
+    const fits = list.find((one) => isRemoteOf(address, one.ssh_url) || isRemoteOf(address, one.https_url));
     if (fits) return { forge, repository: fits.full_name };
     if (list.length === 0) return undefined;
   }

@@ -6,7 +6,7 @@ import { readDocument, type Document } from './documents.ts';
 import { WrongUse } from './errors.ts';
 import { repositoryFile, writeFirstFile, type RepositoryFile } from './first-file.ts';
 import { followRequest } from './follow.ts';
-import { currentCommit, isSameRepository, remotes, topOf } from './git.ts';
+import { currentCommit, isRemoteOf, remotes, topOf } from './git.ts';
 import { canAsk, forgeFor, hereOf, joinForge, type Here, type Init } from './init-forge.ts';
 import { run as login } from './login.ts';
 import { agrees, ask } from './question.ts';
@@ -52,7 +52,7 @@ async function presentProject(call: Init, addresses: readonly string[]): Promise
   if (call.options.project !== undefined || call.env.HEADRACE_PROJECT) return call.project();
   const projects = await call.client.call('projects');
   const isHere = ({ clone_url: url }: { clone_url: string }): boolean =>
-    addresses.some((address) => isSameRepository(address, url));
+    addresses.some((address) => isRemoteOf(address, url));
   return projects.some(isHere) ? call.project() : undefined;
 }
 

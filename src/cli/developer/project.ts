@@ -2,7 +2,7 @@ import type { Client } from '../client/client.ts';
 import { Failure } from '../client/failure.ts';
 import type { BuildRequest, Commit, Project } from '../client/operations.ts';
 import { WrongUse } from './errors.ts';
-import { currentRef, isSameRepository, remotes } from './git.ts';
+import { currentRef, isRemoteOf, remotes } from './git.ts';
 import { words } from './text.ts';
 
 /** Finds the records that a person means: the project of the folder, the newest request of a branch. */
@@ -33,7 +33,7 @@ export async function findProject({ client, cwd }: Asking, named?: string, named
   if (addresses.length === 0)
     throw new WrongUse('This folder is no git repository with a remote. Say which project with --project NAME.');
   for (const address of addresses) {
-    const found = projects.filter(({ clone_url: repository }) => isSameRepository(address, repository));
+    const found = projects.filter(({ clone_url: repository }) => isRemoteOf(address, repository));
     const both = namedInFile ? found.filter(({ name }) => name === namedInFile.name) : found;
     if (both.length > 0) return only(both, words`of ${address}`);
     if (namedInFile && found.length > 0)

@@ -1,4 +1,5 @@
 import type { Demand } from '../../shared/protocol/index.ts';
+import { backOff } from '../../shared/lib/back-off.ts';
 
 /** The jobs of a scaler, as the engine's own queue shows them. */
 export interface EngineJobs {
@@ -50,7 +51,7 @@ export class Pace {
     if (well.some((id) => !known.has(id))) this.#failures = 0;
     else if (badly.some((id) => !known.has(id))) {
       this.#failures += 1;
-      this.hold(now, Math.min(longestWaitMs, 1000 * 2 ** this.#failures));
+      this.hold(now, backOff(this.#failures, 2000, longestWaitMs));
     }
   }
 

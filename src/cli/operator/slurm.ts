@@ -1,6 +1,7 @@
 import { run, type Finished } from '../../shared/lib/processes.ts';
 import { messageOf } from '../../shared/lib/error-code.ts';
 import type { EngineJobs } from './scale-plan.ts';
+import { quote } from '../../shared/lib/shell-word.ts';
 
 /**
  * A Slurm cluster, through its own programs. Jobs are recognized by their name, which only one scaler uses; nothing
@@ -107,12 +108,12 @@ function byNumber(one: string, other: string): number {
 
 /** The script of a job. It begins with an empty environment, and secrets are in files, which it names. */
 export function jobScript(program: readonly string[], environment: Record<string, string>): string {
-  const settings = Object.entries(environment).map(([name, value]) => quoted(`${name}=${value}`));
-  const command = ['exec env -i "HOME=${HOME:-/}"', ...settings, ...program.map(quoted)];
+  const settings = Object.entries(environment).map(([name, value]) => wordOf(`${name}=${value}`));
+  const command = ['exec env -i "HOME=${HOME:-/}"', ...settings, ...program.map(wordOf)];
   return `#!/bin/sh\n${command.join(' \\\n  ')}\n`;
 }
 
-function quoted(word: string): string {
-  if (/[\0\r\n]/.test(word)) throw new Error('a setting or a path with a line break in it cannot be given to a job');
-  return `'${word.replaceAll("'", "'\\''")}'`;
+function wordOf(text: string): string {
+  if (/[\0\r\n]/.test(text)) throw new Error('a setting or a path with a line break in it cannot be given to a job');
+  return quote(text);
 }

@@ -59,7 +59,6 @@ export async function openStore(
       ids: lease.ids,
       observers: createObservers(),
       subscriptions,
-      broadcasts: new Map(),
       relay,
       blobs,
       disk,

@@ -6,7 +6,7 @@ import type { DiskReserve } from '../../shared/lib/disk-reserve.ts';
 import { randomName } from '../../shared/lib/random-name.ts';
 import { proxySocket } from '../filtering-proxy.ts';
 import { machineTrust } from '../sandbox/etc.ts';
-import { quote } from '../sandbox/steps.ts';
+import { quote } from '../../shared/lib/shell-word.ts';
 import type { Ended, Job, Limits, Mount, Sandboxes } from '../sandbox/types.ts';
 import type { Way } from './channel.ts';
 import { limitReached } from './failures.ts';

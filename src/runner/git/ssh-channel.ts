@@ -31,7 +31,7 @@ export function openSshChannel(
 ): Channel {
   // Version 2 exists for fetching only.
   const protocol = service === 'git-upload-pack' ? { GIT_PROTOCOL: 'version=2' } : {};
-  const command = `${service} ${quoted(remote.path)}${service.startsWith('git-lfs') ? ' download' : ''}`;
+  const command = `${service} ${quotedAsGitDoes(remote.path)}${service.startsWith('git-lfs') ? ' download' : ''}`;
   // It ends with the connection that it uses, which ends with this process (ssh-master.ts).
   const child = spawn('ssh', [...remote.ssh, '--', remote.destination, command], {
     env: { PATH: process.env['PATH'], HOME: '/nonexistent', LC_ALL: 'C.UTF-8', ...protocol },
@@ -78,7 +78,7 @@ export function openSshChannel(
   };
 }
 
-/** Quotes for the remote shell, as git does. */
-export function quoted(path: string): string {
+/** A word for the remote shell. Hosts that parse the command themselves expect git's own quoting. */
+export function quotedAsGitDoes(path: string): string {
   return `'${path.replaceAll(/['!]/g, String.raw`'\$&'`)}'`;
 }

@@ -9,7 +9,7 @@ import { sweepTree } from '../../shared/lib/remove-tree.ts';
 import type { RegistryAccess } from '../../shared/protocol/index.ts';
 import { openFilteringProxy, proxySocket, type FilteringProxy } from '../filtering-proxy.ts';
 import { machineTrust } from '../sandbox/etc.ts';
-import { quote } from '../sandbox/steps.ts';
+import { quote } from '../../shared/lib/shell-word.ts';
 import { rootUser, type Ended, type Job, type Limits, type RunUser, type Sandboxes } from '../sandbox/types.ts';
 import { CannotRunError } from '../cannot-run.ts';
 import { lastLine, pullFailure } from './failures.ts';

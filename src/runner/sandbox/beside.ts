@@ -45,7 +45,7 @@ export async function withNeighbours(
   };
   try {
     sandbox.cgroup?.limit(limits);
-    await inTime(before({ start }), limits.timeoutMs);
+    await withinLimit(before({ start }), limits.timeoutMs);
     const timeoutMs = Math.max(1, limits.timeoutMs - (performance.now() - began));
     return await runInSandbox(machine, sandbox, { ...job, limits: { ...limits, timeoutMs } }, disk);
   } finally {
@@ -60,7 +60,7 @@ export async function withNeighbours(
 }
 
 /** What is started beside a run takes of the run's own time. */
-async function inTime(work: Promise<void>, timeoutMs: number): Promise<void> {
+async function withinLimit(work: Promise<void>, timeoutMs: number): Promise<void> {
   const late = new AbortController();
   // Node fires timers beyond 2^31 ms at once.
   const timer = setTimeout(() => late.abort(new TimedOutError()), Math.min(timeoutMs, 2 ** 31 - 1));

@@ -1,5 +1,6 @@
 import { statfs } from 'node:fs/promises';
 import { run } from '../../shared/lib/processes.ts';
+import { repeatedly, type Repeating } from '../../shared/lib/repeatedly.ts';
 
 /**
  * Limits builds that fill the disk: before the file system is full, the run with the most data is ended. Otherwise
@@ -28,8 +29,7 @@ export async function watchDisk(folder: string, reserveBytes?: number): Promise<
   const { blocks, bsize, files } = await statfs(folder);
   const reserve = { bytes: reserveBytes ?? Math.min(gibibyte, (blocks * bsize) / 20), files: files / 20 };
   const runs = new Set<Watched>();
-  let timer: NodeJS.Timeout | undefined;
-  let isMeasuring = false;
+  let measuring: Repeating | undefined;
 
   const measure = async (): Promise<void> => {
     const { bavail, bsize, ffree } = await statfs(folder);
@@ -43,22 +43,15 @@ export async function watchDisk(folder: string, reserveBytes?: number): Promise<
     // If the disk was full before the builds came, they are not the cause.
     if (largest && largest.size > reserve[what] / 100) largest.entry.end();
   };
-  const tick = (): void => {
-    if (isMeasuring) return; // measuring a large workspace takes longer than the interval
-    isMeasuring = true;
-    measure()
-      .catch(() => {}) // a failed measurement says nothing about the space
-      .finally(() => (isMeasuring = false));
-  };
   return {
     watch: (entry) => {
       runs.add(entry);
-      timer ??= setInterval(tick, everyMs);
+      measuring ??= repeatedly(everyMs, measure, () => {}); // a failed measurement says nothing about the space
       return () => {
         runs.delete(entry);
         if (runs.size > 0) return;
-        clearInterval(timer);
-        timer = undefined;
+        void measuring?.stop();
+        measuring = undefined;
       };
     },
   };

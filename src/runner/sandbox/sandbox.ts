@@ -40,13 +40,13 @@ export interface Sandbox {
 export type Who = Pick<Job, 'user' | 'buildsImages'>;
 
 /** A run in whose network, and within whose limits, another one stands. */
-export interface Neighbour {
+export interface Host {
   /** The path of its network. */
   network: string;
   cgroup: Cgroup | null;
 }
 
-export async function openSandbox(machine: Machine, name: string, who: Who = {}, beside?: Neighbour): Promise<Sandbox> {
+export async function openSandbox(machine: Machine, name: string, who: Who = {}, beside?: Host): Promise<Sandbox> {
   const undo: (() => Promise<void>)[] = [];
   const close = async (): Promise<void> => {
     for (const step of undo.splice(0).toReversed()) await step();

@@ -1,5 +1,6 @@
 import type { Written } from './step-files.ts';
 import { noWorkspace, type Job, type NextStep, type Step } from './types.ts';
+import { quote } from '../../shared/lib/shell-word.ts';
 
 /**
  * The script that runs the steps of a run, inside the sandbox.
@@ -167,10 +168,6 @@ export function settingVariables(environment: Readonly<Record<string, string>>):
     const unlessBash = ownToBash.has(name) ? '[ -n "${BASH_VERSION-}" ] || ' : '';
     return `${unlessBash}command export ${name}=${quote(value)}`;
   });
-}
-
-export function quote(text: string): string {
-  return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
 export interface Progress {

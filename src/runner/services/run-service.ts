@@ -3,7 +3,7 @@ import { orAborted } from '../../shared/lib/or-aborted.ts';
 import { randomName } from '../../shared/lib/random-name.ts';
 import type { ServiceOrder } from '../../shared/protocol/index.ts';
 import type { InImage, TakenImage } from '../images/images.ts';
-import { quote } from '../sandbox/steps.ts';
+import { quote } from '../../shared/lib/shell-word.ts';
 import {
   sandboxPaths,
   type Beside,

@@ -11,7 +11,6 @@ import type { DiskReserve } from '../../shared/lib/disk-reserve.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import type { UploadedDependency } from '../../shared/records/dependency.ts';
-import type { Broadcasts } from '../streams/broadcast.ts';
 import type { OpenForge } from '../forges/index.ts';
 import type { Observers } from '../lifecycle/write-context.ts';
 import type { ByteRelay } from '../streams/byte-relay.ts';
@@ -28,8 +27,6 @@ export interface Services {
   vault: Vault;
   /** Waits for commits of other transactions. */
   subscriptions: Subscriptions;
-  /** The broadcasts that are running. */
-  broadcasts: Broadcasts;
   blobs: Blobs;
   /** The free space for large data on the store's disk. */
   disk: DiskReserve;

@@ -3,6 +3,7 @@ import type { Database, Transaction } from '../db/open.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
 import { networkOf } from '../../shared/lib/networks.ts';
 import { inBrowser, recordAudit, type Action } from './audit.ts';
+import { backOff } from '../../shared/lib/back-off.ts';
 
 /**
  * Slows down password guessing: for one account from any address, and from one address for any account. Some failures
@@ -22,12 +23,6 @@ const limits = {
 type Kind = keyof typeof limits;
 /** After this time the remaining failures do not matter. */
 const memory = 24 * 60 * 60 * 1000;
-
-/** How long to wait after this many failures, in milliseconds. */
-function waitAfter(kind: Kind, failures: number): number {
-  const { free, longestWait } = limits[kind];
-  return failures <= free ? 0 : Math.min(longestWait, 1000 * 2 ** Math.min(failures - free - 1, 20));
-}
 
 export interface SignInAttempt {
   email: string;
@@ -79,7 +74,7 @@ async function count(trx: Transaction, ids: IdSource, kind: Kind, subject: strin
   if (left > 0 && left <= limits[kind].longestWait) return left;
   const sinceLast = Math.max(0, Number(now - counted.last_at));
   const failures = Math.max(1, counted.failures - Math.floor(sinceLast / limits[kind].forgiveness));
-  const wait = waitAfter(kind, failures);
+  const wait = backOff(failures - limits[kind].free, 1000, limits[kind].longestWait);
   const refusedUntil = wait === 0 ? 0n : now + BigInt(wait);
   await trx
     .updateTable('sign_in_failures')

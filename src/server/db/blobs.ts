@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, open, readdir, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { DiskFullError, isNoSpace, type DiskReserve } from '../../shared/lib/disk-reserve.ts';
+import { flushFolder } from '../../shared/lib/folders.ts';
 import { pathExists } from '../../shared/lib/path-exists.ts';
 import { openIncoming, type Incoming } from './incoming.ts';
 
@@ -261,10 +262,4 @@ async function readAt(file: FileHandle, offset: number, length: number): Promise
   const buffer = Buffer.allocUnsafe(length);
   const { bytesRead } = await file.read(buffer, 0, length, offset);
   return buffer.subarray(0, bytesRead);
-}
-
-/** A new name survives a power cut only when its folder is on the disk too. */
-async function flushFolder(folder: string): Promise<void> {
-  await using handle = await open(folder, 'r');
-  await handle.sync();
 }

@@ -4,7 +4,7 @@ import type { Database } from '../db/open.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
-import { waitAfter } from '../lifecycle/poll-waits.ts';
+import { pollWait } from '../lifecycle/poll-waits.ts';
 import { claimPolls, holdPolls, nextPollAt, type ClaimedPoll } from '../lifecycle/poll-claims.ts';
 import { PollLostError, noteFailure, noteListing, noteUnchanged, pollsTopic } from '../lifecycle/polls.ts';
 import { pollSeconds, mostPolls, type PollOrder, type PollReport } from '../../shared/protocol/index.ts';
@@ -51,7 +51,7 @@ export function createPolls({ db, ids, observers, vault, isQuiet, log }: PollsPa
   /** A project whose key or token cannot be opened must not stop the polls of others. */
   const orderOf = async (poll: ClaimedPoll): Promise<PollOrder[]> => {
     try {
-      const againAfterMs = waitAfter(poll.failures, poll.poll_interval * 1000);
+      const againAfterMs = pollWait(poll.failures, poll.poll_interval * 1000);
       const source = await sourceOf(db.read, vault, poll);
       return [{ claim: poll.claim, source, digest: poll.digest, againAfterMs }];
     } catch (error) {

@@ -27,6 +27,7 @@ import { ForgeError, type Forge, type ForgeErrorKind } from './forge.ts';
 import type { OpenForge } from './index.ts';
 import { missingParts, putInPlace, takeAway } from './parts.ts';
 import { noteSeen, stateAfter } from './seen.ts';
+import { backOff } from '../../shared/lib/back-off.ts';
 
 /**
  * The upkeep of connected forges: takes away what is not needed there any more, and checks once a day that the key and the
@@ -140,7 +141,7 @@ async function remove(
   } catch (error) {
     if (!(error instanceof ForgeError)) throw error;
     const isOver = Date.now() - Number(removal.created_at) > day;
-    const wait = Math.max(error.retryAfterMs ?? 0, Math.min(1000 * 2 ** Math.min(tries, 12), awayMs));
+    const wait = Math.max(error.retryAfterMs ?? 0, backOff(tries + 1, 1000, awayMs));
     await db.transaction(async (trx) => {
       if (!isOver) return putOffRemoval({ db, trx }, removal.id, { runAfter: Date.now() + wait, tries });
       await endRemoval(trx, removal.id, 'any');

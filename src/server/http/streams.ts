@@ -4,6 +4,7 @@ import { Readable } from 'node:stream';
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../../shared/errors.ts';
 import type { StreamWriter } from '../../shared/lib/stream-writer.ts';
+import { repeatedly } from '../../shared/lib/repeatedly.ts';
 import { sendPacked } from './compression.ts';
 import type { StreamAnswer } from './route.ts';
 
@@ -27,7 +28,6 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
   const open = new Map<AbortController, () => unknown>();
   const signals = new WeakMap<FastifyReply, AbortSignal>();
   let isStopping = false;
-  let asking: Promise<void> | undefined;
   const askAll = async (): Promise<void> => {
     for (const [stream, admit] of open) {
       if (isStopping) return;
@@ -39,17 +39,15 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
       }
     }
   };
-  const timer = setInterval(() => {
-    asking ??= askAll().finally(() => (asking = undefined));
-  }, pauseMs).unref();
+  const asking = repeatedly(pauseMs, askAll, () => {}); // it reports each stream's trouble itself
   // A server that stops waits for its answers to end, and streams would not end by themselves.
   server.addHook('preClose', (done) => {
     isStopping = true;
-    clearInterval(timer);
+    void asking.stop();
     for (const stream of open.keys()) stream.abort();
     done();
   });
-  server.addHook('onClose', async () => asking); // the store is closed next
+  server.addHook('onClose', () => asking.stop()); // the store is closed next
   return {
     whileOpen(reply, admit) {
       const stream = new AbortController();

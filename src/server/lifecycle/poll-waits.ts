@@ -1,4 +1,4 @@
-/** When a repository is polled again. */
+import { backOff } from '../../shared/lib/back-off.ts';
 
 /**
  * After this many failures the interval grows. Before that it stays as usual, because a project's key is often
@@ -9,9 +9,8 @@ const longestWait = 15 * 60 * 1000;
 /** Spreads polls that began at the same time. */
 const jitter = 0.1;
 
-export function waitAfter(failures: number, intervalMs: number): number {
-  const longer = intervalMs * 2 ** Math.min(20, Math.max(0, failures - usualTries));
-  return Math.min(longer, Math.max(intervalMs, longestWait));
+export function pollWait(failures: number, intervalMs: number): number {
+  return backOff(Math.max(0, failures - usualTries) + 1, intervalMs, Math.max(intervalMs, longestWait));
 }
 
 export function withJitter(waitMs: number, random = Math.random()): number {

@@ -6,7 +6,7 @@ import { compareInTransaction } from './compare-listings.ts';
 import { checkSoon, suspect } from './forge-holds.ts';
 import { applyEffects } from './pending-effects.ts';
 import { refLabel, mostBuilds, type MovedRef, type Moves } from './polled-refs.ts';
-import { waitAfter, withJitter } from './poll-waits.ts';
+import { pollWait, withJitter } from './poll-waits.ts';
 import { triggerRequests, type TriggeredBuild } from './triggers.ts';
 import { holdPolls } from './poll-claims.ts';
 import type { WriteContext } from './write-context.ts';
@@ -81,7 +81,7 @@ function nextPoll(
   failures: number,
 ) {
   if (poll.claim !== null) return { next_poll_at: poll.next_poll_at, wait_ms: poll.wait_ms };
-  const wait = withJitter(waitAfter(failures, seconds * 1000));
+  const wait = withJitter(pollWait(failures, seconds * 1000));
   return { next_poll_at: BigInt(now + wait), wait_ms: BigInt(wait) };
 }
 

@@ -15,7 +15,7 @@ import type { ClaimedDeliveryJob } from '../queue/delivery-jobs.ts';
 import { makeCall, type CallResult, type CallRules } from './http-call.ts';
 import { restWanted, verdictOf } from './statuses.ts';
 import { callFor, type CallParts } from './payload.ts';
-import { waitAfter, type RetryPolicy } from './retry-policy.ts';
+import { retryWait, type RetryPolicy } from './retry-policy.ts';
 
 export interface LineParts extends CallParts {
   db: Database;
@@ -85,7 +85,7 @@ function recordOutcome(
     else if (verdict !== 'not_taken') return next;
     else {
       const failures = tries + 1;
-      const runAfter = now + Math.max(waitAfter(failures, retryPolicy), retryAfterMs);
+      const runAfter = now + Math.max(retryWait(failures, retryPolicy), retryAfterMs);
       await deliveryJobs.putOffDeliveryJob(trx, job, { runAfter, tries: failures });
     }
     return undefined;

@@ -1,3 +1,5 @@
+import { backOff } from '../../shared/lib/back-off.ts';
+
 /** How to treat receivers that do not answer, in milliseconds. */
 export interface RetryPolicy {
   /** A call without an answer by then has failed. */
@@ -27,7 +29,6 @@ export function longestOf({ longestWait }: RetryPolicy): number {
  * The wait after this many failures in a row, plus or minus a fifth, so that calls that failed together are not
  * repeated together.
  */
-export function waitAfter(failures: number, { firstWait, longestWait }: RetryPolicy, random = Math.random): number {
-  const doubled = Math.min(firstWait * 2 ** Math.max(0, failures - 1), longestWait);
-  return doubled * (0.8 + 0.4 * random());
+export function retryWait(failures: number, { firstWait, longestWait }: RetryPolicy, random = Math.random): number {
+  return backOff(failures, firstWait, longestWait) * (0.8 + 0.4 * random());
 }

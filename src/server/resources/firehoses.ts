@@ -8,8 +8,8 @@ import { text } from '../../shared/records/fields.ts';
 import type { StreamAnswer } from '../http/route.ts';
 import type { StreamWriter } from '../../shared/lib/stream-writer.ts';
 import { projectTopic } from '../lifecycle/write-context.ts';
-import { followTogether } from '../streams/broadcast.ts';
 import { wireFor, withKeepAlive, type Wire } from '../streams/firehose.ts';
+import { follow } from '../streams/follow.ts';
 import { isStillOver, readAgainMs, type Followed, type TailParts } from '../streams/tail.ts';
 import { eventRecord } from '../../shared/records/log.ts';
 import { followedRequest } from './followed.ts';
@@ -69,7 +69,7 @@ export function recordFirehose<const Path extends string, Context extends WithCa
   });
 }
 
-type Following = TailParts & Pick<Call, 'broadcasts' | 'headers' | 'signal'> & { query: { offset: string } };
+type Following = TailParts & Pick<Call, 'headers' | 'signal'> & { query: { offset: string } };
 
 /** A record's states and its log, from the caller's position. A log that takes the place of another is told from its start. */
 async function tailOf(call: Following, following: (log: bigint) => Followed, first: bigint): Promise<StreamAnswer> {
@@ -78,10 +78,10 @@ async function tailOf(call: Following, following: (log: bigint) => Followed, fir
   if (ended !== undefined && (await isStillOver(subject, ended))) return nothingMore;
   const wire = wireFor(call.headers.accept);
   const write = async (writer: StreamWriter): Promise<void> => {
-    let place = await followTogether(call, subject, wire, { at: BigInt(from) }, writer);
+    let place = await follow(call, subject, wire, { at: BigInt(from) }, writer);
     while (place?.movedTo !== undefined) {
       const { movedTo: log, ...seen } = place;
-      place = await followTogether(call, following(log), wire, { ...seen, at: 0n }, writer);
+      place = await follow(call, following(log), wire, { ...seen, at: 0n }, writer);
     }
   };
   return { contentType: wire.contentType, write };

@@ -1,28 +1,14 @@
-import { createRequire } from 'node:module';
 import type { RE2JS } from 're2js';
 import { longest } from '../../shared/domain/bounds.ts';
-import { expressionSize } from '../../shared/lib/expression-size.ts';
+import { compiles, engine } from '../../shared/domain/rule-expressions.ts';
 import { countBreaks } from './line-scan.ts';
 import { requiredTexts, type Required } from './required-text.ts';
 
-/** Loaded with the first search: it takes several megabytes. */
-function engine(): typeof RE2JS {
-  return (createRequire(import.meta.url)('re2js') as { RE2JS: typeof RE2JS }).RE2JS;
-}
-
-/** In atoms after repetitions are written out; see lifecycle/rules.ts. */
-const largestExpression = 300;
 /** This much of a line is searched: an expression may take microseconds per character. */
 export const longestSearched = 64 * 1024;
 
 export function isExpression(text: string): boolean {
-  if (text.length > longest.expression || expressionSize(text) > largestExpression) return false;
-  try {
-    engine().compile(text);
-    return true;
-  } catch {
-    return false;
-  }
+  return text.length <= longest.expression && compiles(text);
 }
 
 export interface Found {

@@ -24,7 +24,7 @@ export function fitsOperator(operator: (typeof operators)[number], value: string
   return !isExpression(operator) || compiles(value);
 }
 
-function compiles(expression: string): boolean {
+export function compiles(expression: string): boolean {
   if (expressionSize(expression) > largestExpression) return false;
   try {
     engine().compile(expression);

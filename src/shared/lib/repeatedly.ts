@@ -1,9 +1,14 @@
-/** Repeats work with a pause, one run at a time; stopping waits for the current run. */
+export interface Repeating {
+  /** Resolves when the current run has ended. */
+  stop(): Promise<void>;
+}
+
+/** Repeats work with a pause, one run at a time. */
 export function repeatedly(
   everyMs: number,
   work: () => Promise<unknown>,
   onTrouble: (error: unknown) => void,
-): { stop(): Promise<void> } {
+): Repeating {
   let working: Promise<unknown> | undefined;
   const timer = setInterval(() => {
     working ??= work()
@@ -11,7 +16,7 @@ export function repeatedly(
       .finally(() => (working = undefined));
   }, everyMs);
   return {
-    async stop(): Promise<void> {
+    async stop() {
       clearInterval(timer);
       await working;
     },

@@ -7,7 +7,7 @@ import { insertRunner } from '../../../src/server/auth/runners.ts';
 import { digestOf, writeListing } from '../../../src/shared/domain/ref-listings.ts';
 import { claimPolls, type ClaimedPoll } from '../../../src/server/lifecycle/poll-claims.ts';
 import { pollStrandedNow } from '../../../src/server/lifecycle/polls.ts';
-import { waitAfter, withJitter } from '../../../src/server/lifecycle/poll-waits.ts';
+import { pollWait, withJitter } from '../../../src/server/lifecycle/poll-waits.ts';
 import type { PollOrder, PollReport } from '../../../src/shared/protocol/index.ts';
 import type { Record_ } from '../../support/client.ts';
 import { describeWithRunner, ScriptedRunner } from '../../support/runner.ts';
@@ -16,9 +16,9 @@ import type { User } from '../../support/user.ts';
 const sha = (digit: string): string => digit.repeat(40);
 
 test('a host that fails is left alone for longer and longer, and nobody keeps step with others', () => {
-  const waits = [0, 1, 2, 3, 4, 5, 6, 50].map((failures) => waitAfter(failures, 60_000) / 60_000);
+  const waits = [0, 1, 2, 3, 4, 5, 6, 50].map((failures) => pollWait(failures, 60_000) / 60_000);
   assert.deepEqual(waits, [1, 1, 1, 1, 2, 4, 8, 15]);
-  assert.equal(waitAfter(50, 3_600_000), 3_600_000);
+  assert.equal(pollWait(50, 3_600_000), 3_600_000);
   assert.deepEqual([withJitter(1000, 0), withJitter(1000, 0.5), withJitter(1000, 1)], [900, 1000, 1100]);
 });
 
