@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { createMetrics } from '../../src/server/http/metrics.ts';
 import type { Transaction } from '../../src/server/db/open.ts';
 import { advanceBuild } from '../../src/server/lifecycle/builds.ts';
-import { beginCheck } from '../../src/server/lifecycle/connection-checks.ts';
+import { beginCheck } from '../../src/server/triggers/connection-checks.ts';
 import { describeServiceOnOne } from '../support/service.ts';
 import { samplesIn } from '../support/samples.ts';
 import { archiveOf } from '../support/software.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { openSpanExporter, type ClosableTracer } from '../../src/server/lifecycle/span-exporter.ts';
+import { openSpanExporter, type ClosableTracer } from '../../src/server/tracing/span-exporter.ts';
 import { newSpanId, newTraceId } from '../../src/shared/lib/trace-context.ts';
 import { startCollector, type Collector } from '../support/collector.ts';
 import { longestWait } from '../support/pauses.ts';

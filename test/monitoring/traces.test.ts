@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { openSpanExporter, type ClosableTracer } from '../../src/server/lifecycle/span-exporter.ts';
+import { openSpanExporter, type ClosableTracer } from '../../src/server/tracing/span-exporter.ts';
 import { advanceBuild } from '../../src/server/lifecycle/builds.ts';
 import { attributesOf, startCollector, treeOf, type Collector } from '../support/collector.ts';
 import { describeWithRunnerOnOne } from '../support/runner.ts';

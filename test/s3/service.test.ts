@@ -9,7 +9,7 @@ import { after, afterEach, before, test } from 'node:test';
 import { DeleteObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { isUnavailable } from '../../src/server/db/unavailable.ts';
 import { frameHead } from '../../src/shared/domain/file-frames.ts';
-import { collectBlobs, removeDoomedBlobs } from '../../src/server/lifecycle/collect.ts';
+import { collectBlobs, removeDoomedBlobs } from '../../src/server/software/collect.ts';
 import { randomName } from '../../src/shared/lib/random-name.ts';
 import { followsHeader } from '../../src/shared/protocol/index.ts';
 import { openLink } from '../../src/runner/link.ts';

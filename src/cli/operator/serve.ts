@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { Config } from '../../shared/config.ts';
 import { isUnavailable } from '../../server/db/unavailable.ts';
 import { ApiError } from '../../shared/errors.ts';
-import { openSpanExporter } from '../../server/lifecycle/span-exporter.ts';
+import { openSpanExporter } from '../../server/tracing/span-exporter.ts';
 import { version } from '../../shared/protocol/index.ts';
 import { recordAudit } from '../../server/auth/audit.ts';
 import { lookAgain } from '../../server/auth/runner-heartbeats.ts';

@@ -15,7 +15,7 @@ import { leaseNode } from '../../server/db/node-lease.ts';
 import { openDatabase, type Database } from '../../server/db/open.ts';
 import { keepReserve, type DiskReserve } from '../../shared/lib/disk-reserve.ts';
 import { createObservers } from '../../server/lifecycle/endings.ts';
-import { closeListingThread } from '../../server/lifecycle/compare-listings.ts';
+import { closeListingThread } from '../../server/triggers/compare-listings.ts';
 import { closeRulesThread } from '../../server/lifecycle/evaluate-rules.ts';
 import { unpackLimitsOf } from '../../server/limits.ts';
 import { createSearchThread } from '../../server/streams/search.ts';

@@ -7,7 +7,7 @@ import { DiskFullError } from '../../shared/lib/disk-reserve.ts';
 import { contentTypeOf, isPlainPath } from '../../shared/lib/file-types.ts';
 import { BrokenFramesError, frameReader, type Frame } from '../../shared/domain/file-frames.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
-import { addArtifacts, type NewArtifact } from '../lifecycle/artifacts.ts';
+import { addArtifacts, type NewArtifact } from '../outputs/artifacts.ts';
 import type { Kept } from '../../shared/protocol/index.ts';
 import { buildUnder, holdBuildUnder } from './held-builds.ts';
 import { oneAtATime, whileHeld } from './intakes.ts';

@@ -1,6 +1,6 @@
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, BuildRow, CacheRow, ProjectRow, SuiteRow } from '../db/schema.ts';
-import { moveCache, saveCache, useCache, type CacheKey } from '../lifecycle/caches.ts';
+import { moveCache, saveCache, useCache, type CacheKey } from '../outputs/caches.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import type { CacheOrder, FoundCache, SavedCache } from '../../shared/protocol/index.ts';
 import type { ClaimedJob } from '../queue/queue.ts';

@@ -1,5 +1,5 @@
 import { suspect } from '../lifecycle/forge-holds.ts';
-import { longestCheckMs, settleCheck } from '../lifecycle/connection-checks.ts';
+import { longestCheckMs, settleCheck } from '../triggers/connection-checks.ts';
 import type { Source } from '../../shared/protocol/index.ts';
 import { parseGitAddress } from '../../shared/domain/git-address.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';

@@ -2,7 +2,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { Database } from '../db/open.ts';
 import { repeatedly } from '../../shared/lib/repeatedly.ts';
 import { watchForSetBack } from '../../shared/lib/clock-set-back.ts';
-import { pollStrandedNow } from '../lifecycle/polls.ts';
+import { pollStrandedNow } from '../triggers/polls.ts';
 import { claimSeconds, holdSeconds } from '../../shared/protocol/index.ts';
 import { watchClaims } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';

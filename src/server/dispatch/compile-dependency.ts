@@ -1,8 +1,8 @@
 import type { BuildVariables } from '../../shared/domain/build-variables.ts';
 import type { DependencyRow } from '../db/schema.ts';
 import { mostTries } from '../lifecycle/builds.ts';
-import { beginCompile, failCompile, finishCompile } from '../lifecycle/dependencies.ts';
-import type { Layer } from '../lifecycle/software.ts';
+import { beginCompile, failCompile, finishCompile } from '../software/dependencies.ts';
+import type { Layer } from '../software/software.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { imageOrder } from './images.ts';

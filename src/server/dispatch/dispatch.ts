@@ -11,7 +11,7 @@ import { repeatedly } from '../../shared/lib/repeatedly.ts';
 import { noteServices } from '../lifecycle/build-services.ts';
 import { checkKeptFiles } from '../lifecycle/kept-builds.ts';
 import { noteSteps } from '../lifecycle/build-steps.ts';
-import { releasePollsOf } from '../lifecycle/poll-claims.ts';
+import { releasePollsOf } from '../triggers/poll-claims.ts';
 import type { Receipt, WorkKind } from '../../shared/protocol/index.ts';
 import * as queue from '../queue/queue.ts';
 import type { CallHandlers } from './calls.ts';

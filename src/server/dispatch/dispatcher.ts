@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { checkRunner, type Runner, type Standing } from '../auth/runners.ts';
 import type { Database } from '../db/open.ts';
 import { locationOf } from '../lifecycle/kept-builds.ts';
-import { releasePollsOf } from '../lifecycle/poll-claims.ts';
+import { releasePollsOf } from '../triggers/poll-claims.ts';
 import { DrainedError, type Order, type Wish } from '../../shared/protocol/index.ts';
 import { claimsUnderWay } from '../queue/claims.ts';
 import * as queue from '../queue/queue.ts';

@@ -3,7 +3,7 @@ import { failFetch, moveFetch, startSuites } from '../lifecycle/requests.ts';
 import { mostTries } from '../lifecycle/builds.ts';
 import { recordCommit } from '../lifecycle/commits.ts';
 import { holdToJoin } from '../lifecycle/joined-requests.ts';
-import { noteFetchBegins, traceFetch } from '../lifecycle/traces.ts';
+import { noteFetchBegins, traceFetch } from '../tracing/traces.ts';
 import { byProject, storeFileSuites } from '../lifecycle/file-suites.ts';
 import { madeByPush, withFirstParent } from '../lifecycle/request-changes.ts';
 import type { CommitReport, Comparison, Outcome } from '../../shared/protocol/index.ts';

@@ -9,7 +9,7 @@ import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { askForPack, noteKept } from '../lifecycle/kept-builds.ts';
 import { awaitUploads } from '../lifecycle/uploads.ts';
-import { traceSteps } from '../lifecycle/traces.ts';
+import { traceSteps } from '../tracing/traces.ts';
 import { addLine, findLog } from '../streams/logs.ts';
 import type { ConfiguredReport } from './repository-config.ts';
 import { leavesFiles } from './files.ts';

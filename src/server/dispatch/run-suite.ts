@@ -1,14 +1,14 @@
 import type { BuildRow } from '../db/schema.ts';
 import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
-import { dropArtifacts } from '../lifecycle/artifacts.ts';
+import { dropArtifacts } from '../outputs/artifacts.ts';
 import { openServices } from '../lifecycle/build-services.ts';
 import { noteSteps, waitingSteps } from '../lifecycle/build-steps.ts';
 import { environmentOf, noVariables, variablesFor, whyNoVariables } from '../lifecycle/build-variables.ts';
 import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
 import { forgetKept } from '../lifecycle/kept-builds.ts';
-import type { Layer } from '../lifecycle/software.ts';
+import type { Layer } from '../software/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
-import { traceparentOf } from '../lifecycle/traces.ts';
+import { traceparentOf } from '../tracing/traces.ts';
 import type { BuildVariables } from '../../shared/domain/build-variables.ts';
 import { imageBuildsOff } from '../../shared/domain/image-builds.ts';
 import { variablesIn } from '../../shared/domain/matrix.ts';

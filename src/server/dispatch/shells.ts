@@ -5,7 +5,7 @@ import type { ShellRow } from '../db/schema.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
-import { endShell, isAwaited, locationTopic, noteRunner, takeShells, whyOver } from '../lifecycle/shells.ts';
+import { endShell, isAwaited, locationTopic, noteRunner, takeShells, whyOver } from '../outputs/shells.ts';
 import { subjectTopic } from '../lifecycle/write-context.ts';
 import { shellHoldSeconds, type ShellOrder } from '../../shared/protocol/index.ts';
 import type { ByteRelay, Waiting } from '../streams/byte-relay.ts';

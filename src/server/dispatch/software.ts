@@ -7,7 +7,7 @@ import {
   relatedStacks,
   type Combined,
   type Stack,
-} from '../lifecycle/software.ts';
+} from '../software/software.ts';
 import type { Software, SuiteOrder } from '../../shared/protocol/index.ts';
 import { addLine, findLog } from '../streams/logs.ts';
 import type { JobContext } from './job-handler.ts';

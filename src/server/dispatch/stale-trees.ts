@@ -1,8 +1,8 @@
 import type { Runner } from '../auth/runners.ts';
 import type { Database } from '../db/open.ts';
-import { savedBy } from '../lifecycle/caches.ts';
+import { savedBy } from '../outputs/caches.ts';
 import { packedOf } from '../lifecycle/kept-builds.ts';
-import { dataIn } from '../lifecycle/service-data.ts';
+import { dataIn } from '../outputs/service-data.ts';
 import type { KeptTree } from '../../shared/protocol/index.ts';
 import { goneProjects } from './gone-projects.ts';
 

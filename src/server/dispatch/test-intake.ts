@@ -1,10 +1,10 @@
 import { bytes, most } from '../../shared/domain/bounds.ts';
 import { isDatabaseFull, type Database } from '../db/open.ts';
 import { DiskFullError, isNoSpace, type DiskReserve } from '../../shared/lib/disk-reserve.ts';
-import { noteFlakes } from '../lifecycle/flaky-tests.ts';
-import { packTests } from '../lifecycle/packed-tests.ts';
-import { slowestOf } from '../lifecycle/slow-tests.ts';
-import { addTests, type Batch } from '../lifecycle/test-results.ts';
+import { noteFlakes } from '../results/flaky-tests.ts';
+import { packTests } from '../results/packed-tests.ts';
+import { slowestOf } from '../results/slow-tests.ts';
+import { addTests, type Batch } from '../results/test-results.ts';
 import type { TestBatch, TestReceipt, TestReport } from '../../shared/protocol/index.ts';
 import { holdJob, jobOf } from '../queue/queue.ts';
 

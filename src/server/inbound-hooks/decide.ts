@@ -1,6 +1,6 @@
 import type { HookRow, ProjectRow } from '../db/schema.ts';
 import type { Trigger } from '../lifecycle/requests.ts';
-import { triggerRequests, type Triggered, type TriggerOutcome } from '../lifecycle/triggers.ts';
+import { triggerRequests, type Triggered, type TriggerOutcome } from '../triggers/triggers.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import { quoted, type Change, type Facts } from './facts.ts';
 import { isAbout } from './repositories.ts';

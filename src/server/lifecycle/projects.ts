@@ -11,7 +11,6 @@ import type { projectFields } from '../../shared/records/project.ts';
 import { dropDeliveryJob } from '../queue/delivery-jobs.ts';
 import { drop } from '../queue/queue.ts';
 import { unlinked } from './forges.ts';
-import { arrangePolling } from './polls.ts';
 import { projectMachine } from './states.ts';
 import { dropUploads } from './uploads.ts';
 import { projectTopic, type WriteContext } from './write-context.ts';
@@ -27,7 +26,7 @@ export function newIdentity(ids: IdSource) {
 
 /** Creates a project and its SSH key, which the owner installs in the repository. */
 export async function createProject(
-  { db, trx, ids }: WriteContext,
+  { trx, ids }: WriteContext,
   ownerId: bigint,
   vault: Vault,
   settings: ProjectSettings,
@@ -52,24 +51,16 @@ export async function createProject(
     forge_held_until: 0n,
   };
   await trx.insertInto('projects').values(project).execute();
-  if (project.poll_interval > 0) await arrangePolling({ db, trx }, project, { isElsewhere: false });
   return project;
 }
 
 export async function changeProject(
-  { db, trx }: WriteContext,
-  before: Pick<ProjectRow, 'id' | 'clone_url'>,
+  { trx }: WriteContext,
+  id: bigint,
   settings: Partial<ProjectSettings>,
 ): Promise<void> {
   if (Object.keys(settings).length === 0) return;
-  const project = await trx
-    .updateTable('projects')
-    .set(settings)
-    .where('id', '=', before.id)
-    .returning(['id', 'owner_id', 'poll_interval', 'clone_url'])
-    .executeTakeFirst();
-  if (!project || (settings.poll_interval === undefined && settings.clone_url === undefined)) return;
-  await arrangePolling({ db, trx }, project, { isElsewhere: project.clone_url !== before.clone_url });
+  await trx.updateTable('projects').set(settings).where('id', '=', id).execute();
 }
 
 /** Deletes a project and everything in it. */

@@ -16,7 +16,7 @@ import { fetchedAs, isOn } from './own-refs.ts';
 import { comparedAlike, storeChanges, withChanges, type Changes } from './request-changes.ts';
 import { holdForBuilds } from './apply-rollup.ts';
 import { besidesFirst, findFirst, joinedText, joinKey, knownKey } from './joined-requests.ts';
-import { beginTrace } from './traces.ts';
+import { beginTrace } from './request-trace.ts';
 import { buildRequestMachine, fetchMachine, isFinal, statesBefore, type FetchState } from './states.ts';
 
 export type Owned = Pick<ProjectRow, 'id' | 'owner_id' | 'config_file' | 'build_twice'>;

@@ -18,7 +18,7 @@ import {
   type BuildState,
   type FetchState,
 } from './states.ts';
-import { beginTraceAgain } from './traces.ts';
+import { beginTraceAgain } from './request-trace.ts';
 import type { WriteContext } from './write-context.ts';
 
 /* Reruns of requests, and restarts and approvals of their builds. */

@@ -7,7 +7,7 @@ import { reasonText } from './reasons.ts';
 import { isAllowedFailure } from './rollup.ts';
 import { ruleText, type Rule } from './rules.ts';
 import type { BuildState } from './states.ts';
-import { testsOf } from './test-results.ts';
+import { testsOf } from '../results/test-results.ts';
 
 /** The status of a suite on a commit, in terms that fit every forge (outbound-webhooks/forges.ts). */
 export interface StatusReport {

@@ -16,8 +16,8 @@ import {
   findUpload,
   openUpload,
   partSizeOf,
-} from '../lifecycle/archive-uploads.ts';
-import { canTakeArchive, takeArchive } from '../lifecycle/dependencies.ts';
+} from '../software/archive-uploads.ts';
+import { canTakeArchive, takeArchive } from '../software/dependencies.ts';
 import { uploadRecord, uploadedDependencyRecord, type Upload } from '../../shared/records/dependency.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf } from './common.ts';
 import { headOf, kindOf, storeArchive, whole } from './dependency-archives.ts';

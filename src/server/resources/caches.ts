@@ -2,7 +2,7 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { CacheRow, ProjectRow } from '../db/schema.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
-import { deleteCaches } from '../lifecycle/caches.ts';
+import { deleteCaches } from '../outputs/caches.ts';
 import { cacheRecord } from '../../shared/records/suite.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';

@@ -8,7 +8,7 @@ import {
   isCheckBegun,
   longestCheckMs,
   type ConnectionCheck,
-} from '../lifecycle/connection-checks.ts';
+} from '../triggers/connection-checks.ts';
 import { subjectTopic } from '../lifecycle/write-context.ts';
 import { connectionCheckRecord } from '../../shared/records/project.ts';
 import { writeContextOf } from './common.ts';

@@ -4,10 +4,10 @@ import { isForeignKeyViolation, type Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../../shared/errors.ts';
 import { mapYielding } from '../../shared/lib/event-loop.ts';
-import { dependencyHappened } from '../lifecycle/dependencies.ts';
-import { changeDependency, createDependency, deleteDependency } from '../lifecycle/dependency-records.ts';
+import { dependencyHappened } from '../software/dependencies.ts';
+import { changeDependency, createDependency, deleteDependency } from '../software/dependency-records.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
-import { holdForeign } from '../lifecycle/pins.ts';
+import { holdForeign } from '../software/pins.ts';
 import { dependencyMachine } from '../lifecycle/states.ts';
 import {
   createdDependencyRecord,

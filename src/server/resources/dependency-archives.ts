@@ -3,7 +3,7 @@ import type { Blobs } from '../db/blobs.ts';
 import { ApiError } from '../../shared/errors.ts';
 import { isMultipart, onlyFile, type SentFile } from '../http/multipart.ts';
 import type { Incoming } from '../http/route.ts';
-import { canTakeArchive, compileAgain, takeArchive, type Archive } from '../lifecycle/dependencies.ts';
+import { canTakeArchive, compileAgain, takeArchive, type Archive } from '../software/dependencies.ts';
 import { archiveKind, archiveTypes, headSize, type ArchiveKind } from '../../shared/domain/source-archives.ts';
 import { dependencyRecord, uploadedDependencyRecord } from '../../shared/records/dependency.ts';
 import { writeContextOf } from './common.ts';

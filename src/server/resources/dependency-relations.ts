@@ -1,10 +1,10 @@
 import type { Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
 import type { FieldErrors } from '../../shared/errors.ts';
-import { wakeWaiting } from '../lifecycle/dependencies.ts';
+import { wakeWaiting } from '../software/dependencies.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
-import { foreignAmong, pinTo, stackNow } from '../lifecycle/pins.ts';
-import { pinsOf, type Stack } from '../lifecycle/software.ts';
+import { foreignAmong, pinTo, stackNow } from '../software/pins.ts';
+import { pinsOf, type Stack } from '../software/software.ts';
 import { relatedTo } from '../views/dependency.ts';
 
 /* Dependencies are compiled against others. A dependency must not depend on itself, directly or through others. */

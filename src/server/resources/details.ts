@@ -6,7 +6,7 @@ import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
 import { pageOf } from '../http/paging.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
-import { flakyTests } from '../lifecycle/flaky-tests.ts';
+import { flakyTests } from '../results/flaky-tests.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import { withFirst } from '../lifecycle/needs.ts';
 import { newestAttempts } from '../lifecycle/rollup.ts';

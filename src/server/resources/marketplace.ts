@@ -4,7 +4,7 @@ import { accountRoute } from '../api/route.ts';
 import { ApiError } from '../../shared/errors.ts';
 import { text } from '../../shared/records/fields.ts';
 import { pageOf } from '../http/paging.ts';
-import { share, unshare } from '../lifecycle/dependencies.ts';
+import { share, unshare } from '../software/dependencies.ts';
 import { dependencyRecord } from '../../shared/records/dependency.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { likePattern, writeContextOf } from './common.ts';

@@ -1,7 +1,7 @@
 import { projectRoute } from '../api/route.ts';
 import { whyNobodyTakes } from '../auth/runner-heartbeats.ts';
 import { timestamp, timestampOrNull } from '../../shared/lib/timestamps.ts';
-import { pollOf } from '../lifecycle/polls.ts';
+import { pollOf } from '../triggers/polls.ts';
 import { pollingRecord } from '../../shared/records/project.ts';
 
 const off = {

@@ -12,6 +12,7 @@ import { gitOriginAt } from '../forges/git-credential.ts';
 import { mapYielding } from '../../shared/lib/event-loop.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import { changeProject, createProject, deleteProject, newIdentity } from '../lifecycle/projects.ts';
+import { arrangePolling } from '../triggers/polls.ts';
 import { projectView } from '../views/project.ts';
 import { addressesOf, wrongAddresses } from '../../shared/records/addresses.ts';
 import { columnsOf, described, identifier, type ValuesOf } from '../../shared/records/fields.ts';
@@ -148,6 +149,7 @@ export const routes = [
       const settings = { ...columnsOf(projectFields, written), ...addressesOf(written) };
       const context = writeContextOf(call);
       const project = await orTaken(createProject(context, caller.id, vault, settings, made?.identity));
+      if (project.poll_interval > 0) await arrangePolling(context, project, { isElsewhere: false });
       const link = made && (await keep({ ...context, vault }, project, made));
       return view({ ...project, ...link, owned: true }, vault);
     },
@@ -224,7 +226,10 @@ export const routes = [
       const link = (await leadsAway(context.trx, project, address))
         ? await unlink({ ...context, vault }, [project])
         : {};
-      await orTaken(changeProject(context, project, changed));
+      await orTaken(changeProject(context, project.id, changed));
+      const isElsewhere = address !== project.clone_url;
+      if (isElsewhere || changed.poll_interval !== undefined)
+        await arrangePolling(context, { ...project, ...changed }, { isElsewhere });
       return view({ ...project, ...changed, ...link }, vault);
     },
   }),

@@ -1,7 +1,7 @@
 import { projectRoute } from '../api/route.ts';
 import type { ScheduleRow } from '../db/schema.ts';
 import { timestamp, timestampOrNull } from '../../shared/lib/timestamps.ts';
-import { addSchedule, changeSchedule, deleteSchedule } from '../lifecycle/schedules.ts';
+import { addSchedule, changeSchedule, deleteSchedule } from '../triggers/schedules.ts';
 import { valuesIn } from '../../shared/records/fields.ts';
 import { checkTimes, scheduleFields, scheduleRecord } from '../../shared/records/trigger.ts';
 import { listOf } from '../../shared/records/schema.ts';

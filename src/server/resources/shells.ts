@@ -8,7 +8,7 @@ import { described, text, wholeNumber } from '../../shared/records/fields.ts';
 import { shellFrame } from '../../shared/domain/shell-frames.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
 import { findFilesForShell, openable } from '../lifecycle/kept-builds.ts';
-import { endShell, insertShell, isNew, checkEveryMs, noteClient, whyOver } from '../lifecycle/shells.ts';
+import { endShell, insertShell, isNew, checkEveryMs, noteClient, whyOver } from '../outputs/shells.ts';
 import { subjectTopic } from '../lifecycle/write-context.ts';
 import type { Waiting } from '../streams/byte-relay.ts';
 import { shellInputRecord, shellRecord } from '../../shared/records/build.ts';

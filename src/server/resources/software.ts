@@ -5,7 +5,7 @@ import type { Queries } from '../db/open.ts';
 import { ApiError } from '../../shared/errors.ts';
 import { described, identifier, text } from '../../shared/records/fields.ts';
 import { servicesIn } from '../lifecycle/build-services.ts';
-import { attachedStacks, combined, launchesOf, ownDependencyNow, type Stack } from '../lifecycle/software.ts';
+import { attachedStacks, combined, launchesOf, ownDependencyNow, type Stack } from '../software/software.ts';
 import { softwareRecord, type Software } from '../../shared/records/suite.ts';
 import { string } from '../../shared/records/schema.ts';
 import { fileOf } from './artifacts.ts';

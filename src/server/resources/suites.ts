@@ -9,7 +9,7 @@ import { imageBuildsOff } from '../../shared/domain/image-builds.ts';
 import { mapYielding } from '../../shared/lib/event-loop.ts';
 import { mostVariantsOf } from '../../shared/domain/matrix.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
-import { renameCaches } from '../lifecycle/caches.ts';
+import { renameCaches } from '../outputs/caches.ts';
 import { needsOf } from '../lifecycle/chosen-suites.ts';
 import { cancelWaitingBuilds } from '../lifecycle/deleted-suites.ts';
 import { gatesOfFile } from '../lifecycle/gates.ts';

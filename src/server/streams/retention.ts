@@ -8,7 +8,7 @@ const atOnce = 100;
 /**
  * Removes the content of logs that were completed this many days ago; 0 keeps all. The record stays, and a line
  * replaces its log, so that it does not look like a build without output. A blob is removed when no log refers to it
- * (lifecycle/collect.ts).
+ * (software/collect.ts).
  *
  * No log is completed before it began, so all old logs are among the lowest identifiers. Few others lie between them:
  * the logs of dependencies, and of requests that were run again.

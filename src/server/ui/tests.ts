@@ -1,4 +1,4 @@
-import { flakyDays } from '../lifecycle/flaky-tests.ts';
+import { flakyDays } from '../results/flaky-tests.ts';
 import type { SlowTest } from '../../shared/records/build.ts';
 import type { FlakyTestDetails } from '../../shared/records/overview.ts';
 import { messagePart, testName, durationText } from './build-tests.ts';

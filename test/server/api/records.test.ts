@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { insertUser } from '../../../src/server/auth/users.ts';
 import { longest, mostRecords, mostWaitingJobs, type BoundedTable } from '../../../src/shared/domain/bounds.ts';
-import { triggerRequest } from '../../../src/server/lifecycle/triggers.ts';
+import { triggerRequest } from '../../../src/server/triggers/triggers.ts';
 import { routes } from '../../../src/server/resources/index.ts';
 import { registerApplication } from '../../support/applications.ts';
 import type { Answer, Record_ } from '../../support/client.ts';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { Database } from '../../../src/server/db/open.ts';
 import type { ShellRow } from '../../../src/server/db/schema.ts';
 import { deleteProject } from '../../../src/server/lifecycle/projects.ts';
-import { endShell, forgetOldShells, noteRunner, takeShells } from '../../../src/server/lifecycle/shells.ts';
+import { endShell, forgetOldShells, noteRunner, takeShells } from '../../../src/server/outputs/shells.ts';
 import type { Record_ } from '../../support/client.ts';
 import { addBuild, addCommit } from '../../support/rows.ts';
 import { describeService, type Service } from '../../support/service.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { before, test } from 'node:test';
-import { collectBlobs } from '../../../src/server/lifecycle/collect.ts';
+import { collectBlobs } from '../../../src/server/software/collect.ts';
 import type { KeptTree, SavedCache, SuiteOrder, Stored } from '../../../src/shared/protocol/index.ts';
 import type { Record_ } from '../../support/client.ts';
 import { assertWrongFields } from '../../support/expect.ts';

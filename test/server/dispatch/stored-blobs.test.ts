@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { isUnavailable } from '../../../src/server/db/unavailable.ts';
 import { frameHead } from '../../../src/shared/domain/file-frames.ts';
-import { removeDoomedBlobs } from '../../../src/server/lifecycle/collect.ts';
+import { removeDoomedBlobs } from '../../../src/server/software/collect.ts';
 import type { Stored } from '../../../src/shared/protocol/index.ts';
 import { compiled, compiling } from '../../support/compiling.ts';
 import { assertDestroyed } from '../../support/expect.ts';

@@ -3,7 +3,7 @@ import { before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { findUser } from '../../../src/server/auth/users.ts';
 import { recordHeartbeat } from '../../../src/server/auth/runner-heartbeats.ts';
-import { longestCheckMs } from '../../../src/server/lifecycle/connection-checks.ts';
+import { longestCheckMs } from '../../../src/server/triggers/connection-checks.ts';
 import { insertForge, setLink } from '../../../src/server/lifecycle/forges.ts';
 import { allEntries, AuditWatch } from '../../support/audit.ts';
 import { assertNotFound } from '../../support/expect.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
-import { collectBlobs } from '../../../src/server/lifecycle/collect.ts';
+import { collectBlobs } from '../../../src/server/software/collect.ts';
 import type { SuiteOrder } from '../../../src/shared/protocol/index.ts';
 import type { Record_ } from '../../support/client.ts';
 import { compiled, compiling, compilingAgain } from '../../support/compiling.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { mendSchedules, runDueSchedules } from '../../../src/server/lifecycle/schedules.ts';
-import { startScheduleClock } from '../../../src/server/lifecycle/schedule-clock.ts';
+import { mendSchedules, runDueSchedules } from '../../../src/server/triggers/schedules.ts';
+import { startScheduleClock } from '../../../src/server/triggers/schedule-clock.ts';
 import type { Record_ } from '../../support/client.ts';
 import { assertWrongFields } from '../../support/expect.ts';
 import { describeService } from '../../support/service.ts';

@@ -5,7 +5,7 @@ import { recordHeartbeat } from '../../../src/server/auth/runner-heartbeats.ts';
 import { openStore } from '../../../src/cli/operator/store.ts';
 import { endLeftShells } from '../../../src/server/dispatch/shells.ts';
 import { shellFrame, shellFrameReader, textOf, type ShellFrame } from '../../../src/shared/domain/shell-frames.ts';
-import { graceMs } from '../../../src/server/lifecycle/shells.ts';
+import { graceMs } from '../../../src/server/outputs/shells.ts';
 import type { ShellOrder } from '../../../src/shared/protocol/index.ts';
 import { scopes, type Scope } from '../../../src/server/http/route.ts';
 import { registerApplication } from '../../support/applications.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { most } from '../../../src/shared/domain/bounds.ts';
 import { readCall } from '../../../src/server/dispatch/read-message.ts';
-import { forgetOldTests } from '../../../src/server/lifecycle/test-results.ts';
+import { forgetOldTests } from '../../../src/server/results/test-results.ts';
 import type { SuiteOrder, TestReceipt, TestReport } from '../../../src/shared/protocol/index.ts';
 import { aCommit, describeWithRunner, type Task } from '../../support/runner.ts';
 import { runningBuild } from '../../support/running-build.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { collectBlobs } from '../../../src/server/lifecycle/collect.ts';
+import { collectBlobs } from '../../../src/server/software/collect.ts';
 import { packLog } from '../../../src/server/streams/pack-log.ts';
 import { forgetOldLogs } from '../../../src/server/streams/retention.ts';
 import { compiled, compiling } from '../../support/compiling.ts';

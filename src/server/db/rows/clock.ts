@@ -30,7 +30,7 @@ export interface PolledRefsRow {
   project_id: bigint;
   /** Of the unpacked text of `refs`. */
   digest: string;
-  /** See lifecycle/polled-refs.ts. */
+  /** See triggers/polled-refs.ts. */
   refs: Uint8Array;
 }
 

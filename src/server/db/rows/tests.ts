@@ -12,7 +12,7 @@ export interface TestRunRow {
   passed: number;
   failed: number;
   skipped: number;
-  /** The slowest tests, as JSON (lifecycle/slow-tests.ts). */
+  /** The slowest tests, as JSON (results/slow-tests.ts). */
   slowest: string;
   /** When the last test came; null until then. */
   completed_at: bigint | null;

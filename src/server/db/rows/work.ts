@@ -30,7 +30,7 @@ export interface BuildRequestRow {
   asked_by: bigint | null;
   /** A newer request of the same group may cancel an older one; blank where none may. */
   concurrency_group: string;
-  /** Its place in a trace, as JSON (lifecycle/traces.ts); blank where it is not traced. */
+  /** Its place in a trace, as JSON (tracing/traces.ts); blank where it is not traced. */
   trace: string;
   /** The suites that were asked for, as a JSON list of texts; empty where all were. */
   suites: string;

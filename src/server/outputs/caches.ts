@@ -1,6 +1,6 @@
 import type { Queries } from '../db/open.ts';
 import type { CacheRow } from '../db/schema.ts';
-import type { WriteContext } from './write-context.ts';
+import type { WriteContext } from '../lifecycle/write-context.ts';
 
 /**
  * Caches: files that a build of a suite saves for the next one. Each belongs to one suite, variant and branch, and only

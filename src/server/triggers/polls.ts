@@ -3,13 +3,13 @@ import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { PollRow, ProjectRow } from '../db/schema.ts';
 import { locationOf } from '../../shared/domain/git-address.ts';
 import { compareInTransaction } from './compare-listings.ts';
-import { checkSoon, suspect } from './forge-holds.ts';
-import { applyEffects } from './pending-effects.ts';
+import { checkSoon, suspect } from '../lifecycle/forge-holds.ts';
+import { applyEffects } from '../lifecycle/pending-effects.ts';
 import { refLabel, mostBuilds, type MovedRef, type Moves } from './polled-refs.ts';
 import { pollWait, withJitter } from './poll-waits.ts';
 import { triggerRequests, type TriggeredBuild } from './triggers.ts';
 import { holdPolls } from './poll-claims.ts';
-import type { WriteContext } from './write-context.ts';
+import type { WriteContext } from '../lifecycle/write-context.ts';
 
 /**
  * Repositories that Headrace polls. Each polled project has a row here with the time of its next poll. A runner that

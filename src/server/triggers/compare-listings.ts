@@ -3,11 +3,11 @@ import { memoized } from '../db/memo.ts';
 import { UnavailableError } from '../db/unavailable.ts';
 import { BusyThreadError, createWorkerThread, type WorkerThread } from '../../shared/lib/worker-thread.ts';
 import { compareListings, isQuick, type Compared, type Listings } from './polled-refs.ts';
-import type { WriteContext } from './write-context.ts';
+import type { WriteContext } from '../lifecycle/write-context.ts';
 
 /** Compares listings of refs: long ones in a thread, and not while a transaction is open. */
 const makeThread = (): WorkerThread<Listings, Compared | undefined> =>
-  createWorkerThread('server/lifecycle/polled-refs-worker.ts', {
+  createWorkerThread('server/triggers/polled-refs-worker.ts', {
     mostOfOne: 4,
     mostOfAll: 64,
     timeoutMs: 30_000,

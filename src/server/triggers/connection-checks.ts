@@ -1,7 +1,7 @@
 import type { Queries } from '../db/open.ts';
 import { drop, enqueue } from '../queue/queue.ts';
 import { pollSoon } from './polls.ts';
-import { subjectTopic, type WriteContext } from './write-context.ts';
+import { subjectTopic, type WriteContext } from '../lifecycle/write-context.ts';
 
 /**
  * Checks whether a project's repository can be read. A runner does the check while the user waits, so

@@ -1,6 +1,6 @@
 import { startWorkLoop } from '../db/work-loop.ts';
 import { mendSchedules, nextScheduleAt, runDueSchedules, schedulesTopic } from './schedules.ts';
-import type { WriteContext } from './write-context.ts';
+import type { WriteContext } from '../lifecycle/write-context.ts';
 
 export interface ScheduleClockParts extends Omit<WriteContext, 'trx'> {
   /** The time in milliseconds since 1970. */

@@ -2,8 +2,8 @@ import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { KeptBuildRow, ProjectRow, ShellRow } from '../db/schema.ts';
 import { mostShells, mostShellsOfAccount } from '../../shared/domain/shell-limits.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
-import { openKey } from './kept-builds.ts';
-import { subjectTopic, type WriteContext } from './write-context.ts';
+import { openKey } from '../lifecycle/kept-builds.ts';
+import { subjectTopic, type WriteContext } from '../lifecycle/write-context.ts';
 
 /**
  * Shells in the files of failed builds. A runner keeps the files (kept-builds.ts). A shell waits for its runner, is

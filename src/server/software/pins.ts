@@ -1,6 +1,6 @@
 import type { Queries, Transaction } from '../db/open.ts';
 import type { DependencyPinRow } from '../db/schema.ts';
-import type { WriteContext } from './write-context.ts';
+import type { WriteContext } from '../lifecycle/write-context.ts';
 import { dependenciesNow, type Layer, type Stack } from './software.ts';
 
 /** The use that a pin belongs to: a suite's or another dependency's use of the dependency. */

@@ -1,5 +1,5 @@
 import type { ReadableSpan, Sampler, SpanExporter } from '@opentelemetry/sdk-trace';
-import type { Span, Tracer } from './spans.ts';
+import type { Span, Tracer } from '../lifecycle/spans.ts';
 
 export interface ClosableTracer extends Tracer {
   /** Sends what is left, for a short while. */

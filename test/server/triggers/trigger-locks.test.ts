@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { triggerRequests } from '../../../src/server/lifecycle/triggers.ts';
+import { triggerRequests } from '../../../src/server/triggers/triggers.ts';
 import { addCommit } from '../../support/rows.ts';
 import { describeService } from '../../support/service.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, mock, test } from 'node:test';
-import { collectBlobs, removeDoomedBlobs } from '../../../src/server/lifecycle/collect.ts';
+import { collectBlobs, removeDoomedBlobs } from '../../../src/server/software/collect.ts';
 import { claim, enqueue, remove } from '../../../src/server/queue/queue.ts';
 import { forgetTurns } from '../../../src/server/queue/account-turns.ts';
 import { findLog } from '../../../src/server/streams/logs.ts';

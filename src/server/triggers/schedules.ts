@@ -5,9 +5,9 @@ import { isUnavailable } from '../db/unavailable.ts';
 import type { ColumnsOf } from '../../shared/records/fields.ts';
 import type { scheduleFields } from '../../shared/records/trigger.ts';
 import { parseCron } from '../../shared/domain/cron.ts';
-import { applyEffects } from './pending-effects.ts';
+import { applyEffects } from '../lifecycle/pending-effects.ts';
 import { triggerRequest } from './triggers.ts';
-import type { WriteContext } from './write-context.ts';
+import type { WriteContext } from '../lifecycle/write-context.ts';
 
 /**
  * Builds at set times. A schedule stores its next time. A server that runs a due schedule moves this time on, in the

@@ -1,7 +1,7 @@
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { bytes } from '../../shared/domain/bounds.ts';
 import { digestOf, readListing, type Refs } from '../../shared/domain/ref-listings.ts';
-import { madeByPush } from './request-changes.ts';
+import { madeByPush } from '../lifecycle/request-changes.ts';
 
 /** The difference between two listings of a repository's refs, and which of the moved refs are built. */
 

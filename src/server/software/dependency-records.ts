@@ -2,8 +2,8 @@ import type { DependencyRow } from '../db/schema.ts';
 import type { dependencyFields } from '../../shared/records/dependency.ts';
 import type { ColumnsOf } from '../../shared/records/fields.ts';
 import { dropCompile } from './dependencies.ts';
-import { dependencyMachine } from './states.ts';
-import type { WriteContext } from './write-context.ts';
+import { dependencyMachine } from '../lifecycle/states.ts';
+import type { WriteContext } from '../lifecycle/write-context.ts';
 
 /** The settings of a dependency that its owner writes. */
 export type DependencySettings = ColumnsOf<typeof dependencyFields>;

@@ -1,12 +1,12 @@
 import { sql } from 'kysely';
 import type { BuildRequestRow, ProjectRow, UserRow } from '../db/schema.ts';
 import { mostWaitingJobs } from '../../shared/domain/bounds.ts';
-import { holdRequests } from './apply-rollup.ts';
-import { isQueueFull } from './full-queue.ts';
-import { findAlike, joinKey } from './joined-requests.ts';
-import { cancelRequests } from './cancel-requests.ts';
-import { openRequest, type Owned, type Trigger } from './requests.ts';
-import type { WriteContext } from './write-context.ts';
+import { holdRequests } from '../lifecycle/apply-rollup.ts';
+import { isQueueFull } from '../lifecycle/full-queue.ts';
+import { findAlike, joinKey } from '../lifecycle/joined-requests.ts';
+import { cancelRequests } from '../lifecycle/cancel-requests.ts';
+import { openRequest, type Owned, type Trigger } from '../lifecycle/requests.ts';
+import type { WriteContext } from '../lifecycle/write-context.ts';
 
 /**
  * Starts builds without a user's request: hooks, polls and schedules call this once they know which commit to build.

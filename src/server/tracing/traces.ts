@@ -1,17 +1,11 @@
 import type { BuildRequestRow, JobRow } from '../db/schema.ts';
 import { timeOfId } from '../../shared/lib/ids.ts';
 import { nameWithVariant } from '../../shared/domain/matrix.ts';
-import {
-  formatTraceparent,
-  newSpanId,
-  newTraceId,
-  parseTraceparent,
-  spanIdBelow,
-  type TraceContext,
-} from '../../shared/lib/trace-context.ts';
-import { watchEndings } from './endings.ts';
-import type { Span, Tracer } from './spans.ts';
-import type { Ending, Observers, WriteContext } from './write-context.ts';
+import { formatTraceparent, spanIdBelow, type TraceContext } from '../../shared/lib/trace-context.ts';
+import { watchEndings } from '../lifecycle/endings.ts';
+import { traceOf, type Trace } from '../lifecycle/request-trace.ts';
+import type { Span, Tracer } from '../lifecycle/spans.ts';
+import type { Ending, Observers, WriteContext } from '../lifecycle/write-context.ts';
 
 /**
  * The trace of a build request: the request, its wait, its fetch, each suite and its steps. All spans are made here,
@@ -21,15 +15,6 @@ import type { Ending, Observers, WriteContext } from './write-context.ts';
  * The request's row has its span in the trace. The identifiers of the spans below are calculated from it. So the span
  * of a suite is known when its order is made, and the order has it in the environment as TRACEPARENT.
  */
-
-/** The trace in the row of a request. */
-interface Trace extends TraceContext {
-  parentId?: string;
-  /** When it began: a request that is run again begins another trace. */
-  at: number;
-  /** When its last fetch began. */
-  fetchAt?: number;
-}
 
 /** Traces what is written with these observers, until the returned function is called. */
 export function traceWith(observers: Observers, tracer: Tracer): () => void {
@@ -46,32 +31,6 @@ export function traceWith(observers: Observers, tracer: Tracer): () => void {
     unwatch();
     observers.tracer = undefined;
   };
-}
-
-/** The trace of a new request, for its row; blank where nothing is traced. */
-export function beginTrace({ observers: { tracer } }: WriteContext, traceparent?: unknown): string {
-  if (!tracer) return '';
-  const parent = parseTraceparent(traceparent);
-  const traceId = parent?.traceId ?? newTraceId();
-  const isSampled = tracer.isSampled(traceId, parent);
-  const trace: Trace = { traceId, spanId: newSpanId(), isSampled, at: Date.now() };
-  return JSON.stringify(parent ? { ...trace, parentId: parent.spanId } : trace);
-}
-
-/** A request that is run again begins another trace. */
-export async function beginTraceAgain(
-  context: WriteContext,
-  request: Pick<BuildRequestRow, 'id' | 'trace'>,
-  traceparent?: unknown,
-): Promise<void> {
-  const trace = beginTrace(context, traceparent);
-  if (trace === request.trace) return; // both are blank
-  await context.trx.updateTable('build_requests').set({ trace }).where('id', '=', request.id).execute();
-}
-
-/** The trace of a request, if this server traces. */
-function traceOf({ observers }: WriteContext, trace: string): Trace | undefined {
-  return trace === '' || !observers.tracer ? undefined : (JSON.parse(trace) as Trace);
 }
 
 /** TRACEPARENT for a build that is about to begin. */

@@ -2,9 +2,9 @@ import { sql } from 'kysely';
 import type { DependencyRow } from '../db/schema.ts';
 import { cancel, drop, enqueue, holdJobsOf, makeAccountDue } from '../queue/queue.ts';
 import { addLine, completeLog, removeLog, restartLog } from '../streams/logs.ts';
-import { dependencyMoved, recordEvent } from './pending-effects.ts';
-import { subjectTopic, type WriteContext } from './write-context.ts';
-import { dependencyMachine as machine, statesBefore, type DependencyState } from './states.ts';
+import { dependencyMoved, recordEvent } from '../lifecycle/pending-effects.ts';
+import { subjectTopic, type WriteContext } from '../lifecycle/write-context.ts';
+import { dependencyMachine as machine, statesBefore, type DependencyState } from '../lifecycle/states.ts';
 
 type Owned = Pick<DependencyRow, 'id' | 'owner_id'>;
 

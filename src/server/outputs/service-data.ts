@@ -1,6 +1,6 @@
 import type { Queries } from '../db/open.ts';
 import type { ServiceDataRow } from '../db/schema.ts';
-import type { WriteContext } from './write-context.ts';
+import type { WriteContext } from '../lifecycle/write-context.ts';
 
 /**
  * What services held after they were filled, for later builds that would fill them in the same way. As with caches, only
