@@ -1,6 +1,7 @@
 import type { ForgeRow } from '../db/schema.ts';
 import { parseGitAddress } from '../../shared/domain/git-address.ts';
-import { isDataCenter, type ProviderName } from '../../shared/domain/forge-providers.ts';
+import { isDataCenter } from '../../shared/domain/forge-providers.ts';
+import { providers } from './index.ts';
 
 /** git over HTTPS with the token of a connected forge. The token goes to whole origins: scheme, host and port. */
 
@@ -26,18 +27,10 @@ export function isOpened({ url }: Pick<ForgeRow, 'url'>, confirmed: string, addr
 
 type Known = Pick<ForgeRow, 'provider' | 'url' | 'login'>;
 
-/** The user name that each of them wants beside a token. */
-const usernames: Record<ProviderName, (forge: Known) => string> = {
-  github: () => 'x-access-token',
-  gitlab: () => 'oauth2',
-  gitea: ({ login }) => login,
-  bitbucket: (forge) => (isDataCenter(forge) ? forge.login : 'x-token-auth'),
-};
-
 export function gitCredential(forge: Known, token: string) {
   // Bitbucket's API wants the address of a person before a personal token. git at Bitbucket Cloud wants this word there.
   const [, address, personal] = /^([^:]*):(.*)$/.exec(token) ?? [];
   if (forge.provider === 'bitbucket' && address !== undefined && personal !== undefined)
     return { username: isDataCenter(forge) ? address : 'x-bitbucket-api-token-auth', password: personal };
-  return { username: usernames[forge.provider](forge), password: token };
+  return { username: providers[forge.provider].gitUser(forge), password: token };
 }

@@ -7,13 +7,21 @@ import { gitea, giteaHeaders } from './gitea.ts';
 import { github, githubApi, githubHeaders, githubStatus } from './github.ts';
 import { gitlab, gitlabHeaders, gitlabStatus } from './gitlab.ts';
 
-/** Every kind of forge, by the name that people choose it by. */
+/** How a kind of forge is called. What people need to know of it is in `shared/domain/forge-providers.ts`. */
+interface GitUserOf {
+  provider: ProviderName;
+  url: string;
+  login: string;
+}
+
 interface Provider {
   /** The base of the API of the forge at an address. */
   api: (url: string) => string;
   open: (api: ForgeApi, url: string) => Forge;
   headers: (token: string) => Record<string, string>;
   status: StatusForm;
+  /** The user name that git wants beside a token. */
+  gitUser: (forge: GitUserOf) => string;
 }
 
 export const providers = {
@@ -22,30 +30,30 @@ export const providers = {
     open: github,
     headers: githubHeaders,
     status: githubStatus,
+    gitUser: () => 'x-access-token',
   },
   gitlab: {
     api: (url) => `${url}/api/v4`,
     open: gitlab,
     headers: gitlabHeaders,
     status: gitlabStatus,
+    gitUser: () => 'oauth2',
   },
   gitea: {
     api: (url) => `${url}/api/v1`,
     open: gitea,
     headers: giteaHeaders,
     status: githubStatus,
+    gitUser: ({ login }) => login,
   },
   bitbucket: {
     api: (url) => (isDataCenter({ provider: 'bitbucket', url }) ? `${url}/rest` : bitbucketCloudApi),
     open: (api, url) => (isDataCenter({ provider: 'bitbucket', url }) ? bitbucketDataCenter : bitbucketCloud)(api),
     headers: bitbucketHeaders,
     status: bitbucketCloudStatus,
+    gitUser: (forge) => (isDataCenter(forge) ? forge.login : 'x-token-auth'),
   },
 } as const satisfies Record<ProviderName, Provider>;
-
-export function isProvider(name: string): name is ProviderName {
-  return Object.hasOwn(providers, name);
-}
 
 /** The folder of the repositories of a forge over HTTPS, with a slash at its end; blank where its host is for them alone. */
 export function gitFolderOf(forge: { provider: ProviderName; url: string }): string {

@@ -1,4 +1,5 @@
-import { isProvider, statusCallTo } from '../forges/index.ts';
+import { isProvider } from '../../shared/domain/forge-providers.ts';
+import { statusCallTo } from '../forges/index.ts';
 import type { Attempt } from '../lifecycle/webhook-deliveries.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import type { StatusReport } from '../lifecycle/status-reports.ts';

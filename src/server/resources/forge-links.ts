@@ -2,28 +2,14 @@ import { isIP } from 'node:net';
 import { projectRoute } from '../api/route.ts';
 import type { VisibleProject } from '../auth/projects.ts';
 import type { Queries } from '../db/open.ts';
-import { isDataCenter } from '../../shared/domain/forge-providers.ts';
+import { forgeProviders, isDataCenter, isProvider, providerNames, type ProviderName } from '../../shared/domain/forge-providers.ts';
 import { locationOf } from '../../shared/domain/git-address.ts';
 import { httpsOrigin } from '../forges/git-credential.ts';
 import { forgeLinksRecord, type ForgeLinks } from '../../shared/records/overview.ts';
 
 /** Where the forge of a project's repository shows its commits, branches and pull requests. */
 
-/** The paths below the address of the repository. */
-const pages: Record<string, readonly [commit: string, branch: string, pullRequest: string]> = {
-  github: ['commit', 'tree', 'pull'],
-  gitlab: ['-/commit', '-/tree', '-/merge_requests'],
-  gitea: ['commit', 'src/branch', 'pulls'],
-  bitbucket: ['commits', 'branch', 'pull-requests'],
-};
-
-const knownHosts: Record<string, string> = {
-  'github.com': 'github',
-  'gitlab.com': 'gitlab',
-  'bitbucket.org': 'bitbucket',
-  'codeberg.org': 'gitea',
-};
-
+type Pages = Record<'commit' | 'branch' | 'pullRequest', string>;
 type Project = Pick<VisibleProject, 'id' | 'clone_url' | 'forge_id' | 'forge_repository'>;
 
 const unknown: ForgeLinks = { host: '', commit_url: '', branch_url: '', pull_request_url: '' };
@@ -39,33 +25,38 @@ export async function linksAtForge(db: Queries, project: Project): Promise<Forge
   // A host without a dot is an alias in the operator's SSH configuration, and an absolute path is one of a plain
   // server.
   if (!host.includes('.') || isIP(host.replaceAll(/[[\]]/g, '')) !== 0 || !repositoryPath.test(path)) return unknown;
-  const provider = knownHosts[host] ?? (await providerFromSettings(db, id, host));
-  const of = provider === undefined ? undefined : pages[provider];
-  if (!of || (provider !== 'gitlab' && path.split('/').length !== 2)) return unknown;
-  return linksBelow(`${httpsOrigin(url) || `https://${host}`}/${path}`, of);
+  const isOfHost = (name: ProviderName): boolean => (forgeProviders[name].hosts as readonly string[]).includes(host);
+  const provider = providerNames.find(isOfHost) ?? (await providerFromSettings(db, id, host));
+  if (provider === undefined) return unknown;
+  const { pages, isNested } = forgeProviders[provider];
+  if (!isNested && path.split('/').length !== 2) return unknown;
+  return linksBelow(`${httpsOrigin(url) || `https://${host}`}/${path}`, pages);
 }
 
 /** The address that people open is known, whatever the one for git is. */
 async function linksAtConnected(db: Queries, forgeId: bigint, repository: string): Promise<ForgeLinks> {
   const forges = db.selectFrom('forges').select(['provider', 'url']).where('id', '=', forgeId);
   const { provider, url } = await forges.executeTakeFirstOrThrow();
-  if (!isDataCenter({ provider, url })) return linksBelow(`${url}/${repository}`, pages[provider] ?? []);
+  if (!isDataCenter({ provider, url })) return linksBelow(`${url}/${repository}`, forgeProviders[provider].pages);
   const [key = '', name = ''] = repository.split('/');
   // It shows a branch by a parameter, which comes last in an address.
-  return linksBelow(`${url}/projects/${key}/repos/${name}`, ['commits', 'browse?at=', 'pull-requests']);
+  return linksBelow(`${url}/projects/${key}/repos/${name}`, { commit: 'commits', branch: 'browse?at=', pullRequest: 'pull-requests' });
 }
 
-function linksBelow(repository: string, below: readonly string[]): ForgeLinks {
-  const [commit = '', branch = '', pullRequest = ''] = below.map(
-    (one) => `${repository}/${one}${one.endsWith('=') ? '' : '/'}`,
-  );
-  return { host: new URL(repository).host, commit_url: commit, branch_url: branch, pull_request_url: pullRequest };
+function linksBelow(repository: string, pages: Pages): ForgeLinks {
+  const at = (page: string): string => `${repository}/${page}${page.endsWith('=') ? '' : '/'}`;
+  return {
+    host: new URL(repository).host,
+    commit_url: at(pages.commit),
+    branch_url: at(pages.branch),
+    pull_request_url: at(pages.pullRequest),
+  };
 }
 
 /** An owner and a name, with groups between them; none is `.` or `..`. All these characters may be in an address. */
 const repositoryPath = /^(?!\.{1,2}\/)[\w.~-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/;
 
-async function providerFromSettings(db: Queries, projectId: bigint, host: string): Promise<string | undefined> {
+async function providerFromSettings(db: Queries, projectId: bigint, host: string): Promise<ProviderName | undefined> {
   const targets = await db
     .selectFrom('notifications')
     .select(['name', 'url'])
@@ -78,7 +69,7 @@ async function providerFromSettings(db: Queries, projectId: bigint, host: string
     ...hooks.map(({ provider }) => provider),
   ];
   // A self-hosted Bitbucket has other addresses than bitbucket.org.
-  return sentences.find((provider) => provider !== 'bitbucket' && provider in pages);
+  return sentences.find((name): name is ProviderName => name !== 'bitbucket' && isProvider(name));
 }
 
 export const routes = [

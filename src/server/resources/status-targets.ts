@@ -83,7 +83,7 @@ export const routes = [
     creates: 'notifications',
     answer: statusTargetRecord,
     async verify(_, { provider, repository }): Promise<FieldErrors> {
-      if (provider === undefined || provider === 'gitlab' || repository === undefined) return {};
+      if (provider === undefined || forgeProviders[provider].isNested || repository === undefined) return {};
       return ownerAndName.test(repository) ? {} : { repository: ['invalid_format'] };
     },
     audit: {

@@ -1,3 +1,4 @@
+import { forgeProviders, type ForgeProvider } from '../../shared/domain/forge-providers.ts';
 import { suggestedSuite } from '../../shared/domain/suggested-suite.ts';
 import { groupOf } from '../../shared/records/raw.ts';
 import type { Overview } from '../../shared/records/overview.ts';
@@ -20,39 +21,12 @@ import type { PageRoute } from './site.ts';
 function whereItGoes({ repository_url: url }: Project): Html {
   const [, host = '', path = ''] = /^[^@]*@([^:]+):(.+?)(?:\.git)?\/?$/.exec(url) ?? [];
   const at = (name: string): string => `https://${host}/${path.replace(/^\/+/, '')}${name}`;
-  const known: [string, RegExp, string, Html][] = [
-    [
-      'GitHub',
-      /github/,
-      '/settings/keys/new',
-      html`Settings &rarr; Deploy keys &rarr; <b>Add deploy key</b>. Tick <i>Allow write access</i> only if Headrace is
-        to deploy there.`,
-    ],
-    [
-      'GitLab',
-      /gitlab/,
-      '/-/settings/repository',
-      html`Settings &rarr; Repository &rarr; Deploy keys &rarr; <b>Add new key</b>.`,
-    ],
-    [
-      'Gitea',
-      /gitea|forgejo|codeberg/,
-      '/settings/keys',
-      html`Settings &rarr; Deploy Keys &rarr; <b>Add Deploy Key</b>.`,
-    ],
-    [
-      'Bitbucket',
-      /bitbucket/,
-      '/admin/access-keys/',
-      html`Repository settings &rarr; Access keys &rarr; <b>Add key</b>.`,
-    ],
-  ];
   return html`<ul class="hosts">
-    ${known.map(
-      ([name, form, below, where]) =>
+    ${Object.values<ForgeProvider>(forgeProviders).map(
+      ({ name, words, key: { page, menus, note = '' } }) =>
         html`<li>
-          <b>${name}:</b> ${where}
-          ${form.test(host) && html`<a href="${at(below)}" rel="noreferrer" target="_blank">Open that page</a>`}
+          <b>${name}:</b> ${menus.slice(0, -1).map((menu) => html`${menu} &rarr; `)}<b>${menus.at(-1)}</b>. ${note}
+          ${words.test(host) && html`<a href="${at(page)}" rel="noreferrer" target="_blank">Open that page</a>`}
         </li>`,
     )}
   </ul>`;

@@ -1,3 +1,4 @@
+import { forgeProviders, isProvider, providerChoices } from '../../shared/domain/forge-providers.ts';
 import type { Hook, HookDelivery, SecretHook } from '../../shared/records/trigger.ts';
 import { pageForm, type PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
@@ -15,13 +16,7 @@ import { stateBadge } from './states.ts';
 
 const of = '/projects/:project_id/hooks';
 
-const providers: readonly (readonly [string, string])[] = [
-  ['github', 'GitHub'],
-  ['gitlab', 'GitLab'],
-  ['gitea', 'Gitea or Forgejo'],
-  ['bitbucket', 'Bitbucket'],
-  ['generic', 'Any program, such as curl'],
-];
+const providers: readonly (readonly [string, string])[] = [...providerChoices, ['generic', 'Any program, such as curl']];
 
 const events: readonly (readonly [string, string])[] = [
   ['push', 'Pushes to branches'],
@@ -30,14 +25,12 @@ const events: readonly (readonly [string, string])[] = [
 ];
 
 /** Where to enter the address and the secret. */
-const whereTo: Record<string, string> = {
-  github: 'On GitHub: Settings, Webhooks, Add webhook. Content type application/json; choose pushes and pull requests.',
-  gitlab:
-    'On GitLab: Settings, Webhooks, Add new webhook. The secret is the signing token; older versions take it as secret token.',
-  gitea: 'On Gitea or Forgejo: Settings, Webhooks, Add webhook.',
-  bitbucket: 'On Bitbucket: Repository settings, Webhooks, Add webhook. Choose pushes and pull requests.',
-  generic: 'Send a POST with the header Authorization: Bearer SECRET and the field ref, a branch or tag.',
-};
+function whereTo(provider: string): string {
+  if (!isProvider(provider))
+    return 'Send a POST with the header Authorization: Bearer SECRET and the field ref, a branch or tag.';
+  const { name, hook } = forgeProviders[provider];
+  return `On ${name}: ${hook}`;
+}
 
 const nameOf = (provider: string): string => providers.find(([one]) => one === provider)?.[1] ?? provider;
 const eventLabels = (names: readonly string[]): string =>
@@ -74,7 +67,7 @@ async function secretPage(
         ${copyable(url, 'hook-url')}
         <h2>Secret</h2>
         ${copyable(secret, 'hook-secret')}
-        <p>${whereTo[provider] ?? ''}</p>
+        <p>${whereTo(provider)}</p>
       </section>
       <p><a class="button main" href="${settingsPath(visit)}/triggers/hooks/${id}">Go on</a></p>`,
   };
@@ -129,7 +122,7 @@ const one = settingsPage({
           ${
             made === hook.id_str
               ? html`<p>The connection to the forge has made this hook: the forge knows its address and its secret.</p>`
-              : html`<p>${whereTo[hook.provider] ?? ''} The secret was shown when it was made.</p>
+              : html`<p>${whereTo(hook.provider)} The secret was shown when it was made.</p>
                   ${pageForm(visit, 'new_secret').wrap(html``, { button: 'New secret', kind: 'plain' })}`
           }
         </section>

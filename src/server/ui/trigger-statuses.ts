@@ -1,3 +1,4 @@
+import { forgeProviders, isProvider, providerChoices } from '../../shared/domain/forge-providers.ts';
 import type { StatusTarget } from '../../shared/records/notification.ts';
 import { deliveriesPart, fewDeliveries, receiverCard } from './deliveries.ts';
 import { pageForm } from './forms.ts';
@@ -13,14 +14,7 @@ import type { PageRoute } from './site.ts';
 
 const of = '/projects/:project_id/status_targets';
 
-const providers: readonly (readonly [string, string])[] = [
-  ['github', 'GitHub'],
-  ['gitlab', 'GitLab'],
-  ['gitea', 'Gitea or Forgejo'],
-  ['bitbucket', 'Bitbucket'],
-];
-
-const nameOf = (provider: string): string => providers.find(([one]) => one === provider)?.[1] ?? provider;
+const nameOf = (provider: string): string => (isProvider(provider) ? forgeProviders[provider].name : provider);
 
 export const createStatusTarget: PageAction = {
   route: `POST ${of}`,
@@ -46,7 +40,7 @@ export async function statusTargetsPart(visit: ProjectVisit): Promise<Html> {
         }
       </div>
       ${form.wrap(
-        html`${form.select('provider', 'Provider', providers)}
+        html`${form.select('provider', 'Provider', providerChoices)}
         ${form.text('repository', 'Repository', {
           required: true,
           isCode: true,

@@ -1,3 +1,4 @@
+import { providerNames } from '../domain/forge-providers.ts';
 import type { Static } from 'typebox';
 import { described, answersOf, oneOf, refined, required, text, wholeNumber } from './fields.ts';
 import { isWebAddress } from './forms.ts';
@@ -37,7 +38,7 @@ const url = refined(
   },
 );
 
-export const forgeFields = { provider: required(oneOf(['github', 'gitlab', 'gitea', 'bitbucket'])), url };
+export const forgeFields = { provider: required(oneOf(providerNames)), url };
 
 export const forgeRecord = record('Forge', {
   ...ownId,

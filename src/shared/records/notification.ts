@@ -1,3 +1,4 @@
+import { providerNames } from '../domain/forge-providers.ts';
 import type { Static } from 'typebox';
 import { answersOf, grouped, oneOf, required, text } from './fields.ts';
 import { isWebAddress } from './forms.ts';
@@ -22,7 +23,7 @@ const repositoryForm = /^(?:\d{1,19}|(?!\.{1,2}\/)[\w.{}~-]+(?:\/(?!\.{1,2}(?:\/
 
 /** A forge that gets the status of each commit's suites. */
 export const targetFields = {
-  provider: required(oneOf(['github', 'gitlab', 'gitea', 'bitbucket'])),
+  provider: required(oneOf(providerNames)),
   api_url: text('webAddress', { check: (value) => isWebAddress(value) && !/[?#]/.test(value) }),
   repository: required(
     text('repository', { pattern: repositoryForm, description: 'owner/name; for GitLab a path or number' }),

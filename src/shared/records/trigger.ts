@@ -1,3 +1,4 @@
+import { providerNames } from '../domain/forge-providers.ts';
 import type { Static } from 'typebox';
 import { parseCron } from '../domain/cron.ts';
 import type { FieldErrors } from '../errors.ts';
@@ -37,7 +38,7 @@ export const scheduleRecord = record('Schedule', {
 export type Schedule = Static<typeof scheduleRecord>;
 
 export const hookFields = {
-  provider: required(oneOf(['github', 'gitlab', 'gitea', 'bitbucket', 'generic'])),
+  provider: required(oneOf([...providerNames, 'generic'])),
   events: severalOf(['push', 'tag', 'pull_request']),
 };
 const hook = {
