@@ -187,9 +187,9 @@ describe('a build with a cache makes again what has changed, and nothing else', 
     const { commit, build, host } = await site(t);
     const library = await createRepository(join(host.folder, 'lib.git'));
     const libraryAt = (content: string): Promise<string> => library.commit({ files: { one: content, two: 'same\n' } });
-    const declared = '[submodule "lib"]\n\tpath = src/shared/lib\n\turl = ../lib.git\n';
+    const declared = '[submodule "lib"]\n\tpath = src/lib\n\turl = ../lib.git\n';
     const withLibrary = async (content: string): Promise<string> =>
-      commit({ ...files, '.gitmodules': declared, 'src/shared/lib': { submodule: await libraryAt(content) } });
+      commit({ ...files, '.gitmodules': declared, 'src/lib': { submodule: await libraryAt(content) } });
     const first = await build(await withLibrary('1\n'));
     assert.equal(first.built, `${all} lib/one lib/two`.split(' ').toSorted().join(' '));
     assert.equal((await build(await commit({ 'src/a': 'A\n' }), first.cache)).built, 'a link');
