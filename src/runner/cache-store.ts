@@ -269,4 +269,3 @@ async function presentOne(folder: string, tree: KeptTree, boot: string): Promise
   const { mtimeMs: usedAt } = await stat(path);
   return { ...entryOf({ ...tree, digest, bytes }, true), usedAt, madeAt, isOnDisk: made === undefined };
 }
-

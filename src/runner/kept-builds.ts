@@ -280,7 +280,6 @@ async function presentIn(folder: string): Promise<{ name: string; about: About |
   return (await Promise.all(found)).toSorted((a, b) => (a.about?.keptAt ?? 0) - (b.about?.keptAt ?? 0));
 }
 
-
 const [ivLength, tagLength] = [12, 16];
 
 function sealed(key: Buffer, text: string): Buffer {

@@ -1,11 +1,6 @@
 import { servicesIn, toldOfData, type SuiteService } from '../lifecycle/build-services.ts';
 import type { Layer } from '../software/software.ts';
-import {
-  findServiceData,
-  noteUseOfServiceData,
-  saveServiceData,
-  type ReadingBuild,
-} from '../outputs/service-data.ts';
+import { findServiceData, noteUseOfServiceData, saveServiceData, type ReadingBuild } from '../outputs/service-data.ts';
 import type { ServiceOrder, ServiceState } from '../../shared/protocol/index.ts';
 import { mayWrite } from './caches.ts';
 import { imageOrder } from './images.ts';

@@ -2,7 +2,13 @@ import { isIP } from 'node:net';
 import { projectRoute } from '../api/route.ts';
 import type { VisibleProject } from '../auth/projects.ts';
 import type { Queries } from '../db/open.ts';
-import { forgeProviders, isDataCenter, isProvider, providerNames, type ProviderName } from '../../shared/domain/forge-providers.ts';
+import {
+  forgeProviders,
+  isDataCenter,
+  isProvider,
+  providerNames,
+  type ProviderName,
+} from '../../shared/domain/forge-providers.ts';
 import { locationOf } from '../../shared/domain/git-address.ts';
 import { httpsOrigin } from '../forges/git-credential.ts';
 import { forgeLinksRecord, type ForgeLinks } from '../../shared/records/overview.ts';
@@ -40,7 +46,11 @@ async function linksAtConnected(db: Queries, forgeId: bigint, repository: string
   if (!isDataCenter({ provider, url })) return linksBelow(`${url}/${repository}`, forgeProviders[provider].pages);
   const [key = '', name = ''] = repository.split('/');
   // It shows a branch by a parameter, which comes last in an address.
-  return linksBelow(`${url}/projects/${key}/repos/${name}`, { commit: 'commits', branch: 'browse?at=', pullRequest: 'pull-requests' });
+  return linksBelow(`${url}/projects/${key}/repos/${name}`, {
+    commit: 'commits',
+    branch: 'browse?at=',
+    pullRequest: 'pull-requests',
+  });
 }
 
 function linksBelow(repository: string, pages: Pages): ForgeLinks {

@@ -16,7 +16,10 @@ import { stateBadge } from './states.ts';
 
 const of = '/projects/:project_id/hooks';
 
-const providers: readonly (readonly [string, string])[] = [...providerChoices, ['generic', 'Any program, such as curl']];
+const providers: readonly (readonly [string, string])[] = [
+  ...providerChoices,
+  ['generic', 'Any program, such as curl'],
+];
 
 const events: readonly (readonly [string, string])[] = [
   ['push', 'Pushes to branches'],

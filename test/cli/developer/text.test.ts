@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import * as fc from '../../support/properties.ts';
 import { writeJson } from '../../../src/cli/client/json.ts';
-import { isSameRepository } from '../../../src/cli/developer/git.ts';
+import { isRemoteOf } from '../../../src/cli/developer/git.ts';
 import { clean, fit, LogFilter, width } from '../../../src/cli/developer/text.ts';
 
 const hostile = [
@@ -101,12 +101,12 @@ test('a repository is the same by whichever address', () => {
     'https://me@EXAMPLE.org/team/code',
     'git@example.org:/team/code/',
   ])
-    assert.ok(isSameRepository(remote, repository), remote);
+    assert.ok(isRemoteOf(remote, repository), remote);
   for (const remote of [
     'git@example.org:team/other.git',
     'git@example.com:team/code.git',
     'git@example.org:code.git',
     '',
   ])
-    assert.ok(!isSameRepository(remote, repository), remote);
+    assert.ok(!isRemoteOf(remote, repository), remote);
 });
