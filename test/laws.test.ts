@@ -47,6 +47,9 @@ describe('who writes what', () => {
   test('tables with a state are written only in lifecycle, or in the one room of their own', () => {
     const rooms = new Map([
       ['dependencies', 'server/software'],
+      ['dependency_events', 'server/software'],
+      ['shells', 'server/outputs'],
+      ['test_results', 'server/results'],
       ['connection_checks', 'server/triggers'],
     ]);
     const rowTypes = new Map(Array.from(schema.matchAll(/^  (\w+): (\w+Row);$/gm), ([, table, row]) => [row, table]));

@@ -1,10 +1,11 @@
 import { bytes, most } from '../../shared/domain/bounds.ts';
 import { isDatabaseFull, type Database } from '../db/open.ts';
 import { DiskFullError, isNoSpace, type DiskReserve } from '../../shared/lib/disk-reserve.ts';
+import { noteTestCounts } from '../lifecycle/build-tests.ts';
 import { noteFlakes } from '../results/flaky-tests.ts';
 import { packTests } from '../results/packed-tests.ts';
 import { slowestOf } from '../results/slow-tests.ts';
-import { addTests, type Batch } from '../results/test-results.ts';
+import { addTests, countsOf, type Batch } from '../results/test-results.ts';
 import type { TestBatch, TestReceipt, TestReport } from '../../shared/protocol/index.ts';
 import { holdJob, jobOf } from '../queue/queue.ts';
 
@@ -21,7 +22,10 @@ export function testIntake(db: Database, disk: DiskReserve): TestIntake {
     const added = await db.transaction(async (trx) => {
       const job = await holdJob(db, trx, claim);
       if (job?.holder !== holder || job.kind !== 'run_suite') return undefined;
-      return { build: job.subject_id, what: await addTests(db, trx, job.subject_id, batch, limits) };
+      const build = job.subject_id;
+      const what = await addTests(db, trx, build, batch, limits);
+      if (what === 'stored' && batch.isLast) await noteTestCounts(trx, build, await countsOf(trx, build));
+      return { build, what };
     });
     if (!added) return { gone: true };
     const { build, what } = added;

@@ -36,3 +36,11 @@ export async function beginTraceAgain(
 export function traceOf({ observers }: WriteContext, trace: string): Trace | undefined {
   return trace === '' || !observers.tracer ? undefined : (JSON.parse(trace) as Trace);
 }
+
+/** Records when a fetch begins. */
+export async function noteFetchBegins(context: WriteContext, request: BuildRequestRow): Promise<void> {
+  const trace = traceOf(context, request.trace);
+  if (!trace) return;
+  const noted = JSON.stringify({ ...trace, fetchAt: Date.now() } satisfies Trace);
+  await context.trx.updateTable('build_requests').set({ trace: noted }).where('id', '=', request.id).execute();
+}

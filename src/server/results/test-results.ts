@@ -48,7 +48,6 @@ export async function addTests(
   const completedAt = batch.isLast ? BigInt(Date.now()) : null;
   const { build_id: _, ...columns } = { ...after, completed_at: completedAt };
   await trx.updateTable('test_runs').set(columns).where('build_id', '=', buildId).execute();
-  if (batch.isLast) await announceCounts(trx, after);
   return 'stored';
 }
 
@@ -76,9 +75,9 @@ function grown(run: TestRunRow, { counts, slowest, bytes }: Batch, count: number
   };
 }
 
-async function announceCounts(trx: Transaction, { build_id: id, passed, failed, skipped }: TestRunRow): Promise<void> {
-  const counts = { tests_passed: passed, tests_failed: failed, tests_skipped: skipped };
-  await trx.updateTable('builds').set(counts).where('id', '=', id).execute();
+export function countsOf(trx: Transaction, buildId: bigint): Promise<Pick<TestRunRow, TestState>> {
+  const runs = trx.selectFrom('test_runs').select(['passed', 'failed', 'skipped']).where('build_id', '=', buildId);
+  return runs.executeTakeFirstOrThrow();
 }
 
 export interface Wanted {

@@ -39,14 +39,6 @@ export function traceparentOf(context: WriteContext, build: { id: bigint; trace:
   return trace && formatTraceparent(below(trace, `build ${build.id}`));
 }
 
-/** Records when a fetch begins. */
-export async function noteFetchBegins(context: WriteContext, request: BuildRequestRow): Promise<void> {
-  const trace = traceOf(context, request.trace);
-  if (!trace) return;
-  const noted = JSON.stringify({ ...trace, fetchAt: Date.now() } satisfies Trace);
-  await context.trx.updateTable('build_requests').set({ trace: noted }).where('id', '=', request.id).execute();
-}
-
 /** A fetch is over, as `outcome` says. */
 export function traceFetch(
   context: WriteContext,
