@@ -3,7 +3,7 @@ import { timeOfId } from '../../shared/lib/ids.ts';
 import { nameWithVariant } from '../../shared/domain/matrix.ts';
 import { formatTraceparent, spanIdBelow, type TraceContext } from '../../shared/lib/trace-context.ts';
 import { watchEndings } from '../lifecycle/endings.ts';
-import { traceOf, type Trace } from '../lifecycle/request-trace.ts';
+import { traceOf } from '../lifecycle/request-trace.ts';
 import type { Span, Tracer } from '../lifecycle/spans.ts';
 import type { Ending, Observers, WriteContext } from '../lifecycle/write-context.ts';
 
