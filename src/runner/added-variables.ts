@@ -1,20 +1,15 @@
 import { bytes, longest } from '../shared/domain/bounds.ts';
 import { isReservedVariable, variableNameForm } from '../shared/domain/variable-names.ts';
 
-/** The variables that a step added. */
 export interface AddedVariables {
   variables: Map<string, string>;
-  /** What is wrong with the rest, as sentences without any value, because some are secret. */
+  /** Sentences without any value, because some are secret. */
   passedOver: string[];
 }
 
-/** The most sentences about one file. */
 const mostComplaints = 10;
 
-/**
- * Reads lines `NAME=value`, and `NAME<<WORD` with the value on the lines up to one that is WORD. Values are taken
- * literally. Of several values the last one counts. Lines that cannot be a variable are skipped.
- */
+/** Lines `NAME=value`, or `NAME<<WORD` with the value up to a line WORD. Values are literal; the last one counts. */
 export function readVariables(text: string): AddedVariables {
   const variables = new Map<string, string>();
   const wrong: string[] = [];

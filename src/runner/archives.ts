@@ -2,9 +2,8 @@ import { quote } from '../shared/lib/shell-word.ts';
 import type { Ended, Limits, Mount, Sandboxes } from './sandbox/types.ts';
 
 /**
- * Archives are opened only inside a sandbox, by an unprivileged process: a hostile archive that takes over bsdtar finds
- * nothing there. Before unpacking, the whole archive is listed and checked, so that errors can be explained and a bomb
- * is detected by its declared contents.
+ * Archives are opened only in a sandbox: a hostile one that takes over bsdtar finds nothing there. They are first
+ * listed and checked, to explain errors and to detect a bomb by its declared contents.
  */
 export class RefusedArchiveError extends Error {
   override name = 'RefusedArchiveError';
@@ -18,7 +17,6 @@ export interface Bounds {
 interface Opening {
   id: string;
   sandboxes: Sandboxes;
-  /** The directory of the archive, and its name there. */
   folder: string;
   file: string;
   limits: Limits;
@@ -26,11 +24,9 @@ interface Opening {
 }
 
 const archivePath = '/run/headrace/archive';
-/** The longest error output of bsdtar that is shown. */
 const longestComplaint = 4000;
 const longestLine = 1_000_000;
 
-/** Lists the archive and refuses entries that do not belong into a source archive. */
 export async function inspect(opening: Opening, bounds: Bounds): Promise<void> {
   const checkEntry = createEntryCheck(bounds);
   const enough = new AbortController();
@@ -65,7 +61,7 @@ export async function inspect(opening: Opening, bounds: Bounds): Promise<void> {
   if (ended.exitStatus !== 0) throw refusedFor(ended, complaint);
 }
 
-/** Unpacks an inspected archive into a directory that the sandbox may write. */
+/** The archive must have been inspected. */
 export async function unpack(opening: Opening, into: string): Promise<void> {
   let complaint = '';
   const ended = await runTool(opening, {
@@ -125,7 +121,7 @@ const kindNames: Record<string, string> = {
   s: 'a socket',
 };
 
-/** Checks the listing line by line, and throws at the first unacceptable entry. */
+/** Throws at the first unacceptable line. */
 export function createEntryCheck(bounds: Bounds): (line: string) => void {
   const links = new Set<string>();
   let entries = 0;

@@ -6,7 +6,7 @@ import { RejectedError, StoreAwayError } from './failures.ts';
 import { handOver } from './hand-over.ts';
 import { isFinal } from './retry.ts';
 
-/** The most bytes of one request: after a broken connection this much is sent again at most. */
+/** Of one request, and so the most that is sent again after a broken connection. */
 const requestBytes = 64 * 1024 * 1024;
 const requestFiles = 1000;
 
@@ -15,10 +15,10 @@ export interface Amount {
   bytes: number;
 }
 
-/** The server does not want the files of this build any more. */
+/** The server no longer wants this build's files. */
 export class LostClaimError extends RejectedError {}
 
-/** A request broke off; the next one may succeed. */
+/** A request was interrupted; the next one may succeed. */
 export class BrokenOffError extends Error {}
 
 /** The server applies its own limits, which may have changed since the order. */
@@ -34,7 +34,7 @@ export function oneRequest(link: Pick<Link, 'keep'>, claim: string, signal: Abor
   const over = new AbortController();
   const passage = handOver();
   const answered = link.keep(claim, passage.chunks(), AbortSignal.any([signal, over.signal])).then(check, brokenOff);
-  // An answer before the end is a refusal, or the connection is lost. Then it is useless to send more.
+  // A response before the end is a refusal or a lost connection. Then it is useless to send more.
   let early: { error: unknown } | undefined;
   const stop = (error: unknown): void => {
     early = { error };
@@ -77,7 +77,7 @@ function check(answer: Kept): void {
   if ('refused' in answer) throw answer.refused === 'disk_full' ? new DiskFullError() : new TooLargeError();
 }
 
-/** Spreads the files over requests, and counts those that are certainly stored. */
+/** Spreads the files over requests, and counts the ones that are certainly stored. */
 export function inRequests(open: () => ArtifactRequest, sent: Amount): ArtifactRequest {
   let current: { request: ArtifactRequest; files: number; bytes: number } | undefined;
   const end = async (): Promise<void> => {

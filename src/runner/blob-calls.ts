@@ -13,10 +13,10 @@ type Open = (
 ) => ClientRequest;
 
 const pieceSize = 1024 * 1024;
-/** After a direct download has failed, everything comes through the server for this long. */
+/** After a failed direct download, everything comes through the server for this long. */
 const avoidMs = 5 * 60_000;
 
-/** The calls of the link whose bodies are streams. */
+/** The link's calls with streams as bodies. */
 export function blobCalls(open: Open, note: (message: string) => void): Pick<Link, 'read' | 'store' | 'keep'> {
   let direct = { isAvoidedUntil: -Infinity };
   const ask = async (path: string, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> => {
@@ -34,7 +34,7 @@ export function blobCalls(open: Open, note: (message: string) => void): Pick<Lin
     const headers = { 'content-type': 'application/octet-stream', 'headrace-claim': claim };
     const request = open('POST', path, headers, signal);
     const answered = answerTo(request);
-    // When sending fails, the request fails with it, and the caller that awaits the answer gets the error.
+    // If sending fails, the request fails too, and the caller that awaits the response gets the error.
     pipeline(Readable.from(content, { objectMode: false, highWaterMark: pieceSize }), request, () => {});
     const response = await answered;
     if (response.statusCode === 200) return json(response);

@@ -15,34 +15,25 @@ import type { Sandboxes } from './sandbox/types.ts';
 import { fetchBlob } from './transfers.ts';
 
 /**
- * The trees of caches that this runner keeps, by project and by the name of the build that saved them. A build made
- * their contents, so the runner itself never reads inside. A tree is complete or missing: it is made under another name
- * and renamed.
- *
- * A tree is flushed to disk only when the runner is idle. Until then it is valid only until the machine restarts. A
- * power cut loses nothing, because the server has every tree as a blob.
+ * The cache trees on this runner, by project and by the build that saved them. Builds made their contents, so the
+ * runner never reads inside. A tree gets its name by a rename when it is complete. It is flushed to disk only when the
+ * runner is idle, and is valid only until a restart of the machine before that. The server has every tree as a blob.
  */
 export interface CacheStore {
-  /** A tree, which is fetched if it is missing. It stays until the result is disposed of. */
+  /** Fetches the tree if it is missing. It stays until the result is disposed of. */
   take(project: string, tree: CacheTree, signal: AbortSignal): Promise<TakenTree>;
   has(project: string, tree: CacheTree): boolean;
-  /** Keeps a present tree until the result is disposed of; undefined where it is missing. */
+  /** Keeps a present tree until the result is disposed of; undefined if it is missing. */
   hold(project: string, tree: CacheTree): Disposable | undefined;
-  /** A directory to make a tree in. */
   begin(): Promise<Making>;
-  /** Adds a tree that was made. */
   add(project: string, tree: CacheTree, making: Making): Promise<void>;
-  /** The trees that were not used for a while, as many as one call may name. */
+  /** Trees that were unused for a while, at most as many as one call may name. */
   idle(): KeptTree[];
-  /** Removes these trees, except those in use. */
+  /** Skips trees in use. */
   drop(trees: readonly KeptTree[]): Promise<void>;
   projects(): string[];
-  /** Removes the trees of a project. */
   forget(project: string): Promise<void>;
-  /**
-   * Removes the trees that were unused for longest while the disk lacks room. Flushes the others to disk, unless jobs
-   * need the disk.
-   */
+  /** Removes least recently used trees while the disk lacks room. Flushes the others, unless jobs need the disk. */
   tidy(isBusy: boolean): Promise<void>;
 }
 
@@ -54,7 +45,7 @@ interface Entry extends KeptTree {
   digest: string;
   ready: Promise<void>;
   isReady: boolean;
-  /** Ends the fetch when nothing waits for it any more. */
+  /** Ends the fetch when nothing waits for it. */
   aborting: AbortController;
   users: number;
   usedAt: number;
@@ -73,10 +64,10 @@ export interface CacheStoreOptions {
   unpack?: typeof unpackTree;
 }
 
-/** A tree that was just saved is not known to the server yet, so only older ones count as idle. */
+/** The server does not know a tree yet that was just saved, so only older ones count as idle. */
 const idleMs = 10 * 60_000;
 const mostReported = 1000;
-/** How much of the disk stays free for builds, in addition to its reserve. */
+/** Free disk space for builds, in addition to the disk's reserve. */
 const roomBytes = 1024 ** 3;
 
 const isAhead = ({ madeAt }: Entry): boolean => madeAt > Date.now();
@@ -100,7 +91,6 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
     return { packed, tree, [Symbol.asyncDispose]: () => sweepTree(making, log) };
   };
 
-  /** The tree gets its name only when it is complete. */
   const finish = async (entry: Entry, { tree }: Making): Promise<void> => {
     entry.madeAt = Date.now();
     const { digest, bytes, madeAt } = entry;
@@ -114,7 +104,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
   const bring = async (entry: Entry): Promise<void> => {
     await using making = await begin();
     const { signal } = entry.aborting;
-    // A build can do without its cache, so it does not wait while the blob store cannot be reached.
+    // A build can work without its cache, so it does not wait while blob storage is unreachable.
     await fetchBlob(link, entry.digest, packedIn(making.packed), signal, unlessStoreAway);
     const packing = { id: `unpack-${randomName()}`, sandboxes, signal };
     await unpack(packing, making);
@@ -134,7 +124,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
     await removeTree(leaving);
   };
 
-  /** One after the other, because each may be on the disk that is measured. */
+  /** In sequence, because each tree may be on the disk that is measured. */
   const makeRoom = async (): Promise<void> => {
     const oldest = Array.from(entries.values()).toSorted((a, b) => a.usedAt - b.usedAt);
     for (const entry of oldest) {
@@ -163,7 +153,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
     async take(project, tree, signal) {
       const key = keyOf({ project, name: tree.name });
       let entry = entries.get(key);
-      // The clock was set back. Unpacked again, the files get times that are past.
+      // The clock was set back. When unpacked again, the files get times in the past.
       if (entry && isAhead(entry)) await remove(entry);
       entry = entries.get(key);
       if (!entry || entry.aborting.signal.aborted || entry.digest !== tree.digest) {
@@ -241,7 +231,7 @@ function entryOf({ project, name, digest, bytes }: CacheTree & KeptTree, isReady
   return { project, name, digest, bytes, ...state };
 }
 
-/** The trees of an earlier runner. Unfinished trees are removed, and those that a power cut may have damaged. */
+/** Trees of an earlier runner. Removes unfinished ones, and those that a power cut may have damaged. */
 async function presentIn(folder: string, log: (message: string) => void): Promise<Entry[]> {
   const found: Entry[] = [];
   const boot = await currentBoot();

@@ -8,24 +8,20 @@ import { quote } from '../shared/lib/shell-word.ts';
 import { rootUser, type Ended, type RunLayers, type Limits, type Mount, type Sandboxes } from './sandbox/types.ts';
 import { TooLargeError } from './transfers.ts';
 
-/** A tree in the making, with a folder for its packed file. */
 export interface Making extends AsyncDisposable {
   packed: string;
   /** Has one directory for each part of a tree. */
   tree: string;
 }
 
-/**
- * The tree of a cache as one packed file. It is packed and unpacked inside a sandbox, because builds, or other runners,
- * made its contents.
- */
+/** A sandbox packs and unpacks a cache's tree, because builds or other runners made its contents. */
 export interface Packing {
   id: string;
   sandboxes: Sandboxes;
   signal: AbortSignal;
 }
 
-/** The directories of a tree. Each is a mount of its own, so that nothing in a sandbox can replace it. */
+/** Each directory is its own mount, so that nothing in a sandbox can replace it. */
 export const roots = ['workspace', 'home'] as const;
 export type Root = (typeof roots)[number];
 /** `facts` lists the commit's files that the build has changed. */
@@ -51,14 +47,11 @@ interface Leaving {
   paths: readonly { root: Root; path: string }[];
   checkout: string;
   into: Pick<Making, 'packed' | 'tree'>;
-  /** The most bytes of all files. */
+  /** In bytes of all files. */
   most: number;
 }
 
-/**
- * Packs the files that a build left at its paths. Returns the size of the packed file; undefined where the build has
- * changed nothing.
- */
+/** Returns the size of the packed file; undefined if the build has changed nothing. */
 export async function packTree(packing: Packing, leaving: Leaving): Promise<number | undefined> {
   const { left, old, paths, checkout, into, most } = leaving;
   const mounts = roots.flatMap((part): Mount[] => [
@@ -78,10 +71,7 @@ export async function packTree(packing: Packing, leaving: Leaving): Promise<numb
   return pack(packing, into.packed, mounts, command);
 }
 
-/**
- * Runs a command that packs something. Returns the size of the packed file; undefined where the command reports that
- * nothing has changed.
- */
+/** Returns the size of the packed file; undefined if the command reports that nothing has changed. */
 export async function pack(
   packing: Packing,
   into: string,
@@ -95,7 +85,6 @@ export async function pack(
   return (await lstat(packedIn(into))).size;
 }
 
-/** Unpacks the packed file to a tree. */
 export async function unpackTree(packing: Packing, { packed, tree }: Pick<Making, 'packed' | 'tree'>): Promise<void> {
   const trees = roots.map((part) => `tree/${part}`).join(' ');
   await unpack(packing, { packed, tree }, `perl -e ${quote(timer)} -- ${oldTime} ${trees}`);
@@ -108,14 +97,14 @@ export async function unpack(
   afterwards: string,
 ): Promise<void> {
   const mounts = parts.map((part) => ({ at: join('/build/tree', part), writable: join(tree, part) }));
-  // Where there is one ID, everything belongs to it; otherwise an owner beyond the IDs of a run is an error.
+  // With one ID, everything belongs to it. Otherwise an owner beyond a run's IDs is an error.
   const owners = packing.sandboxes.hasManyUsers ? '--same-owner' : '--no-same-owner';
   const command = `bsdtar -xpf ${packedFile} -C tree ${owners} ${plainly}\n${afterwards}`;
   const { ended, output } = await run(packing, packed, mounts, command);
   if (ended.exitStatus !== 0) throw new Error(`a tree was not unpacked: ${ended.reason ?? output.trim()}`);
 }
 
-/** Whether a tree has a list of files. The list is not opened here, because a build made it. */
+/** The list itself is not opened here, because a build made it. */
 export function listsChanged(tree: string): boolean {
   return (lstatSync(join(tree, changedList), { throwIfNoEntry: false })?.size ?? 0) > 0;
 }
@@ -130,7 +119,7 @@ async function run(
   const ended = await sandboxes.run({
     id,
     steps: [{ name: 'pack', command }],
-    // Builds may have had several users, and files that only one of them reads.
+    // Builds may have had several users, and files that only one of them can read.
     user: rootUser,
     environment: {},
     workspace: { directory },

@@ -1,4 +1,4 @@
-/** Why a run cannot begin, or cannot go on: the one word that the API shows. */
+/** Shown in the API. */
 export type CannotRunReason =
   | 'images_not_possible'
   | 'image_builds_off'
@@ -21,7 +21,7 @@ export type CannotRunReason =
   | 'service_prepare_failed'
   | 'services_need_own_network';
 
-/** Something that a run needs is not to be had: an image, or a service. The message is for the log of the run, which masks it. */
+/** A run cannot begin or continue. The message is for the run's log, which masks it. */
 export class CannotRunError extends Error {
   override name = 'CannotRunError';
   readonly reason: CannotRunReason;

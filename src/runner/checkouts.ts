@@ -9,13 +9,11 @@ import type { WriteLog } from './git/narrator.ts';
 import type { CredentialSource, KeySource } from './git/sources.ts';
 
 /**
- * One work tree per commit, shared by all its suites: the first suite makes it while the others wait, and it is kept
- * until room is needed. The work tree of a fork lacks parts, so a commit that was merged since then gets another one.
+ * One work tree per commit, shared by all its suites and kept until room is needed. A fork's work tree lacks parts, so
+ * a commit that was merged since then gets a new one.
  */
 export interface Checkouts {
-  /** A work tree that stays until the result is disposed of. */
   of(source: RepositoryWithKey, commit: WantedCommit, writeLog: WriteLog, signal: AbortSignal): Promise<Checkout>;
-  /** Removes the unused work trees of a project. */
   forget(projectId: string): Promise<void>;
 }
 
@@ -28,14 +26,10 @@ type WantedCommit = Pick<CheckoutRequest, 'sha' | 'fetchRef' | 'isFork'>;
 
 export interface Checkout extends Disposable {
   path: string;
-  /** Sentences about the parts of the repository that are missing in it. */
   misses: readonly string[];
 }
 
-/**
- * How many unused work trees are kept for the next suite of the same commit. Fewer of forks, because each has a copy of
- * the history.
- */
+/** Limits on unused work trees. Forks have fewer, because each has a copy of the history. */
 const mostKept = 32;
 const mostOfForksKept = 4;
 
@@ -54,7 +48,7 @@ export async function openCheckouts(
 ): Promise<Checkouts> {
   await mkdir(folder, { recursive: true, mode: 0o711 });
   const remove = async (path: string): Promise<void> => {
-    // The path is not used again, because every work tree gets its own name. The next start of the runner tries again.
+    // Every work tree has its own name, so this path is not used again. The runner's next start retries.
     await removeTree(path).catch((error: unknown) =>
       log(`cleanup failed, the work tree ${path} stays on the disk: ${String(error)}`),
     );
@@ -100,7 +94,7 @@ export async function openCheckouts(
       mine.users += 1;
       try {
         const { sentences, areLasting } = await mine.ready;
-        // A work tree that may be complete the next time serves only the suites that waited for it.
+        // The next work tree may be complete, so this one serves only suites that waited for it.
         if (!areLasting && entries.get(name) === mine) entries.delete(name);
         return {
           path: mine.path,

@@ -3,7 +3,7 @@ import { orAborted } from '../shared/lib/or-aborted.ts';
 import type { ClaimSignal } from '../shared/protocol/index.ts';
 import { cancelled, claimLost } from './perform.ts';
 
-/** The claims of this runner, each with the controller that ends its work. */
+/** Each claim has the controller that ends its work. */
 export class Claims {
   readonly #held = new Map<string, AbortController>();
   #changed = Promise.withResolvers<void>();

@@ -6,19 +6,15 @@ import { quote } from '../shared/lib/shell-word.ts';
 import type { Ended, RunFiles } from './sandbox/types.ts';
 import { sourceFile } from '../shared/lib/source-files.ts';
 
-/**
- * Collects files that a build left, by globs. A program in a sandbox of its own finds and reads them (collect-files.pl)
- * and writes them as a stream, which is passed on as it comes. So no file is stored in memory or on disk here, and the
- * runner itself opens none of them.
- */
+/** Collects a build's files by globs. A sandboxed program reads them (collect-files.pl); the runner opens none. */
 export interface Wanted {
   globs: readonly string[];
   mostFiles: number;
-  /** A file that does not fit any more is left out as a whole. */
+  /** A file that no longer fits is skipped as a whole. */
   mostBytes: number;
-  /** How many files an earlier collection of the same run has passed on already. */
+  /** Files of the same run that an earlier collection has passed on. */
   skip?: number;
-  /** The most entries of directories to read. */
+  /** Limit on the directory entries to read. */
   mostEntries?: number;
   timeoutMs?: number;
   signal: AbortSignal;
@@ -28,25 +24,22 @@ export interface CollectedFile {
   /** Below the workspace; without control characters, `.` and `..`. */
   path: string;
   size: number;
-  /** Exactly as many bytes as the size says; to be read before the next file. */
+  /** Has exactly `size` bytes. Must be read before the next file. */
   content: AsyncIterable<Buffer>;
 }
 
-/** Why something that matches a glob is left out. */
 export const leftOutReasons = ['name', 'deep', 'many', 'large', 'link', 'special', 'unreadable'] as const;
 export type LeftOutReason = (typeof leftOutReasons)[number];
 
 export interface Collection {
-  /** Includes those that were skipped. */
+  /** Includes skipped ones. */
   files: number;
-  /** The globs that matched nothing. */
   unmatched: string[];
-  /** Some of the files that were left out, as printable text, and their number. */
+  /** Some of the omitted files, as printable text. `leftOutCounts` counts all. */
   leftOut: { path: string; reason: LeftOutReason }[];
   leftOutCounts: Partial<Record<LeftOutReason, number>>;
-  /** There are too many entries to read all of them. */
   isPartial: boolean;
-  /** Why the collection is not complete; null if it is. */
+  /** Null if the collection is complete. */
   failure: NonNullable<Ended['reason']> | 'failed' | null;
 }
 
@@ -125,7 +118,6 @@ function isReason(text: string | undefined): text is LeftOutReason {
   return (leftOutReasons as readonly (string | undefined)[]).includes(text);
 }
 
-/** A name in a form that a log can show. */
 function printable(path: string): string {
   const shown = path.replaceAll(/[\p{Cc}\p{Cs}\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffd]/gu, '?');
   return shown.length > 200 ? `${shown.slice(0, 200)}…` : shown;

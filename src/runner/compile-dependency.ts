@@ -15,10 +15,7 @@ import { findable } from './search-paths.ts';
 import { fetchBlob, storeBlob, TooLargeError } from './transfers.ts';
 import type { JobRunner, Task, RunnerServices } from './job-runner.ts';
 
-/**
- * How long a compile waits for the blob store. Compiling again costs more than waiting for a restart, but others need
- * the slot too.
- */
+/** How long a compile waits for blob storage: a rerun costs more, but other jobs need the slot. */
 const patienceMs = 5 * 60 * 1000;
 
 /** Unpacks an archive, runs its command, and stores the files under the prefix on the server. */

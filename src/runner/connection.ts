@@ -14,12 +14,11 @@ import {
 } from '../shared/protocol/index.ts';
 import { failureOf, otherVersion, refusalIn, RefusedError, revoked } from './failures.ts';
 
-/** The server pings every ten seconds. After a longer silence the server, or the network to it, is gone. */
+/** The server pings every ten seconds. After a longer silence the connection is lost. */
 const silentMs = 35_000;
 const handshakeMs = 20_000;
-/** How long after a failed attempt the next one is made. Calls until then fail with the same error. */
+/** Pauses between attempts. Calls during a pause fail with the last error. */
 const pausesMs = { first: 50, longest: 500 };
-/** Our server sends no larger answer. */
 const mostBytes = 64 * 1024 * 1024;
 
 interface Pending {
@@ -30,14 +29,10 @@ interface Pending {
 
 export interface ConnectionParts {
   open: () => WebSocket;
-  /** Makes an error that says why the server cannot be reached. */
   explainUnreachable: (error: Error) => Error;
 }
 
-/**
- * The connection to the server. The first call opens it, and after it broke the next call opens it again; it does not
- * matter which server answers then. Calls without an answer fail, and their callers repeat them.
- */
+/** The next call after a break reopens the connection, to any server. Callers repeat calls without a response. */
 export class ServerConnection {
   readonly #parts: ConnectionParts;
   #connecting: Promise<Connected> | undefined;
@@ -56,7 +51,7 @@ export class ServerConnection {
     return connection.call(name, message, signal);
   }
 
-  /** The same for an answer that comes within this time. Without one the connection is dead, and is ended. */
+  /** If no answer comes in this time, the connection is dead and is ended. */
   async callWithin<Name extends CallName>(
     ms: number,
     name: Name,

@@ -24,13 +24,9 @@ type Lost = NonNullable<UploadReport['lost']>;
 
 /** Files that did not arrive within this time are given up. */
 const longestMs = 7 * 24 * 60 * 60 * 1000;
-/** Between two tries. */
 const [shortestPauseMs, longestPauseMs] = [500, 10_000];
 
-/**
- * Uploads the files in the outbox, until the runner ends. While the blob store cannot be reached, only the oldest
- * parcel is tried.
- */
+/** Runs until the runner ends. While blob storage is unreachable, only the oldest parcel is tried. */
 export async function deliverOutbox(delivering: Delivering): Promise<void> {
   const { outbox, signal, log } = delivering;
   for (let wait = shortestPauseMs; !signal.aborted;) {
@@ -56,7 +52,7 @@ export async function deliverOutbox(delivering: Delivering): Promise<void> {
   }
 }
 
-/** Returns when the server has everything, or knows what is lost. After an error it is tried again. */
+/** Returns when the server has everything or knows what is lost. After an error the caller retries. */
 async function deliver({ outbox, link, disk, signal, log }: Delivering, parcel: Parcel): Promise<void> {
   const { claim, since, cache } = parcel;
   let lost: Lost | undefined;
@@ -117,10 +113,7 @@ async function sendFiles(
   }
 }
 
-/**
- * Waits until everything has arrived, for a runner whose disk is deleted with it. What is left after a while is given
- * up.
- */
+/** For a runner whose disk is deleted with it. After `withinMs` the rest is given up. */
 export async function emptyOutbox({ outbox, link, signal }: Delivering, withinMs: number): Promise<void> {
   const patience = AbortSignal.any([signal, AbortSignal.timeout(withinMs)]);
   while (outbox.ready().length > 0 && !patience.aborted) await orAborted(outbox.changed(), patience).catch(() => {}); // the condition above checks it

@@ -5,19 +5,15 @@ import type { Link, Software } from '../shared/protocol/index.ts';
 import type { Mount, Sandboxes } from './sandbox/types.ts';
 import { bring, discard, present, type Unpacked } from './unpacked-software.ts';
 
-/**
- * Compiled software, unpacked once on this machine and shared read-only by all its users. The first user fetches a
- * piece while the others wait. It stays, also across restarts, until room is needed: then the piece that was unused for
- * longest is removed first.
- */
+/** Compiled dependencies, unpacked once and shared read-only. The least recently used are removed for room. */
 export interface DependencyCache {
   take(software: readonly Software[], signal: AbortSignal): Promise<Taken>;
 }
 
-/** The software stays until this is disposed of. */
+/** The dependencies stay until this is disposed of. */
 export interface Taken extends Disposable {
   mounts: Mount[];
-  /** The directories below a prefix that go into search paths. */
+  /** The directories below a prefix for search paths. */
   directoriesAt: (prefix: string) => string[];
 }
 
@@ -25,7 +21,7 @@ export interface DependencyCacheOptions {
   folder: string;
   link: Pick<Link, 'read'>;
   sandboxes: Sandboxes;
-  /** The most bytes that unused software may take up. */
+  /** The limit on all unused dependencies. */
   mostBytes: number;
   log: (message: string) => void;
 }
@@ -33,9 +29,8 @@ export interface DependencyCacheOptions {
 interface Entry {
   digest: string;
   ready: Promise<Unpacked>;
-  /** Set when it is ready. */
   unpacked: Unpacked | undefined;
-  /** Ends the fetch when no user waits for it any more. */
+  /** Ends the fetch when no user waits for it. */
   aborting: AbortController;
   users: number;
 }
@@ -123,7 +118,6 @@ export async function openDependencyCache(options: DependencyCacheOptions): Prom
   };
 }
 
-/** A piece in use, until it is released. */
 interface Held {
   digest: string;
   unpacked: Unpacked;

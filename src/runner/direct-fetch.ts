@@ -3,14 +3,13 @@ import { get as getOverHttps } from 'node:https';
 import { codeOf, messageOf } from '../shared/lib/error-code.ts';
 import { http } from '../shared/lib/http.ts';
 
-/** How long the blob store may take to answer, and how long it may be silent in between. */
+/** Limits on the first response and on silence. */
 const answerWithinMs = 10_000;
 const silentForMs = 60_000;
 
 /**
- * Fetches from an address of the blob store that the server named. The token, and the certificates that this runner
- * trusts for its server, are not used there. The address is a secret, so messages have only its host. Returns undefined
- * if nothing came, after `onTrouble` was called with the reason. It is also called when the content breaks off.
+ * Fetches from a blob storage address, without the server's token and trusted certificates. The address is a secret, so
+ * messages have only its host. `onTrouble` is called if nothing comes (undefined) or the content is interrupted.
  */
 export async function fetchDirectly(
   address: string,
@@ -72,7 +71,7 @@ async function* whileItComes(response: IncomingMessage, onTrouble: (why: string)
   }
 }
 
-/** Errors of the network have addresses and codes in them, but not the path that was requested. */
+/** Network errors contain addresses and codes, but not the requested path. */
 function wordFor(error: unknown): string {
   return codeOf(error) || messageOf(error);
 }

@@ -22,11 +22,11 @@ import { openSuiteServices } from './services/suite-services.ts';
 
 export type { ServiceOrder };
 
-/** One run of a suite on the machine of a developer: the sandbox of builds, without a server's order. */
+/** One run of a suite on a developer's machine: the sandbox of builds, without a server's order. */
 export interface ExecOptions {
-  /** The developer's folder for files that can be fetched again. */
+  /** For files that can be fetched again. */
   folder: string;
-  /** The tree that the suite runs on. It is not changed, unless `isWritten`. */
+  /** Stays unchanged unless `isWritten`. */
   tree: string;
   isWritten: boolean;
   network: Network;
@@ -38,13 +38,10 @@ export interface ExecOptions {
   prefixes: readonly string[];
   /** Blank for the machine's own programs; `isChosen` if the developer named it. */
   image: { reference: string; isChosen: boolean; root?: boolean | null | undefined };
-  /** Whether it may make user namespaces and mounts, as programs do that build images. */
   buildsImages: boolean;
-  /** Private addresses at which registries may be called for images that somebody else chose, as CIDR. */
+  /** Private ranges (CIDR) with permitted registries, for images that the developer did not choose. */
   registryAllow: readonly string[];
-  /** What runs beside it. */
   services: readonly ServiceOrder[];
-  /** Reads compiled software. */
   read: Link['read'];
   timeoutSeconds: number;
   writeLog: (chunk: Buffer) => Promise<void>;
@@ -54,7 +51,6 @@ export interface ExecOptions {
 
 export interface EndedSuite extends Ended {
   steps: StepState[];
-  /** The launch command that failed, if one did. */
   launch: string | undefined;
 }
 
@@ -64,7 +60,7 @@ const day = 24 * 60 * 60;
 export async function execSuite(options: ExecOptions): Promise<EndedSuite> {
   const { log } = options;
   await mkdir(options.folder, { recursive: true, mode: 0o700 });
-  // These paths may have links of the developer. From here on no link is followed.
+  // The developer's paths may have links. From here on no link is followed.
   const [folder, tree] = [await realpath(options.folder), await realpath(options.tree)];
   const own = await openOwnFolder(folder, { prefix: 'exec-', log });
   const run = own.path;
@@ -151,10 +147,7 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
   }
 }
 
-/**
- * An overlay is mounted over the tree itself, if its files belong to the user of runs. Files of root would belong to
- * nobody inside, so root gets a copy.
- */
+/** An overlay's files must belong to the user of runs. Root's would have no owner inside, so root gets a copy. */
 async function treeFor(sandboxes: Sandboxes, run: string, tree: string): Promise<string> {
   if (process.getuid?.() !== 0) return tree;
   const copy = join(run, 'tree');
@@ -164,10 +157,9 @@ async function treeFor(sandboxes: Sandboxes, run: string, tree: string): Promise
   return copy;
 }
 
-/** A longer line is broken. */
 const longestLine = 64 * 1024;
 
-/** What a service says stands among what the suite says, line by line with its name. */
+/** Prints a service's lines with its name among the suite's output. */
 function prefixed(name: string, print: (text: string) => Promise<void>): LogSink {
   let rest = '';
   return {
@@ -184,11 +176,9 @@ function prefixed(name: string, print: (text: string) => Promise<void>): LogSink
 }
 
 interface ExecImages extends AsyncDisposable {
-  /** `isChosen`: the developer named it. */
   take(order: ImageOrder, how: { isChosen: boolean; isAsItIs?: boolean | undefined }): Promise<TakenImage>;
 }
 
-/** Opened for the first image that is taken. */
 async function openImagesFor(sandboxes: Sandboxes, run: string, options: ExecOptions): Promise<ExecImages> {
   const { folder, log, signal, writeLog } = options;
   await using closing = new AsyncDisposableStack();
@@ -201,7 +191,7 @@ async function openImagesFor(sandboxes: Sandboxes, run: string, options: ExecOpt
       log,
     });
     kept.defer(() => toolSandboxes.close());
-    // One at a time has the images that are kept; others pull for themselves.
+    // Only one process at a time uses the cached images; others pull their own.
     const lock = await tryLockFile(join(folder, 'images.lock'), 'exclusive');
     kept.defer(async () => lock?.release());
     return {
@@ -225,9 +215,9 @@ async function openImagesFor(sandboxes: Sandboxes, run: string, options: ExecOpt
       opened ??= open();
       const images = await openImages({
         ...(await opened),
-        // The server keeps its credentials to itself.
+        // The server's credentials stay on the server.
         link: { registry: async () => ({ host: parseImageReference(order.reference)?.host ?? '' }) },
-        // What somebody else wrote into the suite does not reach into the developer's own network by itself.
+        // A suite that another user wrote must not reach into the developer's own network.
         allow: isChosen ? ['0.0.0.0/0', '::/0'] : options.registryAllow,
       });
       return images.take(order, { id: 'exec', isAsItIs, writeLog: (text) => writeLog(Buffer.from(text)), signal });

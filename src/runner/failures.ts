@@ -8,13 +8,12 @@ export class RefusedError extends Error {}
 /** The server refuses this message, also if it is repeated. */
 export class RejectedError extends Error {}
 
-/** The server answers, but its blob store cannot be reached. */
+/** The server responds, but its blob storage is unreachable. */
 export class StoreAwayError extends Error {}
 
-/** The server answers, but fails at this message, maybe at each repetition. */
+/** The server responds but fails at this message, perhaps every time. */
 export class BrokenServerError extends Error {}
 
-/** The server and this runner speak different protocols. */
 export function otherVersion(theirs: string): RefusedError {
   return new RefusedError(
     `this runner is headrace ${version} and the server ${theirs.slice(0, 64)}: they speak different protocols. ` +
@@ -26,11 +25,11 @@ export function revoked(): RefusedError {
   return new RefusedError('the server does not know the token of this runner, or it was revoked');
 }
 
-/** Our server's messages about failures are shorter. A proxy in between can answer anything, without end. */
+/** Our server's error messages are shorter. A proxy in between can send anything, without end. */
 const longestRefusal = 4096;
 const refusalMs = 20_000;
 
-/** The beginning of an answer that is no success. */
+/** The beginning of a failed response. */
 export async function refusalIn(response: IncomingMessage): Promise<string> {
   const late = setTimeout(() => response.destroy(new Error('the server did not end its answer')), refusalMs);
   let text = '';
@@ -45,10 +44,7 @@ export async function refusalIn(response: IncomingMessage): Promise<string> {
   }
 }
 
-/**
- * Why a call failed. Only an answer in the server's own form is final: a proxy in between may have lost its server for
- * a moment, and can answer anything.
- */
+/** Only a response in the server's own form is final: a proxy may have lost its server for a moment. */
 export function failureOf(what: string, status: number | undefined, text: string): Error {
   if (status === 401) return revoked();
   const message = `the server answered ${what} with ${status}: ${text.slice(0, 200)}`;
@@ -58,7 +54,6 @@ export function failureOf(what: string, status: number | undefined, text: string
   return isOwn && status >= 400 && status < 500 ? new RejectedError(message) : new Error(message);
 }
 
-/** Why the server could not be reached, with advice if there is some. */
 export function explainUnreachable(
   error: Error & { code?: string },
   { hostname }: { hostname?: string | null | undefined },

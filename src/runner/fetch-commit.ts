@@ -2,7 +2,7 @@ import type { FetchOrder } from '../shared/protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import type { JobRunner } from './job-runner.ts';
 
-/** Finds the commit in the repository. A problem that a person can fix is an outcome; the log explains it. */
+/** A problem that the user can fix is an outcome; the log explains it. */
 export const fetchCommit: JobRunner<FetchOrder> = async ({ mirrors }, order, { writeLog, signal }) => {
   const { source, commitRef, fetchRef = '', previous, defaultHead, compare, configFile = '' } = order;
   try {

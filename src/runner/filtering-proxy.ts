@@ -7,24 +7,17 @@ import { http } from '../shared/lib/http.ts';
 import { ForbiddenAddressError, allowedLookup, type AddressRules } from '../shared/lib/address-filter.ts';
 
 /**
- * The only way to the network for a program that has none: a proxy on a Unix socket that joins connections. It cannot
- * read them, because they are encrypted. Strangers choose the addresses: registries, public repositories, stores of
- * large files, and redirects of all these. So each address is checked here, and exactly the checked one is connected
- * to.
+ * A proxy on a Unix socket: the only network of an isolated program. It cannot read the encrypted connections.
+ * Addresses are untrusted, so each is checked, and exactly the checked one is connected to.
  */
 export interface FilteringProxy {
-  /** What went wrong with connections. */
   readonly troubles: readonly ProxyTrouble[];
   close(): Promise<void>;
 }
 
-/**
- * The address is not allowed, it is another host than the one that may be called, it redirects where that is not
- * followed, nothing answers there, or too many bytes came.
- */
+/** `elsewhere`: not the permitted host. `redirected`: redirects are not followed. `too_much`: the byte limit. */
 export type ProxyTrouble = 'forbidden' | 'elsewhere' | 'redirected' | 'unreachable' | 'too_much';
 
-/** The answer to a request that needs no connection. */
 export interface PlainAnswer {
   status: number;
   type: string;
@@ -34,16 +27,15 @@ export interface PlainAnswer {
 export class RedirectError extends Error {}
 
 export interface FilteringProxyOptions {
-  /** The folder for the socket; the program finds it there as `proxySocket`. */
+  /** For the socket, which is named `proxySocket`. */
   folder: string;
   rules: AddressRules;
-  /** The one host that may be called, with its port, if it is one. */
+  /** The only permitted host, with its port. */
   only?: string | undefined;
-  /** Answers requests that are not for a connection; without it, they are refused. */
   answer?: ((request: IncomingMessage) => Promise<PlainAnswer>) | undefined;
-  /** The most bytes from all addresses together. */
+  /** Limit for all addresses together. */
   mostBytes: number;
-  /** How long a connection may take, and how long it may be silent. */
+  /** Limits for connecting and for silence. */
   connectMs?: number;
   silenceMs?: number;
   signal: AbortSignal;
@@ -103,7 +95,7 @@ export async function openFilteringProxy(options: FilteringProxyOptions): Promis
   };
   const server = http.createServer((request, response) => void respond(request, response));
   server.on('connect', (request, client, head) => void join(request, client, head));
-  // The path of a socket must be short; the path of an open directory is.
+  // A socket's path must be short. An open directory's path is.
   const directory = openSync(folder, 'r');
   try {
     const { promise, resolve, reject } = Promise.withResolvers<void>();

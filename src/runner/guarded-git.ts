@@ -4,13 +4,9 @@ import { run } from '../shared/lib/processes.ts';
 import type { Mount } from './sandbox/types.ts';
 
 /**
- * Mounts that protect git's own files while a suite writes to the tree around them. Git runs programs that these files
- * name (hooks, monitors, filters), outside of every sandbox and as the developer. It does so for submodules too, when
- * their status is asked for from above.
- *
- * So each `.git`, a folder or the file of a work tree or a submodule, is read-only. The directories above it are mounts
- * too, because mounts cannot be renamed: otherwise another directory with a `.git` of its own could replace them. A
- * submodule that is not there yet is a read-only directory, and a tree that is no repository gets an empty `.git`.
+ * Read-only mounts of git's own files while a suite writes to the tree. Outside of every sandbox, git runs programs
+ * that these files name (hooks, filters), for submodules too. Directories above each `.git` are mounts as well, because
+ * mounts cannot be renamed: another directory with its own `.git` could replace them.
  */
 export interface GuardedGit extends Disposable {
   mounts: Mount[];
@@ -61,7 +57,7 @@ export async function guardGit(tree: string, workspace: string): Promise<Guarded
   };
 }
 
-/** The paths of submodules, also of nested ones. Only the index is read, so git runs no program that the tree names. */
+/** Includes nested submodules. Only the index is read, so git runs no program that the tree names. */
 async function submodulesIn(tree: string, below = ''): Promise<string[]> {
   const repository = join(tree, below);
   if (!lstatSync(join(repository, '.git'), { throwIfNoEntry: false })) return [];

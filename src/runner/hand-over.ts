@@ -1,10 +1,9 @@
 /** Passes chunks from a writer that can wait to a reader that takes them one by one. Nothing is buffered. */
 export interface HandOver {
-  /** Settles when the reader asks for the next one. */
+  /** Settles when the reader requests the next chunk. */
   give: (chunk: Buffer) => Promise<void>;
-  /** No more follows. */
   end: () => void;
-  /** The reader takes no more: further chunks are dropped. */
+  /** The reader is done: further chunks are dropped. */
   discard: () => void;
   chunks: () => AsyncGenerator<Buffer>;
 }

@@ -2,13 +2,10 @@ import type { ImageBuildsOrder } from '../shared/protocol/index.ts';
 import { CannotRunError } from './cannot-run.ts';
 import { idsOfRun, rootUser, type Job, type Sandboxes } from './sandbox/types.ts';
 
-/**
- * What a build has that makes images, besides what every build has: the right to make user namespaces and mounts
- * (decision 0134), and what lets buildah and podman do so without being told how.
- */
+/** The right to user namespaces and mounts (decision 0134), and settings with which buildah and podman use it. */
 export type ImageBuild = Required<Pick<Job, 'buildsImages' | 'files' | 'environment'>> & Pick<Job, 'user'>;
 
-/** Throws where this runner cannot do it, or its operator does not allow it. */
+/** Throws if this runner cannot build images, or its operator forbids it. */
 export function refuseImageBuilds(
   { hasManyUsers, translatesOwners }: Pick<Sandboxes, 'hasManyUsers' | 'translatesOwners'>,
   isForbidden?: boolean,
@@ -25,13 +22,13 @@ export function refuseImageBuilds(
     );
 }
 
-/** In memory, and gone with the sandbox. */
+/** In memory, and removed with the sandbox. */
 const authFile = '/dev/shm/registry-auth.json';
 const storageFile = '/run/containers-storage.conf';
 
 /**
- * Layers of images are laid over each other by the kernel, in a directory that is never such an overlay itself. All that
- * a build sees was locked by the kernel, so no other process file system can be mounted: `chroot` does without.
+ * The kernel overlays layers, in a directory that is no overlay itself. Mounts in a build are locked, so no other
+ * process file system can be mounted: `chroot` works without one.
  */
 const storage = `[storage]
 driver = "overlay"
@@ -39,10 +36,9 @@ graphroot = "/run/containers/storage"
 runroot = "/run/containers/run"
 `;
 
-/** The IDs that root of the sandbox can give away: all but its own. */
 const others = `root:1:${idsOfRun - 1}\n`;
 
-/** `inside` is what the build has of its image; without one it is root over the machine's programs. */
+/** `inside` is the build's part of its image; without one it is root over the machine's programs. */
 export function imageBuild(
   inside: Pick<Job, 'image' | 'user'> = { user: rootUser },
   order?: ImageBuildsOrder,
@@ -56,7 +52,7 @@ export function imageBuild(
     files: {
       [storageFile]: storage,
       ...(isRootInImage && { '/etc/subuid': others, '/etc/subgid': others }),
-      // Also without passwords, for what asks for it by the name that a build had (a shell in one that failed).
+      // Exists also without passwords, because a shell in the failed build keeps the variable with its name.
       [authFile]: JSON.stringify({ auths: Object.fromEntries(registries.map(entryOf)) }),
     },
     environment: {
@@ -75,7 +71,6 @@ function entryOf(registry: Registry): [host: string, entry: { auth: string }] {
   return [registry.host, { auth: encoded(registry) }];
 }
 
-/** What must not be seen in a log: passwords, and what stands for them in the file. */
 export function secretsIn({ registries }: ImageBuildsOrder): string[] {
   return registries.flatMap((registry) => [registry.password, encoded(registry)]);
 }

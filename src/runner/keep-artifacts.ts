@@ -22,18 +22,15 @@ interface Keeping {
   claim: string;
   /** Takes files that the server cannot store at the moment. */
   waiting: Pick<Waiting, 'isStuck' | 'addFile'>;
-  /** Adds to the log of the build. */
+  /** Adds to the build's log. */
   print: (text: string) => void | Promise<void>;
   signal: AbortSignal;
 }
 
-/** How many requests in a row may break off before the rest goes to the outbox. */
+/** How many requests in a row may be interrupted before the rest goes to the outbox. */
 const mostInVain = 5;
 
-/**
- * Sends the artifacts of a suite to the server, straight from the collector's stream. They are stored here only if the
- * server cannot store them at the moment. Problems are written to the log and do not change the result of the build.
- */
+/** Streams a suite's artifacts to the server. Problems are logged and do not change the build's result. */
 export async function keepArtifacts(
   { link, log }: Pick<RunnerServices, 'link' | 'log'>,
   left: RunFiles,
@@ -49,7 +46,7 @@ export async function keepArtifacts(
     await requests.end();
     return collection;
   };
-  /** After a request that broke off, continues where the last one ended. Undefined when the rest goes to the outbox. */
+  /** Continues after an interrupted request. Undefined if the rest goes to the outbox. */
   const sendAll = async (): Promise<Collection | undefined> => {
     for (let inVain = 0, before = 0; ; inVain = sent.files > before ? 0 : inVain + 1, before = sent.files) {
       await untilAnswered(signal, () => open().end()); // waits for a server that cannot be reached

@@ -13,64 +13,52 @@ import { currentBoot } from './current-boot.ts';
 import { wholeRun, type RunFiles } from './sandbox/types.ts';
 
 /**
- * The files of builds: of failed ones for shells, and of those that other suites begin with. A build's directories are
- * moved here by one rename, when none of its processes is alive any more; the runner itself never reads inside. The
- * facts about the build (above all its variables) are stored with them, encrypted with a key that only the server has:
- * when the server deletes the key, nobody can read them any more.
+ * The files of failed builds, for shells, and of builds that other suites begin with. One rename moves them here after
+ * all processes of the build are dead. The runner never reads inside. The build's facts, including its variables, are
+ * encrypted with a key that only the server has.
  *
- * They are removed when their time is over, when there are too many of them or too little room, and with their project.
- * Files that other suites begin with are removed when the server says so, or for room when it does not need them any
- * more. If room is needed, the oldest files of the account with the most are removed, so no account takes room from the
- * others. When a runner starts, it removes what a killed runner was keeping or removing, and what was kept before the
- * machine was restarted (it may not have reached the disk).
+ * Files are removed when they expire, with their project, or if there are too many: the account with the most loses its
+ * oldest first. Files for other suites stay until the server no longer needs them. A starting runner removes incomplete
+ * files, and all from before a restart of the machine, because they may not have reached the disk.
  */
 export interface KeptBuilds {
-  /** The name of this folder, which no other runner knows. */
+  /** A name of this folder that no other runner knows. */
   readonly location: string;
   keep(left: RunFiles, build: BuildFacts, how: KeepOrder): Promise<KeptFiles>;
-  /** Undefined when they are gone. They stay until the result is disposed of. */
+  /** Undefined if the files are gone. They stay until the result is disposed of. */
   open(name: string, key: string): Promise<OpenedBuild | undefined>;
-  /**
-   * The files that other suites begin with, as many as one call may name. Some may be too new for the server to know.
-   */
+  /** Files that other suites begin with, at most as many as one call may name. The server may not know new ones. */
   forSuites(): { name: string; isNew: boolean }[];
-  /** Applies the server's answer about these: those that are gone are removed, and those that are needed stay. */
+  /** Applies the server's answer for these names. */
   update(names: readonly string[], answer: { gone: readonly string[]; needed: readonly string[] }): Promise<void>;
   isEmpty(): boolean;
-  /** Settles when files are added. */
   filled(): Promise<void>;
   projects(): string[];
   forget(project: string): Promise<void>;
-  /** Removes files whose time is over, and makes room. */
   tidy(now?: number): Promise<void>;
 }
 
-/** The facts that a shell, or a build that begins with these files, needs. */
 export interface BuildFacts {
   order: SuiteOrder;
-  /** The exact image that it ran in. */
   imageDigest?: string | undefined;
-  /** And those of its services, by their names. */
   serviceImages?: Record<string, string> | undefined;
-  /** The data that its services began with. */
   serviceData?: Record<string, Pick<ServiceData, 'name' | 'digest'>> | undefined;
-  /** The cache that it began with. */
+  /** The cache that the build began with. */
   cache?: CacheTree | undefined;
 }
 
 export interface OpenedBuild extends Disposable, BuildFacts {
-  /** The directory that `keepWhole` made. */
   files: string;
 }
 
 export interface KeptBuildsOptions {
   folder: string;
-  /** The trees that builds began with, which have to stay as long as their files. */
+  /** The trees that builds began with, which must stay as long as their files. */
   caches: Pick<CacheStore, 'hold'>;
   trees: Pick<CacheStore, 'hold'>;
   disk: Pick<DiskReserve, 'room'>;
   log: (message: string) => void;
-  /** The most builds that are kept for shells alone. */
+  /** The limit on builds that are kept only for shells. */
   mostBuilds?: number;
 }
 
@@ -81,7 +69,7 @@ interface About {
   expiresAt: number;
   boot: string;
   forSuites: boolean;
-  /** What its files are mounted over: the tree of a cache, and the files of another build, kept here or unpacked. */
+  /** Its files are mounted over the tree of a cache, and over another build's files, kept here or unpacked. */
   cache?: CacheTree | undefined;
   over?: string | undefined;
   tree?: CacheTree | undefined;
@@ -91,7 +79,7 @@ interface Entry extends About {
   name: string;
   bytes: number;
   users: number;
-  /** Whether the server may still give jobs that begin with it. */
+  /** Whether the server may still assign jobs that begin with it. */
   isNeeded: boolean;
   held: DisposableStack;
 }
@@ -101,14 +89,11 @@ const inBuilds: Measure = () => 1;
 const inBytes: Measure = ({ bytes }) => bytes;
 
 const usualMost = 24;
-/**
- * How much of the disk stays free for builds, in addition to its reserve, and the largest part of the disk for kept
- * files.
- */
+/** Free disk space for builds in addition to the disk's reserve, and the largest part of the disk for kept files. */
 const roomBytes = 1024 ** 3;
 const mostOfDisk = 1 / 5;
 const hour = 60 * 60 * 1000;
-/** The server learns of new files with the end of the build, which may come later. */
+/** The server learns of new files when the build ends, which may be later. */
 const newMs = 10 * 60_000;
 const isName = (name: string): boolean => /^[\w-]{16,64}$/.test(name);
 
@@ -125,7 +110,7 @@ export async function openKeptBuilds({
   const boot = await currentBoot();
   const entries = new Map<string, Entry>();
   let filled = Promise.withResolvers<void>();
-  /** Holds what a build's files are mounted over; undefined where it is gone. */
+  /** Keeps what the build's files are mounted over; undefined if it is gone. */
   const hold = ({ project, cache, over, tree }: About): DisposableStack | undefined => {
     using holding = new DisposableStack();
     const below = over === undefined ? undefined : entries.get(over);
@@ -138,7 +123,7 @@ export async function openKeptBuilds({
     const isComplete = (!cache || parts[0]) && (!tree || parts[1]) && (over === undefined || below);
     return isComplete ? holding.move() : undefined;
   };
-  /** The size is measured in the background, because a build may have left millions of files. */
+  /** The size is measured in the background, because a build may leave millions of files. */
   const add = (name: string, about: About, held: DisposableStack): void => {
     const entry: Entry = { ...about, name, users: 0, bytes: 0, isNeeded: about.forSuites, held };
     entries.set(name, entry);
@@ -165,14 +150,12 @@ export async function openKeptBuilds({
   };
   const oldest = (): Entry[] => Array.from(entries.values()).toSorted((a, b) => a.keptAt - b.keptAt);
   const sumOf = (some: readonly Entry[], measure: Measure): number => some.reduce((sum, one) => sum + measure(one), 0);
-  /** What there is too much of: builds, or bytes. */
   const excess = async (): Promise<Measure | undefined> => {
     if (oldest().filter(({ forSuites }) => !forSuites).length > mostBuilds) return inBuilds;
     const { blocks, bsize } = await statfs(folder);
     const isTooMuch = sumOf(oldest(), inBytes) > blocks * bsize * mostOfDisk || (await disk.room()) < roomBytes;
     return isTooMuch ? inBytes : undefined;
   };
-  /** The oldest unused files of the account that has the most. */
   const firstToGo = (measure: Measure): Entry | undefined => {
     const some = measure === inBuilds ? oldest().filter(({ forSuites }) => !forSuites) : oldest();
     const accounts = Array.from(Map.groupBy(some, ({ account }) => account).values());
@@ -270,7 +253,7 @@ export async function openKeptBuilds({
 
 const locationFile = 'location';
 
-/** The files of an earlier runner, the oldest first. Without `about` they are not complete. */
+/** The files of an earlier runner, oldest first. Without `about` they are incomplete. */
 async function presentIn(folder: string): Promise<{ name: string; about: About | undefined }[]> {
   const names = (await readdir(folder)).filter((name) => name !== locationFile);
   const found = names.map(async (name) => {

@@ -8,10 +8,7 @@ import { sweepImages } from './images/image-store.ts';
 
 const resolved = (path: string): string => (existsSync(path) ? realpathSync(path) : path);
 
-/**
- * The parts of a runner's folder. An operator may have put links to other disks there. They are resolved here, so that
- * nothing that the runner mounts is reached through a link.
- */
+/** A runner's folders. Links that an operator put there are resolved, so that no mount goes through a link. */
 export function foldersOf(folder: string) {
   const part = (name: string): string => resolved(join(resolved(folder), name));
   return {
@@ -19,35 +16,29 @@ export function foldersOf(folder: string) {
     sandboxes: part('sandboxes'),
     gitSandboxes: part('git-sandboxes'),
     checkouts: part('checkouts'),
-    /** Temporary files of jobs. */
     scratch: part('scratch'),
-    /** Logs that are not sent yet. */
+    /** Unsent logs. */
     spool: part('spool'),
     software: part('software'),
     images: part('images'),
-    /** Sockets of the programs that pull images. */
     imageSockets: part('image-sockets'),
     caches: part('caches'),
-    /** The files that builds left for other suites, as they came from the server. */
+    /** Files of builds for other suites, as they came from the server. */
     files: part('files'),
-    /** What services held. */
     serviceData: part('service-data'),
-    /** A key that is not kept with them. */
+    /** A key that is not stored with the data. */
     serviceDataKey: part('service-data-key'),
     kept: part('kept'),
     outbox: part('outbox'),
   };
 }
 
-/** Locks the runner's folder for the life of the process; undefined while another runner holds it. */
+/** Locks the folder for the life of the process; undefined while another runner has it. */
 export async function holdFolder(folder: string): Promise<FileLock | undefined> {
   return tryLockFile(join(folder, 'lock'), 'exclusive');
 }
 
-/**
- * Removes files of a killed runner that no other runner can use. Only for the holder of the folder. A failure is logged
- * and stops nothing.
- */
+/** Removes files of a killed runner. The caller must have the lock. Failures are only logged. */
 export async function sweepLeftovers(folder: string, log: (message: string) => void): Promise<void> {
   const { git, checkouts, scratch, spool, software, images, imageSockets, caches, files, serviceData, kept, outbox } =
     foldersOf(folder);
@@ -57,13 +48,13 @@ export async function sweepLeftovers(folder: string, log: (message: string) => v
   for (const path of [software, caches, files, serviceData, kept, outbox]) await sweepUnfinished(path, log);
 }
 
-/** Removes what an earlier runner was making or removing: its name says so. */
+/** Removes what an earlier runner was making or removing, by name. */
 async function sweepUnfinished(folder: string, log: (message: string) => void): Promise<void> {
   const names = await readdir(folder).catch(() => []);
   for (const name of names) if (/^(making|leaving)[.-]/.test(name)) await sweepTree(join(folder, name), log);
 }
 
-/** Also removes the files of sandboxes. A starting runner removes these itself, after it has ended their processes. */
+/** Also removes sandboxes' files. A starting runner removes these itself, after it has ended their processes. */
 export async function sweepForRoom(folder: string, log: (message: string) => void): Promise<void> {
   await sweepLeftovers(folder, log);
   const { sandboxes, gitSandboxes } = foldersOf(folder);

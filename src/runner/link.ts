@@ -17,31 +17,30 @@ import { blobCalls } from './blob-calls.ts';
 import { connectionOptions, ServerConnection } from './connection.ts';
 import { explainUnreachable } from './failures.ts';
 
-/** The server's address: a Unix socket on this machine, or a URL with its token. */
+/** A Unix socket on this machine, or a URL with its token. */
 export type ServerAddress = ({ socket: string } | { url: string; token: string; ca?: string | undefined }) & {
-  /** The runner's tags, as one text. */
+  /** As one text. */
   tags?: string;
-  /** How many slots for builds it has. */
+  /** Slots for builds. */
   slots?: number;
 };
 
 export interface OpenLink extends LinkCalls, BlobLink {
-  /** When the last message of the server came, by the process's own clock. */
+  /** When the server's last message came, by the process's own clock. */
   lastMessageAt(): number;
   close(): void;
 }
 
 export interface LinkOptions {
-  /** Called with messages for the operator. */
   note?: (message: string) => void;
   /** Another version of the protocol, for tests. */
   protocol?: string;
 }
 
-/** A server that has not answered by then would learn too late, over this connection, that a claim is still held. */
+/** After this time, the server would learn too late over this connection that a claim is still held. */
 const extendMs = (2 * claimSeconds * 1000) / 3;
 
-/** The runner's link to the server: one connection, and HTTP for blobs. A call that fails throws, and may be repeated. */
+/** One connection, and HTTP for blobs. A call that fails throws, and may be repeated. */
 export function openLink(server: ServerAddress, options: LinkOptions = {}): OpenLink {
   const { note = () => {}, protocol = protocolNumber } = options;
   const isLocal = 'socket' in server;

@@ -1,17 +1,12 @@
 import type { DiskReserve } from '../shared/lib/disk-reserve.ts';
 import { createSpill } from './spill.ts';
 
-/** The most bytes of a chunk, which are gathered in memory. */
+/** The most bytes of a chunk in memory. */
 export const chunkSize = 1024 * 1024;
 const firstSize = 4 * 1024;
 const mostInFile = 1024 * 1024 * 1024;
 
-/**
- * Output that is not sent yet: first in memory, then in a file, up to a limit and while the disk has room.
- *
- * Of two buffers one is sent while the other is filled. So a log of any length needs no more memory, and makes no
- * garbage.
- */
+/** Unsent output, first in memory and then in a file. Two buffers take turns, so memory use stays constant. */
 export class LogBacklog {
   readonly #spill: ReturnType<typeof createSpill>;
   #gathering = Buffer.allocUnsafe(firstSize);
@@ -30,7 +25,7 @@ export class LogBacklog {
     return this.#spill.size > 0;
   }
 
-  /** Whether memory has room. While the file has bytes, nothing is gathered in memory: it would be sent too early. */
+  /** While the file has bytes, nothing is gathered in memory: it would be sent too early. */
   fits({ length }: Uint8Array): boolean {
     return this.#spill.size === 0 && this.#gathered + length <= chunkSize;
   }
@@ -46,12 +41,12 @@ export class LogBacklog {
     this.#gathered = needed;
   }
 
-  /** Returns whether there was room in the file and on its disk. */
+  /** Returns whether the file and its disk had room. */
   async spill(bytes: Uint8Array): Promise<boolean> {
     return this.#spill.size + bytes.length <= mostInFile && (await this.#spill.write(bytes));
   }
 
-  /** The oldest waiting bytes, valid until the next call. Bytes in memory are older than those in the file. */
+  /** The oldest bytes, valid until the next call. Bytes in memory are older than bytes in the file. */
   async take(): Promise<Buffer | undefined> {
     if (this.isEmpty) return undefined;
     if (this.#gathered === 0) {

@@ -4,20 +4,17 @@ import { chunkSize, LogBacklog } from './log-backlog.ts';
 import { untilAnswered } from './retry.ts';
 
 /**
- * Sends a log to the server in order and without gaps. Output is sent at once: while one chunk is being sent, further
- * output gathers for the next. When the server is slow, the job's output waits a moment. When the server cannot be
- * reached for longer, output gathers in a file, up to a limit and while the disk has room.
- *
- * At the limit of the log, output up to there is sent, and nothing after it.
+ * Sends a log to the server in order and without gaps. While one chunk is being sent, further output gathers for the
+ * next. If the server is slow, the job's output waits a moment. If it is unreachable for longer, output gathers in a
+ * file, up to a size and while the disk has room. Output up to the log's limit is sent, and nothing after it.
  */
 const nothing = new Uint8Array();
 
 export interface LogSender {
-  /** Takes output; the result settles when there is room for more, and never rejects. */
+  /** The result settles when there is room for more, and never rejects. */
   write(bytes: Uint8Array): void | Promise<void>;
-  /** The size that the log has with everything written so far. */
   readonly size: number;
-  /** Resolves with the size of the log on the server when the server has it all, or takes no more. */
+  /** Resolves with the log's size on the server when it has everything or takes no more. */
   end(): Promise<number>;
   close(): Promise<void>;
 }
@@ -26,19 +23,16 @@ export interface SenderOptions {
   link: Link;
   claim: string;
   offset: number;
-  /** The most bytes of the log. */
   limit: number;
-  /** The file for output that does not fit in memory. */
   spillFile: string;
   disk: Pick<DiskReserve, 'allows'>;
   signal: AbortSignal;
-  /** How long output waits for a slow server before the disk is used, and before a full disk is tried again. */
+  /** How long output waits for a slow server before the disk is used, and before a full disk is retried. */
   pauseMs?: number;
-  /** The server does not need this job any more. */
+  /** The server no longer needs this job. */
   onGone: () => void;
-  /** There is more output than may be stored. */
   onCut: (reason: CutReason) => void;
-  /** The server rejects the log, so output is lost. It was not too much, and the server still needs the job. */
+  /** The server rejects the log although it is not too large, so output is lost. It still needs the job. */
   onLost: (error: unknown) => void;
 }
 
@@ -51,7 +45,6 @@ class ChunkSender implements LogSender {
   readonly #backlog: LogBacklog;
   #sent: number;
   #written: number;
-  /** The server accepts no more output. */
   #isOver = false;
   #sending: Promise<void> | undefined;
   /** Writes that wait for room, in order. */

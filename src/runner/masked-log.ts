@@ -1,22 +1,22 @@
 import { createMask } from '../shared/domain/masking.ts';
 
-/** The log of a build without its secrets. More secrets may be added while it runs. */
+/** A build's log without its secrets. */
 export interface MaskedLog {
   readonly secrets: readonly string[];
   push(chunk: Buffer): Promise<void>;
   readonly print: (text: string) => Promise<void>;
-  /** Writes what was held back because it could have been the beginning of a secret. */
+  /** Writes held text, which could have been the beginning of a secret. */
   flush(): Promise<void>;
   /** Masks these secrets too, from now on. */
   hide(secrets: readonly string[]): Promise<void>;
-  /** Ends the line that was begun, if one was. Returns the number of the next one. */
+  /** Ends the current line. Returns the number of the next one. */
   newLine(): Promise<number>;
 }
 
 interface Options {
   writeLog: (bytes: Buffer) => void | Promise<void>;
   secrets: readonly string[];
-  /** How many lines the log has by now. */
+  /** The log's lines so far. */
   lines?: number | undefined;
 }
 
@@ -38,7 +38,7 @@ export function maskedLog({ writeLog, secrets: first, lines = 0 }: Options): Mas
     push: (chunk) => show(mask.push(chunk)),
     print: (text) => show(mask.push(Buffer.from(text))),
     flush: () => show(mask.flush()),
-    // Output may arrive while the log takes its time, so the masks change places before anything is awaited.
+    // Output may arrive while the log is slow, so the masks change places before anything is awaited.
     hide(more) {
       const held = mask.flush();
       secrets.push(...more);
@@ -56,7 +56,7 @@ export function maskedLog({ writeLog, secrets: first, lines = 0 }: Options): Mas
   };
 }
 
-/** In all logs at once: one that is slow must not let another one show the secrets meanwhile. */
+/** In all logs at once: a slow one must not let another show the secrets meanwhile. */
 export async function hideIn(logs: readonly Pick<MaskedLog, 'hide'>[], secrets: readonly string[]): Promise<void> {
   await Promise.all(logs.map((log) => log.hide(secrets)));
 }

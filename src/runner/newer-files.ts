@@ -5,12 +5,11 @@ import type { Difference } from './git/difference.ts';
 import type { Packing } from './cache-trees.ts';
 
 /**
- * Tools such as make compare the times of files. The files of a work tree are older than everything in a cache
- * (git/old-times.ts). Files that differ from the commit of the cache have to be newer, so that tools make their results
- * again. So do files that the build of the cache had changed itself.
+ * Tools such as make compare the times of files. Files of a work tree are older than everything in a cache
+ * (git/old-times.ts). So files that differ from the cache's commit, or that its build changed, must become newer.
  *
- * This is done in an overlay in a sandbox, whose upper directory is where the changes of the build begin. So it costs a
- * copy of these files, and the work tree, which others use, stays as it is.
+ * This happens in a sandbox's overlay, whose upper directory begins the build's changes. The shared work tree stays
+ * unchanged.
  */
 
 const limits = { memoryBytes: 512 * 1024 ** 2, processes: 64, timeoutMs: 10 * 60_000 };
@@ -27,16 +26,12 @@ exit 0' sh </build/all 2>/dev/null`;
 
 interface Wanted {
   checkout: string;
-  /** The cache. */
   tree: string;
   differing: Difference | undefined;
   making: Making;
 }
 
-/**
- * Makes the files that differ newer than everything that is there now; if it is unknown which differ, all files.
- * Returns the directory of the changes.
- */
+/** Makes the differing files newer than all others, or all files if unknown. Returns the directory of the changes. */
 export async function makeNewer(
   { id, sandboxes, signal }: Packing,
   { checkout, tree, differing, making }: Wanted,

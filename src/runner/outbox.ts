@@ -11,40 +11,36 @@ import type { CollectedFile } from './collector.ts';
 import { openMade } from './transfers.ts';
 
 /**
- * Files of builds that the server could not store when they ended, because its blob store could not be reached. Each
- * build has a folder, named by its claim: its artifacts as one file of frames, its packed cache, and the facts about
- * them. It is made under another name, flushed, and renamed before the outcome is reported. So a restarted runner finds
- * it and goes on (deliver-outbox.ts). An unfinished folder of a killed runner belongs to a build that is lost.
+ * Files of ended builds that the server could not store, because blob storage was unreachable. Each build has a folder
+ * named by its claim. It is flushed and renamed before the outcome is reported, so a restarted runner continues with it
+ * (deliver-outbox.ts). Unfinished folders of a killed runner belong to lost builds.
  */
 export interface Outbox {
-  /** For the files of one build. No folder is made before a file has to wait. */
+  /** Makes no folder before a file must wait. */
   begin(claim: string, project: string): Waiting;
-  /** The outcome of the build is reported, so its files may be delivered. */
+  /** The build's outcome is reported, so its files may be delivered. */
   release(claim: string): void;
-  /** The parcels that may be delivered, the oldest first. */
+  /** Parcels to deliver, oldest first. */
   ready(): Parcel[];
-  /** Settles when there is another parcel to deliver, or none any more. */
+  /** Settles when a parcel is added, or none is left. */
   changed(): Promise<void>;
   remove(parcel: Parcel): Promise<void>;
-  /** Records whether the blob store could be reached the last time. */
   note(isAway: boolean): void;
   projects(): string[];
   forget(project: string): Promise<void>;
 }
 
-/** The outbox of one build. Disposing of it removes it, unless it was completed. */
+/** Disposing of it removes it, unless it was completed. */
 export interface Waiting extends AsyncDisposable {
-  /** The blob store is known to be unreachable, so it need not be tried. */
+  /** Blob storage is known to be unreachable, so it need not be tried. */
   isStuck(): boolean;
   addFile(file: CollectedFile): Promise<void>;
-  /** Takes a packed cache, and returns its digest. */
   addCache(packed: string): Promise<string>;
   hasCache(): boolean;
-  /** Returns whether anything waits. `cache` is the report about the cache that was added. */
+  /** Returns whether anything waits. `cache` is the report about the added cache. */
   complete(cache?: SavedCache): Promise<boolean>;
 }
 
-/** The waiting files of one build. */
 export interface Parcel {
   claim: string;
   project: string;
@@ -54,7 +50,6 @@ export interface Parcel {
   cacheFile: string;
 }
 
-/** The disk of this runner has no room for it. */
 export class NoRoomHereError extends DiskFullError {}
 
 type About = Pick<Parcel, 'project' | 'since' | 'cache'>;
@@ -162,15 +157,13 @@ export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<
   };
 }
 
-/** Rejects if the file is missing, or the disk has spoiled it. */
 async function aboutIn(folder: string): Promise<About> {
   return readUntrustedObject(await readFile(join(folder, 'about'), 'utf8')) as unknown as About;
 }
 
 interface FrameFile {
-  /** Adds the whole file, or nothing of it. */
   add(file: CollectedFile): Promise<void>;
-  /** Afterwards everything is on the disk. */
+  /** Flushes everything to the disk. */
   close(): Promise<void>;
 }
 

@@ -12,7 +12,7 @@ import { storeBlob, TooLargeError } from './transfers.ts';
 const lister = readFileSync(sourceFile('runner/pack-files.pl'), 'utf8');
 const view = '/run/headrace/files';
 
-/** Packs the kept files of a build for another runner: all of them, so that it needs nothing else. */
+/** Packs all of a build's kept files, so that another runner needs nothing else. */
 export const packFiles: JobRunner<PackOrder> = async (services, order, { id, signal }) => {
   const { source, mostBytes: most } = order;
   using build = await services.kept?.open(order.name, order.key);
@@ -42,7 +42,7 @@ export const packFiles: JobRunner<PackOrder> = async (services, order, { id, sig
   }
 };
 
-/** Unpacks such files, with the times that they had. */
+/** Restores the times of files too. */
 export async function unpackFiles(packing: Packing, making: Pick<Making, 'packed' | 'tree'>): Promise<void> {
   // Directories that existed before unpacking have another time than in the archive.
   const times = roots.map((root) => `[ ! -e facts/${root} ] || touch -r facts/${root} ${root}`);

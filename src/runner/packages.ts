@@ -2,10 +2,7 @@ import { join } from 'node:path';
 import { DiskFullError } from '../shared/lib/disk-reserve.ts';
 import { rootUser, type Limits, type Mount, type RunUser, type Sandboxes } from './sandbox/types.ts';
 
-/**
- * Compiled software is transferred as one packed file. It is packed and unpacked inside a sandbox, by an unprivileged
- * process. Anything but files, directories and links is left out: it would be useless in another sandbox.
- */
+/** Compiled dependencies are packed and unpacked in a sandbox. Only files, directories and links are included. */
 interface Packing {
   id: string;
   sandboxes: Sandboxes;
@@ -16,7 +13,7 @@ interface Packing {
 const treePath = '/run/headrace/tree';
 const fileName = 'software.tar.zst';
 
-/** Packs a directory into a file below `into`, and returns the file. */
+/** Returns the packed file, below `into`. */
 export async function packTree(packing: Packing, tree: string, into: string): Promise<string> {
   const command = [
     `cd ${treePath}`,
@@ -29,7 +26,6 @@ export async function packTree(packing: Packing, tree: string, into: string): Pr
   return join(into, fileName);
 }
 
-/** Unpacks a packed file into a directory. */
 export async function unpackTree(packing: Packing, folder: string, file: string, into: string): Promise<void> {
   const command = `bsdtar -xpf ${treePath}/${file} -C /build --no-same-owner`;
   await run(packing, { command, workspace: into, mount: { at: treePath, layers: [folder] } });

@@ -24,7 +24,6 @@ import { createServiceSender } from './services/service-sender.ts';
 import { createStepSender } from './step-sender.ts';
 import { stepTimes } from './step-times.ts';
 
-/** Reasons why a job is ended early. */
 export const cancelled = new Error('the job was cancelled');
 export const claimLost = new Error('the claim expired, or the job is not wanted any more');
 
@@ -41,18 +40,15 @@ class CutShort extends Error {
 export interface Performing {
   link: Link;
   services: RunnerServices;
-  /** The folder for logs that do not fit in memory. */
+  /** For logs that do not fit in memory. */
   spool: string;
-  /** Ends this job, for the reason of its signal. */
+  /** Ends this job, with its signal's reason. */
   work: AbortController;
   /** Aborted when the runner ends. */
   ending: AbortSignal;
 }
 
-/**
- * Does the job of an order, and sends its log to the server. Returns the report; undefined when the server does not
- * want it.
- */
+/** Performs an order and sends its log. Undefined if the server does not want the report. */
 export async function perform(
   order: Order,
   { link, services, spool, work, ending }: Performing,
@@ -159,7 +155,7 @@ function isWhole(part: Partial<LogPart>): part is LogPart {
   return part.from !== undefined && part.to !== undefined;
 }
 
-/** A job that was cut short has lost output or results, even if it ended by itself. A push cannot be undone. */
+/** A job that was cut short lost output or results, even if it ended normally. A push cannot be undone. */
 function orCutShort(outcome: Outcome, { reason }: AbortSignal): Outcome {
   if (!(reason instanceof CutShort) || outcome.kind === 'pushed') return outcome;
   return reason.outcome;
@@ -169,7 +165,6 @@ function bytesOf(output: Buffer | string): Buffer {
   return typeof output === 'string' ? Buffer.from(output) : output;
 }
 
-/** A signal that follows another for one reason only. */
 function onlyFor(signal: AbortSignal, reason: unknown): AbortSignal {
   const follower = new AbortController();
   signal.addEventListener('abort', () => {

@@ -7,7 +7,6 @@ import { isFinal } from './retry.ts';
 import { FetchError } from './git/failures.ts';
 import type { Mirrors } from './git/mirrors.ts';
 
-/** Polls repositories beside the executors, without occupying one of them. */
 export interface PollingParts {
   link: Pick<Link, 'polls' | 'polled'>;
   mirrors: Pick<Mirrors, 'listRefs'>;
@@ -17,17 +16,14 @@ export interface PollingParts {
   log: (message: string) => void;
 }
 
-/**
- * Polls that are due within this time are requested and reported together: a poll is short, and a call for each would
- * cost more.
- */
+/** Polls due within this time are requested and reported together, because a poll costs less than a call. */
 const gatherMs = 500;
-/** How long after a failure polling goes on. */
+/** The pause after a failure. */
 const askAgainMs = 60_000;
-/** A connection is kept if the next poll comes within this time. */
+/** A connection stays open if the next poll comes within this time. */
 const longestKeptMs = 5 * 60 * 1000;
 
-/** Polls repositories until the signal; resolves when the last poll is over. */
+/** Resolves when the last poll is over. */
 export async function pollRepositories(parts: PollingParts): Promise<void> {
   const { link, ask, signal, log } = parts;
   const underWay = new Set<Promise<void>>();
@@ -58,10 +54,7 @@ export async function pollRepositories(parts: PollingParts): Promise<void> {
   await Promise.all(underWay);
 }
 
-/**
- * Repeats `work` until the end. An error does not end the polling. If the server refuses the runner, the executors
- * report it.
- */
+/** Repeats `work` after errors too. If the server refuses the runner, the executors report it. */
 async function untilEnd(
   work: () => Promise<void>,
   { signal, log }: Pick<PollingParts, 'signal' | 'log'>,
@@ -93,7 +86,6 @@ async function poll({ mirrors, signal }: PollingParts, order: PollOrder): Promis
   }
 }
 
-/** Items that arrive one by one and are taken together. */
 class Gathered<T> {
   #all: T[] = [];
   #came = Promise.withResolvers<void>();
@@ -103,7 +95,6 @@ class Gathered<T> {
     this.#came.resolve();
   }
 
-  /** Resolves when there is an item; rejects when the signal is aborted first. */
   any(signal: AbortSignal): Promise<void> {
     return orAborted(this.#came.promise, signal);
   }

@@ -1,7 +1,6 @@
-/** The most addresses that are listed. */
 const mostListed = 10;
 
-/** The text in a log about addresses that a build could not reach; blank where there were none. */
+/** Text for a log; blank if no address was refused. */
 export function refusedText(refused: readonly string[] = []): string {
   if (refused.length === 0) return '';
   const lines = refused.slice(0, mostListed).map((one) => `  ${one}`);

@@ -6,15 +6,11 @@ import { BrokenServerError, RefusedError, RejectedError, StoreAwayError } from '
 const longestPause = 2000;
 const final = [RefusedError, RejectedError, DiskFullError, DrainedError];
 
-/** Whether a call that failed would fail again. */
 export function isFinal(error: unknown): boolean {
   return final.some((kind) => error instanceof kind);
 }
 
-/**
- * Repeats a call until it succeeds, because an unreachable server comes back. It ends only by the signal, by a final
- * refusal, or when there is no room for the answer.
- */
+/** Repeats a call until it succeeds, a final refusal, a lack of room for the response, or the signal. */
 export async function untilAnswered<T>(
   signal: AbortSignal,
   call: () => Promise<T>,
@@ -33,12 +29,12 @@ export async function untilAnswered<T>(
   }
 }
 
-/** For calls that are not repeated while the blob store cannot be reached. */
+/** For calls that are not repeated while blob storage is unreachable. */
 export function unlessStoreAway(error: unknown): void {
   if (error instanceof StoreAwayError) throw error;
 }
 
-/** For calls that are given up when the server has failed at them so many times. */
+/** For calls that are given up after the server has failed at them so many times. */
 export function unlessBroken(times: number): (error: unknown) => void {
   let left = times;
   return (error) => {
@@ -48,7 +44,7 @@ export function unlessBroken(times: number): (error: unknown) => void {
   };
 }
 
-/** For calls that are repeated for this time at most while the blob store cannot be reached. */
+/** For calls that are repeated at most this long while blob storage is unreachable. */
 export function unlessStoreAwayFor(ms: number): (error: unknown) => void {
   const since = performance.now();
   return (error) => {

@@ -23,14 +23,11 @@ import { suiteSteps } from './suite-steps.ts';
 import type { JobRunner, RunnerServices, Task } from './job-runner.ts';
 import type { BuildFacts } from './kept-builds.ts';
 
-/** No password of a registry is kept on a disk, in whatever form. */
+/** Registry passwords are stored on no disk, in whatever form. */
 const withoutPasswords = { registries: [] };
 const mostTail = 64 * 1024;
 
-/**
- * Runs a suite's command in a new sandbox, over the commit's shared work tree, or over the files of another suite's
- * build.
- */
+/** Runs in a new sandbox, over the commit's shared work tree or the files of another suite's build. */
 export const runSuite: JobRunner<SuiteOrder> = async (
   services,
   order,
@@ -41,8 +38,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
   const secrets = [...order.secrets, ...(order.imageBuilds ? secretsIn(order.imageBuilds) : [])];
   const log = maskedLog({ writeLog, secrets, lines: logLines });
   const { print } = log;
-  // The output of git belongs to the log of the fetch. If the runner fetches again, its output is shown only on
-  // failure.
+  // git's output belongs to the log of the fetch. For a repeated fetch, it is shown only on failure.
   const tail = keepTail(mostTail);
   try {
     if (order.imageBuilds) refuseImageBuilds(sandboxes, services.forbidsImageBuilds);
@@ -52,7 +48,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       privateKey: async () => (await access()).privateKey,
       credential: async () => (await access()).credential,
     };
-    // The registry is asked while the workspace is prepared.
+    // The registry is queried while the workspace is prepared.
     let aboutImage = '';
     const { image: wanted } = order;
     await using coming =
@@ -68,7 +64,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     const checkout = files.isWhole ? undefined : held.use(await checkouts.of(source, order, keepOutput, signal));
     if (order.software.length > 0) steps.begin('software');
     using software = await dependencyCache.take(order.software, signal);
-    // Not earlier: if the software cannot be fetched, the build begins again, and would print this twice.
+    // Not earlier: if a dependency cannot be fetched, the build begins again and would print this twice.
     for (const miss of checkout?.misses ?? []) await print(`${miss}\n`);
     if (order.files) await print(`This begins with the files of ${order.files.suite}.\n`);
     if (wanted) steps.begin('image');
@@ -80,7 +76,6 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       id,
       source: order.source,
       sha: order.sha,
-      // The lowest directory of the workspace.
       checkout: checkout?.path ?? files.workspace[0] ?? '',
       isOwnCheckout: !order.files,
       writeLog: print,
@@ -112,7 +107,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
         },
         orders: order.services,
         project: order.source.projectId,
-        // Files of another suite may hold the secrets of that one.
+        // Files of another suite may contain its secrets.
         hadSecrets: secrets.length > 0 || order.files !== undefined,
         limits,
         secrets,
@@ -132,7 +127,6 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       ...(onSteps && { onChange: onSteps }),
       began,
     });
-    /** The first step's part of the log begins. */
     const begin = async (): Promise<void> => {
       await suite.begin();
       onOutput?.('from');
@@ -253,15 +247,12 @@ export const runSuite: JobRunner<SuiteOrder> = async (
   }
 };
 
-/** A run that was ended from outside is no failure, and the files of a full disk have to be removed. */
+/** A run that was ended from outside did not fail, and files on a full disk must be removed. */
 function hasFailed({ exitStatus, reason }: Ended): boolean {
   return reason === null ? exitStatus !== 0 : reason === 'timed_out' || reason === 'out_of_memory';
 }
 
-/**
- * Keeps the files for a shell, if the build failed, and for other suites. An error here does not change the result of
- * the build.
- */
+/** Keeps a failed build's files for a shell, and for other suites. An error here does not change the result. */
 async function keepFiles(
   { kept, sandboxes, isSoonGone = false, log }: RunnerServices,
   left: RunFiles,
@@ -286,7 +277,7 @@ async function keepFiles(
   }
 }
 
-/** Requested only if the commit is not here yet, and not stored. */
+/** Requested only if the commit is missing here, and never stored. */
 async function accessFor(link: Pick<Link, 'access'>, claim: string, signal: AbortSignal): Promise<Access> {
   const access = await untilAnswered(signal, () => link.access({ claim }, signal));
   if (access === undefined) throw new Error('the claim expired');

@@ -18,47 +18,39 @@ import { openDependencyCache } from './dependency-cache.ts';
 import type { RunnerServices } from './job-runner.ts';
 
 export interface RunnerServicesOptions {
-  /** The runner's own folder, with its mirrors, work trees and sandboxes. */
   folder: string;
-  /** How many jobs run at once. */
   concurrency: number;
   sshConfig?: string | undefined;
   network: Network;
   /** Private ranges that builds may reach, and directories of the machine that they see. */
   buildAllow?: readonly string[];
   buildPaths?: readonly string[];
-  /** A file of variables for all builds. */
   buildEnvironment?: string | undefined;
   isolation: 'required' | 'off';
-  /** Whether builds may not make images here, whatever the server says. */
+  /** The operator forbids image builds here, whatever the server allows. */
   forbidsImageBuilds?: boolean;
   link: Link;
-  /** How much compiled software is kept unpacked. */
   dependencyCacheBytes: number;
-  /** Private ranges that git may call over HTTPS. */
   gitAllow?: readonly string[];
-  /** Whose certificates git and registries may have. */
   trust?: TlsTrust;
-  /** Private ranges whose registries may be called, the largest image, and how much of images is kept unpacked. */
+  /** Private ranges with permitted registries, the largest image, and the limit on all unpacked images. */
   registryAllow?: readonly string[];
   imageBytes: number;
   imageCacheBytes: number;
-  /** How much of the disk stays free; see lib/disk-reserve.ts. */
+  /** See lib/disk-reserve.ts. */
   diskReserveBytes?: number | undefined;
-  /** Whether files of builds are kept for later: a runner that does one job ends before that. */
+  /** A runner that does one job ends before kept files could be used. */
   keepsBuilds?: boolean;
-  /** How long git may take for a fetch or a checkout, and how large a checkout may be. */
   fetchTimeoutMs: number;
   checkoutBytes: number;
-  /** The user IDs for builds, or why there is one; see SandboxOptions. */
   ownId?: number | undefined;
   whyOneId?: string | undefined;
-  /** No job can be isolated any more, for this reason: the runner has to end. */
+  /** No job can be isolated any more: the runner must end. */
   onLost?: ((error: Error) => void) | undefined;
   log: (message: string) => void;
 }
 
-/** Opens the services for jobs. Refuses when the machine cannot isolate builds. */
+/** Refuses if the machine cannot isolate builds. */
 export async function openRunnerServices(options: RunnerServicesOptions): Promise<RunnerServices> {
   const { folder, network, isolation, log } = options;
   const folders = foldersOf(folder);
@@ -71,7 +63,7 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     onLost: options.onLost,
     ownId: options.ownId,
     whyOneId: options.whyOneId,
-    // Logs and blobs stop at a higher limit, so that a build is not ended because of another build's long log.
+    // Logs and blobs stop at a higher limit, so that one build's long log does not end another build.
     diskReserveBytes: (await reserveOf(folder, options.diskReserveBytes)) * 0.75,
   };
   const sandboxes = await openSandboxes({
@@ -82,7 +74,7 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     paths: options.buildPaths ?? [],
     log,
   });
-  // Git processes untrusted data in a sandbox without a network; ssh stays outside.
+  // git processes untrusted data without a network; ssh stays outside its sandbox.
   const forGit = (message: string): void => log(`git: ${message}`);
   const gitSandboxes = await openSandboxes({
     ...own,

@@ -24,17 +24,12 @@ import { keepUp } from './upkeep.ts';
 
 export interface RunnerOptions {
   link: Link;
-  /** The runner's own folder, for logs that are not sent yet. */
   folder: string;
-  /** The services for jobs; closed when the runner ends. */
+  /** Closed when the runner ends. */
   services: RunnerServices;
-  /** How many builds at once; fetches have slots of their own. */
   concurrency: number;
   log: (message: string) => void;
-  /**
-   * Ends after one job, or when none came within `idleMs`. Waits at most `emptyWithinMs` until the server has the job's
-   * files.
-   */
+  /** Ends after one job, or if none came within `idleMs`. Waits at most `emptyWithinMs` to upload the job's files. */
   once?: { idleMs: number; emptyWithinMs?: number } | undefined;
   /** The pause between two checks whether there is time for cleanup. */
   upkeepEveryMs?: number;
@@ -43,9 +38,7 @@ export interface RunnerOptions {
 }
 
 export interface Runner {
-  /** Resolves when the runner has ended, by itself or on request. */
   done: Promise<void>;
-  /** Whether it has a job at the moment. */
   isBusy(): boolean;
   /** Takes no more work, and ends when its jobs are done. */
   drain(): void;
@@ -53,21 +46,20 @@ export interface Runner {
   stop(): Promise<void>;
 }
 
-/** For about a minute. */
+/** About a minute. */
 const finishTries = 35;
 
 const stopped = new Error('the runner was stopped');
 
-/** How long a runner that does one job waits for its outbox to empty: its disk may be deleted with it. */
+/** A one-job runner waits this long for its outbox to empty: its disk may be deleted with it. */
 const emptyWithinMs = 30 * 60_000;
-/** How long it waits for the order to pack its kept files, which is given when its job is over. */
+/** How long it waits for the order to pack its kept files, which comes after its job. */
 const packWithinMs = 5000;
-/** If no server answers, a runner that does one job gives up this long after it would have ended anyway. */
+/** If no server answers, a one-job runner gives up this long after it would have ended anyway. */
 const awayMs = 30_000;
 /**
- * An engine that ends the job in which a runner works ends all its processes in any order, those of the build and of
- * the runner. So what seems to be a failed build may be such an end. The runner waits this long whether it is asked to
- * stop too.
+ * An engine that ends a runner's job kills the processes of the build and of the runner in any order. So a failed build
+ * may only be that end: the runner waits this long for its own stop signal.
  */
 const endingMs = 500;
 
@@ -80,7 +72,7 @@ const goodEnds: ReadonlySet<Outcome['kind']> = new Set(['fetched', 'checked', 'c
 export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const { link, folder, services, log } = options;
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  // Builds leave set-user-id programs there, which other users of the machine must not be able to start.
+  // Builds leave setuid programs there, which other users of the machine must not be able to start.
   await chmod(folder, 0o700);
   const { spool } = foldersOf(folder);
   await mkdir(spool, { recursive: true, mode: 0o700 });
@@ -88,7 +80,6 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const ending = new AbortController();
   const { signal } = ending;
   const claims = new Claims();
-  /** The claims of the wishes that are open. */
   const wished = new Set<string>();
   const server = new Contact(log);
   const ask = <T>(work: () => Promise<T>): Promise<T> =>
@@ -97,7 +88,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   let isDraining = false;
   const takesMore = (): boolean => !options.once && !isDraining;
 
-  /** Jobs that begin with files which are kept here may come here first. */
+  /** If files are kept here, jobs that begin with them may come here first. */
   const keeping = (): Pick<Wish, 'location'> => {
     const { kept } = services;
     return kept && kept.forSuites().length > 0 ? { location: kept.location } : {};
@@ -110,7 +101,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       unlessBroken(options.finishTries ?? finishTries),
     );
 
-  /** A server that fails at an outcome again and again may still take that the job was lost. Then it is tried again. */
+  /** If a server fails at an outcome again and again, reports the job as lost, so that it is retried. */
   const finish = async (report: FinishReport): Promise<void> => {
     try {
       await tell(report);
@@ -126,7 +117,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     try {
       const report = await perform(order, { link, services, spool, work, ending: signal });
       if (!report) return;
-      // The other free slots report the location too, before the server gives the next jobs away.
+      // The other free slots report the location too, before the server assigns the next jobs.
       if (!options.once && before.location !== keeping().location) await askAnew();
       if (options.once && !isGood(report.outcome)) await pause(endingMs, undefined, { signal });
       await finish(report);
@@ -138,14 +129,12 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     }
   };
 
-  /** All free slots ask again, with the present state of the runner. */
+  /** All free slots ask again, with the runner's present state. */
   const askAnew = async (): Promise<void> => {
     if (wished.size > 0) await link.leave({ claims: [...wished] }, signal).catch(() => {});
   };
 
-  /**
-   * The first order, if one comes in time. The call is not aborted, because the server may already have given an order.
-   */
+  /** The first order within the time. The call is not aborted, because the server may already have given an order. */
   const onlyOrder = async (idleMs: number, wish: Omit<Wish, 'claim'> = {}): Promise<Order | undefined> => {
     const claim = randomName();
     const deadline = performance.now() + idleMs;
@@ -172,7 +161,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const doOne = async (idleMs: number): Promise<void> => {
     const order = await onlyOrder(idleMs);
     if (order) await performNext(order);
-    // The files that other suites begin with are packed, because they are deleted with the runner.
+    // Files that other suites begin with are packed, because they are deleted with the runner.
     const rest =
       keeping().location && (await onlyOrder(packWithinMs, { ...keeping(), slot: 'fetches', isLeaving: true }));
     if (rest) await performNext(rest);
@@ -185,7 +174,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     }
   };
 
-  /** A drained runner without a job does not wait for a server that cannot be reached. */
+  /** A drained runner without a job does not wait for an unreachable server. */
   const nextOrder = async (wish: Wish): Promise<Order | undefined> => {
     wished.add(wish.claim);
     try {
@@ -247,7 +236,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   };
 }
 
-/** Whether the server answers. A failure is logged once, not at every retry. */
+/** Logs a failure to reach the server once, not at every retry. */
 class Contact {
   #trouble = '';
   readonly #log: (message: string) => void;

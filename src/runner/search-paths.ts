@@ -2,10 +2,7 @@ import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import { buildPath } from './sandbox/types.ts';
 
-/**
- * The variables by which shells, linkers, compilers and build systems find software at a prefix, and the directories
- * below a prefix that each lists.
- */
+/** Variables that shells, linkers, compilers and build systems search, with their directories below a prefix. */
 const triplet = { arm64: 'aarch64-linux-gnu', x64: 'x86_64-linux-gnu' }[process.arch as string];
 const libraries = ['lib', 'lib64', ...(triplet === undefined ? [] : [`lib/${triplet}`])];
 
@@ -20,15 +17,12 @@ const variables: Record<string, string[]> = {
 
 const directories = [...new Set(Object.values(variables).flat())];
 
-/** The directories that a tree has: a missing one would slow down every search. */
+/** Only existing directories: a missing one would slow down every search. */
 export function directoriesIn(tree: string): string[] {
   return directories.filter((directory) => has(tree, directory));
 }
 
-/**
- * The tree is untrusted, and its links are meant for a sandbox. Following them here would reveal which files exist on
- * this machine. So a link counts as present, wherever it leads.
- */
+/** The tree is untrusted: to follow its links would reveal which files exist here. So a link counts as present. */
 function has(tree: string, directory: string): boolean {
   let path = tree;
   for (const name of directory.split('/')) {
@@ -48,10 +42,7 @@ function kindOf(path: string): 'directory' | 'link' | 'other' {
   }
 }
 
-/**
- * The environment in which software is found: `bin` of each prefix, in order, before everything else on PATH, and
- * likewise for the other variables. The suite's own values come after.
- */
+/** Puts each prefix's directories, in order, before the others. The suite's own values come after. */
 export function findable(
   environment: Record<string, string>,
   prefixes: readonly string[],

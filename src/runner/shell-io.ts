@@ -4,28 +4,26 @@ import { shellFrame, shellFrameReader, type FrameLetter, type ShellFrame } from 
 import type { Link } from '../shared/protocol/index.ts';
 import { untilAnswered } from './retry.ts';
 
-/** The runner's end of a shell's input and output. */
 export interface ShellIo {
-  /** The frames that the person sends. They end with the shell. */
+  /** The user's frames. They end with the shell. */
   frames(): AsyncGenerator<ShellFrame>;
-  /** Settles when there is room for more. */
   sendFrame(letter: FrameLetter, content?: Uint8Array | string): Promise<void>;
-  /** Settles when everything that was sent has arrived, or cannot arrive any more. */
+  /** Settles when everything sent has arrived, or no longer can. */
   flush(ms: number): Promise<void>;
-  /** When there was last input or output. */
+  /** The time of the last input or output. */
   readonly activeAt: number;
-  /** Aborted when the person is gone, or the server. */
+  /** Aborted when the user or the server is gone. */
   readonly signal: AbortSignal;
   close(): Promise<void>;
 }
 
 export const gone = new Error('nobody is at the other end of the shell');
 
-/** How much of the last output stays in memory, for a person whose connection breaks. */
+/** The last output in memory, for a user whose connection breaks. */
 const keptBytes = 512 * 1024;
-/** Output that is this far ahead of the person waits. */
+/** Output that is this far ahead of the user waits. */
 const aheadBytes = 256 * 1024;
-/** A server that could not be reached for longer has ended the shell. */
+/** A server that was unreachable for longer has ended the shell. */
 const awayMs = 45_000;
 const pingMs = 15_000;
 

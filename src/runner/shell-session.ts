@@ -18,19 +18,15 @@ import { openSuiteServices } from './services/suite-services.ts';
 import { layersOf } from './suite-files.ts';
 import type { ShellIo } from './shell-io.ts';
 
-/**
- * One shell: a sandbox of single use like that of a build, with its limits, over the files of the build. The files are
- * only read: the changes of the shell are removed with it, and the next shell begins with the same files.
- */
+/** A shell runs in a new sandbox with the build's limits. Its changes to the build's files are removed with it. */
 
 const hourMs = 60 * 60 * 1000;
 const checkEveryMs = 10_000;
-/** The longest script. */
 const mostScript = 1024 * 1024;
 const noStatus = 3;
 
 export interface ShellOptions {
-  /** The shell ends when there was no input and no output for this long. */
+  /** The shell ends after this long without input and output. */
   idleMs?: number | undefined;
 }
 
@@ -104,7 +100,7 @@ async function readHello(input: Input): Promise<Hello> {
   return { terminal: { type, rows: bounded(terminal.rows), columns: bounded(terminal.columns) } };
 }
 
-/** Input that is piped in runs as one script, when all of it has come. */
+/** Piped input runs as one script, after all of it has come. */
 async function readScript(input: Input): Promise<string> {
   const pieces: Uint8Array[] = [];
   for (let size = 0; ;) {
@@ -121,7 +117,7 @@ interface Session {
   io: ShellIo;
   input: Input;
   hello: Hello;
-  /** Run instead of an interactive shell. */
+  /** Runs instead of an interactive shell. */
   script: string | undefined;
   signal: AbortSignal;
 }
@@ -166,7 +162,7 @@ async function runOver(
   const below = (await pathExists(root)) ? [root] : []; // only runs with many users have one
   const job: Job = {
     id: `shell-${id}`,
-    // An interactive shell goes on after a line that failed.
+    // An interactive shell continues after a line that failed.
     steps: [{ name: 'shell', command: `set +e; ${script ?? interactive(order)}` }],
     environment: {
       ...findable(variables, order.prefixes, software.directoriesAt),
@@ -201,7 +197,7 @@ async function runOver(
   return await sandboxes.run(job);
 }
 
-/** The order of a build without some variables, also where its services have their contents under other names. */
+/** Removes variables from a build's order, and also services' variables with the same contents. */
 function without(order: SuiteOrder, names: readonly string[]): SuiteOrder {
   const { environment, services } = order;
   const contents = new Set(names.map((name) => environment[name]));
@@ -220,7 +216,6 @@ function without(order: SuiteOrder, names: readonly string[]): SuiteOrder {
   };
 }
 
-/** Passes on the input, until the shell is over. */
 async function pass(io: ShellIo, input: Input, terminal?: Pick<Terminal, 'type' | 'resize'>): Promise<void> {
   for await (const { letter, content } of input) {
     const size = letter === 'w' ? readWindow(content) : undefined;
@@ -230,7 +225,7 @@ async function pass(io: ShellIo, input: Input, terminal?: Pick<Terminal, 'type' 
   }
 }
 
-/** The launch commands of the build's dependencies run again, because the processes that they started are gone. */
+/** Reruns the launch commands of the build's dependencies, because their processes have ended. */
 function interactive({ launches }: SuiteOrder): string {
   return [
     ...launches.map(

@@ -14,10 +14,7 @@ export interface ServingShells extends ShellOptions {
   log: (message: string) => void;
 }
 
-/**
- * Runs the shells that people open in kept files, in addition to the jobs: a person waits for a shell, and one that is
- * open for hours must not hold up builds. While no files are kept, the server is not asked.
- */
+/** Runs users' shells in addition to the jobs: users wait for them, and long ones must not hold up builds. */
 export async function serveShells({ link, services, signal, log, ...options }: ServingShells): Promise<void> {
   const { kept } = services;
   if (!kept) return;

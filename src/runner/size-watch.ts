@@ -2,17 +2,13 @@ import { lstat } from 'node:fs/promises';
 import { repeatedly } from '../shared/lib/repeatedly.ts';
 import { treeSize } from '../shared/lib/tree-size.ts';
 
-/*
- * The size limit of a tree that strangers have made. A few kilobytes can describe a tree that fills any disk, so the
- * tree is measured while it is written.
- */
+/* An untrusted tree is measured while it is written: a few kilobytes can describe one that fills any disk. */
 
 export interface SizeWatch {
-  /** These files are in the tree too, and do not count. */
+  /** These files in the tree do not count. */
   discount(paths: readonly string[]): Promise<void>;
-  /** Aborted when the tree is too large, with the given reason. */
+  /** Aborted with the given reason when the tree is too large. */
   readonly signal: AbortSignal;
-  /** Measures once more. */
   check(): Promise<void>;
   close(): void;
 }

@@ -10,7 +10,7 @@ export function createSpill(path: string, disk: Pick<DiskReserve, 'allows'>) {
     get size(): number {
       return written - read;
     },
-    /** Returns whether the disk had room for all of it; if not, nothing counts as written. */
+    /** False if the disk lacks room; then nothing counts as written. */
     async write(bytes: Uint8Array): Promise<boolean> {
       if (!(await disk.allows(bytes.length))) return false;
       try {
@@ -24,7 +24,7 @@ export function createSpill(path: string, disk: Pick<DiskReserve, 'allows'>) {
       written += bytes.length;
       return true;
     },
-    /** Reads as much as there is and fits; returns the number of bytes. */
+    /** Returns the number of bytes. */
     async read(into: Buffer): Promise<number> {
       if (!file) return 0;
       const { bytesRead } = await file.read(into, 0, Math.min(into.length, written - read), read);

@@ -1,10 +1,9 @@
 import type { Link, StepState } from '../shared/protocol/index.ts';
 import { untilAnswered } from './retry.ts';
 
-/** Sends the states of a build's steps to the server while it runs. The report of its end has the last ones. */
+/** Sends step states while the build runs. The final report has the last ones. */
 export interface StepSender {
   note(states: readonly StepState[]): void;
-  /** Settles when nothing more is being sent. */
   end(): Promise<void>;
 }
 
@@ -14,7 +13,7 @@ interface Options {
   signal: AbortSignal;
 }
 
-/** Changes within this time are sent together, so a build with many quick steps costs no more than others. */
+/** Changes within this time are sent together, so many quick steps cost no more. */
 const gatherMs = 250;
 
 export function createStepSender({ link, claim, signal }: Options): StepSender {
@@ -41,7 +40,7 @@ export function createStepSender({ link, claim, signal }: Options): StepSender {
   };
   return {
     note(states) {
-      // The state of a single step follows from that of its build.
+      // The state of a single step follows from the build's state.
       if (states.length < 2) return;
       latest = states;
       isNews = true;

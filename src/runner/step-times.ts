@@ -1,12 +1,12 @@
 import { most } from '../shared/domain/bounds.ts';
 import type { StepReport } from '../shared/protocol/index.ts';
 
-/** When the parts of a job began and ended, since the runner got its order. */
+/** Times of a job's parts, since the runner got its order. */
 export interface StepTimes {
   begin(name: string): void;
-  /** Ends the part that began last, if one did. */
+  /** Ends the current part. */
   end(): void;
-  /** The parts in their order, if there are very many only the first. A part that did not end ends now. */
+  /** In order, up to a limit. A part that did not end ends now. */
   report(): StepReport[];
 }
 

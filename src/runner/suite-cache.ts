@@ -15,18 +15,16 @@ import type { Ended, RunFiles } from './sandbox/types.ts';
 import { storeBlob, TooLargeError } from './transfers.ts';
 
 /**
- * The cache of a suite during one build. Its tree is mounted below the directory that the build writes to, so restoring
- * it costs a few mounts. When the build passed, the files at the suite's paths are packed as a new tree, if the build
- * has changed any. If it has written the same files again, the tree is also that of its commit, and nothing is packed.
+ * A suite's cache in one build. If the build passed and changed files at the suite's paths, they are packed as a new
+ * tree. If it wrote the same files again, the old tree serves its commit too.
  */
 export interface SuiteCache extends AsyncDisposable {
-  /** The directory of the tree that the build begins with; undefined where there is none. */
   tree: string | undefined;
-  /** A directory with the files of the commit that have to be newer than the tree, if there are any. */
+  /** The commit's files that must be newer than the tree, if there are any. */
   changes: string | undefined;
-  /** Packs the files to save. To be called before the files of the run are removed. */
+  /** Packs the files to save. Must be called before the run's files are removed. */
   take(left: RunFiles, ended: Ended, hasBegun?: boolean): Promise<void>;
-  /** Stores the packed files, or leaves them to the outbox; undefined where there is nothing to save. */
+  /** Stores the packed files, or leaves them to the outbox; undefined if there is nothing to save. */
   save(): Promise<SavedCache | undefined>;
 }
 
@@ -35,7 +33,6 @@ export interface CacheTask {
   source: Repository;
   sha: string;
   checkout: string;
-  /** Whether that is the commit's own work tree, and only the cache is mounted over it. */
   isOwnCheckout: boolean;
   writeLog: (text: string) => Promise<void>;
   /** Takes a cache that the server cannot store at the moment. */
@@ -43,7 +40,7 @@ export interface CacheTask {
   signal: AbortSignal;
 }
 
-/** Undefined where the suite has no cache, or none can be used; the log says why. */
+/** Undefined if the suite has no usable cache; the log says why. */
 export async function openSuiteCache(
   services: RunnerServices,
   order: CacheOrder | undefined,
@@ -67,9 +64,8 @@ export async function openSuiteCache(
   const held = opening.move();
   const { savesAs, mostBytes } = order;
   let making: Making | undefined;
-  /** The size of the packed tree, when there is one. */
   let bytes: number | undefined;
-  /** Whether the build has written what the tree held already. */
+  /** Whether the build wrote the tree's files again, unchanged. */
   let isSame = false;
   const orLog = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
     try {
@@ -89,7 +85,7 @@ export async function openSuiteCache(
       if (savesAs === undefined || reason !== null || (exitStatus !== 0 && !hasFailed)) return;
       await orLog(async () => {
         const { layers } = left;
-        // Usually the build has written nothing there, and then only these names are checked.
+        // Usually the build has written nothing there, and only these names are checked.
         if (locations.some(({ root, path }) => hasWritten(layers[root].made, path))) {
           making = held.use(await services.caches.begin());
           const leaving = {
@@ -127,7 +123,6 @@ function packingOf({ sandboxes }: RunnerServices, { id, signal }: CacheTask) {
 
 type Restored = Pick<SuiteCache, 'tree' | 'changes'>;
 
-/** Without its cache a build is slower, but works. The tree stays until the stack is disposed of. */
 async function restore(
   services: RunnerServices,
   { found }: CacheOrder,
@@ -157,10 +152,7 @@ async function restore(
   }
 }
 
-/**
- * Makes the files that differ from the commit of the cache newer than the cache, so that tools make their results
- * again.
- */
+/** Makes files that differ from the cache's commit newer than the cache, so that tools rebuild dependent files. */
 async function newerFiles(
   services: RunnerServices,
   { from, tree }: { from: string; tree: string },
@@ -177,10 +169,7 @@ async function newerFiles(
 
 const waits = 'The cache waits on the runner, because the server cannot store it now.\n';
 
-/**
- * Stores a packed tree on the server, and unpacks it here meanwhile, as every other runner will. If the server cannot
- * store it now, it goes to the outbox. Returns its digest; undefined where the claim, and so the build, is lost.
- */
+/** Returns the tree's digest; undefined if the claim is lost. If the server cannot store it, it goes to the outbox. */
 async function store(
   services: RunnerServices,
   task: CacheTask,
@@ -216,7 +205,7 @@ function hasWritten(made: string, path: string): boolean {
   return lstatSync(join(made, first), { throwIfNoEntry: false }) !== undefined;
 }
 
-/** Whether the commit has something at a path, or a file or a link in its place above. No link is followed. */
+/** Whether the commit has something at a path, or a file or link above it. Follows no link. */
 function isOccupied(checkout: string, path: string): boolean {
   const parts = path.split('/');
   for (let count = 1; count <= parts.length; count += 1) {

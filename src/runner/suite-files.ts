@@ -8,29 +8,25 @@ import type { RunnerServices } from './job-runner.ts';
 import type { OpenedBuild } from './kept-builds.ts';
 import { wholeRun } from './sandbox/types.ts';
 
-/**
- * If a suite begins with the files of another one, its build is mounted over the directories of that build, and over
- * what that build has written. So it costs a few mounts, however large they are, and no build changes them.
- */
+/** If a suite begins with another one's files, its build is mounted over them. No build changes them. */
 export interface Layers extends Record<Root, readonly string[]> {
-  /** Whether nothing is below them. Otherwise they are mounted over the work tree of the commit. */
+  /** Otherwise the layers are mounted over the commit's work tree. */
   isWhole: boolean;
 }
 
-/** The files that a build was to begin with are not here, and cannot be fetched. */
 export class FilesGoneError extends Error {
   override name = 'FilesGoneError';
 }
 
 interface Holding {
-  /** What the layers need is added here: they stay until it is disposed of. */
+  /** Keeps what the layers need until it is disposed of. */
   held: DisposableStack;
   signal: AbortSignal;
 }
 
 const none: Layers = { workspace: [], home: [], isWhole: false };
 
-/** The files that a build of another suite left for this one. */
+/** The files that another suite's build left for this one. */
 export async function takeFiles(services: RunnerServices, order: SuiteOrder, holding: Holding): Promise<Layers> {
   const { files, source, isFork = true } = order;
   const { held, signal } = holding;
@@ -40,7 +36,7 @@ export async function takeFiles(services: RunnerServices, order: SuiteOrder, hol
     if (build) {
       held.use(build);
       const { order: by } = build;
-      // The server decides whose they are. Should it ever be wrong, those of another project or of a fork are not used.
+      // The server decides on access. If it is ever wrong, files of another project or of a fork are not used.
       if (by.source.projectId !== source.projectId || (by.isFork ?? true) !== isFork) throw new FilesGoneError();
       return await layersOf(services, build, holding);
     }
@@ -55,7 +51,6 @@ export async function takeFiles(services: RunnerServices, order: SuiteOrder, hol
   }
 }
 
-/** All files of a kept build. */
 export async function layersOf(services: RunnerServices, build: OpenedBuild, holding: Holding): Promise<Layers> {
   const { order, cache, files } = build;
   const { held, signal } = holding;
@@ -65,7 +60,7 @@ export async function layersOf(services: RunnerServices, build: OpenedBuild, hol
   return { workspace: written('workspace'), home: written('home'), isWhole: began.isWhole };
 }
 
-/** The tree of a cache is mounted below the files of another suite: if both have a file, that of the suite counts. */
+/** The cache's tree is mounted below: if both have a file, the suite's file counts. */
 export function overCache(layers: Layers, tree: string | undefined): Layers {
   if (tree === undefined) return layers;
   const [workspace, home] = roots.map((root) => [join(tree, root), ...layers[root]]);

@@ -5,20 +5,17 @@ import type { MaskedLog } from './masked-log.ts';
 import type { Written } from './sandbox/step-files.ts';
 import type { Ended, EndedStep, Job, NextStep, Step } from './sandbox/types.ts';
 
-/** Controls which launch commands and steps of a suite run, and records how each of them ended. */
 export interface SuiteSteps {
-  /** To be called right before the run. */
+  /** Must be called right before the run. */
   begin(): Promise<void>;
   job: Pick<Job, 'steps' | 'first' | 'next' | 'onStep'>;
-  /** The states of the steps when the run is over. */
   conclude(ended: Ended): StepState[];
-  /** The variables that steps added. */
   added(): Record<string, string>;
   /** The launch command at which the run ended, if it came no further. */
   launch({ step }: Ended): string | undefined;
-  /** Something beside the steps failed: from now on those run that run after a failure. */
+  /** Something beside the steps failed: from now on only steps with `when` failed or always run. */
   fail(): void;
-  /** The exit status of the first step that failed, or 0; null where the run did not come to its end. */
+  /** The exit status of the first failed step, or 0; null if the run did not come to its end. */
   statusOf(ended: Ended): number | null;
 }
 
@@ -26,10 +23,10 @@ interface Options {
   launches: readonly { name: string; command: string }[];
   steps: readonly StepOrder[];
   log: MaskedLog;
-  /** Called with the launch command or step that begins, and without a name when it ended. */
+  /** Called with the name that begins, and without a name at the end. */
   onSpan?: (name: string | undefined) => void;
   onChange?: (states: StepState[]) => void;
-  /** When the build began, by `performance.now()`. Times are counted from then. */
+  /** By `performance.now()`. Times are relative to it. */
   began?: number;
 }
 
@@ -52,7 +49,7 @@ export function suiteSteps({
     ...launches.map(({ command }, at) => ({ name: `launch ${at}`, command })),
     ...steps.map(({ command }, at) => ({ name: `step ${at}`, command })),
   ];
-  /** The first step from this position on that is to run; those before it are skipped. */
+  /** The first step from this position that is to run; the ones before it are skipped. */
   const choose = (from: number): number | undefined => {
     for (let at = from; at < steps.length; at += 1) {
       const when = steps[at]?.when;
@@ -67,7 +64,6 @@ export function suiteSteps({
     Object.assign(state, changed);
     onChange(states);
   };
-  /** Records the first line of a step in the log. */
   const begin = async (at: number): Promise<void> => {
     const line = await log.newLine();
     const state = states[at - launches.length];
@@ -124,7 +120,7 @@ export function suiteSteps({
       if (first !== undefined) await begin(first);
     },
     conclude({ exitStatus, reason, step }) {
-      // The program that runs the steps was ended, during a step or before the next.
+      // The program that leads the steps was ended, during a step or before the next.
       const open = states.find(({ state }) => state === 'running' || state === 'waiting') ?? states.at(-1);
       if (
         reason === null &&

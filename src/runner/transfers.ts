@@ -5,21 +5,21 @@ import { DiskFullError, isNoSpace } from '../shared/lib/disk-reserve.ts';
 import type { Link } from '../shared/protocol/index.ts';
 import { untilAnswered } from './retry.ts';
 
-/** The server has no blob of that name: a retry would not help. */
+/** The server lacks this blob: a retry would not help. */
 export class MissingBlobError extends Error {
   override name = 'MissingBlobError';
 }
 
-/** It is larger than the job may store, or than its files may be. */
+/** The file exceeds the limit for the job or for its files. */
 export class TooLargeError extends Error {
   override name = 'TooLargeError';
 }
 const pieceSize = 1024 * 1024;
 
-/** Called after each failure. If it throws, the transfer ends; otherwise it is tried again. */
+/** Called after each failure. The transfer is retried unless this throws. */
 type OnAway = (error: unknown) => void;
 
-/** Fetches a blob into a file. After a lost connection it continues where it was. */
+/** After a lost connection, the fetch continues at the same offset. */
 export async function fetchBlob(
   link: Pick<Link, 'read'>,
   digest: string,
@@ -50,10 +50,7 @@ export async function fetchBlob(
   if (hash.digest('hex') !== digest) throw new Error(`the bytes of blob ${digest} have another digest`);
 }
 
-/**
- * Stores a file on the server, with retries; returns its digest, or undefined when the server does not want it any
- * more.
- */
+/** Retries; returns the digest, or undefined if the server no longer wants the file. */
 export async function storeBlob(
   link: Pick<Link, 'store'>,
   claim: string,
@@ -83,7 +80,7 @@ export async function storeBlob(
   return 'digest' in stored ? stored.digest : undefined;
 }
 
-/** The file from its start. A stream that is aborted would close the file, which the next try needs. */
+/** The file from its start. An aborted stream would close the file, which the next try needs. */
 async function* piecesOf(file: FileHandle): AsyncGenerator<Buffer> {
   for (let position = 0; ;) {
     const { bytesRead, buffer } = await file.read({ buffer: Buffer.allocUnsafe(pieceSize), position });
@@ -93,10 +90,7 @@ async function* piecesOf(file: FileHandle): AsyncGenerator<Buffer> {
   }
 }
 
-/**
- * Opens a file that was made inside a sandbox. A build may have replaced it: a link would be followed with the runner's
- * rights, and opening a pipe would block.
- */
+/** A build may have replaced the file: a link would be followed with the runner's rights, and a pipe would block. */
 export async function openMade(path: string): Promise<FileHandle> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   if ((await file.stat()).isFile()) return file;

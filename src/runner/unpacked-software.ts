@@ -11,11 +11,10 @@ import { unlessStoreAway } from './retry.ts';
 import { directoriesIn } from './search-paths.ts';
 import { fetchBlob } from './transfers.ts';
 
-/** One piece of unpacked software on this machine: its files, their size, and its directories for search paths. */
 export interface Unpacked {
   tree: string;
   bytes: number;
-  /** The directories that go into search paths. */
+  /** The directories for search paths. */
   directories: string[];
 }
 
@@ -31,7 +30,7 @@ const limits: Limits = { memoryBytes: 2 * 1024 ** 3, processes: 64, timeoutMs: 6
 
 export const treeOf = (folder: string, digest: string): string => join(folder, digest, 'tree');
 
-/** Fetches a piece and unpacks it. It gets its final name only when it is complete. */
+/** The result gets its final name only when it is complete. */
 export async function bring(
   { folder, link, sandboxes, log }: UnpackOptions,
   digest: string,
@@ -57,7 +56,7 @@ export async function bring(
   }
 }
 
-/** The pieces of an earlier runner by digest, least recently used first; incomplete ones are removed. */
+/** By digest, least recently used first; incomplete ones are removed. */
 export async function present(folder: string, log: (message: string) => void): Promise<[string, Unpacked][]> {
   const found: { digest: string; unpacked: Unpacked; used: number }[] = [];
   for (const digest of await readdir(folder)) {
@@ -77,7 +76,7 @@ async function presentOne(folder: string, digest: string): Promise<{ unpacked: U
   return { used, unpacked: { tree, bytes, directories: directoriesIn(tree) } };
 }
 
-/** Renames a piece away at once, and then removes it. */
+/** The name is free at once; the removal follows. */
 export async function discard(folder: string, digest: string): Promise<void> {
   const leaving = join(folder, `leaving-${randomUUID()}`);
   await rename(join(folder, digest), leaving);

@@ -12,7 +12,7 @@ import type { RunnerServices } from './job-runner.ts';
 const minute = 60_000;
 const day = 24 * 60 * minute;
 
-/** Shared by all of it. `everyMs` replaces the usual pause between two turns. */
+/** `everyMs` replaces the usual pause between two turns. */
 export interface Upkeep {
   isBusy: () => boolean;
   signal: AbortSignal;
@@ -20,7 +20,7 @@ export interface Upkeep {
   everyMs?: number | undefined;
 }
 
-/** Everything that a runner does besides its jobs to keep its disk in order, until the signal. */
+/** Keeps the runner's disk in order, until the signal. */
 export async function keepUp(link: Link, services: RunnerServices, upkeep: Upkeep): Promise<void> {
   const { mirrors, caches, trees, serviceData, kept } = services;
   await Promise.all([
@@ -31,7 +31,7 @@ export async function keepUp(link: Link, services: RunnerServices, upkeep: Upkee
   ]);
 }
 
-/** Does something again and again. A failure is logged, and the next turn tries again. */
+/** A failure is logged, and the next turn tries again. */
 async function regularly(
   { signal, log, everyMs }: Upkeep,
   what: string,
@@ -49,10 +49,7 @@ async function regularly(
   }
 }
 
-/**
- * Cleans up the mirrors once a day, while there is no job: unused mirrors are removed, because otherwise the disk would
- * fill with every repository that was ever built. A runner that is busy for a whole day does it while it has jobs.
- */
+/** Removes unused mirrors once a day. A runner that is busy for a whole day does it during its jobs. */
 export async function tidyMirrors(mirrors: Pick<Mirrors, 'collect'>, upkeep: Upkeep): Promise<void> {
   let due = performance.now();
   await regularly(upkeep, 'mirrors', minute, async () => {
@@ -74,9 +71,7 @@ export interface ProjectStores extends Record<'caches' | 'trees' | 'outbox', Nam
 
 const askEveryMs = 5000;
 
-/**
- * Removes the data of deleted projects. If the server does not answer, or the data is in use, the next run tries again.
- */
+/** Removes the data of deleted projects. Data in use waits for the next run. */
 export async function forgetProjects(link: Pick<Link, 'gone'>, stores: ProjectStores, upkeep: Upkeep): Promise<void> {
   const { mirrors, checkouts, caches, trees, serviceData, outbox, kept } = stores;
   const named = [caches, trees, outbox, serviceData, kept].filter((store) => store !== undefined);
@@ -100,10 +95,7 @@ export async function forgetProjects(link: Pick<Link, 'gone'>, stores: ProjectSt
 /** The server is asked only every few minutes: an idle runner should cost it nothing. */
 const askEvery = 10;
 
-/**
- * Removes the trees that no cache uses any more, and makes room if the disk lacks it. Flushes the others to disk while
- * there is no job. If the server does not answer, the next run asks again.
- */
+/** Removes trees that no cache uses, and makes room. Flushes the other trees while there is no job. */
 async function tidyCaches(link: Pick<Link, 'stale'>, caches: CacheStore, upkeep: Upkeep): Promise<void> {
   await regularly(upkeep, 'caches', minute, async (turn) => {
     const idle = turn % askEvery === 0 ? caches.idle() : [];
@@ -117,10 +109,7 @@ async function tidyCaches(link: Pick<Link, 'stale'>, caches: CacheStore, upkeep:
 
 const tidyEveryMs = 5000;
 
-/**
- * Removes the files of builds when their time is over, and when there is no room for them. Now and then the server is
- * asked about those that other suites begin with.
- */
+/** Removes expired files of builds, and makes room. Sometimes asks the server about files for other suites. */
 async function tidyKept(link: Pick<Link, 'kept'>, kept: KeptBuilds, upkeep: Upkeep): Promise<void> {
   const { location } = kept;
   await regularly(upkeep, "builds' files", tidyEveryMs, async (turn) => {

@@ -4,16 +4,13 @@ import { expectSuccess } from './git.ts';
 import { remoteHead } from './refs.ts';
 import type { Session } from './session.ts';
 
-/** The empty tree, which git knows without storing it, by the length of the hashes of a repository. */
+/** The empty tree, which git knows without storing it, by the length of a repository's hashes. */
 const emptyTrees: Readonly<Record<number, string>> = {
   40: '4b825dc642cb6eb9a060e54bf8d69288fbee4904',
   64: '6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321',
 };
 
-/**
- * Which files a commit changes, compared with what the order says; undefined where that is its first parent, whose
- * comparison the commit has already. `branch` is the one that was pushed, if one was.
- */
+/** `branch` is the pushed branch, if any. Undefined for the first parent: the commit has that comparison already. */
 export async function changesOf(
   session: Session,
   commit: KnownCommit,
@@ -25,7 +22,7 @@ export async function changesOf(
   if ('before' in compare && (await exists(session, `${compare.before}^{commit}`)))
     return between(session, compare.before, sha, `what ${branch ?? 'the branch'} had before`);
   const left = 'leaving' in compare ? compare.leaving : null;
-  // A new default branch has no other branch that it began from.
+  // A new default branch did not begin from another branch.
   const isFirst = 'leaving' in compare && left === null && branch !== null && branch === commit.defaultBranch;
   if (isFirst) return between(session, null, sha, 'nothing: the branch is new');
   const named = left !== null && (await exists(session, `refs/heads/${left}^{commit}`));

@@ -8,21 +8,17 @@ import { reach, type GitServices } from './sources.ts';
 import type { Session } from './session.ts';
 import { withoutLog, type UnloggedRequest } from './without-log.ts';
 
-/** What a check of a repository finds. */
 export interface Access {
   defaultBranch: string | null;
   branches: string[];
-  /** The names at the top of the default branch; empty where they could not be read in time. */
+  /** The names at the top of the default branch; empty if they could not be read in time. */
   files: string[];
 }
 
 const mostBranches = 1000;
 const mostFiles = 1000;
 
-/**
- * Looks at a repository without keeping any of it: its branches, and the names at the top of the default branch. It
- * works in a folder of its own, so that no fetch has to wait.
- */
+/** Works in its own folder, so that no fetch has to wait, and stores nothing. */
 export async function checkAccess(services: GitServices, request: UnloggedRequest): Promise<Access> {
   const folder = join(services.dir, `look-${randomName()}`);
   try {
@@ -58,7 +54,7 @@ async function checkAccessIn(session: Session, remote: Remote): Promise<Access> 
   return { defaultBranch, branches: branches.slice(0, mostBranches), files };
 }
 
-/** Fetches the top tree of the newest commit only, where the remote supports such a small fetch. */
+/** Fetches only the top tree of the newest commit, if the remote supports that. */
 async function filesOf(session: Session, remote: Remote, branch: string): Promise<string[]> {
   try {
     const how = ['fetch', '--quiet', '--no-tags', '--no-write-fetch-head', '--depth=1', '--filter=tree:1'];

@@ -6,10 +6,9 @@ import { notPublic } from './public-failures.ts';
 import { MasterError } from './ssh-master.ts';
 
 /**
- * The options with which ssh connects to a checked address of a host that a repository names, so that no second lookup
- * can give another one. The address is checked that the operator's configuration leads to: an alias there gives
- * repositories no access to private hosts. A jump host or proxy, too, is asked for the checked address. Keys of hosts
- * are still remembered by name.
+ * Makes ssh connect to the checked address of a named host, so that no second lookup can give another one. The check
+ * follows the operator's configuration: an alias there gives repositories no access to private hosts. Jump hosts and
+ * proxies get the checked address too. Host keys are still remembered by name.
  */
 export async function checkedHost(
   config: string,

@@ -17,52 +17,42 @@ import { submodulesOf, type Submodule } from './submodules.ts';
 import { sourceFile } from '../../shared/lib/source-files.ts';
 
 /*
- * A work tree with a complete `.git`: it has history, tags and remote branches, so that `git log` and `git describe`
- * work wherever the folder is mounted, and nothing in it points outside.
+ * A work tree with a complete `.git` and no path to the outside, so git works wherever the folder is mounted.
  *
- * Objects are not copied where that can be avoided. A file system that can clone files does so; otherwise the packs are
- * hard links to the mirror's. They are read-only, but a build runs as their owner. So it must see the tree through an
- * overlay or a copy, in which it replaces files without writing into the shared ones.
+ * Packs are cloned, or else hard links to the mirror's packs. A build runs as the owner of these links. So it must see
+ * the tree through an overlay or a copy, or it could change the mirror.
  *
- * A fork's commit gets none of that: the mirror's packs also hold other branches, other forks, and what was overwritten
- * because nobody should see it. Its `.git` has the objects that the commit reaches, and the tags among them.
+ * A fork's `.git` has only what its commit reaches: the mirror also has other branches, other forks, and overwritten
+ * commits that must stay hidden.
  *
- * git writes the files without running any filter, hook or other program: none is configured, and the filters in a
- * repository's attributes are only names. It runs in a session that sees only the new tree.
- *
- * A submodule's tree is made in the same way, beside the others. A last session, which sees all trees, moves it into
- * its place. The place is checked in that session, because a repository can put anything there.
+ * git writes the files in a session that sees only the new tree. No filter, hook or other program is configured. A last
+ * session moves submodules into place. It checks each place, because a repository can put anything there.
  */
 
 export interface CheckoutRequest extends SourceRequest {
-  /** The full SHA; it is fetched if this runner does not have it. */
   sha: string;
-  /** The full name of the ref that reaches it, where no branch or tag does. */
+  /** The full name of the ref that reaches it, if no branch or tag does. */
   fetchRef?: string;
   /** The folder to make. It appears complete or not at all. */
   into: string;
 }
 
-/** Including nested ones: a repository can name itself, and more than a disk can hold. */
+/** Including nested ones: a repository can name itself, and more than fit on a disk. */
 const mostSubmodules = 100;
 
-/** The state of one checkout. */
 interface Making {
-  /** The folder of the numbered trees. */
   folder: string;
   trees: number;
   size: SizeWatch;
   submodulesLeft: number;
   /** Inner submodules come before outer ones. */
   placements: { from: string; tree: string; path: string }[];
-  /** Trees that contain pointers instead of files. */
   pointed: PointedTree[];
   misses: Misses;
-  /** Hosts that did not answer: other requests to them would wait as long. */
+  /** Hosts that did not respond, to spare other requests the wait. */
   silentHosts: Set<string>;
 }
 
-/** The parts of the repository that a work tree lacks, for all its users. */
 export interface Misses {
   sentences: string[];
   /** Whether a new work tree would lack the same. */
@@ -111,7 +101,6 @@ function tooLarge(mostBytes: number): FetchError {
   return new FetchError('checkout_too_large', message);
 }
 
-/** Returns the path of the tree. */
 type Commit = Pick<CheckoutRequest, 'sha' | 'fetchRef'>;
 
 async function makeTree(services: GitServices, source: Source, commit: Commit, making: Making): Promise<string> {
@@ -129,7 +118,7 @@ async function makeTree(services: GitServices, source: Source, commit: Commit, m
   return tree;
 }
 
-/** Undefined for a submodule that is not public, or whose host does not answer over HTTPS. */
+/** Undefined if the submodule is not public or its host does not respond over HTTPS. */
 async function makeSubmodule(
   services: GitServices,
   source: Source,
@@ -193,7 +182,7 @@ async function makeOne(
   return { tree, submodules };
 }
 
-/** Everything in it is made before git sees it. Returns the packs. */
+/** Everything in it is made before git sees it. */
 async function makeGitDir(
   services: GitServices,
   source: Source,
@@ -243,7 +232,7 @@ async function sharePacks(mirror: Mirror, to: string): Promise<string[]> {
 
 const mostOfRefs = 32 * 1024 * 1024;
 
-/** Names may hold any bytes, so they are read as latin1, which keeps every byte. */
+/** Names may contain any bytes. latin1 preserves them. */
 async function packedRefs(session: Session, { narrator }: Source): Promise<string> {
   const format = '--format=%(objectname)%00%(*objectname)%00%(refname)';
   const listed = await session.git(['for-each-ref', format, 'refs/heads', 'refs/tags'], { maxOutput: mostOfRefs });
@@ -258,7 +247,7 @@ async function packedRefs(session: Session, { narrator }: Source): Promise<strin
   return `# pack-refs with: peeled fully-peeled \n${refs.join('')}`;
 }
 
-/** The tags in the history of a commit, without their messages: those are objects that the commit does not reach. */
+/** Without their messages: those are objects that the commit does not reach. */
 async function tagsIn(session: Session, sha: string): Promise<string> {
   const format = '--format=%(objecttype) %(objectname) %(refname)%00%(*objecttype) %(*objectname) %(refname)';
   const listed = await session.git(['for-each-ref', `--merged=${sha}`, format, 'refs/tags'], { maxOutput: mostOfRefs });
@@ -271,10 +260,9 @@ async function tagsIn(session: Session, sha: string): Promise<string> {
   return refs.map((ref) => `${ref}\n`).join('');
 }
 
-/** Puts everything that HEAD and the tags reach into one new pack, as compressed as it is; the other packs go. */
+/** Packs everything that HEAD and the tags reach without recompression, and removes the other packs. */
 const repack = ['repack', '-a', '-d', '-n', '--quiet', '--window=0'];
 
-/** Returns the pointers to large files in it. */
 async function fillTree(
   { sessions }: GitServices,
   source: Source,
@@ -301,7 +289,6 @@ async function fillTree(
 
 const placeProgram = readFileSync(sourceFile('runner/git/place.pl'), 'utf8');
 
-/** Puts large files into their places, and submodules, in a session that sees all trees. */
 async function placeAll(services: GitServices, source: Source, making: Making): Promise<void> {
   for (const pointed of making.pointed) {
     const miss = await bringLargeFiles(services, pointed);

@@ -14,16 +14,15 @@ export interface Collected {
 }
 
 export interface CollectOptions {
-  /** The parent of the mirrors' folder. */
   dir: string;
   sessions: Sessions;
   log: (message: string) => void;
 }
 
-/** Every fetch leaves a pack, and many packs make every read of the mirror slower. */
+/** Every fetch adds a pack, and many packs slow down every read of the mirror. */
 const mostPacks = 50;
 
-/** Removes mirrors that were unused for `unusedForMs`, and repacks the others. Mirrors in use are left alone. */
+/** Removes mirrors that were unused for `unusedForMs`, and repacks the others. Skips mirrors in use. */
 export async function collect(
   { dir, sessions, log }: CollectOptions,
   unusedForMs: number,
@@ -47,7 +46,6 @@ export async function collect(
   return collected;
 }
 
-/** Removes the mirrors of one project, except those in use. */
 export async function forget(dir: string, projectId: string): Promise<void> {
   const folder = join(dir, 'mirrors', projectId);
   for (const name of await namesIn(folder)) {
@@ -91,7 +89,7 @@ async function collectOne(
 }
 
 async function tidy(session: Session): Promise<void> {
-  // Geometric: large old packs stay as they are, and unreachable objects are kept.
+  // Geometric: large old packs stay unchanged, and unreachable objects are kept.
   expectSuccess('packing', await session.git(['repack', '--geometric=2', '-d', '--quiet']));
   expectSuccess('packing refs', await session.git(['pack-refs', '--all']));
 }

@@ -34,7 +34,7 @@ function nameOf(mirror: Mirror, sha: string): string {
   return `${mirror.folder}\n${sha}`;
 }
 
-/** The folder's change time shows writes, because each write creates and removes a marker there (see mirror.ts). */
+/** The folder's change time shows writes, because each one creates and removes a marker there (mirror.ts). */
 async function stampOf(mirror: Mirror): Promise<bigint> {
   return stat(mirror.folder, { bigint: true }).then(
     (found) => found.mtimeNs,

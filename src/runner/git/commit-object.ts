@@ -2,13 +2,10 @@ import type { CommitMetadata } from '../../shared/protocol/index.ts';
 import { boundedMessage, boundedPerson } from '../../shared/domain/commit-bounds.ts';
 import { trimEnd } from './phrases.ts';
 
-/** Room for a thousand parents; the fields that are read follow right after them. */
+/** Room for a thousand parents; the fields that are read follow them. */
 const longestHeader = 64 * 1024;
 
-/**
- * Reads a commit object as git stores it. git's own formatting would be simpler to use, but it drops a name when its
- * date is malformed, and all dates before 1970.
- */
+/** git's own formatting would drop a name if its date is malformed, and all dates before 1970. */
 export function readCommitObject(bytes: Buffer): CommitMetadata {
   const end = bytes.indexOf('\n\n');
   const headerBytes = bytes.subarray(0, Math.min(end < 0 ? bytes.length : end, longestHeader));
@@ -32,13 +29,12 @@ export function readCommitObject(bytes: Buffer): CommitMetadata {
 
 const fullSha = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 
-/** The first line with this name; undefined when it is missing or empty. */
 function field(header: string, name: string): string | undefined {
   const line = header.split('\n').find((one) => one.startsWith(`${name} `));
   return line?.slice(name.length + 1) || undefined;
 }
 
-/** `Name <email> seconds offset`, where every part may be missing or malformed. */
+/** `Name <email> seconds offset`. Every part may be missing or malformed. */
 function readIdentity(line: string): { name: string; email: string; date: string } {
   const opens = line.indexOf('<');
   const closes = line.indexOf('>', opens);
@@ -56,10 +52,9 @@ function readIdentity(line: string): { name: string; email: string; date: string
   };
 }
 
-/** The date after a person, with leftovers of old tools. */
 const longestDate = 200;
 
-// A day to spare at both ends for the offset: the year must keep its four digits.
+// A spare day at both ends for the offset: the year must keep its four digits.
 const earliest = Date.parse('0001-01-02T00:00:00Z') / 1000;
 const latest = Date.parse('9999-12-30T00:00:00Z') / 1000;
 
@@ -74,10 +69,7 @@ export function formatDate(seconds: number, offset: string): string {
   return `${wall}${usable ? `${sign}${hours}:${minutes}` : '+00:00'}`;
 }
 
-/**
- * Decodes from the commit's declared encoding; invalid bytes become replacement characters. So does NUL, which
- * PostgreSQL cannot store in a text.
- */
+/** Invalid bytes become replacement characters. So does NUL, which PostgreSQL cannot store in a text. */
 function decode(bytes: Buffer, encoding = 'utf-8'): string {
   let text: string;
   try {

@@ -7,22 +7,16 @@ import { readCommitObject } from './commit-object.ts';
 import { remoteHead, type RefCandidate } from './refs.ts';
 import type { Session } from './session.ts';
 
-/** A commit in the mirror. */
 export interface KnownCommit extends CommitMetadata {
   sha: string;
-  /** Branches and tags that contain it, by name. */
   branches: string[];
   tags: string[];
-  /** Paths changed against the first parent; against nothing for the first commit of a history. */
+  /** Paths changed against the first parent, or against nothing. */
   files: string[];
-  /** Whether there were more files than can be recorded. */
   filesTruncated: boolean;
-  /**
-   * The branch it was most likely built for, if it was requested by its SHA or by another name; null if no branch
-   * contains it.
-   */
+  /** The branch that it was most likely built for, by how it was requested; null if no branch contains it. */
   likelyBranch: { bySha: string | null; byName: string | null };
-  /** Whether the default branch contains it, and that branch's name if it does. */
+  /** Whether the default branch contains it. */
   onDefault: boolean;
   defaultBranch: string | null;
 }
@@ -35,7 +29,6 @@ export interface Found {
 
 const mostOfCommits = 16 * 1024 * 1024;
 
-/** Looks up all candidates with one process. */
 export async function findCandidates(session: Session, candidates: readonly RefCandidate[]): Promise<Found[]> {
   const input = candidates.map((candidate) => `${candidate.name}^{commit}\n`).join('');
   const finished = await session.git(['cat-file', '--batch'], { input, maxOutput: mostOfCommits });
@@ -106,7 +99,6 @@ async function refsContaining(
   };
 }
 
-/** The first branch with the highest score. */
 function best(branches: readonly string[], score: (branch: string) => number): string | null {
   return branches.reduce<string | null>(
     (chosen, branch) => (chosen === null || score(branch) > score(chosen) ? branch : chosen),
@@ -128,18 +120,18 @@ export async function changedFiles(
   return { files, filesTruncated: files.length < names.length || finished.truncated };
 }
 
-/** A program whose output was cut off may end with a failing status. */
+/** A program with truncated output may end with a failing status. */
 function wholeOrCut(what: string, finished: GitOutput): GitOutput {
   return finished.truncated ? finished : expectSuccess(what, finished);
 }
 
-/** The text after the last line end is empty, or was cut off. */
+/** The text after the last line end is empty or truncated. */
 function linesOf({ stdout }: GitOutput, end: string, limit = Infinity): string[] {
   const whole = stdout.subarray(0, stdout.lastIndexOf(end) + 1).toString();
   return whole.split(end, Math.min(limit, 2 ** 32 - 1)).filter(Boolean);
 }
 
-/** Whether `ancestor` is in the history of `sha`; false if the mirror does not have it. */
+/** False if the mirror does not have `ancestor`. */
 export async function descends(session: Session, sha: string, ancestor: string): Promise<boolean> {
   if (sha === ancestor) return true;
   const finished = await session.git(['merge-base', '--is-ancestor', ancestor, sha]);

@@ -9,10 +9,7 @@ const messages: Record<string, string> = {
   '040000': 'is a folder. It has to be a file.',
 };
 
-/**
- * Reads the file that configures a project from a commit, inside a session. Nothing is followed: what a link or a
- * submodule leads to is not in the commit.
- */
+/** Follows no link and no submodule: their targets are not in the commit. */
 export async function readConfigFile(session: Session, sha: string, path: string): Promise<ConfigFile> {
   const listed = expectSuccess(
     'looking for a file',

@@ -11,34 +11,28 @@ import type { LogWriter } from './narrator.ts';
 import { sshConfig } from './ssh-config.ts';
 import { runMaster } from './ssh-master.ts';
 
-/** The settings of all connections of a runner. */
 export interface ConnectionSettings {
   knownHosts: string;
-  /** Path of an OpenSSH client configuration for every connection. */
   sshConfig?: string | undefined;
   connectSeconds: number;
-  /** How long others may join a connection after its start. */
+  /** How long after its start users may join a connection. */
   connectionMs: number;
   /** Additional ssh settings, which the operator's configuration can override. */
   defaults?: readonly string[];
-  /** For hosts that repositories name. */
   rules: AddressRules;
 }
 
-/** The master's files, its address, and its key. */
 interface MasterLocation {
   files: string;
   address: GitAddress;
-  /** The content of a repository names the address. */
+  /** A repository's content names the address. */
   isNamed: boolean;
   key: SshPrivateKey;
 }
 
-/** One master: an ssh that connects and authenticates, and that git's own ssh processes use. */
 export interface Connection {
   ssh: readonly string[];
   users: Set<LogWriter>;
-  /** The output of ssh while it connects, for processes that join late. */
   output: Tail;
   ready: Promise<void>;
   isConnecting: () => boolean;
@@ -50,10 +44,9 @@ export interface Connection {
   end(): Promise<void>;
 }
 
-/** This much of a host's output during the connection is kept for processes that join. */
 const mostWords = 64 * 1024;
 
-/** Starts a master. `onEnd` is called when no process may join it any more. */
+/** `onEnd` is called when no process may join the master any more. */
 export function startConnection(settings: ConnectionSettings, location: MasterLocation, onEnd: () => void): Connection {
   const { files } = location;
   const users = new Set<LogWriter>();
@@ -78,7 +71,7 @@ export function startConnection(settings: ConnectionSettings, location: MasterLo
     stop.abort();
     await over.catch(() => {});
   };
-  // If the master is gone, ssh would connect by itself, without the key, and be refused.
+  // Without the master, ssh would try to connect itself, without the key.
   const ssh = ['-F', `${files}.conf`, '-S', files, '-o', 'ProxyCommand=exec false'];
   const joinableUntil = performance.now() + settings.connectionMs;
   return {
@@ -94,7 +87,6 @@ export function startConnection(settings: ConnectionSettings, location: MasterLo
   };
 }
 
-/** The whole life of a master, from its agent to the removal of its files. */
 async function live(
   { knownHosts, connectSeconds, sshConfig: operatorsFile, defaults = [], rules }: ConnectionSettings,
   { files, address, isNamed, key }: MasterLocation,
@@ -123,7 +115,7 @@ async function live(
   }
 }
 
-/** Read again for every connection, so that a change needs no restart. */
+/** Read for every connection, so that a change needs no restart. */
 async function operatorsConfig(path: string | undefined): Promise<string> {
   if (path === undefined) return '';
   try {

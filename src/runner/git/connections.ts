@@ -9,25 +9,20 @@ import type { LogWriter } from './narrator.ts';
 import { MasterError } from './ssh-master.ts';
 
 /*
- * SSH connections, shared while they last.
+ * Shared SSH connections, because the handshake is the most expensive part of a small fetch. One ssh process (the
+ * master) connects and authenticates, and git's ssh processes use it. A master belongs to one project, key and
+ * destination: the host takes all its users for the holder of the key.
  *
- * The handshake is by far the most expensive part of a small fetch. So one ssh process connects and authenticates (the
- * master), and git's own ssh processes use it. A master belongs to one project, one key and one destination, because
- * the host takes all its users for the holder of that key.
- *
- *   first use     opens a key agent in this process and starts the master; when the master is connected, the agent is
- *                 closed with the key, because later uses do not need it
+ *   first use     opens a key agent here until the master is connected
  *   further uses  join the master, also while it is still connecting; all get its output
- *   `connectionMs` after its start no process joins any more, and it is ended when it is unused: a key that was removed
- *                 at the host must not keep access through this master
- *   master dies   a process that joined late and fails because of it tries once more, over a new master
- *   runner dies   the kernel ends the master (git ends with its sandbox)
+ *   `connectionMs` after its start no process joins, and it ends when it is unused: a key that was removed at the host
+ *                 must not keep access through this master
+ *   master dies   a process that joined late and fails because of it retries once, over a new master
+ *   runner dies   the kernel ends the master
  */
 
 export interface ConnectionOptions extends Omit<ConnectionSettings, 'knownHosts'> {
-  /** The folder of the known host keys. */
   dir: string;
-  /** For sockets and their files; see run-folder.ts. */
   folder: string;
 }
 
@@ -37,21 +32,17 @@ export interface ConnectionRequest {
   privateKey: string;
   narrator: LogWriter;
   signal: AbortSignal;
-  /** The content of a repository names the host, which has to have an address that may be called. */
+  /** A repository's content names the host, so its address is checked. */
   isNamed?: boolean;
-  /** How long it stays open for the next use, where that is shorter than usual. */
+  /** How long it stays open for the next use, if shorter than usual. */
   keepMs?: number;
 }
 
-/** The use of a connected ssh: gets its arguments. */
 type Work<T> = (ssh: readonly string[]) => Promise<T>;
 
 export interface Connections {
-  /** Calls `work` with the arguments of a connected ssh. */
   use<T>(request: ConnectionRequest, work: Work<T>): Promise<T>;
-  /** How many connections are open or being opened. */
   count(): number;
-  /** Whether the next use would join an open connection. */
   isOpen(request: Pick<ConnectionRequest, 'projectId' | 'address' | 'privateKey' | 'isNamed'>): boolean;
   close(): Promise<void>;
 }
@@ -123,7 +114,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
   };
 }
 
-/** A connection belongs to one project, one key and one host; hosts that repositories name have their own. */
+/** Hosts that repositories name have connections of their own. */
 function nameOf(
   { projectId, address, isNamed = false }: Pick<ConnectionRequest, 'projectId' | 'address' | 'isNamed'>,
   key: SshPrivateKey,
@@ -131,7 +122,7 @@ function nameOf(
   return [projectId, destinationOf(address), address.port, isNamed, key.publicKey].join('\n');
 }
 
-/** Failures that look the same when only the shared connection has died. */
+/** Failures that look the same if only the shared connection has died. */
 function mayBeTheConnection(error: unknown): boolean {
   const kinds = ['connection_lost', 'remote_failed', 'host_unreachable'];
   return error instanceof FetchError && kinds.includes(error.kind);

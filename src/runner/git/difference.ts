@@ -4,27 +4,23 @@ import type { Repository } from '../../shared/protocol/index.ts';
 import { mirrorOf, sourceOf, type GitServices } from './sources.ts';
 
 export interface DifferenceRequest extends Repository {
-  /** Full SHAs. */
   from: string;
   to: string;
   signal: AbortSignal;
 }
 
-/** Paths whose files differ; names may hold any bytes, so they are latin1, which keeps every byte. */
+/** Paths in latin1, which preserves names of any bytes. */
 export interface Difference {
-  /** Files and links, and directories of which everything counts as different. */
+  /** Files and links, and directories that count as changed in full. */
   changed: string[];
-  /** Directories from which something is gone. */
+  /** Directories that lost an entry. */
   lessened: string[];
 }
 
 const mostOutput = 32 * 1024 * 1024;
 const isSha = (text: string): boolean => /^[0-9a-f]{40}([0-9a-f]{24})?$/.test(text);
 
-/**
- * What differs in the files of two commits, as far as the mirror has them: nothing is fetched. Undefined where it does not
- * have both, or where there is more than anybody wants to hear of.
- */
+/** Nothing is fetched: undefined if the mirror lacks a commit. Also undefined for too many changes. */
 export async function difference(services: GitServices, request: DifferenceRequest): Promise<Difference | undefined> {
   const { from, to, signal } = request;
   const mirror = mirrorOf(services, sourceOf({ ...request, privateKey: '', writeLog: () => {} }));
@@ -43,7 +39,7 @@ function differenceIn(listed: string): Difference {
     const [facts = '', path = ''] = [fields[at], fields[at + 1]];
     if (facts.endsWith(' D')) found.lessened.push(dirname(path));
     else found.changed.push(path);
-    // Attributes say how git writes the files beside them and below.
+    // Attributes decide how git writes the files beside them and below.
     if (join('/', path).endsWith('/.gitattributes')) found.changed.push(dirname(path));
   }
   return found;

@@ -1,7 +1,6 @@
 import type { Limits } from '../sandbox/types.ts';
 import { containsAny } from './phrases.ts';
 
-/** Why a repository could not be reached or did not have the requested commit. */
 export type FetchFailure =
   | RemoteFailure
   | LimitFailure
@@ -11,7 +10,6 @@ export type FetchFailure =
   | 'ref_not_found'
   | 'ambiguous_ref';
 
-/** Failures that ssh, git or the host report. */
 export type RemoteFailure =
   | 'key_refused'
   | 'host_unreachable'
@@ -24,10 +22,9 @@ export type RemoteFailure =
   | 'ssh_misconfigured'
   | 'remote_failed';
 
-/** Failures because of git's own limits. */
 export type LimitFailure = 'fetch_timed_out' | 'out_of_memory' | 'disk_full' | 'checkout_too_large';
 
-/** Something outside this program must change. The message tells a person what; the log has it already. */
+/** Something outside this program must change. The message explains it to the user, and is in the log already. */
 export class FetchError extends Error {
   override name = 'FetchError';
   kind: FetchFailure;
@@ -39,8 +36,7 @@ export class FetchError extends Error {
 }
 
 /*
- * The messages of ssh and git when they fail (they run with the C locale), in lower case. The first match decides, so
- * certain causes come before messages that may be mere consequences.
+ * Messages of failed ssh and git in the C locale, in lower case. The first match decides: causes before consequences.
  */
 const signs: readonly (readonly [RemoteFailure, readonly string[]])[] = [
   ['commit_withheld', ['not our ref', 'does not allow request for unadvertised', "couldn't find remote ref"]],
@@ -87,7 +83,6 @@ const signs: readonly (readonly [RemoteFailure, readonly string[]])[] = [
   ],
 ];
 
-/** git's messages about malformed objects, when it checks them and when it writes them out. */
 const malformed = [
   'fsck error in pack',
   'invalid path ',
@@ -97,7 +92,7 @@ const malformed = [
   'too-short tree',
 ];
 
-/** git's messages about its own damaged copy. It may blame the remote too, which only sees the consequences. */
+/** git's messages about its own damaged copy. It may also blame the remote, which only sees the consequences. */
 const damage = [
   'bad object',
   'bad ref',
@@ -116,16 +111,14 @@ const damage = [
   'missing commit',
 ];
 
-/** git's messages when there is no room for its files; the last one where a file may not grow. */
+/** The last one is for a limit on the file size. */
 export const noRoom = ['no space left on device', 'disk quota exceeded', 'file too large'];
 
-/** git's messages when this machine lacks room or memory; the remote only sees the consequences. */
 const shortage = [...noRoom, 'out of memory', 'cannot allocate memory'];
 
-/** Only this much of the end is searched. */
 const mostLookedAt = 64 * 1024;
 
-/** Undefined when the messages do not point to the remote. The output of ssh is mostly the remote's own. */
+/** Undefined if the messages do not point to the remote. ssh's output is mostly the remote's own. */
 export function recognize(git: Buffer | string, ssh: Buffer | string = ''): RemoteFailure | undefined {
   const [gitSaid = '', sshSaid = ''] = [git, ssh].map((words) => words.slice(-mostLookedAt).toString());
   if (containsAny(ownOutput(gitSaid), malformed)) return 'malformed_repository';
@@ -138,7 +131,7 @@ export function blamesItself(git: Buffer | string): boolean {
   return containsAny(ownOutput(git.slice(-mostLookedAt).toString()), [...shortage, ...damage]);
 }
 
-/** git passes the remote's output on in lines with this prefix: they are not git's own findings. */
+/** The remote's output has this prefix: these lines are not git's own findings. */
 function ownOutput(git: string): string {
   return git
     .split('\n')
@@ -146,7 +139,7 @@ function ownOutput(git: string): string {
     .join('\n');
 }
 
-/** The reason of a sandbox's end as a fetch failure; undefined when no limit was reached. */
+/** Undefined if no limit was reached. */
 export function limitReached(reason: string | null, limits: Limits): FetchError | undefined {
   const [kind, message] = (reason === null ? undefined : limitsReached[reason]?.(limits)) ?? [];
   return kind === undefined || message === undefined ? undefined : new FetchError(kind, message);
@@ -176,18 +169,17 @@ export interface Circumstances {
   url: string;
   host: string;
   projectId: string;
-  /** Of the project's key, as OpenSSH shows it; empty where no key was needed. */
+  /** The key's, as OpenSSH shows it; empty if no key was needed. */
   fingerprint: string;
 }
 
-/** Advice in words. */
 export function explain(kind: RemoteFailure, circumstances: Circumstances): string {
   return advice[kind](circumstances) + portAdvice(kind, circumstances);
 }
 
 const wherePortsGo = 'Where SSH does not listen on port 22, the address is ssh://user@host:port/path.';
 
-/** For a host that does not answer at port 22, or an address that seems to contain a port. */
+/** For a host that does not respond at port 22, or an address that seems to contain a port. */
 function portAdvice(kind: RemoteFailure, { url }: Circumstances): string {
   if (url.includes('://')) return '';
   const [, destination, port, path] = /^(.*?):(\d{1,5})\/(.*)$/.exec(url) ?? [];
@@ -197,7 +189,7 @@ function portAdvice(kind: RemoteFailure, { url }: Circumstances): string {
   return kind === 'host_unreachable' ? ` ${wherePortsGo}` : '';
 }
 
-/** Logs are kept, and read by others, so the key itself is only shown where people who may install it look. */
+/** Logs are stored and many users read them, so the key itself is only shown to users who may install it. */
 function whichKey({ projectId, fingerprint }: Pick<Circumstances, 'projectId' | 'fingerprint'>): string {
   return `Its public key is the \`ssh_public_key\` of GET /projects/${projectId}; its fingerprint is ${fingerprint}.`;
 }

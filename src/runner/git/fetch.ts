@@ -11,17 +11,15 @@ import { isBranchOrTag, parseCommitRef, remoteHead, type RefKind } from './refs.
 import type { Session } from './session.ts';
 
 export interface FetchRequest extends SourceRequest {
-  /** A branch, a tag, a full or a short SHA; also `HEAD`, and any ref by its full name. */
+  /** A branch, a tag, a full or short SHA, `HEAD`, or any ref by its full name. */
   commitRef: string;
-  /** The full name of the ref that led to the commit, where `commitRef` is a SHA that came with it. */
+  /** The full name of the ref that came with `commitRef`, if that is a SHA. */
   fetchRef?: string;
-  /** The commits at which refs were last built, by full name, for instance `refs/heads/main`. */
+  /** The commits at which refs were last built, by full name such as `refs/heads/main`. */
   previous?: Readonly<Record<string, string>>;
   /** The newest commit of the default branch that was built so far. */
   defaultHead?: string | null;
-  /** The file that says how the commit is built. */
   configFile?: string;
-  /** What its files are compared with. */
   compare?: Comparison;
 }
 
@@ -29,9 +27,9 @@ export interface FetchedCommit extends Omit<KnownCommit, 'likelyBranch' | 'onDef
   refKind: RefKind;
   /** The full name of the requested branch, tag or other ref; null for a SHA. */
   ref: string | null;
-  /** The requested branch; for a tag or a SHA, the branch that it was most likely built for. */
+  /** For a tag or a SHA, the branch that it was most likely built for. */
   branch: string | null;
-  /** The branch or tag was built before at a commit that is not in this one's history. */
+  /** The ref was built before at a commit that is not in this one's history. */
   overwritten: boolean;
   defaultHead: DefaultHeadChange;
   config?: ConfigFile;
@@ -81,13 +79,12 @@ async function find(services: GitServices, cache: CommitCache, request: FetchReq
   );
 }
 
-/** Whether the mirror knows that the commit is on the branch, or has the tag, that it was sent with. */
+/** Whether the mirror has the commit on the branch or tag that came with it. */
 function isOn({ branches, tags }: KnownCommit, by = ''): boolean {
   const [, kind, name = ''] = /^refs\/(heads|tags)\/(.*)$/s.exec(by) ?? [];
   return kind === undefined || (kind === 'heads' ? branches : tags).includes(name);
 }
 
-/** The branch or tag, if it points to the commit: then the commit is built for it. */
 async function endingIn(session: Session, by: string | undefined, sha: string): Promise<string | undefined> {
   if (by === undefined || !isBranchOrTag(by)) return undefined;
   const [tip] = await findCandidates(session, [{ kind: 'other', name: by }]);
@@ -98,7 +95,6 @@ async function isOverwritten(session: Session, sha: string, before: string | und
   return before !== undefined && !(await descends(session, sha, before));
 }
 
-/** Undefined where the two commits have to be compared. */
 function quickDefaultHead(
   { sha, onDefault }: KnownCommit,
   before: string | null = null,
@@ -119,7 +115,6 @@ async function compareDefaultHead(
   return isKept && !(await descends(session, sha, before)) ? 'kept' : 'this';
 }
 
-/** HEAD stands for the default branch. */
 function fullName(found: Found, commit: KnownCommit): string | null {
   if (found.candidate.kind === 'sha') return null;
   if (found.candidate.name !== remoteHead) return found.candidate.name;

@@ -4,16 +4,11 @@ import { noRoom } from './failures.ts';
 import { containsAny } from './phrases.ts';
 
 /*
- * How git runs here: without the configuration of the machine or a user, without prompts, hooks or programs that a
- * repository names, and with no protocol but ssh, or https where the address is one. It does not even start ssh, but a relay
- * to an ssh outside the sandbox.
+ * git runs without prompts, hooks, programs that a repository names, or the machine's and users' configuration. Its
+ * only protocol is ssh, or https for such an address. It starts a relay to an ssh outside the sandbox.
  */
 
-/**
- * Fetched objects are checked one by one. A tree with a duplicate name or a path outside of it, or a misleading
- * `.gitmodules`, is refused. The findings below are ignored, because old or foreign tools made such histories, and they
- * are harmless.
- */
+/** Outside paths, duplicate names and misleading `.gitmodules` are refused. These findings are harmless. */
 const harmless = [
   'badDate',
   'badDateOverflow',
@@ -49,20 +44,18 @@ const settings: Record<string, string> = {
   'push.recurseSubmodules': 'no',
   'submodule.recurse': 'false',
   'checkout.workers': '0', // as many as there are cores
-  // Large repositories must fit into a session's memory, so large files are streamed.
+  // Streams large files, because repositories must fit into a session's memory.
   'core.bigFileThreshold': '32m',
   'pack.threads': '4',
   'pack.windowMemory': '128m',
   ...Object.fromEntries(harmless.map((name) => [`fetch.fsck.${name}`, 'ignore'])),
 };
 
-/** The beginning of every git command line. */
 export const git: readonly string[] = [
   'git',
   ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
 ];
 
-/** The environment of git in a session. `relay` is the command that replaces ssh. */
 export function gitEnvironment(relay: string, protocol: 'ssh' | 'https'): Record<string, string> {
   return {
     HOME: '/nonexistent',
@@ -81,8 +74,8 @@ export function gitEnvironment(relay: string, protocol: 'ssh' | 'https'): Record
 }
 
 /**
- * Has git send a credential with requests for one repository only. Without redirects, it reaches no other repository of
- * this host either. No command line and no file has it.
+ * Makes git send a credential for one repository only. Without redirects, it reaches no other repository of this host.
+ * It appears on no command line and in no file.
  */
 export function credentialEnvironment({ url, username, password }: Opener) {
   const basic = Buffer.from(`${username}:${password}`).toString('base64');
@@ -99,7 +92,6 @@ export function credentialEnvironment({ url, username, password }: Opener) {
   return { GIT_CONFIG_COUNT: String(settings.length), ...(Object.fromEntries(variables) as Record<string, string>) };
 }
 
-/** git's messages when the machine lacks room or memory. */
 const shortages: Record<'out_of_disk' | 'out_of_memory', readonly string[]> = {
   out_of_disk: noRoom,
   out_of_memory: ['out of memory', 'cannot allocate memory'],
@@ -114,22 +106,19 @@ const noDamage = [
   'resource temporarily unavailable',
 ];
 
-/** The result of a program in a session. */
 export interface GitOutput {
-  /** As in a shell: 128 plus the signal's number, where a signal ended it. */
+  /** 128 plus the signal's number if a signal ended it. */
   status: number;
   stdout: Buffer;
   /** The last part of it. */
   stderr: Buffer;
-  /** The last output of ssh. */
   ssh: Buffer;
-  /** What went wrong with connections to public addresses so far. */
   troubles: readonly ProxyTrouble[];
-  /** There was more standard output than wanted, and the program could not write it. */
+  /** Standard output exceeded the limit, and the program could not write the rest. */
   truncated: boolean;
 }
 
-/** git failed, and neither the remote nor the caller is the cause: most often a damaged mirror. */
+/** Neither the remote nor the caller is the cause: most often the mirror is damaged. */
 export class GitError extends Error {
   override name = 'GitError';
   output: string;
@@ -144,7 +133,6 @@ export class GitError extends Error {
     return !containsAny(this.output, noDamage);
   }
 
-  /** Which resource the machine lacks, by git's messages. */
   get shortage(): string | null {
     return Object.entries(shortages).find(([, phrases]) => containsAny(this.output, phrases))?.[0] ?? null;
   }

@@ -5,17 +5,15 @@ import { RedirectError, type PlainAnswer } from '../filtering-proxy.ts';
 import type { Opener } from './channel.ts';
 
 /*
- * Where a credential opens the large files of a repository, the runner itself asks for their places: git-lfs follows
- * redirects with the credential, also to other repositories of the same host. So git-lfs never has the credential. It
- * calls an address that does not exist, through its proxy, and the runner calls the one path of the repository.
+ * git-lfs would follow redirects with a credential, also to other repositories of the host, so it never gets one. It
+ * calls an address that does not exist, through its proxy, and the runner calls the repository's one path.
  */
 
-/** Instead of the repository's own address, for git-lfs. */
 export const largeFilesUrl = 'http://large-files.invalid';
 
 const path = '/objects/batch';
 const answerWithinMs = 60_000;
-/** git-lfs asks for a hundred files at a time. */
+/** git-lfs requests a hundred files at a time. */
 const mostBytes = 4 * 1024 * 1024;
 const usualType = 'application/vnd.git-lfs+json';
 

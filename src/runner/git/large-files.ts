@@ -16,20 +16,17 @@ import type { Way } from './channel.ts';
 import { sourceFile } from '../../shared/lib/source-files.ts';
 
 /*
- * Git LFS: large files are stored beside the repository, which holds pointers in their places.
- *
- * The pointers are found in the new work tree by the repository's attributes, in the session that wrote it. Where there
- * are some, another session removes them and has git write them again, with git-lfs as its filter. git-lfs gets the files
- * over the project's connection and from public addresses, and checks size and SHA-256. It keeps them in a folder beside
- * the mirror, for the next commit. Where it cannot get a file, the pointer stays, and the build's log says so.
+ * Git LFS. The session that wrote a work tree finds pointers in it by the repository's attributes. Another session
+ * removes them, and git writes them again with git-lfs as its filter. The filter fetches over the project's connection
+ * and from public addresses, and checks size and SHA-256. Files are cached beside the mirror. If one cannot be fetched,
+ * its pointer stays, and the build's log says so.
  */
 
 const program = readFileSync(sourceFile('runner/git/large-pointers.pl'), 'utf8');
 const mostOfPointers = 8 * 1024 * 1024;
-/** The folders of stored files beside a mirror. */
+/** Folders beside a mirror. */
 const [keptForOwn, keptForForks] = ['lfs', 'lfs-public'];
 
-/** A file that Git LFS stores elsewhere, and the path of its pointer. */
 interface Pointer {
   oid: string;
   size: number;
@@ -38,11 +35,10 @@ interface Pointer {
 
 export interface Pointers {
   pointers: Pointer[];
-  /** Whether these are all. */
   areAll: boolean;
 }
 
-/** The pointers in the session's work tree. With the store, they are removed, and their use is noted there. */
+/** With `store`, removes the pointers and records their use there. */
 export async function findPointers({ directory, run }: Session, store?: string): Promise<Pointers> {
   const list = [...git, '--git-dir=.git', '--work-tree=.', 'ls-files', '-z', '--', ':(attr:filter=lfs)'];
   const script =
@@ -57,7 +53,6 @@ export async function findPointers({ directory, run }: Session, store?: string):
   return { pointers, areAll: status === 0 && stderr.length === 0 && !truncated };
 }
 
-/** A work tree that contains pointers. */
 export interface PointedTree {
   source: Source;
   tree: string;
@@ -65,13 +60,11 @@ export interface PointedTree {
   pointers: readonly Pointer[];
 }
 
-/** Why some files are missing, in a sentence. */
 export interface Miss {
   sentence: string;
   isLasting: boolean;
 }
 
-/** Replaces the pointers of a work tree by their files. */
 export async function bringLargeFiles(services: GitServices, pointed: PointedTree): Promise<Miss | undefined> {
   const { source, pointers } = pointed;
   const { address, narrator } = source;
@@ -83,7 +76,7 @@ export async function bringLargeFiles(services: GitServices, pointed: PointedTre
   const bytes = Array.from(wanted.values()).reduce((sum, { size }) => sum + size, 0);
   if (bytes > services.checkoutBytes)
     return miss(pointers, { why: 'they take more than a checkout may have (HEADRACE_CHECKOUT_SIZE)', isLasting: true });
-  // A fork gets none that came with the key: whoever knows a hash could read the files of other branches.
+  // A fork gets no file that the project's key fetched: with a known hash, it could read files of other branches.
   const store = join(mirrorOf(services, source).folder, source.isFork ? keptForForks : keptForOwn);
   await mkdir(store, { recursive: true, mode: 0o700 });
   const isKept = await Promise.all(Array.from(wanted.values(), (pointer) => isIn(store, pointer)));
@@ -110,12 +103,12 @@ export async function bringLargeFiles(services: GitServices, pointed: PointedTre
     });
   } catch (error) {
     if (!(error instanceof FetchError) || error.kind === 'disk_full') throw error;
-    // The host could not be reached for these files only: the commit itself is here.
+    // Only these files could not be fetched: the commit itself is here.
     return miss(pointers, { why: trimEnd(error.message, '.'), isLasting: false });
   }
 }
 
-/** Where anybody would ask for large files: the address follows from the repository's own, as git-lfs does it. */
+/** The public address of large files follows from the repository's address, as in git-lfs. */
 export function publicLfsUrl({ scheme, url: own, host, path }: GitAddress): string | undefined {
   const url =
     scheme === 'https'
@@ -134,7 +127,7 @@ async function isIn(store: string, { oid, size }: Pointer): Promise<boolean> {
 /** git has files of its own to write. */
 const usualFile = 256 * 1024 * 1024;
 
-/** Writes the files of the pointers, and answers which pointers are still there. */
+/** Returns the pointers that remain. */
 async function writeAgain(
   { sessions, longestSilenceMs }: GitServices,
   { source, tree, sha, pointers }: PointedTree,
@@ -167,10 +160,7 @@ async function writeAgain(
   });
 }
 
-/**
- * The settings of git-lfs. Those of a command line come before a `.lfsconfig` of the repository, which could otherwise
- * name another place or leave files out.
- */
+/** On the command line, because this overrides the repository's `.lfsconfig`, which could redirect or skip files. */
 function lfsSettings(url: string, store: string): string[] {
   const settings = {
     'filter.lfs.process': 'git-lfs filter-process',
@@ -199,10 +189,7 @@ function sentenceOf([first, ...more]: readonly Pointer[], why: string, { isFork 
   return `${which} not fetched, and the pointer stands in its place: ${why}.${how}`;
 }
 
-/**
- * Removes files that no checkout needed for this long, and the remains of broken downloads. Sessions write here, so this
- * follows no link.
- */
+/** Removes files unused for this long, and interrupted downloads. Follows no link, because sessions write here. */
 export async function forgetLargeFiles(mirrorFolder: string, unusedForMs: number): Promise<void> {
   for (const kept of [keptForOwn, keptForForks].map((name) => join(mirrorFolder, name))) {
     if (!(await pathExists(kept, 'directory'))) continue;

@@ -8,36 +8,31 @@ import { talk, type Remote } from './mirror.ts';
 import { overHttps, sourceOf, sshRemote, type GitServices, type Source } from './sources.ts';
 import { withoutLog, type UnloggedRequest } from './without-log.ts';
 
-/* Lists the branches and tags of a repository, over a connection that stays open until the next poll. */
-
 export interface ListRequest extends UnloggedRequest {
   privateKey: string;
-  /** The digest of the known listing. */
   digest: string | null;
-  /** How long the connection is kept for the next poll. */
   keepMs: number;
 }
 
-/** `listing` is missing where it equals the known one. */
+/** `listing` is missing if it equals the known one. */
 export interface Listed {
   listing?: string;
 }
 
 export interface ListServices extends Pick<GitServices, 'sessions' | 'longestSilenceMs'> {
   connections: Connections;
-  /** Limits the polls of one host at the same time. */
+  /** Limits simultaneous polls of one host. */
   asking: Limiter;
-  /** Limits the connections that are being opened to one host: an sshd refuses too many. */
+  /** Limits connections being opened to one host: an sshd refuses too many. */
   connecting: Limiter;
-  /** This many stay open; further ones are closed after each poll. */
   mostOpen: number;
 }
 
-/** git keeps all refs in memory before it prints them: a host that never ends comes to this. */
+/** git keeps all refs in memory before it prints them, which limits an endless host. */
 const memoryBytes = 256 * 1024 * 1024;
 /** A tag with a message has two lines. */
 const mostOutput = 2 * bytes.refListing;
-/** Over HTTPS, with what belongs to the protocol. */
+/** Over HTTPS, with the protocol's own bytes. */
 const mostSent = 2 * mostOutput;
 
 export async function listRefs(services: ListServices, request: ListRequest): Promise<Listed> {
@@ -94,7 +89,7 @@ async function list({ sessions }: ListServices, remote: Remote): Promise<Refs> {
 
 const tooMany = `it has more than ${most.refs} branches and tags, or names of enormous length`;
 
-/** What git printed. A host says it, so only well-formed names count. Answers why it cannot be used, where it cannot. */
+/** Only well-formed names count, because the host is untrusted. Returns a sentence if the listing is unusable. */
 export function refsIn(printed: string): Refs | string {
   const refs = new Map<string, string>();
   let size = 0;

@@ -14,19 +14,17 @@ import type { SessionRequest, Sessions } from './sessions.ts';
 import type { Service, Way } from './channel.ts';
 
 /*
- * One mirror: a bare repository that follows one remote, in its own folder.
+ * A mirror is a bare repository that follows one remote, in its own folder.
  *
- *   lock             held while the mirror is written (exclusive) or its files are shared with a checkout (shared);
- *                    its change time is the last use of the mirror
- *   repository.git   the copy of the remote. Branches and tags follow the remote, but objects are never removed: a
- *                    built commit can be built again after the remote overwrote or deleted its branch
- *   writing          exists while a process writes; if the next writer finds it, the last writer died
+ *   lock             exclusive while the mirror is written, shared while a checkout shares its files;
+ *                    its change time is the mirror's last use
+ *   repository.git   branches and tags follow the remote, but no object is removed: a built commit can be rebuilt
+ *                    after the remote deleted its branch
+ *   writing          exists during a write; if the next writer finds it, the last writer died
  *
- * Reading needs no lock: git can read during a fetch. If the mirror is replaced or removed at that moment, the reader
- * fails and then fetches.
- *
- * repository.git was written by a git that a hostile repository may have misled. So only sessions touch it. The
- * runner's own process, which may be root, only opens the packs in it that a checkout shares.
+ * Reads need no lock. A read fails if the mirror is replaced or removed meanwhile, and then fetches. A hostile
+ * repository may have misled git when it wrote repository.git, so only sessions touch it. The runner, which may be
+ * root, only opens its packs to share them.
  */
 
 export interface Mirror {
@@ -35,21 +33,18 @@ export interface Mirror {
 }
 
 export interface Remote {
-  /** The URL for git. */
   url: string;
-  /** How a session gets there, for these commands. */
   way(...services: Service[]): Way;
   narrator: LogWriter;
   signal: AbortSignal;
   longestSilenceMs: number;
-  /** The error for a failure, in words for this remote. */
   failure(kind: RemoteFailure): FetchError;
-  /** The same, from the output of programs; undefined where that does not point to the remote. */
+  /** Undefined if the output does not point to the remote. */
   explain(said: GitOutput): FetchError | undefined;
 }
 
 const branches = 'refs/heads';
-/** The target of HEAD while the default branch is unknown; no remote has a branch of this name by accident. */
+/** The target of HEAD while the default branch is unknown. No remote has this branch by accident. */
 const nobodysBranch = `${branches}/headrace`;
 const everything = ['+refs/heads/*:refs/heads/*', '+refs/tags/*:refs/tags/*', `+HEAD*:${remoteHead}*`];
 
@@ -57,7 +52,6 @@ export function mirrorAt(folder: string): Mirror {
   return { folder, gitDir: join(folder, 'repository.git') };
 }
 
-/** Runs `work` while no other process writes to the mirror. */
 export async function whileLocked<T>(
   mirror: Mirror,
   narrator: LogWriter,
@@ -86,16 +80,12 @@ export async function whileSharing<T>(mirror: Mirror, signal: AbortSignal, work:
   }
 }
 
-/** The age of a mirror counts from here, see collect.ts. */
 export async function noteUse(mirror: Mirror): Promise<void> {
   const now = new Date();
   await utimes(join(mirror.folder, 'lock'), now, now).catch(() => {}); // removed meanwhile: nothing to note
 }
 
-/**
- * Opens a session that writes to the mirror, which is created if it is missing; the caller holds the lock. `write` does
- * the writing, and `read` gets its result in the same session. When `write` fails, all its changes are removed.
- */
+/** The caller has the lock. If `write` fails, its changes are removed. `read` runs in the same session. */
 export async function writeTo<W, T>(
   sessions: Sessions,
   mirror: Mirror,
@@ -125,16 +115,12 @@ export async function writeTo<W, T>(
   }
 }
 
-/** Updates every branch and tag, and the mirror's HEAD, which is the remote's default branch. */
 export async function update(session: Session, remote: Remote): Promise<void> {
   await fetchInto(session, remote, everything, '--prune');
   await followHead(session, remote);
 }
 
-/**
- * A fetch tells the commit of the remote's HEAD, not its branch. Mostly only one branch ends in that commit; where
- * several do, the remote is asked.
- */
+/** A fetch reports the commit of the remote's HEAD but not its branch. If several match, the remote is asked. */
 async function followHead(session: Session, remote: Remote): Promise<void> {
   const args = ['for-each-ref', `--points-at=${remoteHead}`, '--format=%(HEAD)%(refname)', branches];
   const listed = await session.git(args);
@@ -151,10 +137,7 @@ async function askForHead(session: Session, remote: Remote): Promise<string | un
   return /^ref: (refs\/heads\/[^\s]{1,512})\tHEAD$/m.exec(listed.stdout.toString().slice(0, 4096))?.[1];
 }
 
-/**
- * Fetches everything again. The old mirror is removed when the new one is complete, because the cause may lie
- * elsewhere.
- */
+/** Fetches everything into a new mirror, and then removes the old one: the cause may be elsewhere. */
 export async function rebuild(sessions: Sessions, mirror: Mirror, remote: Remote): Promise<void> {
   remote.narrator.line('The copy of the repository on this runner is damaged. Fetching all of it anew.');
   const fresh = join(mirror.folder, 'fresh.git');
@@ -172,7 +155,7 @@ export async function rebuild(sessions: Sessions, mirror: Mirror, remote: Remote
   } catch (error) {
     await removeTree(fresh);
     await rm(marker);
-    // A failure that an empty mirror has too is caused by the remote.
+    // If an empty mirror fails too, the remote is the cause.
     throw error instanceof GitError && error.mayBeDamage ? remote.failure('remote_failed') : error;
   }
   if (await pathExists(mirror.gitDir)) await rename(mirror.gitDir, broken);
@@ -181,7 +164,7 @@ export async function rebuild(sessions: Sessions, mirror: Mirror, remote: Remote
   await rm(marker);
 }
 
-/** Requests a commit that no branch or tag reaches, or a special ref. False when the remote does not have it. */
+/** For a commit that no branch or tag reaches, or a special ref. False if the remote does not have it. */
 export async function fetchSpecial(session: Session, remote: Remote, what: string): Promise<boolean> {
   try {
     await fetchInto(session, remote, [`+${what}:${specialRef}`]);
@@ -210,7 +193,6 @@ async function fetchInto(
   throw remote.explain(finished) ?? new GitError('fetching', finished);
 }
 
-/** Runs a git that talks to the remote, in a session that has a way there. */
 export async function talk(
   session: Session,
   remote: Remote,
@@ -228,13 +210,11 @@ export async function talk(
   }
 }
 
-/** Files that git has only while it writes. */
 const unfinished = ['*.lock', 'tmp_*', '*.keep'];
 
 /**
- * Under the lock no other process writes, so all lock and temporary files here are left over. The processes of the
- * session have ended, so none of them can put a link in the way of `find`, which follows none. This does not run in a
- * session: opening one needs room on the disk, and this makes room on a full one.
+ * Under the lock, all lock and temporary files are leftovers, and no process can put a link in the way of `find`. A
+ * session cannot do this: it needs room, and this makes room on a full disk.
  */
 async function cleanUp(mirror: Mirror): Promise<void> {
   await Promise.all(['fresh.git', 'broken.git'].map((name) => removeTree(join(mirror.folder, name))));
@@ -245,7 +225,7 @@ async function cleanUp(mirror: Mirror): Promise<void> {
   if (status !== 0) throw new Error(`cleanup of ${mirror.gitDir} failed: ${stderr.toString().trim()}`);
 }
 
-/** At the start: removes the files of writers that died, in mirrors that are not in use. */
+/** At the start: removes files of writers that died, in mirrors that are not in use. */
 export async function sweepMirrors(dir: string, log: (message: string) => void): Promise<void> {
   const root = join(dir, 'mirrors');
   for (const project of await namesIn(root)) {
@@ -272,7 +252,6 @@ export async function namesIn(folder: string): Promise<string[]> {
   return readdir(folder).catch(() => []);
 }
 
-/** True when it was created just now. */
 async function makeFolder(path: string, owner: Sessions['owner']): Promise<boolean> {
   try {
     await mkdir(path, { mode: 0o700 });
@@ -284,10 +263,7 @@ async function makeFolder(path: string, owner: Sessions['owner']): Promise<boole
   return true;
 }
 
-/**
- * The files of the mirror's packs, for the holder of the lock, so no process writes. Files of a wrong type are left
- * out, and all of them when a directory on the way is a link.
- */
+/** The caller has the lock. Files of a wrong type are skipped, and all files if a directory on the way is a link. */
 export async function packsOf(mirror: Mirror): Promise<string[]> {
   const folders = [mirror.gitDir, join(mirror.gitDir, 'objects'), join(mirror.gitDir, 'objects', 'pack')];
   for (const folder of folders) if (!(await pathExists(folder, 'directory'))) return [];

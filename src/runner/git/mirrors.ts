@@ -23,89 +23,74 @@ import { openRunFolder } from './run-folder.ts';
 import { openSessions } from './sessions.ts';
 
 export interface MirrorsOptions {
-  /** The runner's folder for mirrors, known host keys and sockets. Several processes may share it. */
+  /** For mirrors, known host keys and sockets. Several processes may share it. */
   dir: string;
-  /** The sandboxes for git, which have no network. */
+  /** For git; they have no network. */
   sandboxes: Sandboxes;
-  /** The isolation of those sandboxes. */
   isolation?: 'required' | 'off';
   /** HEADRACE_SSH_CONFIG: an OpenSSH client configuration for every connection. */
   sshConfig?: string | undefined;
-  /** How long ssh may take to connect and to authenticate; a route over jump hosts gets three times that. */
+  /** Time limit for ssh to connect and authenticate; a route over jump hosts gets three times that. */
   connectSeconds?: number;
-  /** How long a connection is reused; a removed key may work that long, and no longer. */
+  /** How long a connection is reused, and so how long a removed key may still work. */
   connectionMs?: number;
   /** How long a host may be silent during a transfer. */
   longestSilenceMs?: number;
-  /** HEADRACE_FETCH_TIMEOUT: how long a fetch or a checkout may take. */
+  /** HEADRACE_FETCH_TIMEOUT, for a fetch or a checkout. */
   timeoutMs?: number;
-  /** HEADRACE_CHECKOUT_SIZE: how large a checkout may be. */
+  /** HEADRACE_CHECKOUT_SIZE. */
   checkoutBytes?: number;
-  /** How much memory git may have for one repository. */
   memoryBytes?: number;
-  /** Private ranges that may be called for what repositories name over SSH. */
+  /** Private ranges that addresses in repositories may lead to over SSH. */
   allowedAddresses?: readonly string[];
-  /** HEADRACE_GIT_ALLOW: private ranges, and addresses of this machine, that may be called over HTTPS. */
+  /** HEADRACE_GIT_ALLOW: private ranges, and addresses of this machine, that may be reached over HTTPS. */
   gitAllow?: readonly string[];
-  /** The authorities that are trusted for HTTPS, where these are not the machine's own alone. */
   authorities?: string | undefined;
-  /** Other rules for addresses. */
   rules?: Partial<AddressRules>;
-  /** Fetched data stays above its reserve. */
+  /** Fetched data leaves its reserve free. */
   disk?: Pick<DiskReserve, 'room'>;
   log?: (message: string) => void;
 }
 
-/** Everything the runner does with git. */
 export interface Mirrors {
-  /** Finds a commit and its metadata. Throws FetchError for a problem that a person can fix. */
+  /** Throws FetchError for a problem that the user can fix. So do the other calls that connect. */
   fetch(request: FetchRequest): Promise<FetchedCommit>;
-  /**
-   * Makes a work tree of a commit, and returns what it lacks. If the commit must be fetched, throws FetchError
-   * likewise.
-   */
+  /** Makes a work tree of a commit, fetched if needed, and returns what the tree lacks. */
   checkout(request: CheckoutRequest): Promise<Misses>;
-  /** What differs between two commits; undefined where this runner does not have both. */
+  /** Undefined if this runner does not have both commits. */
   difference(request: DifferenceRequest): Promise<Difference | undefined>;
-  /** Checks a repository without keeping any of it. Throws FetchError likewise. */
+  /** Stores nothing of the repository. */
   checkAccess(request: UnloggedRequest): Promise<Access>;
-  /** Lists the branches and tags of a repository, over a connection that is kept. Throws FetchError likewise. */
+  /** Lists branches and tags over a connection that stays open. */
   listRefs(request: ListRequest): Promise<Listed>;
-  /** Pushes a commit to another repository, never by force. */
+  /** Never forces the push. */
   push(request: PushRequest): Promise<PushOutcome>;
-  /** The projects that have stored data. */
   projects(): Promise<string[]>;
-  /** Removes the stored data of a project. Data in use stays until the next time. */
+  /** Removes a project's stored data. Data in use stays until the next call. */
   forget(projectId: string): Promise<void>;
   /** Removes mirrors that were unused for this long (default: 30 days). */
   collect(unusedForMs?: number, signal?: AbortSignal): Promise<Collected>;
-  /** Ends all connections. Running work should be cancelled first. */
+  /** Cancel running work first. */
   close(): Promise<void>;
 }
 
 /**
- * Connections for polls are kept between polls, at most this long: until then a key that was removed at the host still
- * reads names and SHAs, but never a commit, which is fetched over a separate connection.
+ * How long poll connections are reused. Until then, a key removed at the host still reads names and SHAs. It reads no
+ * commits, because fetches use separate connections.
  */
 const pollConnectionMs = 15 * 60 * 1000;
-/**
- * Uses a key exchange at a tenth of the cost: there are many of these, and a recording of their traffic is worth
- * little.
- */
+/** A key exchange at a tenth of the cost: polls are frequent, and recordings of their traffic are worth little. */
 const pollDefaults = ['KexAlgorithms -sntrup761*', 'ServerAliveInterval 60'];
-/** The memory of one connection's ssh. */
 const connectionBytes = 3 * 1024 ** 2;
 const mostKept = 2000;
-/**
- * How many polls run at one host at the same time, and how many of them may be connecting: an sshd refuses too many.
- */
+/** Limits on polls at one host: running, and connecting. An sshd refuses too many. */
 const mostAtHost = 16;
 const mostConnecting = 4;
 
 const month = 30 * 24 * 3600 * 1000;
 const gibibyte = 1024 ** 3;
 
-/** git starts a few processes, some with as many threads as there are cores. */
+/** git starts a few processes, some with one thread per core. */
 const mostProcesses = 256;
 
 export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {

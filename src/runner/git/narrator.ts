@@ -1,9 +1,8 @@
-/** Takes text for a log, piece by piece. The result settles when there is room for more. */
+/** The result settles when there is room for more. */
 export type WriteLog = (text: Buffer | string) => void | Promise<void>;
 
-/** Puts our own sentences between the output of programs, each on a separate line. */
 export interface LogWriter {
-  /** A caller that passes on a program's output must await this, because otherwise long output piles up in memory. */
+  /** Must be awaited, because otherwise long output piles up in memory. */
   output: (chunk: Buffer) => Promise<void>;
   line: (sentence: string) => void;
 }
@@ -22,23 +21,19 @@ export function logWriter(writeLog: WriteLog): LogWriter {
   };
 }
 
-/** What programs say of a fetch is most often a line or two. More than that goes to the log as it comes. */
+/** Programs mostly print a line or two. Longer output goes to the log at once. */
 const mostHeld = 64 * 1024;
-/** Somebody may be watching a host that says something now and then. */
+/** A user may be watching a slow host. */
 const longestHeldMs = 10_000;
 
-/** A log in which a sentence can stand before what programs have said last. */
 export interface PatientLog {
   writeLog: WriteLog;
-  /** The sentence, and below it what was said. */
+  /** Writes the sentence, and the held output below it. */
   conclude: (sentence: string) => Promise<void>;
   release: () => Promise<void>;
 }
 
-/**
- * Holds back the output of programs until a sentence of ours comes, which stands below what was said before it, or until the
- * end. Programs write bytes, and sentences are strings (`logWriter`).
- */
+/** Holds back program output (bytes) until a sentence of ours (a string, see `logWriter`) or the end. */
 export function patientLog(writeLog: WriteLog): PatientLog {
   let held: Buffer[] = [];
   let size = 0;

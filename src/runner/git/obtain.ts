@@ -12,10 +12,7 @@ import { mirrorOf, reach, reason, type GitServices, type Source } from './source
 /** Uses a commit in the session that found it. */
 export type Use<T> = (session: Session, found: Found) => Promise<T>;
 
-/**
- * Finds the wanted commit. A full SHA that the mirror has needs no connection; everything else asks the remote for its
- * current branches and tags, once. A damaged mirror is a GitError, which `withRepair` handles.
- */
+/** A full SHA in the mirror needs no connection. Anything else updates the mirror once. Damage is a GitError. */
 export async function obtain<T>(services: GitServices, source: Source, wanted: WantedRef, use: Use<T>): Promise<T> {
   const mirror = mirrorOf(services, source);
   const { narrator, signal } = source;
@@ -28,7 +25,7 @@ export async function obtain<T>(services: GitServices, source: Source, wanted: W
   }
   return whileLocked(mirror, narrator, signal, async () => {
     await noteUse(mirror);
-    // Only now, because the connection would get old while this waits for the lock.
+    // Only now, because the connection would get old during the wait for the lock.
     return reach(services, source, (remote) =>
       writeTo(
         services.sessions,
@@ -41,7 +38,6 @@ export async function obtain<T>(services: GitServices, source: Source, wanted: W
   });
 }
 
-/** Updates the mirror, and finds the wanted commit in it. */
 async function bring(session: Session, remote: Remote, source: Source, wanted: WantedRef): Promise<Found> {
   await update(session, remote);
   let found = wanted.special === undefined ? await findCandidates(session, wanted.candidates) : [];
@@ -58,9 +54,7 @@ async function bring(session: Session, remote: Remote, source: Source, wanted: W
   return chosen;
 }
 
-/**
- * The refs to request besides branches and tags while the commit is missing: the ref that reaches it, then the commit.
- */
+/** If the commit is missing: the ref that reaches it, and then the commit itself. */
 function specialsOf({ special, by, fullSha }: WantedRef): string[] {
   const ref = special ?? (by !== undefined && !isBranchOrTag(by) ? by : undefined);
   return [ref, special === undefined ? fullSha : undefined].filter((what) => what !== undefined);
@@ -94,7 +88,7 @@ async function ifKnown<T>(
   });
 }
 
-/** Names come before abbreviations, as in git; but a name for two different commits is ambiguous. */
+/** Names come before abbreviations, as in git. A name for two different commits is ambiguous. */
 function choose(wanted: WantedRef, found: readonly Found[]): Found | undefined {
   const [first, second] = found.filter(({ candidate }) => candidate.kind !== 'sha');
   if (first !== undefined && second !== undefined && first.sha !== second.sha) {
@@ -133,7 +127,7 @@ export function quoted(text: string): string {
   return `“${text}”`;
 }
 
-/** Runs `work`; if the mirror is damaged, fetches all of it again and runs `work` once more. */
+/** If the mirror is damaged, fetches all of it again and reruns `work`. */
 export async function withRepair<T>(services: GitServices, source: Source, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -155,10 +149,7 @@ export async function withRepair<T>(services: GitServices, source: Source, work:
   }
 }
 
-/**
- * A failure that a person can fix is written to the log before it is thrown: what happened and what to do first, and then
- * what git, ssh and the host said.
- */
+/** Writes a failure that the user can fix to the log before the output of git, ssh and the host. */
 export async function reportingTrouble<T>(log: WriteLog, work: (writeLog: WriteLog) => Promise<T>): Promise<T> {
   const { writeLog, conclude, release } = patientLog(log);
   try {
@@ -172,7 +163,6 @@ export async function reportingTrouble<T>(log: WriteLog, work: (writeLog: WriteL
   }
 }
 
-/** Runs `work` with a signal that is aborted after the timeout, with a reason in words. */
 export async function inTime<T>(
   { timeoutMs }: GitServices,
   signal: AbortSignal,

@@ -1,13 +1,10 @@
 import { git, GitError } from './git.ts';
 import type { Session } from './session.ts';
 
-/**
- * The time of all files and directories of every work tree: 2 January 1980 in UTC. It is before that of anything that a
- * build makes, the same on every machine, and the same for all files of a commit. Zip archives know no earlier year.
- */
+/** 2 January 1980 in UTC, for all files of work trees: before any file of a build. Zip knows no earlier year. */
 export const oldTime = 315_619_200;
 
-/** Gives a new work tree its time, and has git note it: otherwise each `git status` would read all files again. */
+/** git must note the new times: otherwise each `git status` would read all files again. */
 export async function setOldTimes({ directory, run }: Session, settings: readonly string[] = []): Promise<void> {
   const age = `cd "$1" && find . -name .git -prune -o -exec touch -h -c -d @${oldTime} {} +`;
   const aged = await run(['sh', '-c', age, 'sh', directory]);

@@ -1,12 +1,9 @@
-/*
- * Searches untrusted output for known phrases. Plain searches and no regular expressions: hostile output could make
- * those take the square of its length, and block everything else meanwhile.
- */
+/* Plain searches, because hostile output could make regular expressions quadratic and block everything else. */
 
 /** Only this much of a line is searched. */
 const longestLine = 4096;
 
-/** Whether a line of the text has one of the phrases, in lower case. In a phrase, `…` stands for any text. */
+/** Ignores case: phrases must be in lower case. In a phrase, `…` matches any text. */
 export function containsAny(text: string, phrases: readonly string[]): boolean {
   return text.split('\n').some((line) => {
     const start = line.slice(0, longestLine).toLowerCase();
@@ -24,7 +21,6 @@ function holds(line: string, phrase: string): boolean {
   return true;
 }
 
-/** The text without these characters at its end. */
 export function trimEnd(text: string, character: string): string {
   let end = text.length;
   while (end > 0 && text[end - 1] === character) end -= 1;

@@ -1,14 +1,11 @@
 import { remoteHead } from './refs.ts';
 import type { Session } from './session.ts';
 
-/** This many are named, each up to a length; the rest is counted. */
+/** So many names, each up to a length; the rest is counted. */
 const mostNamed = 10;
 const longestName = 100;
 
-/**
- * The branches of a repository, in words for a person who requested a missing one: the default branch first, then the
- * most recently changed.
- */
+/** For a user who requested a missing branch: the default branch, then the most recently changed. */
 export async function presentBranches(session: Session): Promise<string> {
   const args = ['for-each-ref', '--sort=-committerdate', '--format=%(objectname) %(refname)', 'refs/heads', remoteHead];
   const { status, stdout } = await session.git(args);

@@ -1,11 +1,8 @@
-/*
- * git and the remote report progress while they work. For a runner these lines are signs of life; in a log they are
- * thousands of useless lines. So they are requested, and left out of the log.
- */
+/* Progress lines are signs of life for the runner, but thousands of useless lines in a log. So the log omits them. */
 
 type WriteChunk = (chunk: Buffer) => Promise<void>;
 
-/** Longer lines are no progress, and are passed on as they come. */
+/** Longer lines are no progress, and are passed on at once. */
 const longest = 256;
 
 const share = String.raw`\d{1,3}% \(\d+\/\d+\)`;
@@ -28,7 +25,7 @@ function isProgress(line: string, end: string): boolean {
   return counting.test(words) || summary.test(words) || (end === '\r' && counter.test(words));
 }
 
-/** Passes on the output without progress lines. `flush` passes on the text that is held back at the end. */
+/** `flush` passes on the text that is still held back at the end. */
 export function withoutProgress(write: WriteChunk): { output: WriteChunk; flush: () => Promise<void> } {
   let held = ''; // the beginning of a line that may be progress; every byte is one character here
   let isLong = false; // in the middle of a line that is passed on as it comes

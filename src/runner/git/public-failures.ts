@@ -1,13 +1,12 @@
 import type { ProxyTrouble } from '../filtering-proxy.ts';
 import { containsAny } from './phrases.ts';
 
-/** Why something could not be had from a public address. `isLasting`: a later try would most likely fail too. */
+/** `isLasting`: a later try would most likely fail too. */
 export interface Unavailable {
   why: string;
   isLasting: boolean;
-  /** Whether the host refuses it, or says that it is not there. */
+  /** The host refuses it, or reports that it is missing. */
   isRefused?: boolean;
-  /** Whether it leads to another address. */
   isRedirect?: boolean;
 }
 
@@ -17,10 +16,10 @@ const redirect: Unavailable = { why: 'it redirects to another address', isLastin
 const tooMuch = 'its host sends more than expected: it may not be larger than a checkout (HEADRACE_CHECKOUT_SIZE)';
 export const silent: Unavailable = { why: 'its host does not answer', isLasting: false };
 
-/** git's message about a host that neither speaks its protocol nor has the files of a repository. */
+/** git's message if a host does not speak its protocol and lacks the repository's files. */
 export const notObtained = 'cannot obtain needed object';
 
-/** The messages of git and git-lfs, in lower case. The first match decides. */
+/** Messages of git and git-lfs, in lower case. The first match decides. */
 const signs: readonly [phrases: readonly string[], why: string, isLasting: boolean][] = [
   [['git-lfs: …not found'], 'git-lfs is not installed on this runner', false],
   [['certificate', 'x509:'], 'its certificate is not one that this runner trusts', true],
@@ -31,7 +30,7 @@ const signs: readonly [phrases: readonly string[], why: string, isLasting: boole
   [['eof', 'hung up', 'rpc failed', 'transfer closed', 'broken pipe'], 'its host closed the connection early', false],
 ];
 
-/** What the end of a git or git-lfs that called public addresses means. */
+/** Explains a failure of git or git-lfs at public addresses. */
 export function whyUnavailable(
   output: string,
   troubles: readonly ProxyTrouble[],

@@ -10,12 +10,10 @@ import { logWriter } from './narrator.ts';
 import type { Session } from './session.ts';
 import { containsAny } from './phrases.ts';
 
-/** `repositoryUrl` is the project's own repository, the source of the commit. */
 export interface PushRequest extends SourceRequest {
   sha: string;
   /** The branch of the project's repository that must contain the commit. */
   localBranch: string;
-  /** The target repository. */
   remoteUrl: string;
   remoteBranch: string;
 }
@@ -53,7 +51,7 @@ async function attempt(services: GitServices, request: PushRequest): Promise<Pus
     if (!isRefName(branch)) return refusal('invalid_ref', `${quoted(branch)} cannot be the name of a branch.`);
   }
   const source = sourceOf(request);
-  // The credential opens the project's own repository, and the target is another one, also at the same address.
+  // The credential is for the project's own repository only, even if the target has the same address.
   const target = sourceOf({ ...request, repositoryUrl: remoteUrl, credential: undefined });
   const mirror = mirrorOf(services, source);
   source.narrator.line(`Looking for ${localBranch} in ${source.address.url}.`);
@@ -81,7 +79,7 @@ async function isOnBranch(services: GitServices, source: Source, sha: string, br
 /** The caller's signal limits the time of a push. */
 const noLimitMs = 2 ** 31 - 1;
 
-/** Without a lock: a remote that works for minutes must not delay the project's fetches. */
+/** Without a lock: a slow remote must not delay the project's fetches. */
 async function pushFrom(
   { sessions }: GitServices,
   mirror: Mirror,
@@ -114,10 +112,7 @@ async function pushTo(
   return outcomeOf(finished, result, remote, branch);
 }
 
-/**
- * The branch moved between the check and the push. This very push may be the cause: when a runner dies, the remote may
- * still process its push while the next runner pushes again.
- */
+/** The branch moved since the check, perhaps by this push: a dead runner's push may still be in progress there. */
 const wasOvertaken = [
   'failed to update ref',
   'failed to lock ref',
@@ -131,7 +126,7 @@ interface Result {
   summary: string;
 }
 
-/** The porcelain line of a ref: a flag, source and target, and a summary with the remote's reason in parentheses. */
+/** A porcelain line: a flag, source and target, and a summary with the remote's reason in parentheses. */
 function resultOf({ stdout }: GitOutput): Result | undefined {
   for (const line of stdout.toString().split('\n', mostLines)) {
     const [flag = '', where, summary] = line.slice(0, longestLine).split('\t');
@@ -141,7 +136,6 @@ function resultOf({ stdout }: GitOutput): Result | undefined {
   return undefined;
 }
 
-/** One branch is pushed: git does not print more than a few lines. */
 const mostLines = 100;
 const longestLine = 4096;
 
@@ -154,7 +148,7 @@ function outcomeOf(finished: GitOutput, result: Result | undefined, remote: Remo
       const message = `The branch ${quoted(branch)} of ${remote.url} has commits that this one does not build on (not a fast-forward), and nothing is ever overwritten by force. Deploy a commit that builds on them, or set the branch back by hand.`;
       return refusal('not_fast_forward', message);
     }
-    // git sends its packs unchanged, so the remote is the one that finds our copy damaged.
+    // git sends its packs unchanged, so the remote detects damage in our copy.
     if (containsAny(summary, ['unpacker error']) && containsAny(finished.stderr.toString(), ['inflate', 'corrupt'])) {
       throw new GitError('pushing', finished);
     }

@@ -1,6 +1,6 @@
 import { isRefName } from '../../shared/domain/ref-names.ts';
 
-/** The possible meanings of a `commit_ref`, and where to look for them in a mirror, best first. */
+/** The possible meanings of a `commit_ref`, best first. */
 export interface WantedRef {
   asked: string;
   /** A full SHA always names the same commit: if the mirror has it, the remote is not asked. */
@@ -16,18 +16,16 @@ export type RefKind = 'branch' | 'tag' | 'sha' | 'other';
 
 export interface RefCandidate {
   kind: RefKind;
-  /** Its name inside the mirror. */
   name: string;
 }
 
-/** Where the mirror stores the commit of the remote's HEAD, that is, the tip of its default branch. */
+/** Where the mirror stores the tip of the remote's default branch. */
 export const remoteHead = 'refs/headrace/remote/HEAD';
-/** Where it stores the last requested commit outside branches and tags. */
 export const specialRef = 'refs/headrace/special';
 
 const shortestSha = 7; // as git prints it; a shorter text is more often a mistyped name than a commit
 
-/** Undefined for a text that cannot name a branch, a tag or a commit, such as git's own expressions like `main~3`. */
+/** Undefined if the text cannot name a branch, a tag or a commit, such as git's own expressions like `main~3`. */
 export function parseCommitRef(asked: string, by = ''): WantedRef | undefined {
   if (by !== '') return parseBoth(asked, by);
   const fullSha = /^[0-9a-f]{40}$/i.test(asked) ? asked.toLowerCase() : undefined;

@@ -5,10 +5,8 @@ import { join, resolve } from 'node:path';
 import { openOwnFolder, type OwnFolder } from '../../shared/lib/own-folder.ts';
 
 /*
- * A folder for sockets and pipes that live as long as this process.
- *
- * It is inside the runner's own folder if that path is short and plain, else under the system's temporary folder: a
- * socket's path may have 107 bytes, ssh appends 17 while it creates one, and ssh's configuration treats blanks and
+ * A folder for sockets and pipes of this process. It is below the system's temporary folder if the runner's path is
+ * long or special. A socket's path may have 107 bytes, and ssh appends 17. ssh's configuration treats blanks and
  * percent signs specially.
  */
 

@@ -9,24 +9,20 @@ import { largeFileCalls } from './large-file-calls.ts';
 import type { OpenSession } from './session.ts';
 
 /*
- * What a session reaches outside of its sandbox: a folder of sockets that the runner listens on, which the session sees
- * and cannot change.
+ * A session's ways out of its sandbox: a folder of the runner's sockets, which the session sees and cannot change.
  *
  *   runner            session.pl takes requests from it
- *   git-upload-pack…  one for each command of the remote that this session may run there
- *   proxy             leads to addresses that may be called over HTTPS, in sessions that need that
+ *   git-upload-pack…  one for each permitted command on the remote
+ *   proxy             for HTTPS addresses, in sessions that need them
  */
 export interface Doors {
-  /** What went wrong with connections over HTTPS so far. */
   readonly troubles: readonly ProxyTrouble[];
   close(): Promise<void>;
 }
 
 export interface DoorsOptions {
   way: Way | undefined;
-  /** Which addresses may be called, and how long they may take. */
   proxy: Pick<FilteringProxyOptions, 'rules' | 'connectMs' | 'silenceMs'>;
-  /** The authorities that are trusted, where these are not the machine's own. */
   authorities: string | undefined;
   signal: AbortSignal;
   session: Pick<OpenSession, 'attach' | 'join'>;
@@ -35,11 +31,10 @@ export interface DoorsOptions {
 export const runnerSocket = 'runner';
 export const authoritiesFile = 'authorities.pem';
 
-/** Makes the folder; its path must be short, because that of a socket may have 107 bytes. */
+/** `folder` must be short, because a socket's path may have at most 107 bytes. */
 export async function openDoors(folder: string, options: DoorsOptions): Promise<Doors> {
   const { way, proxy, authorities, signal, session } = options;
   const opened = new AsyncDisposableStack();
-  // Remains are removed with the parent folder.
   opened.defer(() => rm(folder, { recursive: true, force: true }).catch(() => {}));
   const listen = async (name: string, onConnection: (socket: Socket) => void): Promise<void> => {
     // A connection is handed over unread: another process may read it.

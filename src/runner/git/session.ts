@@ -7,31 +7,26 @@ import type { Channel, OpenChannel } from './channel.ts';
 import { git, type GitOutput } from './git.ts';
 
 /*
- * The runner's side of session.pl: programs that run in one sandbox, one after the other. What they say comes in frames
- * like those of shells.
- *
- * The output of a session is untrusted: git reads a repository's data, which may have taken it over. So frames are
- * parsed strictly, and all their sizes are limited.
+ * The runner's side of session.pl, which runs programs in one sandbox in turn and sends frames like a shell's. Its
+ * output is untrusted, because a repository may have taken git over. So frames are parsed strictly and their sizes
+ * limited.
  */
 
 export interface RunOptions {
-  /** Its standard input; short enough to fit into a pipe. */
+  /** Must be short enough to fit into a pipe. */
   input?: string;
-  /** The most bytes of its standard output. */
+  /** In bytes of standard output. */
   maxOutput?: number;
   /** Gets the standard error of the program and of ssh, at its own pace. */
   onStderr?: ((chunk: Buffer) => Promise<void>) | undefined;
-  /** After this long without output the session is ended, and `SilenceError` is thrown. */
+  /** After this long without output the session is ended with a `SilenceError`. */
   longestSilenceMs?: number;
 }
 
 export interface Session {
-  /** The path of the session's directory inside the sandbox. */
   readonly directory: string;
-  /** The path of its other directory. */
   readonly store: string;
   run: (command: readonly string[], options?: RunOptions) => Promise<GitOutput>;
-  /** Runs git on the directory, which is a bare repository. */
   git: (args: readonly string[], options?: RunOptions) => Promise<GitOutput>;
 }
 
@@ -52,21 +47,19 @@ interface Running {
   options: RunOptions;
   channels: Channel[];
   timeout: NodeJS.Timeout | undefined;
-  /** How many pieces the log has not taken yet. While it is slow, the program does not count as silent. */
+  /** Pieces that the log has not taken yet. While it is slow, the program does not count as silent. */
   untold: number;
   ended: PromiseWithResolvers<{ status: number; truncated: boolean }>;
 }
 
-/** A session whose sandbox the caller runs: the caller passes the sandbox's output to `hear`, and reports its end. */
+/** The caller runs the sandbox: it passes the sandbox's output to `hear` and reports its end. */
 export interface OpenSession extends Session {
   hear: (chunk: Buffer) => Promise<void>;
   /** The connection of session.pl, which takes the requests. */
   attach(socket: Socket): void;
-  /** A connection of a program that wants to run a command on the remote. */
   join(socket: Socket, open: OpenChannel): void;
-  /** Asks session.pl to end with a status. */
   exit(status: number): void;
-  /** The sandbox has ended, for this reason; a caller that waits for an answer gets it. */
+  /** The sandbox has ended; pending calls fail with this reason. */
   over(reason: unknown): void;
 }
 
@@ -74,11 +67,10 @@ interface SessionOptions {
   directory: string;
   store: string;
   troubles: () => readonly ProxyTrouble[];
-  /** Hides what the session was trusted with, should a host say it back. */
+  /** Hides the session's secrets if a host sends them back. */
   mask: Mask;
-  /** Aborted when no caller waits for the log any more. */
   signal: AbortSignal;
-  /** Ends the sandbox, for a reason that waiting callers get. */
+  /** Ends the sandbox; pending calls fail with the reason. */
   end: (reason: Error) => void;
 }
 

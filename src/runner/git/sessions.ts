@@ -16,47 +16,40 @@ import { authoritiesFile, openDoors, runnerSocket, type Doors, type DoorsOptions
 import { sourceFile } from '../../shared/lib/source-files.ts';
 
 /*
- * The sandboxes of git: one per session, which sees one directory and no network. A hostile repository can only affect
- * that directory, with the memory, processes and time of that session, and all of it ends with the session.
+ * git's sandboxes: one per session, which sees one directory and no network. A hostile repository can only affect that
+ * directory, within the session's limits.
  */
 
 export interface SessionsOptions {
-  /** For git only, without a network. */
+  /** Without a network. */
   sandboxes: Sandboxes;
-  /** `off`: the sandboxes are plain processes, which see the directories at their real paths. */
+  /** `off`: plain processes, which see the directories at their real paths. */
   isolation: 'required' | 'off';
   /** For the sockets; no other user may enter it. */
   folder: string;
   limits: Limits;
-  /** For sessions that call addresses over HTTPS. */
   proxy: DoorsOptions['proxy'];
   authorities?: DoorsOptions['authorities'];
-  /** Written data stays above its reserve. */
+  /** Written data leaves its reserve free. */
   disk?: Pick<DiskReserve, 'room'> | undefined;
 }
 
 export interface SessionRequest {
-  /** Without one, there are only the machine's programs. */
+  /** Without it, the session only sees the machine's programs. */
   directory?: string;
   access: 'read' | 'write';
-  /** The most bytes of a file that it writes, where that is less than the disk has room for. */
+  /** The largest file that the session may write, if the disk has room for more. */
   largestFile?: number;
-  /** Another directory that the session writes to. */
   store?: string | undefined;
   signal: AbortSignal;
   /** How programs reach their remote; without it they reach nothing. */
   way?: Way | undefined;
-  /** Those that differ from the usual ones. */
   limits?: Partial<Limits>;
 }
 
 export interface Sessions {
-  /** The owner of the directories that git writes to. */
   readonly owner: Sandboxes['owner'];
-  /**
-   * Opens a session for `work`, and closes it afterwards. After a writing session, none of its processes is alive when
-   * this returns; after a reading one, it does not wait for that. A session that reached a limit throws a FetchError.
-   */
+  /** When this returns, a writing session has no processes left. At a limit, it throws a FetchError. */
   use<T>(request: SessionRequest, work: (session: Session) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
@@ -78,7 +71,6 @@ export function openSessions({
   const leaving = new Set<Promise<void>>();
   let count = 0;
 
-  /** Everything that differs without isolation. */
   function placesFor({ access, directory, store, way }: SessionRequest, own: string): Pick<Job, 'mounts'> & Inside {
     if (isolation === 'off') return { mounts: [], sockets: own, directory: directory ?? own, store: store ?? own };
     const inside = { sockets: '/session', directory: '/repository', store: '/store' };
@@ -158,8 +150,7 @@ export function openSessions({
   }
 
   /**
-   * A fetch writes one pack, which periodic checks of the disk could not stop in time, so the kernel limits the file
-   * size. A disk that others have filled still has room for a small pack: its reserve is for that.
+   * Periodic checks would stop a fetch's pack too late, so the kernel limits it. A full disk still takes a small pack.
    */
   async function largestFile(): Promise<number> {
     if (!disk) return Infinity;
@@ -169,7 +160,6 @@ export function openSessions({
     return room;
   }
 
-  /** A directory of an older runner belongs to another user. */
   async function adopt(directory: string): Promise<void> {
     const { uid } = await lstat(directory);
     if (uid !== sandboxes.owner.uid) await sandboxes.adopt(directory);
@@ -180,10 +170,7 @@ export function openSessions({
 
 const smallFile = 16 * 1024 * 1024;
 
-/**
- * For a shell, which counts in blocks of 512 bytes. Without the signal, a program that writes more survives and reports
- * it.
- */
+/** In sh's blocks of 512 bytes. Without the signal, a program that writes more survives and reports it. */
 function boundsOn(bytes: number): string {
   return bytes === Infinity ? '' : `trap '' XFSZ; ulimit -f ${Math.floor(bytes / 512)}; `;
 }

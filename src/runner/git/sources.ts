@@ -13,37 +13,32 @@ import { notObtained, whyUnavailable, type Unavailable } from './public-failures
 import type { Sessions } from './sessions.ts';
 import { openSshChannel } from './ssh-channel.ts';
 
-/* The repositories that are fetched and pushed to, and the ways to them. */
+/* The repositories to fetch from and push to, and the ways to them. */
 
-/** The services for all work on mirrors. */
 export interface GitServices {
   dir: string;
   connections: Connections;
   sessions: Sessions;
   longestSilenceMs: number;
-  /** How long a fetch or a checkout may take in total. */
+  /** For a whole fetch or checkout. */
   timeoutMs: number;
-  /** How large a checkout may be. */
   checkoutBytes: number;
 }
 
-/**
- * The key itself, in OpenSSH's format and without a passphrase; or a function that gets it when a connection needs it.
- */
+/** The key in OpenSSH's format, without a passphrase; or a function that gets it when a connection needs it. */
 export type KeySource = string | (() => Promise<string>);
 
-/** The same for what opens the project's own repository over HTTPS; none where anybody may read it. */
+/** The credential for the project's own repository over HTTPS; undefined if the repository is public. */
 export type CredentialSource = HttpsCredential | (() => Promise<HttpsCredential | undefined>);
 
-/** A project's repository, a submodule in it, or the target of a deploy. */
 export interface Source {
   projectId: string;
   address: GitAddress;
-  /** The address of the project's own repository, which its people entered. */
+  /** The project's own repository, which a collaborator entered. */
   home: GitAddress;
-  /** The content of a repository names the address, which may well be the project's own. */
+  /** Content of a repository names the address, which may be the project's own. */
   isNamed: boolean;
-  /** The wanted commit comes from a fork: a stranger chose everything in it. */
+  /** The wanted commit comes from a fork: everything in it is untrusted. */
   isFork: boolean;
   privateKey: KeySource;
   credential?: CredentialSource | undefined;
@@ -57,9 +52,8 @@ export interface SourceRequest {
   repositoryUrl: string;
   privateKey: KeySource;
   credential?: CredentialSource | undefined;
-  /** Where this is not known, the commit counts as a fork's. */
+  /** If this is unknown, the commit counts as a fork's. */
   isFork?: boolean;
-  /** Takes the log as it grows. */
   writeLog: WriteLog;
   signal: AbortSignal;
 }
@@ -78,18 +72,15 @@ export function sourceOf(request: SourceRequest): Source {
   return { projectId, address, home: address, isNamed: false, isFork, privateKey, credential, narrator, signal };
 }
 
-/**
- * The source of a submodule. A stranger may have chosen its address, so the credential of the project stays behind,
- * wherever the address leads.
- */
+/** A submodule's source. Its address is untrusted, so the project's credential is never sent there. */
 export function namedBy(source: Source, address: GitAddress): Source {
   return { ...source, address, isNamed: true, credential: undefined };
 }
 
 /**
- * A project whose address changes gets another mirror, so that nothing of the old repository is found in the new one.
- * Submodules over HTTPS have mirrors that only anonymous fetches fill. The mirror of the project's own repository also
- * has other forks and overwritten commits, and a fork may name that repository as its submodule.
+ * A project whose address changes gets a new mirror without the old repository's data. Submodules over HTTPS have
+ * mirrors that only anonymous fetches fill. The project's own mirror also has other forks and overwritten commits, and
+ * a fork may name that repository as its submodule.
  */
 export function mirrorOf(services: GitServices, { projectId, address, isNamed }: Source): Mirror {
   const content = isNamed && address.scheme === 'https' ? `anonymous ${address.url}` : address.url;
@@ -97,13 +88,12 @@ export function mirrorOf(services: GitServices, { projectId, address, isNamed }:
   return mirrorAt(join(services.dir, 'mirrors', projectId, name));
 }
 
-/** The failure of a source, in words. If no connection was opened, the key is neither known nor relevant. */
+/** If no connection was opened, the key is neither known nor relevant. */
 export function reason({ projectId, address, privateKey }: Source, kind: RemoteFailure): FetchError {
   const fingerprint = typeof privateKey === 'string' ? parseSshPrivateKey(privateKey).fingerprint : '';
   return new FetchError(kind, explain(kind, { url: address.url, host: address.host, projectId, fingerprint }));
 }
 
-/** Calls `work` with a connection to the source. */
 export async function reach<T>(
   services: GitServices,
   source: Source,
@@ -113,7 +103,6 @@ export async function reach<T>(
   return connected(services, source, (ssh, known) => work(sshRemote(services, known, ssh)));
 }
 
-/** A repository over a connection. */
 export function sshRemote(
   { longestSilenceMs }: Pick<GitServices, 'longestSilenceMs'>,
   source: Source,
@@ -159,8 +148,8 @@ export async function connected<T>(
 class RedirectedError extends FetchError {}
 
 /**
- * Calls `work` with a repository over HTTPS. Where a credential is sent, no redirect is followed. Some forges redirect
- * from a name without `.git`, so that address is tried as well.
+ * Calls `work` with a repository over HTTPS. A request with a credential follows no redirect. Some forges redirect from
+ * a name without `.git`, so that address is tried as well.
  */
 export async function overHttps<T>(
   services: Pick<GitServices, 'longestSilenceMs'>,
@@ -210,7 +199,7 @@ export async function credentialOf({ address, credential }: Source): Promise<Ope
   return known && { ...known, url: address.url };
 }
 
-/** A checkout tells it in a sentence of its own. */
+/** A checkout reports it in its own sentence. */
 function submoduleUnavailable({ why, isLasting }: Unavailable): FetchError {
   return new FetchError(isLasting ? 'not_public' : 'host_unreachable', why);
 }

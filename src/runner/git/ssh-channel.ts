@@ -4,22 +4,17 @@ import { killGroup } from '../../shared/lib/process-groups.ts';
 import { keepTail } from '../../shared/lib/tail.ts';
 import type { Channel, Service } from './channel.ts';
 
-/*
- * One command on the remote of a connection, joined to a program in a session by its socket: the transferred data does
- * not pass through this process.
- */
+/* One command on a remote, with a session's socket as its input and output: no data passes through this process. */
 
 export interface SshRemote {
   /** The arguments of a connected ssh. */
   ssh: readonly string[];
   destination: string;
-  /** The repository's path on the remote. */
   path: string;
 }
 
 /** This much of the remote's output is searched for the reason of a failure. */
 const mostKept = 64 * 1024;
-/** How long a remote may take to end by itself. */
 const closeTimeoutMs = 2000;
 const drainMs = 5000;
 
@@ -42,7 +37,7 @@ export function openSshChannel(
   const { stderr } = child;
   if (stderr === null) throw new Error('spawn gave no pipe');
   const output = keepTail(mostKept);
-  // The shared connection got this pipe too, and may hold it open after the last write.
+  // The shared connection got this pipe too, and may keep it open after the last write.
   let isOver = false;
   let cut: NodeJS.Timeout | undefined;
   const waitForMore = (): void => {

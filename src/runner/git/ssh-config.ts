@@ -3,18 +3,14 @@ export interface SshSettings {
   publicKeyFile: string;
   knownHosts: string;
   connectSeconds: number;
-  /** The operator's own configuration, as text. */
   operator: string;
-  /** Additional lines, which the operator's configuration can override. */
   defaults: readonly string[];
 }
 
 /**
- * The configuration of one connection. In ssh's files the first value wins: settings before the operator's part cannot
- * be changed there, settings after it are defaults. It is one file and not a list of `-o`, because ssh passes `-F` on
- * to its connections to jump hosts, but not `-o`. The operator's text is copied in and not included, because ssh is
- * stricter about the owner of an included file. SendEnv is set here although git passes it to every ssh, because a
- * shared connection uses the settings of its master.
+ * In ssh's files the first value wins, so only settings after the operator's part can be overridden there. It is a
+ * file, because ssh passes `-F` on to jump hosts, but not `-o`. The operator's text is copied, because ssh is stricter
+ * about the owner of an included file. SendEnv is set here, because a shared connection uses its master's settings.
  */
 export function sshConfig(settings: SshSettings): string {
   return `BatchMode yes

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { killGroup } from '../../shared/lib/process-groups.ts';
 import { keepTail } from '../../shared/lib/tail.ts';
 
-/** The master ended by itself, for the reason in `said`. */
+/** The master ended, for the reason in `output`. */
 export class MasterError extends Error {
   override name = 'MasterError';
   output: string;
@@ -31,7 +31,7 @@ export function runMaster(
   });
   const end = (): void => killGroup(master.pid, 'SIGKILL');
   const output = keepTail(64 * 1024);
-  // ssh limits the handshake itself, but not the time of a jump host or of a hung authentication.
+  // ssh limits only the handshake itself, not a jump host's time or a hung authentication.
   const deadline = setTimeout(() => {
     output.add(Buffer.from('\nConnection timed out'));
     void hear(Buffer.from('ssh: the connection was not made in time\n'));

@@ -6,20 +6,15 @@ import { trimEnd } from './phrases.ts';
 
 export interface Submodule {
   path: string;
-  /** The commit that the outer repository names. */
   commit: string;
   address: GitAddress;
 }
 
-/** More are not searched for; far fewer are made (see checkout.ts). */
+/** Only so many are searched for; far fewer are made (checkout.ts). */
 const mostDeclared = 500;
 const longestPath = 1024;
 
-/**
- * The submodules of a commit that may be fetched: over SSH with the project's key, or over HTTPS without credentials. A
- * fork's commit, and a repository that came without credentials, cannot have the key used: a stranger would read
- * everything that it opens. Submodules that are left out are reported with the reason.
- */
+/** The key is not used for forks and repositories fetched without credentials: a stranger would read what it opens. */
 export async function submodulesOf(
   session: Session,
   source: Source,
@@ -56,7 +51,6 @@ export async function submodulesOf(
   return wanted;
 }
 
-/** Resolves a URL of `.gitmodules` against its repository: `../lib.git` becomes a full one. */
 export function resolveSubmoduleUrl(base: GitAddress, url: string): GitAddress | undefined {
   if (/^https:/i.test(url))
     return parseGitAddress(
@@ -78,7 +72,7 @@ export function resolveSubmoduleUrl(base: GitAddress, url: string): GitAddress |
   return parseGitAddress(host + (path.startsWith('/') ? '/' : '') + steps.join('/'));
 }
 
-/** For any kind of address: a repository that is public needs none. */
+/** For any kind of address: a public repository needs no password. */
 function withoutPassword(url: string): string {
   return url.replace(/^([\w+.-]{1,20}:\/\/)[^/@]*@/, '$1');
 }

@@ -6,12 +6,12 @@ export interface UnloggedRequest extends Omit<SourceRequest, 'writeLog'> {
   timeoutMs: number;
 }
 
-/** This much of the output is reported with a failure; some advice refers to it. */
+/** The end of the output that is reported with a failure; some advice refers to it. */
 const longestOutput = 2000;
-/** A host that writes more than this is cut off. */
+/** A host that sends more is cut off. */
 const mostOutput = 1024 * 1024;
 
-/** Asks a repository something for which there is no log. Its time is bounded, and so is the host's other output. */
+/** For queries without a log. Limits their time, and the host's other output. */
 export async function withoutLog<T>(request: UnloggedRequest, work: (source: Source) => Promise<T>): Promise<T> {
   const output = keepTail(longestOutput);
   const ending = new AbortController();

@@ -2,35 +2,31 @@ import { resolve } from 'node:path';
 import { buildUser, idsOfRun, rootUser, sandboxPaths, type RunUser } from '../sandbox/types.ts';
 import { architecture, group, invalid, json, wrongArchitecture } from './documents.ts';
 
-/**
- * What an image says about how its programs run. An image is a stranger's, so everything is bounded here, and what cannot
- * be is refused: who has this value needs no further check.
- */
+/** How an image's programs run. Images are untrusted, so this value is bounded and needs no further check. */
 export interface ImageConfiguration {
   /** USER, as numbers. */
   user: RunUser;
-  /** Whoever runs where it may not be root: the same, or an ordinary user. */
+  /** The user of a run that may not be root: the same, or an ordinary user. */
   withoutRoot: RunUser;
-  /** ENV, without what the sandbox itself sets. */
+  /** ENV, without variables that the sandbox sets. */
   environment: Record<string, string>;
   /** WORKDIR, absolute. */
   directory: string;
   entrypoint: string[];
   command: string[];
-  /** EXPOSE: the ports for TCP, in the order of the configuration. */
+  /** EXPOSE: the TCP ports in their order. */
   ports: number[];
-  /** The files that name the build's user, for a run of that user, if the image's own files do not. */
+  /** The image's account files plus the build's user, for its runs; only if the image lacks it. */
   accounts?: ImageAccounts;
   /** No shell starts in its files. */
   lacksShell?: true;
 }
 
-/** Before it is known who is who in the image. */
+/** Before the image's account files are read. */
 export type ReadConfiguration = Omit<ImageConfiguration, 'user' | 'withoutRoot' | 'accounts' | 'lacksShell'> & {
   user: string;
 };
 
-/** The image's own files of that name. */
 export interface ImageAccounts {
   passwd: string;
   group: string;
@@ -39,7 +35,7 @@ export interface ImageAccounts {
 const most = { variables: 1000, variableLength: 64 * 1024, words: 1000, wordLength: 64 * 1024, ports: 100, groups: 64 };
 const longest = { directory: 4096, user: 256 };
 
-/** Throws where the image is for another kind of machine. */
+/** Throws if the image is for another kind of machine. */
 export function readConfiguration(bytes: Uint8Array): ReadConfiguration {
   const { os, architecture: made, config } = group(json(bytes));
   if (os !== 'linux' || made !== architecture) throw wrongArchitecture(`it is for ${String(os)}/${String(made)}`);
@@ -59,7 +55,7 @@ function environmentOf(listed: unknown): Record<string, string> {
   for (const entry of Array.isArray(listed) ? listed.slice(0, most.variables) : []) {
     if (typeof entry !== 'string' || entry.length > most.variableLength) continue;
     const [, name, value] = /^([A-Za-z_][A-Za-z0-9_]*)=([^\0]*)$/s.exec(entry) ?? [];
-    // Who the build is and what the sandbox has is not the image's to say.
+    // The sandbox sets these, not the image.
     if (name !== undefined && value !== undefined && !/^(HEADRACE.*|CI|HOME|USER|LOGNAME|SHELL|PWD)$/.test(name))
       variables[name] = value;
   }
@@ -97,18 +93,16 @@ function rowsOf(text: string): Row[] {
   });
 }
 
-/** The number of a row, or one that is written as such. */
 function idOf(text: string | undefined): number | undefined {
   return text !== undefined && /^\d{1,10}$/.test(text) ? Number(text) : undefined;
 }
 
-/** Who runs in the image, where the suite says that it is root, or is not, or says nothing. */
+/** `root` is the suite's setting: must be root, must not be root, or unset. */
 export function whoRuns({ user, withoutRoot }: ImageConfiguration, root?: boolean | null): RunUser {
   if (root === true) return user.uid === 0 ? user : rootUser;
   return root === false ? withoutRoot : user;
 }
 
-/** Adds who runs, now that it is known who is who. */
 export function withUsers(read: ReadConfiguration, accounts: ImageAccounts): ImageConfiguration {
   const named = withBuildUser(accounts);
   const user = userOf(read.user, named);
@@ -116,10 +110,7 @@ export function withUsers(read: ReadConfiguration, accounts: ImageAccounts): Ima
   return { ...read, user, withoutRoot, ...(named !== accounts && { accounts: named }) };
 }
 
-/**
- * The build's user gets its name only where it runs: somewhere else that number and that name are free, for `useradd`. Each
- * file names it if it has neither.
- */
+/** Only for a run as the build's user: otherwise its number and name stay free for `useradd`. */
 function withBuildUser(accounts: ImageAccounts): ImageAccounts {
   const { name, uid, gid } = buildUser;
   const passwd = withLine(accounts.passwd, uid, `${name}:x:${uid}:${gid}:${name}:${sandboxPaths.home}:/bin/sh`);
@@ -132,10 +123,7 @@ function withLine(text: string, id: number, line: string): string {
   return isKnown ? text : `${text}${text === '' || text.endsWith('\n') ? '' : '\n'}${line}\n`;
 }
 
-/**
- * Who `USER` is: a name or a number, and a group after a colon, as the image's own files know them. Who has no name there goes
- * by the number.
- */
+/** Resolves `USER` by the image's account files: a name or number, and a group after a colon. */
 export function userOf(said: string, { passwd, group: groupFile }: ImageAccounts): RunUser {
   const [who = '', team] = said.split(':', 2);
   const wanted = who === '' ? '0' : who;

@@ -1,11 +1,9 @@
 import { readUntrustedJson } from '../../shared/lib/untrusted-json.ts';
 import { CannotRunError } from '../cannot-run.ts';
 
-/** What reading the documents of images has in common. */
-
 export const mostBytesOfDocument = 4 * 1024 * 1024;
 
-/** This machine's, as images name it. */
+/** This machine's, in images' names. */
 export const architecture = { x64: 'amd64', arm64: 'arm64' }[process.arch as string] ?? process.arch;
 
 export function json(bytes: Uint8Array): unknown {

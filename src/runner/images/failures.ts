@@ -1,7 +1,7 @@
 import { CannotRunError, type CannotRunReason } from '../cannot-run.ts';
 import type { ProxyTrouble } from '../filtering-proxy.ts';
 
-/** Words of skopeo, and of registries as it repeats them. The first that fits decides. */
+/** Messages of skopeo, and of registries in them. The first match decides. */
 const meanings: readonly [RegExp, CannotRunReason, string][] = [
   [
     /x509:|tls: |certificate|server gave HTTP response to HTTPS client/i,
@@ -36,7 +36,6 @@ const meanings: readonly [RegExp, CannotRunReason, string][] = [
   ],
 ];
 
-/** Says what the end of skopeo means. */
 export function pullFailure(host: string, output: string, troubles: readonly ProxyTrouble[]): CannotRunError {
   const at = `The registry ${host}`;
   if (troubles.includes('forbidden'))
@@ -51,7 +50,7 @@ export function pullFailure(host: string, output: string, troubles: readonly Pro
   return new CannotRunError('image_pull_failed', `${at}: the image could not be pulled. ${lastLine(output)}`);
 }
 
-/** The end of what a program said, fit for a log. */
+/** The last line, made printable. */
 export function lastLine(output: string): string {
   const line = output.trim().split('\n').at(-1) ?? '';
   return line

@@ -7,33 +7,28 @@ import { removeTree, sweepTree } from '../../shared/lib/remove-tree.ts';
 import type { ImageConfiguration } from './configuration.ts';
 
 /**
- * The unpacked images of this machine, each in a folder of its own: its files in `tree`, `about` for what is known of
- * it, and in `accounts` who had it under which reference. They stay, also across restarts, until room is needed: then
- * the one that was unused for longest is removed first. An image has its final name only when it is complete.
- *
- * An image is known by its registry and its digest. Not by its digest alone: a registry of somebody's own could say that
- * they may have any digest, and the runner would hand out what it got from another registry.
+ * Unpacked images by registry and digest: a hostile registry could otherwise hand out other registries' images.
+ * `accounts` has each image's users and references. An image has its final name only when it is complete.
  */
 export interface ImageStore {
   readonly folder: string;
-  /** The image, which `bring` makes in a folder if it is not here. It stays until this is disposed of. */
+  /** `bring` makes the image if it is not here. It stays until the result is disposed of. */
   hold(wanted: Wanted, signal: AbortSignal): Promise<HeldImage>;
-  /** The same for an image that is here; undefined otherwise. */
   holdIfHere(host: string, digest: string): HeldImage | undefined;
   /** The digest that this account last had under a reference, if that image is still here. */
   lastOf(account: string, reference: string): string | undefined;
   noteLast(account: string, reference: string, image: HeldImage): Promise<void>;
   forgetLast(account: string, reference: string): Promise<void>;
-  /** Removes unused images until there is room, or none is left. */
+  /** Removes unused images, least recently used first, until there is room or none is left. */
   makeRoom(isEnough: () => Promise<boolean>): Promise<void>;
-  /** Other files that belong to a held image, under a name. If they are not here, `make` makes them, and answers their size. */
+  /** Other files of a held image, by name. If they are missing, `make` makes them and returns their size. */
   other(image: HeldImage, name: string, make: (into: string) => Promise<number>): Promise<string>;
 }
 
 export interface Wanted {
   host: string;
   digest: string;
-  /** Those who want the same at the same time wait together only if they are of one account. */
+  /** Simultaneous requests share one fetch only within an account. */
   account: string;
   bring: (making: string, signal: AbortSignal) => Promise<Brought>;
 }
@@ -74,16 +69,14 @@ export async function openImageStore(
 ): Promise<ImageStore> {
   await mkdir(folder, { recursive: true, mode: 0o711 });
   await sweepImages(folder, log);
-  /** Used last, removed last. */
+  /** Ordered by last use. */
   const entries = new Map<string, Entry>();
-  /** Which image an account had last, by account and reference. */
   const last = new Map<string, string>();
   for (const { name, about, notes } of await present(folder, log)) {
     entries.set(name, { ...about, users: 0 });
     for (const note of notes) last.set(note, name);
   }
   const flights = new Map<string, Flight>();
-  /** What is made of images that are here, by path. */
   const others = new Map<string, Promise<void>>();
   const place = (name: string): string => join(folder, name);
 
@@ -229,13 +222,12 @@ export async function openImageStore(
 
 export const treeOf = (folder: string): string => join(folder, 'tree');
 
-/** Removes what an earlier runner was making or removing. */
 export async function sweepImages(folder: string, log: (message: string) => void): Promise<void> {
   const names = await readdir(folder).catch(() => []);
   for (const name of names) if (!isName(name)) await sweepTree(join(folder, name), log);
 }
 
-/** The images of an earlier runner, least recently used first; incomplete ones are removed. */
+/** Least recently used first; incomplete images are removed. */
 async function present(
   folder: string,
   log: (message: string) => void,

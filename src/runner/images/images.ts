@@ -32,37 +32,32 @@ import { readRegistryTrust } from './registry-trust.ts';
 import { openImageTools, type RegistrySource } from './tools.ts';
 
 /**
- * The images of runs. The reference is looked up for each run, with the credentials of its account: what another
- * account's run has brought here serves only whom the registry lets have it. Only where the registry is away does the
- * image serve that this account had last.
+ * Each run looks up its image's reference with its account's credentials, so an image here serves only accounts that
+ * its registry permits. If the registry is unreachable, an account gets the image that it had last.
  */
 export interface Images {
   take(order: ImageOrder, task: ImageTask): Promise<TakenImage>;
-  /** The very image that a run of this account had, without asking its registry; it throws where it is gone. */
+  /** The exact image that a run of this account had, without its registry. Throws if it is gone. */
   again(order: ImageOrder, digest: string, signal: AbortSignal): Promise<TakenImage>;
 }
 
 export interface ImageTask {
-  /** The claim under which the credentials are asked for. */
   id: string;
-  /** The service whose image it is, if it is one's. */
   service?: string;
-  /** Whether only the image's ENTRYPOINT and CMD run in it, which need no shell. */
+  /** Whether only the image's ENTRYPOINT and CMD run, which need no shell. */
   isAsItIs?: boolean | undefined;
   writeLog: (text: string) => void | Promise<void>;
   signal: AbortSignal;
 }
 
-/** The image stays until this is disposed of. */
 export type TakenImage = Pick<HeldImage, 'tree' | 'configuration' | 'digest'> &
   Disposable & {
-    /** Its files as a run of this user needs them. */
     treeFor(user: RunUser): Promise<string>;
   };
 
 export type InImage = Pick<Job, 'image' | 'user' | 'accounts'>;
 
-/** What a job in an image has of it; `root` is what its suite says. */
+/** `root` is the suite's setting. */
 export async function inImage(
   { treeFor, configuration }: Pick<TakenImage, 'treeFor' | 'configuration'>,
   root?: boolean | null,
@@ -74,17 +69,17 @@ export async function inImage(
 
 export interface ImagesOptions {
   folder: string;
-  /** For sockets of the tools; no other user may enter it. */
+  /** For the tools' sockets; no other user may enter it. */
   sockets: string;
   link: Pick<Link, 'registry'>;
-  /** Those of builds, and those of tools, which have no network. */
+  /** `toolSandboxes` have no network. */
   sandboxes: Pick<Sandboxes, 'whyNoImages'>;
   toolSandboxes: Sandboxes;
-  /** Private ranges whose registries may be called. */
+  /** Private ranges with permitted registries. */
   allow: readonly string[];
-  /** Whose certificates count beside those that the machine's configuration for containers names. */
+  /** In addition to the machine's configuration for containers. */
   trust?: TlsTrust | undefined;
-  /** The largest image, and the most bytes that unused images may take up. */
+  /** The largest image, and the limit on all unused images. */
   imageBytes: number;
   mostBytes: number;
   timeoutMs: number;
@@ -113,7 +108,6 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     return bytes;
   };
 
-  /** Fetches and unpacks an image of which the registry has just sent the manifest or index. */
   const pull = async (
     source: RegistrySource,
     described: Buffer,
@@ -152,7 +146,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     });
   };
 
-  /** Where owners are not translated, whoever runs has changed numbers with root of the image, and so do its files. */
+  /** Without translation of owners, the run's user and the image's root have swapped numbers, in the files too. */
   const giveTo = async (image: HeldImage, user: RunUser, signal: AbortSignal): Promise<string> => {
     const isRoot = user.uid === 0 && user.gid === 0;
     if (isRoot || options.toolSandboxes.translatesOwners) return image.tree;
@@ -180,7 +174,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     const { accountId: account } = order;
     const { host } = reference;
     const last = store.lastOf(account, order.reference);
-    // A digest stands for the same image for ever: an account that had it needs no permission to get it again.
+    // A digest never changes its meaning: an account that had it needs no permission to get it again.
     if (last !== undefined && reference.digest === last) {
       const image = store.holdIfHere(host, last);
       if (image) return logged(image);
@@ -275,17 +269,14 @@ async function accessFor(
   return access;
 }
 
-/**
- * Makes a layout of the fetched parts. Its documents are written here, from those whose digests were checked: so what is
- * unpacked does not rely on the program that talked to the registry. The unpacker checks the parts against them.
- */
+/** Writes the layout's documents from data with checked digests: the fetching program is not trusted. */
 async function compose(layout: string, blobs: string, manifest: Manifest): Promise<void> {
   await rename(blobs, join(layout, 'blobs', 'sha256'));
   for (const [path, text] of Object.entries(layoutOf(manifest)))
     await writeFile(join(layout, path), text, { flag: 'wx', mode: 0o644 });
 }
 
-/** The layers that were decompressed when they were fetched. Their digests are checked by who unpacks them. */
+/** The layers that were decompressed during the fetch. The unpacker checks their digests. */
 async function decompressedIn(blobs: string, digests: readonly string[]): Promise<Descriptor[]> {
   const found = digests.map(async (digest) => {
     const file = await lstat(join(blobs, hexOf(digest))).catch(() => undefined);
@@ -296,7 +287,7 @@ async function decompressedIn(blobs: string, digests: readonly string[]): Promis
   return Promise.all(found);
 }
 
-/** Ends the work when a folder has more bytes than it may: an unpacked image can be far larger than a packed one. */
+/** Ends the work if the folder exceeds its limit: an unpacked image can be far larger than a packed one. */
 async function withinBytes<T>(
   folder: string,
   mostBytes: number,
@@ -309,7 +300,7 @@ async function withinBytes<T>(
     await size.check();
     return result;
   } catch (error) {
-    // A single file that is too large ends the program that writes it, before this has measured anything.
+    // A single file that is too large ends its writer before anything is measured.
     if (error instanceof CannotRunError && /file too large/i.test(error.message)) throw tooLarge(mostBytes);
     throw error;
   } finally {

@@ -2,11 +2,7 @@ import { createHash } from 'node:crypto';
 import { architecture, group, invalid, json, wrongArchitecture } from './documents.ts';
 import { plainVariants, variantsHere } from './processor.ts';
 
-/**
- * The documents that describe an image. Everything here comes from a registry, through a program that has seen its
- * bytes. So each document counts only with its digest: a reference leads to an index or manifest, the index to a
- * manifest, the manifest to the configuration and the layers.
- */
+/** The documents come from a registry through an untrusted program, so each counts only with its digest. */
 export interface Descriptor {
   mediaType: string;
   digest: string;
@@ -18,12 +14,12 @@ export interface Manifest {
   layers: Descriptor[];
 }
 
-/** The image's manifest, or which of an index's manifests is for this machine. */
+/** The image's manifest, or the digest of an index's manifest for this machine. */
 export type Described = { manifest: Manifest } | { other: string };
 
 const mostLayers = 1000;
 
-/** The program that unpacks does not know this kind: such layers are decompressed when they are fetched. */
+/** The unpacker does not know this kind: such layers are decompressed during the fetch. */
 const zstdLayer = 'application/vnd.oci.image.layer.v1.tar+zstd';
 const plainLayer = 'application/vnd.oci.image.layer.v1.tar';
 
@@ -40,7 +36,7 @@ export function digestOf(bytes: Uint8Array): string {
   return `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
 }
 
-/** Reads a manifest or an index; `variants` are those of this machine, highest first. */
+/** Reads a manifest or an index; `variants` are this machine's, highest first. */
 export function readManifest(bytes: Uint8Array, variants: () => readonly string[] = variantsHere): Described {
   const all = group(json(bytes));
   if (Array.isArray(all.manifests)) return { other: ofThisMachine(all.manifests.map(group), variants) };
@@ -73,15 +69,11 @@ function layerType({ mediaType }: Descriptor): string {
   return known;
 }
 
-/** Whether the layers have to be decompressed when they are fetched. */
 export function hasZstd({ layers }: Manifest): boolean {
   return layers.some(({ mediaType }) => mediaType === zstdLayer);
 }
 
-/**
- * The digests of the layers without their packing, which the configuration has: so what was decompressed is checked as
- * what is packed.
- */
+/** The configuration's digests of unpacked layers, which check decompressed data. */
 export function plainDigests(configuration: Uint8Array, { layers }: Manifest): string[] {
   const { diff_ids: digests } = group(group(json(configuration)).rootfs);
   if (!Array.isArray(digests) || digests.length !== layers.length) throw invalid('its description is malformed');
@@ -92,7 +84,7 @@ export function plainLayerOf(digest: string, size: number): Descriptor {
   return { mediaType: plainLayer, digest, size };
 }
 
-/** The layout that unpackers read, with these layers: the texts of its files by their paths. */
+/** The layout for unpackers: file contents by path. */
 export function layoutOf({ config, layers }: Manifest): Record<string, string> {
   const mediaType = 'application/vnd.oci.image.manifest.v1+json';
   const manifest = JSON.stringify({

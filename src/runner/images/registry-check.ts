@@ -8,10 +8,8 @@ import type { RegistrySource } from './tools.ts';
 import type { RegistryTrust } from './registry-trust.ts';
 
 /**
- * Asks a registry which digest a reference stands for, with the credentials of an account. It serves one question alone:
- * whether the account still has what it had last. A program in a sandbox would answer it in a hundred times the time of
- * the call, for every build. Whatever is not a plain "yes, this digest" is undefined here, and then that program is
- * asked, which knows every kind of registry and says what is wrong. Nothing of an answer is used but the digest.
+ * Checks with an account's credentials whether a reference still has its last digest. A sandboxed program would take a
+ * hundred times as long, for every build. Any answer except a plain digest is undefined; then that program is asked.
  */
 export interface RegistryCheck {
   digestOf(source: RegistrySource, signal: AbortSignal): Promise<string | undefined>;
@@ -33,7 +31,7 @@ export function openRegistryCheck(rules: AddressRules, trust: RegistryTrust): Re
       const { host, name, tag = 'latest', digest } = reference;
       const server = host === hub.name ? hub.server : host;
       const within = AbortSignal.any([signal, AbortSignal.timeout(answerWithinMs)]);
-      // Its connections serve this check alone.
+      // Its connections serve only this check.
       const agent = new Agent({ keepAlive: true, maxSockets: 1 });
       const call = async (url: URL, of: string, method: string, authorization?: string): Promise<IncomingMessage> => {
         const secureContext = trust.contextFor(of);
@@ -98,7 +96,7 @@ export function challengeOf(header: string): Challenge {
   return { scheme: scheme.toLowerCase(), values };
 }
 
-/** What a registry wants to see: the password itself, or a token that somebody else gives for it. */
+/** The password itself, or a token that another service issues for it. */
 async function authorizationFor(
   { scheme, values }: Challenge,
   name: string,

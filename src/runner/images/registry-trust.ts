@@ -3,13 +3,9 @@ import { join } from 'node:path';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { parse } from 'smol-toml';
 
-/**
- * What the machine's configuration for containers says about a registry, as far as registry-check.ts needs it.
- * The program that pulls images knows all of that configuration; where it has something out of the ordinary to say about
- * this registry (mirrors, other places, client certificates), only that program is asked.
- */
+/** If the configuration for a registry is out of the ordinary (mirrors), only the pulling program contacts it. */
 export interface RegistryTrust {
-  /** The certificates that are trusted for this host; undefined where only the other program may ask it. */
+  /** Trusted certificates for this host; undefined if only the pulling program may contact it. */
   contextFor(host: string): SecureContext | undefined;
 }
 
@@ -21,7 +17,6 @@ interface RegistryTrustOptions {
 const bundles = ['ssl/certs/ca-certificates.crt', 'pki/tls/certs/ca-bundle.crt'];
 const mostHosts = 100;
 
-/** `added` are the authorities that the operator names for all that is called. */
 export function readRegistryTrust({ etc = '/etc', added = '' }: RegistryTrustOptions = {}): RegistryTrust {
   const known = new Map<string, { stamp: string; context: SecureContext | undefined }>();
 
@@ -54,7 +49,6 @@ function inFolder(folder: string): string[] {
   }
 }
 
-/** Changes when the file does. */
 function stampOf(file: string): string {
   const found = statSync(file, { throwIfNoEntry: false });
   return found ? `${file} ${found.ino} ${found.size} ${found.mtimeMs}` : '';
@@ -75,14 +69,14 @@ function readText(file: string): string {
   return statSync(file, { throwIfNoEntry: false }) ? readFileSync(file, 'utf8') : '';
 }
 
-/** Whether a configuration says something about this registry, by its host, or by the older form that names all at once. */
+/** Whether a configuration mentions this registry, by host or in the older form that names all at once. */
 function covers(text: string, host: string): boolean {
   const { registry = [], registries } = parse(text);
   if (registries !== undefined || !Array.isArray(registry)) return true;
   return registry.some((entry) => {
     const { prefix, location = '' } = entry as { prefix?: string; location?: string };
     const [named = ''] = (prefix ?? location).split('/');
-    // A name without a port also stands for the same host at any port.
+    // A name without a port also means the same host at any port.
     const names = [host, host.replace(/:\d+$/, '')];
     return (
       named === '' || names.some((name) => (named.startsWith('*.') ? name.endsWith(named.slice(1)) : name === named))

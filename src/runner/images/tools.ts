@@ -19,26 +19,17 @@ import { layoutName } from './manifest.ts';
 import { sourceFile } from '../../shared/lib/source-files.ts';
 
 /**
- * skopeo and umoci, which work on what strangers made. Each runs in a sandbox of its own, that sees one directory and has
- * no network. skopeo reaches registries through a proxy that filters addresses (filtering-proxy.ts); what unpacks an image
- * reaches nothing.
+ * skopeo and umoci process untrusted data. Each runs in a sandbox that sees one directory and no network. Only skopeo
+ * reaches registries, through a proxy that filters addresses (filtering-proxy.ts).
  */
 export interface ImageTools {
-  /** The manifest or index that an address stands for, as the registry sent it. */
   fetchManifest(source: RegistrySource, signal: AbortSignal): Promise<Buffer>;
-  /**
-   * Fetches all parts of an image into an empty directory, each under its digest; returns the one that is named. Layers
-   * that are decompressed go by the digest of their decompressed bytes.
-   */
+  /** Fetches an image's parts, named by digest (decompressed layers by their new digest). Returns `what.part`. */
   copy(source: RegistrySource, into: string, what: Copied, bounds: Bounds): Promise<Buffer>;
-  /**
-   * Unpacks a layout into an empty directory, and says who is who in it. The directory is the mount itself: the unpacker
-   * cannot put something else in its place.
-   */
+  /** Unpacks into an empty directory. It is the mount itself, so that the unpacker cannot replace it. */
   unpack(layout: string, into: string, bounds: Bounds): Promise<ImageAccounts>;
-  /** Copies the files of an image to an empty directory, where this user and root of the image have changed their owners. */
+  /** Copies an image's files to an empty directory, where the owners `user` and root are swapped. */
   giveTo(user: RunUser, tree: string, into: string, bounds: Bounds): Promise<void>;
-  /** Whether a shell starts in an image's files. */
   hasShell(tree: string, signal: AbortSignal): Promise<boolean>;
 }
 
@@ -65,7 +56,7 @@ export interface ImageToolsOptions {
   /** For sockets; no other user may enter it. */
   folder: string;
   rules: AddressRules;
-  /** The authorities that are trusted, where these are not the machine's own. */
+  /** Trusted for TLS, if not only the machine's own. */
   authorities?: string | undefined;
   timeoutMs: number;
   log: (message: string) => void;
@@ -110,7 +101,6 @@ export function openImageTools({
     return { ended, bytes: Buffer.concat(output) };
   };
 
-  /** Runs skopeo, and `print` when it succeeded. */
   const skopeo = async (source: RegistrySource, what: Skopeo): Promise<Buffer> => {
     const { reference, access } = source;
     const own = join(folder, randomName());
@@ -170,9 +160,9 @@ export function openImageTools({
         signal,
       }),
     async unpack(layout, into, { mostBytes, signal }) {
-      // With many users, files get the owners that they have in the image; otherwise all belong to the one there is.
+      // With many users, files get the owners that they have in the image; otherwise all belong to the only ID.
       const rootless = sandboxes.hasManyUsers ? '' : '--rootless ';
-      // Where an unpacking fails, umoci at times crashes instead of saying why. Then it begins again.
+      // On a failure, umoci at times crashes without a message. Then it is retried.
       const command = [
         `${fileLimit(mostBytes)}unpack() { umoci raw unpack ${rootless}--image ${layoutPlace}:${layoutName} /build >/tmp/said 2>&1; }`,
         `unpack || { grep -q '^panic: ' /tmp/said && find /build -mindepth 1 -delete && unpack; } || { cat /tmp/said; exit 1; }`,
@@ -238,12 +228,12 @@ function failureOf(host: string, ended: Ended, said: string, troubles: Filtering
   return pullFailure(host, said, troubles);
 }
 
-/** A program that writes more gets an error, not a signal. A limit that is lower already stays. */
+/** A program that writes more gets an error, not a signal. A lower limit stays. */
 function fileLimit(bytes: number): string {
   return `trap '' XFSZ; ulimit -f ${Math.ceil(bytes / 512)} || :; `;
 }
 
-/** Only this registry's: whatever a registry makes of skopeo, it finds nothing that it did not have before. */
+/** Only this registry's credential: a hostile registry that takes over skopeo learns nothing new. */
 function authOf({ host, username, password }: RegistryAccess): string {
   if (username === undefined || password === undefined) return JSON.stringify({ auths: {} });
   return JSON.stringify({ auths: { [host]: { auth: Buffer.from(`${username}:${password}`).toString('base64') } } });
@@ -255,7 +245,7 @@ function hidden(said: string, { username, password = '' }: RegistryAccess): stri
   return said.replaceAll(encoded, '[hidden]').replaceAll(password, '[hidden]');
 }
 
-/** Go's programs call such hosts without a proxy. */
+/** Go programs bypass the proxy for such hosts. */
 function loopbackOf(host: string): [address: string, port: string] {
   const [, address, port = '443'] = /^(127\.\d+\.\d+\.\d+|localhost)(?::(\d+))?$/.exec(host) ?? [];
   return address === undefined ? ['', ''] : [address, port];

@@ -11,12 +11,11 @@ import { TestSender } from './test-sender.ts';
 import { asName } from './texts.ts';
 import { UnreadableReportError } from './unreadable.ts';
 
-/** More files or bytes of reports than a build has. */
 const mostReports = 10_000;
 const mostBytes = 1024 * 1024 * 1024;
-/** How much is parsed at a time: in between, the runner attends to its other jobs. */
+/** Between pieces, the runner attends to its other jobs. */
 const pieceSize = 16 * 1024;
-/** How many unreadable reports the log names. */
+/** The log names at most so many unreadable reports. */
 const mostTold = 20;
 
 export interface ReportOptions {
@@ -29,10 +28,7 @@ export interface ReportOptions {
   signal: AbortSignal;
 }
 
-/**
- * Reads the reports that a build left, and sends their tests to the server. What goes wrong is told in the log and
- * changes nothing else.
- */
+/** Sends the tests in a build's reports to the server. Problems are logged and change nothing else. */
 export async function collectReports(left: RunFiles, options: ReportOptions): Promise<void> {
   const { globs, tell, signal } = options;
   const mask = createMask(options.secrets);
@@ -51,7 +47,7 @@ export async function collectReports(left: RunFiles, options: ReportOptions): Pr
   }
 }
 
-/** Returns why it could not be read, or not to its end; the tests before that count. */
+/** Returns why the report could not be read to its end; the tests before that count. */
 async function readReport(
   { path, content }: CollectedFile,
   mask: Mask,

@@ -1,7 +1,7 @@
 import { TextDecoder } from 'node:util';
 import { UnreadableReportError } from './unreadable.ts';
 
-/** Turns the bytes of a report into text, in the encoding that its beginning says. Bytes that are wrong become U+FFFD. */
+/** Decodes a report by its declared encoding. Invalid bytes become U+FFFD. */
 export interface ReportDecoder {
   write(bytes: Uint8Array): string;
   end(): string;
@@ -43,6 +43,6 @@ function encodingOf(head: Buffer): string {
   if (beginning.startsWith('fffe') || beginning === '3c003f00') return 'utf-16le';
   if (beginning.startsWith('feff') || beginning === '003c003f') return 'utf-16be';
   const declared = /^\s*<\?xml\s[^>]*?\bencoding\s*=\s*["']([\w.:-]{1,40})["']/.exec(head.toString('latin1'))?.[1];
-  // A declaration that can be read byte by byte is not in UTF-16, whatever it says.
+  // A declaration that can be read byte by byte is not in UTF-16, whatever it claims.
   return declared === undefined || /^utf-?16/i.test(declared) ? 'utf-8' : declared;
 }

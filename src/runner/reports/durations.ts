@@ -1,10 +1,6 @@
-/** No test takes longer. */
 const longest = 1_000_000_000_000;
 
-/**
- * The milliseconds of a `time` attribute, which has seconds. Reports are written with the numbers of many countries:
- * `1,234.5`, `1.234,5`, `1 234,5` and `0,5`. A comma before three digits, as in `1,234`, separates thousands.
- */
+/** From seconds in any country's format: `1,234.5`, `1.234,5`, `1 234,5`, `0,5`. In `1,234` a comma means thousands. */
 export function millisecondsIn(time: string | undefined): number {
   const digits = (time ?? '').replaceAll(/[\s\u00A0\u202F'\u2019_]/g, '');
   const [point, comma] = [digits.lastIndexOf('.'), digits.lastIndexOf(',')];

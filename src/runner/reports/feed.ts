@@ -2,29 +2,24 @@ import sax from 'sax';
 
 type Parser = sax.SAXParser & { state: number };
 
-// The types of the parser do not have its states.
+// The parser's types lack its states.
 const { TEXT, CDATA } = (sax as unknown as { STATE: { TEXT: number; CDATA: number } }).STATE;
 
-/** With these characters a text ends, or may end. */
+/** A text ends, or may end, with these characters. */
 const ends = new Map([
   [TEXT, '<'],
   [CDATA, ']'],
 ]);
 
-/**
- * Where there are no long texts, more and more is given to the parser at once: each time costs something, and a report may
- * be nothing but these characters.
- */
+/** Without long texts, the parser gets more and more at once, because a report may consist of these characters. */
 const longestStride = 256;
 
 /**
- * Gives a document to a parser, but for texts that nobody wants. Most of a large report is what its tests have printed,
- * and the parser reads that character by character, at 14 MB a second on a machine with 2 cores.
- *
- * So a mistake in such a text, an entity that does not exist, is not noticed.
+ * Skips unwanted texts, which are most of a large report: the parser reads only 14 MB a second on a machine with 2
+ * cores. Errors in such a text, such as an unknown entity, stay unnoticed.
  */
 export function feed(parser: sax.SAXParser, document: string, isTextWanted: () => boolean): void {
-  // After these a text may begin: the last characters of a tag, and of `<![CDATA[`.
+  // A text may begin after the end of a tag, or of `<![CDATA[`.
   const mayBegin = /[>[]/g;
   let stride = 0;
   let at = 0;

@@ -8,35 +8,31 @@ import { asMessage, asName, ReportText } from './texts.ts';
 import { UnreadableReportError } from './unreadable.ts';
 
 /**
- * Reads JUnit XML as it comes, as pytest, jest-junit, Surefire, gotestsum, cargo-nextest, PHPUnit and Playwright write
- * it. Nothing is kept but the test that is being read.
- *
- * The parser knows the five entities of XML and those of characters, and none that a document declares: so a document
- * can neither grow by its entities nor refer to a file or an address.
+ * Reads JUnit XML from pytest, jest-junit, Surefire, gotestsum, cargo-nextest, PHPUnit and Playwright as a stream. The
+ * parser ignores entities that a document declares, so a document can neither grow by them nor refer to a file or an
+ * address.
  */
 export interface JunitReader {
-  /** Throws `UnreadableReportError` at the first thing that is wrong; tests before it were reported. */
+  /** Throws `UnreadableReportError` at the first error; the tests before it were reported. */
   write(text: string): void;
   end(): void;
 }
 
-/** The longest attribute, comment or declaration. The parser builds them character by character, which takes memory. */
+/** Of an attribute, comment or declaration: the parser builds them by character, which takes memory. */
 const longestPart = 256 * 1024;
 const mostAttributes = 200;
 const deepest = 100;
 
-// Its types do not have this setting.
+// The package's types lack this setting.
 Object.assign(sax, { MAX_BUFFER_LENGTH: longestPart });
 
 const roots = new Set(['testsuites', 'testsuite', 'testcase']);
 
 type Fate = 'failed' | 'skipped' | 'retried';
-/** What an element in a test says about it. */
 const fates: Record<string, Fate> = {
   failure: 'failed',
   error: 'failed',
   skipped: 'skipped',
-  // The test failed at first, and passed when it was run again.
   flakyFailure: 'retried',
   flakyError: 'retried',
 };
@@ -48,7 +44,6 @@ export function createJunitReader(mask: Mask, onTest: (test: TestReport) => void
   const path: string[] = [];
   const suites: { name: string; file: string }[] = [];
   let test: Test | undefined;
-  /** The element that says what became of the test, if its text is wanted. */
   let result: { fate: Fate; text: ReportText; otherwise: string; depth: number } | undefined;
   let attributes = { count: 0, size: 0 };
   let hasRoot = false;
@@ -117,7 +112,7 @@ export function createJunitReader(mask: Mask, onTest: (test: TestReport) => void
     }
   };
 
-  /** Whether what is being read is a text that says what became of the test. Outside of the root there may be none. */
+  /** Whether the current text belongs to a result. Outside of the root there may be none. */
   const isTextWanted = (): boolean => {
     if (path.length === 0) return true;
     const isItsOwn = path.length === result?.depth || path.at(-1) === 'stackTrace';
@@ -156,12 +151,12 @@ function localName(qualified: string): string {
   return qualified.slice(qualified.lastIndexOf(':') + 1);
 }
 
-/** Two tools put into the attribute only that, or where, the test failed; then the text has the reason. */
+/** In two tools the attribute only has the fact or place of the failure. Then the text has the reason. */
 function saysSomething(message: string): boolean {
   return message !== '' && message !== 'Failed' && !/^\S+:\d+:\d+ /.test(message);
 }
 
-/** The parser tells line and column (from 0) on lines of their own. */
+/** The parser reports line and column (from 0) on lines of their own. */
 function explainXmlError(message: string): string {
   const [what = '', line = '', column = ''] = message.split('\n');
   if (what.startsWith('Max buffer length')) return 'one of its attributes, comments or declarations is too long';

@@ -2,7 +2,7 @@ import { bytes, most } from '../../shared/domain/bounds.ts';
 import type { Link, TestRefusal, TestReport, TestState } from '../../shared/protocol/index.ts';
 import { untilAnswered } from '../retry.ts';
 
-/** A batch is sent when it has this many bytes, or `most.testsAtOnce` tests. */
+/** A batch is sent at this size, or at `most.testsAtOnce` tests. */
 const enoughBytes = 256 * 1024;
 
 export interface SenderOptions {
@@ -11,10 +11,8 @@ export interface SenderOptions {
   signal: AbortSignal;
 }
 
-/** Sends the tests of a build in batches, up to the limits. */
 export class TestSender {
   readonly counts: Record<TestState, number> = { passed: 0, failed: 0, skipped: 0 };
-  /** There are more tests than may be sent. */
   isFull = false;
   refusal: TestRefusal | undefined;
   readonly #options: SenderOptions;
@@ -41,12 +39,10 @@ export class TestSender {
     this.counts[test.state] += 1;
   }
 
-  /** No more tests are wanted. */
   get isOver(): boolean {
     return this.isFull || this.refusal !== undefined;
   }
 
-  /** Sends what makes full batches. */
   async sendFull(): Promise<void> {
     while (this.#waiting.length >= most.testsAtOnce || this.#waitingBytes >= enoughBytes) await this.#send(false);
   }
@@ -82,7 +78,7 @@ export class TestSender {
   }
 }
 
-/** Its size, as the server counts it. */
+/** As the server counts it. */
 function bytesOf(test: Pick<TestReport, 'name' | 'class' | 'suite' | 'file' | 'message'>): number {
   const texts = [test.name, test.class, test.suite, test.file, test.message];
   return texts.reduce((size, text) => size + Buffer.byteLength(text), 0);

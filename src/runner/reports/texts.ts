@@ -1,10 +1,7 @@
 import type { Mask } from '../../shared/domain/masking.ts';
 import { cutBytes } from '../../shared/lib/cut-bytes.ts';
 
-/**
- * A text of a report as others may see it: its secrets masked, and no longer than `most` bytes. The mask works on the
- * text as it comes, because half a secret at the place of the cut would not be found any more.
- */
+/** Masks secrets and cuts at `most` bytes. The mask comes first: half a secret at the cut would not be found. */
 export class ReportText {
   readonly #mask: Pick<Mask, 'push' | 'flush'>;
   readonly #most: number;
@@ -20,7 +17,7 @@ export class ReportText {
     if (!this.isFull) this.#keep(this.#mask.push(Buffer.from(piece.toWellFormed())));
   }
 
-  /** The text, cleaned; afterwards it is empty again. */
+  /** Returns the cleaned text, and resets this object. */
   end(clean: (text: string) => string): string {
     const wasFull = this.isFull;
     const held = this.#mask.flush();
@@ -31,7 +28,6 @@ export class ReportText {
     return cutBytes(Buffer.from(text), this.#most); // U+FFFD is longer than what it stands for
   }
 
-  /** Nothing that is added is kept any more. */
   get isFull(): boolean {
     return this.#size > this.#most;
   }
@@ -43,14 +39,14 @@ export class ReportText {
   }
 }
 
-/** What a name may not contain becomes U+FFFD. */
+/** Replaces control characters by U+FFFD. */
 export function asName(text: string): string {
   return text.trim().replaceAll(/\p{Cc}/gu, '\uFFFD');
 }
 
 const colours = new RegExp(String.raw`\x1b\[[0-9;]*m`, 'g');
 
-/** A message keeps its lines, and loses the colours that programs write for terminals. */
+/** Keeps lines, and removes terminal colours. */
 export function asMessage(text: string): string {
   return text
     .replaceAll('\r\n', '\n')

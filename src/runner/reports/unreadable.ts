@@ -1,2 +1,2 @@
-/** A report cannot be read, or not to its end; the message says why, for the log. */
+/** A report cannot be read to its end; the message explains it in the log. */
 export class UnreadableReportError extends Error {}

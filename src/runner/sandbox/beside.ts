@@ -11,10 +11,7 @@ import { filesOfRun } from './run-files.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
 import { TimedOutError, type Beside, type Ended, type Job } from './types.ts';
 
-/**
- * A run, and what is started beside it: each in a sandbox of its own, with its own processes, files and user, in the run's
- * network and in its control group. When the run is over, or does not come about, they end.
- */
+/** Each neighbour has its own sandbox, in the run's network and control group. It ends with the run. */
 export async function withNeighbours(
   machine: Machine,
   sandbox: Sandbox,
@@ -54,12 +51,12 @@ export async function withNeighbours(
     // They are not asked to end, as nothing in the run's control group is.
     for (const { process } of opened) process.kill();
     await Promise.allSettled(running);
-    // Not earlier: one that still ran could have got hold of another's directories, and change them while they are removed.
+    // Not earlier: one that still runs could hold another's directories and change them during their removal.
     opened.forEach(discard);
   }
 }
 
-/** What is started beside a run takes of the run's own time. */
+/** Neighbours' starts take from the run's own time. */
 async function withinLimit(work: Promise<void>, timeoutMs: number): Promise<void> {
   const late = new AbortController();
   // Node fires timers beyond 2^31 ms at once.
@@ -71,7 +68,6 @@ async function withinLimit(work: Promise<void>, timeoutMs: number): Promise<void
   }
 }
 
-/** The exit status of what was killed. */
 const killed = 128 + constants.signals.SIGKILL;
 
 async function runBeside(
@@ -88,14 +84,11 @@ async function runBeside(
   return ended;
 }
 
-/** Sockets that listen come first in the kernel's list, however many connections there are. */
+/** Listening sockets come first in the kernel's list, however many connections there are. */
 const mostRead = 256 * 1024;
 const listening = '0A';
 
-/**
- * Whether one of the sandbox's own processes listens at the port. Others in the same network may listen there, so the socket
- * has to be one that the sandbox holds.
- */
+/** Whether one of the sandbox's own sockets listens. Other processes in the same network may listen at the port. */
 async function isOpenAt(init: number | null, port: number): Promise<boolean> {
   if (init === null) return false;
   const lists = await Promise.all(['tcp', 'tcp6'].map((name) => beginningOf(`/proc/${init}/net/${name}`)));

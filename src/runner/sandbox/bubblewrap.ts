@@ -20,46 +20,34 @@ import { announced, awaitScript, ready, reportDescriptor, scriptDescriptor } fro
 import type { Command } from './types.ts';
 
 /**
- * One sandbox, from before its run to after it.
+ * One sandbox, from before its run to after it. A shell in it, as the build's user and in its control group, waits for
+ * the run's script. So the build never runs outside its limits, and its start takes almost no time. Variables come with
+ * the script, through a pipe: every user of the machine can read a command line.
  *
- * It is opened ahead of the run, and a shell waits in it for the script that leads through the steps. So when a run
- * comes, namespaces and mounts are ready, and the shell has dropped to the build's user and is in its control group.
- * The build's code never runs outside its limits, and the start costs the run almost no time. The run's own directories
- * are mounted on the sandbox's root (sandbox-root.ts). Its variables come with the script, through a pipe: they may be
- * secrets, and a command line would show them to every user of the machine.
- *
- * If the runner dies, bubblewrap and all processes of the run die too (`--die-with-parent`). A shell that still waits
- * finds its pipe closed, and has no script to run.
+ * If the runner dies, all processes of the run die too (`--die-with-parent`). A waiting shell finds its pipe closed.
  */
 export interface Bubblewrap {
   readonly pid: number;
-  /** The output of the run. */
   readonly output: Readable;
-  /** What is written from now on where the shell has complained; to be called once. */
+  /** The later output on the pipe of the shell's errors. Call it once. */
   aside(): Readable;
-  /** Reads what is in the pipes of the output now. */
   sweepOutput(): void;
   readonly stepFiles: StepFiles;
-  /** Settles when bubblewrap itself has ended, with its exit status. */
   readonly ended: Promise<number | null>;
-  /** To be called when no process of the run is left: reads the rest of the output, and closes the pipes. */
+  /** Must be called when no process of the run is left: reads the rest of the output, and closes the pipes. */
   finish(): Promise<void>;
   release(script: string): void;
-  /** Tells the shell more, when its script waits for that. */
   tell(text: string): void;
-  /** The shell, which is the first process of the run's process namespace: when it ends, all others end. */
+  /** The shell's process ID. It is the first of its process namespace: when it ends, all others end. */
   init(): number | null;
-  /** The listener is called with what the script reports, piece by piece. */
   onReport(listener: (text: string) => void): void;
   complaint(): string;
-  /** Settles when the shell waits, and bubblewrap and the shell need nothing of the sandbox's root any more. */
+  /** Settles when the shell waits, and neither it nor bubblewrap needs the sandbox's root. */
   settled(): Promise<void>;
   isWaiting(): boolean;
-  /** Ends the sandbox with all its processes. */
   kill(): void;
 }
 
-/** The descriptors that bubblewrap has open. */
 export function bubblewrapDescriptors(users: SandboxUsers): Record<number, Descriptor> {
   return {
     0: { file: '/dev/null' },
@@ -72,10 +60,7 @@ export function bubblewrapDescriptors(users: SandboxUsers): Record<number, Descr
   };
 }
 
-/**
- * `root` is the directory of the sandbox's root. Mounts in the root allow no devices, except for the few that every sandbox
- * has.
- */
+/** Mounts in `root`, the sandbox's root directory, allow no devices except the few that every sandbox has. */
 export function bubblewrapCommand(root: string, users: SandboxUsers): Command {
   const shell = [...becoming(users), '/bin/sh', '-c', awaitScript];
   return ['bwrap', '--dev-bind', root, '/', ...sandboxArguments(users), '--', ...shell];
@@ -133,8 +118,8 @@ function heldBubblewrap(
     const found = /"child-pid": (\d+)/.exec(status.text());
     return found ? Number(found[1]) : null;
   };
-  // Kills the first process inside and not bubblewrap's own process outside: if that died while it opens the sandbox,
-  // the processes it had started would wait for it for ever.
+  // Kills the first process inside. If bubblewrap's own process died while it opens the sandbox, the processes that it
+  // had started would wait for it forever.
   const kill = async (): Promise<void> => {
     for (const deadline = performance.now() + graceMs; ; await delay(1)) {
       if (isOver) return;
@@ -187,8 +172,8 @@ function heldBubblewrap(
 const fits = 4096 * 15;
 
 /**
- * Writes to a pipe that is empty whenever something is written, unless a step has filled it: so a short text fits without
- * waiting. It stays open until it is closed: a shell that opens it late would otherwise wait for a writer.
+ * A short text fits without waiting, because the pipe is empty unless a step has filled it. It stays open until it is
+ * closed: a shell that opens it late would otherwise wait for a writer.
  */
 function writePipe(fd: number): { write: (text: string) => void; close: () => void } {
   let pipe: Socket | undefined;
@@ -206,7 +191,6 @@ function writePipe(fd: number): { write: (text: string) => void; close: () => vo
 
 const mostHeard = 64 * 1024;
 
-/** For a pipe with little data: it is read when its content is needed, without the cost of a stream. */
 function lookAt(fd: number): { text: () => string; readOn: () => Reading; close: () => void } {
   const buffer = Buffer.allocUnsafe(4096);
   let text = '';

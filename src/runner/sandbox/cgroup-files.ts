@@ -4,17 +4,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { codeOf } from '../../shared/lib/error-code.ts';
 import type { Limits } from './types.ts';
 
-/**
- * Limits for a whole tree of processes, through the kernel's control group files.
- *
- * Every run has its own group, below one group of the runner, by which the sweep finds them.
- */
+/** Limits for a tree of processes. Each run has its own group below one group of the runner, which the sweep finds. */
 export interface CgroupTree {
-  /** Logged once for the operator. */
   description: string;
   /** The directories of the group of that name, known before they are made. */
   paths(name: string): string[];
-  /** Makes that group; the result makes groups for runs inside it. */
+  /** Makes that group. The result makes groups for runs inside it. */
   open(name: string): Promise<(run: string) => Cgroup>;
 }
 
@@ -22,12 +17,10 @@ export interface Cgroup {
   limit(limits: Limits): void;
   /** A process that writes 0 to these files enters the group. */
   readonly entrances: readonly string[];
-  /** Moves a process in; its later children start in the group. */
+  /** The process's later children start in the group. */
   add(pid: number): void;
   pids(): number[];
-  /** How many processes the kernel has killed here because of the memory limit. */
   outOfMemoryKills(): number;
-  /** Kills all processes and waits until none is left. */
   empty(): Promise<void>;
   remove(): Promise<void>;
 }
@@ -38,16 +31,12 @@ export interface GroupMount {
   controllers: string[];
 }
 
-/**
- * File operations for both versions of control groups. Operations of every run are synchronous: the kernel answers from
- * memory, faster than a thread could. Only the removal of a group takes the kernel milliseconds.
- */
+// Operations of every run are synchronous, because the kernel answers from memory, faster than a thread.
 
 export function write(directory: string, file: string, value: string | number): void {
   writeFileSync(`${directory}/${file}`, String(value));
 }
 
-/** For a file that not every kernel has. */
 export function writeIfThere(directory: string, file: string, value: string | number): boolean {
   try {
     write(directory, file, value);
@@ -91,8 +80,8 @@ export async function killAll(directory: string): Promise<void> {
   for (let pause = 1; ; pause = Math.min(pause * 2, 100)) {
     const pids = readPids(directory);
     if (pids.length === 0) return;
-    // Version 2 kills a whole group at once. In version 1 a fork can happen between reading and killing, hence the
-    // loop. It ends, because the limit on processes leaves a fork bomb less room with every round.
+    // Version 2 kills a whole group at once. In version 1 a process can fork between reading and killing, hence the
+    // loop. It ends, because the process limit leaves a fork bomb less room with every round.
     if (!writeIfThere(directory, 'cgroup.kill', 1)) for (const pid of pids) kill(pid);
     await delay(pause);
   }
@@ -106,7 +95,6 @@ function kill(pid: number): void {
   }
 }
 
-/** Kills all processes in a group and its descendants, and removes the groups. */
 export async function removeGroups(directory: string): Promise<void> {
   const entries = (await readdir(directory, { withFileTypes: true }).catch(ignore('ENOENT'))) ?? [];
   for (const entry of entries) if (entry.isDirectory()) await removeGroups(`${directory}/${entry.name}`);

@@ -26,8 +26,8 @@ export async function findVersion1(
   for (const controller of neededControllers) {
     const mount = mounts.find(({ version, controllers }) => version === 1 && controllers.includes(controller));
     if (!mount) return null;
-    // Below the runner's own group, so that the runner's limits also apply to its builds. In a container that path is
-    // the host's and may not exist here; then the mount itself is the runner's group.
+    // Below the runner's own group, so that its limits also apply to builds. In a container that path is the host's and
+    // may not exist here; then the mount itself is the runner's group.
     const below = join(mount.at, own.get(controller) ?? '/');
     const parent = (await writable(below)) ? below : mount.at;
     if (!(await writable(parent))) return null;
@@ -56,7 +56,7 @@ export async function findVersion1(
 function group({ memory, pids, cpu }: Record<Controller, string>): Cgroup {
   return {
     limit: (limits) => {
-      // The limit of memory with swap may never be below that of memory, so it is lifted before and lowered after.
+      // The limit on memory with swap must never be below the memory limit, so it is lifted before and lowered after.
       writeIfThere(memory, 'memory.memsw.limit_in_bytes', -1);
       write(memory, 'memory.limit_in_bytes', limits.memoryBytes);
       writeIfThere(memory, 'memory.memsw.limit_in_bytes', limits.memoryBytes);

@@ -16,11 +16,8 @@ import { writable } from './cgroup-v1.ts';
 import { isRoot } from './own-ids.ts';
 
 /**
- * Version 2: one hierarchy, in which a group either holds processes or delegates controllers to its children.
- *
- * The runner's own group holds at least the runner. So the parent is the nearest ancestor that this user may write to
- * and that can delegate memory and pids. A service with delegated control (systemd's `Delegate=yes`) may write only to
- * its own group; there the processes move one level down.
+ * The parent is the nearest ancestor that this user may write to and that can delegate. A service with systemd's
+ * `Delegate=yes` may write only to its own group, so its processes move one level down.
  */
 const needed = ['memory', 'pids'];
 const makeRoom = 'headrace-runner';
@@ -54,8 +51,8 @@ async function findParent(top: string, own: string): Promise<string | null> {
   for (let directory = own; directory.startsWith(top); directory = dirname(directory)) {
     if ((await writable(directory)) && (await handsDown(directory))) return directory;
   }
-  // Only an ordinary user gets here: root would have found an ancestor above, and must never move the processes of
-  // others, which the kernel would allow.
+  // Only an ordinary user gets here. Root would have found an ancestor, and must never move other users' processes,
+  // which the kernel would allow.
   const delegated = !isRoot() && own !== top && (await writable(own)) && (await offers(own));
   if (!delegated) return null;
   const room = join(own, makeRoom);
@@ -80,7 +77,7 @@ async function offers(directory: string): Promise<boolean> {
 async function handsDown(directory: string): Promise<boolean> {
   if (!(await offers(directory))) return false;
   for (const controller of [...needed, 'cpu']) {
-    // Refused where the group has processes; the file's content afterwards is what counts.
+    // Refused if the group has processes; only the file's content afterwards counts.
     attempt(() => write(directory, 'cgroup.subtree_control', `+${controller}`));
   }
   const handed = (await read(directory, 'cgroup.subtree_control')).trim().split(' ');

@@ -4,14 +4,14 @@ import type { CgroupTree, GroupMount } from './cgroup-files.ts';
 import { findVersion1 } from './cgroup-v1.ts';
 import { findVersion2 } from './cgroup-v2.ts';
 
-/** Null where this user may not make groups. */
+/** Null if this user may not make groups. */
 export async function findCgroups(): Promise<CgroupTree | null> {
   const own = ownGroups();
   const mounts = groupMounts();
   return (await findVersion2(mounts, own)) ?? (await findVersion1(mounts, own));
 }
 
-/** Whether this user may most likely make groups: asked without making one. */
+/** A likely answer, found without making a group. */
 export function mayMakeCgroups(): boolean {
   const own = ownGroups();
   return groupMounts().some(({ at, version, controllers }) => {
@@ -41,7 +41,7 @@ function groupMounts(): GroupMount[] {
     });
 }
 
-/** The groups of this process: by controller for version 1, under the empty name for version 2. */
+/** By controller for version 1, under the empty name for version 2. */
 function ownGroups(): Map<string, string> {
   const groups = new Map<string, string>();
   for (const line of readFileSync('/proc/self/cgroup', 'utf8').trim().split('\n')) {

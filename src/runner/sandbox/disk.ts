@@ -3,14 +3,9 @@ import { run } from '../../shared/lib/processes.ts';
 import { repeatedly, type Repeating } from '../../shared/lib/repeatedly.ts';
 
 /**
- * Limits builds that fill the disk: before the file system is full, the run with the most data is ended. Otherwise
- * everything else on that disk would fail too, the server's database included. Quotas would be more exact, but few file
- * systems are mounted with them.
- *
- * A file system can also run out of inodes, which is watched in the same way.
- *
- * While there are runs, reading the free space twice a second costs nothing; the runs are measured only when it is
- * short.
+ * Before the file system is full, by bytes or inodes, the run with the most data is ended. Otherwise everything on that
+ * disk would fail, including the server's database. Quotas would be more exact, but few file systems have them on. Runs
+ * are measured only when space is short.
  */
 export interface DiskWatch {
   watch(run: Watched): () => void;

@@ -2,16 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { signalAll } from './descendants.ts';
 import type { Reason } from './types.ts';
 
-/**
- * Ends a run early: SIGTERM to all its processes first, SIGKILL three seconds later. The first reason stays: a run that
- * is cancelled after its timeout counts as timed out.
- */
+/** From SIGTERM to SIGKILL. The first reason stays: a run that is cancelled after its timeout timed out. */
 export const graceMs = 3000;
 
-/**
- * Ends the step that runs when it is interrupted: SIGTERM to its processes first, SIGKILL three seconds later. It goes on until
- * `isOver`, because a step that was chosen before may be about to begin.
- */
+/** Signals the step's processes until `isOver`: a step that was chosen before may be about to begin. */
 export async function interruptSteps(options: {
   processes: () => Promise<number[]>;
   isOver: () => boolean;
@@ -34,10 +28,8 @@ const betweenSignalsMs = 50;
 
 export interface Ending {
   reason(): Reason | null;
-  /** Whether it did not end when it was asked to. */
   wasForced(): boolean;
   end(reason: Reason): void;
-  /** The run is over: no signals are sent from now on. */
   over(): void;
 }
 

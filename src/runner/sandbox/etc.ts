@@ -25,12 +25,8 @@ import {
 } from './types.ts';
 
 /**
- * The /etc that a build sees: a folder that is made once, when the sandboxes are opened.
- *
- * The machine's own /etc holds data that builds must not see (password hashes, host keys, settings of other programs).
- * So this copies only the files that toolchains are known to read, and only those that every user of the machine may
- * read. It is one folder instead of many small mounts, because each mount slows down every start. The calls are
- * synchronous, because hundreds of small files take several times as long through threads.
+ * A build's /etc, without the machine's secrets (password hashes, host keys): only public files that toolchains read.
+ * One folder, because each mount slows down every start. Synchronous, because threads are slower for many small files.
  */
 const forAll = 'alternatives ld.so.cache ld.so.conf ld.so.conf.d nsswitch.conf';
 const forBuilds = {
@@ -50,13 +46,10 @@ const forBuilds = {
     'containers/policy.json containers/registries.conf containers/registries.conf.d',
 };
 
-/**
- * The machine's directories below /etc that say which registries, certificates and signatures of images are trusted. A
- * bare /etc has empty places for them, because programs that speak TLS are shown them as they are at that moment.
- */
+/** Trust settings for registries, certificates and signatures. A bare /etc has empty places for current mounts. */
 const trustPlaces = ['containers', 'docker/certs.d', 'ssl/certs', 'pki/ca-trust', 'pki/tls'];
 
-/** Looked for each time: an operator may add a certificate at any time. */
+/** Checked each time, because an operator may add a certificate at any time. */
 export function machineTrust(): Mount[] {
   return trustPlaces
     .map((place) => join('/etc', place))
@@ -78,21 +71,17 @@ export function composeEtc(target: string, network: Network, content: SandboxOpt
     passwd: `root:x:0:0:root:/:/usr/sbin/nologin\n${name}:x:${uid}:${gid}:build:${sandboxPaths.home}:/bin/sh\nnobody:x:${nobody}:${nobody}:nobody:/:/usr/sbin/nologin\n`,
     group: `root:x:0:\n${name}:x:${gid}:\nnogroup:x:${nobody}:\n`,
     hostname: `${name}\n`,
-    // For root of a sandbox that builds images.
     subuid: `root:1:${idsOfRun - 1}\n`,
     subgid: `root:1:${idsOfRun - 1}\n`,
     hosts: `127.0.0.1 localhost ${name}\n::1 localhost ip6-localhost ip6-loopback\n`,
   };
-  // External names are resolved by the network's own forwarder, whatever the machine's resolver is.
+  // The network's own forwarder resolves external names, whatever the machine's resolver is.
   if (network === 'internet') texts['resolv.conf'] = `nameserver ${dnsAddress}\n`;
   for (const [file, text] of Object.entries(texts)) writeFileSync(join(target, file), text, { mode: 0o644 });
   if (network === 'host') take('/etc/resolv.conf', join(target, 'resolv.conf'), true);
 }
 
-/**
- * A layer over the files of every image: the sandbox's own places that are not at the top of the root. Whatever an image
- * has there, a link or a device for example, is covered by it.
- */
+/** A layer that covers whatever an image has at the sandbox's own paths below the root, such as a link or a device. */
 export function overImages(folder: string, etc: string, owner: Identity): string {
   const target = join(folder, `${owner.uid}-${owner.gid}`);
   if (existsSync(target)) return target;
@@ -113,7 +102,7 @@ export function overImages(folder: string, etc: string, owner: Identity): string
   return target;
 }
 
-/** A layer over the files of one image: who is who in one run. Whatever the image has in their places is covered by it. */
+/** A layer with a run's accounts, which covers whatever the image has at their paths. */
 export function overAccounts(target: string, accounts: NonNullable<Job['accounts']>, owner: Identity): string {
   mkdirSync(join(target, 'etc'), { recursive: true, mode: 0o755 });
   for (const [name, text] of Object.entries(accounts)) writeFileSync(join(target, 'etc', name), text, { mode: 0o644 });
@@ -135,7 +124,7 @@ function take(from: string, to: string, follow = false): void {
   }
 }
 
-/** Most of /etc/alternatives leads to pages of the manual, which no build reads, and each link costs time at a start. */
+/** Most of /etc/alternatives leads to manual pages, which no build reads, and each link costs time at a start. */
 function isManualPage(name: string): boolean {
   return name.endsWith('.gz');
 }

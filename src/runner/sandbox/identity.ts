@@ -5,42 +5,36 @@ import { idsOfRun, type Identity } from './types.ts';
 /**
  * The users of builds on this machine.
  *
- * Under a runner that is root, every run has its own user number, which no other run has had since the runner started.
- * So everything that the kernel counts by user (inotify instances, pages in pipes, descriptors in flight, keys) is
- * counted by run. Files on disk belong to users under which no process runs; each run sees them as its own, through mounts
- * that translate owners. So many runs can share a checkout, and each may change the modes of its files.
+ * Under a root runner, every run has a user number that no other run has had since the runner started. So the kernel's
+ * limits by user (inotify instances, pages in pipes, keys) apply per run. Files on disk belong to users without
+ * processes. Each run sees them as its own, through mounts that translate owners, so many runs can share a checkout.
  *
- * A run in an image has many users, so it gets a whole range of numbers that no other run has at the time (ranges.pl). On
- * disk there is one such range for all of them. Its first number is whoever runs, in every run, with an image or without one.
+ * A run in an image has many users, so it gets a range of numbers that no other run has at the time (ranges.pl). All
+ * these runs share one range on disk. Its first number is always the run's user.
  *
- * The numbers are in a range that neither Debian nor systemd uses. A runner inside a container may have fewer; then,
- * and where the kernel cannot translate owners, all runs share the user of the files. So they do where /etc/subuid gave the
- * runner its numbers (own-ids.ts): only the machine's root may translate owners. There is one range then, for files and for
- * all runs that have many users. A runner that is an ordinary user and has no other user runs its builds as that user, in
- * separate namespaces.
+ * Debian and systemd use none of these numbers. With fewer numbers, or if the kernel cannot translate owners, all runs
+ * share the files' user. So they do with numbers from /etc/subuid (own-ids.ts), because only the machine's root may
+ * translate owners; files and runs then share one range. An ordinary user without other IDs runs builds as itself.
  */
 export interface BuildUsers {
   /** The owner of files on disk. */
   readonly files: Identity;
-  /** The user of the next run. */
   next(): NextUser;
-  /** The ranges for runs that have many users; undefined where they can have but one. */
+  /** For runs with many users; undefined if runs can have only one. */
   readonly ranges: IdRanges | SharedRange | undefined;
 }
 
-/** One range for all runs and for the files on disk, the first of which is whoever runs. */
+/** One range for all runs and for the files on disk. Its first number is the run's user. */
 export interface SharedRange {
   shared: number;
 }
 
 export interface NextUser {
   run: Identity;
-  /** How the owner of files is translated; undefined where the run has the user of the files. */
   ids: { files: number; run: number } | undefined;
 }
 
 export interface IdRanges {
-  /** The first owner of files on disk. */
   files: number;
   first: number;
   count: number;
@@ -51,7 +45,7 @@ const runUsers = { first: 1_913_000_000 + idsOfRun, last: 1_999_999_999 };
 const ranges = { first: 2_000_000_000, count: 2250 };
 const lastUser = ranges.first + ranges.count * idsOfRun - 1;
 
-/** Whether any of these is one that a runner uses which is root. */
+/** Whether the range overlaps numbers that a root runner uses. */
 export function hasMachineNumbers(first: number, last: number): boolean {
   return last >= (fileUsers[0] ?? 0) && first <= lastUser;
 }
@@ -79,12 +73,10 @@ export function buildUsers(ownId = firstOwnId): BuildUsers {
   };
 }
 
-/** All runs have the user that owns the files. */
 export function sharedUser(files: Identity): BuildUsers {
   return { files, next: () => ({ run: files, ids: undefined }), ranges: undefined };
 }
 
-/** Whether this process's user namespace has all of these numbers. */
 function exists(first: number, last: number): boolean {
   return mapped('uid_map', first, last) && mapped('gid_map', first, last);
 }
@@ -93,10 +85,7 @@ function mapped(map: 'uid_map' | 'gid_map', from: number, to: number): boolean {
   return extentsOf(map).some(({ first, count }) => from >= first && to < first + count);
 }
 
-/**
- * Who owns the files of an image that belong to its root, on disk, in a run of this user. Where owners are translated, that is
- * the same for all; otherwise whoever runs has taken that number.
- */
+/** The owner on disk of an image's root files. Without translation of owners it depends on the run's user. */
 export function rootOfImage({ files, ranges }: BuildUsers, user: Identity | undefined): Identity {
   if (!user || !ranges || !('shared' in ranges)) return files;
   return { uid: ranges.shared + user.uid, gid: ranges.shared + user.gid };

@@ -6,13 +6,12 @@ import type { Identity } from './types.ts';
 
 export interface ShownImage {
   tree: string;
-  /** The layer over the files of every image. */
   overImages: string;
-  /** Who owns what belongs to root in the image, on disk. */
+  /** The owner on disk of files that belong to root in the image. */
   owner: Identity;
-  /** Layers below and above the files of the image, bound in the run's namespaces. */
+  /** Layers below and above the image's files, bound in the run's namespaces. */
   layers: { below: readonly string[]; above: readonly string[] };
-  /** Directories that stand over the image's files: a link that it has there leads nowhere. */
+  /** Directories over the image's files: a link that it has there leads nowhere. */
   directories: readonly string[];
 }
 
@@ -20,10 +19,7 @@ const [place, boundTree, over, own] = ['image', 'tree', 'over', 'own-image'].map
   join(helperDirectory, name),
 ) as [string, string, string, string];
 
-/**
- * Shows the files of an image in a sandbox, which must be settled, as one run sees and changes them: an overlay, whose top
- * layer is the run's own. When one of the requests fails, the sandbox is of no use any more.
- */
+/** The sandbox must be settled. If one of the requests fails, the sandbox is unusable. */
 export async function showImage(
   { folder, namespaces, directories }: Pick<Sandbox, 'folder' | 'namespaces' | 'directories'>,
   { tree, overImages, owner, layers: { below, above }, directories: ways }: ShownImage,
@@ -32,7 +28,7 @@ export async function showImage(
   directories.make('image-work');
   if (ways.length > 0) await directories.settled();
   for (const path of ways) makeWay(changes, path, owner);
-  // What the run changes in the image belongs to users of the image, so it stands in a view of its own.
+  // The run's changes belong to users of the image, so they are in a view of their own.
   const upper = { directory: join(own, 'image-changes'), work: join(own, 'image-work') };
   return [
     namespaces.bind(folder, own, 'rw', 'image'),

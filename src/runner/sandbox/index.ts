@@ -28,7 +28,7 @@ import {
   type Sandboxes,
 } from './types.ts';
 
-/** Checks the machine's features, sweeps the remains of a killed runner, and makes a trial run before any build. */
+/** Checks the machine, sweeps remains of a killed runner, and makes a trial run before any build. */
 export async function openSandboxes(options: SandboxOptions): Promise<Sandboxes> {
   if (options.isolation === 'required') await requirePrograms(options.network);
   const state = await openState(options.stateDir, options.log);
@@ -96,7 +96,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
   }
 }
 
-/** Checks with trial runs which features the kernel and the file system support. */
+/** Finds by trial runs which features the kernel and the file system support. */
 async function findWays(machine: Machine, disk: DiskWatch, { log, whyOneId }: SandboxOptions): Promise<void> {
   await findMounts(machine, disk, log);
   const user = rootUser;
@@ -110,8 +110,7 @@ async function findWays(machine: Machine, disk: DiskWatch, { log, whyOneId }: Sa
 async function findMounts(machine: Machine, disk: DiskWatch, log: SandboxOptions['log']): Promise<void> {
   const attempt = (workspace: Job['workspace']): Promise<Error | null> => tryOut(machine, disk, { workspace });
   if (!(await attempt({ checkout: machine.etc }))) return;
-  // Linux before 5.12 cannot translate the owners of files, before 5.19 not under an overlay, and not on every file
-  // system.
+  // Owners cannot be translated before Linux 5.12, under an overlay before 5.19, and on some file systems.
   const { users } = machine;
   machine.users = sharedUser(users.files);
   const refusal = await attempt({ empty: true });
@@ -122,7 +121,7 @@ async function findMounts(machine: Machine, disk: DiskWatch, log: SandboxOptions
       log('all builds have the same user number, because owners of files cannot be translated here');
     return;
   }
-  // Not every file system can hold the upper layer of an overlay (another overlay, for example, cannot).
+  // Some file systems cannot hold an overlay's upper layer, such as another overlay.
   machine.overlay = false;
   log(`workspaces are copied, because an overlay is not possible in ${machine.stateDir}: ${withoutOverlay.message}`);
   machine.users = users;
@@ -151,7 +150,7 @@ function ourselves(): Identity {
   return { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
 }
 
-/** Common to both kinds: tracks the current runs, so that closing can end them. */
+/** Tracks the current runs, so that closing can end them. */
 function assemble(
   kind: Pick<Sandboxes, 'owner' | 'hasLayers' | 'hasManyUsers' | 'translatesOwners' | 'hasOwnNetwork' | 'whyNoImages'>,
   start: (job: Job) => Promise<Ended>,

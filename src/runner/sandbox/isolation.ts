@@ -6,15 +6,14 @@ import { run } from '../../shared/lib/processes.ts';
 import { isCapable, kernelSetting, surroundings, type Surroundings } from './surroundings.ts';
 import type { Network } from './types.ts';
 
-/** One thing that sandboxes need of the machine. `mend` is empty where nothing is missing. */
+/** A requirement of sandboxes. `mend` is empty if nothing is missing. */
 export interface Need {
   name: 'namespaces' | 'mounts' | '/proc' | '/dev/net/tun';
-  /** What was found, in the words of the kernel where they are known. */
   found: string;
   isMissing: boolean;
-  /** What cannot be done without it. */
+  /** Why it is needed. */
   cost: string;
-  /** What somebody has to type here. */
+  /** The command to type here. */
   mend: string;
 }
 
@@ -28,7 +27,7 @@ const costs: Record<Need['name'], string> = {
 const tun = '/dev/net/tun';
 const noDevice = 'there is no such device';
 
-/** Tries what a sandbox is made of, one after the other, and changes nothing. */
+/** Changes nothing. */
 export async function examineIsolation(network: Network): Promise<Need[]> {
   const here = surroundings();
   const asUser = here.administers ? [] : ['--user', '--map-root-user'];
@@ -87,7 +86,7 @@ function mendOf(name: Need['name'], refusal: string, here: Surroundings): string
   return `if this is a container, start it with ${flagsFor(here)}${usual}`;
 }
 
-/** The kernel's settings that keep ordinary users from namespaces, as they should be. */
+/** Kernel settings that refuse namespaces to ordinary users, with the values to set. */
 function refusingSettings(): string[] {
   if (surroundings().administers) return [];
   const refusing: [string, string, string][] = [
@@ -100,7 +99,7 @@ function refusingSettings(): string[] {
     .map(([name, , wanted]) => `${name.replace('/', '.')}=${wanted}`);
 }
 
-/** All of them, because what one flag allows is seen only with the others. */
+/** All flags, because some take effect only with the others. */
 function flagsFor(here: Surroundings): string {
   const paths =
     here.container === 'podman'
@@ -113,17 +112,17 @@ function flagsFor(here: Surroundings): string {
   );
 }
 
-/** SETGID, SETUID and SETFCAP: root without them cannot enter a user namespace, which an ordinary user can. */
+/** SETGID, SETUID and SETFCAP: without them root cannot enter a user namespace, which an ordinary user can. */
 function lacksRights({ isRoot }: Surroundings): boolean {
   return isRoot && [6, 7, 31].some((number) => !isCapable(number));
 }
 
-/** What is missing, what it is for, and what to type here: one paragraph, for the log, for pages and for those who wait. */
+/** One paragraph for the log and pages: what is missing, why it is needed, and what to type. */
 export function isolationRefused(needs: readonly Need[], cause?: unknown): NotIsolatedError {
   const missing = needs.filter(({ isMissing }) => isMissing);
   const facts = missing.map(({ name, found, cost }) => `${name} (${found}), needed because ${cost}`);
   const all = missing.map(({ mend }) => mend);
-  // The flags for the one may have those for the other in them.
+  // The flags of one fix may include another's.
   const mends = [...new Set(all)].filter(
     (mend) => !all.some((other) => other !== mend && other.includes(mend.replace(/^start the container with /, ''))),
   );
@@ -134,7 +133,6 @@ export function isolationRefused(needs: readonly Need[], cause?: unknown): NotIs
   return new NotIsolatedError(`${why} To try Headrace without isolation: ${withoutIsolation}`, cause);
 }
 
-/** The likely cause, for the operator, when a sandbox does not start although all programs are installed. */
 export async function explainRefusal(error: unknown, network: Network): Promise<Error> {
   const needs = await examineIsolation(network);
   if (needs.some(({ isMissing }) => isMissing)) return isolationRefused(needs, error);

@@ -10,22 +10,20 @@ import type { Outside } from './network.ts';
 import type { State } from './state.ts';
 import type { Identity, Network, SandboxOptions } from './types.ts';
 
-/** The features of this machine, checked once, and what every sandbox is made from. */
 export interface Machine {
   users: BuildUsers;
   mountHelper: MountHelper;
   stateDir: string;
-  /** The folder that builds see as /etc. */
   etc: string;
-  /** The folder that lies over the files of every image, where its root is this owner. */
+  /** The layer over the files of every image whose root is this owner. */
   overImages(root: Identity): string;
-  /** Directories of the machine that runs see besides its programs, and what their paths stood for at the start. */
+  /** Further directories that runs see, with their real paths at the start. */
   paths: readonly { at: string; source: string }[];
   network: Network;
   /** Whether workspaces can be overlays on a checkout; otherwise they are copies. */
   overlay: boolean;
   makeCgroup(run: string): Cgroup | null;
-  /** Connects the network of a run to the outside; undefined where they have no way out, or the machine's own. */
+  /** Undefined if runs have no way out, or the machine's own network. */
   connect: ((namespaces: NamespacePaths) => Promise<Outside>) | undefined;
 }
 
@@ -40,7 +38,7 @@ const neededPrograms: Record<string, { package: string; for: (network: Network) 
   nft: { package: 'nftables', for: (network) => network === 'internet' },
 };
 
-/** Throws an error that names the missing program and how to install it. */
+/** Throws an error that names the missing programs and how to install them. */
 export async function requirePrograms(network: Network): Promise<void> {
   const missing: string[] = [];
   for (const [program, need] of Object.entries(neededPrograms)) {
@@ -58,7 +56,6 @@ export async function requirePrograms(network: Network): Promise<void> {
   );
 }
 
-/** Whether a program is installed. */
 export async function present(program: string): Promise<boolean> {
   const folders = new Set([...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/usr/bin', '/sbin', '/bin']);
   for (const folder of folders) {

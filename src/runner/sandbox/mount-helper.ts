@@ -8,81 +8,65 @@ import { sourceFile } from '../../shared/lib/source-files.ts';
 
 /** The runner's side of mount-helper.pl, which has the details. */
 export interface MountHelper {
-  /** Makes the namespaces of one run. Requests can be sent at once; all of them fail if this fails. */
+  /** Makes the namespaces of one run. Requests may follow at once; if this fails, they all fail. */
   open(options: RunOptions): RunNamespaces;
-  /** To be called once, before the first `furnish`. */
+  /** Must be called once, before the first `furnish`. */
   base(base: Base): Promise<void>;
   close(): Promise<void>;
 }
 
-/** The parts that all sandboxes share. */
 export interface Base {
-  /** Read-only: a folder that appears as /etc, and directories of the machine. */
   etc: string;
   programs: readonly string[];
-  /** Directories and links in the root of each; outer ones first. */
+  /** In the root of each sandbox; outer ones first. */
   directories: readonly string[];
   links: Record<string, string>;
-  /** Directories that each run has for itself, and where they appear. */
+  /** Directories of each run's own; they appear at `at`. */
   own: Record<string, { mode: number; at?: string }>;
 }
 
 export interface RunOptions {
   ownNetwork: boolean;
-  /** The path of a network that the run joins, in place of one of its own. */
+  /** The path of a network to join; by default the run gets its own. */
   network?: string | undefined;
   /**
-   * Files that belong to `files` on disk belong to `run`, or to a range of users of which the run gets one. With a shared range
-   * no owners are translated.
+   * Files of the owner `files` on disk appear as owned by `run`, or by a range of users that is assigned to the run.
+   * With a shared range no owners are translated.
    */
   ids?: { files: number; run: number } | IdRanges | SharedRange | undefined;
-  /** Whether a run with a range of its own may make further user namespaces in its own. */
+  /** Whether a run with its own range may make further user namespaces. */
   isNesting?: boolean;
   /** Files of control groups through which the run's process enters them first. */
   entrances: readonly string[];
-  /** The user of that process on this machine; with a range, who its command will be in it. */
+  /** The process's user on this machine; with a range, its user inside. */
   as: Identity;
   descriptors: Readonly<Record<number, Descriptor>>;
   command: Command;
 }
 
-/** Mounts and starts everything for one run, in its own namespaces. */
 export interface RunNamespaces {
-  /** Their paths while they are open. */
+  /** Valid while the namespaces are open. */
   readonly paths: Promise<NamespacePaths>;
-  /** Who the run is on this machine. */
   readonly user: Promise<Identity>;
-  /** Makes a directory with an owner. */
   directory(path: string, mode: number, owner: Identity): Promise<void>;
-  /** Gives a directory a mode, and this time in nanoseconds. */
+  /** `time` is in nanoseconds. */
   adjust(path: string, mode: number, time: bigint): Promise<void>;
-  /**
-   * Makes the root of the sandbox, and in a folder the run's own directories. Answers the paths by which the files of its
-   * steps can be opened (step-files.ts), until `opened`.
-   */
+  /** Makes the sandbox's root and the run's directories. Returns paths that open its step files until `opened`. */
   furnish(folder: string, owner: Identity): Promise<string[]>;
   overlay(target: string, layers: OverlayLayers): Promise<void>;
-  /** Shows the entries of a directory in the root of the sandbox, instead of the machine's programs. */
+  /** Shows a directory's entries in the sandbox's root, instead of the machine's programs. */
   image(directory: string): Promise<void>;
-  /**
-   * `source` is a directory, or a file that covers another one, and no part of its path may be a link: strangers fill such
-   * directories.
-   */
+  /** No part of `source` may be a link: untrusted builds fill such directories. */
   bind(source: string, target: string, mode: 'ro' | 'rw', owners?: Owners, kind?: 'file'): Promise<void>;
-  /** Shows `/sys` at a place, read-only. */
   sys(target: string): Promise<void>;
-  /** Starts the process of the run. */
   start(): Promise<Started>;
-  /** Tells the helper that the pipes of the started process were opened. */
+  /** Must be called when the pipes of the started process are open. */
   opened(): void;
-  /** Ends the process, releases the namespaces, and removes the folder if there is little in it. */
+  /** Also removes the folder if there is little in it. */
   close(): Promise<void>;
 }
 
-/**
- * How owners are translated: `files` are whoever's runs, those of an `image` belong to the users that it has. Without it they
- * stay as they are.
- */
+/** Owners: `files` become the run's user, `image` the users in the image. By default they stay unchanged. */
 export type Owners = 'files' | 'image';
 
 export interface NamespacePaths {
@@ -97,26 +81,24 @@ export interface OverlayLayers {
   upper?: { directory: string; work: string };
 }
 
-/** A descriptor of a process: a file that it reads, or a pipe, named from its side. */
+/** A file that the process reads, or a pipe, named from the process's side. */
 export type Descriptor = { file: string } | 'reads' | 'writes';
 
 export interface Started {
   pid: number;
-  /** The path by which the other end of one of its pipes can be opened, by descriptor number. */
+  /** The path that opens the other end of a pipe, by descriptor number. */
   pipe: (descriptor: number) => string;
-  /** Its exit status; null when a signal ended it, or it is unknown. */
+  /** Its exit status; null if a signal ended it or the status is unknown. */
   ended: Promise<number | null>;
 }
 
-/** The directory in the run's namespaces where its root and its own directories are mounted. */
 export const helperDirectory = '/sys/run';
 export const sandboxRoot = join(helperDirectory, 'root');
 export const ownDirectories = join(helperDirectory, 'own');
 
-/** So many are a second. */
 const nanoseconds = 1_000_000_000n;
 
-/** An option string must fit into one page. */
+/** Mount options must fit into one page. */
 const longestOptions = 4000;
 
 export interface MountHelperOptions {
@@ -143,7 +125,7 @@ export async function openMountHelper({ onLost }: MountHelperOptions): Promise<M
   const descriptor = (number: string | undefined): string => `/proc/${pid}/fd/${number}`;
   let runs = 0;
 
-  /** Requests of one turn are sent in one write. */
+  /** Sends all requests of one turn in one write. */
   const send = (...fields: string[]): void => {
     if (fields.some((field) => field.includes('\0')))
       throw new Error(`a path has a NUL byte in it: ${JSON.stringify(fields)}`);
@@ -253,11 +235,10 @@ function overlayOptions({ lower, upper }: OverlayLayers, root: boolean): string 
   if (awkward !== undefined)
     throw new Error(`an overlay cannot be made of a path with a comma, colon, backslash or quote in it: ${awkward}`);
   const options = [`lowerdir=${lower.toReversed().join(':')}`];
-  // Volatile: a workspace is removed with its build, so synced data need not reach the disk. Without it every unmount
-  // would first write out all pending data of the whole file system.
+  // Volatile, because otherwise each unmount would write all pending data of the file system.
   if (upper) options.push(`upperdir=${upper.directory}`, `workdir=${upper.work}`, 'volatile');
   if (!root) options.push('userxattr');
-  // An upper directory is looked at by itself later, so it may not refer to those below by their names.
+  // The upper directory is later read separately, so it must not refer to lower ones by name.
   else if (upper) options.push('redirect_dir=nofollow', 'metacopy=off');
   const text = options.join(',');
   if (text.length > longestOptions) throw new Error(`too many layers for one overlay: ${lower.length}`);
@@ -273,25 +254,22 @@ interface Conversation {
 
 interface Answers {
   from(name: string): Conversation;
-  /** Why the helper ended. */
   ended: Promise<string>;
 }
 
-/** The unanswered requests of one run. */
 interface Awaited {
   waiting: { what: string; resolve: (answer: string) => void; reject: (error: Error) => void }[];
-  /** The end of a process may be reported before the answer about its start was processed. */
+  /** A process may end before the response to its start was processed. */
   ends: Map<number, PromiseWithResolvers<number | null>>;
   gone: PromiseWithResolvers<void>;
   why?: Error;
 }
 
-/** There is one answer per request, in order; when a run or the helper has ended, all waiting requests fail. */
+/** Each request gets one response, in order. If a run or the helper has ended, all its pending requests fail. */
 function readAnswers(child: ChildProcess): Answers {
   const all = new Map<string, Awaited>();
   let complaint = '';
   const ended = Promise.withResolvers<string>();
-  /** Nothing that is asked after the end will be answered. */
   let over: string | undefined;
   child.stderr?.on('data', (chunk: Buffer) => (complaint = (complaint + chunk.toString()).slice(-2000)));
   child.stdin?.on('error', () => {}); // its end is reported below, with the reason

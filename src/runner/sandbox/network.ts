@@ -6,43 +6,33 @@ import type { NamespacePaths } from './mount-helper.ts';
 import type { Command } from './types.ts';
 
 /**
- * The network of one run (`internet`).
+ * The network of one run (`internet`). slirp4netns works for root and ordinary users and leaves the machine's network
+ * unchanged. Each run has its own, so that late packets, or a process that a run took over, never reach the next run.
  *
- * slirp4netns carries the run's traffic through ordinary sockets of this machine. It works for root and ordinary users
- * alike and does not change the machine's own network: no forwarding, no address translation, no conflict with a
- * firewall. Each run has its own slirp4netns, started ahead with its sandbox, so that late packets for an earlier run,
- * or a process that an earlier run took over, never reach the next run.
+ * Rules in the run's network namespace decide which addresses it may reach. A build has no capability there, so it
+ * cannot change them. They refuse special and private ranges, and the machine's own addresses: a service bound to all
+ * addresses would take a build for the machine itself. HEADRACE_BUILD_ALLOW opens private ranges. Loopback, link-local
+ * (cloud metadata with secrets) and the machine's own addresses always stay closed. The machine's addresses can change,
+ * so they are read every second and all rules are updated.
  *
- * Rules inside the run's network namespace decide which addresses it may reach. A build cannot change them: the
- * namespace belongs to the runner, and a build has no capability in it. Refused are the special and private ranges, and
- * the machine's own addresses, which are public on some machines: a service bound to all of them would otherwise take a
- * build for the machine itself. An operator can open private ranges (HEADRACE_BUILD_ALLOW), for example for a company's
- * mirror. Loopback, link-local addresses, where clouds tell machines their secrets, and the machine's own addresses
- * stay closed even then. A machine can gain addresses (a VPN, a new lease), so they are read every second while there
- * are sandboxes, and the rules of all sandboxes are updated.
- *
- * Names: slirp4netns answers on `dnsAddress` by asking the machine's resolver, also one on loopback or in a private
- * range. It would forward any port of that address to the resolver's host, so only port 53 is allowed.
- *
- * What is refused is noted in a set of the namespace, up to a few addresses with their ports: a build that fills it makes
- * nothing grow. It is read when a run did not pass, so that its log can say what was out of reach.
+ * slirp4netns answers DNS on `dnsAddress`. It would forward any port there to the resolver's host, so only 53 is
+ * allowed. Refused addresses go into a set of limited size, for the log of a run that did not pass.
  *
  * IPv4 only: slirp4netns calls its IPv6 experimental. Loopback has both.
  */
 export const dnsAddress = '10.0.2.3';
 
 const checkEveryMs = 1000;
-/** One more than are shown. */
+/** One more than the log shows. */
 const mostRefused = 11;
 
 export interface Outside {
-  /** Addresses and ports that were refused, such as `10.0.0.7 port 443`: the first ones, not more than `mostRefused`. */
+  /** The first refusals, such as `10.0.0.7 port 443`. */
   refused(): Promise<string[]>;
   close(): Promise<void>;
 }
 
 export interface Outsides {
-  /** Connects the network of a run. */
   connect(namespaces: NamespacePaths): Promise<Outside>;
   close(): void;
 }
@@ -91,7 +81,7 @@ export function openOutside({ root, allow = [], log }: OutsideOptions): Outsides
   };
 }
 
-/** A command prefix that runs a command inside the namespaces of a run, with power over them. */
+/** A command prefix that runs a command in a run's namespaces, with power over them. */
 function entrance({ mount, network, user }: NamespacePaths, root: boolean): Command {
   const options = [`--mount=${mount}`, `--net=${network}`];
   if (!root) options.push(`--user=${user}`, '--preserve-credentials');
@@ -101,14 +91,14 @@ function entrance({ mount, network, user }: NamespacePaths, root: boolean): Comm
 async function startSlirp({ network, user }: NamespacePaths, root: boolean): Promise<Pick<Outside, 'close'>> {
   const options = ['--configure', '--mtu=65520', '--disable-host-loopback', '--enable-sandbox', '--enable-seccomp'];
   const slirp = ['slirp4netns', ...options, '--ready-fd=3', '--exit-fd=4', '--netns-type=path', network, 'tap0'];
-  // An ordinary user is root in the user namespace that the network belongs to. slirp4netns could go there by itself
-  // (--userns-path), but version 1.2 does that for one of its two processes alone, and then has no sandbox.
+  // An ordinary user is root in the user namespace that owns the network. With --userns-path, version 1.2 of
+  // slirp4netns would enter it for only one of its two processes, and run without its sandbox.
   const [program, ...args] = root ? slirp : ['nsenter', `--user=${user}`, '--preserve-credentials', ...slirp];
   const child = spawn(program as string, args, { stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'], detached: true });
   const ended = once(child, 'close').catch(() => {});
   let complaint = '';
   child.stderr?.on('data', (chunk: Buffer) => (complaint = (complaint + chunk.toString()).slice(-2000)));
-  // slirp4netns ends when this descriptor closes: at the latest when the runner has ended, for any reason.
+  // slirp4netns ends when this descriptor closes, at the latest when the runner ends for any reason.
   const leash = child.stdio[4];
   leash?.on('error', () => {});
   const close = async (): Promise<void> => {

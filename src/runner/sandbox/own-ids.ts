@@ -2,25 +2,25 @@ import { readFileSync } from 'node:fs';
 import { idsOfRun } from './types.ts';
 
 /**
- * The user IDs of a runner that an ordinary user started, and to which /etc/subuid gave some (cli/subordinate-ids.ts), or that
- * root of a container started (cli/own-namespace.ts). Such a runner is root of a user namespace, in which its user is 0 and the others follow. It can give files to all of them, and run
- * as any of them; what it cannot do is all that needs power over the machine's own namespaces.
+ * The user IDs of a runner that is root of a user namespace, from /etc/subuid (cli/subordinate-ids.ts) or a container's
+ * root (cli/own-namespace.ts). Its user is 0 and the others follow. It can run and own files as each of them, but has
+ * no power over the machine's own namespaces.
  */
 export const firstOwnId = 1;
 
-/** Whether this process is such a root. A container that an ordinary user started without another user looks the same. */
+/** A container that an ordinary user started without other users looks the same. */
 export function hasOwnIds(): boolean {
   return process.getuid?.() === 0 && ['uid_map', 'gid_map'].every((map) => isOwn(extentsOf(map)));
 }
 
-/** Whether this process is root of the machine, or of a container that has namespaces of its own. */
+/** Whether this process is root of the machine, or of a container with its own namespaces. */
 export function isRoot(): boolean {
   return process.getuid?.() === 0 && !hasOwnIds();
 }
 
 export interface Extent {
   first: number;
-  /** What the first one is outside. */
+  /** The ID outside that `first` maps to. */
   outside: number;
   count: number;
 }

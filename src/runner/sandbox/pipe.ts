@@ -3,10 +3,7 @@ import { Socket } from 'node:net';
 import { ignore } from './cgroup-files.ts';
 import type { Identity } from './types.ts';
 
-/**
- * Both ends of a named pipe, for the output of a run. Node would make a socket pair, but commands open /dev/stdout and
- * /dev/stderr, which the kernel refuses for sockets, and for pipes of another user.
- */
+/** Named, because commands open /dev/stdout. The kernel refuses that for Node's sockets and other users' pipes. */
 export function openPipe(path: string, { uid, gid }: Identity): { output: Reading; writing: number } {
   const reading = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   const writing = openSync(path, constants.O_WRONLY);
@@ -14,15 +11,13 @@ export function openPipe(path: string, { uid, gid }: Identity): { output: Readin
   return { output: readPipe(reading), writing };
 }
 
-/** The reading end of a pipe. */
 export interface Reading {
   stream: Socket;
-  /** Reads what is in the pipe now, without waiting for the event loop to get to it. */
+  /** Reads what is in the pipe now, without waiting for the event loop. */
   sweep: () => void;
   /**
-   * Reads the rest of the pipe and ends the stream. For a pipe whose writers are all dead: its end-of-file may never
-   * come, because a run can keep the other end open past its own death, in a cycle of sockets that the kernel collects
-   * late or never.
+   * Reads the rest and ends the stream, when all writers are dead. End-of-file may never come, because a run can keep
+   * the other end open past its own death, in a cycle of sockets.
    */
   finish: () => void;
 }
@@ -50,10 +45,9 @@ export function readPipe(fd: number): Reading {
 }
 
 const chunkSize = 64 * 1024;
-/** A process may enlarge a pipe to this size, and fill it again while it is read. */
+/** A process may enlarge a pipe to this size, and fill it again during the read. */
 const largestPipe = 1024 * 1024;
 
-/** How many bytes could be read without waiting. */
 export function readNow(fd: number, into: Buffer): number {
   try {
     return readSync(fd, into);
@@ -62,7 +56,6 @@ export function readNow(fd: number, into: Buffer): number {
   }
 }
 
-/** How many bytes could be written without waiting. */
 export function writeNow(fd: number, bytes: Uint8Array): number {
   try {
     return writeSync(fd, bytes);

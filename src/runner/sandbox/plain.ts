@@ -26,9 +26,8 @@ import { copyTree } from './workspace.ts';
 const ourselves = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
 
 /**
- * Runs without isolation, for machines that do not support it: the same steps as plain processes of the runner's own
- * user, in a copy of the checkout. Where control groups can be written, limits apply and no process outlives its run;
- * elsewhere a process that leaves its process group can.
+ * Runs without isolation: plain processes of the runner's own user, in a copy of the checkout. Without control groups
+ * there are no limits, and a process that leaves its process group outlives the run.
  */
 export function plainRunner(options: {
   stateDir: string;
@@ -77,7 +76,7 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   if ('checkout' in job.workspace) await copyTree(job.workspace.checkout, workspace);
   cgroup?.limit(job.limits);
   const steps = join(folder, 'steps');
-  // The script waits for a line on its standard input, so that it is in its control group before it starts a process.
+  // The script waits for a line, so that it is in its control group before it starts a process.
   await writeFile(steps, 'read -r _\n' + script(job));
   const environmentFiles = ['env', 'secret-env'].map((name) => join(folder, name));
   for (const file of environmentFiles) await writeFile(file, '', { mode: 0o600 });
@@ -138,7 +137,7 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   const kills = cgroup?.outOfMemoryKills() ?? 0;
   force();
   await cgroup?.empty();
-  // Without control groups a process that left the group may live on and hold the pipe; it is not waited for.
+  // Without control groups a process that left the group may hold the pipe; it is not waited for.
   if (cgroup) output.finish();
   const timeout = cgroup ? undefined : setTimeout(() => ((cut = true), output.stream.destroy()), graceMs);
   await reading;

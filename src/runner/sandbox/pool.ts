@@ -3,18 +3,16 @@ import type { Machine } from './machine.ts';
 import { openSandbox, type Who, type Sandbox } from './sandbox.ts';
 import { rootUser, type Job, type SandboxOptions } from './types.ts';
 
-/** Sandboxes that wait for their run. Each serves one run; the next sandbox is opened when it is over. */
+/** Sandboxes that wait for their run. Each serves one run; the next one is opened when it is over. */
 export interface Pool {
   use<T>(job: Job, work: (sandbox: Sandbox) => Promise<T>): Promise<T>;
-  /** Closes one that has served, while others go on. */
+  /** Closes a used sandbox while others continue. */
   discard(sandbox: Sandbox): void;
-  /** Opens this many ahead, from now on. */
   prepare(count: number): Promise<void>;
   close(): Promise<void>;
 }
 
 interface Waiting {
-  /** For whom it was opened. */
   who: string;
   opening: Promise<Sandbox>;
 }
@@ -39,7 +37,7 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
   const openAhead = (): void => {
     if (closing) return;
     const who = nameOf(usual);
-    // The next run is probably like the last. Those for another user would wait for ever.
+    // The next run is probably like the last one. Sandboxes for another user would wait forever.
     dismiss(ready.filter((one) => one.who !== who));
     while (ready.length < ahead) {
       const one = { who, opening: openSandbox(machine, randomName(), usual) };
@@ -47,7 +45,7 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
       ready.push(one);
     }
   };
-  /** A waiting sandbox may have died meanwhile. */
+  /** A waiting sandbox may have died. */
   const take = async (wanted: Who): Promise<Sandbox> => {
     const found = ready.find(({ who }) => who === nameOf(wanted));
     ready = ready.filter((one) => one !== found);
@@ -59,7 +57,7 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
   return {
     use: async ({ user, image, buildsImages }, work) => {
       const wanted = { user, buildsImages };
-      // What the runner itself does as root, between runs, says nothing about them.
+      // The runner's own work as root, between runs, does not predict them.
       if (user !== rootUser || image !== undefined) usual = wanted;
       const sandbox = await take(wanted);
       try {

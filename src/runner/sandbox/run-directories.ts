@@ -2,16 +2,11 @@ import { join } from 'node:path';
 import { ownDirectories, type RunNamespaces } from './mount-helper.ts';
 import { sandboxPaths, type Identity } from './types.ts';
 
-/**
- * The directories of one run: `/tmp`, `/run`, the home, and the changes in its workspace. They are made for the run and removed
- * after it, whatever they contain. They are on disk and not in memory, where they would count against the run's limit.
- */
+/** A run's own directories. They are on disk, because in memory they would count against the run's limit. */
 export interface RunDirectories {
-  /** The runner's path of an empty directory that belongs to the build. */
+  /** Returns the runner's path of an empty directory that belongs to the build. */
   make(name: RunDirectory): string;
-  /** Settles when all requested directories exist. */
   settled(): Promise<void>;
-  /** The paths by which the files of the run's steps can be opened. */
   readonly stepFiles: Promise<string[]>;
 }
 

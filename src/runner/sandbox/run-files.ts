@@ -17,11 +17,11 @@ import {
   type Workspace,
 } from './types.ts';
 
-/** What a run left in its sandbox, of which no process lives any more. */
+/** Must be called when no process of the run is left. */
 export function filesOfRun(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskWatch): RunFiles {
   return {
     async inspect(inspection) {
-      // The files stay longer than their run. When the disk gets full meanwhile, they count as what fills it.
+      // The files stay longer than their run. If the disk gets full meanwhile, they count as the cause.
       const full = new AbortController();
       const unwatch = disk.watch({ folders: writtenBy(job, sandbox.folder), end: () => full.abort() });
       try {
@@ -65,13 +65,13 @@ async function lookAt(machine: Machine, { folder }: Sandbox, job: Job, disk: Dis
   }
 }
 
-/** As root, which may read the files of all users that the run had. */
+/** As root, which may read the files of all users of the run. */
 export function inspectionJob({ command, limits, output, signal }: Inspection): Omit<Job, 'workspace'> {
   const steps = [{ name: 'inspect', command }];
   return { id: randomName(), steps, user: rootUser, environment: {}, limits, output, signal };
 }
 
-/** Where `mountAll` has put the workspace of a run. */
+/** The workspace's layers, as `mountAll` made them. */
 function workspaceLayers(workspace: Workspace, folder: string, { overlay }: Machine): string[] {
   if ('directory' in workspace) return [workspace.directory];
   if ('layers' in workspace) return workspace.layers;

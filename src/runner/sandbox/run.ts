@@ -11,11 +11,8 @@ import { sandboxPaths, type Ended, type EndedStep, type Job } from './types.ts';
 import { mountAll } from './workspace.ts';
 
 /**
- * One run in its sandbox: mounts its directories, releases the waiting shell, and reads the output to the end.
- *
- * The run is over when the process of the last step ends. Then everything else in the sandbox is killed, because its
- * first process ends. Only after that is the output read to its end: everything written before is still in the pipe.
- * Nothing waits for the pipe's own end-of-file, because a run can prevent it for ever.
+ * The run is over when the last step's process ends. Then the sandbox's first process ends, and so everything in it.
+ * Only then is the output read to its end. Nothing waits for end-of-file on the pipe: a run can prevent it.
  */
 export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskWatch): Promise<Ended> {
   const { process, cgroup, isLimited } = sandbox;
@@ -33,10 +30,7 @@ export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job,
   return { ...ended, ...(isOutOfMemory && { reason: 'out_of_memory' }), ...(refused.length > 0 && { refused }) };
 }
 
-/**
- * Without control groups the limits hold for each process or user instead of the tree, and a lack of memory is not
- * reported.
- */
+/** Without control groups, limits apply per process or user, and a lack of memory is not reported. */
 function fallbackLimits({ limits }: Job): string[] {
   return [`ulimit -d ${Math.floor(limits.memoryBytes / 1024)}`, `ulimit -p ${limits.processes}`];
 }
@@ -70,7 +64,7 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
     job: {
       ...job,
       onStep(at, what) {
-        // Not earlier: until a step begins, a sandbox says there why it does not start.
+        // Not earlier: until a step begins, a sandbox prints there why it does not start.
         if (job.aside && !apart) {
           apart = deliver(process.aside(), job.aside);
           apart.done.catch(fail);
@@ -141,14 +135,14 @@ export function writtenBy(job: Job, folder: string): string[] {
   return [folder, ...workspace, ...(job.mounts ?? []).flatMap(({ writable }) => writable ?? [])];
 }
 
-/** All processes of the run except bubblewrap's own, which must see the others end. */
+/** Without bubblewrap's own process, which must see the others end. */
 async function members({ process, cgroup }: Sandbox): Promise<number[]> {
   if (cgroup) return cgroup.pids().filter((pid) => pid !== process.pid);
   const init = process.init();
   return init === null ? [] : [init, ...(await descendants(init))];
 }
 
-/** The processes of the steps: not the one that leads through them, nor what stands beside the run. */
+/** Without the shell that leads the steps, and without the services. */
 async function inSteps({ process }: Sandbox): Promise<number[]> {
   const init = process.init();
   return init === null ? [] : [...(await descendants(init))];
@@ -163,14 +157,13 @@ async function killAll({ process, cgroup }: Sandbox): Promise<void> {
   }
 }
 
-/** What leads through the steps has ended before it came to their end: that is no success. */
+/** The leading shell ended before the last step: that is no success. */
 export function unfinished(status: number | null): number | null {
   return status === 0 ? 1 : status;
 }
 
 interface Delivery {
   done: Promise<void>;
-  /** Settles when what was read so far is delivered. */
   settled(): Promise<void>;
 }
 

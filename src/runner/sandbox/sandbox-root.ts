@@ -5,15 +5,11 @@ import { sandboxRoot, type Base, type RunNamespaces } from './mount-helper.ts';
 import { noWorkspace, sandboxPaths } from './types.ts';
 
 /*
- * The root of a sandbox, made in the namespaces of its run. Of the machine it shows programs and libraries, and nothing
- * else: a path that is not named here does not exist for a build.
- *
- * A sandbox is opened on it before its run is known. The workspace, directories and software of the run are mounted on
- * it when the run comes. They appear in the waiting sandbox at once, because the kernel propagates mounts from a shared
- * file system to its bind mounts. Nothing propagates the other way.
+ * A sandbox's root shows only the machine's programs and libraries. A path that is not named here does not exist for a
+ * build. The sandbox is opened before its run is known. The run's own mounts appear in it later, because the kernel
+ * propagates mounts from a shared file system to its bind mounts, but not back.
  */
 
-/** The root of every sandbox. */
 export function rootLayout(): Pick<Base, 'programs' | 'directories' | 'links'> {
   const { programs, links } = findPrograms();
   return {
@@ -32,25 +28,20 @@ export function rootLayout(): Pick<Base, 'programs' | 'directories' | 'links'> {
   };
 }
 
-/** The path of a sandbox's place in the namespaces of its run. */
+/** The path in the run's namespaces. */
 export function inRoot(place: string): string {
   return join(sandboxRoot, place);
 }
 
-/** Shows directories of the machine at the same place, read-only. */
+/** Shows directories of the machine at the same paths, read-only. */
 export async function showPaths(namespaces: RunNamespaces, paths: Machine['paths']): Promise<void> {
-  // Outer ones before those inside them.
   const sorted = paths.toSorted((a, b) => a.at.length - b.at.length);
   await Promise.all(sorted.map(({ at, source }) => namespaces.bind(source, inRoot(at), 'ro')));
 }
 
-/** The directories of the machine's programs and libraries. */
 const neededPrograms = ['usr', 'bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32'];
 
-/**
- * On merged-/usr systems most of these are links; they must be links for the build too, because otherwise paths change
- * their meaning.
- */
+/** With a merged /usr most of these are links. They must be links for the build too, or paths change their meaning. */
 function findPrograms(): { programs: string[]; links: Record<string, string> } {
   const programs: string[] = [];
   const links: Record<string, string> = {};

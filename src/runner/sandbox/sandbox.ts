@@ -10,38 +10,31 @@ import { showPaths } from './sandbox-root.ts';
 import type { Identity, Job } from './types.ts';
 
 /**
- * A sandbox: everything for one run, made before the run is known, used by that run and by no other.
+ * Everything for one run, made before the run is known, and used once. A build can keep things alive past its own death
+ * (a descriptor in a cycle of sockets, a pipe in the kernel). So nothing that a run could name, open or keep may reach
+ * another run: pipes, directories, user number, control group, namespaces, session keyring and network.
  *
- * Single use keeps builds apart. A build can keep things alive past its own death (a descriptor that travels in a cycle
- * of sockets, a pipe that the kernel still holds). So nothing that a run could name, open or keep may ever reach
- * another run: its pipes, directories, user number, control group, namespaces, session keyring and network connection
- * are all made here and discarded in `close`.
- *
- * All of it ends with the runner: processes, mounts and networks live as long as the mount helper, which ends when the
- * runner does. Only the folder and the control group survive a `kill -9`; the sweep finds both.
+ * It ends with the runner, because processes, mounts and networks live in the mount helper. Only the folder and the
+ * control group survive a `kill -9`; the sweep finds both.
  */
 export interface Sandbox {
   readonly folder: string;
   readonly namespaces: RunNamespaces;
   readonly directories: RunDirectories;
   readonly cgroup: Cgroup | null;
-  /** Whether a control group has its limits: its own, or that of the run beside which it stands. */
+  /** Whether a control group has its limits: its own, or the group of the run beside it. */
   readonly isLimited: boolean;
-  /** The user of the run on this machine. */
   readonly user: Identity;
-  /** A shell that waits for the script of the run. */
   readonly process: Bubblewrap;
-  /** What the network refused so far. */
   refused(): Promise<string[]>;
   close(): Promise<void>;
 }
 
-/** A sandbox that was opened for somebody serves nobody else, and one for a build of images no other build. */
+/** A sandbox serves only the user that it was opened for, and one for image builds only image builds. */
 export type Who = Pick<Job, 'user' | 'buildsImages'>;
 
-/** A run in whose network, and within whose limits, another one stands. */
+/** The run whose network and limits another run shares. */
 export interface Host {
-  /** The path of its network. */
   network: string;
   cgroup: Cgroup | null;
 }

@@ -7,11 +7,8 @@ import { ignore, removeGroups } from './cgroup-files.ts';
 import type { SandboxOptions } from './types.ts';
 
 /**
- * The folder of the sandboxes, and the sweep.
- *
- * A killed runner leaves no process, mount or network behind: all of these end with it. Files remain: this folder, and
- * its control groups, whose paths are noted here before they are made. The next process that opens the folder sweeps
- * both. `owner` names the process that has it open, with the process's start time, because process ids are reused.
+ * A killed runner leaves only files: this folder, and control groups, whose paths are noted before they are made. The
+ * next process that opens the folder sweeps both. `owner` has the start time too, because process IDs are reused.
  */
 export interface State {
   readonly folder: string;
@@ -30,8 +27,8 @@ export async function openState(stateDir: string, log: SandboxOptions['log']): P
   await sweep(folder, groups, log);
   const runs = join(folder, 'runs');
   await mkdir(runs, { recursive: true, mode: 0o711 });
-  // Before ext4 creates a file, it looks at every file that was recently removed nearby. Runs create and remove many,
-  // so the flag gives each run another part of the disk. Other file systems refuse the flag, and do not need it.
+  // Before ext4 creates a file, it checks every file recently removed nearby. With this flag each run gets another part
+  // of the disk. Other file systems refuse the flag, and do not need it.
   await run('chattr', ['+T', '--', runs]).catch(() => {});
   return {
     folder,
@@ -69,7 +66,6 @@ async function startOf(pid: number): Promise<string | null> {
   return fields[START_TIME] ?? null;
 }
 
-/** A failure is logged, and the next sweep tries again; it stops nothing else. */
 async function sweep(folder: string, groups: string, log: SandboxOptions['log']): Promise<void> {
   const noted = (await readFile(groups, 'utf8').catch(ignore('ENOENT'))) ?? '';
   let isSwept = true;

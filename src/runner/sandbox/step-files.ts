@@ -3,14 +3,12 @@ import { bytes } from '../../shared/domain/bounds.ts';
 import type { BuildVariables } from '../../shared/domain/build-variables.ts';
 
 /**
- * The files through which a step adds variables to the environment of the steps after it. They are opened before the run
- * begins, and from then on read by their descriptors: whatever a build does with their names, nothing else is read. In a
- * sandbox they are in memory, because some of what is written there is secret.
+ * Files of a step's variables for later steps. They are opened before the run and read by descriptor, so a build cannot
+ * redirect the reads. In a sandbox they are in memory, because some content is secret.
  */
 export interface StepFiles {
-  /** The variables that name them. */
   readonly variables: Readonly<Record<string, string>>;
-  /** What was written since the last time; null for a file that is too long. The files are empty afterwards. */
+  /** Returns and removes the content; null for a file that is too long. */
   take(): Written;
   close(): void;
 }

@@ -3,34 +3,24 @@ import { noWorkspace, type Job, type NextStep, type Step } from './types.ts';
 import { quote } from '../../shared/lib/shell-word.ts';
 
 /**
- * The script that runs the steps of a run, inside the sandbox.
+ * The descriptor of the script's reports; steps do not inherit it. Standard error joins standard output in the script,
+ * so that one pipe keeps the order of the writes.
  *
- * It reports the start and the end of each step on a separate descriptor (`reportDescriptor`), which the steps do not
- * inherit. Standard error joins standard output here, not in the runner, so that one pipe keeps the order in which a
- * command wrote to both.
- *
- * SIGTERM goes to every process of a cancelled run, and so to this shell too. The shell must outlive the current
- * command, so that the command has time to clean up; but it must not start the next step.
- *
- * In a sandbox this shell is the first process (arguments.ts). When it ends, the kernel kills all others, and only then
- * does bubblewrap hear of it.
+ * SIGTERM reaches every process of a cancelled run. The script's shell outlives the current command, so that it can
+ * clean up, but starts no further step. In a sandbox, the kernel kills all processes when this shell ends.
  */
 export const reportDescriptor = 5;
-/** The shell that waits in its sandbox reads the script from this descriptor. */
 export const scriptDescriptor = 4;
-/** The pipe in which the shell complains until it has its script. From then on, steps `beside` others write to it. */
+/** Carries the shell's errors until it has its script, and then the output of `beside` steps. */
 const asideDescriptor = 7;
 
-/** What the waiting shell says when it is there. */
 export const ready = 'ready';
 
 /**
- * The program of a sandbox's shell before its run is known. It waits for a line, because that wait also ends when no
- * writer is left: bubblewrap ties the sandbox to the life of the runner only at the end of its work, and a runner may
- * die before that. The rest is read as a file, because shells read their input byte by byte. Only Bash would wait for
- * the end of that file before it begins; the line tells the length. Where a run has an image, the programs that were
- * there at the start are gone by then: so the shell says when it needs none of them any more, and Bash does without
- * `head` where the image has none.
+ * The program of the shell that waits for a run. It reads a line, because that also ends if the runner dies: bubblewrap
+ * ties the sandbox to the runner only late. It reads the rest as a file, because shells read input byte by byte. Bash
+ * would wait for the end of that file, so the line has the length. An image replaces the programs meanwhile. So the
+ * shell announces when it needs none, and Bash works without `head`.
  */
 export const awaitScript = [
   `echo ${ready} >&2`,
@@ -42,22 +32,19 @@ export const awaitScript = [
   'fi',
 ].join('\n');
 
-/** The line and the script that it then reads. */
 export function announced(script: string): string {
   return `${Buffer.byteLength(script)}\n${script}`;
 }
 
 interface ScriptOptions {
   preamble?: readonly string[];
-  /** Lines that set the variables of the steps. */
   variables?: readonly string[];
-  /** The path of the terminal, if the run has one. */
   terminal?: string | undefined;
 }
 
 /**
- * Variables are set in the process of each step alone: some of them change what a shell does, and this one is not the
- * build's. Names begin with HEADRACE, which no variable of a run can.
+ * Variables are set only in the process of each step: some change how a shell behaves, and this shell is not the
+ * build's. Its own names begin with HEADRACE, which no variable of a run can.
  */
 export function script(
   { steps, first = 0, aside }: Pick<Job, 'steps' | 'first' | 'aside'>,
@@ -69,8 +56,8 @@ export function script(
     ...preamble,
     ...(steps.length > 1 ? [] : [`exec ${scriptDescriptor}<&-`]),
     `exec ${asideDescriptor}>${aside ? '&2' : '/dev/null'} 2>&1 </dev/null`,
-    // The first process of a sandbox leads its session, and the terminal that it opens is the session's: a Ctrl-C typed
-    // there interrupts what runs. The first process itself is not interrupted: it handles no such signal.
+    // The first process leads the session, so the terminal that it opens becomes the session's: Ctrl-C there interrupts
+    // the step. The first process handles no such signal and continues.
     ...(terminal === undefined ? [] : [`: <>${terminal}`]),
     'HEADRACE_STOPPED= HEADRACE_FAILED=',
     "trap 'HEADRACE_STOPPED=1' TERM",
@@ -91,10 +78,10 @@ export function script(
   return ['{', ...lines, '}', ''].join('\n');
 }
 
-/** The status of the first step that failed: a report that a build has forged does not change it. */
+/** The status of the first failed step: a report that a build forged does not change it. */
 const exit = 'exit "${HEADRACE_FAILED:-0}"';
 
-/** Where there are several steps, the runner says which one is next, in lines that each begin with a plus. */
+/** With several steps, the runner sends the next step in lines that each begin with a plus. */
 const awaitNext = [
   'while [ -z "$HEADRACE_STOPPED" ]; do',
   'HEADRACE_TOLD=',
@@ -120,11 +107,11 @@ function toldAs(...lines: string[]): string {
 }
 
 function settingOf(name: string, lines: readonly string[]): string[] {
-  // A few names are special in some shells, which refuse unsuitable values and go on.
+  // A few names are special in some shells, which refuse unsuitable values and continue.
   return [`${name}() {`, ...(lines.length > 0 ? ['{', ...lines, '} 2>/dev/null'] : [':']), '}'];
 }
 
-/** What runs while other steps do is awaited by a step of its own: a signal that wakes this shell does not end the wait. */
+/** The `await` step waits for the background process. A signal that wakes this shell does not end the wait. */
 const awaiting = [
   'while :; do wait "$HEADRACE_BESIDE"; HEADRACE_GOT=$?',
   'kill -0 "$HEADRACE_BESIDE" 2>/dev/null || return "$HEADRACE_GOT"; done',
@@ -143,20 +130,19 @@ function stepFunction({ command, kind, program }: Step, at: number, terminal: st
   return `HEADRACE_STEP_${at}() { ${alive}( HEADRACE_SET; HEADRACE_ADD; ${started}${shown} ) ${scriptDescriptor}<&- ${reportDescriptor}>&-${apart} ${asideDescriptor}>&-${inBackground}; }`;
 }
 
-/** Variables that only Bash itself may set: an attempt ends it. */
+/** Only Bash may set these: an attempt ends it. */
 const ownToBash = new Set(['UID', 'EUID', 'PPID', 'OPTIND', 'SHELLOPTS', 'BASHOPTS', 'BASH_VERSINFO']);
 
-/** Turns the waiting shell into the shell of a run. */
 export function settleIn(workspace: string): string[] {
   return [
     `cd ${workspace} || exit 1`,
     'unset OLDPWD',
-    // It would still be visible where the kernel does not propagate mounts.
+    // It would still be visible if the kernel does not propagate mounts.
     `[ ! -e ${noWorkspace} ] || { echo the workspace does not show in the sandbox >&2; exit 1; }`,
   ];
 }
 
-/** The shell writes them itself: a program would show what is in them in its arguments. */
+/** The shell writes them itself: a program would show their content in its arguments. */
 export function writingFiles(files: Job['files'] = {}): string[] {
   return Object.entries(files).map(
     ([path, content]) => `( umask 077 && printf %s ${quote(content)} >${quote(path)} ) || exit 1`,
@@ -171,17 +157,16 @@ export function settingVariables(environment: Readonly<Record<string, string>>):
 }
 
 export interface Progress {
-  /** The place of the step that began last; null when none did. */
   step: number | null;
-  /** Its exit status; null when the run ended before it, or before the next step. */
+  /** Its exit status; null if the run ended before the step did, or before the next one began. */
   status: number | null;
 }
 
 export interface Leading {
-  /** Takes what the script reports. It comes from inside the sandbox, so it is untrusted. */
+  /** Takes the script's report, which comes from inside the sandbox and is untrusted. */
   hear(report: string): void;
   hasBegun(): boolean;
-  /** To be called when the run is over and all its output was delivered. */
+  /** Must be called when the run is over and all its output was delivered. */
   finish(): Promise<Progress>;
 }
 
@@ -190,16 +175,12 @@ interface LeadingParts {
   /** Settles when all output so far was delivered. */
   delivered: () => Promise<void>;
   take: () => Written;
-  /** Whether no further step may begin. */
   isEnding: () => boolean;
   tell: (text: string) => void;
   fail: (error: unknown) => void;
 }
 
-/**
- * Leads a run through its steps. Whatever the report says, a step begins once, after the end of the one before it, and ends
- * once.
- */
+/** Whatever the report says, each step begins once, after the end of the one before it, and ends once. */
 export function leadThrough({ job, delivered, take, isEnding, tell, fail }: LeadingParts): Leading {
   const { steps, onStep = () => {}, next = inOrder(steps.length) } = job;
   let at = job.first ?? 0;
@@ -248,7 +229,6 @@ export function leadThrough({ job, delivered, take, isEnding, tell, fail }: Lead
   };
 }
 
-/** One after the other, until one fails. */
 function inOrder(count: number): NonNullable<Job['next']> {
   return async ({ at, status }) => (status === 0 && at + 1 < count ? { at: at + 1, environment: {} } : undefined);
 }

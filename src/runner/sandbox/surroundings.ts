@@ -1,11 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs';
 
-/** Where this process runs, as far as it matters for what its user may do and what somebody has to type. */
+/** The facts that decide this process's rights and the commands to advise. */
 export interface Surroundings {
-  /** The engine of the container, as far as it can be told; undefined outside. */
+  /** The container's engine, if it can be detected; undefined outside. */
   container: 'docker' | 'podman' | 'container' | undefined;
   isRoot: boolean;
-  /** Whether this process may administer namespaces without one for its users. */
+  /** Whether this process may administer namespaces without a user namespace. */
   administers: boolean;
 }
 
@@ -13,18 +13,14 @@ export function surroundings(): Surroundings {
   return { container: container(), isRoot: process.getuid?.() === 0, administers: administers() };
 }
 
-/**
- * The kernel's numbers of what a runner does as root: CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID, SETUID, SETPCAP, NET_ADMIN,
- * SYS_CHROOT, SYS_ADMIN, MKNOD.
- */
+/** CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID, SETUID, SETPCAP, NET_ADMIN, SYS_CHROOT, SYS_ADMIN, MKNOD. */
 const needed = [0, 1, 3, 5, 6, 7, 8, 12, 18, 21, 27];
 
-/** Whether the kernel lets this process administer its namespaces. In a container root may not. */
+/** In a container root may lack these rights. */
 export function administers(): boolean {
   return needed.every(isCapable);
 }
 
-/** Whether this process has the capability of this number. */
 export function isCapable(number: number): boolean {
   const [, effective = '0'] = /^CapEff:\s+([0-9a-f]+)$/m.exec(textOf('/proc/self/status')) ?? [];
   return (BigInt(`0x${effective}`) & (1n << BigInt(number))) !== 0n;
@@ -39,12 +35,12 @@ function container(): Surroundings['container'] {
     process.env.KUBERNETES_SERVICE_HOST !== undefined ||
     /docker|kubepods|libpod|containerd|crio/.test(groups);
   if (isKept) return 'container';
-  // An engine that leaves no other trace takes away what root of a machine has, and filters system calls.
+  // An engine without other traces drops root's capabilities and filters system calls.
   const isFiltered = /^Seccomp:\s+2$/m.test(textOf('/proc/self/status'));
   return isFiltered && process.env.INVOCATION_ID === undefined ? 'container' : undefined;
 }
 
-/** A setting of the kernel; undefined where it has none of this name. */
+/** Undefined if the kernel has no such setting. */
 export function kernelSetting(name: string): string | undefined {
   return textOf(`/proc/sys/${name}`).trim() || undefined;
 }

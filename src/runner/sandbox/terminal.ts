@@ -5,25 +5,22 @@ import { withoutStrays } from '../../shared/lib/descriptors.ts';
 import { shellFrame, windowFrame, type WindowSize } from '../../shared/domain/shell-frames.ts';
 import { sourceFile } from '../../shared/lib/source-files.ts';
 
-/** The outer end of a sandbox's terminal. */
 export interface Terminal {
-  /** The terminal's path in the sandbox. */
+  /** Its path in the sandbox. */
   readonly path: string;
-  /** What the programs in it write. */
   readonly output: Readable;
-  /** Settles when there is room for more. What is typed after the end is lost. */
+  /** Settles when there is room for more. Input after the end is lost. */
   type(bytes: Uint8Array): Promise<void>;
   resize(size: WindowSize): void;
-  /** To be called when no process of the run is left: the output ends when all of it was read. */
+  /** Must be called when no process of the run is left: the output ends when all of it was read. */
   end(): void;
-  /** The rest of the output is not wanted. */
   kill(): void;
 }
 
 /** terminal.pl takes messages of 256 KB at most. */
 const mostTyped = 64 * 1024;
 
-/** Opens a terminal in the sandbox of which this process is the first. It belongs to the user of the run. */
+/** `init` is the first process of the sandbox. The terminal belongs to the run's user. */
 export async function openTerminal(
   init: number,
   owner: { uid: number; gid: number },

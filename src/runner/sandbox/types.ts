@@ -2,34 +2,31 @@ import type { WindowSize } from '../../shared/domain/shell-frames.ts';
 import type { Written } from './step-files.ts';
 import type { Terminal } from './terminal.ts';
 
-/** The interface between the code that runs commands and the sandbox. */
-
 export type Network = 'none' | 'internet' | 'host';
 
 export interface SandboxOptions {
-  /** A folder for the sandboxes only; the remains of a killed runner in it are swept at the next start. */
+  /** For sandboxes only. Remains of a killed runner in it are removed at the next start. */
   stateDir: string;
   network: Network;
-  /** `off` runs everything as plain processes of the runner's own user, for machines without isolation. */
+  /** `off`: plain processes of the runner's own user, for machines without isolation. */
   isolation: 'required' | 'off';
   log: (message: string) => void;
-  /** No sandbox can be opened any more, for this reason. Runs that need one fail. */
+  /** From now on no sandbox can be opened. Runs that need one fail. */
   onLost?: ((error: Error) => void) | undefined;
-  /** `bare` has only what programs need to start; by default /etc has the files that builds and their tools read. */
+  /** `bare`: only what programs need to start. By default /etc has the files that builds read. */
   etc?: 'bare';
-  /** Private ranges that `internet` may reach too, as CIDR. */
+  /** Private ranges (CIDR) that `internet` may reach too. */
   allow?: readonly string[];
-  /** Directories of the machine that runs see read-only, at the same paths; config.ts says which are allowed. */
+  /** Visible to runs, read-only and at the same paths; config.ts limits them. */
   paths?: readonly string[];
-  /** The first ID of the runner's own range, where it has one (own-ids.ts). */
+  /** The first ID of the runner's own range (own-ids.ts). */
   ownId?: number | undefined;
-  /** Why runs have one user ID, where the runner has no others; for its log. */
   whyOneId?: string | undefined;
-  /** Only tries whether runs can be isolated: it makes no control groups. */
+  /** Only tests whether runs can be isolated: it makes no control groups. */
   isTrial?: boolean;
-  /** How many sandboxes to prepare at once; more are made on demand. */
+  /** Sandboxes prepared in advance; more are made on demand. */
   prepare?: number;
-  /** When less than this is free on the disk of the workspaces, the run that fills it is ended. */
+  /** If the workspaces' disk has less free space, the run that fills it is ended. */
   diskReserveBytes?: number;
 }
 
@@ -37,55 +34,52 @@ export interface Step {
   name: string;
   command: string;
   /**
-   * One in the `background` ends at once, and what it began goes on. A step `beside` it runs while that lives, and is heard
-   * apart (`aside`); where it does not live any more, the run ends. One that is to `await` it ends with it.
+   * A `background` step ends at once, and its process continues. A `beside` step runs while that process lives, and its
+   * output goes to `aside`. If the process has ended, the run ends. An `await` step ends with the process.
    */
   kind?: 'background' | 'beside' | 'await';
-  /** A program and its arguments, which runs in a directory in place of the command, without a shell of the image. */
+  /** Runs in a directory in place of the command, without a shell of the image. */
   program?: { words: readonly string[]; directory: string };
 }
 
 export interface EndedStep {
-  /** Its place in the job's steps. */
   at: number;
   status: number;
-  /** What it wrote to add variables. */
   written: Written;
 }
 
 export interface NextStep {
   at: number;
-  /** Variables besides those of the job. */
+  /** In addition to the job's variables. */
   environment: Readonly<Record<string, string>>;
 }
 
 export type Workspace =
-  /** A directory that many runs share; each may change its view of it, and no change reaches the directory. */
+  /** Shared by many runs: each sees its own changes, and none reach the directory. */
   | {
       checkout: string;
-      /** Directories that lie over it as layers, later ones on top. */
+      /** Layers over it, later ones on top. */
       over?: readonly string[];
-      /** A directory with changes that are there when the run begins; it is moved away. */
+      /** Changes that are present when the run begins. The directory is moved away. */
       changes?: string | undefined;
     }
-  /** A directory that the run changes in place. */
+  /** The run changes it in place. */
   | { directory: string }
-  /** Directories that the run only reads, as layers, later ones on top. */
+  /** Read-only layers, later ones on top. */
   | { layers: string[] }
   | { empty: true };
 
 export interface Mount {
-  /** The path inside the sandbox. */
   at: string;
-  /** Read-only directories as layers, later ones on top. */
+  /** Read-only, later ones on top. */
   layers?: string[];
-  /** The layers belong to the machine: they keep their owners, and may be on any file system. */
+  /** The layers belong to the machine: they keep their owners and may be on any file system. */
   isOfTheMachine?: true;
-  /** One directory that the run writes to. With layers, it lies on top and takes all writes. */
+  /** The run writes to it. With layers, it is on top and takes all writes. */
   writable?: string;
-  /** One file, read-only, that covers one which is there. */
+  /** A read-only file that covers an existing one. */
   file?: string;
-  /** What the kernel tells of the machine, read-only. */
+  /** Read-only `/sys` of the machine. */
   isSys?: true;
 }
 
@@ -98,104 +92,86 @@ export interface Limits {
 export interface Job {
   /** Unique among the current runs; letters, digits, `_` and `-`. */
   id: string;
-  /** Each is `sh -e -c command`, one after the other in one sandbox, in the workspace: a line that fails ends its step. */
+  /** Each is `sh -e -c command`. They run in turn in one sandbox, in the workspace. */
   steps: Step[];
-  /** The place of the step that is first, if it is not the first of them. */
+  /** Index of the first step to run (default 0). */
   first?: number;
   /**
-   * Says which step is next, after one has ended and what it said was delivered; undefined ends the run. It is not asked
-   * when the run is being ended. Without it, steps run in their order until one fails.
+   * Called when a step has ended and its output was delivered. Undefined ends the run. Not called while the run is
+   * being ended. Without it, steps run in order until one fails.
    */
   next?: ((ended: EndedStep) => Promise<NextStep | undefined>) | undefined;
   environment: Record<string, string>;
-  /** Small files that are there when its first step begins, and that only who runs can read; by their paths. */
+  /** Small files by path, present before the first step, that only the run's user can read. */
   files?: Readonly<Record<string, string>>;
-  /** Whether it runs a stranger's commands, which may install programs into the home and find them there. */
+  /** Runs untrusted commands, which may install programs into the home and find them there. */
   isBuild?: true;
   workspace: Workspace;
   mounts?: Mount[];
-  /** Who runs, in a sandbox with many users: root of it has some rights over all of their files. Otherwise the build's user. */
+  /** In a sandbox with many users; its root has some rights over all their files. Default: the build's user. */
   user?: RunUser | undefined;
-  /**
-   * Whether it may make user namespaces of its own, and mounts in them, as programs do that build images. Only a run with many
-   * users may.
-   */
+  /** May make user namespaces with mounts, to build images. Only for a run with many users. */
   buildsImages?: true | undefined;
-  /** The files of an image, which stand in the sandbox instead of the machine's programs; the run may change its view. */
+  /** Files that replace the machine's programs; the run may change its own view of them. */
   image?: string | undefined;
-  /** The texts of its /etc/passwd and /etc/group, in place of the image's own. */
+  /** Texts of /etc/passwd and /etc/group that replace the image's. */
   accounts?: Readonly<Record<'passwd' | 'group', string>>;
-  /** What other runs changed in the same image: directories that lie below its files, and over them. */
+  /** Changes of other runs to the same image: directories below and over its files. */
   imageLayers?: { below: readonly string[]; above: readonly string[] };
-  /** Directories that lie below the run's home, and below /tmp, as layers, later ones on top. */
+  /** Layers below the run's home and below /tmp, later ones on top. */
   home?: readonly string[];
   tmp?: readonly string[];
-  /** Directories whose mode and time the workspace and the home have at their top; as usual where there are none. */
+  /** Directories whose mode and time the workspace and the home take over at their top. */
   like?: Partial<Record<'workspace' | 'home', string | undefined>>;
-  /**
-   * The run has a terminal: its steps read from it, and what they write there is the output. `onOpen` hears of it before
-   * they begin.
-   */
+  /** Steps read from the terminal and their output goes there. `onOpen` is called before they begin. */
   terminal?: { size: WindowSize; onOpen: (terminal: Pick<Terminal, 'type' | 'resize'>) => void } | undefined;
   limits: Limits;
-  /** How long it may take to end once it was asked to, if not as long as usual. */
+  /** How long the run may take to end after it was asked to. */
   graceMs?: number | undefined;
   /** Standard output and error in the order of the writes. Reading stops until a returned promise settles. */
   output: (chunk: Buffer) => void | Promise<void>;
-  /** The same of the steps `beside` others, in place of `output`. Without it, nothing of them is read. */
+  /** The output of `beside` steps. Without it, that output is not read. */
   aside?: Job['output'];
-  /** Hears when a step begins and ends, by its place in `steps`. */
+  /** `at` is the index in `steps`. */
   onStep?: ((at: number, what: 'start' | 'end') => void) | undefined;
-  /**
-   * Called when the sandbox of the run is there, before its first step: what is started beside it ends with it. A run in
-   * which this throws has no steps.
-   */
+  /** Called before the first step. Jobs started beside the run end with it. If this throws, no step runs. */
   before?: ((beside: Beside) => Promise<void>) | undefined;
-  /** Hears that its own processes have ended, or are asked to. */
+  /** Called when the run's own processes have ended or are asked to. */
   onOver?: (() => void) | undefined;
-  /** Hears of the files that the run left: all its processes are dead, and its files go when this has settled. */
+  /** Called when all processes are dead. The files are removed when this has settled. */
   onLeft?: ((left: RunFiles, ended: Ended) => Promise<void>) | undefined;
-  /** Ends the step that runs, and not the run: `next` is asked which one follows. */
+  /** Ends only the current step: `next` is called for the next one. */
   interrupt?: AbortSignal | undefined;
   signal: AbortSignal;
 }
 
-/** What a job begins with, besides its workspace. */
 export type JobLayers = Pick<Job, 'imageLayers' | 'home' | 'tmp'>;
 
-/** What stands beside a run: in its network, and within its limits. */
 export interface Beside {
-  /** Starts a job in a sandbox of its own, which is opened while what it begins with is looked for. */
+  /** The job's own sandbox is opened while `layers` is still pending. */
   start(job: Job, layers?: Promise<JobLayers>): Neighbour;
 }
 
 export interface Neighbour {
   readonly ended: Promise<Ended>;
-  /** Whether it takes connections at this port. */
   listens(port: number): Promise<boolean>;
 }
 
-/** The files that a run left. The runner itself opens none of them: a build made them. */
+/** The runner itself opens none of these files: a build made them. */
 export interface RunFiles {
   /**
-   * Runs a command of ours in another sandbox, which has no network, serves this once, and sees what the run left at the
-   * same places, read-only: its workspace, and its home if that is asked for. The reason is `out_of_disk` if the files
-   * have to go because others need the room.
+   * Runs our command in a new sandbox without a network over these files, read-only. May end `out_of_disk` for room.
    */
   inspect(inspection: Inspection): Promise<Ended>;
-  /** The directories that its workspace and its home consist of, for others to look at as layers, read-only. */
   readonly layers: RunLayers;
-  /**
-   * Moves everything that the run has written to a new directory on the same file system, by a rename; see `wholeRun`.
-   * Nothing else can be asked afterwards.
-   */
+  /** Moves all files to a new directory on the same file system, by a rename. Must be the last call. */
   keepWhole(directory: string): Promise<void>;
 }
 
-/** Directories with others below them, the lowest first. */
+/** `below` has the lowest first. */
 export type RunLayers = Record<'workspace' | 'home', { below: readonly string[]; made: string }>;
 
-/** Where the parts of a run stand in the directory that `keepWhole` made. Each is a layer. */
+/** The names of a run's layers in the directory that `keepWhole` made. */
 export const wholeRun = {
   workspace: 'changes',
   home: 'home',
@@ -206,28 +182,23 @@ export const wholeRun = {
 
 export interface Inspection extends Pick<Job, 'limits' | 'output' | 'signal'> {
   command: string;
-  /** Whether it sees the run's home too. */
   home?: boolean;
 }
 
 export type Reason = 'timed_out' | 'cancelled' | 'out_of_memory' | 'out_of_disk';
 
 export interface Ended {
-  /**
-   * The exit status of the last step, as its shell reports it (128 plus the number of a signal that ended it); null
-   * when the run was ended early.
-   */
+  /** The last step's status as its shell reports it (128 plus a signal's number); null if the run was ended early. */
   exitStatus: number | null;
-  /** The name of the last step that ran. */
   step: string;
-  /** Addresses and ports that the network refused to a run that did not pass. */
+  /** Addresses and ports that the network refused, of a run that did not pass. */
   refused?: readonly string[];
   reason: Reason | null;
-  /** Whether it did not end when it was asked to, and was killed. */
+  /** It did not end when asked to, and was killed. */
   wasForced?: true;
 }
 
-/** The owner that files of checkouts and writable directories must have, so that a run can change them. */
+/** Checkouts and writable directories must have this owner, so that a run can change them. */
 export interface Identity {
   uid: number;
   gid: number;
@@ -235,53 +206,43 @@ export interface Identity {
 
 export interface Sandboxes {
   readonly owner: Identity;
-  /** Why runs here cannot have an image; null where they can. */
+  /** Null if runs here can have an image. */
   readonly whyNoImages: string | null;
-  /** Whether a run can have many users, each with an ID; otherwise it has one ID, and everything in an image belongs to that. */
+  /** Whether a run can have many user IDs. Otherwise everything in an image belongs to its only ID. */
   readonly hasManyUsers: boolean;
-  /** Whether the owners of files are translated for each run. Otherwise an image is unpacked for each user that runs in it. */
+  /** Whether file owners are translated for each run. Otherwise an image is unpacked for each user in it. */
   readonly translatesOwners: boolean;
-  /** Whether runs have a network of their own, in which others can stand beside them. */
+  /** Whether a run has its own network, which its services share. */
   readonly hasOwnNetwork: boolean;
-  /** Whether directories can lie over each other as layers here; without that, nothing that a run changes is kept. */
+  /** Whether overlays work. Without them, no changes of a run can be kept. */
   readonly hasLayers: boolean;
   run(job: Job): Promise<Ended>;
-  /** Gives a directory and its contents to the user of runs on this machine. */
   adopt(directory: string): Promise<void>;
-  /** Ends all runs, and removes everything that was prepared. */
   close(): Promise<void>;
 }
 
-/** A program and its arguments. */
 export type { Command } from '../../shared/lib/descriptors.ts';
 
-/** The paths inside the sandbox. */
 export const sandboxPaths = { workspace: '/build', home: '/home/build' } as const;
 
-/** A file at the place of the workspace, which the workspace covers. */
+/** If this file is visible at the workspace's path, the workspace is not mounted. */
 export const noWorkspace = '.headrace-no-workspace';
 
-/** How many user IDs, and group IDs, a run has of its own that is not the build's user. */
+/** User IDs, and group IDs, of a run with many users. */
 export const idsOfRun = 65_536;
 
 export const buildUser = { name: 'build', uid: 1000, gid: 1000 } as const;
 
-/** Who somebody is in a sandbox that has many users. */
 export interface RunUser extends Identity {
   name: string;
-  /** Further groups. */
   groups: readonly number[];
 }
 
 export const rootUser: RunUser = { name: 'root', uid: 0, gid: 0, groups: [] };
 
-/** The default search path for programs. */
 export const usualPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
-/**
- * The same for builds: before it, the places in the home where `pip --user`, `pipx`, `npm -g`, `go install` and `cargo
- * install` put programs. Not for our own commands: a build could leave there what they would then run.
- */
+/** Adds where `pip`, `npm` and such install. Only for builds: in our own commands, a build could replace programs. */
 export function buildPath(home: string = sandboxPaths.home): string {
   return `${home}/.local/bin:${home}/go/bin:${home}/.cargo/bin:${usualPath}`;
 }
@@ -291,7 +252,6 @@ export class CannotMountError extends Error {
   override name = 'CannotMountError';
 }
 
-/** The time of a run was over before its first step. */
 export class TimedOutError extends Error {
   override name = 'TimedOutError';
   override message = 'The time was over before all services were ready.';

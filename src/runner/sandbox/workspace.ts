@@ -13,10 +13,8 @@ import type { Sandbox } from './sandbox.ts';
 import { CannotMountError, sandboxPaths, type Job, type Mount } from './types.ts';
 
 /**
- * Mounts the workspace and the software of a run on the root of its sandbox.
- *
- * Requests are sent at once and answered in order: one round trip for all. When one fails, the sandbox is discarded
- * with all its mounts.
+ * Mounts a run's workspace and dependencies on the root of its sandbox. Requests are sent at once and answered in
+ * order. If one fails, the sandbox is discarded with all its mounts.
  */
 export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Promise<void> {
   const { namespaces, directories } = sandbox;
@@ -60,7 +58,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     (await showImage(sandbox, { tree, overImages, owner, layers, directories })).forEach(mounting);
   }
 
-  /** Its owner can enter it in any case. */
+  /** The owner can always enter the directory. */
   function like(name: RunDirectory, other: string | undefined): void {
     if (other === undefined) return;
     const { mode, mtimeNs } = lstatSync(other, { bigint: true });
@@ -95,7 +93,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     mounting(namespaces.overlay(target, { lower: below.map((path) => layer(path)), upper }));
   }
 
-  /** Before it is mounted, so it is checked here in the same way: a directory, and no link in its path. */
+  /** Checked like the helper's mounts: a directory, and no link in its path. */
   function give(directory: string): void {
     if (realpathSync.native(directory) !== directory || !lstatSync(directory).isDirectory())
       throw new Error(`${directory} is no directory`);
@@ -119,10 +117,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     mounting(namespaces.bind(directory, target, 'rw', 'files'));
   }
 
-  /**
-   * A directory as part of an overlay: with the owner that the run sees, and a short name, because all names must fit
-   * into one page.
-   */
+  /** A directory in an overlay, with the owner that the run sees. Its name is short: all names share one page. */
   function layer(path: string, mode: 'ro' | 'rw' = 'ro', owners: Owners | undefined = 'files'): string {
     const place = join(helperDirectory, `l${bound++}`);
     mounting(namespaces.bind(path, place, mode, owners));
@@ -149,7 +144,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     }
   }
 
-  /** A layer with the mount points of inner mounts: the outer mount is read-only and may lack them. */
+  /** A layer with mount points for inner mounts: the outer mount is read-only and may lack them. */
   function skeleton(mount: Mount, all: readonly Mount[], name: string): string | null {
     const inside = all.filter(({ at }) => at.startsWith(`${mount.at}/`)).map(({ at }) => relative(mount.at, at));
     if (inside.length === 0) return null;
@@ -158,7 +153,6 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     return folder;
   }
 
-  /** Whether any mount needs extra layers or copies. */
   function needsLayers(mounts: readonly Mount[]): boolean {
     if (!machine.overlay) return mounts.length > 0;
     return mounts.some(({ at }) => mounts.some((other) => other.at.startsWith(`${at}/`)));
@@ -167,10 +161,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
 
 const isInside = (inner: string, outer: string): boolean => inner.startsWith(`${outer}/`);
 
-/**
- * If software lies inside a directory of the machine that runs see, or around it, both are mounted again. An image takes
- * all of them away, so all are mounted again.
- */
+/** If a dependency is inside or around a machine directory, both are mounted again. An image hides all, so all are. */
 function withPaths({ mounts = [], image, buildsImages }: Job, { paths, overlay }: Machine): Mount[] {
   const isTouched = (path: string): boolean => mounts.some(({ at }) => isInside(at, path) || isInside(path, at));
   const touched = paths.filter(({ at }) => image !== undefined || isTouched(at));
@@ -183,10 +174,7 @@ function withPaths({ mounts = [], image, buildsImages }: Job, { paths, overlay }
   return [...own, ...touched.map(({ at, source }): Mount => ({ at, layers: [source], isOfTheMachine: true }))];
 }
 
-/**
- * Copies one tree over another. Both are untrusted: a link in the first must not redirect the files of the second, so a
- * file in the way is removed, not written through.
- */
+/** Both trees are untrusted: a file in the way is removed, so that a link in `to` cannot redirect writes. */
 export async function copyTree(from: string, to: string): Promise<void> {
   const copied = await run('cp', ['-a', '--reflink=auto', '--remove-destination', '-T', '--', from, to]);
   if (copied.status !== 0) throw new Error(`could not copy a directory: ${copied.stderr.toString().trim()}`);

@@ -13,39 +13,34 @@ import {
   type ServiceDataStore,
 } from './service-data.ts';
 
-/** The parts of a build's job that what fills a service has as well. */
+/** The parts of a build's job that the filling command gets too. */
 export type BuildJob = Pick<Job, 'environment' | 'workspace' | 'home' | 'mounts' | 'image' | 'user' | 'limits'> & {
-  /** Without it no data are looked for, and none are kept. */
+  /** Without it, data are neither reused nor stored. */
   filling?: Filling;
 };
 
-/** The data that a service has begun with, and whether they were made for that. */
+/** `isMade`: the data were made for this build. */
 export type BegunWith = DataName & { bytes: number; isMade: boolean };
 
 export interface PreparedOptions {
-  /** The build's, for what fills the service. */
   job: BuildJob;
-  /** Where data are kept, if this runner can keep any. */
+  /** Undefined if this runner can store no data. */
   store: ServiceDataStore | undefined;
   project: string;
-  /** In a shell: what the build's services began with. No other data count, and none are kept. */
+  /** In a shell: the data of the build's services. Other data are not used, and none are stored. */
   again?: Readonly<Record<string, DataName>> | undefined;
   /** Holds the data that the service began with. */
   held: AsyncDisposableStack;
   onFilling: () => void;
   onStatus: (status: number) => void;
   onData: (data: BegunWith) => void;
-  /** A line for the log of the build. */
   print: (text: string) => Promise<void>;
   log: (message: string) => void;
 }
 
 const mostDeaf = 1000;
 
-/**
- * Starts a service with what an earlier one held, or fills it by a command in the build's files. What it holds then is kept for
- * later ones.
- */
+/** Starts a service with an earlier one's data, or fills it by a command and stores its data for later services. */
 export async function startPrepared(
   beside: Beside,
   parts: ServiceParts,
@@ -55,7 +50,6 @@ export async function startPrepared(
   const { job, project, held, again, onData } = options;
   const store = order.data.length > 0 ? options.store : undefined;
   const known = store && lookFor(beside, store, parts, options);
-  /** Its sandbox is opened while its data are looked for. */
   const begin = async (finding: Promise<JobLayers | undefined>, onLeft?: Job['onLeft']): Promise<RunningService> => {
     const running = runService(beside, parts, { layers: finding.then((layers = {}) => layers), onLeft });
     running.ended.then(
@@ -72,7 +66,7 @@ export async function startPrepared(
   };
   let isKeeping = false;
   let kept: KeptServiceData | undefined;
-  // Only what it has closed by itself, when it was asked to: nobody else may have ended it meanwhile.
+  // Only after a clean end on our request: nothing else may have ended the service meanwhile.
   const keep: Job['onLeft'] = async (left, { reason, wasForced = false }) => {
     if (!isKeeping || reason !== 'cancelled' || wasForced || signal.aborted) return;
     const { digest } = (await known) ?? {};
@@ -113,13 +107,12 @@ const whyDeaf =
   'and this runner does not ask it again.';
 
 interface Known {
-  /** Undefined where no data are kept or looked for. */
+  /** Undefined if data are neither stored nor searched for. */
   digest?: string | undefined;
-  /** What it begins with, if there is something. */
   layers?: JobLayers;
 }
 
-/** Looks for data that were made of the same, and tells the service's log which they are. */
+/** Finds data that were made from the same inputs, and notes them in the service's log. */
 async function lookFor(
   beside: Beside,
   store: ServiceDataStore,

@@ -1,8 +1,8 @@
 import { mostTail, serviceLog, unkept, type ServiceLog } from './service-log.ts';
 
-/** The tries of a `ready_command`, of which the last one can be told when its service does not become ready. */
+/** The tries of a `ready_command`. The last one explains why a service did not become ready. */
 export interface Probe {
-  /** Output of the try that runs. */
+  /** Output of the current try. */
   hear(chunk: Buffer): Promise<void>;
   /** The try has ended, and all its output was heard. */
   ended(status: number): Promise<void>;

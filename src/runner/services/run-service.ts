@@ -17,19 +17,16 @@ import { CannotRunError } from '../cannot-run.ts';
 import { openProbe, type Probe } from './probe.ts';
 import type { ServiceLog } from './service-log.ts';
 
-/** One service while it runs. */
 export interface RunningService {
-  /** Settles when it takes requests; rejects with a CannotRunError when it will not. */
+  /** Settles when the service is ready; rejects with a CannotRunError if it will not be. */
   readonly ready: Promise<void>;
   readonly ended: Promise<Ended>;
-  /** Asks it to end, and waits for that. False where it has not ended in time: then it goes on. */
+  /** Asks the service to end and waits. False if it did not end in time: then it continues. */
   stop(): Promise<boolean>;
 }
 
-/** An image, and what a service has of it. */
 export type ServiceImage = Pick<TakenImage, 'configuration' | 'digest'> & { inside: InImage };
 
-/** What a service is made of. */
 export interface ServiceParts {
   order: ServiceOrder;
   image: ServiceImage | undefined;
@@ -37,16 +34,15 @@ export interface ServiceParts {
   mounts: NonNullable<Job['mounts']>;
   limits: Job['limits'];
   log: ServiceLog;
-  /** Masked in what `ready_command` prints. */
   secrets: readonly string[];
   signal: AbortSignal;
 }
 
-/** Timers take no more. A service ends with its build. */
+/** The longest timer. A service ends with its build. */
 const foreverMs = 2 ** 31 - 1;
-/** A database writes out what it has when it is asked to end. */
+/** A database writes its data when it is asked to end. */
 export const graceMs = 30_000;
-/** Between two runs of its own command, growing: each takes time that the service needs to begin. */
+/** Growing pauses between runs of `ready_command`: each takes time that the service needs to start. */
 const probePauseMs = { first: 10, longest: 50 };
 const checkEveryMs = 10;
 
@@ -84,7 +80,7 @@ export function runService(
     mounts,
     ...image?.inside,
     limits: { ...limits, timeoutMs: foreverMs },
-    // One that does not end when it is asked to can still serve its build, and ends with that.
+    // A service that does not end when asked can still serve its build, and ends with it.
     graceMs: foreverMs,
     output: (chunk) => log.push(chunk),
     aside: (chunk) => probe.hear(chunk),
@@ -119,7 +115,7 @@ async function afterFlush(running: Promise<Ended>, log: ServiceLog): Promise<End
   }
 }
 
-/** With a command that says whether it is ready, the service runs in the background of that. */
+/** With a `ready_command`, the service runs in its background. */
 function stepsOf(order: ServiceOrder, image: ServiceImage | undefined): Step[] {
   const service = { name: 'service', ...whatRuns(order, image) };
   if (order.readyCommand === '') return [service];
@@ -130,7 +126,6 @@ function stepsOf(order: ServiceOrder, image: ServiceImage | undefined): Step[] {
   ];
 }
 
-/** Whether only the image's own ENTRYPOINT and CMD run, for which it needs no shell. */
 export function isAsItIs({ command, readyCommand }: ServiceOrder): boolean {
   return command === '' && readyCommand === '';
 }
@@ -173,14 +168,13 @@ async function becomesReady({ parts, running, ended, layers, begun, probe, probe
   const listens = async (): Promise<void> => {
     if (port === 0) return void (isListening = true);
     for (let began = performance.now(); !(await running.listens(port)); began = performance.now()) {
-      // With thousands of processes a check takes long, so most of the time there is none.
+      // With thousands of processes a check takes long, so most of the time is spent between checks.
       const pauseMs = Math.max(checkEveryMs, 4 * (performance.now() - began));
       await delay(pauseMs, undefined, { signal: waiting.signal }).catch(() => {});
       if (waiting.signal.aborted) return;
     }
     isListening = true;
   };
-  /** The end of a sentence: what did not hold. */
   const missing = (): string => {
     const status = probe.status();
     const listening = isListening ? `it listens at port ${port}` : `it does not listen at port ${port}`;
@@ -220,7 +214,6 @@ export function endInWords({ exitStatus, reason }: Ended): string {
   return exitStatus === null ? `was ended (${reason?.replaceAll('_', ' ')})` : `ended with status ${exitStatus}`;
 }
 
-/** For the end of a sentence. */
 export function withLastLines(log: ServiceLog): string {
   const lines = log.lastLines();
   return lines === '' ? ' It said nothing.' : ` Its last lines:\n${lines}`;

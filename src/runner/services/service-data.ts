@@ -12,39 +12,31 @@ import { collectFiles } from '../collector.ts';
 import { inspectionJob } from '../sandbox/run-files.ts';
 import { sandboxPaths, wholeRun, type Beside, type Job, type JobLayers, type RunFiles } from '../sandbox/types.ts';
 
-/**
- * What services hold after they were filled, for later ones that would be filled in the same way. It is kept as the layers of
- * the service's sandbox, so that to begin with it costs a few mounts, whatever it holds. The runner never looks inside.
- */
+/* The data of filled services, kept as layers of their sandboxes for reuse. The runner never looks inside. */
 
-/** The parts of a sandbox in which data can be, with the directory that each lies at. */
 const directories = { home: sandboxPaths.home, tmp: '/tmp', image: '', root: '' } as const;
 type Part = keyof typeof directories;
 const allParts = Object.keys(directories) as Part[];
 
-/** Where data lies: in which part of the sandbox, and how it is called there. */
 function partOf(path: string): { part: Part; names: string[] } {
   const part = allParts.find((one) => path === directories[one] || path.startsWith(`${directories[one]}/`)) ?? 'image';
   return { part, names: path.slice(directories[part].length).split('/').filter(Boolean) };
 }
 
-/** Where data are kept, and the key of their digests: these tell nobody which secrets the data were made with. */
+/** The digests have a key, so that they reveal no secrets that the data was made with. */
 export interface ServiceDataStore extends CacheStore {
   key: string;
-  /**
-   * The services that did not end when they were asked to: to keep their data would take as long in every build.
-   * Forgotten with the process.
-   */
+  /** Services that did not end when asked to: keeping their data would take as long in every build. */
   deaf: Set<string>;
 }
 
 export type DataName = Pick<ServiceData, 'name' | 'digest'>;
 const treeFor = ({ name, digest }: DataName) => ({ name, digest, bytes: 0 });
 
-/** A tree in the store has a number for its name. Two branches may make the same, and each has its own. */
+/** A number, because that is a tree's name in the store. Two branches may make the same data; each has its own. */
 const freshName = (): string => String(BigInt(`0x1${randomBytes(7).toString('hex')}`));
 
-/** The first of these that this runner has, until it is disposed of. */
+/** The first that this runner has, until it is disposed of. */
 export async function takeData<Data extends DataName>(
   store: CacheStore,
   project: string,
@@ -69,7 +61,6 @@ export interface KeptServiceData extends DataName {
   missing: string[];
 }
 
-/** Keeps what a service that has ended holds at these paths. */
 export async function keepData(
   store: CacheStore,
   project: string,
@@ -83,12 +74,12 @@ export async function keepData(
   await left.keepWhole(whole);
   const found = new Set<string>();
   for (const part of allParts) {
-    // A directory that the image does not have at its top lies in the root.
+    // A top-level directory that the image does not have is in the root.
     const wanted = data
       .map((path) => ({ path, ...partOf(path) }))
       .filter((one) => one.part === (part === 'root' ? 'image' : part));
     const from = join(whole, wholeRun[part]);
-    // There may be an empty one already, which a rename replaces.
+    // An empty directory may exist already; a rename replaces it.
     if (wanted.length > 0 && (await prune(from, wanted, { rest, found }))) await rename(from, join(making.tree, part));
   }
   const kept = { name: freshName(), digest, bytes: await treeSize(making.tree) };
@@ -97,10 +88,9 @@ export async function keepData(
 }
 
 /**
- * Moves all that does not lie at one of these paths below a directory to another directory, `rest`. What leads there stays as
- * the service had it, with its owners and modes. A link is never followed: where one stands in the way, nothing is kept behind
- * it. Other services of the build still run, and may have these directories open: so each is opened once, and what is in it is
- * named by that. Answers false where it is no directory.
+ * Moves everything below `path` except the wanted paths to `rest`. Parent directories keep owners and modes. A link is
+ * never followed. Other services of the build still run and may have these directories open. So each is opened once,
+ * and its content is named through the descriptor. False if it is no directory.
  */
 async function prune(
   path: string,
@@ -114,7 +104,7 @@ async function prune(
   for (const one of here) found.add(one.path);
   if (here.length > 0) return true;
   const inside = `/proc/self/fd/${directory.fd}/`;
-  // A name may be any bytes, and no text has all of them.
+  // A name may have any bytes, and text cannot represent all of them.
   for (const name of await readdir(inside, { encoding: 'buffer' })) {
     const below = wanted
       .filter(({ names: [first = ''] }) => name.equals(Buffer.from(first)))
@@ -125,40 +115,36 @@ async function prune(
   return true;
 }
 
-/** The files of a build that decide what fills a service: more are not looked at. */
+/** Limits on the build's files that decide a service's data. */
 const mostFiles = 20_000;
 const mostBytes = 2 * 1024 ** 3;
 
-/** What a build consists of, for what fills its services. */
 export interface Filling {
-  /** Names for its image, its user and its software. */
+  /** Names for the build's image, user and dependencies. */
   parts: object;
-  /** The commit's work tree, if it begins with one, and names for everything that lies over it. */
+  /** The commit's work tree, if the build begins with one. `over` names everything over it. */
   checkout: string | undefined;
   over: object;
 }
 
 export interface Digest {
-  /** Undefined where it cannot be told, for this reason. */
+  /** Undefined if it cannot be computed, because of `why`. */
   digest?: string;
   why?: string;
-  /** The patterns that match no file. */
   unmatched: readonly string[];
 }
 
-/** The service sets these itself, some of them anew for each build. */
+/** The service sets these itself, and some differ in each build. */
 const isOwn = (name: string): boolean => isReservedVariable(name) || name === 'TRACEPARENT';
 
 interface Asked {
   order: ServiceOrder;
   build: Pick<Job, 'environment' | 'workspace'>;
   filling: Filling;
-  /** The digest of the service's image, or blank. */
   image: string;
   signal: AbortSignal;
 }
 
-/** Everything that decides what a service holds after it was filled, under a key. */
 export async function digestOfData(
   beside: Beside,
   key: string,
@@ -218,7 +204,7 @@ async function inputsOf(
   return { files: inOrder([...files]), unmatched };
 }
 
-/** Everything that the commit has, by the name that git has for it, and what the build has over it. */
+/** The commit's tree by its git name, and what the build has over it. */
 async function wholeTree(beside: Beside, { checkout, over }: Filling, signal: AbortSignal): Promise<Inputs> {
   if (checkout === undefined) return { files: { over } };
   let said = '';

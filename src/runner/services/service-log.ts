@@ -2,19 +2,17 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { keepTail } from '../../shared/lib/tail.ts';
 import { maskedLog } from '../masked-log.ts';
 
-/** Where what a service says goes, without secrets. */
 export interface LogSink {
   write(bytes: Buffer): void | Promise<void>;
 }
 
 const unkeptPauseMs = 10;
 
-/** Takes what is not kept. A service that talks without end is read slowly, so that it takes no time of other builds. */
+/** Drops output. A service with endless output is read slowly, so that it takes no time of other builds. */
 export async function unkept(): Promise<void> {
   await delay(unkeptPauseMs);
 }
 
-/** The log of a service, of which the last lines are at hand. */
 export interface ServiceLog {
   push(chunk: Buffer): Promise<void>;
   print(text: string): Promise<void>;

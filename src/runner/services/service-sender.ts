@@ -4,11 +4,10 @@ import { createLogSender, type LogSender } from '../log-sender.ts';
 import { untilAnswered } from '../retry.ts';
 import { unkept, type LogSink } from './service-log.ts';
 
-/** Sends the server the logs and the states of the services of a build. */
 export interface ServiceSender {
   openLog: (name: string) => LogSink;
   note: (states: readonly ServiceState[]) => void;
-  /** Settles when the server has all that they wrote, with how they ended. */
+  /** Settles when the server has all logs, with the final states. */
   end(): Promise<ServiceState[]>;
   close(): Promise<void>;
 }
@@ -16,7 +15,7 @@ export interface ServiceSender {
 interface Options {
   link: Link;
   claim: string;
-  /** The longest log. */
+  /** In bytes per log. */
   limit: number;
   spillFile: (name: string) => string;
   disk: Pick<DiskReserve, 'allows'>;
@@ -40,7 +39,7 @@ export function createServiceSender(options: Options): ServiceSender {
   };
   return {
     openLog(name) {
-      // A service that says more than a log may hold goes on: only what it says is not kept any more.
+      // A service with more output than the limit continues: only the further output is not stored.
       const room = limit - Buffer.byteLength(cutHere);
       let written = 0;
       const sender = createLogSender({

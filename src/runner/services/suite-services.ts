@@ -20,47 +20,36 @@ import {
 } from './run-service.ts';
 import { serviceLog, type LogSink, type ServiceLog } from './service-log.ts';
 
-/**
- * What runs beside a build. All of it is in the build's network, so every name is that of the network's own loopback: a file
- * of hosts says so to the build and to each service.
- */
+/** A build's services share its network. A hosts file in the build and in each service maps every name to loopback. */
 export interface SuiteServices extends AsyncDisposable {
-  /** The digests of the images that they have, by their names. */
   imageDigests: Record<string, string>;
-  /** For the build's run. */
   mounts: NonNullable<Job['mounts']>;
-  /** The data that they have begun with, by their names. */
+  /** The data that they began with, by service name. */
   data: Record<string, BegunWith>;
-  /** Aborted when a service ends while steps run; the other services go on. */
+  /** Aborted if a service ends while steps run; the other services continue. */
   signal: AbortSignal;
-  /** Starts them; settles when all are ready. `job` is the build's, for what fills a service. */
+  /** Settles when all are ready. `job` is the build's, for the commands that fill services. */
   start(beside: Beside, job: BuildJob): Promise<void>;
-  /** The build is over, and they go. */
   over: () => void;
-  /** Why the build was ended, if a service did so. */
+  /** Set if a service ended the build. */
   failure(): CannotRunError | undefined;
-  /** Masks these too, from now on. */
   hide(secrets: readonly string[]): Promise<void>;
 }
 
 export interface ServicesOptions {
-  /** Brings the image of a service. */
   takeImage: (order: ImageOrder, service: { name: string; isAsItIs: boolean }) => Promise<TakenImage>;
   orders: readonly ServiceOrder[];
-  /** Whose data it is. */
   project: string;
-  /** Whether the build has anything that its log would mask, or files of a build that may have had. */
+  /** Whether the build, or a build that it begins with, may have had secrets. */
   hadSecrets: boolean;
-  /** In a shell: what the build's services began with. */
+  /** In a shell: the data that the build's services began with. */
   again?: PreparedOptions['again'];
   limits: Job['limits'];
   secrets: readonly string[];
-  /** Opens the log of a service. */
   openLog: (name: string) => LogSink;
-  /** A line for the log of the build. */
   print: (text: string) => Promise<void>;
   onStates?: ((states: readonly ServiceState[]) => void) | undefined;
-  /** When the build began, by `performance.now()`. Times are counted from then. */
+  /** When the build began, by `performance.now()`. Times are relative to it. */
   began?: number;
   signal: AbortSignal;
 }
@@ -76,7 +65,6 @@ interface Service {
   state: ServiceState;
 }
 
-/** Brings what they are made of. */
 export async function openSuiteServices(using: Using, options: ServicesOptions): Promise<SuiteServices> {
   const { orders, project, hadSecrets, again, limits, secrets, openLog, print, takeImage, signal } = options;
   const { onStates = () => {}, began = performance.now() } = options;
@@ -134,7 +122,7 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
       signal: everything,
     };
   };
-  /** From when it is ready until the build is over, it has to live. */
+  /** Once ready, a service must live until the build is over. */
   const watch = async (service: Service, running: RunningService): Promise<void> => {
     const { order, log } = service;
     const ended = await running.ended;
@@ -169,7 +157,7 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
       await print(`The service ${service.order.name} is ready.\n`);
       watch(service, running).catch((error: unknown) => (areReady ? dying : ending).abort(error));
     } catch (error) {
-      // It may have been ended because another one failed, or with its build.
+      // It may have been ended with its build, or because another service failed.
       change(service, { state: isOver || everything.aborted ? 'stopped' : 'failed', to: elapsed() });
       throw error;
     }
@@ -203,7 +191,7 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
   };
 }
 
-/** A build with several images says whose could not be taken. */
+/** A build with several images shows which one failed. */
 async function ofService<T>(name: string, image: Promise<T>): Promise<T> {
   try {
     return await image;
@@ -213,7 +201,7 @@ async function ofService<T>(name: string, image: Promise<T>): Promise<T> {
   }
 }
 
-/** All names stand for the network's own loopback. */
+/** All names resolve to the network's own loopback. */
 function hostsFor(orders: readonly ServiceOrder[]): string {
   const names = ['localhost', buildUser.name, ...orders.map(({ name }) => name)];
   return `127.0.0.1 ${names.join(' ')}\n::1 localhost ip6-localhost ip6-loopback\n`;
