@@ -14,28 +14,21 @@ import type { Span, Tracer } from './spans.ts';
 import type { Ending, Observers, WriteContext } from './write-context.ts';
 
 /**
- * The trace of a build request: the request, its wait, its fetch, each suite and its steps. All spans are made here,
- * when the thing is over, from what the database has and what runners report. So a server that is started again, or
- * another one on the same database, continues a trace. Spans leave the process after the commit.
- *
- * The request's row has its span in the trace. The identifiers of the spans below are calculated from it. So the span
- * of a suite is known when its order is made, and the order has it in the environment as TRACEPARENT.
+ * Spans are made from the database and the runners' reports when a part of a request is over, so any server can
+ * continue a trace. The request's row has its own span. Span ids below are calculated from it, so a suite's span is
+ * known when its order is made, which passes it as TRACEPARENT.
  */
 
-/** The trace in the row of a request. */
 interface Trace extends TraceContext {
   parentId?: string;
-  /** When it began: a request that is run again begins another trace. */
   at: number;
-  /** When its last fetch began. */
   fetchAt?: number;
 }
 
-/** Traces what is written with these observers, until the returned function is called. */
 export function traceWith(observers: Observers, tracer: Tracer): () => void {
   observers.tracer = tracer;
   const unwatch = watchEndings(observers, (context, ending) => {
-    // Read within the transaction, where the request cannot have begun another trace yet.
+    // Read within the transaction, before the request can begin another trace.
     context.db.atEnd(context.trx, async () => {
       const spans =
         ending.type === 'build' ? await spansOfBuild(context, ending) : await spansOfRequest(context, ending);
@@ -48,7 +41,6 @@ export function traceWith(observers: Observers, tracer: Tracer): () => void {
   };
 }
 
-/** The trace of a new request, for its row; blank where nothing is traced. */
 export function beginTrace({ observers: { tracer } }: WriteContext, traceparent?: unknown): string {
   if (!tracer) return '';
   const parent = parseTraceparent(traceparent);
@@ -58,7 +50,7 @@ export function beginTrace({ observers: { tracer } }: WriteContext, traceparent?
   return JSON.stringify(parent ? { ...trace, parentId: parent.spanId } : trace);
 }
 
-/** A request that is run again begins another trace. */
+/** A rerun begins another trace. */
 export async function beginTraceAgain(
   context: WriteContext,
   request: Pick<BuildRequestRow, 'id' | 'trace'>,
@@ -69,18 +61,16 @@ export async function beginTraceAgain(
   await context.trx.updateTable('build_requests').set({ trace }).where('id', '=', request.id).execute();
 }
 
-/** The trace of a request, if this server traces. */
+/** Undefined if this server does not trace. */
 function traceOf({ observers }: WriteContext, trace: string): Trace | undefined {
   return trace === '' || !observers.tracer ? undefined : (JSON.parse(trace) as Trace);
 }
 
-/** TRACEPARENT for a build that is about to begin. */
 export function traceparentOf(context: WriteContext, build: { id: bigint; trace: string }): string | undefined {
   const trace = traceOf(context, build.trace);
   return trace && formatTraceparent(below(trace, `build ${build.id}`));
 }
 
-/** Records when a fetch begins. */
 export async function noteFetchBegins(context: WriteContext, request: BuildRequestRow): Promise<void> {
   const trace = traceOf(context, request.trace);
   if (!trace) return;
@@ -88,7 +78,6 @@ export async function noteFetchBegins(context: WriteContext, request: BuildReque
   await context.trx.updateTable('build_requests').set({ trace: noted }).where('id', '=', request.id).execute();
 }
 
-/** A fetch is over, as `outcome` says. */
 export function traceFetch(
   context: WriteContext,
   request: BuildRequestRow,
@@ -107,14 +96,13 @@ export function traceFetch(
   ]);
 }
 
-/** A part of a run, in milliseconds since the runner got the order. */
+/** In milliseconds since the runner got the order. */
 export interface StepTimes {
   name: string;
   from: number;
   to: number;
 }
 
-/** Sends the spans of a build's steps, as its runner reported them. */
 export function traceSteps(context: WriteContext, buildId: bigint, steps: readonly StepTimes[]): void {
   if (steps.length === 0 || !context.observers.tracer) return;
   const { trx } = context;
@@ -213,7 +201,7 @@ function waitSpan(
   return { name: 'wait', context: below(context, `wait ${forWhat}`), attributes: {}, ...times };
 }
 
-/** Sends spans once the transaction is durable. */
+/** Once the transaction is durable. */
 function send({ db, trx, observers }: WriteContext, spans: Span[]): void {
   const sampled = spans.filter(({ context: { isSampled } }) => isSampled);
   if (sampled.length === 0) return;
