@@ -6,12 +6,9 @@ import { endMark, finalState, newEvents, readAgainMs, topicsOf } from './tail.ts
 import type { Followed, ReadPosition, StreamEvent, TailParts } from './tail.ts';
 
 /**
- * Serves many readers of one record. Readers that have received everything share one broadcast: one read of the store
- * serves all of them, and each event is encoded once. A reader that joins late or reads slowly is served from the store
- * at its own pace until it has caught up, and then joins the broadcast. So no reader misses an event, a slow reader
- * costs no memory, and each further reader costs little more than the writes to its connection.
- *
- * Resolves at the end, or with the position where the record has another log now.
+ * Readers that are up to date share one broadcast: one read of the store, and each event encoded once. A late or slow
+ * reader is served from the store until it has caught up, then joins. So no reader misses an event, and a slow reader
+ * costs no memory. Resolves at the end, or with the position if the record has another log now.
  */
 export async function followTogether(
   parts: TailParts & { broadcasts: Broadcasts },
@@ -78,20 +75,19 @@ function written(event: StreamEvent, wire: Wire, place: ReadPosition): Buffer {
   return Buffer.from(wire.encode(event, {}, nameOf(event, place)));
 }
 
-/** The identifier that a reader sends when it reconnects after this event. */
+/** The id that a reader sends when it reconnects after this event. */
 function nameOf(event: StreamEvent, place: ReadPosition): string | undefined {
   if (event.type === 'log') return String(event.next);
   return event.type === 'end' ? endMark(place.at, place) : undefined;
 }
 
-/** The running broadcasts of a server, by record and format. */
 export type Broadcasts = Map<string, Broadcast>;
 
 /** Proxies need some bytes every fifteen seconds; the time is checked every `readAgainMs`. */
 const quietTime = 15_000 - readAgainMs;
 
 class Broadcast {
-  /** The position that all members have reached; valid only while the broadcast is idle. */
+  /** Reached by all members; valid only while the broadcast is idle. */
   readonly #place: ReadPosition;
   readonly #dissolved: () => void;
   readonly #members = new Map<StreamWriter, PromiseWithResolvers<ReadPosition | undefined>>();
@@ -114,9 +110,7 @@ class Broadcast {
       });
   }
 
-  /**
-   * Resolves when positions can be compared: a reader ahead of the broadcast waits until the broadcast has moved on.
-   */
+  /** Resolves when positions can be compared: a reader ahead of the broadcast waits for it. */
   async settled({ at, seen = 0n }: ReadPosition): Promise<void> {
     const isAhead = at > this.#place.at || seen > (this.#place.seen ?? 0n);
     if ((!this.#idle || isAhead) && !this.#empty.signal.aborted) await this.#next.promise;
@@ -126,7 +120,7 @@ class Broadcast {
     return this.#idle && !this.#empty.signal.aborted && at === this.#place.at && seen === this.#place.seen;
   }
 
-  /** Resolves at the end of the stream, or, when the reader has fallen behind, with its position. */
+  /** Resolves at the end of the stream, or with the reader's position if it has fallen behind. */
   async join(writer: StreamWriter): Promise<ReadPosition | undefined> {
     const member = Promise.withResolvers<ReadPosition | undefined>();
     this.#members.set(writer, member);
