@@ -4,27 +4,23 @@ import type { IdSource } from '../../shared/lib/ids.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
 
 /**
- * The audit log: who did what to which subject, when, and from where. An entry is written in the transaction of the
- * change, so neither exists without the other. Entries are never changed or removed; the database refuses it. An entry
- * holds no secret: it has the names of changed fields, never their values.
+ * An entry is written in the transaction of the change, so they exist only together. The database refuses to change or
+ * remove it. It contains no secret: names of changed fields, never their values.
  */
 
-/** How an actor was authenticated. */
 export type Via = 'api_key' | 'token' | 'session' | 'command_line' | 'repository' | 'forge';
 
-/** Who acts, and from where. */
 export interface Doer {
-  /** null for an operator on the machine, and for callers that were not authenticated. */
+  /** null for an operator on the machine, and for unauthenticated callers. */
   actor: { id: bigint; email: string } | null;
   via: Via;
-  /** The application that acts for the person. */
   application: string | null;
   address: string | null;
-  /** The Unix user of an operator who runs a command on the machine. */
+  /** Of an operator who runs a command on the machine. */
   unixUser?: string;
 }
 
-/** Plain facts about a change: no identifiers beyond 53 bits, no secrets. */
+/** No ids beyond 53 bits, no secrets. */
 export type Facts = Record<string, unknown>;
 
 /** The kind of subject, a dot, and the action. */
@@ -57,12 +53,10 @@ export async function recordAudit(trx: Transaction, ids: IdSource, by: Doer, dee
   await trx.insertInto('audit_entries').values(entry).execute();
 }
 
-/** A person in a browser. */
 export function inBrowser(actor: { id: bigint; email: string } | null, address: string): Doer {
   return { actor: actor && { id: actor.id, email: actor.email }, via: 'session', application: null, address };
 }
 
-/** The form that the API and the command line show. */
 export function entryView(entry: AuditEntryRow) {
   const { id, action, actor_id: actorId, subject_id: subjectId, project_id: projectId } = entry;
   const [type = ''] = action.split('.', 1);
@@ -88,7 +82,7 @@ function textOf(id: bigint | null): string {
 
 const entriesAtATime = 1000;
 
-/** Every entry since a moment, oldest first, in small batches. */
+/** Oldest first, in small batches. */
 export async function* entriesSince(db: Queries, since: bigint): AsyncGenerator<AuditEntryRow> {
   for (let last = -1n; ;) {
     const rows = await db

@@ -1,10 +1,9 @@
 import type { Incoming } from '../http/route.ts';
 
 /**
- * The Authorization header, where it may be trusted. A browser that has Basic credentials adds them to every request,
- * also to requests of another site's page, and JSON-P would give that page the answer. So they count only in requests
- * from our own pages, from the address bar, or from a program, which names no site. A browser never adds a token by
- * itself.
+ * A browser adds stored Basic credentials to every request, also those of other sites' pages, and JSON-P would give
+ * those pages the response. So Basic counts only from our own pages, the address bar, or a program, which names no
+ * site. Browsers never add tokens automatically.
  */
 export function authorizationOf({ headers }: Pick<Incoming, 'headers'>): string | undefined {
   const { authorization } = headers;

@@ -8,22 +8,19 @@ import { authorizationOf } from './authorization.ts';
 import { findTokenHolder, noteUse, sentToken } from './tokens.ts';
 import { findUser, normalizeEmail } from './users.ts';
 
-/** The caller, and what its credentials allow. */
 export interface Caller {
   readonly id: bigint;
   readonly email: string;
   readonly kind: 'user' | 'collaborator';
   /** Trial ended or invoices overdue: owned projects cannot be used, shared ones can. */
   readonly unpaid: boolean;
-  /** May see data of the whole installation. */
   readonly isOperator: boolean;
   readonly scopes: 'all' | ReadonlySet<Scope>;
   readonly via: Via;
-  /** The name of the application that acts for the caller. */
   readonly application: string | null;
 }
 
-/** Authenticates the caller. All invalid credentials get the same answer. */
+/** All invalid credentials get the same response. */
 export async function authenticate(request: Incoming, db: Database): Promise<Caller> {
   const token = sentToken(request);
   return token === undefined ? byApiKey(request, db) : byToken(token, db);
@@ -45,7 +42,7 @@ async function byToken(token: unknown, db: Database): Promise<Caller> {
   return caller;
 }
 
-/** A person who is signed in to a browser. The API itself does not accept a session as credentials. */
+/** The API itself does not accept a session as credentials. */
 export function callerInBrowser(person: UserRow): Caller {
   return callerFor(person, { scopes: 'all', via: 'session', application: null });
 }
@@ -68,7 +65,6 @@ function callerFor(user: UserRow, proof: Pick<Caller, 'scopes' | 'via' | 'applic
   };
 }
 
-/** False when the trial has ended or invoices are overdue. */
 export function isPaying({ billing }: Pick<UserRow, 'billing'>): boolean {
   return billing === 'ok';
 }

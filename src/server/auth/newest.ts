@@ -1,7 +1,7 @@
 import type { Transaction } from '../db/open.ts';
 import { mostKept } from '../../shared/domain/bounds.ts';
 
-/** Deletes what a person has beyond the bound, the oldest first: what was forgotten somewhere is not kept for ever. */
+/** Deletes the oldest beyond the limit, so that forgotten ones do not stay for ever. */
 export async function keepNewest(trx: Transaction, table: keyof typeof mostKept, userId: bigint): Promise<void> {
   await trx
     .deleteFrom(table)

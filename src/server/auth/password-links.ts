@@ -4,8 +4,8 @@ import type { IdSource } from '../../shared/lib/ids.ts';
 import { hashSecret, randomSecret } from '../../shared/lib/passwords.ts';
 
 /**
- * A link with which a person sets the password: once, within a week. A person has at most one link, and it is deleted
- * with any change of the password. Headrace sends no mail, so the operator makes the link and hands it on.
+ * A link works once, within a week. A user has at most one, and any change of the password deletes it. Headrace sends
+ * no mail, so the operator passes the link on.
  */
 const lifetime = 7 * 24 * 60 * 60 * 1000;
 
@@ -23,7 +23,7 @@ export async function insertLink(trx: Transaction, ids: IdSource, userId: bigint
   return { token, expiresAt };
 }
 
-/** The person whose password a link sets; undefined when the link was used, replaced, or is too old. */
+/** Undefined if the link was used, replaced, or is too old. */
 export async function ownerOfLink(db: Queries, token: string): Promise<Readonly<UserRow> | undefined> {
   return db
     .selectFrom('password_links as l')
@@ -35,7 +35,7 @@ export async function ownerOfLink(db: Queries, token: string): Promise<Readonly<
     .executeTakeFirst();
 }
 
-/** Deletes the link. False when it was gone: of two concurrent uses, one gets false. */
+/** False if it was gone: of two concurrent uses, one gets false. */
 export async function useUpLink(trx: Transaction, token: string): Promise<boolean> {
   const result = await trx.deleteFrom('password_links').where('token_hash', '=', hashSecret(token)).executeTakeFirst();
   return result.numDeletedRows === 1n;

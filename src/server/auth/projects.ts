@@ -4,7 +4,7 @@ import type { ProjectRow } from '../db/schema.ts';
 import type { Access } from '../http/route.ts';
 import { isPaying, type Caller } from './callers.ts';
 
-/** A project that the caller may see. Its private key is only for the jobs that need it. */
+/** Without the private key, which is only for the jobs that need it. */
 export interface VisibleProject extends Omit<
   ProjectRow,
   | 'ssh_private_key'
@@ -20,7 +20,6 @@ export interface VisibleProject extends Omit<
   owned: boolean;
 }
 
-/** What a route does with a project. */
 interface Wanted {
   access: Access;
   /** Whether it starts work that the owner pays for. */
@@ -28,8 +27,8 @@ interface Wanted {
 }
 
 /**
- * The project, if the caller may use it in this way. For other accounts it does not exist. A collaborator is refused
- * what only the owner may do. If the owner does not pay, the owner is refused, and so is a caller who would start work.
+ * For other accounts the project does not exist. A collaborator is refused owner-only access. If the owner does not
+ * pay, the owner and anyone who would start work are refused.
  */
 export async function admitToProject(
   db: Queries,
@@ -58,7 +57,7 @@ export async function admitToProject(
     .where('p.id', '=', id)
     .executeTakeFirst();
   const owned = found?.owner_id === caller.id;
-  // Also where there is no project: how long the answer takes does not tell that there is one.
+  // Also without a project, so that the response time does not reveal one.
   const isAdmitted = owned || (await isMember(db, id, caller.id));
   if (!found || !isAdmitted) throw new ApiError('not_found');
   const { billing, suspended, ...project } = found;
@@ -68,10 +67,7 @@ export async function admitToProject(
   return { ...project, owned };
 }
 
-/**
- * The projects that a user owns or collaborates on, as `p`. An account that does not pay cannot use its own projects, but
- * can use those that others share with it.
- */
+/** Selects from `p`. A user who does not pay cannot use owned projects, but can use shared ones. */
 export function projectsSeenBy(db: Queries, { id, unpaid }: Pick<Caller, 'id' | 'unpaid'>) {
   const visible = db
     .selectFrom('projects as p')
@@ -89,9 +85,7 @@ async function isMember(db: Queries, project: bigint, user: bigint): Promise<boo
   return (await collaborators.where('user_id', '=', user).executeTakeFirst()) !== undefined;
 }
 
-/**
- * For routes that belong to an account and not to a project: `users` are for paying users, `operators` for operators.
- */
+/** For an account's routes: `users` are for paying users, `operators` for operators. */
 export function admitToAccount(caller: Caller, access: Access): void {
   if (access === 'operators' && !caller.isOperator) throw new ApiError('unauthorized');
   if (access !== 'users') return;

@@ -7,12 +7,10 @@ import { hasTags, tagsIn } from '../../shared/domain/tags.ts';
 import { allRunners, type RegisteredRunner, type Runner } from './runners.ts';
 
 /**
- * Which runners are present. Every runner that connects to a server is recorded, also those on the servers' own machines,
- * so that every server can say whether a runner takes the waiting work, and if not, why. A server also records that its
- * own runner does not start, because that shows nowhere else.
+ * All connected runners are recorded, so that every server can report why work is not taken. A server also records that
+ * its own runner does not start, because that shows nowhere else.
  */
 
-/** A runner is away when no server has recorded it as connected for this long. */
 const awayAfterMs = 20_000n;
 const noteEveryMs = 10_000;
 
@@ -21,21 +19,20 @@ type Beating = Pick<Runner, 'holder' | 'id'>;
 export interface Heartbeat {
   version: string;
   trouble: string;
-  /** As one text; empty where it is left out. */
   tags?: string;
-  /** How many slots for builds it has; 0 where it has not said. */
+  /** Slots for builds; 0 if not reported. */
   slots?: number;
 }
 
 const unreported = { tags: '', slots: 0 };
 
 export interface Heartbeats {
-  /** A runner has connected. It is let in even if that cannot be recorded, as on a full disk. */
+  /** Admits the runner even if this cannot be recorded, as on a full disk. */
   came(runner: Beating, heartbeat: Heartbeat): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Records which runners are connected to this server: when they come, and now and then while they are there. */
+/** Records runners when they connect, and regularly while they stay. */
 export function recordHeartbeats(db: Database, connected: () => Iterable<string>, everyMs = noteEveryMs): Heartbeats {
   /** Runners whose connection could not be recorded yet. */
   const missed = new Map<string, () => Promise<void>>();
@@ -65,7 +62,6 @@ const stays = async (db: Database, trx: Transaction, holder: string): Promise<vo
   await trx.updateTable('runner_heartbeats').set({ seen_at: db.clock }).where('holder', '=', holder).execute();
 };
 
-/** Records one call. */
 export async function recordHeartbeat(db: Database, { holder, id }: Beating, heartbeat: Heartbeat): Promise<void> {
   await db.transaction((trx) =>
     trx
@@ -76,16 +72,13 @@ export async function recordHeartbeat(db: Database, { holder, id }: Beating, hea
   );
 }
 
-/** Records the state of the runner on the server's own machine. */
 export interface LocalHeartbeats {
-  /** It is being started: until it calls, or is away for too long, it counts as present. */
+  /** The runner counts as present until it calls, or is away for too long. */
   starting(): Promise<void>;
   failing(trouble: string): Promise<void>;
-  /** It was stopped on purpose. */
   stopped(): Promise<void>;
 }
 
-/** A server's own runner is of its own version. */
 export function localHeartbeats(
   db: Database,
   holder: string,
@@ -112,7 +105,7 @@ export function localHeartbeats(
   };
 }
 
-/** Servers that were killed and did not return leave records of their own runners. */
+/** Killed servers that did not return leave records of their own runners. */
 export async function forgetOldHeartbeats(db: Database): Promise<void> {
   const old = sql<SqlBool>`seen_at < ${db.clock} - ${24n * 60n * 60n * 1000n}`;
   await db.transaction((trx) =>
@@ -124,9 +117,8 @@ export async function forgetOldHeartbeats(db: Database): Promise<void> {
 const isAlive = ({ clock }: Pick<Database, 'clock'>) =>
   sql<SqlBool>`heartbeat.seen_at > ${clock} - ${sql.lit(awayAfterMs)} and heartbeat.seen_at < ${clock} + ${sql.lit(awayAfterMs)}`;
 
-/** Runners with the same tags that are present and may take work: their slots, and how many of those are busy. */
+/** Present runners with the same tags, added up. */
 interface Takers {
-  /** As one text. */
   tags: string;
   builds: bigint | number;
   busy_builds: bigint | number;
@@ -134,7 +126,6 @@ interface Takers {
   busy_fetches: bigint | number;
 }
 
-/** How many jobs each runner has of either sort. */
 const underWay = sql<{ holder: string; builds: bigint; fetches: bigint }>`(
   select holder, sum(1 - is_fetch) as builds, sum(is_fetch) as fetches from (
     select holder, case when kind in (${sql.join(fetchKinds.map((kind) => sql.lit(kind)))}) then 1 else 0 end as is_fetch
@@ -145,15 +136,14 @@ const underWay = sql<{ holder: string; builds: bigint; fetches: bigint }>`(
 const builds = sql<bigint>`coalesce(held.builds, 0)`;
 const fetches = sql<bigint>`coalesce(held.fetches, 0)`;
 /**
- * Processes with one token count as one runner, so a runner may have more jobs than the slots that it reported. Whether
- * a runner that reported no number has a free slot is not known.
+ * Processes with one token count as one runner, so it may have more jobs than reported slots. Without a reported
+ * number, it is unknown whether a slot is free.
  */
 const slotsFor = (busy: RawBuilder<bigint>, least: number): RawBuilder<bigint> => sql`sum(case
   when heartbeat.slots = 0 then ${busy} + 1
   when ${busy} > heartbeat.slots and ${busy} > ${sql.lit(least)} then ${busy}
   when heartbeat.slots > ${sql.lit(least)} then heartbeat.slots else ${sql.lit(least)} end)`;
 
-/** Runners that are present and work for the account, those that are alike together. */
 const findTakers = (db: Database, read: Queries, account: bigint): Promise<Takers[]> =>
   read
     .selectFrom('runner_heartbeats as heartbeat')
@@ -178,20 +168,17 @@ const findTakers = (db: Database, read: Queries, account: bigint): Promise<Taker
     })
     .execute();
 
-/** Why work that needs these tags waits, in words for any reader. */
+/** In words for any reader. */
 export interface WhyWaiting {
-  /** Why no runner takes it; undefined when one may take it. */
+  /** Why no runner takes it; undefined if one may. */
   nobody(needed: string): string | undefined;
-  /** Why it waits although a runner may take it. */
   busy(needed: string, kind: string): string;
 }
 
-/** Why no runner takes an account's waiting work that needs no tags, likewise. */
 export async function whyNobodyTakes(db: Database, account: bigint): Promise<string | undefined> {
   return (await whyWaiting(db, account)).nobody('');
 }
 
-/** For all waiting work of an account. */
 export async function whyWaiting(db: Database, account: bigint, read = db.read): Promise<WhyWaiting> {
   const takers = await findTakers(db, read, account);
   const noneAtAll = takers.length === 0 ? whyNobody(await runnersNow({ read, clock: db.clock })) : undefined;
@@ -207,7 +194,7 @@ export async function whyWaiting(db: Database, account: bigint, read = db.read):
         having.reduce((total, taker) => total + Number(of(taker)), 0);
       const all = sum((taker) => (isFetch ? taker.fetches : taker.builds));
       const busy = sum((taker) => (isFetch ? taker.busy_fetches : taker.busy_builds));
-      // A free slot may be about to take it, or its account has reached its limit of jobs under way.
+      // A free slot may be about to take it, or its account is at its limit of running jobs.
       if (busy < all || all === 0) return waitsForItsTurn;
       return `${busy} of ${all} places${isFetch ? ' for fetches' : ''} are busy`;
     },
@@ -218,10 +205,9 @@ export function noneHasTags(runners: readonly { tags: string }[], needed: string
   return !runners.some(({ tags }) => hasTags(tags, needed));
 }
 
-/** Announced when an operator asks servers to look again whether their own runners start. */
 export const lookAgain = 'runners:look-again';
 
-/** Why no runner is there, if a server's own one does not start; for operators. */
+/** For operators, if a server's own runner does not start. */
 export async function troubleOfRunners(db: Pick<Database, 'read' | 'clock'>): Promise<string | undefined> {
   const known = await db.read
     .selectFrom('runner_heartbeats as heartbeat')
@@ -231,14 +217,13 @@ export async function troubleOfRunners(db: Pick<Database, 'read' | 'clock'>): Pr
   return known.find(({ trouble, runner_id: id }) => trouble !== '' && id === null)?.trouble;
 }
 
-/** For accounts without a runner that works for them. */
 export function whyNobody(runners: readonly RunnerNow[]): string {
   const connected = runners.filter(({ state }) => state === 'idle' || state === 'busy');
   if (connected.some(({ isDraining }) => !isDraining))
     return 'none of the runners that are connected works for this account';
   if (connected.length > 0) return 'every runner that is connected is being drained';
   const failing = runners.filter(({ state }) => state === 'failing');
-  // Only these words are fit for everybody: those of other failures are a process's own.
+  // Only these words are fit for any reader: other failures have a process's own words.
   const unisolated = failing.find(({ isLocal, trouble }) => isLocal && isAboutIsolation(trouble));
   if (unisolated) return unisolated.trouble;
   if (failing.length > 0)
@@ -249,20 +234,17 @@ export function whyNobody(runners: readonly RunnerNow[]): string {
 export interface RunnerNow {
   name: string;
   isLocal: boolean;
-  /** Whether it gets no more work. */
   isDraining: boolean;
   state: 'idle' | 'busy' | 'away' | 'failing';
-  /** Why it fails. */
   trouble: string;
   version: string;
   seenAt: bigint | null;
-  /** E-mail addresses; none means all. */
+  /** E-mail addresses; empty means all. */
   accounts: string[];
   tags: string[];
   work: { kind: string; subjectId: bigint; account: string }[];
 }
 
-/** Every registered runner, and those on the servers' own machines, with their current work. */
 export async function runnersNow(db: Pick<Database, 'read' | 'clock'>): Promise<RunnerNow[]> {
   const registered = (await allRunners(db.read)).filter(({ revoked_at: revoked }) => revoked === null);
   const heartbeats = await db.read
@@ -277,7 +259,7 @@ export async function runnersNow(db: Pick<Database, 'read' | 'clock'>): Promise<
     .select(['jobs.id', 'jobs.holder', 'jobs.kind', 'jobs.subject_id', 'users.email'])
     .where('jobs.claim', 'is not', null)
     .execute();
-  // Sorted here: a database that is asked to sort them reads all that wait as well, in the order of the key.
+  // Sorted here: a database would also read all waiting jobs, in the order of the key.
   const inOrder = held.toSorted((a, b) => (a.id < b.id ? -1 : 1));
   const byHolder = Map.groupBy(inOrder, ({ holder }) => holder);
   const workOf = (holder: string): RunnerNow['work'] =>
@@ -306,7 +288,6 @@ export async function runnersNow(db: Pick<Database, 'read' | 'clock'>): Promise<
   ];
 }
 
-/** Whether a runner is there at the moment, by the holder of its claims. */
 export async function isHolderAlive(db: Pick<Database, 'read' | 'clock'>, holder: string): Promise<boolean> {
   const heartbeats = db.read
     .selectFrom('runner_heartbeats as heartbeat')

@@ -7,42 +7,39 @@ import { hashSecret, randomSecret } from '../../shared/lib/passwords.ts';
 import type { SlotKind } from '../../shared/domain/runner-slots.ts';
 
 /**
- * Runners on other machines and their tokens. A token is valid until it is replaced or the runner is revoked. To make
- * that immediate, a server checks it when a runner connects, every second after that, and once more in the transaction that
- * assigns work; and whoever takes a token back takes its claims as well.
+ * A token is valid until it is replaced or the runner is revoked. To make that immediate, a server checks it on
+ * connecting, every second after that, and in the transaction that assigns work. Revoking a token also revokes its
+ * claims.
  */
 export interface Runner {
-  /** The holder of its claims. A runner that is created again under the same name is another holder. */
+  /** A runner recreated under the same name is another holder. */
   holder: string;
   /** Undefined for the runner on this machine. */
   id?: bigint;
-  /** The hash of its token; undefined for the runner on this machine, which connects through the data folder. */
+  /** Undefined for the runner on this machine, which connects through the data folder. */
   tokenHash?: string;
-  /** Its identifier, if it works for certain accounts only. */
+  /** Its id, if it works only for certain accounts. */
   boundAs?: bigint;
-  /** These accounts, also for what it may hold. */
+  /** These accounts; they also share its limits. */
   accounts?: readonly bigint[];
-  /** Its tags, as one text. They only add to its work what needs them: the work stays that of its accounts. */
+  /** As one text. Tags add work that needs them, of the same accounts only. */
   tags?: string;
   /** Where it keeps files for other suites (`locationOf`, lifecycle/kept-builds.ts), if it keeps any. */
   location?: string | undefined;
-  /** Whether it wants only what needs these. */
+  /** Whether it wants only jobs that need these. */
   isLeaving?: boolean | undefined;
-  /** What it has a free slot for; both where it did not say. */
+  /** Both if not set. */
   slot?: SlotKind | undefined;
 }
 
-/** How a runner stands at the moment. */
 export interface Standing {
-  /** Whether it gets no more work. */
   isDraining: boolean;
 }
 
-/** The operator's view of a runner; never its token or the token's hash. */
+/** Never with its token or the token's hash. */
 export interface RegisteredRunner extends Pick<RunnerRow, 'id' | 'name' | 'created_at' | 'revoked_at' | 'draining'> {
   /** To a few seconds; null until its first call. */
   last_seen_at: bigint | null;
-  /** E-mail addresses; none means all. */
   accounts: string[];
 }
 
@@ -51,7 +48,7 @@ export interface RunnerToken {
   token: string;
 }
 
-/** Creates a runner and its token, which is shown once. With accounts it gets only their work. */
+/** The token is shown once. With accounts the runner gets only their work. */
 export async function insertRunner(
   trx: Transaction,
   ids: IdSource,
@@ -74,12 +71,12 @@ export async function insertRunner(
   return { name, token };
 }
 
-/** Returns the holder of its claims; undefined when there is no such runner. */
+/** Returns the holder of its claims. */
 export async function revokeRunner(trx: Transaction, name: string): Promise<string | undefined> {
   return change(trx, name, { revoked_at: BigInt(Date.now()) });
 }
 
-/** Replaces a runner's token: the old one is invalid at once. */
+/** The old token is invalid at once. */
 export async function rotateRunner(
   trx: Transaction,
   name: string,
@@ -89,7 +86,6 @@ export async function rotateRunner(
   return holder === undefined ? undefined : { holder, token };
 }
 
-/** Gives a runner no more work, or work again. Returns the holder; undefined when there is no such runner. */
 export async function drainRunner(trx: Transaction, name: string, isDraining: boolean): Promise<string | undefined> {
   return change(trx, name, { draining: isDraining ? 1 : 0 });
 }
@@ -135,7 +131,6 @@ const findByHash = (db: Queries, hash: string) =>
     .where('revoked_at', 'is', null)
     .executeTakeFirst();
 
-/** Authenticates a runner. */
 export async function authenticateRunner(db: Database, headers: Incoming['headers']): Promise<Runner> {
   const [, token] = /^Bearer +(hrr_[\w-]{43})$/i.exec(String(headers.authorization)) ?? [];
   if (token === undefined) throw new ApiError('unauthorized');
@@ -155,14 +150,14 @@ export async function checkRunner(db: Queries, { tokenHash }: Runner): Promise<S
   return standingOf(await findByHash(db, tokenHash));
 }
 
-/** The standing of every runner, by the hash of its token; a token that is not among them is invalid. */
+/** By the hash of the token; a missing token is invalid. */
 export async function findStandings(db: Queries): Promise<ReadonlyMap<string, Standing>> {
   const runners = db.selectFrom('runners').select(['token_hash', 'draining']).where('revoked_at', 'is', null);
   const rows = await runners.execute();
   return new Map(rows.map((row) => [row.token_hash, standingOf(row)]));
 }
 
-/** Refuses as `checkRunner` does, and keeps its token and standing as they are until the transaction is over. */
+/** Refuses like `checkRunner`, and locks token and standing until the transaction ends. */
 export async function holdRunner(db: Database, trx: Transaction, { tokenHash }: Runner): Promise<Standing> {
   if (tokenHash === undefined) return usual;
   const runners = trx.selectFrom('runners').select(['id', 'draining']).where('token_hash', '=', tokenHash);

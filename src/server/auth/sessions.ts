@@ -5,12 +5,11 @@ import { hashSecret, randomSecret } from '../../shared/lib/passwords.ts';
 import { keepNewest } from './newest.ts';
 
 /**
- * A person is signed in to one browser, which holds the session's token in a cookie. A session ends when the person
- * signs out, two weeks after the sign-in, or when the password changes. It is inactive while the person is suspended.
+ * The token is in a cookie. A session ends on sign-out, two weeks after the sign-in, or when the password changes. It
+ * is inactive while the user is suspended.
  */
 export const sessionSeconds = 14 * 24 * 60 * 60;
 
-/** Somebody who is signed in. */
 export type Person = Readonly<UserRow>;
 
 export async function beginSession(trx: Transaction, ids: IdSource, userId: bigint): Promise<string> {
@@ -22,7 +21,6 @@ export async function beginSession(trx: Transaction, ids: IdSource, userId: bigi
   return token;
 }
 
-/** The person who is signed in with this token. */
 export async function personOf(db: Queries, token: string): Promise<Person | undefined> {
   const found = await db
     .selectFrom('sessions as s')
@@ -34,13 +32,11 @@ export async function personOf(db: Queries, token: string): Promise<Person | und
   return found && found.expires_at > BigInt(Date.now()) && found.suspended === 0 ? found : undefined;
 }
 
-/** Returns whether there was such a session. */
 export async function endSession(trx: Transaction, token: string): Promise<boolean> {
   const ended = await trx.deleteFrom('sessions').where('token_hash', '=', hashSecret(token)).executeTakeFirst();
   return ended.numDeletedRows === 1n;
 }
 
-/** Ends the sessions in every browser. */
 export async function endSessionsOf(trx: Transaction, userId: bigint): Promise<void> {
   await trx.deleteFrom('sessions').where('user_id', '=', userId).execute();
 }

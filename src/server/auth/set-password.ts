@@ -12,7 +12,6 @@ import { updateUser } from './users.ts';
 
 const shortest = 12;
 
-/** Why a chosen password is refused, in words for the person. Length makes a password hard to guess. */
 export function weaknessOf(password: string, email: string): string | undefined {
   if (password.length < shortest) return `A password has at least ${shortest} characters.`;
   if (password.length > longest.password) return `A password has at most ${longest.password} characters.`;
@@ -28,11 +27,10 @@ function passwordSet({ id, email }: Readonly<UserRow>, how: string): Deed {
 interface Setting {
   token: string;
   password: string;
-  /** The client's address. */
   address: string;
 }
 
-/** Sets the password of the link's owner; false when the link is invalid. */
+/** False if the link is invalid. */
 export async function setPasswordByLink(
   { db, ids }: { db: Database; ids: IdSource },
   { token, password, address }: Setting,
@@ -42,7 +40,7 @@ export async function setPasswordByLink(
   const hashed = await hashPassword(password);
   return db.transaction(async (trx) => {
     if (!(await useUpLink(trx, token))) return false;
-    // The actor holds the link, and need not be the person it was made for.
+    // The actor has the link, and need not be the user it was made for.
     await recordAudit(trx, ids, inBrowser(null, address), passwordSet(owner, 'link'));
     return updateUser(trx, owner.email, { password_hash: hashed });
   });
@@ -51,14 +49,10 @@ export async function setPasswordByLink(
 interface Change {
   current: string;
   password: string;
-  /** The client's address. */
   address: string;
 }
 
-/**
- * Changes the password of a signed-in person who knows the old one: access to an open browser is not enough. Every
- * session ends, and a new one begins for the requesting browser.
- */
+/** Requires the old password: access to an open browser is not enough. Ends all sessions and begins a new one. */
 export async function changePassword(
   { db, ids }: { db: Database; ids: IdSource },
   person: Readonly<UserRow>,

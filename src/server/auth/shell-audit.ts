@@ -3,7 +3,7 @@ import type { ShellRow } from '../db/schema.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
 import { recordAudit, type Action, type Facts, type Via } from './audit.ts';
 
-/** Records what happens to a shell after it was opened, under the name of who opened it; never what is typed in it. */
+/** Under the name of the user who opened the shell; never what is typed. */
 export async function recordShell(
   trx: Transaction,
   ids: IdSource,

@@ -6,14 +6,12 @@ import { inBrowser, recordAudit, type Action } from './audit.ts';
 import { backOff } from '../../shared/lib/back-off.ts';
 
 /**
- * Slows down password guessing: for one account from any address, and from one address for any account. Some failures
- * are free; each further one doubles the wait, up to a limit. The wait for an account stays short, because otherwise an
- * attacker could lock its owner out; the wait for an address may become long. Failures expire one by one over time:
- * many people can share an address, and all of them mistype.
+ * Slows down password guessing, for one account from any address and from one address for any account. Some failures
+ * are free; each further one doubles the wait, up to a limit. An account's wait stays short: otherwise an attacker
+ * could lock its owner out. Failures expire one by one, because many users may share an address and mistype.
  *
- * An attempt counts as failed before the password is checked, so that many concurrent attempts do not all pass; a
- * success is subtracted again. The counts are in the store, so all servers share them. An account is counted under a
- * hash of the typed name, whether the account exists or not.
+ * An attempt counts as failed before the password is checked, so that concurrent attempts do not all pass. Success is
+ * subtracted again. Accounts are counted by a hash of the typed name, whether they exist or not.
  */
 const limits = {
   account: { free: 5, longestWait: 30_000, forgiveness: 10 * 60_000 },
@@ -36,7 +34,7 @@ function subjectsOf({ email, address }: SignInAttempt): [Kind, string][] {
   ];
 }
 
-/** Counts an attempt; returns the seconds to wait before an attempt is allowed, 0 when it is allowed now. */
+/** Counts an attempt. Returns the seconds to wait, 0 if it is allowed now. */
 export async function beginAttempt(db: Database, ids: IdSource, attempt: SignInAttempt): Promise<number> {
   const refused = new Refused();
   try {
@@ -67,7 +65,7 @@ async function count(trx: Transaction, ids: IdSource, kind: Kind, subject: strin
     )
     .returning(['failures', 'last_at', 'refused_until'])
     .executeTakeFirstOrThrow();
-  // Read after the insert, which may have waited for a concurrent attempt: an earlier reading would be before it.
+  // Read after the insert, which may have waited for a concurrent attempt: an earlier time would precede it.
   const now = BigInt(Date.now());
   const left = Number(counted.refused_until - now);
   // A wait above the limit means that the clock was set back since.
@@ -101,9 +99,7 @@ export async function forgive(trx: Transaction, attempt: SignInAttempt): Promise
 const hour = 60 * 60 * 1000;
 
 interface Refusal {
-  /** The owner of the account, if it exists. */
   user: Person | undefined;
-  /** The person who is signed in already. */
   actor?: Person | null;
   action: Action;
   reason: string;
@@ -112,9 +108,8 @@ interface Refusal {
 type Person = { id: bigint; email: string };
 
 /**
- * Records a refusal in the audit log: at most once an hour for an account and once for an address, because otherwise
- * guessing could fill the disk. A typed name without an account is not recorded: it may be a password in the wrong
- * field.
+ * Audited at most once an hour for an account and an address: otherwise guessing could fill the disk. A typed name
+ * without an account is not recorded: it may be a password in the wrong field.
  */
 export async function noteRefusal(
   db: Database,
@@ -133,7 +128,7 @@ export async function noteRefusal(
 }
 
 /**
- * Whether nothing was noted within an hour of now. A note may be later than now: from a transaction that this one
+ * True if nothing was recorded within an hour of now. A record may be later than now: from a transaction that this one
  * waited for, or because the clock was set back since.
  */
 async function isNews(trx: Transaction, subject: string): Promise<boolean> {

@@ -9,9 +9,8 @@ import { findUser, normalizeEmail } from './users.ts';
 export interface Credentials {
   email: string;
   password: string;
-  /** The client's address. */
   address: string;
-  /** The session that the browser has already, if any: it ends when the new one begins. */
+  /** The browser's present session, which ends when the new one begins. */
   session: string | undefined;
 }
 
@@ -22,9 +21,9 @@ export type SignedIn =
   | { refused: 'wait'; seconds: number };
 
 /**
- * Signs a person in with e-mail and password. An unknown address, and an account without a password, cost the same work
- * and get the same answer as a wrong password, so callers cannot find out who has an account. Each sign-in begins a new
- * session, so that a session planted in the browser is never used.
+ * An unknown address, or an account without a password, costs the same work and gets the same response as a wrong
+ * password. So callers cannot find out who has an account. Each sign-in begins a new session, so that a session planted
+ * in the browser is never used.
  */
 export async function signIn({ db, ids }: { db: Database; ids: IdSource }, entered: Credentials): Promise<SignedIn> {
   const { address, session } = entered;

@@ -8,8 +8,7 @@ import { authorizationOf } from './authorization.ts';
 import { keepNewest } from './newest.ts';
 
 /**
- * Tokens with which an application acts for a person. They do not expire: they are deleted when the person revokes
- * them, when the application is deleted, or when their code is used a second time.
+ * Tokens do not expire. They are deleted on revocation, with the application, or if their code is used a second time.
  */
 export interface Grant {
   clientId: bigint;
@@ -19,7 +18,7 @@ export interface Grant {
 
 const tokenForm = /^hrt_[\w-]{43}$/;
 
-/** The token of a request. The query counts only where no header has credentials. */
+/** The query counts only if no header has credentials. */
 export function sentToken(request: Pick<Incoming, 'query' | 'headers'>): unknown {
   const authorization = authorizationOf(request);
   if (authorization === undefined) return request.query.oauth_token;
@@ -34,7 +33,6 @@ export interface TokenHolder {
   token: Pick<AccessTokenRow, 'id' | 'last_used_at'>;
 }
 
-/** The person behind a token, and the granted scopes. */
 export async function findTokenHolder(db: Queries, token: unknown): Promise<TokenHolder> {
   if (typeof token !== 'string' || !tokenForm.test(token)) throw new ApiError('unauthorized');
   const found = await db
@@ -54,7 +52,7 @@ export async function findTokenHolder(db: Queries, token: unknown): Promise<Toke
   };
 }
 
-/** The last use of a token is recorded roughly; a write with each request would cost too much. */
+/** Uses are recorded roughly, because a write with each request would cost too much. */
 const useResolution = 60 * 60 * 1000;
 
 export async function noteUse(db: Database, { id, last_used_at: last }: TokenHolder['token']): Promise<void> {
@@ -94,7 +92,7 @@ export async function insertToken(
   return { id: row.id, token };
 }
 
-/** A code that is used again may be stolen, so its token is revoked. Returns the token that was deleted. */
+/** A code that is used again may be stolen, so its token is revoked. */
 export async function revokeTokenOfCode(
   trx: Transaction,
   codeHash: string,
@@ -108,7 +106,7 @@ export async function revokeTokenOfCode(
     .executeTakeFirst();
 }
 
-/** Deletes a token that its own application gives back. Returns undefined where there is none. */
+/** Undefined if there is none. */
 export async function revokeTokenItself(
   trx: Transaction,
   token: string,
@@ -122,13 +120,12 @@ export async function revokeTokenItself(
   return found;
 }
 
-/** Returns how many there were. */
 export async function revokeTokensOf(trx: Transaction, userId: bigint, clientId: bigint): Promise<number> {
   const tokens = trx.deleteFrom('access_tokens').where('user_id', '=', userId).where('client_id', '=', clientId);
   return Number((await tokens.executeTakeFirst()).numDeletedRows);
 }
 
-/** The scopes that this program knows: it does not grant those of a newer program. */
+/** Without scopes of a newer program. */
 export function splitScopes(text: string): Scope[] {
   return text.split(' ').filter((name): name is Scope => Object.hasOwn(scopes, name));
 }

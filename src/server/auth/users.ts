@@ -7,7 +7,7 @@ import { hashPassword, hashSecret, randomPassword, randomSecret } from '../../sh
 import { dropLinkOf } from './password-links.ts';
 import { endSessionsOf } from './sessions.ts';
 
-/** An account that can own projects, or one that only works on the projects of others. */
+/** A collaborator only works on other accounts' projects. */
 export type UserKind = 'user' | 'collaborator';
 export const billingStates = ['ok', 'trial_ended', 'overdue'] as const;
 
@@ -17,10 +17,10 @@ export interface Credentials {
   api_key: string;
 }
 
-/** The minimal form of an address: the rest is up to the mail server of its domain. */
+/** The rest is up to the mail server of the domain. */
 const emailForm = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u;
 
-/** Addresses are stored in lower case: two spellings never mean two accounts. */
+/** Lower case: two spellings never mean two accounts. */
 export function normalizeEmail(text: string): string | undefined {
   const email = text.trim().toLowerCase();
   return email.length <= longest.email && emailForm.test(email) ? email : undefined;
@@ -34,7 +34,7 @@ export async function findUserById(db: Queries, id: bigint): Promise<Readonly<Us
   return db.selectFrom('users').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
-/** New secrets and their stored form. The slow hash is computed before any transaction begins. */
+/** The slow hash is computed before any transaction begins. */
 export async function makeCredentials(email: string): Promise<{ credentials: Credentials; stored: StoredSecrets }> {
   const password = randomPassword();
   const apiKey = randomSecret('hrk');
@@ -71,16 +71,12 @@ export async function insertUser(trx: Transaction, ids: IdSource, { email, kind,
   return id;
 }
 
-/** The first user becomes an operator. */
 async function isFirstUser(trx: Transaction): Promise<boolean> {
   const users = trx.selectFrom('users').select('id').where('kind', '=', 'user');
   return (await users.limit(1).executeTakeFirst()) === undefined;
 }
 
-/**
- * Gives a full account to a person who was only invited to other accounts' projects; those invitations stay. Returns
- * the person's identifier, or undefined when there is no such person.
- */
+/** The user's invitations stay. Undefined if there is no such user. */
 export async function promoteInvited(
   trx: Transaction,
   email: string,
@@ -99,7 +95,7 @@ export async function updateUser(
   change: Partial<Pick<UserRow, 'suspended' | 'billing' | 'kind' | 'operator' | 'password_hash' | 'api_key_hash'>>,
 ): Promise<boolean> {
   const changed = await trx.updateTable('users').set(change).where('email', '=', email).returning('id').execute();
-  // Sessions that were opened with the old password end.
+  // Sessions opened with the old password end.
   for (const { id } of 'password_hash' in change ? changed : []) {
     await endSessionsOf(trx, id);
     await dropLinkOf(trx, id);
@@ -114,7 +110,7 @@ export async function renewApiKey(trx: Transaction, email: string): Promise<stri
   return key;
 }
 
-/** Deletes those of these people who were invited, never came, and are on no project any more. */
+/** Deletes only users who were invited, never signed in, and are on no project any more. */
 export async function forgetInvited(trx: Transaction, ids: readonly bigint[]): Promise<void> {
   if (ids.length === 0) return;
   await trx

@@ -1,15 +1,12 @@
-/** How servers hear of each other's commits. The topics of a transaction are sent when it is durable, each once. */
+/** How servers learn of each other's commits. A transaction's topics are sent once it is durable, each topic once. */
 export interface Announcements {
-  /** Called with the topics of a transaction when it is durable. */
   committed(topics: ReadonlySet<string>): void;
-  /** Tells the other servers alone. */
   tellOthers(topic: string): void;
-  /** `onMissed` is called when announcements may have been lost: the listener must then look in the store itself. */
+  /** `onMissed`: announcements may have been lost, so the listener must read the store itself. */
   listen(onTopic: (topic: string) => void, onMissed?: () => void): () => void;
   close(): Promise<void>;
 }
 
-/** Listeners of one process. */
 export class Listeners {
   readonly #listeners = new Set<{ onTopic: (topic: string) => void; onMissed: () => void }>();
 
@@ -28,7 +25,6 @@ export class Listeners {
   }
 }
 
-/** For SQLite, where all listeners are in this process. */
 export function localAnnouncements(): Announcements {
   const listeners = new Listeners();
   return {

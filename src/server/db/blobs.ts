@@ -8,39 +8,33 @@ import { openIncoming, type Incoming } from './incoming.ts';
 
 /** Large files, named by the SHA-256 of their content. A blob is complete or missing. */
 export interface Blobs {
-  /**
-   * Stores the content and returns its name. Throws a DiskFullError when there is no room for it, and a WrongDigestError
-   * when another name is expected; nothing is stored then.
-   */
+  /** Throws DiskFullError if there is no room, WrongDigestError if `expected` differs. Nothing is stored then. */
   put(content: AsyncIterable<Uint8Array>, expected?: string): Promise<{ digest: string; size: number }>;
-  /** The error for a blob that is missing has the code ENOENT. */
+  /** A missing blob fails with code ENOENT. */
   open(digest: string): Promise<Blob>;
   /**
-   * Removes blobs without a reference: passes the digests of blobs older than `age` to `referredTo`, some at a time,
-   * and removes those that it does not return. A blob is stored before a row refers to it, so `age` must be longer than
-   * that takes. Returns how many were removed.
+   * Passes batches of blobs older than `age` to `referredTo` and removes those it does not return. A blob is stored
+   * before a row refers to it, so `age` must be longer than that takes.
    */
   collect(age: number, referredTo: (digests: string[]) => Promise<Set<string>>): Promise<number>;
   /**
-   * Removes one blob at once, unless it is wanted. The file is moved away before the last check, so content that is
-   * stored under the same name after that is another file. A caller that stores a blob must count as wanting it by
-   * then, or refer to it within `age`: what was stored a shorter time ago is `young`, and stays.
+   * Removes one blob now, unless it is wanted. The file is moved away before the last check, so content stored later
+   * under the same name is another file. By then a caller that stores a blob must count as wanting it, or refer to it
+   * within `age`. A blob stored less than `age` ago is `young` and stays.
    */
   remove(
     digest: string,
     isWanted: () => Promise<boolean>,
     age?: number,
   ): Promise<'removed' | 'missing' | 'wanted' | 'young'>;
-  /** All blobs, in the order of their digests. */
   list(): AsyncIterable<{ digest: string; size: number }>;
-  /** How many more bytes may be stored; missing where nobody knows that. */
+  /** How many more bytes fit; missing if unknown. */
   room?(): Promise<number>;
-  /** Rejects with the reason in words when blobs cannot be stored and read at this moment. */
+  /** Rejects with the reason in words if blobs cannot be stored or read now. */
   prove(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** The content is not what its name says. */
 export class WrongDigestError extends Error {
   override name = 'WrongDigestError';
 
@@ -53,14 +47,12 @@ export interface Blob extends AsyncDisposable {
   size: number;
   read(offset: number, length: number): Promise<Buffer>;
   /**
-   * An address under which anybody can fetch this blob for some minutes, where the store has such. It is a secret: it goes
-   * only to who may read the blob, and into no log. For a download by a browser it is undefined where browsers cannot be
-   * sent to the store.
+   * Valid for some minutes. It is a secret: give it only to readers of the blob, and never log it. Undefined if the
+   * store has none, or for a browser's download if browsers cannot reach the store.
    */
   address?(download?: Download): Promise<string | undefined>;
 }
 
-/** What a browser is told about a file. */
 export interface Download {
   contentType: string;
   contentEncoding: string;
@@ -69,7 +61,6 @@ export interface Download {
 
 const pieceSize = 1024 * 1024;
 
-/** The bytes of a blob, or a range of them, some at a time. */
 export async function* piecesOf(blob: Blob, from = 0, to = blob.size): AsyncGenerator<Buffer> {
   for (let at = from; at < to;) {
     const piece = await blob.read(at, Math.min(pieceSize, to - at));
@@ -79,14 +70,11 @@ export async function* piecesOf(blob: Blob, from = 0, to = blob.size): AsyncGene
   }
 }
 
-/** Blobs as files below a folder, as long as its disk has room. */
 export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'take' | 'room'>): Promise<Blobs> {
   const incoming = openIncoming(incomingFolder(folder));
   await mkdir(incomingFolder(folder), { recursive: true, mode: 0o700 });
   await incoming.sweep();
-  /**
-   * When this process stored its blobs, by its own clock: the machine's clock, by which files are dated, may be set.
-   */
+  /** When this process stored each blob, by its own clock: the machine's clock, which dates files, may be set. */
   const stored = new Map<string, number>();
   const pathOf = (digest: string): string => {
     if (!/^[0-9a-f]{64}$/.test(digest)) throw new Error('a blob is named by a SHA-256');
@@ -176,10 +164,7 @@ async function isOlder(path: string, moment: number): Promise<boolean> {
   return file !== undefined && file.mtimeMs < moment;
 }
 
-/**
- * The same content may be stored again at this moment, and must not be removed then. So the file is moved aside first:
- * there no other process changes it, and it can be checked and put back.
- */
+/** Moves the file aside, where no other process changes it: the same content may be stored again right now. */
 async function removeOld(path: string, incoming: Incoming, moment: number): Promise<boolean> {
   const aside = await incoming.file();
   try {
@@ -194,18 +179,17 @@ async function removeOld(path: string, incoming: Incoming, moment: number): Prom
   return isOld;
 }
 
-/** The folder of blobs that are not complete yet. */
 export function incomingFolder(folder: string): string {
   return join(folder, 'incoming');
 }
 
-/** This much is gathered for one write: many small writes cost more than the disk does. */
+/** Batch size of one write: many small writes cost more than the disk does. */
 const batchSize = 1024 * 1024;
 const mostParts = 512;
-/** After this much the disk is told to flush: a single flush at the end would make the sender wait for the disk. */
+/** Flush after this much: one flush at the end would make the sender wait for the disk. */
 const flushSize = 32 * 1024 * 1024;
 
-/** While one batch is written and flushed, the next arrives and is hashed. Only these two are held in memory. */
+/** While one batch is written and flushed, the next arrives and is hashed. Memory holds only these two. */
 async function write(
   path: string,
   content: AsyncIterable<Uint8Array>,

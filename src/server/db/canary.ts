@@ -6,13 +6,11 @@ import type { Database, Queries } from './open.ts';
 import { sealedColumns, sealedLocation } from './schema.ts';
 
 /**
- * Whether a master key belongs to a database. Each database holds one value that is sealed for this check alone, the
- * canary: a key that does not open it is refused before it seals anything. Otherwise a lost key file would be replaced
- * by a new one, and neither key could open the values of the other.
+ * Each database has a canary, a value sealed to check master keys. A key that does not open it is refused before it
+ * seals anything. Otherwise a new key would replace a lost key file, and neither key could open the other's values.
  *
- * A server that finds no canary locks its table until there is one, so of several servers that start together on an
- * empty database one creates the key. In a database from before there were canaries, its sealed values are tried
- * instead.
+ * A server that finds no canary locks its table until one exists. So of several servers that start together on an empty
+ * database, one creates the key. A database older than canaries is checked by its sealed values.
  */
 export class MasterKeyError extends Error {
   override name = 'MasterKeyError';
@@ -27,7 +25,7 @@ interface Sample {
   sealed: string;
 }
 
-/** The vault of a database. A key is created only where the database holds no sealed values. */
+/** Creates a key only if the database has no sealed values. */
 export async function openVaultOf(db: Database, file: string): Promise<Vault> {
   const known = await canaryOf(db.read);
   if (known.length > 0) return vaultThatOpens(file, known);
@@ -44,13 +42,13 @@ export async function openVaultOf(db: Database, file: string): Promise<Vault> {
   });
 }
 
-/** Rejects when the key file was removed or replaced since it was opened, or the database was resealed without it. */
+/** Rejects if the key file was removed or replaced since it was opened, or the database was resealed without it. */
 export async function proveMasterKey(db: Database, vault: Vault): Promise<void> {
   vault.currentPrefix(); // reads the file again if it changed
   for (const { sealed, place } of await canaryOf(db.read)) vault.open(sealed, place);
 }
 
-/** Refuses a key file that does not open the values of the database, in a database of any age. */
+/** Refuses a key file that does not open the sealed values of the database, whatever its age. */
 export async function checkMasterKey(db: Queries, file: string): Promise<void> {
   const samples = await samplesOf(db);
   if (samples.length > 0) vaultThatOpens(file, samples);
@@ -84,7 +82,6 @@ async function canaryOf(db: Queries): Promise<Sample[]> {
   return rows.map(({ id, sealed }) => ({ sealed, place: sealedLocation(canary, id) }));
 }
 
-/** The oldest value of every sealed column, for the tables that the database has already. */
 async function samplesOf(db: Queries): Promise<Sample[]> {
   const tables = new Set((await db.introspection.getTables()).map(({ name }) => name));
   const samples: Sample[] = [];

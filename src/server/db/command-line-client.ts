@@ -1,5 +1,5 @@
-/** The public application that every server has: the command line, in which people sign in with `headrace login`. */
+/** The public application of every server: `headrace login` signs in with it. */
 export const commandLineName = 'headrace-cli';
 
-/** Its identifier in the store. Identifiers that the program makes are far larger. */
+/** Its id. Generated ids are far larger. */
 export const commandLineId = 100n;

@@ -2,18 +2,14 @@ import { sql, type Expression } from 'kysely';
 import type { Transaction } from './open.ts';
 import type { DoomedBlobRow } from './rows/logs.ts';
 
-/*
- * Blobs that lost a reference. They are noted in the transaction that deletes the referring row, so that they are
- * removed soon and not only at the next full collection. The removal checks whether another row refers to them.
- */
+/* Unreferenced blobs, noted for early removal. The removal checks for other references. */
 
 /**
- * What a runner sends refers to its blob a while after it is stored, and the same content may come from two of them. So
- * such a blob stays until nobody has stored it for this long.
+ * Messages refer to a blob some time after its store, and two runners may send the same. This is the time since the
+ * last.
  */
 export const youngMs = 5 * 60_000;
 
-/** For whom a runner stored a blob. */
 type StoredFor = Pick<DoomedBlobRow, 'account_id' | 'claim' | 'bytes'>;
 const nobody: StoredFor = { account_id: null, claim: null, bytes: 0n };
 
@@ -30,12 +26,10 @@ export async function doomBlob(
     .execute();
 }
 
-/** Notes blobs that runners have sent. */
 export async function doomSent(trx: Transaction, ...digests: string[]): Promise<void> {
   for (const digest of [...new Set(digests)].toSorted()) await doomBlob(trx, digest, Date.now() + youngMs);
 }
 
-/** What was stored under a claim. */
 export interface Stored {
   account_id: bigint;
   claim: string | null;
@@ -43,7 +37,6 @@ export interface Stored {
   stored_bytes: bigint | null;
 }
 
-/** Notes the blob that was stored under a claim. It counts for the claim and its account until it is gone. */
 export async function doomStoredUnder(
   trx: Transaction,
   { stored_blob: digest, stored_bytes: size, account_id: account, claim }: Stored,
@@ -52,19 +45,16 @@ export async function doomStoredUnder(
   await doomBlob(trx, digest, Date.now() + youngMs, { account_id: account, claim, bytes: size ?? 0n });
 }
 
-/** Notes the blobs of all logs of a project. */
 export async function doomLogsOf(trx: Transaction, projectId: bigint): Promise<void> {
   const logs = trx.selectFrom('logs').select('blob as digest').where('blob', 'is not', null);
   await doomFound(trx, logs.where('project_id', '=', projectId).$castTo<{ digest: string }>(), 0);
 }
 
-/** Notes the files that are kept of a build. */
 export async function doomArtifactsOf(trx: Transaction, buildId: bigint): Promise<void> {
   const files = trx.selectFrom('artifacts').select('sha256 as digest').where('build_id', '=', buildId);
   await doomFound(trx, files, Date.now() + youngMs);
 }
 
-/** Notes what was stored under the claims of jobs about these subjects. */
 export async function doomStoredFor(trx: Transaction, subjects: Expression<bigint>): Promise<void> {
   const stored = trx.selectFrom('jobs').select(['stored_blob', 'stored_bytes', 'account_id', 'claim']);
   const found = stored.where('stored_blob', 'is not', null).where('subject_id', 'in', subjects as never);
@@ -79,7 +69,6 @@ async function doomFound(trx: Transaction, found: Expression<{ digest: string }>
   `.execute(trx);
 }
 
-/** The blob was removed, or another row refers to it. */
 export async function spareBlob(trx: Transaction, digest: string): Promise<void> {
   await trx.deleteFrom('doomed_blobs').where('digest', '=', digest).execute();
 }

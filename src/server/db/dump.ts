@@ -2,8 +2,8 @@ import { exactJson, parseExactJson } from '../../shared/lib/exact-json.ts';
 import type { Snapshot, TableShape } from './snapshot.ts';
 
 /**
- * A database as lines of JSON that either kind of database can load. An object opens a table; the arrays after it are
- * its rows. Whole numbers keep all 64 bits, and bytes are base64 in an object.
+ * Lines of JSON for both kinds of database. An object opens a table, the arrays after it are its rows. Integers keep
+ * all 64 bits, and bytes are base64 in an object.
  */
 export async function* dumpTables(snapshot: Snapshot, onRows: (count: number) => void): AsyncGenerator<string> {
   for (const table of snapshot.tables) {
@@ -19,7 +19,7 @@ function rowLine(table: TableShape, row: unknown[]): string {
   return exactJson(row.map((value, at) => encode(value, `${table.name}.${table.columns[at]}`)));
 }
 
-/** Values that only one database has (dates, booleans, arrays) would not survive a restore into the other. */
+/** Refuses values that only one database has (dates, booleans, arrays). */
 function encode(value: unknown, column: string): unknown {
   if (value === null || typeof value === 'string' || typeof value === 'bigint') return value;
   if (typeof value === 'number' && Number.isFinite(value)) return value;

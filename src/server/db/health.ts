@@ -4,15 +4,11 @@ import { isUnavailable } from './unavailable.ts';
 
 export interface HealthParts {
   disk: Pick<DiskReserve, 'shortage'>;
-  /** Whether the database is known to be unreachable. */
   isAway: () => boolean;
-  /** Writes a small value to the database. */
   write: () => Promise<void>;
-  /** Opens a value that is sealed with the master key. */
   unseal: () => Promise<void>;
-  /** Rejects, with words for any reader, when blobs cannot be stored and read. */
+  /** Rejects, in words for any reader, if blobs cannot be stored and read. */
   proveBlobs: () => Promise<void>;
-  /** Called when the answer changes. */
   onChange: (reason: string | undefined) => void;
 }
 
@@ -20,11 +16,7 @@ const checkEveryMs = 1000;
 const longestWriteMs = 5000;
 const unreachable = 'the database cannot be reached';
 
-/**
- * Whether the service can do its work: the disk has more than its reserve, the database accepts writes, the master key
- * opens the sealed values, and blobs can be stored. Returns what is wrong, in words for any reader, or undefined. It
- * checks at most once a second.
- */
+/** Returns the problem in words for any reader, or undefined. Checks at most once a second. */
 export function watchHealth(parts: HealthParts): () => Promise<string | undefined> {
   const { disk, isAway, write, unseal, proveBlobs, onChange } = parts;
   let known: string | undefined;

@@ -1,19 +1,15 @@
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
 
-/** What the two databases say differently. */
 export interface Idioms {
-  /** The database's own clock in milliseconds: the one that all servers on it share. */
+  /** The database's clock in milliseconds, shared by all its servers. */
   readonly clock: RawBuilder<bigint>;
-  /**
-   * That a column has a value, for a query that follows an index of several columns: with an equality PostgreSQL may take
-   * another index and read much more; SQLite needs the equality.
-   */
+  /** Column = value, along an index of several columns: `=` may make PostgreSQL read another index and much more. */
   isExactly(column: string, value: RawBuilder<unknown>): RawBuilder<SqlBool>;
-  /** That a column has a value and a second one a greater value, for a query that begins there in an index of both. */
+  /** First column = value and second column > value, for a query that starts there in an index of both. */
   isBehind(first: Compared, second: Compared): RawBuilder<SqlBool>;
-  /** That a column has one of the few values that a query finds. PostgreSQL must not read the whole table to join them. */
+  /** Column is among the few results of a query. It keeps PostgreSQL from reading the whole table for a join. */
   isAmong(column: string, query: RawBuilder<unknown>): RawBuilder<SqlBool>;
-  /** Whether all words of a list are in another one. Words have no comma and no quote in them. */
+  /** Whether all words of one list are in the other. Words contain no comma and no quote. */
   isSubset(words: RawBuilder<string>, of: string): RawBuilder<SqlBool>;
 }
 
@@ -25,7 +21,7 @@ export interface Compared {
 export const postgresIdioms: Idioms = {
   clock: sql`(extract(epoch from clock_timestamp()) * 1000)::bigint`,
   isExactly: (column, value) => sql`${sql.ref(column)} >= ${value} and ${sql.ref(column)} <= ${value}`,
-  // PostgreSQL begins in the middle of an index of two columns only if they are compared as a pair.
+  // PostgreSQL starts in the middle of an index of two columns only if they are compared as a pair.
   isBehind: ({ column, value }, { column: second, value: after }) =>
     sql`(${sql.ref(column)}, ${sql.ref(second)}) > (${value}, ${after}) and ${sql.ref(column)} <= ${value}`,
   isAmong: (column, query) => sql`${sql.ref(column)} = any(array(${query}))`,

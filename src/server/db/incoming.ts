@@ -5,12 +5,10 @@ import { tryLockFolder, type FileLock } from '../../shared/lib/file-lock.ts';
 import { removeTree } from '../../shared/lib/remove-tree.ts';
 
 /**
- * The folder of blobs that are not complete yet. Each process has its own folder in it, and holds a lock on that folder
- * while it lives. So the next server that starts recognizes the files of a killed server by the missing lock and
- * removes them, however many servers share the folder. Where folders cannot be locked, their age decides.
+ * Each process locks its own folder while it lives. The next server that starts recognizes a killed server's files by
+ * the missing lock and removes them. If folders cannot be locked, their age decides.
  */
 export interface Incoming {
-  /** The path for a new file. */
   file(): Promise<string>;
   sweep(): Promise<void>;
   close(): Promise<void>;
@@ -25,7 +23,7 @@ export function openIncoming(folder: string): Incoming {
   let opening: Promise<Own> | undefined;
   return {
     async file() {
-      // Created with the first file: reading blobs needs no room on the disk.
+      // Created with the first file, so that reading blobs needs no disk space.
       opening ??= makeOwn(folder);
       opening.catch(() => (opening = undefined));
       return join((await opening).path, randomUUID());
@@ -58,10 +56,9 @@ async function isThere(path: string): Promise<boolean> {
   return (await lstat(path).catch(() => undefined)) !== undefined;
 }
 
-/** A file that was not written to for this long is abandoned. */
+/** Files without a write for this long are abandoned. */
 const abandonedAfter = 24 * 60 * 60 * 1000;
 
-/** Removes the unfinished files of dead processes; files that a living process writes stay. */
 export async function sweepIncoming(folder: string): Promise<void> {
   const names = await readdir(folder).catch(() => []);
   for (const name of names) {

@@ -3,10 +3,9 @@ import { createYield } from '../../shared/lib/event-loop.ts';
 import type { Transaction } from './open.ts';
 import type { Schema } from './schema.ts';
 
-/** A statement takes a limited number of values, and building a long one keeps everybody waiting. */
+/** A statement takes a limited number of values, and building a long one blocks the event loop. */
 const rowsAtOnce = 64;
 
-/** Inserts any number of rows, in order: a request may bring thousands of builds. */
 export async function insertRows<Table extends keyof Schema>(
   trx: Transaction,
   table: Table,

@@ -4,15 +4,14 @@ import type { Database, Transaction } from './open.ts';
 import { migrateWithin } from './migrate.ts';
 import type { TableShape } from './snapshot.ts';
 
-/** Loads the rows of a dump, inside one transaction, into a database that has no tables yet. */
+/** Loads a dump inside one transaction, into a database without tables. */
 export interface Loader {
   begin(table: TableShape): Promise<void>;
   add(row: SqlValue[]): Promise<void>;
-  /** After the last row: applies the remaining migrations and checks all references. */
+  /** Applies the remaining migrations and checks all references. */
   finish(): Promise<void>;
 }
 
-/** Together they limit the size of one statement. */
 const mostValues = 2_000;
 const mostBytes = 1024 * 1024;
 
@@ -56,9 +55,9 @@ function sizeOf(value: SqlValue): number {
 }
 
 /**
- * Tables come in any order and may refer to each other in circles. SQLite counts broken references until the commit.
- * PostgreSQL would keep a note for every row in memory, so there the constraints are dropped and added again, which
- * checks them as a whole, as its own dumps do.
+ * Tables come in any order, and their references may form cycles. SQLite counts broken references until the commit.
+ * PostgreSQL would store a note for every row in memory. So there the constraints are dropped and added again, which
+ * checks them as a whole, as in its own dumps.
  */
 async function releaseReferences(trx: Transaction, kind: Database['kind']): Promise<() => Promise<void>> {
   if (kind === 'sqlite') {
@@ -77,7 +76,6 @@ async function releaseReferences(trx: Transaction, kind: Database['kind']): Prom
   };
 }
 
-/** The tables that the database has, including foreign ones. */
 export async function tablesOf(db: Database): Promise<string[]> {
   return (await db.read.introspection.getTables()).map((table) => table.name);
 }

@@ -1,17 +1,16 @@
 /**
- * Every transaction takes locks in this order on PostgreSQL, and rows of one table in the order of their identifiers. A
- * right is a lock on a name (`holdRight`). In tests each lock is checked (lock-watch.ts).
+ * Every transaction takes locks in this order on PostgreSQL, and rows of one table in the order of their ids. A right
+ * is a lock on a name (`holdRight`). Tests check each lock (lock-watch.ts).
  *
- * These need no place in the order:
- *
+ * These need no position in the order:
  * - New rows: no transaction waits for a row that it cannot see. But a new row locks what it refers to against removal.
- *   So whoever deletes a project first locks everything that others lock before they add something to the project.
+ *   So deleting a project first locks everything that other transactions lock before they add to the project.
  * - Statements that skip locked rows: they never wait.
- * - Rows that are written only under another lock. A build, its log and its tests belong to its job, or to its request if
- *   it has no job. A deploy belongs to its job or its request, the names of built refs to `recording`, the calls of a hook
- *   to the hook, and the listing of a repository to its poll.
- * - The settings of a project and the right to change them (`suites`, `room`, `check`, `names`). Nobody who holds one waits for
- *   work of the project, except for jobs that get other tags, and for builds that wait for a suite which is deleted: no
+ * - Rows written only under another lock. A build, its log and its tests belong to its job, or to its request if it has
+ *   no job. A deploy belongs to its job or request, built ref names to `recording`, hook calls to the hook, and a
+ *   repository's listing to its poll.
+ * - Project settings and the right to change them (`suites`, `room`, `check`, `names`). Their holder waits for no work
+ *   of the project, with two exceptions: jobs that get other tags, and builds that wait for a deleted suite. No
  *   transaction that holds such work wants settings.
  */
 export const lockOrder = [

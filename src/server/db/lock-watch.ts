@@ -18,10 +18,7 @@ import {
 import { appendFileSync } from 'node:fs';
 import { lockOrder, type Right } from './lock-order.ts';
 
-/**
- * The file that is told of locks out of order; without one a database that is opened now is not watched. Only the
- * program's own tests name one; it costs time.
- */
+/** Only the program's own tests set it, because the watch costs time. */
 export const lockReport = (): string | undefined => process.env['TEST_LOCK_ORDER'];
 
 interface Taken {
@@ -30,15 +27,15 @@ interface Taken {
 }
 
 /**
- * Fails a transaction that takes a lock which comes before one that it holds, also on SQLite, which has no such locks.
- * Otherwise a wrong order shows only if two transactions meet at the wrong moment. Further rows of a table of which the
- * transaction holds some, or has added some, are not checked.
+ * Fails a transaction that takes a lock out of order, also on SQLite, which has no such locks. Otherwise a wrong order
+ * shows only if two transactions meet at the wrong moment. Further rows of a table are not checked if the transaction
+ * already holds or has added some.
  */
 export class LockWatch extends OperationNodeTransformer implements KyselyPlugin {
   readonly #isPostgres: boolean;
   readonly #report: string;
   readonly #held = new Set<string>();
-  /** The tables to which the transaction has added rows. Nobody else waits for these, nor holds them. */
+  /** Tables with rows added by this transaction. No other transaction waits for these rows or holds them. */
   readonly #own = new Set<string>();
   readonly #queries = new WeakMap<PluginTransformQueryArgs['queryId'], Taken[]>();
   #found: Taken[] = [];
@@ -59,7 +56,7 @@ export class LockWatch extends OperationNodeTransformer implements KyselyPlugin 
     this.#found = [];
     this.#isDelivery = false;
     const query = this.transformNode(node);
-    // Delivery jobs are rows of the queue that are locked later than others (queue/delivery-jobs.ts).
+    // Delivery jobs are queue rows that are locked later than the rest (queue/delivery-jobs.ts).
     const taken = this.#found.map(({ lock, waits }) => ({
       lock: lock === 'jobs' && this.#isDelivery ? 'delivery jobs' : lock,
       waits,
@@ -84,7 +81,7 @@ export class LockWatch extends OperationNodeTransformer implements KyselyPlugin 
       throw this.#reported(`${lock} is locked after ${later}, against the order of src/server/db/lock-order.ts`);
   }
 
-  /** Work that is tried again after any error would hide this one. */
+  /** Written to a file because work that is retried after any error would hide this one. */
   #reported(message: string): Error {
     const { stackTraceLimit } = Error;
     Error.stackTraceLimit = 100; // the first lines are all Kysely's
@@ -115,7 +112,7 @@ export class LockWatch extends OperationNodeTransformer implements KyselyPlugin 
     return super.transformDeleteQuery(node);
   }
 
-  /** Only an insert that may change a row that is there already locks one. */
+  /** An insert locks a row only if it may change an existing one. */
   protected override transformInsertQuery(node: InsertQueryNode): InsertQueryNode {
     const table = node.into ? nameOf(node.into) : '';
     if (node.onConflict?.updates) this.#found.push({ lock: table, waits: true });
@@ -133,7 +130,7 @@ export class LockWatch extends OperationNodeTransformer implements KyselyPlugin 
 const places: ReadonlyMap<string, number> = new Map(lockOrder.map((lock, at) => [lock, at]));
 const placeOf = (lock: string): number => places.get(lock) ?? -1;
 
-/** The table of a node; a locking clause may name it by its alias in the query. */
+/** A locking clause may name a table by its alias in the query. */
 function nameOf(node: OperationNode, within?: SelectQueryNode): string {
   if (AliasNode.is(node)) return nameOf(node.node);
   if (!TableNode.is(node)) return '';

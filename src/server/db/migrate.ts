@@ -2,15 +2,12 @@ import { sql } from 'kysely';
 import type { Database, Transaction } from './open.ts';
 import { migrations } from './migrations/index.ts';
 
-/**
- * Brings the tables up to this program, in one transaction: all steps are applied or none. Servers that start together
- * wait for each other here. Returns the steps that were applied.
- */
+/** Applies all steps or none. Servers that start together wait for each other here. */
 export async function migrate(db: Database): Promise<string[]> {
   return db.transaction((trx) => migrateWithin(trx, db.kind));
 }
 
-/** The same inside a larger transaction; `wanted` limits it to the steps that an older program had. */
+/** `wanted` limits it to the steps that an older program had. */
 export async function migrateWithin(
   trx: Transaction,
   kind: Database['kind'],
@@ -40,7 +37,6 @@ export async function migrateWithin(
   return missing.map((step) => step.name);
 }
 
-/** The migrations that only a newer program knows. */
 export function unknownMigrations(names: readonly string[]): string[] {
   return names.filter((name) => !migrations.some((step) => step.name === name));
 }

@@ -4,19 +4,17 @@ import { createIds, nodeCount, type IdSource, type NodeIds } from '../../shared/
 import { isDatabaseFull, type Database } from './open.ts';
 
 /**
- * A node number for identifiers, leased from the database so that no two processes use one at a time.
+ * Leases a node number for ids from the database, so no two processes use the same one at a time.
  *
- * The row of a number says until when it is leased and up to which time it may have been used in identifiers. The next
- * holder starts above that mark, so a clock that was wrong, or that differs between machines, cannot make an identifier
- * twice. The lease is renewed at a third of its length. A process that was stopped for longer finds it expired and
- * makes no identifier until it holds a lease again.
+ * The row of a number has the end of its lease and a mark, the latest time that its ids may contain. The next holder
+ * starts above that mark. So a clock that was wrong, or differs between machines, cannot make an id twice. A process
+ * that was stopped for longer than its lease makes no id until it has a lease again.
  *
- * The machine's clock may be set while the process runs, by hours. So it is read only when the lease is taken or
- * renewed, with a mark that allows for it. In between, identifiers use the process's own clock, which cannot be set.
+ * The machine's clock may be set by hours while the process runs. So it is read only when the lease is taken or
+ * renewed, with a mark that allows for it. In between, ids use the process's own clock, which cannot be set.
  */
 export interface NodeLease {
   readonly ids: IdSource;
-  /** Renews the lease now; rejects when the database cannot be written to. */
   renew(): Promise<void>;
   close(): Promise<void>;
 }
@@ -33,9 +31,9 @@ const leaseLength = 60_000;
 interface Terms {
   node: number;
   usedUntil: number;
-  /** How far into the future identifiers may reach; the row promises this to the next holder. */
+  /** How far into the future ids may reach: the row's promise to the next holder. */
   mark: number;
-  /** The machine's clock at the moment when the process's own clock showed `at`. */
+  /** The machine's clock when the process's clock showed `at`. */
   time: number;
   at: number;
 }
@@ -58,7 +56,7 @@ export async function leaseNode(db: Database, onTrouble: (error: unknown) => voi
     renewal ??= extendOrBegin().finally(() => (renewal = undefined));
     return renewal;
   };
-  // A full disk must not keep a server from starting: until there is room, the server makes no identifiers.
+  // A full disk must not prevent a start: until there is room, the server makes no ids.
   await renew().catch((error: unknown) => {
     if (!isDatabaseFull(error)) throw error;
     onTrouble(error);
@@ -76,7 +74,7 @@ export async function leaseNode(db: Database, onTrouble: (error: unknown) => voi
     renew,
     async close() {
       clearInterval(timer);
-      await renewal?.catch(() => {}); // the caller that asked for it gets the error
+      await renewal?.catch(() => {}); // its caller gets the error
       if (!held) return;
       const { terms, ids } = held;
       const given = db.transaction((trx) =>
@@ -87,7 +85,7 @@ export async function leaseNode(db: Database, onTrouble: (error: unknown) => voi
           .where('holder', '=', holder)
           .execute(),
       );
-      await given.catch(onTrouble); // the lease expires by itself
+      await given.catch(onTrouble); // the lease expires anyway
     },
   };
 }
@@ -107,7 +105,6 @@ function idsUnder(terms: () => Terms): NodeIds {
   );
 }
 
-/** Reads both clocks at one moment. */
 function moment(): Pick<Terms, 'time' | 'at'> {
   return { time: Date.now(), at: performance.now() };
 }
@@ -125,7 +122,7 @@ async function take(db: Database, holder: string): Promise<Terms> {
       const usedUntil = Number(choice.row?.used_until ?? 0n);
       const mark = Math.max(now.time, usedUntil) + 2 * leaseLength;
       const values = { holder, used_until: BigInt(mark), leased_until: leaseEnd(db) };
-      // If two processes want the same number, the second finds the row changed and looks again.
+      // If two processes want the same number, the second sees the changed row and chooses again.
       const { numInsertedOrUpdatedRows: changed } = await trx
         .insertInto('id_nodes')
         .values({ node: choice.node, ...values })
@@ -144,7 +141,7 @@ async function take(db: Database, holder: string): Promise<Terms> {
 
 type NodeRow = { node: number; used_until: bigint; leased_until: bigint; now: bigint };
 
-/** A number whose mark has passed, else an unused one, else the one whose mark is least far ahead. */
+/** A number whose mark has passed, else an unused number, else the number whose mark is least far ahead. */
 function chooseNode(rows: NodeRow[]): { node: number; row?: NodeRow } {
   const free = rows.filter((row) => row.leased_until < row.now);
   const [best] = free;

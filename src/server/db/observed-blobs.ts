@@ -1,9 +1,8 @@
 import type { Blobs } from './blobs.ts';
 
-/** Takes milliseconds. */
 export type BlobObserver = Record<'put' | 'open' | 'read' | 'remove', (milliseconds: number) => void>;
 
-/** The same blobs, with an observer that is told how long each operation takes, also one that fails. */
+/** The observer gets the duration of each operation, also if it fails. */
 export function observeBlobs(blobs: Blobs, observer: BlobObserver): Blobs {
   const timed = async <T>(operation: keyof BlobObserver, work: () => Promise<T>): Promise<T> => {
     const beganAt = performance.now();

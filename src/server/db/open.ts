@@ -11,129 +11,105 @@ import type { Right } from './lock-order.ts';
 import { LockWatch, lockReport } from './lock-watch.ts';
 import { isUnavailable, UnavailableError } from './unavailable.ts';
 
-/** Queries run on it: the database outside a transaction, or a transaction. */
 export type Queries = Kysely<Schema>;
 export type Transaction = KyselyTransaction<Schema> & TransactionState;
 
 interface TransactionState {
-  /** Checks the order of locks, in tests. */
   readonly watch: LockWatch | undefined;
-  /** What modules keep for this transaction (memo.ts). */
   readonly notes: Memo;
-  /** What was found out for a transaction that is run again; the same for all its runs. */
+  /** Results found for a transaction that runs again; the same for all its runs. */
   readonly foundBefore: Map<string, unknown>;
-  /** The work that waits for the end of the transaction, for its commit, and for its failure. */
   readonly ends: (() => Promise<void>)[];
   readonly commits: (() => void)[];
   readonly failures: (() => void)[];
-  /** The topics that are announced with it. */
   readonly topics: Set<string>;
 }
 
 export interface Database extends Idioms {
   readonly kind: 'sqlite' | 'postgres';
-  /** For reading. All writes are transactions: on SQLite this side is read-only. */
+  /** Read-only on SQLite: all writes are transactions. */
   readonly read: Queries;
-  /** Resolves when the writes of `work` are durable. */
   transaction<T>(work: (trx: Transaction) => Promise<T>): Promise<T>;
-  /** What modules keep for this database (memo.ts). */
   readonly notes: Memo;
-  /** Locks the rows that a query of a transaction finds and skips rows that others hold. One writer needs no locks. */
+  /** Skips rows that are locked. SQLite, with one writer, needs no locks. */
   skipLocked<DB, Tables extends keyof DB, Row>(
     query: SelectQueryBuilder<DB, Tables, Row>,
     table: Tables & string,
   ): SelectQueryBuilder<DB, Tables, Row>;
-  /**
-   * Locks the rows that a query of a transaction finds, and waits for rows that others hold. One writer needs no locks.
-   */
+  /** Waits for rows that are locked. */
   locked<DB, Tables extends keyof DB, Row>(
     query: SelectQueryBuilder<DB, Tables, Row>,
     table: Tables & string,
   ): SelectQueryBuilder<DB, Tables, Row>;
-  /** The same, also against those who refer to the rows: for whoever deletes them. */
+  /** The same, also against new references to the rows: for deleting them. */
   lockedForRemoval<DB, Tables extends keyof DB, Row>(
     query: SelectQueryBuilder<DB, Tables, Row>,
     table: Tables & string,
   ): SelectQueryBuilder<DB, Tables, Row>;
-  /** Locks the rows that a query of a transaction finds against changes by others. One writer needs no locks. */
+  /** Locks rows against changes only. */
   shareLocked<DB, Tables extends keyof DB, Row>(
     query: SelectQueryBuilder<DB, Tables, Row>,
     table: Tables & string,
   ): SelectQueryBuilder<DB, Tables, Row>;
-  /** Has the right until the transaction is over: to what `of` stands for. One writer needs no locks. */
+  /** Until the transaction ends. `of` identifies the object of the right. */
   holdRight(trx: Transaction, right: Right, of: bigint | string): Promise<void>;
   /**
-   * Has the queries of `work` find their rows by indexes that have their order, also where PostgreSQL guesses that it
-   * were less to sort them: for a table that was empty when it was last counted, and may be long by now.
+   * Makes queries follow indexes in their order instead of sorting, for a table that may be far longer than last
+   * counted.
    */
   unsorted<T>(trx: Transaction, work: () => Promise<T>): Promise<T>;
-  /** Locks the table against other writers until the transaction is over. One writer needs no locks. */
   holdTable(trx: Transaction, table: keyof Schema, otherwise?: 'give up'): Promise<void>;
-  /** Runs `work` after the rest of the transaction and before its commit. */
+  /** After the rest of the transaction and before its commit. */
   atEnd(trx: Transaction, work: () => Promise<void>): void;
-  /** Runs `work` once the transaction is durable, and never when it was rolled back or is run again. */
+  /** Once the transaction is durable; never if it was rolled back or runs again. */
   afterCommit(trx: Transaction, work: () => void): void;
-  /** Runs `work` when the transaction was rolled back, or when nobody knows whether it was committed. */
+  /** When the transaction was rolled back, or its commit has an unknown result. */
   afterFailure(trx: Transaction, work: () => void): void;
   /**
-   * Tells every server on this database, once the transaction is durable, that something about `topic` has changed. It
-   * is a hint that saves waiting and can be lost, so listeners also look in the store now and then.
+   * Once durable, tells every server that something about `topic` changed. Hints can be lost, so listeners also poll.
    */
   announce(trx: Transaction, topic: string): Promise<void>;
-  /** Tells the other servers alone, of something that is not stored. */
+  /** For something that is not stored. */
   tellOthers(topic: string): void;
-  /**
-   * Calls `heard` on every announcement, and `missed` when some may have been lost, until the returned function is
-   * called.
-   */
+  /** `missed` is called if announcements may have been lost. Returns a function that stops listening. */
   listen(onTopic: (topic: string) => void, missed?: () => void): () => void;
-  /** Whether announcements are received at the moment. */
   hears(): boolean;
-  /**
-   * Whether the database is unreachable at the moment. Queries then wait for a while, and fail with `UnavailableError`.
-   */
+  /** While unreachable, queries wait for a limited time, then fail with `UnavailableError`. */
   isAway(): boolean;
-  /** The name and version of the database, for people. */
   version(): Promise<string>;
-  /** From now on this observer is told how long queries outside of transactions, and transactions, take. */
   observe(observer: DatabaseObserver): void;
   close(): Promise<void>;
 }
 
-/** Takes milliseconds. */
 export interface DatabaseObserver {
   read(milliseconds: number): void;
-  /** From its begin until it is durable, or has failed. */
   transaction(milliseconds: number): void;
 }
 
 export interface DatabaseOptions {
   /** A postgres:// address, or the path of an SQLite file. */
   url: string;
-  /** Called when the database becomes unreachable, or is too busy. */
   onLost?: (error: Error) => void;
-  /** How long a query waits for a database that is unreachable or too busy. */
   waitLimitMs?: number;
 }
 
-/** Longer than a usual restart, or than one connection that does not open, and shorter than a forge waits for its hook. */
+/** Longer than a usual restart or one failed connection attempt, and shorter than a forge waits for its hook. */
 const usualWaitLimitMs = 8000;
 
-/** PostgreSQL rolled these transactions back because of a conflict, and expects the client to run them again. */
+/** PostgreSQL rolls back such transactions because of a conflict and expects the client to rerun them. */
 const tieBreaks = new Set(['40001', '40P01']);
 const longestTiePause = 200;
 
 /**
- * A result that a transaction needs, and that would hold up others while it is computed. So the transaction is rolled
- * back, the result is computed outside of it, and then the transaction is run again. `name`
- * stands for the same thing in each run.
+ * For a result that would hold up other transactions while it is computed. The transaction is rolled back, the result
+ * computed outside, then the transaction reruns. `name` means the same thing in each run.
  */
 export function orNotYet<T>({ foundBefore }: Transaction, name: string, find: () => Promise<T>): T {
   if (foundBefore.has(name)) return foundBefore.get(name) as T;
   throw new NotYetError(async () => void foundBefore.set(name, await find()));
 }
 
-/** For a transaction that found out, when it had its locks, that what it had read before is not so any more. */
+/** For a transaction that, once it has its locks, finds that its earlier reads are outdated. */
 export function runAgain(): never {
   throw new NotYetError(async () => {});
 }
@@ -160,7 +136,6 @@ export async function openDatabase({
   const read = new Kysely<Schema>({ dialect: postgres?.dialect ?? sqliteDialect(url, onRead) });
   const announcements = postgres?.announcements ?? localAnnouncements();
 
-  /** One run of a transaction; `begun` is told of its state. */
   const run = <T>(
     work: (trx: Transaction) => Promise<T>,
     foundBefore: Map<string, unknown>,
@@ -185,7 +160,7 @@ export async function openDatabase({
       return answer;
     });
 
-  const isLocking = isPostgres || report !== undefined; // the watch removes what SQLite does not understand
+  const isLocking = isPostgres || report !== undefined; // the watch removes the clauses that SQLite does not understand
   return {
     kind: isPostgres ? 'postgres' : 'sqlite',
     read,
@@ -270,12 +245,10 @@ function tooBusy(error: unknown, onLost: (error: Error) => void): UnavailableErr
   return busy;
 }
 
-/** Any other text is the path of an SQLite file. */
 export function isPostgresUrl(url: string): boolean {
   return /^postgres(ql)?:/.test(url);
 }
 
-/** Another row already has a value that must be unique. */
 export function isUniqueViolation(error: unknown): boolean {
   return codeOf(error) === '23505' || /UNIQUE constraint failed/.test(sqliteMessage(error));
 }
@@ -285,17 +258,15 @@ export function isForeignKeyViolation(error: unknown): boolean {
   return codeOf(error) === '23503' || /FOREIGN KEY constraint failed/.test(sqliteMessage(error));
 }
 
-/** Another transaction holds the lock. */
 export function isLockTimeout(error: unknown): boolean {
   return codeOf(error) === '55P03';
 }
 
-/** The database has no room for the write. */
 export function isDatabaseFull(error: unknown): boolean {
   return codeOf(error) === '53100' || (sqliteMessage(error) !== '' && sqliteFull.has(sqliteCode(error)));
 }
 
-/** The database is full, or the memory that it shares with its readers is (SQLITE_FULL, SQLITE_IOERR_SHMSIZE). */
+/** SQLITE_FULL, and SQLITE_IOERR_SHMSIZE: no room for the memory that it shares with its readers. */
 const sqliteFull = new Set([13, 4874]);
 
 function sqliteCode(error: unknown): number {

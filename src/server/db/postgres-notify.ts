@@ -6,24 +6,20 @@ import { Listeners, type Announcements } from './announcements.ts';
 import type { Reach } from './reach.ts';
 
 const channel = 'headrace';
-/** The bytes that one notification may carry, with some to spare. */
+/** Payload limit of a notification in bytes, with some to spare. */
 const longestMessage = 7000;
-/** It need not be flushed to the disk: after a crash it is worthless. */
+/** Not flushed to disk: after a crash a notification is worthless. */
 const notify = `select set_config('synchronous_commit', 'off', true), pg_notify('${channel}', $1)`;
 
 export interface NotifyAnnouncements extends Announcements {
-  /** Whether announcements are received at this moment. */
   hears(): boolean;
 }
 
 /**
- * This process hears of its own commits at once. Servers in other processes are told afterwards, with one message for
- * all commits since the last. A notification inside a transaction would make transactions take turns at the flush,
- * because PostgreSQL keeps notifications in the order of the commits. A server that dies between the commit and the
- * message has told no other server, so listeners also look in the store now and then.
- *
- * Listening takes its own connection, which is opened again when it breaks. Announcements in between are lost, so all
- * listeners are then told to look in the store.
+ * This process learns of its own commits at once. Other servers get one message for all commits since the last. Inside
+ * a transaction, notifications would make transactions take turns at the flush, because PostgreSQL orders them by
+ * commit. Messages can be lost if a server dies, so listeners also poll the store, and do so after the listening
+ * connection was reopened.
  */
 export function announceOverNotify(
   makeClient: () => Client,
@@ -61,7 +57,6 @@ export function announceOverNotify(
     });
   };
 
-  /** Resolves when the connection has ended for any reason. */
   const listenOnce = async (): Promise<void> => {
     const fresh = makeClient();
     const ended = Promise.withResolvers<void>();

@@ -5,25 +5,23 @@ import type { Reach } from './reach.ts';
 import { isUnavailable, UnavailableError } from './unavailable.ts';
 
 /**
- * pg's pool, for Kysely's own dialect, over connections that may break at any moment, because the database or the
- * network restarts. A query outside a transaction runs again on another connection; it waits for one for `waitLimitMs`.
- * The broken one is given back first: otherwise queries that lost their connections together would wait for each other.
- * A transaction that lost its connection is rolled back, and its caller may begin it again. Only a commit that was cut
- * off has an unknown result.
+ * Connections may break at any moment. A query outside a transaction reruns on another connection. The broken
+ * connection is given back first: otherwise queries that lost theirs together would wait for each other. A transaction
+ * that lost its connection is rolled back, and its caller may begin it again. Only an interrupted commit has an unknown
+ * result.
  *
- * The driver's errors refer to the client, with the credentials of its connection. None of that leaves this file.
+ * The driver's errors refer to the client, with the credentials of its connection. They never leave this file.
  */
 export interface PoolParts {
   pool: Pool;
   reach: Reach;
   waitLimitMs: number;
-  /** Called when a query found no free connection in time. */
+  /** Called when a query got no free connection in time. */
   onBusy: (error: Error) => void;
-  /** Told how long a query outside a transaction took. */
   onRead: (milliseconds: number) => void;
 }
 
-/** The pool's error when no connection became free within its `connectionTimeoutMillis`. */
+/** The pool's error if no connection became free within its `connectionTimeoutMillis`. */
 const noneFree = 'timeout exceeded when trying to connect';
 
 export function lastingPool(parts: PoolParts): PostgresPool {
@@ -52,9 +50,7 @@ export function lastingPool(parts: PoolParts): PostgresPool {
   };
 }
 
-/** A connection between taking it from the pool and giving it back. */
 class Lease {
-  /** Undefined after a lost connection was given back, until there is another one. */
   #client: PoolClient | undefined;
   readonly #connect: (giveUpAt: number) => Promise<PoolClient>;
   readonly #parts: PoolParts;
@@ -69,7 +65,7 @@ class Lease {
 
   async query(text: string, values: unknown[] = []): Promise<QueryResult> {
     if (text === 'rollback') return this.#rollback();
-    // A query that nobody waits for must not run outside its transaction, or in the next one.
+    // A query without a waiting caller must not run outside its transaction, or in the next one.
     if (this.#transaction === 'over') throw new Error('the transaction is over');
     if (text === 'commit') return this.#commit();
     if (text === 'begin') this.#transaction = 'open';
@@ -110,7 +106,7 @@ class Lease {
     if (this.#isLost) throw new UnavailableError('the connection was lost before the commit');
     try {
       const result = await this.#ask('commit', []);
-      // PostgreSQL answers the commit of a failed transaction with a rollback.
+      // PostgreSQL responds to the commit of a failed transaction with a rollback.
       if (result.command === 'ROLLBACK') throw new QueryError('the transaction had failed', alreadyFailed);
       return result;
     } catch (error) {
@@ -119,7 +115,6 @@ class Lease {
     }
   }
 
-  /** A lost connection has already lost its transaction: nothing is left to roll back. */
   async #rollback(): Promise<QueryResult> {
     this.#transaction = 'over';
     const nothing: QueryResult = { command: 'ROLLBACK', rowCount: 0, oid: 0, fields: [], rows: [] };
@@ -146,15 +141,11 @@ class Lease {
   }
 }
 
-/** An earlier statement of the transaction has failed. */
 const alreadyFailed = '25P02';
-/** PostgreSQL ends the connection: connection trouble, an administrator's order, a crash, a time limit. */
+/** Connection trouble, an administrator's order, a crash, a time limit. */
 const endOfConnection = /^(08...|57P0.|25P03)$/;
 
-/**
- * A client that knows when its connection broke, also while it is in use: without a listener the error would end the
- * process. The user of the connection gets the error with the next query.
- */
+/** Without a listener, a connection that breaks while in use would end the process. */
 export function watchedClient(Base: typeof Client, connectWithinMs: number): typeof Client {
   return class extends Base {
     isBroken = false;
@@ -170,7 +161,6 @@ function isBroken(client: object): boolean {
   return 'isBroken' in client && client.isBroken === true;
 }
 
-/** An error of the database: what it refused and why, with its code. */
 export class QueryError extends Error {
   readonly code: string;
 
@@ -181,7 +171,7 @@ export class QueryError extends Error {
   }
 }
 
-/** The error without the driver's objects, and without the rows that the database may have put into its details. */
+/** Without the driver's objects, and without rows that the database may have put into its details. */
 export function plain(error: unknown): Error {
   return new QueryError(messageOf(error), codeOf(error));
 }

@@ -15,31 +15,27 @@ export interface PostgresParts {
 
 interface PostgresOptions {
   url: string;
-  /** How long a query waits for a database that is unreachable. */
   waitLimitMs: number;
-  /** Called when the database becomes unreachable, or is too busy. */
   onLost: (error: Error) => void;
-  /** Told how long a query outside a transaction took. */
   onRead: (milliseconds: number) => void;
 }
 
 const mostConnections = 16;
-/** High load is no outage, so the wait for a free connection is this many times that for an unreachable database. */
+/** High load is no outage: the wait for a free connection is this multiple of `waitLimitMs`. */
 const busyFactor = 4;
-/** How long a connection may take to open. A server that is still starting says so at once. */
+/** Time to open a connection. A server that is still starting refuses at once. */
 const connectWithinMs = 5000;
-/** A connection that was silent for this long is tested: its server may be gone without closing it. */
+/** A connection silent for this long is tested: its server may be gone without closing it. */
 const silenceMs = 5000;
 
 /**
- * All queries here use indexes and take a millisecond; compiling one first takes twenty and more. The planner can only
- * guess the cost of a plan without an index, and for a table that is empty now and long soon it guesses wrong. So
- * indexes are used wherever there are any. Sorts stay: a few rows that an index finds are sorted at once, and without
- * that PostgreSQL would read a whole table in its order to find them. What searches the queue does without (`unsorted`).
+ * All queries here use indexes and take a millisecond; compiling one takes twenty or more. For a table that is empty
+ * now and long soon, the planner underestimates a plan without an index. Sorts stay allowed: otherwise PostgreSQL would
+ * read a whole table in its order to find a few rows. Queue searches forbid them (`unsorted`).
  */
 const alongIndexes = ['set jit = off', 'set enable_seqscan = off'].join(';');
 
-/** PostgreSQL for Kysely. The driver is loaded only where it is used: most servers run on SQLite. */
+/** The driver is loaded only on use: most servers run on SQLite. */
 export async function openPostgres({ url, waitLimitMs, onLost, onRead }: PostgresOptions): Promise<PostgresParts> {
   const { makeClient, Client: Watched, settings } = await clients(url);
   const { default: pg } = await import('pg');
@@ -67,7 +63,7 @@ export async function openPostgres({ url, waitLimitMs, onLost, onRead }: Postgre
   };
 }
 
-/** A separate connection, for work that must stay on one. When it is lost, every query on it fails. */
+/** For work that must stay on one connection. If it is lost, every query on it fails. */
 export async function connectPostgres(url: string): Promise<Client> {
   const { makeClient } = await clients(url);
   const client = makeClient();
@@ -77,7 +73,7 @@ export async function connectPostgres(url: string): Promise<Client> {
   return client;
 }
 
-/** Opening a connection has a limit of its own, which belongs to its client: the pool's is that for a free connection. */
+/** The limit for opening a connection belongs to its client; the pool's limit is for getting a free one. */
 async function clients(url: string) {
   const { default: pg } = await import('pg');
   const types = new pg.TypeOverrides();

@@ -5,8 +5,7 @@ const shortestPause = 50;
 const longestPause = 500;
 
 /**
- * Whether a database can be reached. While it cannot, one caller tries to connect and all others wait for it: hundreds
- * of attempts at once would only slow down a database that starts.
+ * While a database is unreachable, one caller tries to connect for all: hundreds of attempts would slow down its start.
  */
 export class Reach {
   readonly #knock: () => Promise<void>;
@@ -14,7 +13,6 @@ export class Reach {
   readonly #closing = new AbortController();
   #back: Promise<void> | undefined;
 
-  /** `knock` resolves when a connection was opened. */
   constructor(knock: () => Promise<void>, onLost: (error: Error) => void) {
     this.#knock = knock;
     this.#onLost = onLost;
@@ -28,7 +26,7 @@ export class Reach {
     return this.#closing.signal.aborted;
   }
 
-  /** A connection could not be opened. Resolves when one could, and rejects when the database was closed. */
+  /** Call if no connection opens. Resolves once one does, rejects when the database was closed. */
   lost(why: string): Promise<void> {
     if (!this.#back) {
       if (!this.isClosed) this.#onLost(new UnavailableError(`the database cannot be reached: ${why}`));
@@ -38,7 +36,6 @@ export class Reach {
     return this.#back;
   }
 
-  /** Resolves when the database can be reached; rejects at `giveUpAt`. */
   async within(giveUpAt: number): Promise<void> {
     if (!this.#back) return;
     const { promise, reject } = Promise.withResolvers<never>();

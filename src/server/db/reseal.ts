@@ -7,21 +7,19 @@ import { sealedColumns, sealedLocation } from './schema.ts';
 export { isLockTimeout } from './open.ts';
 
 /**
- * Moves every sealed value to the current master key while servers go on writing.
+ * Moves every sealed value to the current master key while servers continue to write.
  *
  * Every server seals with the first key of the key file, because a vault checks the file before each seal. After a new
- * key came first, two kinds of late writes could still leave a value under an old key after a pass over all rows:
+ * first key, two kinds of late writes could leave a value under an old key, even after a pass over all rows:
+ * 1. A transaction that sealed just before the new key came and commits only now. SQLite servers seal while they hold
+ *    the write lock, so the next holder sees their writes. On PostgreSQL, `olderTransactionsEnded` waits for every
+ *    transaction that was open when the key was already there. Later transactions seal with the new key.
+ * 2. A transaction that read a row before it was resealed and writes the old value back. SQLite reads and writes under
+ *    one lock, so it cannot. On PostgreSQL the final check locks the tables exclusively, which waits for every open
+ *    transaction that has read from them.
  *
- * 1. A transaction that sealed just before the new key came and commits only now. SQLite has one writer, and servers
- *    seal while they hold the write lock, so the next holder of the lock sees their writes. PostgreSQL has many
- *    writers, so `olderTransactionsEnded` waits for every transaction that was open when the key was already there.
- *    Later transactions seal with the new key.
- * 2. A transaction that read a row before it was resealed and writes the old value back. On SQLite this is impossible:
- *    reading and writing happen under the same lock. On PostgreSQL the final check locks the tables exclusively, which
- *    waits for every open transaction that has read from them.
- *
- * The old keys are removed inside that final check, while no other transaction can write. The check itself writes
- * nothing: a stale value that it finds is resealed by another pass, and committed, before any key is removed.
+ * The final check removes the old keys while all other writes are blocked. It writes nothing itself: if it finds a
+ * stale value, another pass reseals and commits it before any key is removed.
  */
 type Place = (typeof sealedColumns)[number];
 
@@ -32,7 +30,7 @@ interface SealedRow {
 
 const batchSize = 100;
 
-/** One pass over all rows, in small transactions. Returns how many values it resealed. */
+/** One pass over all rows, in small transactions. */
 export async function resealAll(db: Database, vault: Vault): Promise<number> {
   let resealed = 0;
   for (const place of sealedColumns) {
@@ -80,9 +78,7 @@ async function findStale(
   return rows;
 }
 
-/**
- * Runs `then` while no value is stale and no other transaction can write one; false when some values are still stale.
- */
+/** Runs `then` while no value is stale and no other transaction can write one; false if some are still stale. */
 export async function whenNothingIsStale(
   db: Database,
   vault: Vault,
@@ -91,7 +87,7 @@ export async function whenNothingIsStale(
   return db.transaction(async (trx) => {
     if (db.kind === 'postgres') {
       const tables = [...new Set(sealedColumns.map((place) => place.table))].map((table) => sql.table(table));
-      // All other transactions queue behind this lock while it waits, so it does not wait long.
+      // All other transactions queue behind this lock, so it must not wait long.
       await sql`set local lock_timeout = '1s'`.execute(trx);
       await sql`lock table ${sql.join(tables)} in access exclusive mode`.execute(trx);
     }
@@ -106,7 +102,6 @@ export async function whenNothingIsStale(
 
 const longestTransaction = 60_000;
 
-/** Resolves when every transaction that is open now has ended. */
 export async function olderTransactionsEnded(db: Database): Promise<void> {
   if (db.kind === 'sqlite') return; // see above: the write lock does this
   const open = await openTransactions(db.read);
@@ -124,7 +119,7 @@ export async function olderTransactionsEnded(db: Database): Promise<void> {
   }
 }
 
-/** Every transaction locks its own virtual identifier from its beginning, and every user may see that lock. */
+/** Every transaction locks its own virtual id from its beginning, and every user may see that lock. */
 async function openTransactions(db: Queries): Promise<Set<string>> {
   const { rows } = await sql<{ transaction: string }>`
     select held.virtualxid as transaction

@@ -69,9 +69,8 @@ export type * from './rows/tests.ts';
 export type * from './rows/work.ts';
 
 /**
- * The tables as TypeScript types. `bigint` columns hold identifiers and moments (milliseconds since 1970). Columns of
- * type `Sealed` hold values sealed by lib/vault.ts. Flags are 0 or 1, because SQLite has no booleans. Each table is
- * written by one module only.
+ * `bigint` columns are ids or moments (milliseconds since 1970). Flags are 0 or 1, because SQLite has no booleans. Only
+ * one module writes each table.
  */
 export interface Schema {
   users: UserRow;
@@ -141,11 +140,7 @@ export interface Schema {
   master_key_canary: MasterKeyCanaryRow;
 }
 
-/**
- * Every column that holds a sealed value, for rotating the master key. All these tables have an `id`. The canary comes
- * first: a transaction that locks its table reads the others afterwards, so a transaction that locks them all must
- * begin with it.
- */
+/** For key rotation; all have an `id`. The canary is first: transactions lock its table before the others. */
 export const sealedColumns = [
   { table: 'master_key_canary', column: 'sealed' },
   { table: 'projects', column: 'ssh_public_key' },
@@ -159,10 +154,7 @@ export const sealedColumns = [
   { table: 'idempotency_keys', column: 'answer' },
 ] as const;
 
-/**
- * Every column that refers to a blob by its digest and so keeps it. A column that is missing here would lose its blobs
- * an hour after they were stored.
- */
+/** Every column that keeps a blob. A missing one would lose its blobs an hour after they were stored. */
 export const blobColumns = [
   { table: 'logs', column: 'blob' },
   { table: 'artifacts', column: 'sha256' },
@@ -176,7 +168,6 @@ export const blobColumns = [
   { table: 'kept_builds', column: 'digest' },
 ] as const;
 
-/** The row and column that a sealed value is bound to. */
 export function sealedLocation(place: (typeof sealedColumns)[number], id: bigint): string {
   return `${place.table}.${place.column}:${id}`;
 }

@@ -2,8 +2,8 @@ import type { Vault } from '../../shared/lib/vault.ts';
 import type { Transaction } from './open.ts';
 
 /**
- * Seals a value for a row that this transaction writes. The rotation of the master key waits for all open transactions,
- * because they may still write values sealed with the old key (reseal.ts): so nothing is sealed without one.
+ * Key rotation waits for all open transactions, which may still seal with the old key (reseal.ts). So sealing needs
+ * one.
  */
 export async function sealIn(_trx: Transaction, vault: Vault, text: string, place: string): Promise<string> {
   return vault.seal(text, place);

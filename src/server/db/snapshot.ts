@@ -2,13 +2,10 @@ import { DatabaseSync } from 'node:sqlite';
 import { isPostgresUrl } from './open.ts';
 import { connectPostgres } from './postgres.ts';
 
-/**
- * Everything in a database at one moment, read while others go on writing. It asks the database for its tables, so that
- * it also covers tables that later migrations add.
- */
+/** Reads the list of tables from the database, so it covers later migrations too. */
 export interface Snapshot {
   readonly tables: readonly TableShape[];
-  /** The rows of a table, each as its values in the order of `columns`, a few at a time. */
+  /** Values are in the order of `columns`. */
   rows(table: TableShape): AsyncIterable<unknown[][]>;
   close(): Promise<void>;
 }
@@ -24,7 +21,7 @@ export async function openSnapshot(url: string): Promise<Snapshot> {
   return isPostgresUrl(url) ? postgresSnapshot(url) : sqliteSnapshot(url);
 }
 
-/** A separate reader: in WAL mode it keeps its view while the writer goes on. */
+/** In WAL mode a separate reader keeps its view while the writer continues. */
 async function sqliteSnapshot(file: string): Promise<Snapshot> {
   const db = new DatabaseSync(file, { readOnly: true, readBigInts: true, timeout: 10_000 });
   db.exec('begin');

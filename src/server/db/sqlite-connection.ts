@@ -3,7 +3,6 @@ import type { CompiledQuery, QueryResult } from 'kysely';
 
 const statementsKept = 512;
 
-/** One SQLite connection with its prepared statements. */
 export class Connection {
   readonly #database: DatabaseSync;
   readonly #statements = new Map<string, Statement>();
@@ -16,7 +15,6 @@ export class Connection {
     return this.#database.isTransaction;
   }
 
-  /** Runs one statement that returns nothing. */
   run(sql: string): void {
     this.#prepare(sql).run();
   }
@@ -44,7 +42,7 @@ export class Connection {
 
 type Parameters = (null | number | bigint | string | Uint8Array)[];
 
-/** A prepared statement whose rows have the same types as in PostgreSQL: bigint only for 64-bit columns. */
+/** Rows have the same types as in PostgreSQL: bigint only for 64-bit columns. */
 class Statement {
   readonly #statement: StatementSync;
   readonly #reads: boolean;

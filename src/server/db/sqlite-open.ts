@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
 
-/** How long to wait for another process that holds the file, in milliseconds. */
+/** How long to wait for another process that holds the file. */
 export const busyTimeoutMs = 10_000;
 
 const busy = 5;
@@ -18,10 +18,7 @@ export function openForWriting(file: string): DatabaseSync {
   }
 }
 
-/**
- * Switches a new file to write-ahead logging, which is permanent. SQLite raises its read lock to an exclusive lock for
- * that, and does not wait when another process does the same. So this function waits, for programs that start together.
- */
+/** Raises a read lock to an exclusive one. SQLite does not wait if another process does the same, so this does. */
 function enterWalMode(database: DatabaseSync): void {
   const givenUp = performance.now() + busyTimeoutMs;
   for (;;) {

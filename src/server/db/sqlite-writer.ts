@@ -1,12 +1,11 @@
 import type { Connection } from './sqlite-connection.ts';
 
-/** A batch is committed at this many transactions, so that the first in it does not wait for ever. */
+/** Commit after this many transactions, so that the first need not wait for ever. */
 const largestBatch = 128;
 
 /**
- * Lets transactions in one at a time, each in a savepoint. Those that arrive together share one commit, and all are
- * acknowledged when it is on the disk: a commit costs a flush, so sharing it allows many small writes without giving up
- * durability.
+ * Transactions that arrive together share one commit, because a commit costs a flush. Each has a savepoint. All are
+ * acknowledged once it is on the disk.
  */
 export class Writer {
   readonly connection: Connection;
@@ -54,9 +53,9 @@ export class Writer {
     this.#endTurn(true);
   }
 
-  /** Acknowledged transactions are on the disk; unfinished ones are rolled back by closing. */
+  /** Acknowledged transactions are on the disk. Closing rolls back unfinished ones. */
   close(): void {
-    // A batch may be left in which all transactions rolled back: its commit must not come after the close.
+    // If all transactions of a batch rolled back, the batch may still be open. Its commit must not follow the close.
     if (!this.#busy) this.#commit();
     this.#batch?.reject(new Error('the database was closed'));
     this.#batch = undefined;
@@ -70,7 +69,7 @@ export class Writer {
       else if (undo) this.connection.run('rollback to turn');
       if (!isFirst) this.connection.run('release turn');
     } catch (error) {
-      // An error such as a full disk makes SQLite drop the whole batch, and with it the earlier transactions.
+      // An error such as a full disk makes SQLite drop the whole batch, with its earlier transactions.
       if (this.connection.inTransaction) this.connection.run('rollback');
       this.#batch?.reject(error);
       this.#batch = undefined;

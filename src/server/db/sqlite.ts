@@ -17,10 +17,8 @@ import { openForWriting, busyTimeoutMs } from './sqlite-open.ts';
 import { Writer } from './sqlite-writer.ts';
 
 /**
- * SQLite through Node's own binding, for Kysely.
- *
- * Two connections: a read-only one for everything outside a transaction (a reader sees the last commit and never
- * waits), and one writer, on which transactions take turns (sqlite-writer.ts).
+ * The read-only connection is for everything outside a transaction: it sees the last commit and never waits.
+ * Transactions take turns on the one writer (sqlite-writer.ts).
  */
 export function sqliteDialect(file: string, onRead: (milliseconds: number) => void): Dialect {
   return {
@@ -31,10 +29,7 @@ export function sqliteDialect(file: string, onRead: (milliseconds: number) => vo
   };
 }
 
-/**
- * Writes the number of rows into the statement. SQLite plans a query by that number, so a statement that has it as a
- * parameter is planned anew each time it is run.
- */
+/** SQLite plans by the limit. With a parameter there, it would plan the statement again on each run. */
 class QueryCompiler extends SqliteQueryCompiler {
   protected override visitLimit(node: LimitNode): void {
     const rows = ValueNode.is(node.limit) ? node.limit.value : undefined;
@@ -47,7 +42,7 @@ class QueryCompiler extends SqliteQueryCompiler {
 class SqliteDriver implements Driver {
   readonly #file: string;
   readonly #onRead: (milliseconds: number) => void;
-  /** SQLite answers at once: work that makes one query after the other would never let the event loop turn. */
+  /** SQLite responds synchronously: consecutive queries would block the event loop. */
   readonly #turn = createYield();
   #reader: Connection | undefined;
   #writer: Writer | undefined;
@@ -89,7 +84,6 @@ class SqliteDriver implements Driver {
   }
 }
 
-/** Reads, until a transaction begins on it. */
 class Session implements DatabaseConnection {
   readonly #reader: Connection;
   readonly #writer: Writer;
@@ -112,7 +106,7 @@ class Session implements DatabaseConnection {
   async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
     await this.#turn();
     if (this.#transaction === 'open') return this.#writer.connection.execute<R>(query);
-    // While a query waited, another one of the same transaction may have failed: the writer is somebody else's then.
+    // While this query waited, another query of the transaction may have failed. Then the writer is in use by another.
     if (this.#transaction === 'over') throw new Error('the transaction is over');
     const beganAt = performance.now();
     const result = this.#reader.execute<R>(query);
@@ -134,7 +128,7 @@ class Session implements DatabaseConnection {
     return this.#writer.keep();
   }
 
-  /** After a commit that failed, another transaction already has the turn. */
+  /** After a failed commit another transaction already has the turn. */
   rollback(): void {
     if (this.#transaction === 'open') this.#writer.undo();
     this.#transaction = 'over';

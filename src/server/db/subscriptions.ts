@@ -1,9 +1,8 @@
 import type { Database } from './open.ts';
 
 /**
- * Waiting for announcements. A reader opens a watch *before* it reads, reads, and then waits: so it does not miss an
- * announcement between the read and the wait. A watch also returns after a while without an announcement, because
- * announcements can be lost and only the database is authoritative.
+ * Open a watch *before* you read, then read, then wait: so no announcement is missed in between. A watch also returns
+ * after a while without one, because announcements can be lost.
  */
 export interface Subscriptions {
   watch(...topics: string[]): Watch;
@@ -11,7 +10,7 @@ export interface Subscriptions {
 }
 
 export interface Watch extends Disposable {
-  /** Resolves when one of the topics was announced since the last call, after `ms`, or when the signal is aborted. */
+  /** Resolves on a topic announced since the last call, after `ms`, or when the signal is aborted. */
   changed(ms: number, signal?: AbortSignal): Promise<void>;
 }
 

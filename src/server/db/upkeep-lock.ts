@@ -4,13 +4,12 @@ import { isPostgresUrl } from './open.ts';
 import { connectPostgres } from './postgres.ts';
 
 /**
- * One backup or rotation at a time. A backup holds the rows and the master key that opens them, so it must not run
- * while the key is rotated. Two rotations at once would each overwrite the key that the other has begun to use.
- *
- * It is a lock of the database, held by a connection: when a process dies, its lock is released.
+ * A backup has the rows and the master key that opens them, so the key must not rotate meanwhile. Two rotations at once
+ * would each overwrite the key that the other has begun to use. The lock ends with its database connection, so with its
+ * process.
  */
 export interface UpkeepLock {
-  /** Throws when the lock was lost: its connection broke, and another process may hold the lock by now. */
+  /** Throws if its connection broke: another process may hold the lock by now. */
   check(): void;
   release(): Promise<void>;
 }
@@ -45,7 +44,7 @@ async function lockPostgres(url: string): Promise<UpkeepLock> {
   };
 }
 
-/** An empty database beside the real one: a lock on the real one would stop the server from writing. */
+/** On a separate empty database: a lock on the real one would stop the server from writing. */
 async function lockBeside(file: string): Promise<UpkeepLock> {
   if (!existsSync(file)) throw new Error(`there is no database at ${file}`);
   const lock = new DatabaseSync(`${file}-upkeep`, { timeout: 0 });

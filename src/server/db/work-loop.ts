@@ -1,16 +1,15 @@
 import type { Database } from './open.ts';
 
 export interface WorkLoop {
-  /** Runs the work now, or once more if it is running. */
+  /** Runs the work now, or again after the current run. */
   wake(): void;
-  /** Ends the loop; resolves when the last run is over. */
   close(): Promise<void>;
 }
 
 /**
- * Runs `work` at once, on every announcement of a topic and whenever it is woken, and also after a while, because an
- * announcement may have been lost. One run at a time, which is told whether something was announced since the last one. A
- * run returns the milliseconds until the next one makes sense, 0 for at once; the next one is never later than `everyMs`.
+ * Runs `work` at once, on every announcement, when woken, and periodically, because announcements can be lost. One run
+ * at a time. `isAnnounced`: since the last run. A run returns the milliseconds until the next useful one, 0 for at
+ * once; the next starts after `everyMs` at the latest.
  */
 export function startWorkLoop(
   db: Pick<Database, 'listen'>,

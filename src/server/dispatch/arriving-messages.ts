@@ -3,15 +3,11 @@ import type { WebSocket } from 'ws';
 import type { HeldBytes } from '../../shared/lib/shared-room.ts';
 import type { RunnerShare } from './runner-shares.ts';
 
-/** Every piece that arrives also costs this much memory, however short it is. */
+/** Memory cost of each arriving piece, however short. */
 const pieceCost = 256;
-/** The head of a ping or pong of a client. */
 const controlHead = 6;
 
-/**
- * Counts what has arrived of a message that is not complete: a WebSocket holds it in memory until its end comes. Up to
- * one piece is not counted, if it also has the end of the message before.
- */
+/** A WebSocket holds an incomplete message in memory. A piece that also ends the message before is not counted. */
 export function countArriving(socket: WebSocket, wire: Duplex, share: RunnerShare): void {
   let held: HeldBytes | undefined;
   let ofMessage = 0;
@@ -24,7 +20,7 @@ export function countArriving(socket: WebSocket, wire: Duplex, share: RunnerShar
     ofMessage -= controlHead + length;
     if (ofMessage <= 0) release();
   };
-  // Before the listener of the WebSocket, which finds the ends of messages.
+  // Before the WebSocket's own listener, which finds the ends of messages.
   wire.prependListener('data', ({ length }: Buffer) => {
     held ??= share.arriving(() => socket.terminate());
     ofMessage += length;

@@ -13,18 +13,15 @@ import { buildUnder, holdBuildUnder } from './held-builds.ts';
 import { oneAtATime, whileHeld } from './intakes.ts';
 import type { ArtifactLimits } from './job-handler.ts';
 
-/** Takes the files that builds leave: each becomes a blob, and then a row of its build. */
+/** Each file becomes a blob, and then a row of its build. */
 export interface ArtifactIntake {
   keep(runner: Runner, claim: string, content: AsyncIterable<Buffer>): Promise<Kept>;
 }
 
-/**
- * Files up to this size are gathered in memory, so that several can be stored at once: flushing the disk for each takes
- * long.
- */
+/** Files up to this size are gathered in memory and stored in parallel: a disk flush for each takes long. */
 const small = 256 * 1024;
 const atOnce = 16;
-/** How many rows are written together, and how long they wait at most: a blob without a row is removed some day. */
+/** Rows are written together, but soon: a blob without a row is eventually removed. */
 const mostRows = 200;
 const longestMs = 2000;
 
@@ -42,7 +39,7 @@ export function artifactIntake(parts: {
       const buildId = await holdBuildUnder(db, trx, runner, claim);
       if (buildId === undefined) throw new Ended({ gone: true });
       const { files, bytes } = await addArtifacts(trx, parts.ids, { buildId, files: rows });
-      // Counted here again, so that the limits hold whatever the runner sent.
+      // Counted again here, so that the limits apply whatever the runner sent.
       if (files > limits.mostFiles || bytes > limits.mostBytes) throw new Ended({ refused: 'too_large' });
     });
     await noting.catch(async (error: unknown) => {
@@ -106,7 +103,7 @@ export function artifactIntake(parts: {
         await check();
         return { kept: true };
       } catch (error) {
-        await several.ended().catch(() => {}); // the first error is the one that is answered
+        await several.ended().catch(() => {}); // the first error is the one reported
         // Files that were stored before the error stay.
         const lost = await noteStored().then(() => undefined, answerTo);
         return lost ?? answerTo(error) ?? refuse(error);
@@ -126,7 +123,7 @@ function answerTo(error: unknown): Kept | undefined {
   return error instanceof DiskFullError ? { refused: 'disk_full' } : undefined;
 }
 
-/** Answers the request before all of it was read. */
+/** Responds before the whole request was read. */
 class Ended extends Error {
   readonly answer: Kept;
 
@@ -146,7 +143,7 @@ async function gathered(pieces: AsyncIterable<Buffer>): Promise<AsyncIterable<Bu
   })();
 }
 
-/** Runs several tasks at the same time. An error is thrown by the next call. */
+/** The next call throws an error of any task. */
 function inParallel(most: number): { start(work: () => Promise<void>): Promise<void>; ended(): Promise<void> } {
   const running = new Set<Promise<void>>();
   let failed: { error: unknown } | undefined;

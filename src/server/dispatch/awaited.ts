@@ -1,13 +1,9 @@
 import type { Database, Queries } from '../db/open.ts';
 import type { DependencyState } from '../lifecycle/states.ts';
 
-/** Compiles that other work waits for: dependencies of the same account that are about to get a new result. */
 const inTheWorks: readonly DependencyState[] = ['enqueued_for_compile', 'compiling'];
 
-/**
- * Which of these dependencies are being compiled, of those that belong to the account. A dependency of another account
- * is pinned, so nothing waits for it.
- */
+/** Only the account's own: another account's dependency is pinned, so nothing waits for it. */
 export async function findAwaited(
   db: Queries,
   accountId: bigint,
@@ -18,7 +14,7 @@ export async function findAwaited(
   return own.where('owner_id', '=', accountId).where('state', 'in', inTheWorks).orderBy('id').execute();
 }
 
-/** Whether all of these are still being compiled. Waits for a transaction that is about to end one of them. */
+/** Waits for a transaction that is about to end one of them. */
 export async function isAwaited(db: Database, ids: readonly bigint[]): Promise<boolean> {
   return db.transaction(async (trx) => {
     const all = trx.selectFrom('dependencies').select('id').where('id', 'in', ids).orderBy('id');

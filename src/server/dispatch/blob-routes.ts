@@ -9,10 +9,10 @@ import { readClaimHeader, readDigest, readOffset } from './headers.ts';
 import type { RunnerBlobs } from './runner-blobs.ts';
 
 const pieceSize = 1024 * 1024;
-/** Larger blobs are fetched directly from the blob store, if it has an address for them and the runner follows it. */
+/** Larger blobs come directly from blob storage, if it has an address and the runner follows it. */
 const directFrom = 1024 * 1024;
 
-/** Routes for data that is too large for an order or an outcome. */
+/** For data too large for an order or an outcome. */
 export function blobRoutes(blobs: RunnerBlobs): PlainRoute<Runner>[] {
   return [
     {

@@ -7,13 +7,12 @@ import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine } from '../streams/logs.ts';
 import type { JobContext } from './job-handler.ts';
 
-/** The facts about a build that decide which cache it reads and writes. */
 export type CachedBuild = Pick<BuildRow, 'id' | 'project_id' | 'suite_id' | 'suite_name' | 'variant'> &
   Pick<BuildRequestRow, 'branch' | 'from_fork' | 'config_digest'> &
   Pick<ProjectRow, 'default_branch'> &
   Pick<SuiteRow, 'cache' | 'cache_save'>;
 
-/** What an order says about the cache of its suite; undefined where the suite caches nothing. */
+/** Undefined if the suite caches nothing. */
 export async function cacheOrder(context: JobContext, build: CachedBuild): Promise<CacheOrder | undefined> {
   const paths = JSON.parse(build.cache) as string[];
   if (paths.length === 0 || context.cacheBytes === 0) return undefined;
@@ -27,17 +26,15 @@ export async function cacheOrder(context: JobContext, build: CachedBuild): Promi
   };
 }
 
-/** A build that is over, and the blob that its runner has stored under its claim. */
 interface Leaving {
   buildId: bigint;
   stored: Pick<ClaimedJob, 'stored_blob' | 'stored_bytes'>;
-  /** How the build ends, if that is not recorded yet. */
   state?: string;
-  /** Whether it arrives after the build: then a cache that a newer build has saved meanwhile stays. */
+  /** If it arrives after the build, it does not replace a newer build's cache. */
   isLate?: boolean;
 }
 
-/** Saves the cache of a build: the blob that was stored under the claim, or for its commit the one that it began with. */
+/** The saved tree is the blob stored under the claim, or the cache that the build began with, for its commit. */
 export async function keepCache(
   context: JobContext,
   { buildId, stored, state, isLate = false }: Leaving,
@@ -48,7 +45,7 @@ export async function keepCache(
   const [key, { sha }] = [keyOf(build), build];
   const before = began === undefined ? undefined : BigInt(began);
   const mostBytes = BigInt(context.cacheBytes);
-  // A runner creates a tree and cannot choose one: otherwise it could name another account's blob.
+  // A runner cannot choose a tree: otherwise it could name another account's blob.
   if (digest !== stored.stored_blob) {
     if (before !== undefined)
       await moveCache(context, key, build.default_branch, { sha, digest, began: before, mostBytes });
@@ -69,7 +66,6 @@ export async function keepCache(
 const notSaved =
   'The cache is not kept: while the build ran, the one it began with was deleted, or what the suite keeps was changed.';
 
-/** Whether a build may store a cache. */
 export async function writesCache(db: Queries, buildId: bigint): Promise<boolean> {
   const build = await cachedBuild(db, buildId);
   return build !== undefined && build.cache !== '[]' && mayWrite(build);
@@ -101,12 +97,11 @@ async function cachedBuild(
   return suite && { ...build, cache: suite.cache, cache_save: suite.cache_save };
 }
 
-/** Builds of forks read caches but never write them. A build without a branch has no cache of its own. */
+/** Builds of forks only read caches. A build without a branch has no cache of its own. */
 export function mayWrite({ from_fork: fromFork, branch }: Pick<CachedBuild, 'from_fork' | 'branch'>): boolean {
   return fromFork === 0 && branch !== '';
 }
 
-/** Whether a build that ends in this state saves its cache. A cancelled build never does. */
 function isSavedBy({ cache_save: when }: Pick<CachedBuild, 'cache_save'>, state: string): boolean {
   return state === 'passed' || (state === 'failed' && when === 'always');
 }

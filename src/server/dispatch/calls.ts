@@ -19,7 +19,7 @@ import {
 import { readId, readName, readCall } from './read-message.ts';
 import type { Amount, RunnerShare } from './runner-shares.ts';
 
-/** Answers the calls of runners. A call that waits ends with the signal. */
+/** A waiting call ends with the signal. */
 export type CallHandlers = {
   [Name in CallName]: (typeof calls)[Name] extends { waits: true }
     ? (runner: Runner, message: Message<Name>, signal: AbortSignal) => Promise<Answer<Name>>
@@ -29,17 +29,17 @@ export type CallHandlers = {
 const limits: Record<CallName, { message: unknown; mostBytes?: number; waits?: true }> = calls;
 const mostBytesOf = (name: CallName): number => limits[name].mostBytes ?? shortMessage;
 
-/** A larger message than this ends the connection. A smaller one is answered, if only with an error. */
+/** A larger message ends the connection. A smaller one gets a response, if only an error. */
 export const mostMessageBytes = shortMessage + Math.max(...callNames.map(mostBytesOf));
 
-/** A runner that does not read this many bytes of its answers is disconnected. */
+/** A runner that leaves this many bytes of responses unread is disconnected. */
 const mostUnread = 16 * 1024 * 1024;
 
 export interface CallParts {
   handlers: CallHandlers;
-  /** Turns an error of a lower layer into an API error, where there is one for it. */
+  /** Undefined for errors without an API error. */
   translate: (error: unknown) => ApiError | undefined;
-  /** A call failed, and it is not the runner's fault. */
+  /** For failures that are not the runner's fault. */
   onTrouble: (error: unknown, name: string) => void;
 }
 
@@ -50,16 +50,13 @@ interface Call {
   size: number;
 }
 
-/** What a call takes of its runner's share while it is answered. */
+/** The call's part of its runner's share. */
 function amountsOf({ name, size }: Call): readonly Amount[] {
   if (!limits[name].waits) return [['calls', 1], ['callBytes', size]]; // oxfmt-ignore
   return [[name === 'next' ? 'wishes' : 'waitingCalls', 1], ['waitingBytes', size]]; // oxfmt-ignore
 }
 
-/**
- * Answers the calls of a runner until the signal. When calls come faster than they are answered, the socket is not read,
- * so that they do not fill the memory.
- */
+/** Serves until the signal. If calls arrive too fast, the socket is not read, so that they do not fill the memory. */
 export function serveCalls(
   socket: WebSocket,
   runner: Runner,
@@ -93,7 +90,7 @@ export function serveCalls(
     share.give(...amounts, ['queuedBytes', call.size]);
     begin();
   };
-  /** Whether the call has begun, or was refused. One that would wait is refused where too many wait. */
+  /** Whether the call has begun or was refused. A waiting call is refused if too many wait. */
   const hasBegun = (call: Call): boolean => {
     const amounts = amountsOf(call);
     if (share.take(...amounts)) {
@@ -137,12 +134,12 @@ export function serveCalls(
       take(data, isBinary);
       begin();
     } catch {
-      socket.close(1007); // it is no call, so there is nothing to answer
+      socket.close(1007); // it is no call, so it gets no response
     }
   });
 }
 
-/** Other statuses than in the API: to a runner, 4xx means that it is useless to repeat the call. */
+/** Statuses differ from the API's: to a runner, 4xx means that repeating the call is useless. */
 export function asAnswer(error: unknown): Pick<ApiError, 'status' | 'body'> | undefined {
   if (error instanceof ApiError) return error;
   if (!isUnavailable(error) && !(error instanceof LeaseLapsedError)) return undefined;

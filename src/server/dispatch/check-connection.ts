@@ -5,10 +5,9 @@ import { parseGitAddress } from '../../shared/domain/git-address.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { sourceOf } from './sources.ts';
 
-/** Time for the answer to get back from the runner. */
+/** Time for the response to return from the runner. */
 const wayBackMs = 1000;
 
-/** A check of the repository, for a user who waits for the result. */
 export const checkConnection: JobHandler = {
   async order(context, job) {
     const check = await openCheck(context, job.subject_id);
@@ -49,7 +48,6 @@ export const checkConnection: JobHandler = {
   },
 };
 
-/** Undefined when somebody has answered it already. */
 async function openCheck({ trx }: Pick<JobContext, 'trx'>, id: bigint) {
   return trx
     .selectFrom('connection_checks as c')
@@ -60,7 +58,6 @@ async function openCheck({ trx }: Pick<JobContext, 'trx'>, id: bigint) {
     .executeTakeFirst();
 }
 
-/** What opens the repository. */
 function wayIn({ repositoryUrl, credential }: Source): string {
   if (credential) return 'The token of its forge opens the repository.';
   return parseGitAddress(repositoryUrl)?.scheme === 'https'

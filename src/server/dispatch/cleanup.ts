@@ -15,14 +15,13 @@ const everyMs = 2000;
 
 export interface CleanupParts {
   db: Database;
-  /** The kinds of jobs that runners do. */
   kinds: readonly string[];
   outcomes: Pick<Outcomes, 'lose'>;
   logPacker: Pick<LogPacker, 'packWaiting'>;
   log: FastifyBaseLogger;
 }
 
-/** Regularly finds claims that expired, work that a clock put off for too long, and logs to pack. */
+/** Regularly handles expired claims, work that a clock put off for too long, and logs to pack. */
 export interface Cleanup {
   run(): Promise<void>;
   close(): Promise<void>;
@@ -43,7 +42,7 @@ export async function startCleanup({ db, kinds, outcomes, logPacker, log }: Clea
     }
     for (const job of await claims.findLapsed()) {
       log.warn({ holder: job.holder, kind: job.kind, subject: String(job.subject_id) }, 'claim expired');
-      // The jobs of servers are simply done again. Only the jobs of runners have something to lose.
+      // A server's job is simply done again. Only a runner's job has something to lose.
       if (kinds.includes(job.kind)) await outcomes.lose(job);
       else await db.transaction((trx) => queue.release(db, trx, job));
     }

@@ -9,7 +9,7 @@ import { imageOrder } from './images.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { relatedSoftware, logWaiting } from './software.ts';
 
-/** Compiles a dependency's newest archive. Exit status 0 with files under the prefix is a result. */
+/** Exit status 0 with files under the prefix is a result. */
 export const compileDependency: JobHandler = {
   async order(context, job) {
     const dependency = await dependencyOf(context, job.subject_id);
@@ -23,8 +23,7 @@ export const compileDependency: JobHandler = {
       await logWaiting(context, dependency.id, awaited);
       return { awaits: awaited.map(({ id }) => id) };
     }
-    // A dependency may be compiled between the two queries. So the results are read after it is known that nothing is
-    // awaited.
+    // Read the results only once nothing is awaited: a compile may end between the two queries.
     const { missing, layers: _, ...software } = await relatedSoftware(context, dependency.id);
     if (missing.length > 0) {
       await failCompile(context, dependency, missing.map(notCompiled).join('\n'));
@@ -75,10 +74,7 @@ export const compileDependency: JobHandler = {
   },
 };
 
-/**
- * If two dependencies need each other, neither waits, because they would wait for ever. A compile that has begun goes
- * on.
- */
+/** Dependencies that need each other do not wait, to avoid a deadlock. A compile that has begun continues. */
 function mustWait({ id, state }: DependencyRow, layers: readonly Layer[]): boolean {
   return state !== 'compiling' && !layers.some((layer) => layer.id === id);
 }

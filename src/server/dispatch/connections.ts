@@ -7,17 +7,14 @@ import { countArriving } from './arriving-messages.ts';
 import { serveCalls, type CallParts } from './calls.ts';
 import type { RunnerShares } from './runner-shares.ts';
 
-/** The runners that are connected to this server. */
 export interface Connections {
-  /** Throws an UnavailableError if the runner has as many connections as it may. */
+  /** Throws an UnavailableError if the runner is at its limit of connections. */
   demandRoom(runner: Runner): void;
   open(socket: WebSocket, runner: Runner, wire: Duplex): void;
   holders(): Iterable<string>;
-  /** Ends connections whose token was revoked. */
   check(standings: ReadonlyMap<string, Standing>): void;
-  /** Ends the connections of a holder that is known to have ended. */
   drop(holder: string): void;
-  /** Ends all connections: runners connect again, to this server or another one. */
+  /** The runners connect again, to this server or another one. */
   letGo(): void;
   close(): Promise<void>;
 }
@@ -25,27 +22,22 @@ export interface Connections {
 export interface ConnectionsParts {
   calls: CallParts;
   shares: RunnerShares;
-  /** Whether this server gives no more work to anybody. */
   isQuiet: () => boolean;
 }
 
-/** Pings keep a proxy from cutting silent connections, and find those whose other end has vanished. */
+/** Pings keep proxies from cutting silent connections, and detect peers that have vanished. */
 const pingMs = 10_000;
 const silentMs = 25_000;
-/**
- * When a server is about to stop, it sends its runners elsewhere after this time: by then a load balancer knows another
- * server.
- */
+/** A server about to stop sends its runners elsewhere after this time. By then a load balancer knows another server. */
 const elsewhereMs = 5000;
 
-/** How long the other side has to close the connection. */
 const farewellMs = 1000;
 /** Made once: an error for each connection would cost more than the rest of its end. */
 const ended = new Error('the connection of the runner ended');
 
 interface Connection {
   socket: WebSocket;
-  /** Aborted when the connection is over. Nothing that arrives afterwards counts. */
+  /** Aborted when the connection is over. Later messages do not count. */
   over: AbortController;
   runner: Runner;
   since: number;

@@ -4,10 +4,9 @@ import { takeable, workByTags } from '../lifecycle/queue-depth.ts';
 import type { Demand } from '../../shared/protocol/index.ts';
 import { heldBy } from '../queue/queue.ts';
 
-/** How much work there is for runners with this token and these tags, and how much of it they do already. */
 export async function demandFor(db: Database, runner: Runner, mostRunning: number): Promise<Demand> {
   const { holder, tags = '' } = runner;
-  // The jobs under way first: then a job that is claimed in between is not counted twice.
+  // Running jobs first: then a job claimed in between is not counted twice.
   const running = (await heldBy(db, holder)).length;
   const { isDraining } = await checkRunner(db.read, runner);
   if (isDraining) return { waiting: 0, running };

@@ -59,55 +59,43 @@ export interface DispatchParts extends Services {
   limits: BuildLimits;
   unpacked: UnpackLimits;
   artifacts: ArtifactLimits;
-  /** The most bytes of all caches of a project together. */
+  /** Limit of all caches of a project. */
   cacheBytes: number;
-  /** The longest log, in bytes. */
   logBytes: number;
-  /** The most jobs of one account at a time, on all runners together; 0 for no limit. */
+  /** On all runners together; 0 for no limit. */
   accountConcurrency: number;
-  /** Applies the file of a repository that configures its project. */
   configure: Configuring;
-  /** Called with the number of bytes that were added to a log. */
   onLogStored?: (bytes: number) => void;
   log: FastifyBaseLogger;
-  /** Turns an error of a lower layer into an API error, where there is one for it. */
   translate?: (error: unknown) => ApiError | undefined;
 }
 
 /**
- * The server's side of the protocol with runners. Every change is in the database before the answer is sent, and
- * nothing is stored in memory, so any server can answer any runner. A runner whose token was revoked is refused as
- * unauthorized.
+ * The server's side of the protocol with runners. Every change is in the database before the response, and memory holds
+ * no state, so any server can serve any runner. A runner with a revoked token is refused as unauthorized.
  */
 export interface Dispatch extends CallHandlers, RunnerBlobs {
-  /** A runner has called, before it is known whether it may connect. */
+  /** A runner has called. It may still be refused. */
   came: Heartbeats['came'];
   demandRoom: Connections['demandRoom'];
   connect: Connections['open'];
-  /** The holder is known to have ended: its claims are lost now. A new runner with the same name gets work again. */
+  /** The holder has ended: its claims are lost now. A new runner with the same name gets work again. */
   holderGone(holder: string): Promise<void>;
-  /**
-   * From now on this holder, or without one every holder, gets no more work. Resolves when orders that were being given
-   * are stored.
-   */
+  /** This holder, or without one every holder, gets no more work. Resolves when orders in progress are stored. */
   quiet(holder?: string): Promise<void>;
-  /** Whether a holder has claims, or may have some. */
+  /** Also true if the database is unreachable. */
   isBusy(holder: string): Promise<boolean>;
-  /** Resolves when a holder has no claims, or when the signal is aborted. */
+  /** Resolves when a holder has no claims, or on abort. */
   untilIdle(holder: string, signal: AbortSignal): Promise<void>;
-  /** The server closes: runners connect again elsewhere. */
   letGo(): void;
   /** The holder works without a server for a while, so its claims last longer. */
   holderLeaves(holder: string): Promise<void>;
   close(): Promise<void>;
 }
 
-/**
- * Announcements can be lost, and those of another process may not arrive at all. So the server regularly checks for
- * work and for revoked tokens by itself, once for all runners that are connected.
- */
+/** Announcements can be lost. So the server polls for work and revoked tokens, once for all connected runners. */
 const checkEveryMs = 1000;
-/** The end of a claim is announced. This interval is for lost announcements. */
+/** For lost announcements of ended claims. */
 const checkClaimsEveryMs = 5000;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
@@ -152,7 +140,6 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const shares = new RunnerShares();
   const extensions = createExtensions(db, onTrouble);
   const attending = repeatedly(checkEveryMs, attend, onTrouble);
-  /** If the database cannot be reached, the holder may have claims. */
   const isBusy = async (holder: string): Promise<boolean> => {
     const held = await queue.heldBy(db, holder).catch(() => undefined);
     return held?.length !== 0;

@@ -10,26 +10,15 @@ import type { CallHandlers } from './calls.ts';
 import type { Orders } from './orders.ts';
 import { WaitingList } from './waiting-list.ts';
 
-/**
- * The free slots of the runners that are connected here, and which runners get no more work. A runner asks for an order
- * with a wish, one for each free slot.
- */
+/** The free slots of the runners connected here. A runner requests orders with wishes, one for each free slot. */
 export interface Dispatcher {
-  /**
-   * The order for a free slot; undefined where the wish has ended. Throws `DrainedError` when the runner is to stop.
-   */
+  /** Undefined if the wish has ended. Throws `DrainedError` if the runner is to stop. */
   next: CallHandlers['next'];
-  /**
-   * A runner takes back these wishes; without claims, all of them. Resolves when they have ended: with an order where one
-   * was being given.
-   */
+  /** Withdraws these wishes, or all. Resolves when they have ended. An order already in progress is still given. */
   leave(holder: string, claims?: readonly string[]): Promise<void>;
-  /** Checks for work and for orders that were not announced, and ends the wishes of drained runners. */
+  /** Also handles what was not announced, and ends the wishes of drained runners. */
   check(standings: ReadonlyMap<string, Standing>): Promise<void>;
-  /**
-   * From now on this holder gets no more work here; without a holder, nobody does. Resolves when orders that were being
-   * given are stored.
-   */
+  /** This holder, or without one every holder, gets no more work here. Resolves when orders in progress are stored. */
   quiet(holder?: string): Promise<void>;
   isQuiet(holder: string): boolean;
   /** A new runner has this name now, and gets work. */
@@ -37,13 +26,12 @@ export interface Dispatcher {
   close(): void;
 }
 
-/** A drained runner that still has jobs gets its answer after this time, because it asks again at once. */
+/** A drained runner that still has jobs waits this long for its response, because it asks again at once. */
 const drainingMs = 1000;
 
 interface OpenWish {
   holder: string;
   over: AbortController;
-  /** Resolves when the waiting is over. */
   ended: PromiseWithResolvers<void>;
 }
 
@@ -63,7 +51,6 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
     if (topic === queue.queueTopic) notify();
   }, notify);
 
-  /** The wishes that are open, by their claims. */
   const wishes = new Map<string, OpenWish>();
 
   const waitFor = (
@@ -97,7 +84,6 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
     return list.wait(waiting, signal, holdMs);
   };
 
-  /** The answer for a wish whose claim exists; undefined where it does not. */
   const answerOf = async (
     runner: Runner,
     { claim, location: folder }: Wish,
@@ -107,10 +93,7 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
     return { order: await orders.now({ runner: { ...runner, location }, name: claim, mayBeGiven: true }) };
   };
 
-  /**
-   * A claim may exist before its runner hears of it: an answer was lost, or the end of a transaction was. So it is looked
-   * up before the waiting and after it.
-   */
+  /** A claim may exist before its runner knows, if a response was lost. So it is checked before and after the wait. */
   const orderFor = async (runner: Runner, wish: Wish, signal: AbortSignal): Promise<Order | undefined> => {
     const before = await answerOf(runner, wish);
     if (before) return before.order;
@@ -125,7 +108,7 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
 
   return {
     async next(runner, wish, signal) {
-      // Recorded at once, because the wish may be taken back before the first query is over.
+      // Recorded at once, because the wish may be withdrawn before the first query is over.
       const open = { holder: runner.holder, over: new AbortController(), ended: Promise.withResolvers<void>() };
       wishes.set(wish.claim, open);
       try {

@@ -3,13 +3,9 @@ import { claimSeconds, holdSeconds, type ClaimSignal } from '../../shared/protoc
 import * as queue from '../queue/queue.ts';
 import type { CallHandlers } from './calls.ts';
 
-/**
- * Extends claims, and tells their holders what becomes of them. However many calls wait, one query looks for all of them:
- * when claims were announced, and now and then. The calls of one holder extend its claims in one transaction at a time.
- */
+/** One query serves all waiting calls. A holder's calls extend its claims in one transaction at a time. */
 export interface Extensions {
   extend: CallHandlers['extend'];
-  /** Looks for signals that were not announced. */
   check(): Promise<void>;
   close(): void;
 }
@@ -22,9 +18,7 @@ interface Waiting {
   answer: PromiseWithResolvers<Signals>;
 }
 
-/** The calls of a holder that extend claims. */
 interface Line {
-  /** The claims that the next transaction extends. */
   wanted: Set<string>;
   calls: number;
   run: () => Promise<void>;
@@ -46,7 +40,7 @@ export function createExtensions(db: Database, onTrouble: (error: unknown) => vo
     }
   });
 
-  /** Claims that the holder does not have are skipped: their number has no limit. */
+  /** Claims of other holders are skipped: their number has no limit. */
   const extendHeld = async (holder: string, claims: ReadonlySet<string>): Promise<void> => {
     const held = (await queue.heldByAll(db, [holder])).map(({ claim }) => claim).filter((claim) => claims.has(claim));
     if (held.length === 0) return;
@@ -106,7 +100,7 @@ export function createExtensions(db: Database, onTrouble: (error: unknown) => vo
   };
 }
 
-/** Runs work once at a time. A call during a run gets the end of the run after it, which all such calls share. */
+/** Runs work once at a time. Calls during a run share the run after it. */
 function oneBehind(work: () => Promise<void>): () => Promise<void> {
   let running: Promise<void> | undefined;
   let behind: Promise<void> | undefined;
@@ -126,7 +120,7 @@ function oneBehind(work: () => Promise<void>): () => Promise<void> {
   };
 }
 
-/** For each named claim whether it is lost, and for each claim that the runner holds whether its job is cancelled. */
+/** `gone` for each named claim that is lost, `cancel` for each held claim whose job is cancelled. */
 function signalsFor(claims: readonly string[], held: readonly queue.HeldClaim[]): Signals {
   const still = new Set(held.map(({ claim }) => claim));
   const signals: Signals = {};

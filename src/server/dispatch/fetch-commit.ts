@@ -11,7 +11,6 @@ import type { CommitReport, Comparison, Outcome } from '../../shared/protocol/in
 import { sourceOf } from './sources.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 
-/** Fetches the commit of a request from the repository, and then starts its suites. */
 export const fetchCommit: JobHandler = {
   keepsLogOpen: true, // a rerun fetches again, and writes to the same log
 
@@ -73,7 +72,6 @@ export const fetchCommit: JobHandler = {
   },
 };
 
-/** The failure reason, in the same terms as for builds. */
 function reasonOf(outcome: Outcome): string {
   return 'reason' in outcome ? outcome.reason : outcome.kind;
 }
@@ -86,7 +84,7 @@ async function projectOf({ trx }: JobContext, id: bigint): Promise<ProjectRow> {
   return trx.selectFrom('projects').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
 }
 
-/** Whether the commit is built by the file in it. A commit from a fork never is. */
+/** Whether the commit's file builds it. Never for a commit from a fork. */
 export function isConfigured(project: ProjectRow, request: BuildRequestRow, { branches, tags }: CommitReport): boolean {
   return project.config_file !== '' && request.from_fork === 0 && branches.length + tags.length > 0;
 }
@@ -99,7 +97,7 @@ function comparisonOf(request: BuildRequestRow, lastBuilt: string | undefined): 
   return before === undefined || before === madeByPush ? { leaving: null } : { before };
 }
 
-/** The file of the commit has to be read first. */
+/** The file of the commit must be read first. */
 export class UnconfiguredError extends Error {}
 
 export async function defaultHeadOf(
@@ -110,7 +108,6 @@ export async function defaultHeadOf(
   return (await trx.selectFrom('commits').select('ref').where('id', '=', id).executeTakeFirst())?.ref ?? null;
 }
 
-/** The commits at which the possible refs of the request were last built. */
 async function previousOf({ trx }: JobContext, request: BuildRequestRow): Promise<Record<string, string>> {
   const { commit_ref: ref, fetch_ref: by } = request;
   const rows = await trx

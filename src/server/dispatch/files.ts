@@ -19,10 +19,9 @@ import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine } from '../streams/logs.ts';
 import type { Asker, Elsewhere, JobContext } from './job-handler.ts';
 
-/** How often another runner asks for files that are being packed. */
 const checkAgainMs = 10_000;
 
-/** What an order says about the files of another suite; undefined where the build does not begin now. */
+/** Undefined if the build does not begin now. */
 export async function filesOrder(
   context: JobContext,
   job: ClaimedJob,
@@ -65,7 +64,7 @@ async function giveUp(context: JobContext, build: BuildRow, line: string): Promi
   await advanceBuild(context, build, 'errored', { failure_reason: 'files_not_kept' });
 }
 
-/** Undefined where this runner cannot get the files now. */
+/** Undefined if this runner cannot get the files now. */
 async function orderOf(
   { vault }: JobContext,
   kept: KeptBuildRow,
@@ -82,7 +81,7 @@ async function orderOf(
   };
 }
 
-/** What the runner is to keep of the files of a build; undefined where nothing. */
+/** Undefined if no files are kept. */
 export function keepOrder(
   { shellHours: hours }: JobContext,
   { account_id: account }: ClaimedJob,
@@ -94,10 +93,7 @@ export function keepOrder(
   return { hours, accountId: String(account), ...(forSuites && { forSuites: when }) };
 }
 
-/**
- * Whether other suites begin with the files of a build, in a query of `builds`: suites of its request and of the ones that
- * joined it. Where one may still join, every suite that names this one counts.
- */
+/** For a query of `builds`. While a request may still join, every suite that names this one counts. */
 export const isTaken = sql<SqlBool>`(
   exists (
     select 1 from builds as taker
@@ -122,7 +118,7 @@ export const isTaken = sql<SqlBool>`(
   )
 )`;
 
-/** Whether the files of a build are for other suites: it passed, or counts as passed. */
+/** Whether other suites may begin with its files: it passed, or counts as passed. */
 export async function leavesFiles(db: Queries, buildId: bigint): Promise<boolean> {
   const build = db
     .selectFrom('builds')

@@ -1,10 +1,7 @@
 import type { Runner } from '../auth/runners.ts';
 import type { Database } from '../db/open.ts';
 
-/**
- * Which of these projects a runner no longer works for: they are deleted, or belong to an account that the runner is
- * not bound to. Both get the same answer, so a bound runner learns nothing about other accounts.
- */
+/** Deleted or not served by the runner: the same response, so a runner learns nothing about other accounts. */
 export async function goneProjects(db: Database, { boundAs }: Runner, projects: readonly string[]): Promise<string[]> {
   if (projects.length === 0) return [];
   const known = await db.read

@@ -3,7 +3,6 @@ import { readTags, tagsIn } from '../../shared/domain/tags.ts';
 import { claim, matching } from '../../shared/protocol/index.ts';
 import { reader } from './read-message.ts';
 
-/** Reads headers and addresses of the requests of runners, as strictly as their messages. */
 type Headers = Record<string, unknown>;
 
 const readClaim = reader(claim);
@@ -14,14 +13,12 @@ export function readClaimHeader({ 'headrace-claim': sent }: Headers): string {
   return readClaim(sent, 'headrace-claim');
 }
 
-/** A runner that does not send tags has none. */
 export function readTagsHeader({ 'headrace-tags': sent = '' }: Headers): string {
   const tags = typeof sent === 'string' ? readTags(tagsIn(sent)) : undefined;
   if (tags === undefined) throw new ApiError('invalid_format', 'headrace-tags');
   return tags;
 }
 
-/** How many slots for builds the runner has; 0 where it does not say. */
 export function readSlotsHeader({ 'headrace-slots': sent = '0' }: Headers): number {
   return Number(readSmallNumber(sent, 'headrace-slots'));
 }

@@ -8,12 +8,8 @@ import { holdJob, jobOf } from '../queue/queue.ts';
 import { keepCache } from './caches.ts';
 import type { JobContext } from './job-handler.ts';
 
-/*
- * A runner uploads the files of a build while it holds the build, and afterwards while the server waits for them
- * (lifecycle/uploads.ts). Its right depends on the claim in both cases.
- */
+/* The right to upload a build's files depends on its claim, also afterwards (lifecycle/uploads.ts). */
 
-/** The build to which a runner may add files under a claim. */
 export async function buildUnder(db: Queries, { holder }: Runner, claim: string): Promise<bigint | undefined> {
   const job = await jobOf(db, claim);
   if (job) return job.holder === holder && job.kind === 'run_suite' ? job.subject_id : undefined;
@@ -21,7 +17,7 @@ export async function buildUnder(db: Queries, { holder }: Runner, claim: string)
   return upload?.holder === holder ? upload.id : undefined;
 }
 
-/** The same, and the right cannot end before the transaction is over. */
+/** The right lasts at least until the transaction ends. */
 export async function holdBuildUnder(
   db: Database,
   trx: Transaction,
@@ -34,7 +30,7 @@ export async function holdBuildUnder(
   return upload?.holder === holder ? upload.id : undefined;
 }
 
-/** Records a blob that was stored under a claim; false when the runner no longer has the right to store it. */
+/** False if the runner no longer has the right to store it. */
 export async function noteBlobUnder(
   db: Database,
   trx: Transaction,
@@ -51,7 +47,7 @@ export async function noteBlobUnder(
   return isHeld;
 }
 
-/** A runner has uploaded the files that were missing, or gives them up. */
+/** The files have arrived, or the runner gives them up. */
 export async function endUploads(
   db: Database,
   contextOf: (trx: Transaction) => JobContext,

@@ -13,9 +13,8 @@ export function imageOrder(reference: string, accountId: bigint): { image?: Imag
 }
 
 /**
- * The account's credentials for the registry of the image that this holder's job needs now. The image may have changed
- * since the order was made. So the answer names the registry, and the runner does not send the credentials to another
- * one.
+ * The image may have changed since the order was made. So the response names the registry, and the runner sends the
+ * credentials only there.
  */
 export async function registryOf(
   db: Queries,
@@ -36,7 +35,6 @@ export async function registryOf(
   return found ? { host, ...accessIn(vault, found) } : { host };
 }
 
-/** With all registries of the account, where the build may have them. */
 export async function imageBuildsOrder(
   { trx, vault }: Pick<JobContext, 'trx' | 'vault'>,
   accountId: bigint | null,

@@ -2,10 +2,9 @@ import { UnavailableError } from '../db/unavailable.ts';
 import { repeatedly } from '../../shared/lib/repeatedly.ts';
 import { orAborted } from '../../shared/lib/or-aborted.ts';
 
-/** How often a transfer checks whether its claim still holds. */
 const checkEveryMs = 1000;
 
-/** Passes content on until `check` throws. It is called now and then, also while nothing arrives. */
+/** Passes content on until `check` throws. The check also runs while nothing arrives. */
 export async function* whileHeld<T>(content: AsyncIterable<T>, check: () => Promise<void>): AsyncGenerator<T> {
   const ended = new AbortController();
   const checking = repeatedly(checkEveryMs, check, (error) => ended.abort(error));
@@ -18,14 +17,14 @@ export async function* whileHeld<T>(content: AsyncIterable<T>, check: () => Prom
     }
   } finally {
     void checking.stop();
-    // If a piece is still awaited, the iterator ends with the next piece that arrives, or with the connection.
+    // A pending piece ends the iterator when it arrives, or when the connection ends.
     pieces.return?.()?.catch(() => {});
   }
 }
 
 export class TooLargeError extends Error {}
 
-/** Passes content on, and throws a TooLargeError instead of what is beyond `most` bytes. */
+/** Throws a TooLargeError instead of passing more than `most` bytes. */
 export async function* atMost(most: number, content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let bytes = 0;
   for await (const piece of content) {
@@ -36,9 +35,8 @@ export async function* atMost(most: number, content: AsyncIterable<Uint8Array>):
 }
 
 /**
- * Allows one transfer for each claim at a time. Otherwise a claim could store many times the size that it may. A runner
- * whose connection broke may call again before the server has noticed that, and then gets an answer that makes it try
- * again.
+ * Otherwise a claim could store many times its limit. After a broken connection a runner may call again before the
+ * server notices. Then its response makes it retry.
  */
 export function oneAtATime(): (claim: string) => Disposable {
   const busy = new Set<string>();

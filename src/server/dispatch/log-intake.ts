@@ -7,9 +7,8 @@ import { jobOf } from '../queue/queue.ts';
 import { appendToHeld, findLog } from '../streams/logs.ts';
 
 /**
- * Takes the chunks of logs. Runners know the limit of a log and keep to it; bytes beyond it are not stored. When the
- * disk is full, only short logs are stored. The reserve on the disk is for such small things, so that one long log that
- * fills the disk does not end the work of everybody else.
+ * When the disk is full, only short logs are stored. Its reserve is for small writes, so one long log does not end all
+ * other work.
  */
 const shortLog = 1024 * 1024;
 
@@ -20,14 +19,13 @@ export interface LogIntake {
 export interface LogIntakeParts {
   db: Database;
   disk: DiskReserve;
-  /** The most bytes of a log. */
   limit: number;
-  /** Called with the number of bytes that were added to a log, once they are durable. */
+  /** Called once the bytes are durable. */
   onStored?: ((bytes: number) => void) | undefined;
 }
 
 export function logIntake({ db, disk, limit, onStored = () => {} }: LogIntakeParts): LogIntake {
-  /** A chunk makes a log no longer than the end of the chunk, whatever offset the runner sends. */
+  /** The chunk's end limits the log's length, whatever offset the runner sends. */
   const hasRoom = async ({ offset, bytes }: LogChunk): Promise<boolean> => {
     try {
       await disk.take(bytes.length, offset + bytes.length <= shortLog ? 'small' : 'large');
@@ -93,7 +91,6 @@ export function logIntake({ db, disk, limit, onStored = () => {} }: LogIntakePar
   };
 }
 
-/** The last line of a log that was cut. */
 export function messageFor(reason: CutReason, limit: number): string {
   if (reason === 'disk_full') {
     return 'The log was cut here and the work was ended, because the disk of the server or of its runner is full. The operator of the service has to free space on it.';

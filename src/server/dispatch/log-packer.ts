@@ -6,12 +6,12 @@ import * as queue from '../queue/queue.ts';
 import { packLog } from '../streams/pack-log.ts';
 import { packKind } from './outcomes.ts';
 
-/** A claim on packing a log expires after this time, which is longer than packing ever takes. */
+/** Longer than packing ever takes. */
 export const packSeconds = 600;
 
-/** Packs complete logs. The jobs are in the queue, so that a crash leaves no log unpacked for ever. */
+/** The queue has the jobs, so that a crash leaves no log unpacked for ever. */
 export interface LogPacker {
-  /** Packs the logs that wait for it, unless that is under way. */
+  /** Does nothing if it is already under way. */
   packWaiting(): Promise<void>;
   close(): Promise<void>;
 }
@@ -30,7 +30,7 @@ export function createLogPacker(parts: { db: Database; blobs: Blobs; log: Fastif
         await packLog(db, blobs, job.subject_id);
       } catch (error) {
         if (!isUnavailable(error)) throw error;
-        // The blob store cannot be reached. The next sweep of any server tries again.
+        // Blob storage is unreachable. The next sweep of any server tries again.
         await db.transaction((trx) => queue.release(db, trx, job));
         return;
       }
@@ -40,7 +40,7 @@ export function createLogPacker(parts: { db: Database; blobs: Blobs; log: Fastif
   return {
     async packWaiting() {
       if (underWay || !(await queue.isAnyWaiting(db, [packKind]))) return;
-      underWay ??= packAll() // another look may have begun it meanwhile
+      underWay ??= packAll() // another check may have begun it meanwhile
         .catch((error: unknown) => log.error({ err: error }, 'packing a log failed'))
         .finally(() => (underWay = undefined));
     },

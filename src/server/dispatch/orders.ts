@@ -16,19 +16,13 @@ import type { OutcomesParts } from './outcomes.ts';
 
 /** Fetches first: a fetch is short, and its result is visible at once. */
 const slotsInOrder: readonly SlotKind[] = ['fetches', 'builds'];
-/** After this many claims lost to other requests, this request leaves the jobs to them and tries again later. */
+/** After losing this many claims to other requests, this request retries later. */
 const mostOvertaken = 20;
-/** The most jobs that are put off for one order. */
 const mostPutOff = 500;
-/**
- * When a compile ends, jobs that wait for it become due at once. That fails only if a server dies at the moment when it
- * puts a job off. Then the job is due after this time.
- */
+/** The end of a compile makes waiting jobs due at once. This is for a server that dies while it puts a job off. */
 export const longestPutOff = 5 * 60 * 1000;
 
-/**
- * The result of one attempt: `again` when the job needed no order, `overtaken` when another runner's claim was first.
- */
+/** `again`: the job needed no order. `overtaken`: another runner's claim was first. */
 type Attempt = Order | PutOff | 'again' | 'overtaken' | undefined;
 
 interface PutOff extends Later {
@@ -39,18 +33,16 @@ export interface OrdersParts extends OutcomesParts {
   giveUp: (trx: Transaction, job: ClaimedJob) => Promise<void>;
 }
 
-/** A runner's request for an order, with the name of the new claim. */
 export interface OrderRequest {
   runner: Runner;
   name: string;
-  /** Whether the claim may exist already, because an earlier answer was lost. */
+  /** Whether the claim may exist already, because an earlier response was lost. */
   mayBeGiven?: boolean;
 }
 
 export interface Orders {
-  /** The searches for a job, one after the other. */
   serving(runner: Runner): Serving[];
-  /** The next order in turn; undefined where there is none, or it is no longer wanted. */
+  /** Undefined if there is none, or it is no longer wanted. */
   now(request: OrderRequest, isWanted?: () => boolean): Promise<Order | undefined>;
 }
 
@@ -61,9 +53,7 @@ function kindsFor(slot: SlotKind): readonly WorkKind[] {
 export function createOrders(parts: OrdersParts): Orders {
   const { db, ids, kinds, context, logBytes, accountConcurrency, log, giveUp } = parts;
 
-  /**
-   * Each kind of slot has its own search. So if an account has reached its limit of builds, its fetches do not wait.
-   */
+  /** A search for each kind of slot, so that an account at its limit of builds can still fetch. */
   const serving = (runner: Runner): Serving[] =>
     (runner.slot ? [runner.slot] : slotsInOrder).map((slot) => ({
       kinds: kindsFor(slot),
@@ -75,7 +65,6 @@ export function createOrders(parts: OrdersParts): Orders {
       isLeaving: runner.isLeaving,
     }));
 
-  /** Claims the first job that is found. */
   const claim = async (
     trx: Transaction,
     { runner, name }: OrderRequest,
@@ -88,7 +77,6 @@ export function createOrders(parts: OrdersParts): Orders {
     return undefined;
   };
 
-  /** Claims at most one job and makes its order. */
   const within = async (
     trx: Transaction,
     request: OrderRequest,
@@ -130,15 +118,14 @@ export function createOrders(parts: OrdersParts): Orders {
   };
 
   /**
-   * Where transactions run side by side, the awaited compile may have ended while the job was put off, and its end
-   * cannot have seen this job. So the dependencies are checked once more. By then the end of the compile is either
-   * committed, or finds the waiting job.
+   * The awaited compile may have ended while the job was put off, without seeing it. So this checks again. By now the
+   * end of the compile is committed, or finds the waiting job.
    */
   const checkOnceMore = async ({ job, awaits }: PutOff): Promise<void> => {
     if (!(await isAwaited(db, awaits))) await db.transaction((trx) => queue.makeDue(db, trx, job));
   };
 
-  /** One transaction, for one job at most. */
+  /** At most one job. */
   const attempt = async (request: OrderRequest, isWanted: () => boolean): Promise<Attempt> => {
     let taken: ClaimedJob | undefined;
     const onClaim = (job: ClaimedJob): void => void (taken = job);
@@ -150,7 +137,7 @@ export function createOrders(parts: OrdersParts): Orders {
         return isDraining && !request.mayBeGiven ? undefined : within(trx, request, onClaim);
       });
     } catch (error) {
-      // The runner repeated its request while the first one was being answered. It gets the same order again.
+      // The runner repeated its request while the first one was in progress. It gets the same order again.
       if (isUniqueViolation(error) && !request.mayBeGiven && (await queue.jobOf(db.read, request.name)))
         return attempt({ ...request, mayBeGiven: true }, isWanted);
       if (!taken || isUnavailable(error)) throw error; // the job itself is not at fault
@@ -163,7 +150,7 @@ export function createOrders(parts: OrdersParts): Orders {
     }
   };
 
-  /** A job for which no order can be made must not block the others. Its claim was rolled back with the order. */
+  /** A job without a possible order must not block the others. Its claim was rolled back with the order. */
   const setAside = async (unordered: ClaimedJob): Promise<void> => {
     await db.transaction(async (trx) => {
       const job = await queue.claimAgain(db, trx, unordered, protocol.claimSeconds);

@@ -16,12 +16,11 @@ import { leavesFiles } from './files.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { messageFor } from './log-intake.ts';
 
-/** Outcomes that every kind of job can have. */
 const alwaysPossible: readonly Outcome['kind'][] = ['lost', 'cut_short'];
-/** When the blob store could not be reached, a job is tried again after this time. */
+/** Retry delay of a job while blob storage is unreachable. */
 const storeAwayMs = 30_000;
 const storeAway = 'The store of the server’s files is away. This goes on when it is back.';
-/** Logs up to this size are not packed: that would cost more than running a short build. */
+/** Packing a smaller log would cost more than running a short build. */
 const smallLog = 64n * 1024n;
 export const packKind = 'pack_log';
 
@@ -35,11 +34,10 @@ export interface OutcomesParts {
   log: FastifyBaseLogger;
 }
 
-/** Ends jobs by their outcomes. */
 export interface Outcomes {
   settle(trx: Transaction, runner: Runner, report: ConfiguredReport): Promise<Receipt>;
   lose(lost: LapsedClaim): Promise<void>;
-  /** This server or the runner failed: the job is tried again, or ends. */
+  /** This server or the runner failed: the job is retried, or ends. */
   giveUp(trx: Transaction, job: ClaimedJob): Promise<void>;
 }
 
@@ -55,7 +53,7 @@ export function createOutcomes({
   /** The job is over, so its log is complete and can be packed. */
   const conclude = async (trx: Transaction, job: ClaimedJob, size?: bigint): Promise<void> => {
     await queue.remove(db, trx, job);
-    if (accountConcurrency > 0) await db.announce(trx, queue.queueTopic); // the account may have another job under way now
+    if (accountConcurrency > 0) await db.announce(trx, queue.queueTopic); // the account may have another running job now
     if (kinds[job.kind as WorkKind].keepsLogOpen) return;
     if ((size ?? (await findLog(trx, job.subject_id))?.size ?? 0n) <= smallLog) return;
     await queue.enqueue(db, trx, ids, { kind: packKind, subjectId: job.subject_id, accountId: job.account_id });
@@ -89,7 +87,7 @@ export function createOutcomes({
       const kind = kinds[job.kind as WorkKind];
       if (!alwaysPossible.includes(outcome.kind) && !kind.outcomes.includes(outcome.kind))
         throw new ApiError('invalid_format', 'outcome');
-      // A runner creates a result and cannot choose one: otherwise it could name another account's blob.
+      // A runner cannot choose a result: otherwise it could name another account's blob.
       if (outcome.kind === 'compiled' && outcome.digest !== job.stored_blob)
         throw new ApiError('not_found', 'outcome[digest]');
       if (outcome.kind === 'store_away' && job.cancelled === 0) {

@@ -4,16 +4,11 @@ import type { Database } from '../db/open.ts';
 import { oldestWaiting, waitingByTags } from '../lifecycle/queue-depth.ts';
 import { workKinds } from '../../shared/protocol/index.ts';
 
-/** The state of the queue and the runners, for operators. */
 export interface Overview {
   runners: Record<RunnerNow['state'], number>;
-  /**
-   * Why no runner takes any work, or some of it, in a sentence that everybody may read; undefined when all of it is
-   * taken.
-   */
+  /** Why no runner takes some of the work, in a sentence for any reader; undefined if all is taken. */
   whyNobody: string | undefined;
   waiting: number;
-  /** How long the oldest unclaimed job has waited. */
   oldestSeconds: number;
   running: Record<string, number>;
 }
@@ -21,7 +16,7 @@ export interface Overview {
 const checkEveryMs = 1000;
 const longestReadMs = 2000;
 
-/** Queries at most once a second, however often it is called. Rejects soon when the database does not answer. */
+/** Queries at most once a second. Rejects soon if the database does not respond. */
 export function watchOverview(db: Pick<Database, 'read' | 'clock'>): () => Promise<Overview> {
   let known: Overview | undefined;
   let reading: Promise<Overview> | undefined;
@@ -66,10 +61,7 @@ async function readOverview(db: Pick<Database, 'read' | 'clock'>): Promise<Overv
   };
 }
 
-/**
- * Why some of the waiting work is not taken. The sentence has neither accounts nor tags, which only those may see who
- * see the work.
- */
+/** Names no accounts and tags, which only users who see the work may see. */
 function whyStuck(waiting: readonly { tags: string }[], present: readonly { tags: string }[]): string | undefined {
   const isStuck = waiting.some(({ tags }) => noneHasTags(present, tags));
   return isStuck ? 'some of the work that waits needs tags that no connected runner has' : undefined;

@@ -6,7 +6,7 @@ import { sourceOf } from './sources.ts';
 
 const mostTries = 3;
 
-/** Lets a runner pack the files that it keeps of a build, because another one is to begin with them. */
+/** Another runner is to begin with these files. */
 export const packFiles: JobHandler = {
   keepsLogOpen: true, // it is the log of the build, which is over
 
@@ -30,7 +30,7 @@ export const packFiles: JobHandler = {
   async settle(context, job, outcome) {
     const { db, trx } = context;
     await makeAccountDue(db, trx, job.account_id, ['run_suite']); // first, as jobs are locked before files
-    // A runner creates a blob and cannot choose one: otherwise it could name another account's blob.
+    // A runner cannot choose a blob: otherwise it could name another account's blob.
     const isStored = outcome.kind === 'packed' && outcome.digest === job.stored_blob;
     if (outcome.kind === 'files_gone') await forgetKept(trx, job.subject_id);
     else if (isStored) await notePacked(trx, job.subject_id, { digest: outcome.digest, size: job.stored_bytes ?? 0n });

@@ -13,9 +13,7 @@ import { sourceOf } from './sources.ts';
 import { WaitingList } from './waiting-list.ts';
 import type { Observers } from '../lifecycle/write-context.ts';
 
-/** The server's side of polling: gives runners the polls that are due, and stores the results. */
 export interface Polls extends Pick<CallHandlers, 'polls' | 'polled'> {
-  /** Checks whether a poll is due. */
   check(): Promise<void>;
   close(): void;
 }
@@ -25,7 +23,6 @@ export interface PollsParts {
   ids: IdSource;
   observers: Observers;
   vault: Vault;
-  /** Whether a holder gets no more work here. */
   isQuiet: (holder: string) => boolean;
   log: FastifyBaseLogger;
 }
@@ -36,7 +33,7 @@ export function createPolls({ db, ids, observers, vault, isQuiet, log }: PollsPa
   const stop = db.listen((topic) => {
     if (topic === pollsTopic) notify();
   }, notify);
-  /** Undefined where no poll is due for this runner. A drained runner gets an empty list, and does not wait. */
+  /** Undefined if no poll is due. A drained runner gets an empty list, and does not wait. */
   const take = (runner: Runner, room: number): Promise<ClaimedPoll[] | undefined> => {
     const { holder, boundAs } = runner;
     return db.transaction(async (trx) => {
@@ -48,7 +45,7 @@ export function createPolls({ db, ids, observers, vault, isQuiet, log }: PollsPa
     });
   };
 
-  /** A project whose key or token cannot be opened must not stop the polls of others. */
+  /** A project whose key or token cannot be opened must not stop other polls. */
   const orderOf = async (poll: ClaimedPoll): Promise<PollOrder[]> => {
     try {
       const againAfterMs = pollWait(poll.failures, poll.poll_interval * 1000);

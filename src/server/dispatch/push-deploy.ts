@@ -5,7 +5,7 @@ import type { Outcome } from '../../shared/protocol/index.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { sourceOf } from './sources.ts';
 
-/** Pushes a commit to a branch of another repository. The answer of that repository decides. */
+/** The other repository's response decides. */
 export const pushDeploy: JobHandler = {
   whenCut: 'A push that had begun was broken off: look at the remote branch to see whether it arrived.',
 

@@ -4,13 +4,11 @@ import { isId } from '../../shared/lib/ids.ts';
 import { callNames, calls, oneOf, size, type CallName, type Message } from '../../shared/protocol/index.ts';
 
 /**
- * Reads the messages of runners strictly, by their schemas. A runner is another machine, and an attacker may have taken
- * it over. A value of the wrong type, length or form is refused under its name, before it is used. Unknown fields are
- * dropped.
+ * Strict, because an attacker may control a runner. A value of the wrong type, length or form is refused by name.
+ * Unknown fields are dropped.
  */
 type Read = (value: unknown, name: string) => unknown;
 
-/** The keywords that schemas of messages use (protocol/schema.ts). */
 interface Schema extends TSchema {
   type?: string;
   const?: unknown;
@@ -37,7 +35,6 @@ function refuse(name: string): never {
 const isFields = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Makes the function that reads a value. The schema is interpreted once, here. */
 function readerOf(schema: Schema): Read {
   const { taking } = schema;
   const read = untakenReaderOf(schema);
@@ -118,16 +115,14 @@ function eitherReader(schemas: Schema[]): Read {
 
 const keyOf = ({ properties = {} }: Schema): string => Object.keys(properties)[0] ?? '';
 
-/** Reads a value outside of a call's message, by its schema. */
+/** For values outside of a call's message. */
 export const reader = readerOf as <Of extends TSchema>(schema: Of) => (value: unknown, name: string) => Static<Of>;
 
 const readers = new Map(callNames.map((name) => [name, readerOf(calls[name].message as Schema)]));
 
-/** Reads the message of a call. */
 export function readCall<Name extends CallName>(name: Name, message: unknown): Message<Name> {
   return readers.get(name)?.(message, '') as Message<Name>;
 }
 
-/** The name and the number of a call. */
 export const readName = reader(oneOf(callNames));
 export const readId = reader(size);

@@ -11,29 +11,28 @@ import { isConfigured, defaultHeadOf } from './fetch-commit.ts';
 
 type Refused = { refused: string[] };
 
-/** Reads the file of a commit, and applies it. */
 export interface Configuring {
   /** Before any transaction: a large file may take long. */
   read(file: { project: ProjectRow; text: string }): Promise<FoundFile | Refused>;
   close(): Promise<void>;
 }
 
-/** A file without mistakes. Each of these works on a transaction, which is undone where it is refused. */
+/** A valid file. These methods run in a transaction, which is undone if they refuse. */
 export interface FoundFile {
   /** The suites, if the project may build them. */
   suites(context: WriteContext): Promise<SuiteOfFile[] | Refused>;
-  /** Makes the project what the file says; lines for the log. */
+  /** Returns lines for the log. */
   apply(
     context: WriteContext,
     about: { request: BuildRequestRow; sha: string; refs: readonly string[]; holdFirst: () => Promise<unknown> },
   ): Promise<string[] | Refused>;
 }
 
-/** A report on a commit whose file was read, with what the log is told of that. */
+/** After the file was read, with lines for the log. */
 export interface ConfiguredReport extends FinishReport {
   lines?: string[];
   file?: ReadFile;
-  /** The commit, where its file was refused. */
+  /** Set if the commit's file was refused. */
   sha?: string;
 }
 
@@ -53,9 +52,8 @@ export interface RepositoryConfigParts extends Omit<WriteContext, 'trx'> {
 }
 
 /**
- * Reads the file that a commit is built by, before its suites are chosen. Where the commit becomes the newest of the
- * default branch, the file is applied to the project in the same transaction, which can be undone as a whole: of two
- * commits that were fetched at the same time, the second is compared anew with the first.
+ * If the commit becomes the default branch's newest, its file is applied to the project in one transaction, which can
+ * be undone. Of two commits fetched at the same time, the second is compared again with the first.
  */
 export function createRepositoryConfig({ db, ids, observers, configure }: RepositoryConfigParts) {
   return async ({ holder }: Runner, report: FinishReport): Promise<ConfiguredReport> => {
@@ -64,7 +62,7 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
     const { commit, config } = outcome;
     const requests = db.read.selectFrom('jobs').innerJoin('build_requests', 'build_requests.id', 'jobs.subject_id');
     const asked = await requests.selectAll('build_requests').where('jobs.claim', '=', claim).executeTakeFirst();
-    if (!asked) return report; // settling says so
+    if (!asked) return report; // settling reports it
     const projects = db.read.selectFrom('projects').selectAll().where('id', '=', asked.project_id);
     const { config_file: path, ...rest } = await projects.executeTakeFirstOrThrow();
     if (!isConfigured({ config_file: path, ...rest }, asked, commit)) return report;
@@ -110,7 +108,6 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
   };
 }
 
-/** The refs that the commit stands for, as its request will note them. */
 function refsOf(request: BuildRequestRow, { ref, ...commit }: CommitReport): string[] {
   const known = { branches: JSON.stringify(commit.branches), tags: JSON.stringify(commit.tags) };
   return ownRefs({ ...request, fetched_as: fetchedAs(request, known, ref) }, known);

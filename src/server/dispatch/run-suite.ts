@@ -121,7 +121,7 @@ export const runSuite: JobHandler = {
     const begins = await filesOrder(context, job, parts, asker);
     if (!begins || 'until' in begins) return begins;
     const cache = await cacheOrder(context, parts);
-    // A running build is ordered again when the runner did not get the first answer.
+    // A running build is ordered again if the runner did not get the first response.
     if (build.build_state !== 'running') {
       if (!(await advanceBuild(context, build, 'running'))) return undefined;
       if (lacks !== undefined) await addLine(context.db, context.trx, build.id, lacks);
@@ -139,7 +139,7 @@ export const runSuite: JobHandler = {
       services.orders.map(({ name }) => name),
     );
     const keep = keepOrder(context, job, build, Boolean(isForSuites));
-    // Whoever can push writes the file of a branch. It does not decide that a suite is trusted with passwords.
+    // Anyone who can push writes a branch's file, so it must not decide that a suite gets passwords.
     const hasRegistries = mayHave && (projectBuildsImages === 1 || branchSecrets === 1);
     const traceparent = traceparentOf(context, { id: build.id, trace });
     return {
@@ -215,7 +215,7 @@ export const runSuite: JobHandler = {
     await dropArtifacts(context.trx, job.subject_id); // the next attempt stores its own
     if (build && job.cancelled) await advanceBuild(context, build, 'cancelled');
     else if (build) await loseBuild(context, build, job.account_id, job);
-    return { retry: false }; // the next attempt is a build and a job of its own
+    return { retry: false }; // the next attempt has its own build and job
   },
 };
 
@@ -225,7 +225,7 @@ function stepsOf(command: string, steps: string): StepOrder[] {
   return JSON.parse(steps) as StepOrder[];
 }
 
-/** The runner cannot get the files that the build was to begin with. The next attempt finds that they are gone. */
+/** The runner cannot get the files that the build begins with. The next attempt finds that they are gone. */
 async function loseFiles(context: JobContext, job: ClaimedJob): Promise<void> {
   const build = await buildOf(context, job.subject_id);
   if (!build) return;
@@ -234,7 +234,6 @@ async function loseFiles(context: JobContext, job: ClaimedJob): Promise<void> {
   await loseBuild(context, build, job.account_id, { tries: job.tries, reason: 'files_gone' });
 }
 
-/** The suite's own limit, unless the server's is lower by now. */
 function timeLimit(timeout: number, { timeoutSeconds: most }: BuildLimits): number {
   return timeout === 0 ? most : Math.min(timeout, most);
 }
@@ -276,7 +275,7 @@ function endingOf(outcome: Outcome): Ending {
   }
 }
 
-/** Every fetch brings branches and tags. Any other ref has to be named, because not every host serves a bare SHA. */
+/** Fetches bring branches and tags. Any other ref must be named, because not every host serves a bare SHA. */
 function reachedBy(...refs: string[]): { fetchRef?: string } {
   const fetchRef = refs.find((ref) => /^refs\/(?!heads\/|tags\/)/.test(ref));
   return fetchRef === undefined ? {} : { fetchRef };
@@ -290,7 +289,7 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
   return trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
-/** The variables of a deploy. Only the build that deploys gets them, not those of the suites that it needs. */
+/** Only for the build that deploys, not for the suites that it needs. */
 async function deployVariables({ trx }: JobContext, build: Pick<BuildRow, 'deploy_id' | 'suite_id'>) {
   if (build.deploy_id === null) return {};
   const deploy = await trx

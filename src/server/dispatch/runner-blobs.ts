@@ -16,15 +16,12 @@ import type { ArtifactLimits, UnpackLimits } from './job-handler.ts';
 import type { RunnerShares } from './runner-shares.ts';
 import { storedRoom } from './stored-room.ts';
 
-/** Transfers blobs between the server and its runners, as far as the runner's claims allow. */
 export interface RunnerBlobs extends ArtifactIntake {
-  /** The caller closes the blob. Undefined when none of the runner's orders names it. */
+  /** The caller closes the blob. Undefined if none of the runner's orders names it. */
   read(runner: Runner, digest: string): Promise<Blob | undefined>;
-  /** Stores the result of a compile, the cache of a suite, or the files of a build. */
   store(runner: Runner, claim: string, content: AsyncIterable<Uint8Array>): Promise<Stored>;
 }
 
-/** How often a long read checks whether its claim still holds. */
 const checkEveryMs = 1000;
 
 export function runnerBlobs(parts: {
@@ -39,7 +36,6 @@ export function runnerBlobs(parts: {
   const { db, blobs, shares, unpacked, cacheBytes } = parts;
   const alone = oneAtATime();
   const room = storedRoom({ db, blobs, most: Math.max(unpacked.bytes, cacheBytes) });
-  /** How many bytes may be stored under a claim, and for whom; undefined where none may. */
   const mostFor = async (runner: Runner, claim: string): Promise<{ most: number; account: bigint } | undefined> => {
     const job = await jobOf(db.read, claim);
     if (job && job.holder !== runner.holder) return undefined;
@@ -103,7 +99,6 @@ export function runnerBlobs(parts: {
   };
 }
 
-/** The blobs that an order names. */
 export function blobsOf(work: Work): string[] {
   const archive = work.kind === 'compile_dependency' ? [work.archive.digest] : [];
   const services = work.kind === 'run_suite' ? (work.services ?? []) : [];
@@ -115,7 +110,6 @@ export function blobsOf(work: Work): string[] {
   return [...archive, ...software, ...cache, ...files];
 }
 
-/** The claim was lost during the transfer. */
 class LostClaimError extends ApiError {
   constructor() {
     super('not_found');

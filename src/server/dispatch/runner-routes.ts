@@ -13,11 +13,10 @@ const vanishedAfterMs = 5000;
 
 export interface RunnerRoutes {
   dispatch: Dispatch;
-  /** Returns the runner that calls, and throws for anybody else. */
+  /** Throws for any other caller. */
   identify: (head: Head) => Promise<Runner>;
 }
 
-/** The routes for runners, the same on the Unix socket and on HTTPS: one connection, and the transfers of blobs. */
 export function runnerRoutes({ dispatch, identify }: RunnerRoutes): PlainRoutes<Runner> {
   return {
     provenBy: 'runner',

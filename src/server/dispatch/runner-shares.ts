@@ -4,17 +4,16 @@ import { UnavailableError } from '../db/unavailable.ts';
 import { mostHeld } from '../../shared/domain/bounds.ts';
 import { sharedRoom, type HeldBytes, type SharedRoom } from '../../shared/lib/shared-room.ts';
 
-/** What is counted. The bytes that arrive and those that are not read are counted by their sockets. */
+/** Sockets count arriving and unread bytes themselves. */
 export type Held = Exclude<keyof typeof mostHeld, 'arrivingBytes' | 'unreadBytes'>;
-/** What is opened and closed again. */
 type Opened = 'connections' | 'transfers';
 export type Amount = readonly [what: Held, amount: number];
 
-/** An account is served by several tokens, and all of them together have this many shares. */
+/** An account has this many shares, because several tokens serve it. */
 const tokensOfAccount = 2;
-/** What arrives from all runners together. */
+/** From all runners together. */
 const mostArriving = 8 * mostHeld.arrivingBytes;
-/** How fast a sender is, is known after this time. */
+/** How long it takes to know a sender's speed. */
 const graceMs = 1000;
 
 const isAccount = (name: string): boolean => name.startsWith('account ');
@@ -25,7 +24,7 @@ class Sharer {
   readonly name: string;
   readonly taken = new Map<Held, number>();
   readonly sockets = new Set<WebSocket>();
-  /** Those that wait until something becomes free, in the order in which they are served. */
+  /** Waiting callbacks, in the order of service. */
   readonly eager = new Set<() => void>();
 
   constructor(name: string) {
@@ -36,7 +35,7 @@ class Sharer {
     return this.taken.size === 0;
   }
 
-  /** An amount that is larger than the share is taken alone. */
+  /** An amount larger than the share is taken only alone. */
   fits([what, amount]: Amount): boolean {
     const before = this.taken.get(what) ?? 0;
     return before === 0 || before + amount <= timesOf(this.name) * mostHeld[what];
@@ -56,8 +55,7 @@ class Sharer {
 }
 
 /**
- * What runners hold at this server, counted for each token and for each account that the token is bound to, whatever
- * their number of connections. A token that holds as much as it may is refused or waits, and all others go on.
+ * Counted by token and account, over all connections. At the limit, a token is refused or waits; all others continue.
  */
 export class RunnerShares {
   readonly #sharers = new Map<string, Sharer>();
@@ -67,18 +65,17 @@ export class RunnerShares {
     graceMs,
   });
 
-  /** Whether no runner holds anything. */
   get isIdle(): boolean {
     return this.#sharers.size === 0;
   }
 
-  /** Throws an UnavailableError if the runner has as many of these as it may. */
+  /** Throws an UnavailableError if the runner is at its limit. */
   demandRoom(runner: Runner, what: Opened): void {
     if (namesOf(runner).some((name) => this.#sharers.get(name)?.fits([what, 1]) === false))
       throw new UnavailableError(`the runner has too many ${what}`);
   }
 
-  /** The share of a new connection, or of a transfer, until it is disposed of. Throws as `demandRoom` does. */
+  /** For a new connection or transfer, until disposed of. Throws like `demandRoom`. */
   open(runner: Runner, what: Opened): RunnerShare {
     this.demandRoom(runner, what);
     const sharers = namesOf(runner).map((name) => this.#sharers.get(name) ?? new Sharer(name));
@@ -96,7 +93,6 @@ function namesOf({ holder, accounts = [] }: Runner): string[] {
   return [holder, ...accounts.map((id) => `account ${id}`)];
 }
 
-/** What one connection has of the shares of its token and its accounts. */
 export class RunnerShare implements Disposable {
   readonly #sharers: readonly Sharer[];
   readonly #what: Held;
@@ -118,13 +114,13 @@ export class RunnerShare implements Disposable {
     this.take([what, 1]);
   }
 
-  /** The connection whose unread answers count. */
+  /** The connection whose unread responses count. */
   attach(socket: WebSocket): void {
     this.#socket = socket;
     for (const { sockets } of this.#sharers) sockets.add(socket);
   }
 
-  /** Takes all of it, or nothing and answers false. It is held until it is given back, also when the connection ends. */
+  /** All or nothing (false). Held until given back, even if the connection ends. */
   take(...amounts: readonly Amount[]): boolean {
     if (!this.#sharers.every((sharer) => amounts.every((amount) => sharer.fits(amount)))) return false;
     for (const sharer of this.#sharers) for (const amount of amounts) sharer.add(amount);
@@ -142,7 +138,7 @@ export class RunnerShare implements Disposable {
     for (const begin of eager) begin();
   }
 
-  /** Calls `begin` each time something may have become free, until it is called without one. Those served go last. */
+  /** Calls `begin` whenever something may be free, until called without it. Those just served come last. */
   whenFree(begin?: () => void): void {
     if (begin === this.#begin && !this.#isServed) return;
     this.#isServed = false;
@@ -153,7 +149,7 @@ export class RunnerShare implements Disposable {
     this.#begin = begin;
   }
 
-  /** Counts the bytes of a message that is not complete. If there are too many, the slowest senders are ended. */
+  /** For an incomplete message. If too many bytes arrive, the slowest senders are ended. */
   arriving(end: () => void): HeldBytes {
     return this.#room(
       this.#sharers.map(({ name }) => name),
@@ -161,12 +157,11 @@ export class RunnerShare implements Disposable {
     );
   }
 
-  /** Whether too many bytes of answers are not read, on all connections of the token or of an account. */
+  /** On all connections of the token or an account. */
   get isUnread(): boolean {
     return this.#sharers.some(({ isUnread }) => isUnread);
   }
 
-  /** The connection or the transfer is over. */
   [Symbol.dispose](): void {
     this.whenFree();
     for (const { sockets } of this.#sharers) if (this.#socket) sockets.delete(this.#socket);

@@ -7,21 +7,19 @@ import { imageOrder } from './images.ts';
 import type { JobContext } from './job-handler.ts';
 import { noSoftware, ownSoftware } from './software.ts';
 
-/** The services of a build, as its runner gets them; what they lack is told with them. */
 export interface OrderedServices {
   orders: ServiceOrder[];
-  /** Software that was not compiled yet. */
+  /** Dependencies that were not compiled yet. */
   missing: Layer[];
-  /** What else keeps the build from beginning, with its reason for people. */
+  /** Another obstacle, with its reason for users. */
   problem?: { reason: 'variable_missing' | 'dependency_not_compiled'; message: string };
 }
 
 interface Asked {
   build: ReadingBuild;
-  /** The column of the suite. */
   services: string;
   accountId: bigint;
-  /** The variables of the suite; undefined for a build that may have none of them. */
+  /** The suite's variables; undefined if the build may have none. */
   variables: Readonly<Record<string, string>> | undefined;
 }
 
@@ -64,14 +62,14 @@ export async function orderServices(
   return ordered;
 }
 
-/** What comes from a variable of the suite is blank in a build that may have none of them. */
+/** Values from withheld variables are blank. */
 function environmentOf({ variables }: SuiteService, ofSuite: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(
     variables.map(({ name, content, from }) => [name, from === '' ? content : (ofSuite[from] ?? '')]),
   );
 }
 
-/** What the service may begin with, and whether what it holds after it was filled is kept. */
+/** Data that the service may begin with, and whether its own are kept. */
 async function keptOrder({ trx }: JobContext, build: ReadingBuild, name: string) {
   const found = await findServiceData(trx, build, name);
   const kept = found.map(({ tree, made_of: digest, build_id: by, created_at: made }) => ({
@@ -83,10 +81,7 @@ async function keptOrder({ trx }: JobContext, build: ReadingBuild, name: string)
   return { ...(kept.length > 0 && { kept }), ...(mayWrite(build) && { saves: true }) };
 }
 
-/**
- * Records which data the services of a build have begun with, and which they have left. A runner tells of each several
- * times; somebody may delete it in between.
- */
+/** A runner reports data several times, and a user may delete some in between. */
 export async function noteServiceData(
   context: JobContext,
   buildId: bigint,

@@ -12,7 +12,7 @@ import type { ByteRelay, Waiting } from '../streams/byte-relay.ts';
 import type { CallHandlers } from './calls.ts';
 import { sourceOf } from './sources.ts';
 
-/** The server's side of shells, for the runner that has the files. No other runner is answered. */
+/** Only for the runner that has the files. */
 type Shells = Pick<CallHandlers, 'shells' | 'shellInput' | 'shellOutput' | 'shellEnd'>;
 
 export interface ShellsParts {
@@ -21,7 +21,6 @@ export interface ShellsParts {
   vault: Vault;
   subscriptions: Subscriptions;
   relay: ByteRelay;
-  /** Whether a holder gets no more work here. */
   isQuiet: (holder: string) => boolean;
 }
 
@@ -40,7 +39,6 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
 
   const end = (id: bigint, reason: string): Promise<void> => endAndRecord({ db, ids }, id, reason);
 
-  /** Works for a shell's runner while the shell is open. */
   const whileOpen = async <T>(
     runner: Runner,
     id: bigint,
@@ -123,7 +121,6 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
   }
 }
 
-/** The variables of a build that were limited to refs when it began, or are now. */
 async function limitedIn(trx: Transaction, buildId: bigint): Promise<string[]> {
   const builds = trx.selectFrom('builds').select(['project_id', 'suite_id', 'limited']).where('id', '=', buildId);
   const { project_id: project, suite_id: suite, limited } = await builds.executeTakeFirstOrThrow();
@@ -143,7 +140,7 @@ async function endAndRecord({ db, ids }: Pick<ShellsParts, 'db' | 'ids'>, id: bi
   });
 }
 
-/** Ends the shells that one side has left and the other one has not ended. */
+/** For shells that one side left and the other did not end. */
 export async function endLeftShells(parts: Pick<ShellsParts, 'db' | 'ids'>): Promise<void> {
   const open = await parts.db.read.selectFrom('shells').selectAll().where('state', '!=', 'ended').execute();
   for (const shell of open) {

@@ -12,12 +12,10 @@ import type { Software, SuiteOrder } from '../../shared/protocol/index.ts';
 import { addLine, findLog } from '../streams/logs.ts';
 import type { JobContext } from './job-handler.ts';
 
-/** The compiled software that a job needs. */
 export interface Needed extends Combined {
   software: Software[];
 }
 
-/** Most suites need no software. */
 export const noSoftware: Needed & Pick<SuiteOrder, 'launches'> = {
   software: [],
   prefixes: [],
@@ -26,10 +24,7 @@ export const noSoftware: Needed & Pick<SuiteOrder, 'launches'> = {
   launches: [],
 };
 
-/**
- * The software of a suite. A suite of a file names its dependencies: each is the one that the project's suite has, or
- * else the account's.
- */
+/** A file's suite names its dependencies: each is the project suite's, or else the account's. */
 export interface Attached {
   suiteId: bigint | null;
   accountId: bigint;
@@ -51,7 +46,6 @@ async function stacksFor({ trx }: JobContext, { suiteId, accountId, names }: Att
   return names.flatMap((name) => known.find(({ itself }) => itself.name === name) ?? []);
 }
 
-/** The dependencies attached to a suite, in their order, with the ones they were compiled against. */
 export async function suiteSoftware(
   context: JobContext,
   attached: Attached,
@@ -60,13 +54,12 @@ export async function suiteSoftware(
   return { ...neededBy(stacks), launches: launchesOf(stacks) };
 }
 
-/** The present result of a dependency of the account, with what it was compiled against; undefined where it is gone. */
+/** The present result, with its lower layers; undefined if the dependency is gone. */
 export async function ownSoftware({ trx }: JobContext, accountId: bigint, id: bigint): Promise<Needed | undefined> {
   const found = await ownDependencyNow(trx, accountId, id);
   return found && neededBy([found]);
 }
 
-/** The dependencies that a dependency is compiled against, and theirs. */
 export async function relatedSoftware(context: JobContext, dependencyId: bigint): Promise<Needed> {
   return neededBy(await relatedStacks(context.trx, dependencyId));
 }
@@ -77,7 +70,7 @@ function neededBy(stacks: Stack[]): Needed {
   return { software, ...needed };
 }
 
-/** Writes once, as the first line of the log, which compiles the job waits for. */
+/** Written once, as the first line of the log. */
 export async function logWaiting(
   { db, trx }: JobContext,
   subjectId: bigint,

@@ -9,7 +9,6 @@ import { jobOf } from '../queue/queue.ts';
 
 type Fetched = Pick<ProjectRow, 'id' | 'clone_url' | 'ssh_private_key' | 'forge_id' | 'forge_git_origin'>;
 
-/** Where a project's code comes from, with what opens it: its key, and over HTTPS the token of its forge. */
 export async function sourceOf(db: Queries, vault: Vault, project: Fetched): Promise<Source> {
   const location = sealedLocation({ table: 'projects', column: 'ssh_private_key' }, project.id);
   const credential = await credentialOf(db, vault, project);
@@ -21,7 +20,7 @@ export async function sourceOf(db: Queries, vault: Vault, project: Fetched): Pro
   };
 }
 
-/** The token goes to the origin of its forge only, and only where it is used. */
+/** The token goes only to the origin of its forge. */
 async function credentialOf(
   db: Queries,
   vault: Vault,
@@ -34,7 +33,7 @@ async function credentialOf(
   return gitCredential(forge, vault.open(forge.token, tokenLocation(forge.id)));
 }
 
-/** What opens the repository of a suite that this holder runs now. All other orders that need it contain it. */
+/** For a suite that this holder runs now. All other orders contain their access. */
 export async function accessFor(db: Queries, vault: Vault, holder: string, claim: string): Promise<Access | undefined> {
   const job = await jobOf(db, claim);
   if (job?.holder !== holder || job.kind !== 'run_suite') return undefined;

@@ -6,7 +6,7 @@ import { dataIn } from '../outputs/service-data.ts';
 import type { KeptTree } from '../../shared/protocol/index.ts';
 import { goneProjects } from './gone-projects.ts';
 
-/** Which of the trees that a runner keeps are no longer a cache, files for other suites, or data of its projects. */
+/** Trees that are no longer a cache, files for other suites, or service data of its projects. */
 export async function staleTrees(db: Database, runner: Runner, kept: readonly KeptTree[]): Promise<KeptTree[]> {
   const projects = [...new Set(kept.map(({ project }) => project))];
   const gone = new Set(await goneProjects(db, runner, projects));

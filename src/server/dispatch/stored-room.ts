@@ -3,23 +3,18 @@ import type { Database } from '../db/open.ts';
 import { UnavailableError } from '../db/unavailable.ts';
 
 /**
- * How much may be stored for one account at a time that nothing refers to yet: under claims, for finished builds, what
- * was replaced and is not removed yet, and what arrives at this server. It is a multiple of what one claim may store, and
- * on a disk at most as much as it leaves free. So other accounts have half of the room, however much one account sends.
+ * Limits the unreferenced bytes stored for one account: under claims, for finished builds, replaced but not yet
+ * removed, and arriving. On a disk the limit is at most the free room, so other accounts have half of it.
  */
 export interface StoredRoom {
-  /** Whether the blobs of a claim, with the replaced ones that are not removed yet, are more than it may have. */
+  /** Includes replaced blobs of the claim that are not removed yet. */
   isOver(claim: string, most: number): Promise<boolean>;
-  /**
-   * Passes content on, and counts it for the account while it arrives. Throws an UnavailableError when the account has
-   * as much as it may, unless it has nothing else.
-   */
+  /** Throws an UnavailableError at the limit, unless the account has nothing else. */
   counted(account: bigint, content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array>;
 }
 
 /** An account stores the results of so many jobs at the same time. */
 const jobsOfAccount = 16;
-/** The room is looked at again after so many bytes. */
 const checkEvery = 8 * 1024 * 1024;
 
 export function storedRoom({ db, blobs, most }: { db: Database; blobs: Blobs; most: number }): StoredRoom {
@@ -39,7 +34,7 @@ export function storedRoom({ db, blobs, most }: { db: Database; blobs: Blobs; mo
     for (const { bytes } of doomed) sum += bytes;
     return Number(sum);
   };
-  /** Throws if what the account has besides this transfer is too much. */
+  /** Throws if the account's other bytes are too much. */
   const check = async (account: bigint, own: number): Promise<void> => {
     const others = (await held('account_id', account)) + (arriving.get(account) ?? 0) - own;
     if (others === 0) return;

@@ -4,7 +4,6 @@ import type { BuildRequestRow, BuildRow, ProjectRow, SuiteRow } from '../db/sche
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import { isTaken } from './files.ts';
 
-/** The settings of a suite that its builds need. */
 const settings = [
   'command',
   'timeout',
@@ -38,20 +37,19 @@ type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pi
   > & {
     suite_steps: string | null;
     suite_services: string | null;
-    /** What the project's suite says, where the build's is one of a file. */
+    /** The project suite's setting, even if a file's suite builds. */
     project_builds_images: number | null;
     sha: string;
     has_software: SqlBool;
     has_variables: SqlBool;
-    /** Whether other suites of the request begin with the files that the build leaves. */
     is_taken: SqlBool;
   };
 
-/** With the names of its dependencies, if its suite is one of a file. */
+/** With the names of its dependencies, if its suite is a file's. */
 export type SuiteParts = Omit<Found, keyof Settings | 'suite_steps' | 'suite_services'> &
   Settings & { suite_steps: string; suite_services: string; dependencies: readonly string[] | undefined };
 
-/** A build and all data for its order; undefined when the suite was deleted since. */
+/** Undefined if the suite was deleted since. */
 export async function suiteParts(db: Queries, id: bigint): Promise<SuiteParts | undefined> {
   const found = await findBuild(db, id);
   if (!found || (found.config_digest === '' && found.command === null)) return undefined;

@@ -9,7 +9,6 @@ import { addTests, countsOf, type Batch } from '../results/test-results.ts';
 import type { TestBatch, TestReceipt, TestReport } from '../../shared/protocol/index.ts';
 import { holdJob, jobOf } from '../queue/queue.ts';
 
-/** Takes the tests of builds from the runners that hold them. */
 export interface TestIntake {
   take(holder: string, batch: TestBatch): Promise<TestReceipt>;
 }
@@ -31,7 +30,7 @@ export function testIntake(db: Database, disk: DiskReserve): TestIntake {
     const { build, what } = added;
     if (what === 'full') return { refused: 'too_many' };
     if (what !== 'stored') return what;
-    // After the commit, so that of two attempts that end at the same time the later one sees both.
+    // After the commit: if two attempts end at the same time, the later one sees both.
     if (batch.isLast) await noteFlakes(db, build);
     return { taken: true };
   };

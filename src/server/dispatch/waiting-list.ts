@@ -1,36 +1,31 @@
 import type { Runner } from '../auth/runners.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 
-/** A runner that waits for something that others want as well. */
 export interface Waiting<T> {
   runner: Runner;
-  /** All who wait in the same line could take the same things. */
+  /** Members of a line can take the same things. */
   line: string;
-  /** Whether there may be something for this line; cheaper than an attempt. */
+  /** Cheaper than an attempt. */
   isAny(): Promise<boolean>;
-  /** Undefined where there was nothing, or it is not wanted any more. An error that it throws ends the waiting. */
+  /** Undefined if there was nothing, or it is no longer wanted. An error ends the waiting. */
   attempt(isWanted: () => boolean): Promise<T | undefined>;
   /** Whether it may get anything at the moment. */
   isServed(): boolean;
 }
 
-/** How many of a line try at the same time. */
 const mostAtOnce = 8;
 
 /**
- * All who wait, in the order in which they came. After a notification the first of each line tries, and more of them as
- * long as each try finds something. So one job costs one or two tries, however many wait.
+ * After a notification, the first of each line tries, and more as long as tries succeed. So one job costs one or two
+ * tries, however many runners wait.
  */
 export class WaitingList<T> {
   readonly #lines = new Map<string, Line<T>>();
-  /** The first attempts, which are made before the caller joins a line. */
+  /** Attempts before joining a line. */
   readonly #arriving = new Set<Promise<unknown>>();
   #news = 0;
 
-  /**
-   * Waits at most `ms`; undefined when nothing came, or the signal is aborted. An attempt that has begun is always
-   * awaited: what it takes is committed, so it has to reach the caller.
-   */
+  /** Undefined if nothing came, or on abort. A running attempt is always awaited: what it takes is committed. */
   async wait(waiting: Waiting<T>, signal: AbortSignal, ms = Infinity): Promise<T | undefined> {
     const before = this.#news;
     const first = waiting.isServed() ? await this.#arrive(waiting, signal) : undefined;
@@ -42,7 +37,7 @@ export class WaitingList<T> {
     line.members.add(member);
     signal.addEventListener('abort', leave, { once: true });
     const timer = ms === Infinity ? undefined : setTimeout(leave, ms);
-    if (this.#news !== before) line.notify(); // it may have come while this one tried
+    if (this.#news !== before) line.notify(); // it may have come during the attempt
     try {
       return await member.result;
     } finally {
@@ -63,13 +58,12 @@ export class WaitingList<T> {
     }
   }
 
-  /** There may be something. */
   notify(): void {
     this.#news += 1;
     for (const line of this.#lines.values()) line.notify();
   }
 
-  /** Checks whether there is something that was not announced. */
+  /** For things that were not announced. */
   async check(): Promise<void> {
     for (const line of this.#lines.values()) {
       const [first] = line.first(1);
@@ -77,13 +71,13 @@ export class WaitingList<T> {
     }
   }
 
-  /** Ends the waiting of some with an error, unless an attempt that is under way finds something. */
+  /** Rejects these waits, unless a running attempt succeeds. */
   fail(which: (waiting: Waiting<T>) => boolean, error: Error): void {
     for (const { members } of this.#lines.values())
       for (const member of members) if (which(member.waiting)) member.fail(error);
   }
 
-  /** Resolves when nobody tries at the moment. */
+  /** Resolves when no attempt runs. */
   async settled(): Promise<void> {
     await Promise.allSettled(this.#arriving);
     for (const { trying } of this.#lines.values()) await trying;
@@ -96,7 +90,7 @@ async function attemptIfAny<T>(waiting: Waiting<T>, isWanted: () => boolean): Pr
 
 class Member<T> {
   readonly waiting: Waiting<T>;
-  /** Nothing is wanted any more; the end itself comes after an attempt that is under way. */
+  /** No result is wanted any more. A running attempt still ends first. */
   isOver = false;
   readonly #result = Promise.withResolvers<T | undefined>();
   #isTrying = false;
@@ -118,7 +112,7 @@ class Member<T> {
     this.#endWith(() => this.#result.reject(error));
   }
 
-  /** Whether the next one may try. */
+  /** Returns whether the next member may try. */
   async attempt(): Promise<boolean> {
     this.#isTrying = true;
     try {
@@ -133,7 +127,7 @@ class Member<T> {
     return this.isOver;
   }
 
-  /** What an attempt found or threw counts more than an end that came meanwhile. */
+  /** During an attempt the end is only stored: the attempt's own result or error replaces it. */
   #endWith(end: () => void): void {
     this.isOver = true;
     this.#end = end;
@@ -160,7 +154,7 @@ class Line<T> {
     return found;
   }
 
-  /** One that found nothing goes to the end of the line: what there is may be for another. */
+  /** A member that found nothing moves to the end of the line: the next may find something. */
   async #attempt(member: Member<T>): Promise<boolean> {
     const isOver = await member.attempt();
     if (!isOver && this.members.delete(member)) this.members.add(member);

@@ -11,17 +11,13 @@ const why = {
 
 interface Using {
   withheld: BuildsVariables['withheld'];
-  /** What the build has by the same names, from somewhere else. */
+  /** The build's values of the same names, from elsewhere. */
   has: Readonly<Record<string, string>>;
   steps: readonly StepOrder[];
-  /** The column of the suite. */
   services: string;
 }
 
-/**
- * A line for the log that names the withheld variables that a step or a service names; undefined if there are none. Scripts of
- * the repository are not read: the page of the build lists all withheld variables.
- */
+/** Only for variables named in a step or service: the build's page lists all. Scripts are not read. */
 export function withheldLine({ withheld, has, steps, services }: Using): string | undefined {
   const [first] = withheld;
   if (!first) return undefined;

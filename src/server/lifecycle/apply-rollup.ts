@@ -41,9 +41,8 @@ const countedColumns = [
 type CountedBuild = Pick<BuildRow, (typeof countedColumns)[number]>;
 
 /**
- * The newest attempt of each suite and variant, the one before it, and the newest that was not cancelled. The query jumps through the index from one to
- * the next, so a commit that was built a thousand times costs no more than one that was built twice. Builds of a deploy
- * say nothing about the commit.
+ * The newest two attempts of each suite and variant, and the newest that was not cancelled, except builds of deploys.
+ * The query jumps through the index, so its cost does not grow with the number of attempts.
  */
 function buildsOfCommit({ db, trx }: WriteContext, commit: bigint): Promise<CountedBuild[]> {
   const attemptAmong = (which: RawBuilder<unknown>) => sql`
@@ -75,11 +74,9 @@ function buildsOfCommit({ db, trx }: WriteContext, commit: bigint): Promise<Coun
 }
 
 /**
- * Requests and commits are locked before their builds are read, until the end of the transaction. So of two transactions
- * whose builds end at the same moment, the second sees the result of the first.
- *
- * Also locks the requests that joined these, because their states follow. One that joins holds the first request, so none
- * is missed.
+ * Locks the requests until the transaction ends, before their builds are read. So if builds of two transactions end at
+ * the same moment, the second sees the result of the first. Joined requests are locked too, because their states
+ * follow. A joining request locks the first one, so none is missed.
  */
 export async function holdRequests({ db, trx }: WriteContext, ids: readonly bigint[]) {
   if (ids.length === 0) return [];
@@ -103,10 +100,7 @@ export async function holdWithFirst(context: WriteContext, requestId: bigint, co
   await holdCommits(context, commitId === undefined ? [] : [commitId]);
 }
 
-/**
- * Until the transaction is over, no other transaction adds builds to the commit, or reads its builds in order to add
- * some.
- */
+/** Until the transaction ends, no other transaction adds builds to the commit or decides which ones to add. */
 export async function holdForBuilds(context: WriteContext, requestId: bigint, commitId?: bigint): Promise<void> {
   await holdRequests(context, [requestId]);
   await holdCommits(context, commitId === undefined ? [] : [commitId]);
@@ -120,10 +114,9 @@ export async function holdAllForBuilds(
   await holdCommits(context, [...new Set(builds.map(({ commit_id: commit }) => commit))]);
 }
 
-/** The records of which a transaction has changed builds. */
 interface Touched {
   commits: readonly bigint[];
-  /** Those of which builds began to run, and nothing else has changed: one that is `building` stays so. */
+  /** Commits where builds began to run and nothing else changed: if already `building`, they stay so. */
   begun: ReadonlySet<bigint>;
   requests: readonly bigint[];
   groups: readonly Group[];
@@ -131,7 +124,6 @@ interface Touched {
 
 interface RolledUp {
   moved: LifecycleEvent[];
-  /** The projects that have to be updated. */
   changed: bigint[];
 }
 
@@ -139,7 +131,7 @@ async function buildsOfRequest(db: Queries, id: bigint): Promise<CountedBuild[]>
   return db.selectFrom('builds').select(countedColumns).where('build_request_id', '=', id).execute();
 }
 
-/** Lets builds go on that waited for others, and calculates the states of commits and requests from their builds. */
+/** Also enqueues builds whose wait for others is over. */
 export async function rollUpCommits(
   context: WriteContext,
   { commits: commitIds, begun, requests: requestIds, groups }: Touched,
@@ -192,7 +184,6 @@ export async function rollUpCommits(
 
 const whileFetched: ReadonlySet<string> = new Set(['waiting_for_approval', 'enqueued', 'fetching']);
 
-/** In an order in which each request comes after the one that it joined. */
 function firstsFirst<Request extends { joined_to_id: bigint | null }>(requests: readonly Request[]): Request[] {
   return requests.toSorted((a, b) => Number(a.joined_to_id !== null) - Number(b.joined_to_id !== null));
 }
@@ -203,9 +194,8 @@ export interface Decided {
 }
 
 /**
- * A project has the state of the newest commit of its default branch, or of the newest commit where that branch was
- * never built. The caller has locked the project's row, so the result overwrites nothing newer. Also returns the commit
- * that decided.
+ * The state of the default branch's newest commit, or of the newest commit if that branch was never built. The caller
+ * has locked the project's row, so the result overwrites nothing newer.
  */
 export async function decidedState({ trx }: WriteContext, projectId: bigint): Promise<Decided> {
   const commit = await trx

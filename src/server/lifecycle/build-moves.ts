@@ -7,15 +7,11 @@ import { noteEnding } from './endings.ts';
 import { buildMachine, isFinal, statesBefore, type BuildState } from './states.ts';
 import type { LifecycleEvent, WriteContext } from './write-context.ts';
 
-/** How a build ended. */
 export interface BuildEnding {
   exit_status?: number | null;
   failure_reason?: string;
-  /** The part of the log that its commands wrote. */
   output?: { from: number; to: number } | undefined;
-  /** How its steps ended. */
   steps?: readonly StoredStep[] | undefined;
-  /** And what became of its services. */
   services?: readonly ServiceProgress[] | undefined;
 }
 
@@ -40,8 +36,7 @@ const movedColumns = [
 export type MovedBuild = Pick<BuildRow, (typeof movedColumns)[number]>;
 
 /**
- * Writes another state of a build, guarded by the states that it may leave; undefined where it did not move. With a final
- * state the log is complete, too. The caller records the event and does the roll-ups.
+ * Undefined if it did not move. A final state also completes the log. The caller records events and requests roll-ups.
  */
 export async function writeMove(
   context: WriteContext,

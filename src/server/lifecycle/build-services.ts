@@ -4,26 +4,23 @@ import { beginLogs } from '../streams/logs.ts';
 import { storedServices, type BuildService, type ServiceProgress } from '../views/build-services.ts';
 import { projectTopic, type WriteContext } from './write-context.ts';
 
-/** A service as its suite has it. */
 export type SuiteService = StoredService;
 
-/** Of the column of a suite. */
 export const servicesIn = (column: string): SuiteService[] => services.fromColumn(column);
 
-/** The identifier of the log of a service, if the build has such a one. */
 export function serviceLog(build: Pick<BuildRow, 'services'>, name: string): bigint | undefined {
   const found = storedServices(build).find((one) => one.name === name);
   return found && BigInt(found.log);
 }
 
-/** Of the services of a build, for each whether its data were told of. */
+/** Whether data were already reported, by service. */
 export function toldOfData(build: Pick<BuildRow, 'services'>): ReadonlyMap<string, boolean> {
   return new Map(storedServices(build).map(({ name, data }) => [name, data !== undefined]));
 }
 
 type Build = Pick<BuildRow, 'id' | 'project_id' | 'services'>;
 
-/** A build begins with services, each with a log of its own. One that is ordered once more has them already. */
+/** A build that is ordered again already has its services. */
 export async function openServices({ trx, ids }: WriteContext, build: Build, names: readonly string[]): Promise<void> {
   if (names.length === 0 || build.services !== '[]') return;
   const opened = names.map((name): BuildService => ({ name, state: 'starting', log: String(ids.next()) }));
@@ -35,7 +32,7 @@ export async function openServices({ trx, ids }: WriteContext, build: Build, nam
   await write(trx, build, opened);
 }
 
-/** How far they are. A runner tells of those that the build has, and of no others. */
+/** Reports on other services than the build's are ignored. */
 export async function noteServices(
   { db, trx }: WriteContext,
   build: Build,

@@ -12,21 +12,17 @@ import type { WithheldVariable } from '../../shared/records/build.ts';
 import { variableFields } from '../../shared/records/suite.ts';
 import { ownRefs } from './own-refs.ts';
 
-/** The variables of the project and of the suite, as far as a build may have them. */
-
 export interface Variable {
   name: string;
   content: string;
   isSecret: boolean;
 }
 
-/** The variables that a build has, and those that it lacks. */
 export interface BuildsVariables {
   variables: Variable[];
   withheld: WithheldVariable[];
 }
 
-/** Most builds have no variables. */
 export const noVariables: BuildsVariables = { variables: [], withheld: [] };
 
 type Asking = Pick<BuildRow, 'id' | 'project_id' | 'suite_id' | 'commit_id' | 'limited' | 'withheld'> &
@@ -35,8 +31,7 @@ type Asking = Pick<BuildRow, 'id' | 'project_id' | 'suite_id' | 'commit_id' | 'l
   };
 
 /**
- * Why a build has no variables at all. They may be secrets, and the author of a fork's code could send them anywhere. So
- * could anybody who pushes a branch whose file has a suite that the project does not have.
+ * The author of a fork's code could send secrets anywhere, and so could anyone who pushes a branch with a new suite.
  */
 export function whyNoVariables({
   from_fork: fromFork,
@@ -54,7 +49,7 @@ interface Compared {
   commit: Pick<CommitRow, 'branches' | 'project_id'>;
 }
 
-/** The suites that would not have the same variables for all of these requests, because some are limited to refs. */
+/** The suites whose variables would differ between these requests, because some variables are limited to refs. */
 export async function haveOtherVariables(
   trx: Transaction,
   { suites, requests, commit: { branches, project_id: project } }: Compared,
@@ -90,8 +85,8 @@ export async function haveOtherVariables(
 }
 
 /**
- * A variable of the suite replaces one of the project with the same name, if the build may have it. Its record notes the
- * variables that it lacks, and those that it has because of its ref.
+ * A suite's variable replaces the project's of the same name. The build's record names withheld and ref-limited
+ * variables.
  */
 export async function variablesFor(
   { trx, vault }: { trx: Transaction; vault: Vault },
@@ -105,7 +100,7 @@ export async function variablesFor(
   const commits = trx.selectFrom('commits').select('branches').where('id', '=', build.commit_id);
   const isAnyLimited = why === undefined && present.some(({ refs }) => refs.length > 0);
   const own = isAnyLimited ? ownRefs(build, await commits.executeTakeFirstOrThrow()) : [];
-  const known = new Map<string, Promise<boolean>>(); // most variables that are limited have the same limits
+  const known = new Map<string, Promise<boolean>>(); // limited variables mostly share the same limits
   const mayHave = (variable: EnvironmentVariableRow, refs: readonly string[]): Promise<boolean> => {
     const found = known.get(variable.refs) ?? areAmong(own, refs);
     known.set(variable.refs, found);

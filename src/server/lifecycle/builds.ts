@@ -16,12 +16,11 @@ import { holdAllForBuilds, holdForBuilds } from './apply-rollup.ts';
 import { groupOf, holdGroups, type Held } from './held-back.ts';
 import { buildMachine, isFinal, type BuildState } from './states.ts';
 
-/** Why an attempt was lost through no fault of the code. */
 export type LossReason = 'runner_lost' | 'files_gone';
-/** After so many tries in a row that lost their runner there is no other. */
+/** After this many consecutive tries that lost their runner, the build ends. */
 export const mostTries = 3;
 
-/** Moves a build to another state, if its present state allows that. Returns whether it moved. */
+/** False if its present state does not allow that. */
 export async function advanceBuild(
   context: WriteContext,
   build: Pick<BuildRow, 'id'>,
@@ -32,7 +31,7 @@ export async function advanceBuild(
   if (!moved) return false;
   const { commit_id: commit, build_request_id: request, deploy_id: deploy } = moved;
   if (to !== 'running') rollUp(context, { commit, request });
-  // The request is `building` since it has builds, and nothing in it waits for this one to run. A deploy begins with it.
+  // The request is `building` already, and nothing in it waits for this build to run. A deploy begins with it.
   else rollUp(context, { begunOf: commit, ...(deploy !== null && { request }) });
   return true;
 }
@@ -56,20 +55,18 @@ export interface BuildContext {
   accountId: bigint;
   commitId: bigint;
   requestId: bigint;
-  /** Who asked for these builds; null where nobody did. */
+  /** null for automatic builds. */
   askedBy: bigint | null;
 }
 
-/** What an attempt is an attempt at: a name of a suite, a variant and a deploy, if there is one. */
 export type Subject = Pick<BuildRow, 'suite_name' | 'variant' | 'deploy_id'>;
 
-/** A suite and variant that is to be tried, and its last attempt at the commit. */
 export interface Tried {
   suiteId: bigint | null;
   suiteName: string;
   variant: string;
   last: number;
-  /** The series to which the next attempt belongs; undefined where the suite is started anew. */
+  /** The series of the next attempt; undefined starts a new one. */
   series?: bigint;
   isDeleted?: boolean;
   /** From here on, the settings of the suite. */
@@ -77,21 +74,19 @@ export interface Tried {
   tags: string;
   allowFailure: number;
   retries: number;
-  /** The names of the suites that it needs. */
   needs: readonly string[];
-  /** The one of these whose files it begins with, or blank. */
+  /** The needed suite whose files it begins with, or blank. */
   filesFrom: string;
   approval: number;
   approvers: string;
   manual: number;
   group: string;
-  /** The deploy that the build is made for. */
   deployId: bigint | null;
-  /** The rule that took too long to evaluate. Nothing is run then, and the build says why. */
+  /** A rule that took too long. Then the build does not run and shows this reason. */
   slow?: Rule;
 }
 
-/** The column `allow_failure` of a build: 1 where the suite may fail, or where one of its lines names the variant. */
+/** 1 if the suite may fail, or one of its lines names the variant. */
 export function allowedFailures(
   suite: Pick<SuiteRow, 'allow_failure' | 'matrix_allow_failure'>,
 ): (variant: string) => number {
@@ -99,10 +94,7 @@ export function allowedFailures(
   return (variant) => (suite.allow_failure === 1 || isNamed(variant) ? 1 : 0);
 }
 
-/**
- * The last attempt at each subject. The attempts at a commit are numbered together, also those of deploys. The commit
- * is locked, so no other transaction makes the same next attempt.
- */
+/** Numbers include attempts of deploys. The commit is locked, so no other transaction makes the same next attempt. */
 export async function triedBefore({ trx }: WriteContext, commitId: bigint, subjects: Subject[]): Promise<Tried[]> {
   const tried: Tried[] = [];
   for (const { suite_name: suiteName, variant, deploy_id: deployId } of subjects) {
@@ -128,7 +120,7 @@ export async function triedBefore({ trx }: WriteContext, commitId: bigint, subje
       .executeTakeFirstOrThrow();
     const settings = await settingsOf(trx, last);
     const suites = trx.selectFrom('suites').select(['approval', 'approvers']).where('id', '=', last.suite_id);
-    const now = await suites.executeTakeFirst(); // an approval that is asked for since then holds for old builds too
+    const now = await suites.executeTakeFirst(); // an approval required since then also applies to old builds
     tried.push({
       suiteId: last.suite_id,
       suiteName,
@@ -152,9 +144,7 @@ export async function triedBefore({ trx }: WriteContext, commitId: bigint, subje
   return tried;
 }
 
-/** What an attempt takes over from the last one. */
 interface Continued {
-  /** How often a runner was lost with it. */
   tries?: number;
   retry?: number;
   retriesLeft?: number;
@@ -162,8 +152,8 @@ interface Continued {
 }
 
 /**
- * Makes the next attempt at each and puts it into the queue, unless it is held back. Then the roll-up of the request
- * decides when it goes on; the caller asks for that roll-up. An attempt that continues another is not held back again.
+ * Enqueues the attempts, except those held back: these wait for the request's roll-up, which the caller requests. An
+ * attempt that continues another is not held back again.
  */
 export async function addBuilds(
   context: WriteContext,
@@ -223,7 +213,7 @@ export async function addBuilds(
   await beginLogs(trx, buildIds, projectId);
   for (const subjectId of buildIds)
     recordEvent(context, { projectId, subjectId, type: 'build', state: buildMachine.initial });
-  await db.announce(trx, subjectTopic(requestId)); // whoever follows the request follows its builds
+  await db.announce(trx, subjectTopic(requestId)); // followers of the request follow its builds
   const jobs = builds.flatMap(({ id: subjectId, held }, at) => {
     const { tags = '', slow } = suites[at] ?? {};
     return slow || held !== '' ? [] : [{ kind: 'run_suite', subjectId, accountId, tries, tags }];
@@ -238,10 +228,7 @@ export async function addBuilds(
   return builds;
 }
 
-/**
- * The runner of the build is gone, or the files that it needs. The build ends, and its next attempt is made in the same
- * transaction.
- */
+/** For a lost runner or lost files. The next attempt is made in the same transaction. */
 export async function loseBuild(
   context: WriteContext,
   build: BuildRow,
@@ -254,10 +241,7 @@ export async function loseBuild(
   rollUp(context, { commit: build.commit_id, request: build.build_request_id });
 }
 
-/**
- * The command of a build has ended. If it failed and may be retried, the next attempt is made in the same transaction,
- * so its commit and its request do not fail in between. A cancelled build is not retried.
- */
+/** A retry is made in the same transaction, so commit and request do not fail in between. */
 export async function endBuild(
   context: WriteContext,
   { id, accountId, isCancelled }: { id: bigint; accountId: bigint; isCancelled: boolean },
@@ -273,7 +257,6 @@ export async function endBuild(
   rollUp(context, { commit: build.commit_id, request: build.build_request_id });
 }
 
-/** Makes the next attempt after a build that is over, unless its suite was deleted. */
 async function continueBuild(
   context: WriteContext,
   build: MovedBuild,
@@ -287,10 +270,7 @@ async function continueBuild(
   await addBuilds(context, { projectId, accountId, commitId, requestId, askedBy: null }, next, continued);
 }
 
-/**
- * The suite needs other tags now, and so do its waiting builds. The builds of a commit with a file keep the tags of
- * that file. The jobs are searched, because an account has few waiting jobs compared to its builds.
- */
+/** Builds by a file keep its tags. Searches jobs, because an account has few waiting jobs compared to its builds. */
 export async function retagBuilds(
   { db, trx }: WriteContext,
   { accountId, suiteId, tags }: { accountId: bigint; suiteId: bigint; tags: string },
@@ -298,7 +278,7 @@ export async function retagBuilds(
   await retag(db, trx, { accountId, which: buildsSuites([suiteId]), tags });
 }
 
-/** Locks the waiting builds of suites of which some get other tags and some are deleted, before any of them is changed. */
+/** Call before some suites get other tags and others are deleted: all their builds are locked before any changes. */
 export async function holdWaitingBuilds(
   { db, trx }: WriteContext,
   { accountId, suites }: { accountId: bigint; suites: readonly bigint[] },
@@ -306,20 +286,19 @@ export async function holdWaitingBuilds(
   if (suites.length > 0) await holdWaitingJobs(db, trx, { accountId, which: buildsSuites(suites) });
 }
 
-/** Of jobs: they are for builds of these suites, with the settings of the project. */
+/** For jobs: a build of these suites, with the settings of the project. */
 const buildsSuites = (suites: readonly bigint[]) => sql<SqlBool>`exists (
   select 1 from builds inner join build_requests on build_requests.id = builds.build_request_id
   where builds.id = jobs.subject_id and builds.suite_id in (${sql.join(suites)}) and build_requests.config_digest = ''
 )`;
 
-/** Ends builds that wait, and tells the runners of running builds to stop. Finished builds stay as they are. */
 export async function cancelBuilds(context: WriteContext, builds: readonly BuildRow[]): Promise<void> {
   await cancelHeld(context, await cancelQueued(context, builds));
 }
 
 /**
- * Cancels the builds that have jobs. Returns the others: their requests have to be locked before they can be cancelled.
- * A build that ended since it was read may be followed by another attempt: `reread` finds it, before any build is locked.
+ * Cancels builds with jobs and returns the others, whose requests must be locked first. A build that ended since it was
+ * read may have a next attempt: `reread` finds it before any build is locked.
  */
 export async function cancelQueued(
   context: WriteContext,
@@ -343,10 +322,7 @@ export async function cancelQueued(
   return open.filter(({ id }) => outcomes.get(id) === 'none');
 }
 
-/**
- * Cancels builds that are held back. If one of them got a job since it was read, the transaction is run again, because
- * jobs are locked before requests.
- */
+/** If a build got a job since it was read, the transaction reruns, because jobs are locked before requests. */
 export async function cancelHeld(
   context: WriteContext,
   builds: readonly BuildRow[],

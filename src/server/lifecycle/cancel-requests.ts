@@ -15,16 +15,13 @@ import {
 } from './states.ts';
 import type { WriteContext } from './write-context.ts';
 
-/** Cancels the fetch and every unfinished build, also of the requests that joined this one. */
+/** Also cancels the requests that joined it. */
 export async function cancelRequest(context: WriteContext, request: BuildRequestRow): Promise<void> {
   await cancelRequests(context, [request]);
   await applyEffects(context);
 }
 
-/**
- * Cancels several, in the order of locks: all jobs first. Locks the requests `alongside` together with them. The caller
- * applies the effects.
- */
+/** In the order of locks: all jobs first. Also locks the requests `alongside`. The caller applies the effects. */
 export async function cancelRequests(
   context: WriteContext,
   asked: readonly BuildRequestRow[],
@@ -48,7 +45,7 @@ export async function cancelRequests(
   const own = new Set(asked.map(({ id }) => id));
   for (const request of locked.filter(isUnderWay)) {
     const { id, joined_to_id: first, fetch } = request;
-    // It joined since it was read. Its jobs are locked first.
+    // It joined since it was read. Its jobs must be locked first.
     if (!known.has(id) && first !== null && own.has(first)) runAgain();
     if (own.has(id) && first !== null && fetch === 'done') await leaveFirst(context, id);
   }
@@ -59,7 +56,6 @@ export async function cancelRequests(
 const isUnderWay = ({ build_state: state }: Pick<BuildRequestRow, 'build_state'>): boolean =>
   !isFinal(buildRequestMachine, state as BuildRequestState);
 
-/** The unfinished requests that joined these and are not among them. */
 async function joinedTo({ trx }: WriteContext, requests: readonly BuildRequestRow[]): Promise<BuildRequestRow[]> {
   const ids = requests.map(({ id }) => id);
   if (ids.length === 0) return [];
@@ -67,7 +63,6 @@ async function joinedTo({ trx }: WriteContext, requests: readonly BuildRequestRo
   return (await joined.execute()).filter((one) => isUnderWay(one) && !ids.includes(one.id));
 }
 
-/** The first request goes on, and this one does not wait for it any longer. */
 async function leaveFirst(context: WriteContext, id: bigint): Promise<void> {
   const fetch: FetchState = 'cancelled';
   const requests = context.trx.updateTable('build_requests').set({ fetch }).where('id', '=', id);

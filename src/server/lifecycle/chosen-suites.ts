@@ -12,8 +12,6 @@ import type { Rule } from './rules.ts';
 import { whySkipped } from './skip-marks.ts';
 import type { WriteContext } from './write-context.ts';
 
-/** Which suites of a project are run on a commit, and in which variants. */
-
 const matrixColumns = ['matrix', 'matrix_include', 'matrix_exclude', 'matrix_allow_failure'] as const;
 const holdColumns = ['needs', 'files_from_id', 'approval', 'approvers', 'manual', 'concurrency_group'] as const;
 const suiteColumns = [
@@ -27,7 +25,7 @@ const suiteColumns = [
   ...holdColumns,
 ] as const;
 
-/** A suite with its number of attempts at the commit: one row for each of its rules, or one row without rules. */
+/** One row for each of its rules, or one row without rules. */
 export interface SuiteFacts extends Pick<SuiteRow, (typeof suiteColumns)[number]> {
   suite_id: bigint | null;
   /** The last attempt without a variant. */
@@ -37,7 +35,6 @@ export interface SuiteFacts extends Pick<SuiteRow, (typeof suiteColumns)[number]
   value: string | null;
 }
 
-/** The suites of a project, with their rules and their last attempts at a commit. */
 const findSuites = (db: Queries, project: bigint, ref: string): Promise<SuiteFacts[]> =>
   db
     .selectFrom('suites')
@@ -63,7 +60,6 @@ const findSuites = (db: Queries, project: bigint, ref: string): Promise<SuiteFac
     .orderBy('suites.id')
     .execute();
 
-/** The suites of the file that a commit is built by, in the same form; without a file those of the project. */
 export async function suitesFor(db: Queries, project: bigint, commit: CommitRow, file: BuiltBy): Promise<SuiteFacts[]> {
   if (file.config_digest === '') return findSuites(db, project, commit.ref);
   const attempts = await db
@@ -83,12 +79,10 @@ export async function suitesFor(db: Queries, project: bigint, commit: CommitRow,
 
 export interface Chosen {
   tried: Tried[];
-  /** The suites that a rule keeps from running. */
   leftOut: { suite: Readonly<SuiteFacts>; rule: Rule }[];
 }
 export const needsOf = ({ needs }: Pick<SuiteRow, 'needs'>): bigint[] => suiteFields.needs.fromColumn(needs);
 
-/** The identifiers of suites of the project, and the names of suites of the project or of the file. */
 export interface NamedSuites {
   ids: readonly bigint[];
   names: readonly string[];
@@ -96,10 +90,7 @@ export interface NamedSuites {
 
 export const namesAny = ({ ids, names }: NamedSuites): boolean => ids.length > 0 || names.length > 0;
 
-/**
- * What a request is about: the suites that it names and those that they need, or all. A manual suite runs only if it is
- * named.
- */
+/** The named suites and those that they need, or all. A manual suite runs only if it is named. */
 export function askedFor<Suite extends Pick<SuiteFacts, 'id' | 'suite_id' | 'name' | 'needs' | 'manual'>>(
   suites: readonly Suite[],
   named: NamedSuites,
@@ -113,10 +104,7 @@ export function askedFor<Suite extends Pick<SuiteFacts, 'id' | 'suite_id' | 'nam
   return suites.filter(({ id }) => asked.has(id));
 }
 
-/**
- * The suites and variants to run: those that the request is about and whose rules hold. A suite whose rules took too
- * long is among them, with the slow rule.
- */
+/** A suite whose rules took too long is included, with the slow rule. */
 export async function applying(
   context: WriteContext,
   account: bigint,
@@ -153,9 +141,7 @@ export async function applying(
   return { tried: (await Promise.all(tried)).flat(), leftOut };
 }
 
-/**
- * The group of the deploy that a request is for. The deploys of one strategy are a group, so they run one at a time.
- */
+/** The deploys of one strategy form a group, so they run one at a time. */
 async function deployFor({ trx }: WriteContext, { deploy_id: id }: BuildRequestRow) {
   if (id === null) return undefined;
   const deploys = trx.selectFrom('deploys').select('deploy_strategy_id').where('id', '=', id);
@@ -163,7 +149,6 @@ async function deployFor({ trx }: WriteContext, { deploy_id: id }: BuildRequestR
   return { group: deploysGroup(strategy) };
 }
 
-/** Whether any of the suites that a request is about has a rule about changed files. */
 export function askForFiles(rows: readonly Readonly<SuiteFacts>[], request: BuildRequestRow): boolean {
   return askedFor(rows, suitesOf(request)).some(({ subject }) => subject === 'commit.files');
 }
@@ -172,7 +157,6 @@ export function ruleOf({ subject, operator, value }: Readonly<SuiteFacts>): Rule
   return subject === null ? [] : [{ subject, operator, value } as Rule];
 }
 
-/** The suites that a request names; none where it is about all. */
 export function suitesOf(request: Pick<BuildRequestRow, 'suites' | 'suite_names'>): NamedSuites {
   const ids = (JSON.parse(request.suites) as string[]).map(BigInt);
   return { ids, names: JSON.parse(request.suite_names) as string[] };
@@ -191,7 +175,6 @@ const findAttempts = (db: Queries, commit: bigint, suite: string) =>
     .groupBy('variant')
     .execute();
 
-/** All variants of a suite, to be started anew. Only a suite with a matrix costs another query. */
 async function triedAnew(
   { trx }: WriteContext,
   suite: Readonly<SuiteFacts>,

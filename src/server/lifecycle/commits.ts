@@ -3,10 +3,8 @@ import { moveDefaultHead, recordEvent, rollUp, type DefaultHead } from './pendin
 import { commitMachine } from './states.ts';
 import type { WriteContext } from './write-context.ts';
 
-/** The result of fetching a commit. */
 export interface FetchedCommit {
   sha: string;
-  /** The SHA of its first parent. */
   parent?: string;
   message: string;
   authorName: string;
@@ -18,19 +16,17 @@ export interface FetchedCommit {
   branches: string[];
   tags: string[];
   files: string[];
-  /** The branch that was asked for, or the most likely one. */
   branch: string | null;
-  /** The full name of the branch or tag that was asked for. */
   ref: string | null;
   /** The ref was built before, at a commit that is no ancestor of this one. */
   overwritten: boolean;
   /** The newest built commit of the default branch: this one, the same as before, or neither. */
   defaultHead: 'this' | 'kept' | 'none';
-  /** The name of the default branch, where the commit is on it. */
+  /** Set if the commit is on the default branch. */
   defaultBranch?: string | null;
 }
 
-/** Makes the record of a commit when it is first seen; later fetches update its branches, tags and version. */
+/** Later fetches of a commit update its branches, tags and version. */
 export async function recordCommit(
   context: WriteContext,
   projectId: bigint,
@@ -85,7 +81,7 @@ async function addCommit(context: WriteContext, commit: CommitRow): Promise<void
   recordEvent(context, { projectId, subjectId: id, type: 'commit', state });
 }
 
-/** One more than the version of the commit that this one replaced by a forced push. */
+/** One more than the version of the commit that a forced push replaced. */
 async function versionOf({ trx }: WriteContext, projectId: bigint, report: FetchedCommit): Promise<number> {
   if (!report.overwritten || report.ref === null) return 1;
   const overwritten = await trx

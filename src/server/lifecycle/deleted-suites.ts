@@ -4,11 +4,9 @@ import { groupOf, holdGroups } from './held-back.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
- * Cancels the builds that wait for suites which are about to be deleted: they have no settings then. A running build has
- * them and goes on. A build by a file in the repository has the settings of the file.
- *
- * A transaction that deletes several suites calls this once for all of them before it locks anything else: the jobs,
- * requests and commits of all these builds are locked here, in the order of db/lock-order.ts.
+ * Waiting builds would have no settings. Running builds have them, and builds by a file have the file's. Call this once
+ * for all suites, before the transaction locks anything else: it locks these builds' jobs, requests and commits in the
+ * common order (db/lock-order.ts).
  */
 export async function cancelWaitingBuilds(
   context: WriteContext,

@@ -12,7 +12,7 @@ import {
 } from './states.ts';
 import type { LifecycleEvent, WriteContext } from './write-context.ts';
 
-/** Writes another state of a deploy, guarded by the states that lead to it; undefined where it did not move. */
+/** Guarded by the states that lead to it; undefined if it did not move. */
 export async function writeDeployMove(
   { db, trx }: WriteContext,
   { id, project_id: projectId }: Pick<DeployRow, 'id' | 'project_id'>,
@@ -28,15 +28,12 @@ export async function writeDeployMove(
   if (numUpdatedRows !== 1n) return undefined;
   if (isFinal(deployMachine, to)) {
     await completeLog(db, trx, id);
-    await db.announce(trx, queueTopic); // The next deploy to this branch was waiting for it.
+    await db.announce(trx, queueTopic); // the next deploy to this branch waits for it
   }
   return { projectId, subjectId: id, type: 'deploy', state: to };
 }
 
-/**
- * The state of a deploy that runs a suite follows from the builds of that suite. `builds` are those of its request. If
- * the request is over and has no build of the suite, nothing was deployed.
- */
+/** `builds` are the builds of the deploy's request. If it ended without a build of the suite, nothing was deployed. */
 export async function followBuilds(
   context: WriteContext,
   id: bigint,

@@ -14,9 +14,8 @@ import type { WriteContext } from './write-context.ts';
 import { deployMachine, isFinal, statesBefore, type DeployState } from './states.ts';
 
 /**
- * A deploy that needs an approval keeps its strategy's settings, and begins when it is approved. A push waits behind all
- * others to the same branch, whatever their project or strategy. A suite is run by a build request of its own, whose builds
- * wait behind those of the strategy's other deploys (chosen-suites.ts).
+ * A push waits behind all others to the same branch, whatever their project or strategy. A suite runs in its own build
+ * request, whose builds wait behind those of the strategy's other deploys (chosen-suites.ts).
  */
 export async function openDeploy(
   context: WriteContext,
@@ -44,7 +43,7 @@ export async function openDeploy(
     approvers: strategy.approvers,
     approved_by: '',
   };
-  // Both are locked before the new row refers to the project: whoever deletes the project holds them before it.
+  // Both are locked before the new row refers to the project, as in the deletion of a project.
   await holdItsLane(context, deploy);
   await db.locked(trx.selectFrom('commits').select('id').where('id', '=', commit.id), 'commits').execute();
   await trx.insertInto('deploys').values(deploy).execute();
@@ -78,14 +77,12 @@ async function beginWork(
   await openRequest(context, project, asked);
 }
 
-/** Locks a deploy; false when it does not wait for approval any more. */
 async function lockHeld({ db, trx }: WriteContext, { id }: DeployRow): Promise<boolean> {
   const deploys = trx.selectFrom('deploys').select('state').where('id', '=', id);
   const now = await db.locked(deploys, 'deploys').executeTakeFirst();
   return now !== undefined && isHeld(now);
 }
 
-/** Lets a deploy begin that waits for approval; false when it does not wait for one. */
 export async function approveDeploy(
   context: WriteContext,
   project: Owned,
@@ -107,7 +104,6 @@ export async function approveDeploy(
   return true;
 }
 
-/** Ends a deploy that waits for approval; false when it does not wait for one. */
 export async function rejectDeploy(context: WriteContext, deploy: DeployRow, by: string): Promise<boolean> {
   if (!(await lockHeld(context, deploy))) return false;
   await addLine(context.db, context.trx, deploy.id, `${by} rejected this deploy.`);
@@ -120,19 +116,18 @@ function laneOf({ clone_url: url, remote_branch: branch }: DeployRow): string {
     .digest('hex')}`;
 }
 
-/** A runner begins the deploy, or repeats it after another runner was lost; false when nothing is left to do. */
+/** Also repeats it after another runner was lost; false if nothing is left to do. */
 export async function beginDeploy(context: WriteContext, deploy: DeployRow): Promise<boolean> {
   return deploy.state === 'deploying' || advanceDeploy(context, deploy, 'deploying');
 }
 
-/** Moves a deploy to another state, if its present state allows that. Returns whether it moved. */
 export async function advanceDeploy(context: WriteContext, deploy: DeployRow, to: DeployState): Promise<boolean> {
   const event = await writeDeployMove(context, deploy, to);
   if (event) recordEvent(context, event);
   return event !== undefined;
 }
 
-/** The runner is gone or could not go on. A second push does no harm, so another runner tries, a few times at most. */
+/** A second push does no harm, so another runner tries, up to the limit. */
 export async function loseDeploy(context: WriteContext, deploy: DeployRow, tries: number): Promise<{ retry: boolean }> {
   const retry = tries < mostTries;
   const outlook = retry
@@ -143,7 +138,6 @@ export async function loseDeploy(context: WriteContext, deploy: DeployRow, tries
   return { retry };
 }
 
-/** Ends a deploy that waits, and tells the runner of a running one to stop. A finished deploy stays as it is. */
 export async function cancelDeploy(context: WriteContext, deploy: DeployRow): Promise<void> {
   if (isFinal(deployMachine, deploy.state as DeployState)) return;
   if (isHeld(deploy)) {
@@ -156,7 +150,7 @@ export async function cancelDeploy(context: WriteContext, deploy: DeployRow): Pr
   if (outcomes.get(deploy.id) !== 'signalled') await advanceDeploy(context, deploy, 'cancelled');
 }
 
-/** The build request of a deploy. It was made right after the deploy, so the search begins there. */
+/** It was made right after the deploy, so the search begins there. */
 async function requestOf({ trx }: WriteContext, { id, project_id: project }: DeployRow): Promise<BuildRequestRow> {
   return trx
     .selectFrom('build_requests')

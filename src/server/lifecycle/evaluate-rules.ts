@@ -7,12 +7,9 @@ import { isExpression } from '../../shared/domain/rule-expressions.ts';
 import { isQuick, evaluate, type RuleResult, type Question, type Texts } from './rules.ts';
 import type { WriteContext } from './write-context.ts';
 
-/**
- * Evaluates rules. Strangers write the texts of a commit, and an expression may take seconds for them. So all that is
- * not certain to be quick is done in a thread, by turns of accounts, and not while a transaction is open.
- */
+/** An expression may take seconds on a commit's texts. So slow rules run in a thread, by turns of accounts. */
 
-/** The most processor time for all rules of a project on one commit. */
+/** Processor time for all rules of a project on one commit. */
 const mostMilliseconds = 1000;
 
 type RulesThread = WorkerThread<Question & { milliseconds: number }, RuleResult[]>;
@@ -41,13 +38,11 @@ export async function evaluateRules(db: Database, account: bigint, question: Que
   }
 }
 
-/** The same in a transaction. If it takes long, the transaction is run again with the result. */
 export function evaluateRulesIn({ db, trx }: WriteContext, account: bigint, question: Question): RuleResult[] {
   if (isQuick(question)) return evaluate(question);
   return orNotYet(trx, JSON.stringify(question), () => evaluateRules(db, account, question));
 }
 
-/** What rules compare. */
 export function textsOf(
   commit: CommitRow,
   request: Pick<BuildRequestRow, 'event' | 'target_branch' | 'from_fork'>,

@@ -6,32 +6,29 @@ import type { Rule } from './rules.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
- * The suites of a file in the repository, by which its commits are built. They are stored under the digest of the file,
- * so commits with the same file share them. Nothing else in the project refers to them: the project's own suites change
- * only with the default branch.
+ * The suites of a repository's file, stored under its digest, so commits with the same file share them. Nothing else
+ * refers to them: the project's own suites change only with the default branch.
  */
 
-/** The columns of a suite that a file sets. */
 export type SuiteSettings = Omit<SuiteRow, 'id' | 'project_id' | 'gates_of_file'>;
 
 export interface SuiteOfFile {
   name: string;
   settings: SuiteSettings;
   rules: readonly Rule[];
-  /** By their names. */
   dependencies: readonly string[];
   needs: readonly string[];
   filesFrom: string;
 }
 
-/** By what a request is built: the path and the digest of a file. The digest is blank where the commit has no file. */
+/** The digest is blank if the commit has no file. */
 export type BuiltBy = Pick<BuildRequestRow, 'config_file' | 'config_digest'>;
 export interface ReadFile extends BuiltBy {
   suites: readonly SuiteOfFile[];
 }
 export const byProject: BuiltBy = { config_file: '', config_digest: '' };
 
-/** The caller holds the project's number, so nobody stores the same suites at the same time. */
+/** The caller holds the right `recording` of the project, so the same suites are stored only once. */
 export async function storeFileSuites(
   { trx, ids }: WriteContext,
   { projectId, digest }: { projectId: bigint; digest: string },
@@ -60,14 +57,13 @@ function rowsOf(db: Queries, projectId: bigint, digest: string): Promise<FileSui
   return rows.where('digest', '=', digest).orderBy('id').execute();
 }
 
-/** A suite of a file. `suite_id` is the project's suite of the same name. */
+/** `suite_id` is the project's suite of the same name. */
 export interface FileSuite extends SuiteSettings {
   id: bigint;
   suite_id: bigint | null;
   rules: Rule[];
 }
 
-/** In the order of the file. */
 export async function suitesInFile(db: Queries, projectId: bigint, digest: string): Promise<FileSuite[]> {
   const rows = await rowsOf(db, projectId, digest);
   const suites = db.selectFrom('suites').select(['id', 'name', 'approval', 'approvers', 'manual']);
@@ -76,11 +72,11 @@ export async function suitesInFile(db: Queries, projectId: bigint, digest: strin
   return rows.map(({ id, name, settings, rules }) => {
     const fromFile = JSON.parse(settings) as SuiteSettings;
     const own = byName.get(name);
-    // The file of a branch can ask for an approval, but cannot remove one that the project asks for.
+    // A branch's file can require an approval, but cannot remove one that the project requires.
     const approval = Math.max(fromFile.approval, own?.approval ?? 0);
     const approvers = own?.approvers ?? fromFile.approvers;
     const manual = Math.max(fromFile.manual, own?.manual ?? 0);
-    const from = fromFile.files_from_id as unknown as string | null; // JSON has no integers of 64 bits
+    const from = fromFile.files_from_id as unknown as string | null; // JSON has no 64-bit integers
     const files = { files_from_id: from === null ? null : BigInt(from) };
     return {
       ...fromFile,
@@ -97,7 +93,7 @@ export async function suitesInFile(db: Queries, projectId: bigint, digest: strin
 
 type Built = Pick<BuildRow, 'project_id' | 'build_request_id' | 'suite_id' | 'suite_name'>;
 
-/** The settings of a build's suite, as its request found them; undefined when the suite was deleted since. */
+/** As its request found them; undefined if the suite was deleted since. */
 export async function settingsOf(
   db: Queries,
   build: Built,
@@ -121,7 +117,7 @@ export async function settingsOf(
   return db.selectFrom('suites').selectAll().where('id', '=', build.suite_id).executeTakeFirst();
 }
 
-/** The file that a commit was last built by, if it was the one at this path. */
+/** Undefined if it was last built by another path. */
 export async function builtBefore(db: Queries, commitId: bigint, path: string): Promise<BuiltBy | undefined> {
   return db
     .selectFrom('build_requests')

@@ -2,15 +2,12 @@ import type { Transaction } from '../db/open.ts';
 import type { ProjectRow } from '../db/schema.ts';
 import type { WriteContext } from './write-context.ts';
 
-/** The right to put things in place at a forge for a project: one at a time has it, of all servers. */
-
-/** Announced when there may be something to do at a forge, or it is done. */
 export const forgesTopic = 'forges';
 
-/** So long somebody may put things in place at a forge, and keep them. After that they are taken away. */
+/** Time limit to create a project's parts at a forge and record them. After that they are removed. */
 export const linkHeldMs = 2 * 60 * 1000;
 
-/** Claims what a project has at its forge until the answered time; undefined if somebody else works at it. */
+/** For one server at a time. Returns when the right ends; undefined if another server has it. */
 export async function holdLink(trx: Transaction, projectId: bigint): Promise<bigint | undefined> {
   const now = Date.now();
   const until = BigInt(now + linkHeldMs);
@@ -33,7 +30,7 @@ export async function freeLink(
   await db.announce(trx, forgesTopic);
 }
 
-/** Something may be missing, such as a hook that did not tell of a push: the project is checked soon. */
+/** For signs of missing parts, such as a hook that did not report a push. */
 export async function checkSoon({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, projectId: bigint): Promise<void> {
   const soon = BigInt(Date.now());
   await trx
@@ -45,7 +42,7 @@ export async function checkSoon({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, p
   await db.announce(trx, forgesTopic);
 }
 
-/** The forge or git refused a project: the forge is asked now whether it still takes the token. */
+/** The forge or git refused a project: the next check tells whether the forge still accepts the token. */
 export async function suspect({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, projectId: bigint): Promise<void> {
   const soon = BigInt(Date.now());
   const { numUpdatedRows } = await trx
@@ -58,7 +55,7 @@ export async function suspect({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, pro
   if (numUpdatedRows > 0n) await db.announce(trx, forgesTopic);
 }
 
-/** A project cannot be mended for this reason; not if it was disconnected meanwhile, or connected elsewhere. */
+/** Skipped if the project was disconnected meanwhile or connected elsewhere. */
 export async function noteIncomplete(
   trx: Transaction,
   { id, forge_id: forgeId, forge_repository: name }: Pick<ProjectRow, 'id' | 'forge_id' | 'forge_repository'>,

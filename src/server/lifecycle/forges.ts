@@ -9,9 +9,8 @@ import { forgesTopic, linkHeldMs } from './forge-holds.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
- * Forges that accounts have connected. What is put at a forge is written down first, as something to be taken away later
- * (`forge_removals`), and crossed out in the transaction that keeps it. So nothing stays there that nobody knows of,
- * whenever a server dies.
+ * Everything created at a forge is first recorded for removal (`forge_removals`). The transaction that keeps it deletes
+ * that record. So nothing unknown stays at a forge, even if a server dies.
  */
 
 type Stored = Pick<ForgeRow, 'login' | 'may' | 'state_reason'> & { state: ForgeState };
@@ -42,7 +41,6 @@ export async function insertForge(
   return row;
 }
 
-/** What was seen at the forge, and the new token where there is one. */
 export async function changeForge(
   { trx, vault }: { trx: Transaction; vault: Vault },
   forge: ForgeRow,
@@ -58,7 +56,7 @@ export async function changeForge(
   return { ...forge, ...changed };
 }
 
-/** The forge as it is now, for a change; undefined if its token was replaced meanwhile, or it was disconnected. */
+/** For a change; undefined if its token was replaced meanwhile, or it was disconnected. */
 export async function holdForge(trx: Transaction, { id, token }: ForgeRow): Promise<ForgeRow | undefined> {
   const same = trx
     .updateTable('forges')
@@ -67,12 +65,11 @@ export async function holdForge(trx: Transaction, { id, token }: ForgeRow): Prom
   return same.where('token', '=', token).where('deleted_at', 'is', null).returningAll().executeTakeFirst();
 }
 
-/** The account's own. */
 export function forgesOf(db: Queries, ownerId: bigint) {
   return db.selectFrom('forges').selectAll().where('owner_id', '=', ownerId).where('deleted_at', 'is', null);
 }
 
-/** Disconnects a forge. Its row stays as long as there is something to be taken away there (`forgetRetired`). */
+/** Disconnects a forge. Its row stays until everything there is removed (`forgetRetired`). */
 export async function retireForge(trx: Transaction, id: bigint): Promise<void> {
   const deleted = { deleted_at: BigInt(Date.now()) };
   await trx.updateTable('forges').set(deleted).where('id', '=', id).execute();
@@ -95,7 +92,7 @@ export type LinkFields = Pick<
 type Link = Partial<LinkFields & Pick<ProjectRow, 'forge_check_at' | 'forge_mends' | 'repository_url' | 'clone_url'>>;
 type InTransaction = Pick<WriteContext, 'db' | 'trx'>;
 
-/** Whether the next check of a project also puts there what is missing, and whether somebody waits for that. */
+/** Whether the next check of a project also recreates missing parts, and whether a user waits for that. */
 export const mends = { none: 0, soon: 1, atOnce: 2 } as const;
 
 export const unlinked = {
@@ -109,12 +106,12 @@ export const unlinked = {
   forge_mends: mends.none,
 } as const satisfies Partial<ProjectRow>;
 
-/** So many projects of a forge are mended at once with a new token. The others are like checks: no burst at the forge. */
+/** Projects repaired at once with a new token. The others are only due, to avoid a burst at the forge. */
 const mendedAtOnce = 5;
 
 const day = 24 * 60 * 60 * 1000;
 
-/** A day later or so: projects that were connected together are not checked together. */
+/** About a day later, with jitter: projects that were connected together are not checked together. */
 export function nextCheck(now = Date.now()): bigint {
   return BigInt(Math.round(now + day * (0.9 + 0.2 * Math.random())));
 }
@@ -122,26 +119,23 @@ export function nextCheck(now = Date.now()): bigint {
 /** Nothing at a forge is put off for longer. */
 const longestCheckMs = 1.1 * day;
 
-/** What is known now of a project at its forge. */
 export async function setLink({ trx }: Pick<WriteContext, 'trx'>, projectId: bigint, link: Link): Promise<void> {
   await trx.updateTable('projects').set(link).where('id', '=', projectId).execute();
 }
 
-/** The same for all projects of a forge, or for those of them whose check is due. */
+/** For all projects of a forge, or only those due by a time. */
 async function setLinks({ db, trx }: InTransaction, forgeId: bigint, link: Link, dueBy?: bigint): Promise<void> {
-  // Everybody locks projects in this order (db/lock-order.ts), and an update has an order of its own.
+  // All transactions lock projects in this order (db/lock-order.ts), but an update follows its own.
   const locked = trx.selectFrom('projects').select('id').where('forge_id', '=', forgeId).orderBy('id');
   await db.locked(locked, 'projects').execute();
   const all = trx.updateTable('projects').set(link).where('forge_id', '=', forgeId);
   await (dueBy === undefined ? all : all.where('forge_check_at', '<=', dueBy)).execute();
 }
 
-/** The token is not taken any more, so none of its projects is complete. */
 export async function breakLinks(context: InTransaction, forgeId: bigint, reason: string): Promise<void> {
   await setLinks(context, forgeId, { forge_state: 'incomplete', forge_state_reason: reason });
 }
 
-/** Has all projects of a forge checked now, and what is missing put there again. */
 export async function mendLinks({ db, trx }: InTransaction, forgeId: bigint): Promise<void> {
   await trx
     .updateTable('forge_removals')
@@ -159,7 +153,6 @@ export async function mendLinks({ db, trx }: InTransaction, forgeId: bigint): Pr
 
 type Removal = Pick<ForgeRemovalRow, 'forge_id' | 'repository' | 'public_key' | 'hook_url'>;
 
-/** Writes down what is to be taken away at a forge, from that moment on. */
 export async function addRemoval(
   { db, trx, ids }: Pick<WriteContext, 'db' | 'trx' | 'ids'>,
   what: Removal,
@@ -172,10 +165,7 @@ export async function addRemoval(
   return id;
 }
 
-/**
- * It was taken away, or is kept. One that somebody has begun to take away cannot be kept any more (false), unless `tried` is
- * `any`.
- */
+/** Returns false if the removal has begun, so the thing cannot be kept, unless `tried` is `any`. */
 export async function endRemoval(trx: Transaction, id: bigint, tried: 'none' | 'any' = 'none'): Promise<boolean> {
   const those = trx.deleteFrom('forge_removals').where('id', '=', id);
   const { numDeletedRows } = await (tried === 'any' ? those : those.where('tries', '=', 0)).executeTakeFirst();
@@ -183,8 +173,8 @@ export async function endRemoval(trx: Transaction, id: bigint, tried: 'none' | '
 }
 
 /**
- * A key that was to be taken away is needed again: at this repository it stays. True where somebody may be taking it away
- * all the same, there or under an older name of the repository: then it has to be looked at again.
+ * A key recorded for removal is needed again. True if a removal may be under way anyway, perhaps under an older name of
+ * the repository: then check the key again.
  */
 export async function keepKey(
   { db, trx }: InTransaction,
@@ -198,14 +188,13 @@ export async function keepKey(
   return rows.length > 0;
 }
 
-/** Checks that are due at a forge have to wait, and nobody waits for them any more. */
+/** Also ends a user's wait for them. */
 export async function putOffChecks(context: InTransaction, forgeId: bigint, until: number): Promise<void> {
   await setLinks(context, forgeId, { forge_check_at: BigInt(Math.ceil(until)) }, BigInt(Date.now()));
   const waitedFor = context.trx.updateTable('projects').where('forge_id', '=', forgeId);
   await waitedFor.where('forge_mends', '=', mends.atOnce).set({ forge_mends: mends.soon }).execute();
 }
 
-/** Everything that is due at a forge has to wait. */
 export async function putOffAll(context: InTransaction, forgeId: bigint, until: number): Promise<void> {
   await putOffChecks(context, forgeId, until);
   const removals = context.trx.updateTable('forge_removals').set({ run_after: BigInt(Math.ceil(until)) });
@@ -222,10 +211,9 @@ export async function putOffRemoval(
   await db.announce(trx, forgesTopic);
 }
 
-/** So long one server works at a forge; then another one may go on. */
+/** After this time another server may work at a forge. */
 const heldMs = 10 * 60 * 1000;
 
-/** Claims a forge at which something is due; undefined where there is none. */
 export async function claimForge(db: Database, trx: Transaction): Promise<ForgeRow | undefined> {
   const now = BigInt(Date.now());
   const due = trx
@@ -252,10 +240,7 @@ export async function claimForge(db: Database, trx: Transaction): Promise<ForgeR
   return numUpdatedRows === 1n ? forge : undefined;
 }
 
-/**
- * After the clock was set back, times in the database are further ahead than anything puts them: then nobody would work at
- * a forge for as long. Leases get their usual length, and what was put off is due now.
- */
+/** After the clock was set back. Leases get their usual length, and postponed work is due now. */
 export async function freeStrandedForges(db: Database): Promise<void> {
   const now = Date.now();
   const lease = BigInt(now + heldMs);
@@ -278,7 +263,7 @@ export async function freeStrandedForges(db: Database): Promise<void> {
   });
 }
 
-/** The work at a forge is done. A disconnected one goes with the last that was to be taken away. */
+/** Deletes a disconnected forge with its last removal. */
 export async function freeForge({ db, trx }: InTransaction, id: bigint): Promise<void> {
   await trx.updateTable('forges').set({ held_until: 0n }).where('id', '=', id).execute();
   await forgetRetired(trx, id);
@@ -295,7 +280,6 @@ function dueChecks(db: Queries, now: bigint) {
 
 const atOnce = 20;
 
-/** What is due at a forge, some of it at a time. */
 export async function dueAt(db: Queries, forgeId: bigint) {
   const now = BigInt(Date.now());
   const removals = await dueRemovals(db, now)
@@ -322,7 +306,6 @@ export async function dueAt(db: Queries, forgeId: bigint) {
   return { removals, projects };
 }
 
-/** When something is due at a forge; undefined where nothing is. */
 export async function nextForgeWorkAt(db: Queries): Promise<number | undefined> {
   const { rows } = await sql<{ at: bigint | null }>`
     select min(at) as at from (
@@ -333,7 +316,7 @@ export async function nextForgeWorkAt(db: Queries): Promise<number | undefined> 
   return at === null || at === undefined ? undefined : Number(at);
 }
 
-/** Whether what is due at a forge was not tried yet, or is under way: things to take away, and projects to mend. */
+/** Whether due removals or repairs at a forge are still untried, or are under way. */
 export async function isUntried(db: Queries, forgeId: bigint): Promise<boolean> {
   const now = BigInt(Date.now());
   const removals = dueRemovals(db, now).select('id').where('forge_id', '=', forgeId).where('tries', '=', 0);

@@ -2,10 +2,8 @@ import type { Queries } from '../db/open.ts';
 import { mostWaitingJobs } from '../../shared/domain/bounds.ts';
 
 /**
- * Whether the account that owns a project has as many waiting jobs as it may. Requests at the same moment may all pass:
- * one request brings as many builds as its project has suites, so the bound is not exact in any case.
- *
- * The query follows the index of an account's waiting jobs, which is short for every account that is not at its bound.
+ * The limit is not exact: one request makes a build for each suite, and requests at the same moment may all pass. The
+ * index of an account's waiting jobs is short for accounts below the limit.
  */
 export async function isQueueFull(db: Queries, project: bigint): Promise<boolean> {
   const last = db

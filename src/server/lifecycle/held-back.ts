@@ -12,15 +12,12 @@ import type { BuildState } from './states.ts';
 import { subjectTopic, type Group, type LifecycleEvent, type WriteContext } from './write-context.ts';
 
 /*
- * Builds that are held back have no job in the queue yet, so no claim has to pass over them. First a build waits for
- * the suites that it needs, and for an approval. Then it waits in the line of its group, if it has one. The transaction
- * that ends a build also gives jobs to the builds behind it, or skips them, so nothing is lost in between.
- *
- * A build that is held back is written only by a transaction that holds its request, its commit and its group
- * (pending-effects.ts).
+ * Builds that are held back have no job yet, so claims need not skip them. A build first waits for needed suites and an
+ * approval, then for its group. The transaction that ends a build also enqueues or skips the builds behind it. Only a
+ * transaction that holds its request, commit and group writes a held build (pending-effects.ts).
  */
 
-/** What keeps a build out of the queue: its needs and an approval, or its group. */
+/** `needs` includes an approval. */
 export type Held = '' | 'needs' | 'group';
 
 const heldColumns = [
@@ -44,14 +41,11 @@ type GraphBuild = Pick<HeldBuild, 'suite_name' | 'variant' | 'attempt' | 'build_
 const needFailed = 'The suite was not run: a suite that it needs did not pass. The build request shows which.';
 
 interface Moved {
-  /** Whether any build was let go, skipped, or waits for something else now. */
   hasMoved: boolean;
   events: LifecycleEvent[];
-  /** The groups that a build has joined. */
   groups: Group[];
 }
 
-/** Moves the builds of a request that wait for others of it or of the one that it joined, after some have moved. */
 export async function moveHeld(
   context: WriteContext,
   builds: readonly HeldBuild[],
@@ -66,7 +60,7 @@ export async function moveHeld(
     if (moved) events.push(moved.event);
   };
   for (const build of vain) {
-    // The log of the build is that of the deploy, and pages of deploys show no more.
+    // Pages of deploys show only the log, which is the build's.
     if (build.deploy_id !== null) await addLine(context.db, context.trx, build.id, needFailed);
     await move(build, 'skipped', 'needed_suite_failed');
   }
@@ -91,10 +85,7 @@ export function groupOf({
   return { projectId, name };
 }
 
-/**
- * The names of groups as builds have them. Whoever writes a suite chooses the name of its group, so it begins with
- * another word than the names that the service makes.
- */
+/** Users choose the names of suites' groups, so the service's own groups have another prefix. */
 export const suitesGroup = (name: string): string => (name === '' ? '' : `${ofSuites}${name}`);
 export const deploysGroup = (strategy: bigint | null): string => `${ofDeploys}${strategy}`;
 const [ofSuites, ofDeploys] = ['suites: ', 'deploys: '] as const;
@@ -104,7 +95,6 @@ const waitsForGroup = (group: string): string =>
     ? 'waits for an earlier deploy of its strategy'
     : `waits for the group ${group.slice(ofSuites.length)}`;
 
-/** A build with the facts on which its position in the graph of its request depends. */
 export function needing<Build extends GraphBuild>(build: Build): Omit<Build, 'needs'> & NeedingBuild {
   return {
     ...build,
@@ -114,7 +104,6 @@ export function needing<Build extends GraphBuild>(build: Build): Omit<Build, 'ne
   };
 }
 
-/** Puts builds into the queue that nothing holds back any more. */
 async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id: bigint }[]): Promise<void> {
   if (builds.length === 0) return;
   const free = builds.map(({ id }) => id);
@@ -146,7 +135,7 @@ async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id
   for (const id of free) await db.announce(trx, subjectTopic(id));
 }
 
-/** How long a build is offered only to the runner that has its files: another runner would have to download them. */
+/** How long only the runner with its files is offered a build: another runner would have to download them. */
 const preferMs = 3000;
 
 async function preferredFor(
@@ -157,13 +146,12 @@ async function preferredFor(
   return location === undefined ? {} : { location, runAfter: Date.now() + preferMs };
 }
 
-/** Until the transaction is over, nobody else moves builds of these groups. */
+/** Until the transaction ends, no other transaction moves builds of these groups. */
 export async function holdGroups({ db, trx }: WriteContext, groups: readonly Group[]): Promise<void> {
   const names = groups.flatMap(({ projectId, name }) => (name === '' ? [] : [`${projectId} ${name}`]));
   for (const name of [...new Set(names)].toSorted()) await db.holdRight(trx, 'group', name);
 }
 
-/** In each group without a build under way, lets the oldest build begin. */
 export async function moveGroups(context: WriteContext, groups: readonly Group[]): Promise<void> {
   if (groups.length === 0) return;
   await holdGroups(context, groups);
@@ -173,7 +161,7 @@ export async function moveGroups(context: WriteContext, groups: readonly Group[]
       .select('id')
       .where('project_id', '=', projectId)
       .where('concurrency_group', '=', name)
-      // The same words as in the condition of the index.
+      // The words of the index's condition, so that it is used.
       .where(sql<boolean>`concurrency_group > '' and finished_at is null`)
       .orderBy('id')
       .limit(1);
@@ -183,7 +171,6 @@ export async function moveGroups(context: WriteContext, groups: readonly Group[]
   }
 }
 
-/** For each build that is held back, a text that says what it waits for. */
 export async function heldReasons(db: Queries, builds: readonly BuildRow[]): Promise<ReadonlyMap<bigint, string>> {
   const held = builds.filter((build) => build.held !== '');
   const needy = held.filter(isBehind);
@@ -204,12 +191,11 @@ export async function heldReasons(db: Queries, builds: readonly BuildRow[]): Pro
     if (build.build_state === 'waiting_for_approval') return forApproval;
     if (build.held === 'group') return waitsForGroup(build.concurrency_group);
     const awaited = notYetPassed(needing(build), standings.get(build.build_request_id) ?? new Map()).join(', ');
-    return awaited === '' ? waitsForItsTurn : `waits for ${awaited}`; // it was let go after it was read
+    return awaited === '' ? waitsForItsTurn : `waits for ${awaited}`; // it was released after it was read
   };
   return new Map(held.map((build) => [build.id, reason(build)]));
 }
 
-/** The requests that these joined. */
 async function findFirsts(db: Queries, requests: readonly bigint[]): Promise<ReadonlyMap<bigint, bigint>> {
   if (requests.length === 0) return new Map();
   const joined = db.selectFrom('build_requests').select(['id', 'joined_to_id']).where('id', 'in', requests);
@@ -217,7 +203,6 @@ async function findFirsts(db: Queries, requests: readonly bigint[]): Promise<Rea
   return new Map(rows.flatMap(({ id, joined_to_id: first }) => (first === null ? [] : [[id, first]])));
 }
 
-/** For each request of which no build can go on, a text that says what it waits for. */
 export async function heldRequests(
   db: Queries,
   requests: readonly { id: bigint; joined_to_id: bigint | null }[],
@@ -232,7 +217,7 @@ export async function heldRequests(
   const byRequest = Map.groupBy(await open.execute(), ({ build_request_id: request }) => request);
   const awaited = requests.map(({ id, joined_to_id: first }) => {
     const builds = [...(byRequest.get(id) ?? []), ...(byRequest.get(first ?? 0n) ?? [])];
-    // Some builds wait for others of the request. The request waits for what these others wait for.
+    // If some builds wait for others of the request, the request waits for what those others wait for.
     const leading = builds.find((build) => !isBehind(build));
     return leading && builds.every((build) => build.held !== '') ? [{ id, leading }] : [];
   });
@@ -247,16 +232,12 @@ const forApproval = 'waits for approval';
 
 const isBehind = ({ held, build_state: state }: HeldBuild): boolean => held === 'needs' && state === 'enqueued';
 
-/**
- * A build that was about to begin waits again for a suite that it needs, because the files of that suite are gone.
- * `gone` is the build that had left them.
- */
+/** For a build about to begin whose needed suite's files are gone. `gone` is the build that had left them. */
 export async function holdAgain({ trx }: WriteContext, id: bigint, gone: bigint | undefined): Promise<void> {
   const held = { held: 'needs', ...(gone !== undefined && { files_of: gone }) } as const;
   await trx.updateTable('builds').set(held).where('id', '=', id).where('build_state', '=', 'enqueued').execute();
 }
 
-/** A build begins with the files of another. */
 export async function noteFiles({ trx }: WriteContext, id: bigint, by: bigint): Promise<void> {
   await trx.updateTable('builds').set({ files_of: by }).where('id', '=', id).execute();
 }

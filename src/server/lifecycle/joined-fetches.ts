@@ -5,8 +5,8 @@ import type { WriteContext } from './write-context.ts';
 type First = Pick<BuildRequestRow, 'id' | 'fetch'>;
 
 /**
- * The fetch of a request is over, and those of the requests that joined it begin. They waited, so that the older request
- * is the first one whichever runner is faster. If its fetch failed, they have joined nothing.
+ * Call after the first request's fetch. The others waited so that the older request is the first, whichever runner is
+ * faster. If its fetch failed, they have joined nothing.
  */
 export async function beginJoinedFetches({ db, trx, ids }: WriteContext, { id, fetch }: First): Promise<void> {
   const waiting = await trx

@@ -7,25 +7,24 @@ import type { Chosen } from './chosen-suites.ts';
 import type { WriteContext } from './write-context.ts';
 
 /*
- * A push and a pull request can bring the same commit of the same branch. The second request then joins the first: it
- * runs only the suites that the first did not choose, and both roll up into it (rollup.ts). Both have the same
- * `join_key`. A request that joined another one cannot be joined.
+ * A push and a pull request can bring the same commit of the same branch. The second request joins the first, with the
+ * same `join_key`. It runs only suites that the first did not choose, and both roll up into it (rollup.ts). A request
+ * that has joined another cannot be joined.
  *
- * Which request is the first is decided when the suites of a request are chosen. Until then, `joined_to_id` is what will
- * most likely be decided, and the fetch of the second waits for that of the first (joined-fetches.ts).
+ * The first is decided when the suites of a request are chosen. Until then `joined_to_id` is the likely decision, and
+ * the second's fetch waits for the first's (joined-fetches.ts).
  */
 
-/** Bitbucket Cloud tells so much of a SHA. */
+/** Bitbucket Cloud reports this much of a SHA. */
 const shaDigits = 12;
 
-/** Blank for what no branch of the repository brings. The SHA is missing in it until it is known. */
+/** Blank if no branch of the repository brings it. The SHA part is empty until known. */
 export function joinKey(commitRef: string, headBranch: string): string {
   if (headBranch === '') return '';
   const sha = /^[0-9a-f]{12,40}$/.test(commitRef) ? commitRef.slice(0, shaDigits) : '';
   return `${sha} ${headBranch}`;
 }
 
-/** The key of a request whose commit is known now. */
 export function knownKey(
   { join_key: key }: Pick<BuildRequestRow, 'join_key'>,
   { ref }: Pick<CommitRow, 'ref'>,
@@ -37,10 +36,10 @@ const isFullSha = (ref: string): boolean => /^[0-9a-f]{40}$/.test(ref);
 
 const isWhole = (key: string): boolean => key !== '' && !key.startsWith(' ');
 
-/** The same words as in the index, so that the index is used. */
+/** The words of the index's condition, so that it is used. */
 const hasKey = sql<boolean>`join_key > ''`;
 
-/** The requests that these could join. The caller locks them before commits (db/lock-order.ts). */
+/** Lock them before commits (db/lock-order.ts). */
 export async function findAlike(db: Queries, projectId: bigint, keys: readonly string[]): Promise<bigint[]> {
   const whole = keys.filter(isWhole);
   if (whole.length === 0) return [];
@@ -49,7 +48,7 @@ export async function findAlike(db: Queries, projectId: bigint, keys: readonly s
   return (await found.execute()).map(({ id }) => id);
 }
 
-/** Locks a request whose commit was found, and those that it could join. Returns these. */
+/** Locks a request whose commit was found, and those that it could join. Returns the latter. */
 export async function holdToJoin(
   context: WriteContext,
   request: BuildRequestRow,
@@ -66,9 +65,8 @@ type Joining = Pick<
 >;
 
 /**
- * The request that another one joins: the newest that brings the same commit, if one of them is a push and one a pull
- * request. With `commit`, one whose suites are chosen already. The caller holds those that are `alike`; if there is
- * another one by now, the transaction runs again.
+ * The newest request for the same commit, if one of the two is a push and the other a pull request. With `commit`, only
+ * if its suites are chosen. If there is another request than in `alike` by now, the transaction reruns.
  */
 export async function findFirst(
   { trx }: WriteContext,
@@ -114,7 +112,7 @@ export async function findFirst(
   return first;
 }
 
-/** The suites that a request has to run beside the first one's: those that it did not choose, or with other variables. */
+/** Those that the first did not choose, or has with other variables. */
 export async function besidesFirst(
   { trx }: WriteContext,
   { request, first, commit }: { request: BuildRequestRow; first: BuildRequestRow; commit: CommitRow },
@@ -132,7 +130,6 @@ async function suitesBuiltFor(db: Queries, requestId: bigint): Promise<ReadonlyS
   return new Set((await builds.execute()).map(({ suite_name: name }) => name));
 }
 
-/** The names of the suites that a request leaves to the one that it joined. */
 export async function suitesOfFirst(
   db: Queries,
   { joined_to_id: first }: Pick<BuildRequestRow, 'joined_to_id'>,
@@ -140,7 +137,6 @@ export async function suitesOfFirst(
   return first === null ? new Set() : suitesBuiltFor(db, first);
 }
 
-/** For the log of the fetch. */
 export function joinedText({ id, pull_request: pull, target_branch: branch }: BuildRequestRow): string {
   const what = pull === null ? `the push to ${branch}` : `pull request ${pull}`;
   return `Joined to build request ${id}, of ${what}: only the suites that it does not have are run here.`;

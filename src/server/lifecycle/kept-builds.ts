@@ -7,23 +7,18 @@ import { buildRequestMachine, isFinal, type BuildRequestState } from './states.t
 import type { WriteContext } from './write-context.ts';
 
 /**
- * The files of builds that runners keep: those of failed builds for shells, and those that other suites of the same
- * request begin with. The database knows which runner has them, and the key to what that runner recorded about the
- * build.
- *
- * Files for other suites stay until their request is over, and some hours longer, in case somebody restarts a build of
- * it. If another runner is to begin with them, they are packed once, and are then a blob as well.
+ * Files of builds that runners keep, for shells or for other suites of the request. The database has the key to the
+ * runner's record of the build. Files for other suites stay until their request is over, and some hours longer for
+ * restarts. If another runner needs them, they are packed once and are then a blob as well.
  */
 
 const hour = 60 * 60 * 1000;
-/** How many are removed in one transaction. */
 const mostAtOnce = 1000;
 
 export const packFilesKind = 'pack_files';
-/** The due time of a job that only one runner can do, so that it is never due for others. */
+/** The due time of a job for one runner only: never due for others. */
 export const never = Number.MAX_SAFE_INTEGER;
 
-/** What a runner reports about the files that it keeps. */
 export interface KeptFiles {
   location: string;
   name: string;
@@ -41,16 +36,13 @@ export function openKey(vault: Vault, { id, key }: Pick<KeptBuildRow, 'id' | 'ke
 interface Keeping {
   buildId: bigint;
   holder: string;
-  /** For how many hours a shell can be opened in them; 0 for none. */
+  /** How long a shell can be opened in them; 0 for never. */
   hours: number;
-  /** Whether other suites of the request begin with them. */
   forSuites: boolean;
   files: KeptFiles;
 }
 
-/**
- * A runner keeps the files of a build that has just ended. It reports this once, together with the end of the build.
- */
+/** Reported once, together with the end of the build. */
 export async function noteKept(
   { trx }: WriteContext,
   vault: Vault,
@@ -82,7 +74,6 @@ export async function noteKept(
     .execute();
 }
 
-/** The files of a failed build in which a shell can be opened. */
 export async function findFilesForShell(
   db: Queries,
   buildId: bigint,
@@ -92,7 +83,6 @@ export async function findFilesForShell(
   return kept.where('expires_at', '>', BigInt(now)).executeTakeFirst();
 }
 
-/** The files of a build that another suite can begin with. */
 export async function findFilesForSuite(
   db: Queries,
   buildId: bigint,
@@ -108,10 +98,7 @@ export async function findFilesForSuite(
   return isOver ? undefined : kept;
 }
 
-/**
- * The attempts at the suite whose files a build begins with, in its own variant or without one; the newest first. They
- * are of its own request, or else of the one that this joined.
- */
+/** The newest first. In the build's own variant or without one, of its own request or else the one that this joined. */
 export async function findLeaving(
   db: Queries,
   {
@@ -139,15 +126,11 @@ export async function findLeaving(
   return own.length > 0 ? own : attempts;
 }
 
-/**
- * The location that a job prefers, with the runner whose it is: a machine that was copied has the location of the
- * other one, and would be given the same job again and again.
- */
+/** Includes the holder: a copied machine has the original's location, and would get the same job again and again. */
 export function locationOf({ holder, location }: Pick<KeptBuildRow, 'holder' | 'location'>): string {
   return `${holder} ${location}`;
 }
 
-/** The location of the files that a build begins with, if a runner has them. */
 export async function findFilesLocation(
   db: Queries,
   build: Parameters<typeof findLeaving>[1],
@@ -162,8 +145,8 @@ export async function findFilesLocation(
 }
 
 /**
- * Lets the runner that keeps the files of a build pack them, unless it does so already or cannot. This is done last: the
- * request and the project of a build that ends are locked at the end of its transaction, too (db/lock-order.ts).
+ * Unless under way or impossible. Done last, because the end of a transaction also locks the request and project of an
+ * ending build (db/lock-order.ts).
  */
 export function askForPack(
   { db, trx, ids }: WriteContext,
@@ -173,7 +156,7 @@ export function askForPack(
   const { id } = kept;
   if (kept.packable === 0) return;
   db.atEnd(trx, async () => {
-    await db.holdRight(trx, 'packing', id); // of two who ask at the same time, the second finds the job of the first
+    await db.holdRight(trx, 'packing', id); // of two callers at the same time, the second finds the job of the first
     const jobs = trx.selectFrom('jobs').select('id').where('subject_id', '=', id).where('kind', '=', packFilesKind);
     if (await jobs.executeTakeFirst()) return;
     const location = locationOf(kept);
@@ -181,7 +164,7 @@ export function askForPack(
   });
 }
 
-/** The files of a build are a blob now; without `blob` they cannot be packed. */
+/** Without `blob` they cannot be packed. */
 export async function notePacked(trx: Transaction, id: bigint, blob?: { digest: string; size: bigint }): Promise<void> {
   await trx
     .updateTable('kept_builds')
@@ -190,15 +173,12 @@ export async function notePacked(trx: Transaction, id: bigint, blob?: { digest: 
     .execute();
 }
 
-/** The files of a build are gone. A transaction that goes on to change builds holds their request before. */
+/** A transaction that goes on to change builds must hold their request first. */
 export async function forgetKept(trx: Transaction, id: bigint): Promise<void> {
   await trx.deleteFrom('kept_builds').where('id', '=', id).execute();
 }
 
-/**
- * Of the files that a runner keeps for other suites, those that the database does not know, and those that are still
- * needed.
- */
+/** Checks the names of files that a runner keeps for other suites: unknown to the database, or still needed. */
 export async function checkKeptFiles(
   db: Queries,
   { location, names, holder }: { location: string; names: readonly string[]; holder: string },
@@ -214,7 +194,7 @@ export async function checkKeptFiles(
   return { gone: names.filter((name) => !known.has(name)), needed: names.filter((name) => known.get(name) === null) };
 }
 
-/** Which of these builds have a packed tree of all files, each as its project and its build. */
+/** Each as the text `PROJECT BUILD`. */
 export async function packedOf(db: Queries, builds: readonly bigint[]): Promise<Set<string>> {
   if (builds.length === 0) return new Set();
   const found = db.selectFrom('kept_builds').select(['id', 'project_id']).where('id', 'in', builds);
@@ -222,10 +202,7 @@ export async function packedOf(db: Queries, builds: readonly bigint[]): Promise<
   return new Set(rows.map(({ id, project_id: project }) => `${project} ${id}`));
 }
 
-/**
- * A request is over, so nothing needs its files any more; or it goes on, and something may need them again. It may also
- * need those of the request that it joined.
- */
+/** A request may also need files of the request that it joined. */
 export async function freeFiles(
   trx: Transaction,
   { id, joined_to_id: first }: Pick<BuildRequestRow, 'id' | 'joined_to_id'>,
@@ -245,9 +222,6 @@ export async function freeFiles(
     .execute();
 }
 
-/**
- * Removes the records of files that nobody can use any more. Rows that others have locked are removed the next time.
- */
 export async function forgetOldKept(db: Database, filesHours: number, now = Date.now()): Promise<void> {
   await db.transaction(async (trx) => {
     const old = trx
@@ -260,8 +234,7 @@ export async function forgetOldKept(db: Database, filesHours: number, now = Date
       .limit(mostAtOnce);
     const ids = (await db.skipLocked(old, 'kept_builds').execute()).map(({ id }) => id);
     if (ids.length === 0) return;
-    // The database deletes the shells with their files, in any order. So they are locked before, in the right order
-    // (see db/lock-order.ts).
+    // The database deletes shells with their files, in any order, so they are locked first (db/lock-order.ts).
     const theirs = trx.selectFrom('shells').select('id').where('build_id', 'in', ids).orderBy('id');
     await db.locked(theirs, 'shells').execute();
     await trx.deleteFrom('kept_builds').where('id', 'in', ids).execute();

@@ -5,10 +5,7 @@ import { holdAgain } from './held-back.ts';
 import { rollUp } from './pending-effects.ts';
 import type { WriteContext } from './write-context.ts';
 
-/**
- * A build that was about to begin has to wait again for a suite that it needs, because the files of that suite are
- * gone. The suite runs again, unless another build has asked for that already. False where the suite was deleted.
- */
+/** The suite's files are gone, so it reruns unless another build already caused that. False if it was deleted. */
 export async function needAgain(
   context: WriteContext,
   build: BuildRow,

@@ -2,21 +2,17 @@ import { isAllowedFailure, newestAttempts, type BuildFact } from './rollup.ts';
 import { buildMachine, isFinal } from './states.ts';
 
 /*
- * What the needs of suites mean for the builds of a request, as pure functions. A build names the suites that it needs.
- * Only builds of the same request count, and of the request that it joined. So a suite that is not run for the request,
- * because of its rules for example, holds nobody back.
+ * The effect of needs on builds, as pure functions. Only builds of the same request count, and of the request that it
+ * joined. So a suite that does not run, such as because of its rules, blocks nothing.
  */
 
-/** The facts about a build that its position in the graph depends on. */
 export interface NeedingBuild extends Pick<BuildFact, 'suite_name' | 'attempt' | 'state' | 'isAllowedToFail'> {
   variant: string;
-  /** The names of suites. */
   needs: readonly string[];
 }
 
 type Standing = 'passed' | 'open' | 'ended';
 
-/** The standing of each suite of a request, by the newest attempts at all its variants. */
 export type Standings = ReadonlyMap<string, Standing>;
 
 export function standingsOf(builds: readonly NeedingBuild[]): Standings {
@@ -34,10 +30,7 @@ function standingOf({ state, isAllowedToFail }: NeedingBuild): Standing {
   return isFinal(buildMachine, state) ? 'ended' : 'open';
 }
 
-/**
- * The builds among which those of a request find what they need: its own, and those of the request that it joined, except
- * for suites that both have.
- */
+/** The request's own builds, and builds of suites that only the joined request has. */
 export function withFirst<Build extends { suite_name: string }>(
   builds: readonly Build[],
   ofFirst: readonly Build[],
@@ -46,19 +39,16 @@ export function withFirst<Build extends { suite_name: string }>(
   return [...builds, ...ofFirst.filter(({ suite_name: name }) => !own.has(name))];
 }
 
-/** The needed suites that have not passed yet. */
 export function notYetPassed({ needs }: Pick<NeedingBuild, 'needs'>, standings: Standings): string[] {
   return needs.filter((name) => (standings.get(name) ?? 'passed') !== 'passed');
 }
 
 export interface SortedWaiting<Build> {
-  /** Everything that they need has passed. */
   ready: Build[];
-  /** Something that they need has ended without having passed, or will never begin. */
+  /** A need has ended without passing, or will never begin. */
   vain: Build[];
 }
 
-/** Which of the waiting builds can go on, and which never will. `all` are the builds of the request. */
 export function sortWaiting<Build extends NeedingBuild>(
   waiting: readonly Build[],
   all: readonly NeedingBuild[],
@@ -78,7 +68,6 @@ export function sortWaiting<Build extends NeedingBuild>(
   return { ready: waiting.filter(isReady), vain: [...vain] };
 }
 
-/** For each name of a suite, the builds that need it. */
 function behindEach<Build extends Pick<NeedingBuild, 'needs'>>(builds: readonly Build[]): Map<string, Build[]> {
   const pairs = builds.flatMap((build) => build.needs.map((name) => ({ name, build })));
   const byName = Map.groupBy(pairs, ({ name }) => name);
@@ -86,9 +75,8 @@ function behindEach<Build extends Pick<NeedingBuild, 'needs'>>(builds: readonly 
 }
 
 /**
- * The builds that have to run so that the chosen ones can: these, the builds that were skipped because of them, and
- * what any of these needs and has not passed. `all` are the builds of the request. Only newest attempts are taken, and
- * none that is under way.
+ * The builds to run for the chosen ones: these, the builds skipped because of them, and all needs that have not passed.
+ * Returns only newest attempts that are not under way.
  */
 export function withNeeded<Build extends NeedingBuild>(chosen: readonly Build[], all: readonly Build[]): Build[] {
   const newest = newestAttempts(all);

@@ -5,7 +5,6 @@ import { dropLine, tryLineNow } from './webhook-deliveries.ts';
 import { enqueuePing } from './webhook-events.ts';
 import type { WriteContext } from './write-context.ts';
 
-/** The settings of a notification that the project's users write. */
 export type NotificationSettings = Pick<NotificationRow, 'name' | 'notifiable_type' | 'url'>;
 
 interface Secret {
@@ -13,7 +12,6 @@ interface Secret {
   secret: string;
 }
 
-/** Creates a notification and enqueues its ping. */
 export async function createNotification(
   context: WriteContext,
   projectId: bigint,
@@ -25,10 +23,9 @@ export async function createNotification(
   return notification;
 }
 
-/** The settings of a forge that gets the status of commits. */
 export type StatusTargetSettings = Pick<NotificationRow, 'name' | 'url' | 'repository' | 'forge_id'>;
 
-/** Creates a status target. It is a notification with a line like all others, but it gets statuses only. */
+/** A status target gets statuses only. */
 export async function createStatusTarget(
   context: WriteContext,
   projectId: bigint,
@@ -56,7 +53,7 @@ async function insert(
   return notification;
 }
 
-/** Deliveries that the old address did not take go to the new one at once. */
+/** Deliveries that the old address did not accept are sent to the new one at once. */
 export async function changeNotification(
   context: WriteContext,
   { id, url }: NotificationRow,

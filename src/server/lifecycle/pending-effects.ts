@@ -9,45 +9,37 @@ import { decidedState, rollUpCommits, type Decided } from './apply-rollup.ts';
 import { notifyOfBuilds, notifyOfDependency, type ReportedEvent } from './webhook-events.ts';
 
 /**
- * The consequences of a transaction's changes are collected during the transaction and applied at its end: the states of
- * commits, requests and projects are calculated from their builds, and events are numbered, stored and announced. This
- * is done once, however many builds the transaction changes. And rows that many transactions need, above all the
- * project's, are locked only for the last moment.
- *
- * It also prevents deadlocks: build requests, commits, groups, projects, notifications and delivery jobs are locked here,
- * in the order that all transactions keep (db/lock-order.ts).
+ * Consequences of changes, collected during a transaction and applied once at its end. So contended rows, above all the
+ * project's, are locked only for the last moment. This also prevents deadlocks: build requests, commits, groups,
+ * projects, notifications and delivery jobs are locked here, in the common order (db/lock-order.ts).
  */
 interface PendingEffects {
   events: LifecycleEvent[];
   commits: Set<bigint>;
-  /** Those of which a build runs now. */
+  /** Commits with a build that runs now. */
   begunCommits: Set<bigint>;
   requests: Set<bigint>;
   projects: Set<bigint>;
   dependencies: Set<bigint>;
-  /** The groups of which a build has ended. */
   groups: Group[];
-  /** The newest commits of default branches, by project, and the names of these branches where they are known. */
+  /** By project. Branch names are set if known. */
   defaultHeads: Map<bigint, DefaultHead>;
-  /** Why the fetches of requests failed. */
   failures: Map<bigint, FailedFetch>;
-  /** The reports to forges about suites that are not run, by project. */
   leftOut: Map<bigint, StatusReport[]>;
 }
 
 export interface FailedFetch {
   reason: string;
-  /** The commit, where it was found and its file was refused. */
+  /** The commit, if it was found but its file was refused. */
   sha?: string | undefined;
 }
 
-/** The newest built commit of a default branch, and the branch's name; null where they are not known. */
 export interface DefaultHead {
   commit: bigint | null;
   branch: string | null;
 }
 
-/** A transaction has one set of effects, however many write contexts are made for it. */
+/** One set per transaction, whatever the number of write contexts. */
 const notes = (): { effects?: PendingEffects } => ({});
 
 function effectsOf(context: WriteContext): PendingEffects {
@@ -78,36 +70,32 @@ export function recordEvent(context: WriteContext, event: LifecycleEvent): void 
   effectsOf(context).events.push(event);
 }
 
-/** Records that a build of a group has ended, so that the next one begins. */
 export function leaveGroup(context: WriteContext, group: Group): void {
   effectsOf(context).groups.push(group);
 }
 
-/** Records that a dependency has changed its state, for its notifications. */
 export function dependencyMoved(context: WriteContext, id: bigint): void {
   effectsOf(context).dependencies.add(id);
 }
 
-/** Records the newest built commit of a project's default branch; null where no commit of it was built. */
+/** null if no commit of the default branch was built. */
 export function moveDefaultHead(context: WriteContext, projectId: bigint, defaultHead: DefaultHead): void {
   const { defaultHeads, projects } = effectsOf(context);
   defaultHeads.set(projectId, defaultHead);
   projects.add(projectId);
 }
 
-/** Records why the fetch of a request failed, for the notifications of its project. */
 export function fetchFailed(context: WriteContext, requestId: bigint, failure: FailedFetch): void {
   effectsOf(context).failures.set(requestId, failure);
 }
 
-/** Records that a rule leaves a suite out, for the forges of its project. */
 export function reportLeftOut(context: WriteContext, projectId: bigint, report: StatusReport): void {
   const { leftOut, projects } = effectsOf(context);
   leftOut.set(projectId, [...(leftOut.get(projectId) ?? []), report]);
   projects.add(projectId);
 }
 
-/** Marks commits, requests and projects whose states have to be calculated again; `begunOf` unless it is `building`. */
+/** Marks records for recalculation. `begunOf` is recalculated unless it is `building`. */
 export function rollUp(
   context: WriteContext,
   { commit, begunOf, request, project }: { commit?: bigint; begunOf?: bigint; request?: bigint; project?: bigint },
@@ -119,10 +107,7 @@ export function rollUp(
   if (project !== undefined) projects.add(project);
 }
 
-/**
- * Applies all recorded effects. The transaction calls it at its end. A caller that needs the states earlier must not
- * lock anything afterwards.
- */
+/** Called at the end of a transaction. A caller that needs the states earlier must not lock anything afterwards. */
 export async function applyEffects(context: WriteContext): Promise<void> {
   const memo = memoized(context.trx, notes);
   const { effects } = memo;
@@ -150,7 +135,7 @@ export async function applyEffects(context: WriteContext): Promise<void> {
   for (const id of inOrder(effects.dependencies)) await notifyOfDependency(context, id);
 }
 
-/** The reasons why a fetch fails if a forge no longer takes the token or the key. */
+/** Reasons of a failed fetch if a forge no longer accepts the token or the key. */
 const refusals: readonly string[] = ['repository_not_found', 'key_refused'];
 
 function inOrder(ids: Set<bigint>): bigint[] {
@@ -167,7 +152,7 @@ const heldColumns = [
 
 type Held = Pick<ProjectRow, (typeof heldColumns)[number]> & { has_notifications: SqlBool };
 
-/** Also returns whether the project has notifications: most have none, and then no deliveries are made. */
+/** Also returns whether the project has notifications: without any, no deliveries are made. */
 async function holdProject({ db, trx }: WriteContext, id: bigint): Promise<Held> {
   const projects = trx
     .selectFrom('projects')
@@ -194,10 +179,7 @@ async function changeDefaultHead({ trx }: WriteContext, id: bigint, { commit, br
   await trx.updateTable('projects').set(defaultHead).where('id', '=', id).execute();
 }
 
-/**
- * Stores the events of a project. Sequences are assigned under the lock of the project's row, so they have the order of
- * the commits: a reader that goes on from a sequence misses nothing.
- */
+/** Sequences are assigned under the lock of the project's row, so a reader that continues from one misses nothing. */
 async function record(
   context: WriteContext,
   id: bigint,
@@ -229,7 +211,7 @@ async function record(
   await notifyOfBuilds(context, id, reported, project.report_left_out === 1 ? leftOut : []);
 }
 
-/** Since when the project passes or fails. A state that says neither, such as `building`, changes neither. */
+/** Other states, such as `building`, change neither. */
 function outcomeSince({ passed_since: passed, failed_since: failed }: Held, state: string) {
   const now = BigInt(Date.now());
   if (state === 'passed') return { passed_since: passed ?? now, failed_since: null };
@@ -237,10 +219,7 @@ function outcomeSince({ passed_since: passed, failed_since: failed }: Held, stat
   return { passed_since: passed, failed_since: failed };
 }
 
-/**
- * The state of the project at each event: the old state before the event of the deciding commit, and the new one from
- * there on.
- */
+/** The project's old state until the event of the deciding commit, and the new one from there on. */
 function withProjectStates(events: ReportedEvent[], before: string, deciding: bigint | undefined): ReportedEvent[] {
   const decides = ({ type, subjectId }: ReportedEvent): boolean => type === 'commit' && subjectId === deciding;
   let projectState = events.some(decides) ? before : undefined;

@@ -15,16 +15,14 @@ import { projectMachine } from './states.ts';
 import { dropUploads } from './uploads.ts';
 import { projectTopic, type WriteContext } from './write-context.ts';
 
-/** The settings of a project that its owner writes. */
 export type ProjectSettings = ColumnsOf<typeof projectFields>;
 
-/** What a project is known by: also at a forge, which may have to know it before it is there. */
+/** A forge may need the id and keys before the project exists. */
 export function newIdentity(ids: IdSource) {
   const id = ids.next();
   return { id, keys: generateSshKeyPair(`headrace-${id}`) };
 }
 
-/** Creates a project and its SSH key, which the owner installs in the repository. */
 export async function createProject(
   { trx, ids }: WriteContext,
   ownerId: bigint,
@@ -63,23 +61,18 @@ export async function changeProject(
   await trx.updateTable('projects').set(settings).where('id', '=', id).execute();
 }
 
-/** Deletes a project and everything in it. */
 export async function deleteProject(context: WriteContext, projectId: bigint): Promise<void> {
   await holdHooks(context, projectId);
   await dropWork(context, projectId);
   await context.trx.deleteFrom('projects').where('id', '=', projectId).execute();
 }
 
-/**
- * A call of a hook holds the hook before it cancels jobs. So a transaction that removes both has to hold them in the
- * same order.
- */
+/** A hook's call holds the hook before it cancels jobs, so a transaction that removes both must use the same order. */
 export async function holdHooks({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, projectId: bigint): Promise<void> {
   const hooks = trx.selectFrom('hooks').select('id').where('project_id', '=', projectId).orderBy('id');
   await db.lockedForRemoval(hooks, 'hooks').execute();
 }
 
-/** Stops all work on a project that is about to be deleted, and ends its streams. */
 async function dropWork({ db, trx }: WriteContext, projectId: bigint): Promise<void> {
   const own = (table: WorkTable) => trx.selectFrom(table).select('id').where('project_id', '=', projectId);
   const subjects = own('build_requests')
@@ -88,12 +81,12 @@ async function dropWork({ db, trx }: WriteContext, projectId: bigint): Promise<v
     .unionAll(own('connection_checks'));
   await drop(db, trx, subjects as never);
   await dropUploads(db, trx, projectId);
-  // Whoever else holds one of these may want the project next. The deletion would reach them only after the project.
+  // Another holder of one of these may want the project next. The deletion would reach them only after the project.
   const held: bigint[] = [];
   for (const table of heldFirst) held.push(await count(trx, db.lockedForRemoval(own(table).orderBy('id'), table)));
   const project = trx.selectFrom('projects').select('id').where('id', '=', projectId);
   await db.lockedForRemoval(project, 'projects').execute();
-  // Until it had the project others could add some, and hold them now.
+  // Until the project was locked, others could add rows, and hold them now.
   const present: bigint[] = [];
   for (const table of heldFirst) present.push(await count(trx, own(table)));
   const jobs = trx
@@ -104,7 +97,7 @@ async function dropWork({ db, trx }: WriteContext, projectId: bigint): Promise<v
   const notifications = trx.selectFrom('notifications').select('id').where('project_id', '=', projectId).orderBy('id');
   for (const { id } of await db.locked(notifications, 'notifications').execute()) await dropDeliveryJob(trx, id);
   await doomLogsOf(trx, projectId);
-  // The database would delete them with their builds, in any order (see db/lock-order.ts).
+  // The database would delete them with their builds, in any order (db/lock-order.ts).
   const shells = trx.selectFrom('shells').select('id').where('project_id', '=', projectId).orderBy('id');
   await db.locked(shells, 'shells').execute();
   await db.announce(trx, projectTopic(projectId));

@@ -5,12 +5,9 @@ import { fetchKinds, slotKinds, type SlotKind } from '../../shared/domain/runner
 import { hasTags } from '../../shared/domain/tags.ts';
 
 /**
- * How much work there is for runners. Only jobs that a runner could begin now are counted. A job that was put off, or
- * that waits for another deploy to the same branch, is not: a runner that is started for it would find nothing to do.
- *
- * A long queue is counted in its indexes, without its rows: reading rows takes ten times as long. Fetches have an index
- * of their own. The index of all other jobs does not have their kinds, so the few jobs that servers do are counted
- * apart and subtracted.
+ * Counts only jobs that a runner could begin now: a runner started for others would find nothing to do. It counts in
+ * indexes, because reading rows takes ten times as long. Fetches have their own index. The other index lacks kinds, so
+ * the few jobs of servers are counted separately and subtracted.
  */
 interface Group {
   account: bigint;
@@ -20,10 +17,10 @@ interface Group {
   running: number;
 }
 
-/** Jobs of these kinds are done by servers, and need no tags. */
+/** Servers do these jobs, which need no tags. */
 const ofServers = ['deliver', 'pack_log'].map((kind) => sql.lit(kind));
 const fetches = sql.join(fetchKinds.map((kind) => sql.lit(kind)));
-/** The same words as in the conditions of the indexes. */
+/** The words of the indexes' conditions. */
 const isOf = { builds: sql<boolean>`kind not in (${fetches})`, fetches: sql<boolean>`kind in (${fetches})` };
 
 export async function workByTags(db: Queries): Promise<Group[]> {
@@ -57,7 +54,7 @@ export async function workByTags(db: Queries): Promise<Group[]> {
   return groups;
 }
 
-/** How many jobs wait, by tags, including those that are put off. */
+/** Includes postponed jobs. */
 export async function waitingByTags(db: Queries): Promise<{ tags: string; count: number }[]> {
   const waiting = db.selectFrom('jobs').where('claim', 'is', null);
   const count = sql<bigint>`count(*)`.as('count');
@@ -69,14 +66,11 @@ export async function waitingByTags(db: Queries): Promise<{ tags: string; count:
   return Array.from(counts, ([tags, some]) => ({ tags, count: some })).filter(({ count: some }) => some > 0);
 }
 
-/**
- * When the oldest waiting job for runners was enqueued, in milliseconds since 1970; undefined when none waits. The
- * query walks from the oldest job on: few jobs do not wait.
- */
+/** Milliseconds since 1970. Walks from the oldest job on, because most jobs wait. */
 export async function oldestWaiting(db: Queries, isDue = true): Promise<number | undefined> {
   const all = db.selectFrom('jobs').select('id').where('claim', 'is', null).where('kind', 'not in', ofServers);
   const waiting = isDue ? all.where('run_after', '<=', BigInt(Date.now())) : all;
-  // A job that a person waits for has a negative number.
+  // Jobs that a user waits for have a negative number.
   const plain = await waiting.where('id', '>', 0n).orderBy('id').limit(1).executeTakeFirst();
   const awaited = await waiting.where('id', '<', 0n).orderBy('id', 'desc').limit(1).executeTakeFirst();
   const times = [plain, awaited].flatMap((job) => (job ? [timeOfId(job.id < 0n ? -job.id : job.id)] : []));
@@ -84,15 +78,13 @@ export async function oldestWaiting(db: Queries, isDue = true): Promise<number |
 }
 
 export interface WorkFor {
-  /** The runner's tags, as one text. */
+  /** As one text. */
   tags: string;
-  /** The accounts that the runner works for; undefined for all. */
   accounts: ReadonlySet<bigint> | undefined;
-  /** An account has at most this many jobs of each kind of slot under way; 0 for no limit. */
+  /** Limit of an account's running jobs in each kind of slot; 0 for none. */
   mostRunning: number;
 }
 
-/** How many jobs any number of such runners could begin now. */
 export function takeable(groups: readonly Group[], { tags, accounts, mostRunning }: WorkFor): number {
   let sum = 0;
   for (const own of Map.groupBy(groups, ({ account, slot }) => `${account} ${slot}`).values()) {

@@ -1,5 +1,3 @@
-/** The sentence for each reason that the API names in one word. */
-
 export const reasons: Record<string, string> = {
   timed_out: 'It took longer than it may, and was ended.',
   out_of_memory: 'It needed more memory than it may have, and was ended.',
@@ -59,7 +57,7 @@ export const reasons: Record<string, string> = {
   fetch_timed_out: 'The repository could not be fetched in time.',
 };
 
-/** A runner may send a reason that is not among them. */
+/** A runner may send an unknown reason. */
 export function reasonText(reason: string): string {
   return reasons[reason] ?? `${reason.charAt(0).toUpperCase()}${reason.slice(1).replaceAll('_', ' ')}.`;
 }

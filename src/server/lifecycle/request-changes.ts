@@ -3,13 +3,10 @@ import type { BuildRequestRow, CommitRow, RequestChangesRow } from '../db/schema
 import type { WriteContext } from './write-context.ts';
 
 /**
- * Which files changed, and compared with what. A push is compared with the commit that its branch had before. A pull
- * request and a new branch are compared with the commit where they left another branch. A request by hand is compared
- * with the first parent on the default branch, and elsewhere with the commit where the branch left the default branch.
- * So one commit can have changed different files for different requests.
- *
- * `files` is null where the commit's own list is meant, which is compared with its first parent. Nothing is stored for
- * a commit that was known before, if no rule asks which files changed.
+ * The base to compare with, for the changed files. A push uses its branch's previous commit. Pull requests and new
+ * branches use the commit where they left another branch. A manual request uses the first parent on the default branch,
+ * elsewhere the commit where its branch left the default branch. `files` null means the commit's own list, against its
+ * first parent.
  */
 export type Changes = Omit<RequestChangesRow, 'build_request_id'>;
 
@@ -17,7 +14,7 @@ export function withFirstParent({ parent }: Pick<CommitRow, 'parent'>): Changes 
   return { base: parent, compared_with: 'its first parent', files: null };
 }
 
-/** Stands for the commit before, if the push made the branch. */
+/** The base of a branch that the push made. */
 export const madeByPush = 'none';
 
 export async function storeChanges({ trx }: WriteContext, requestId: bigint, changes: Changes): Promise<void> {
@@ -28,16 +25,12 @@ export async function storeChanges({ trx }: WriteContext, requestId: bigint, cha
     .execute();
 }
 
-/** A commit, with the files that it changed for this request. */
 export async function withChanges(db: Queries, requestId: bigint, commit: CommitRow): Promise<CommitRow> {
   const rows = db.selectFrom('request_changes').select('files').where('build_request_id', '=', requestId);
   return { ...commit, files: (await rows.executeTakeFirst())?.files ?? commit.files };
 }
 
-/**
- * What a known commit changed for this request, without another fetch: the first parent's comparison came with the commit,
- * others are taken from the last request that was compared with the same. A deploy takes whatever the last request found.
- */
+/** For a known commit, without another fetch. A deploy uses whatever the last request found. */
 export async function comparedAlike(
   db: Queries,
   commit: CommitRow,

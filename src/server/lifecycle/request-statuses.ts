@@ -6,11 +6,8 @@ import { buildRequestMachine, isFinal, type BuildRequestState, type BuildState }
 import type { StatusReport } from './status-reports.ts';
 
 /**
- * The status of a whole request, as `headrace`. It is reported as soon as the SHA is known, and again at the end, so
- * that a forge can require one name, whatever suites there are.
- *
- * It is reported for commits that a trigger brought. A request that names some of the suites does not speak for the
- * commit.
+ * The status of a whole request, as `headrace`, so that a forge can require one name, whatever the suites. It is
+ * reported once the SHA is known, and at the end, for triggered requests for all suites.
  */
 export const requestContext = 'headrace';
 
@@ -40,10 +37,7 @@ const findReported = (db: Queries, id: bigint): Promise<Reported | undefined> =>
     )
     .executeTakeFirst();
 
-/**
- * Builds of other requests for the whole commit that were begun after those that count for this one. `counted` are the
- * request and the one that it joined.
- */
+/** Builds of later requests for the whole commit. `counted` are the request and the one that it joined. */
 const findLater = (
   db: Queries,
   commit: bigint | null,
@@ -68,7 +62,7 @@ const findLater = (
     .limit(1)
     .executeTakeFirst();
 
-/** A request that joined this one, and whose end is told in its place. One that was cancelled does not wait for it. */
+/** A request that joined this one and whose end is reported instead. A cancelled one does not count. */
 const findJoined = (db: Queries, id: bigint): Promise<{ id: bigint } | undefined> =>
   db
     .selectFrom('build_requests')
@@ -78,7 +72,7 @@ const findJoined = (db: Queries, id: bigint): Promise<{ id: bigint } | undefined
     .limit(1)
     .executeTakeFirst();
 
-/** Whether it was cancelled while the one that it joined goes on, whose end is told instead. */
+/** Cancelled while the request that it joined continues, whose end is reported instead. */
 async function isLeft(db: Queries, { fetch, joined_to_id: first }: Reported): Promise<boolean> {
   if (first === null || fetch !== 'cancelled') return false;
   const requests = db.selectFrom('build_requests').select('build_state').where('id', '=', first);
@@ -101,13 +95,11 @@ interface Moved {
   subjectId: bigint;
   state: string;
   from?: string | undefined;
-  /** Why the fetch failed. */
   reason?: string | undefined;
-  /** The commit that it found all the same. */
   sha?: string | undefined;
 }
 
-/** The report for a request's new state; undefined where there is nothing to report, or the SHA is not known. */
+/** Undefined if there is nothing to report, or the SHA is not known. */
 export async function requestReport(trx: Transaction, moved: Moved): Promise<StatusReport | undefined> {
   const state = moved.state as BuildRequestState;
   const request = await findReported(trx, moved.subjectId);
@@ -121,7 +113,7 @@ export async function requestReport(trx: Transaction, moved: Moved): Promise<Sta
   if (isOver && ((await findJoined(trx, request.id)) || (await isLeft(trx, request)))) return undefined;
   const { joined_to_id: first, commit_id: commit } = request;
   const counted = first === null ? [request.id] : [first, request.id];
-  // Of two requests for one commit, the one that began last decides on the status.
+  // Of two requests for one commit, the later one decides the status.
   if (isOver && (await findLater(trx, commit, counted))) return undefined;
   return {
     ref,

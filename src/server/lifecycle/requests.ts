@@ -24,24 +24,23 @@ export type Owned = Pick<ProjectRow, 'id' | 'owner_id' | 'config_file' | 'build_
 export const requestEvents = ['manual', 'push', 'tag', 'pull_request', 'poll', 'schedule'] as const;
 export type RequestEvent = (typeof requestEvents)[number];
 
-/** The trigger of a build that no user asked for. */
 export interface Trigger {
   /** `hook:ID`, `poll` or `schedule:ID`. */
   source: string;
   event: Exclude<RequestEvent, 'manual'>;
   pullRequest: bigint | null;
-  /** The branch that was pushed to, or the target branch of a pull request; empty for a tag. */
+  /** The pushed branch, or the target branch of a pull request; empty for a tag. */
   targetBranch: string;
   fromFork: boolean;
-  /** The forge's name for the user who did it; empty where no user did. */
+  /** The forge's name for the user who caused it, or empty. */
   sender: string;
-  /** The branch of the repository itself that the commit is the head of; blank for a tag, and for a fork. */
+  /** The repository's own branch whose head is the commit; blank for a tag or a fork. */
   headBranch?: string;
-  /** The SHA that the branch had before, or `none` for a new branch; blank where the trigger does not say. */
+  /** The branch's SHA before, `none` for a new branch, blank if unknown. */
   before?: string;
-  /** The full name of the ref to fetch the commit by; empty where `commitRef` is enough. */
+  /** The full name of the ref to fetch; empty if `commitRef` is enough. */
   fetchRef: string;
-  /** The branch or pull request in which a newer request may cancel older ones (triggers.ts); empty where none may. */
+  /** In a group a newer request may cancel older ones (triggers.ts); empty if none may. */
   group: string;
 }
 
@@ -49,26 +48,20 @@ export interface NewRequest {
   commitRef: string;
   createdBy: bigint;
   trigger?: Trigger;
-  /** Whether it waits until a user of the project approves it. */
   isHeld?: boolean;
-  /** The `traceparent` header of the call, if there was one: the trace that the request belongs to. */
+  /** The call's `traceparent` header: the trace that the request belongs to. */
   traceparent?: unknown;
-  /** The suites that are to run, if they apply; by default all. */
+  /** The suites to run, if they apply; by default all. */
   suites?: readonly bigint[];
-  /** More of them by name, as JSON. */
   suiteNames?: string;
-  /** As JSON; none of them is a secret. */
+  /** As JSON; none is secret. */
   variables?: string;
-  /** The deploy that it is for. */
   deployId?: bigint;
-  /** The requests that it could join, locked (joined-requests.ts). */
+  /** Locked (joined-requests.ts). */
   alike?: readonly bigint[];
 }
 
-/**
- * Every build starts here. A request begins with the fetch of its commit. If the commit and everything about it is
- * known already, the suites start at once.
- */
+/** Every build starts here. A request begins with a fetch, or at once if everything about its commit is known. */
 export async function openRequest(context: WriteContext, project: Owned, asked: NewRequest): Promise<BuildRequestRow> {
   const { trigger, isHeld = false, alike = [] } = asked;
   const request: BuildRequestRow = {
@@ -108,7 +101,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
   const commit = waits ? undefined : await findKnown(context, request);
   const fetched = commit && { ...request, ...asFetched(request, commit, { branch: commit.branch, ref: null }) };
   const known = fetched && (await knownSuites(context, project, fetched, { commit, alike }));
-  // A known commit decides on this, even if something of it has to be fetched.
+  // A known commit decides this, even if something of it must be fetched.
   const from_fork = fetched?.from_fork ?? request.from_fork;
   const joined_to_id = (known ? known.first : expected)?.id ?? null;
   await trx
@@ -124,13 +117,11 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
   return { ...request, from_fork, joined_to_id };
 }
 
-/** Ends the log of a fetch with a line, if there is one. */
 async function endLog({ db, trx }: WriteContext, requestId: bigint, ...lines: string[]): Promise<void> {
   for (const line of lines) await addLine(db, trx, requestId, line);
   await completeLog(db, trx, requestId);
 }
 
-/** Lets a request continue that waits for approval; false when it does not wait for one. */
 export async function approveRequest(context: WriteContext, project: Owned, requestId: bigint): Promise<boolean> {
   if (!(await moveFetch(context, requestId, 'waiting'))) return false;
   await enqueueFetch(context, project, requestId);
@@ -149,7 +140,7 @@ export async function enqueueFetch({ db, trx, ids }: WriteContext, project: Owne
   await enqueue(db, trx, ids, { kind: 'fetch_commit', subjectId: requestId, accountId: project.owner_id });
 }
 
-/** The commit that a request names, locked, if it is known and on the ref that the request says. */
+/** Locked. Undefined if unknown or not on the request's ref. */
 async function findKnown({ db, trx }: WriteContext, request: BuildRequestRow): Promise<CommitRow | undefined> {
   const { project_id: project, commit_ref: ref } = request;
   if (!/^[0-9a-f]{40}$/.test(ref)) return undefined;
@@ -158,17 +149,14 @@ async function findKnown({ db, trx }: WriteContext, request: BuildRequestRow): P
   return commit && isOn(commit, request.fetch_ref) ? commit : undefined;
 }
 
-/** A locked commit, and the suites that apply to it. */
 interface Known {
   commit: CommitRow;
   suites: Chosen;
-  /** The request that it joins. */
   first: BuildRequestRow | undefined;
 }
 
 /**
- * The suites of a known commit, by what other requests have found. Undefined where the file of the commit was not read
- * yet, or where a rule asks for changed files and no other request was compared with the same.
+ * Undefined if the commit's file was not read yet, or if a rule needs changed files and no request had the same base.
  */
 async function knownSuites(
   context: WriteContext,
@@ -191,14 +179,12 @@ async function knownSuites(
 
 interface Facts {
   commit: CommitRow;
-  /** The requests that the request could join, locked. */
   alike: readonly bigint[];
-  /** The commit, with the files that it changed for the request. */
   changed: CommitRow;
   facts: readonly SuiteFacts[];
 }
 
-/** The suites that apply, except for those that the request leaves to the one that it joins. */
+/** Without suites that run in the request that it joins. */
 async function choose(
   context: WriteContext,
   project: Owned,
@@ -210,7 +196,6 @@ async function choose(
   return { commit, first, suites: first ? await besidesFirst(context, { request, first, commit }, suites) : suites };
 }
 
-/** Records how far the fetch has come, unless it is over already. */
 export async function moveFetch(context: WriteContext, requestId: bigint, fetch: FetchState): Promise<boolean> {
   const { numUpdatedRows } = await context.trx
     .updateTable('build_requests')
@@ -224,7 +209,7 @@ export async function moveFetch(context: WriteContext, requestId: bigint, fetch:
   return true;
 }
 
-/** The fetch failed. There will be no commit and no build, so notifications report this instead. */
+/** There will be no commit and no build, so notifications report this instead. */
 export async function failFetch(context: WriteContext, requestId: bigint, failure: FailedFetch): Promise<void> {
   if (!(await moveFetch(context, requestId, 'errored'))) return;
   const requests = context.trx.updateTable('build_requests').set({ failure_reason: failure.reason });
@@ -232,18 +217,15 @@ export async function failFetch(context: WriteContext, requestId: bigint, failur
   fetchFailed(context, requestId, failure);
 }
 
-/** What a fetch found in addition to the commit. */
 export interface FoundBeside {
   branch: string;
-  /** The ref that it found the commit by. */
   ref: string | null;
-  /** The requests that the request could join, locked. */
   alike: readonly bigint[];
   file?: BuiltBy;
   changes?: Changes | undefined;
 }
 
-/** The commit was fetched: the suites that apply to it start. The caller holds what the request may join. */
+/** The caller has locked the requests that this one may join. */
 export async function startSuites(
   context: WriteContext,
   project: Owned,
@@ -286,10 +268,7 @@ async function startKnown(
   rollUp(context, { commit: commitId, request: requestId, project: projectId });
 }
 
-/**
- * Whether the suite has a build on the commit. Its status at a forge must not be replaced by that of a request that
- * leaves the suite out.
- */
+/** If so, a request that skips the suite must not replace its status at a forge. */
 async function wasBuilt({ trx }: WriteContext, commitId: bigint, suite: string): Promise<boolean> {
   const builds = trx
     .selectFrom('builds')
@@ -308,7 +287,7 @@ function asFetched(
   { branch, ref }: Pick<FoundBeside, 'branch' | 'ref'>,
 ): Fetched {
   const branches = JSON.parse(commit.branches) as string[];
-  // A push is about one of these branches. A pull request is about none of them.
+  // A push is about one of these branches, a pull request about none.
   const pushed = branches.includes(request.target_branch) && request.pull_request === null ? request.target_branch : '';
   return {
     commit_id: commit.id,
@@ -319,7 +298,6 @@ function asFetched(
   };
 }
 
-/** The builds of a request, oldest attempt first. */
 export async function buildsOf({ trx }: WriteContext, request: Pick<BuildRequestRow, 'id'>): Promise<BuildRow[]> {
   return trx.selectFrom('builds').selectAll().where('build_request_id', '=', request.id).orderBy('id').execute();
 }

@@ -21,19 +21,14 @@ import {
 import { beginTraceAgain } from './request-trace.ts';
 import type { WriteContext } from './write-context.ts';
 
-/* Reruns of requests, and restarts and approvals of their builds. */
-
-/**
- * Runs all suites again, or those that did not pass. Builds that wait for approval go on waiting. False while the request
- * is unfinished.
- */
+/** Builds that wait for approval keep waiting. False while the request is unfinished. */
 export async function rerunRequest(
   context: WriteContext,
   project: Owned,
   request: BuildRequestRow,
   { by, failedOnly, traceparent }: { by: bigint; failedOnly: boolean; traceparent?: unknown },
 ): Promise<boolean> {
-  // A second deploy has to be a deploy of its own.
+  // A second deploy must be a deploy of its own.
   if (request.deploy_id !== null || !isFinal(buildRequestMachine, request.build_state as BuildRequestState))
     return false;
   await beginTraceAgain(context, request, traceparent);
@@ -64,11 +59,11 @@ async function startAgain(
   await waitAgain(context, request.id);
   const earlier = [await buildsOf(context, request)];
   const first = await firstOf(context, request);
-  // What it left to the one that it joined is run again as well, if that is over.
+  // If the request that it joined is over, the suites left to it rerun as well.
   if (first && isFinal(buildRequestMachine, first.build_state as BuildRequestState))
     earlier.unshift(await buildsOf(context, first));
   if (earlier.flat().length === 0) {
-    // No suite applied the last time. One that was made since then may apply now.
+    // No suite applied the last time. A suite made since then may.
     const commits = context.trx.selectFrom('commits').selectAll().where('id', '=', request.commit_id);
     const { branch, fetched_as: ref } = request;
     const commit = await commits.executeTakeFirstOrThrow();
@@ -87,7 +82,7 @@ async function startAgain(
   rollUp(context, { commit: request.commit_id, request: request.id });
 }
 
-/** A request that was cancelled while it waited for the one that it joined waits for that again. */
+/** For a request that was cancelled while it waited for the one that it joined. */
 async function waitAgain({ trx }: WriteContext, id: bigint): Promise<void> {
   const fetch: FetchState = 'done';
   const requests = trx.updateTable('build_requests').set({ fetch }).where('id', '=', id);
@@ -104,7 +99,6 @@ async function firstOf(
 
 type TriedBuild = Subject & Pick<BuildRow, 'build_request_id'>;
 
-/** Makes the next attempts at builds, each for the request of the last one. */
 async function tryAgain(
   context: WriteContext,
   project: Owned,
@@ -122,8 +116,8 @@ async function tryAgain(
 }
 
 /**
- * Makes another attempt at one build's suite and variant; undefined while one is under way. What it needs and has not
- * passed runs again before it, and builds that were skipped because of it run again after it.
+ * Undefined while an attempt is under way. Needs that have not passed rerun before it, and builds skipped because of it
+ * rerun after it.
  */
 export async function restartBuild(
   context: WriteContext,
@@ -149,9 +143,8 @@ export async function restartBuild(
   const requests = context.trx.selectFrom('build_requests').select(['id', 'trace', 'build_state', 'deploy_id']);
   const own = requests.select('joined_to_id').where('id', '=', build.build_request_id);
   const request = await own.executeTakeFirstOrThrow();
-  if (request.deploy_id !== null) return undefined; // a second deploy has to be a deploy of its own
-  // While other builds of the request are under way, its span has not ended, and this attempt belongs to the same
-  // trace.
+  if (request.deploy_id !== null) return undefined; // a second deploy must be a deploy of its own
+  // While other builds of the request run, its span is open, and this attempt belongs to the same trace.
   if (isFinal(buildRequestMachine, request.build_state as BuildRequestState))
     await beginTraceAgain(context, request, traceparent);
   const isOwn = (one: TriedBuild): boolean =>
@@ -168,7 +161,6 @@ export async function restartBuild(
   return made.find(isOwn);
 }
 
-/** The builds among which needs are looked up: those of a request and of the ones that joined it. */
 async function graphsOf(context: WriteContext, request: Pick<BuildRequestRow, 'id' | 'joined_to_id'>) {
   const joined = context.trx.selectFrom('build_requests').select(['id', 'joined_to_id']);
   const graphs = [];
@@ -182,7 +174,6 @@ async function graphsOf(context: WriteContext, request: Pick<BuildRequestRow, 'i
   return graphs;
 }
 
-/** Lets a build go on that waits for approval; false if it does not wait for one. */
 export async function approveBuild(
   context: WriteContext,
   build: BuildRow,
@@ -199,7 +190,6 @@ export async function approveBuild(
   if ((await approved.executeTakeFirst()).numUpdatedRows !== 1n) return false;
   const requests = context.trx.selectFrom('build_requests').select(['id', 'trace', 'build_state']);
   const request = await requests.where('id', '=', build.build_request_id).executeTakeFirstOrThrow();
-  // The request has failed while the build waited, and begins again.
   if (isFinal(buildRequestMachine, request.build_state as BuildRequestState))
     await beginTraceAgain(context, request, traceparent);
   recordEvent(context, { projectId: build.project_id, subjectId: build.id, type: 'build', state });

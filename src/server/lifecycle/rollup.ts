@@ -1,30 +1,26 @@
 /*
- * The states of a commit, of a build request and of a project, calculated from their builds by pure functions.
+ * The states of a commit, a build request and a project, calculated from their builds by pure functions.
  *
- * Only the newest attempt of each suite counts, and of each of its variants where it has a matrix. So a rerun can
- * repair a failure, and a build that was lost with its runner, or failed and is retried, does not show as an error
- * while its next attempt is enqueued.
+ * Only the newest attempt of each suite and variant counts. So a rerun can repair a failure. A lost build, or a failed
+ * one with a retry, does not show as an error while its next attempt is enqueued.
  *
- * The matrix or the name of a suite may have changed since an earlier request for the commit. Then those variants count
- * that the suite was last started with, under the name that it had then: they are one series. Later attempts at one of
- * them stay in its series. For the state of a request, all its builds count.
+ * A suite's matrix or name may have changed since an earlier request for the commit. Then only the variants and the
+ * name of its last start count: one series, which later attempts stay in. For a request's state, all its builds count.
  *
- * While any build can go on by itself there is no result, even if one has failed: the end is announced once. A build that
- * waits for approval, and those behind it, may wait for days. If nothing else is open, they do not hold back a failure or
- * an error (decision 0235). When all are over, the first of these that occurs is the result:
+ * There is no result while a build can continue without a user, even if one has failed: the end is announced once.
+ * Builds that wait for approval, and those behind them, may wait for days. If nothing else is open, they do not delay a
+ * failure or an error (decision 0235). When all are over, the first of these that occurs is the result:
  *
- *   failed, timed_out   The code is wrong. No rerun of the others can change that, so its author must know this first.
+ *   failed, timed_out   The code is wrong. No rerun of the others can change that, so its author must know first.
  *                       A command that does not end in time is the code's fault as well.
- *   errored             We could not find out whether the code is good. This comes before a cancellation, because
- *                       nobody wanted it.
- *   cancelled           Nobody knows whether the code is good, but a user chose that. It must not look passed. A commit
- *                       does not need its manual suites, so their cancelled attempts count only if nothing else was run.
+ *   errored             We could not test the code. This precedes a cancellation, because no user wanted it.
+ *   cancelled           Untested by a user's choice, so it must not look passed. A commit does not need its manual
+ *                       suites, so their cancelled attempts count only if nothing else ran.
  *   passed              Every suite passed.
  *
- * A skipped build does not count: the suite that it needed did not pass, and that one decides.
- *
- * A build that is allowed to fail counts as passed when it failed, timed out or errored: the commit is not to depend on
- * it. A cancelled build counts in any case, because nobody knows how it would have ended.
+ * A skipped build does not count: the suite that it needed did not pass, and decides instead. A build that is allowed
+ * to fail counts as passed if it failed, timed out or errored. A cancelled build always counts, because its end is
+ * unknown.
  */
 
 import {
@@ -37,7 +33,7 @@ import {
   type ProjectState,
 } from './states.ts';
 
-/** The facts about a build that a roll-up needs. No two have the same name of a suite, variant and attempt. */
+/** No two have the same suite name, variant and attempt. */
 export interface BuildFact {
   suite_id?: bigint | null;
   suite_name: string;
@@ -45,23 +41,16 @@ export interface BuildFact {
   attempt: number;
   state: BuildState;
   failureReason?: string | null;
-  /** Its failure does not fail the commit. */
   isAllowedToFail?: boolean;
-  /** It follows an attempt that failed, without anybody having asked for it. */
   isRetry?: boolean;
-  /** Its suite runs only if somebody names it. */
   isManual?: boolean;
-  /** It waits for suites that it needs, or for an approval. */
   isHeld?: boolean;
   series?: bigint;
 }
 
 type Verdict = 'passed' | 'failed' | 'errored' | 'cancelled';
 
-/**
- * Before the rules have chosen the suites of a commit, having no builds says nothing. Afterwards (`chosen`) it means
- * that no suite applies.
- */
+/** Having no builds means that no suite applies only once the suites are `chosen`. */
 export function commitState(builds: readonly BuildFact[], suites: 'undecided' | 'chosen'): CommitState {
   const newest = ofLastSeries(newestAttempts(withoutCancelled(builds)));
   if (newest.every(isSkipped)) return suites === 'chosen' ? 'skipped' : 'waiting_for_builds';
@@ -77,11 +66,8 @@ const whileFetching = {
 } as const satisfies Record<Exclude<FetchState, 'done'>, BuildRequestState>;
 
 /**
- * `builds` are those of the request. A request for which no suite applies is `passed`: a client that waits for its end
- * must see one, and nothing failed. Its commit is `skipped`, so nobody takes it for tested.
- *
- * `ofFirst` are the builds of the request that it joined. They count as well. If it was cancelled itself, after its fetch
- * too, it only waits for its own to end.
+ * If no suite applies, it is `passed`: clients wait for an end, and nothing failed. Its commit is `skipped`, so that it
+ * does not look tested. A request cancelled after its fetch only waits for its own builds.
  */
 export function buildRequestState(
   fetch: FetchState,
@@ -96,14 +82,13 @@ export function buildRequestState(
   return newest.every(isSkipped) ? 'cancelled' : (verdict(newest) ?? 'building');
 }
 
-/** apply-rollup.ts chooses the commit that decides. */
+/** apply-rollup.ts chooses the deciding commit. */
 export function projectState(decidingCommit: CommitState | null): ProjectState {
   return decidingCommit ?? 'new';
 }
 
 type Identified = Pick<BuildFact, 'suite_name' | 'variant' | 'attempt'>;
 
-/** The newest attempt of each suite and variant. */
 export function newestAttempts<Build extends Identified>(builds: readonly Build[]): Build[] {
   const newest = new Map<string, Build>();
   for (const build of builds) {
@@ -114,7 +99,7 @@ export function newestAttempts<Build extends Identified>(builds: readonly Build[
   return [...newest.values()];
 }
 
-/** Without the variants and names that the suite no longer had when it was last started on the commit. */
+/** Drops variants and names that the suite no longer had at its last start on the commit. */
 export function ofLastSeries<Build extends Pick<BuildFact, 'suite_id' | 'suite_name' | 'series'>>(
   newest: readonly Build[],
 ): Build[] {
@@ -127,15 +112,11 @@ export function ofLastSeries<Build extends Pick<BuildFact, 'suite_id' | 'suite_n
   return newest.filter((build) => namesOf(build).every((name) => (build.series ?? 0n) === last.get(name)));
 }
 
-/** Whether a build ended in a way that does not count because it is allowed to. */
 export function isAllowedFailure(state: BuildState, isAllowedToFail = false): boolean {
   return isAllowedToFail && (state === 'failed' || state === 'timed_out' || state === 'errored');
 }
 
-/**
- * Without the cancelled attempts at manual suites. Nobody has to run such a suite, so the commit stays what it was
- * before. If nothing else was run, they count.
- */
+/** A commit does not need manual suites. If nothing else ran, their cancelled attempts count. */
 function withoutCancelled(builds: readonly BuildFact[]): readonly BuildFact[] {
   const others = builds.filter(({ isManual, state }) => !(isManual && state === 'cancelled'));
   return others.length === builds.length || newestAttempts(others).every(isSkipped) ? builds : others;
@@ -146,7 +127,7 @@ const isSkipped = ({ state }: BuildFact): boolean => state === 'skipped';
 /** Undefined while a build is unfinished, unless only an approval is awaited and the result is bad already. */
 function verdict(newest: readonly BuildFact[]): Verdict | undefined {
   const open = newest.filter(({ state }) => !isFinal(buildMachine, state));
-  // Needs have no cycle, so if all of them are held, the first ones wait for an approval.
+  // Needs have no cycle, so if all are held, the first ones wait for an approval.
   if (!open.every(({ isHeld }) => isHeld)) return undefined;
   const any = (...states: BuildState[]) =>
     newest.some(({ state, isAllowedToFail }) => states.includes(state) && !isAllowedFailure(state, isAllowedToFail));
@@ -156,10 +137,7 @@ function verdict(newest: readonly BuildFact[]): Verdict | undefined {
   return any('cancelled') ? 'cancelled' : 'passed';
 }
 
-/**
- * Whether work on a suite has begun. A retry, or an attempt after a lost one, continues the same work: a `building`
- * commit must not seem to wait again because a machine failed.
- */
+/** A retry continues the same work: a `building` commit must not seem to wait again because a machine failed. */
 function anyBegun(newest: readonly BuildFact[], all: readonly BuildFact[]): boolean {
   const nameOf = ({ suite_name: suite, variant = '' }: BuildFact, attempt: number): string =>
     JSON.stringify([suite, attempt, variant]);

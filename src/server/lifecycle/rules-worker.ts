@@ -1,7 +1,6 @@
 import { answerTasks } from '../../shared/lib/worker-thread.ts';
 import { evaluate, type RuleResult, type Question } from './rules.ts';
 
-/** Evaluates rules in a separate thread, so that the server answers other requests meanwhile. */
 answerTasks(({ milliseconds, ...question }: Question & { milliseconds: number }): RuleResult[] => {
   const began = process.threadCpuUsage(); // processor time, so that a busy machine does not make rules too slow
   return evaluate(question, () => {

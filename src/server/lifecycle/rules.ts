@@ -1,15 +1,13 @@
 /*
- * The rules of a suite: which commits it runs on. All rules of a suite must hold.
+ * Which commits a suite runs on. All its rules must match.
  *
- * Texts are compared exactly, with their case. A subject may have several values, or none: a commit is on many
- * branches, and may have no tag. A positive operator holds when it holds for any of the values (`all_match`: for every
- * one), a negative one when its opposite does not; so without values every positive rule fails and every negative one
- * holds.
+ * Texts are compared exactly, with case. A positive operator matches if any value of the subject does (`all_match`:
+ * every value), a negative one if its opposite does not. So without values, every positive rule fails and every
+ * negative one matches.
  *
- * `matches` and its kin look for a regular expression anywhere in the value (`^` and `$` tie it to the ends). It comes
- * from a user and the text from anybody who can push, so it runs in an engine whose time is linear in the text, which
- * has neither back-references nor look-around. Linear in the text is not enough when the expression multiplies itself
- * (`.{1000}.{1000}…`), so its size is bounded as well.
+ * A user writes the expression of `matches`, and anyone who can push writes the text. So the engine is linear in the
+ * text, without back-references and look-around. An expression can still multiply itself (`.{1000}.{1000}…`), so its
+ * size is limited as well.
  */
 
 import { expressionSize } from '../../shared/lib/expression-size.ts';
@@ -25,51 +23,41 @@ export interface Rule {
   value: string;
 }
 
-/** What is compared, as it stands in the rows: lists are JSON. */
+/** As in the rows: lists are JSON. */
 export interface Texts {
   message: string;
   branches: string;
   tags: string;
-  /** The paths changed against the first parent. */
   files: string;
   authorName: string;
   authorEmail: string;
   committerEmail: string;
-  /** The full SHA. */
   ref: string;
-  /** The event that started the build: a push, a schedule, a user. */
   event: string;
-  /** Empty where no branch was pushed to and there is no pull request. */
   targetBranch: string;
   fromFork: string;
 }
 
-/** The suites of a project with their rules, and the commit on which they may run. */
 export interface Question {
   suites: readonly { id: string; rules: readonly Rule[] }[];
   texts: Texts;
 }
 
-/** A rule that keeps a suite from running, with some of the values that it was compared with, and their number. */
 export interface Unmet {
   rule: Rule;
   values: string[];
   count: number;
 }
 
-/** A suite with neither of the two runs. */
+/** Without `unmet` and `slow`, the suite runs. */
 export interface RuleResult {
   id: string;
   unmet?: Unmet;
-  /** This rule took too long, so nobody knows whether the suite should run. */
+  /** This rule took too long, so the result is unknown. */
   slow?: Rule;
 }
 
-/**
- * Evaluates the rules of each suite: it runs where all of them are met. Once `isOver`, the rest counts as slow. Cheap
- * rules come first, so that a slow rule keeps only its own suite from running, and only if no other rule of that suite
- * decides.
- */
+/** Once `isOver`, the rest counts as slow. Cheap rules come first, so a slow rule stops only its own suite. */
 export function evaluate({ suites, texts }: Question, isOver: () => boolean = () => false): RuleResult[] {
   const lists = new Map<Subject, readonly string[]>();
   const valuesOf = (subject: Subject): readonly string[] => {
@@ -99,7 +87,6 @@ export function evaluate({ suites, texts }: Question, isOver: () => boolean = ()
   return suites.map(({ id }) => ({ id, ...verdicts.get(id) }));
 }
 
-/** How many values of a commit a message shows at most, and how long each may be. */
 const mostValues = 5;
 const longestShown = 100;
 
@@ -115,10 +102,7 @@ export function tooSlow(rule: Rule): string {
   return `Nothing was run: the rule ${ruleText(rule)} takes too long to compare with this commit.`;
 }
 
-/**
- * Whether evaluating takes no more than a few milliseconds, whatever the expressions and texts are. The unit is one
- * atom of an expression at one character. The slowest known expression takes a quarter of a microsecond for that.
- */
+/** Whatever the expressions and texts. A unit, an atom at one character, takes a quarter of a microsecond at most. */
 export function isQuick({ suites, texts }: Question): boolean {
   let cost = 0;
   return suites.every(({ rules }) => {
@@ -162,7 +146,7 @@ function valuesIn(subject: Subject, texts: Texts): readonly string[] {
   return subject === 'request.target_branch' && text === '' ? [] : [text];
 }
 
-/** Undefined when the time was over before the result was known. */
+/** Undefined if the time ended before the result was known. */
 function meets({ operator, value }: Rule, values: readonly string[], isOver: () => boolean): boolean | undefined {
   const { compare, isForAll = false, isNegative = false } = meanings[operator];
   const holds = compare(value); // made once for all values: a commit may have changed thousands of files
@@ -182,7 +166,7 @@ const matching: Comparison = (value) => {
   return (text) => expression.test(text);
 };
 
-/** A negative operator holds where the same comparison does not. */
+/** A negative operator matches if the same comparison does not. */
 const meanings: Record<Operator, { compare: Comparison; isForAll?: boolean; isNegative?: boolean }> = {
   contains: { compare: containing },
   does_not_contain: { compare: containing, isNegative: true },

@@ -1,17 +1,15 @@
 import type { BuildRequestRow, CommitRow } from '../db/schema.ts';
 
-/** The mark in a commit's message that asks for no build. */
 export function skipMark(message: string): string | undefined {
   return /\[(?:skip ci|ci skip)\]/i.exec(message)?.[0];
 }
 
-/** Only these events obey the mark. A build that a person or a schedule asks for is wanted in any case. */
+/** Only these events obey the mark: a user or a schedule wants a build anyway. */
 const heeding = new Set(['push', 'tag', 'poll']);
 
 /**
- * Why nothing of a commit is built; undefined where it is built. The payloads of most forges have the message, so they
- * are decided before anything is fetched (inbound-hooks/facts.ts). Polls, and the payloads of some forges, have only
- * the SHA.
+ * Undefined if built. Polls, and some forges' payloads, have only the SHA; others decide early
+ * (inbound-hooks/facts.ts).
  */
 export function whySkipped(
   { ref, message }: Pick<CommitRow, 'ref' | 'message'>,

@@ -6,15 +6,12 @@ import { evaluateRules, textsOf } from './evaluate-rules.ts';
 import { whySkipped } from './skip-marks.ts';
 import { tooSlow, type Unmet } from './rules.ts';
 
-/** Why suites were not run on a commit. */
-
 export type SelectingRequest = Pick<BuildRequestRow, 'id' | 'event' | 'target_branch' | 'from_fork' | 'joined_to_id'> &
   BuiltBy & {
-    /** The suites that the request names; empty where it is about all. */
+    /** Empty for all suites. */
     named: NamedSuites;
   };
 
-/** A rule that is not met, or a sentence. */
 export type Reason = string | Unmet;
 
 export interface SkippedSuite {
@@ -24,7 +21,7 @@ export interface SkippedSuite {
 
 const manual = 'It is manual: it runs only where a build request names it.';
 
-/** `account` is the account of the caller. The request has `own` suites, and those of the one that it joined. */
+/** `account` is the caller's. `own` are the suites of the request, `ofFirst` the suites of the request that it joined. */
 export async function skippedSuites(
   db: Database,
   account: bigint,

@@ -1,42 +1,34 @@
 /*
- * The state machines: the moves between all states. Their words are in records/states.ts, because records have them too.
+ * The moves between all states. Their names are in records/states.ts.
  *
- * A **build request** asks for a ref. It waits (`enqueued`) until a runner fetches the commit (`fetching`), and is
- * `building` from the moment the commit's suites are known until the last of its builds is over. A commit that is
- * known already needs no fetch, so a request may go to `building` at once; one for which no suite applies has nothing
- * to build and is `passed` at once. A ref that does not exist or a key that is not installed ends it `errored`.
+ * A **build request** waits (`enqueued`) until a runner fetches the commit (`fetching`). It is `building` from the
+ * moment its suites are known until its last build is over. If no suite applies, it is `passed` at once. A missing ref
+ * or key ends it `errored`. A fork's pull request may first be `waiting_for_approval`: nothing is fetched before.
  *
- * A pull request from a fork may be `waiting_for_approval` first: nothing is fetched until a user of the project
- * approves it.
+ * A **commit** follows its builds (rollup.ts): `waiting_for_builds` until the first starts, then `building`, then their
+ * result; `skipped` if no suite applies.
  *
- * A **commit** has no work of its own: its state follows from its builds (rollup.ts). It is `waiting_for_builds` until
- * the first one starts, then `building`, then their result; `skipped` when no suite applies to it.
+ * A **build** is one attempt at one suite. It waits (`enqueued`), perhaps for a user (`waiting_for_approval`, then
+ * `enqueued` again), runs (`running`) and ends: `passed` or `failed` by the command's exit status, `timed_out`,
+ * `errored` if we could not run it, or `cancelled` by a user. It is `skipped` if a needed suite did not pass. If its
+ * runner is lost, it ends `errored` and its next attempt is enqueued in the same transaction.
  *
- * A **build** is one attempt at one suite. It waits (`enqueued`), perhaps for a person (`waiting_for_approval`, and
- * then again `enqueued`), runs (`running`) and ends: `passed` or `failed` by the command's exit status, `timed_out` when
- * the command did not end in time, `errored` when we could not run it, `cancelled` when a user stopped it. It can end
- * before it runs: cancelled, errored when it cannot be started, or `skipped` when a suite that it needs did not pass. A
- * build whose runner is lost ends `errored`, and its next attempt is enqueued in the same transaction. A finished build
- * stays as it is, with its log; another attempt is a new build.
+ * A **deploy** waits (`enqueued`), pushes (`deploying`) and ends `deployed`, `failed` or `cancelled`. If its runner is
+ * lost, another repeats it; after the last try it is `failed`. It may first be `waiting_for_approval`, and then be
+ * `rejected`.
  *
- * A **deploy** waits (`enqueued`), pushes (`deploying`) and ends `deployed`, `failed` or `cancelled`. When its runner
- * is lost it stays `deploying` and another runner repeats it; after the last try it is `failed`. It may be
- * `waiting_for_approval` first: a user approves it, or it ends `rejected`.
+ * A **dependency** waits for its source (`waiting_archive_upload`; its creation returns `private`, which is no state),
+ * then for a runner (`enqueued_for_compile`), is `compiling`, and ends `compiled` or `compile_failed`. A shared
+ * dependency is shared again after a new compile.
  *
- * A **dependency** waits for its source (`waiting_archive_upload`; the answer to its creation says `private`, which is
- * no state), then for a runner (`enqueued_for_compile`), is `compiling`, and ends `compiled` or `compile_failed`. Its
- * owner may share it with all accounts and end that. A new archive is compiled in the same way, while suites get the
- * last result; a shared dependency is shared again after it.
+ * A webhook **delivery** is `pending` until its receiver accepts it (`delivered`) or has not done so for a day
+ * (`failed`). A user may send either again.
  *
- * A **delivery** of a webhook waits (`pending`) until its receiver takes it (`delivered`), or has not taken it for a
- * day (`failed`). A user may send either again.
- *
- * A **project** is `new` until it has a commit, and then has the state of its default head, or of its newest commit
+ * A **project** is `new` until it has a commit. Then it has the state of its default head, or of its newest commit
  * while the default branch was never built (apply-rollup.ts).
  *
- * Only a user's new request leads out of a final state. A runner that reports late, a sweep and a second cancel change
- * nothing. So the moves are in two tables: `moves` has those of the work itself, `again` those of a user who asks for
- * more: a rerun, a restart, a new request for the same commit, an approval, a new archive, sharing, sending again.
+ * Only a user's new request leads out of a final state: a rerun, a restart, an approval, a new archive, sharing,
+ * sending again. Late runner reports, sweeps and second cancels change nothing.
  */
 
 import {
@@ -54,25 +46,21 @@ type Moves<State extends string> = Readonly<Record<State, readonly State[]>>;
 export interface Machine<State extends string> {
   readonly states: readonly State[];
   readonly initial: State;
-  /** The first state of a record that needs an approval before it goes on. */
   readonly held?: State;
-  /** The moves that the work itself makes. A state without any is final. */
+  /** The moves of the work itself. A state without any is final. */
   readonly moves: Moves<State>;
-  /** The moves that only a user's new request makes. */
   readonly again: Moves<State>;
 }
 
-/** Whether no work leads out of this state. */
 export function isFinal<State extends string>(machine: Machine<State>, state: State): boolean {
   return machine.moves[state].length === 0;
 }
 
-/** The states from which the work may move to `next`: the guard of the write that moves it. */
+/** The guard of a write that moves the work to `next`. */
 export function statesBefore<State extends string>(machine: Machine<State>, next: State): State[] {
   return machine.states.filter((state) => machine.moves[state].includes(next));
 }
 
-/** The states from which a user's new request may move to `next`. */
 export function statesBeforeAgain<State extends string>(machine: Machine<State>, next: State): State[] {
   return machine.states.filter((state) => machine.again[state].includes(next));
 }
@@ -102,7 +90,7 @@ export const commitMachine: Machine<CommitState> = {
   states: commitStates,
   initial: 'waiting_for_builds',
   moves: {
-    // `building` is skipped when no build ran: all were cancelled or errored in the queue.
+    // `building` is skipped if no build ran: all were cancelled or errored in the queue.
     waiting_for_builds: ['building', 'errored', 'cancelled', 'skipped'],
     building: ['passed', 'failed', 'errored', 'cancelled'],
     passed: [],
@@ -113,7 +101,6 @@ export const commitMachine: Machine<CommitState> = {
   },
   again: {
     waiting_for_builds: [],
-    // A new request while builds of the last one are over or still wait: all builds that count now are waiting.
     building: ['waiting_for_builds'],
     passed: ['waiting_for_builds', 'building'],
     failed: ['waiting_for_builds', 'building'],
@@ -146,13 +133,13 @@ export const buildRequestMachine: Machine<BuildRequestState> = {
     building: [],
     passed: ['building'],
     failed: ['building'],
-    // Such a request may have ended before there was a commit, and then begins with the fetch again.
+    // A request may have ended before there was a commit. Then it begins with the fetch again.
     errored: ['enqueued', 'building'],
     cancelled: ['enqueued', 'building'],
   },
 };
 
-/** How far the fetch of a request has come. The request's state is made of this and of its builds (rollup.ts). */
+/** A request's state is made of this and of its builds (rollup.ts). */
 export const fetchStates = ['unapproved', 'waiting', 'running', 'done', 'errored', 'cancelled'] as const;
 export type FetchState = (typeof fetchStates)[number];
 
@@ -161,9 +148,7 @@ export const fetchMachine: Machine<FetchState> = {
   initial: 'waiting',
   held: 'unapproved',
   moves: {
-    // A pull request from a fork may need an approval.
     unapproved: ['waiting', 'cancelled'],
-    // A known commit needs no fetch.
     waiting: ['running', 'done', 'errored', 'cancelled'],
     // Another runner begins again after the last one was lost.
     running: ['running', 'done', 'errored', 'cancelled'],
@@ -178,7 +163,7 @@ export const fetchMachine: Machine<FetchState> = {
     // A request that only waits for the one that it joined can be cancelled.
     done: ['cancelled'],
     errored: ['waiting'],
-    // A user who asks for it again has approved it.
+    // A user who requests it again has approved it.
     cancelled: ['waiting', 'done'],
   },
 };
@@ -235,7 +220,7 @@ export const deliveryMachine: Machine<DeliveryState> = {
 
 export type ProjectState = (typeof projectStates)[number];
 
-/** Has the state of one commit, which moves, or is replaced by another commit in any state. */
+/** It has one commit's state. That commit moves, or another commit in any state replaces it. */
 export const projectMachine: Machine<ProjectState> = {
   states: projectStates,
   initial: 'new',

@@ -9,17 +9,13 @@ import { ruleText, type Rule } from './rules.ts';
 import type { BuildState } from './states.ts';
 import { testsOf } from '../results/test-results.ts';
 
-/** The status of a suite on a commit, in terms that fit every forge (outbound-webhooks/forges.ts). */
 export interface StatusReport {
-  /** The SHA of the commit. */
   ref: string;
-  /** The name that the forge lists it under. */
   context: string;
   /** An allowed failure is reported as `passed`: forges would otherwise refuse to merge the commit. */
   build_state: string;
-  /** One sentence. */
   description: string;
-  /** The path of its page, below the address of the service. */
+  /** Below the address of the service. */
   path: string;
 }
 
@@ -30,10 +26,7 @@ type Reported = Told &
   Pick<BuildRow, 'project_id' | 'attempt' | 'allow_failure' | 'suite_name' | 'variant' | 'retry'> &
   Pick<CommitRow, 'ref'>;
 
-/**
- * A build, unless the same suite and variant have a later attempt: then this one no longer counts. A build of a deploy
- * says nothing about the commit.
- */
+/** Undefined if the suite and variant have a later attempt, or for a build of a deploy. */
 const findReported = (trx: Transaction, id: bigint): Promise<Reported | undefined> =>
   trx
     .selectFrom('builds')
@@ -59,7 +52,6 @@ const findReported = (trx: Transaction, id: bigint): Promise<Reported | undefine
     )
     .executeTakeFirst();
 
-/** The report for a build's new state. Undefined where the build does not count. */
 export async function statusReport(
   trx: Transaction,
   { subjectId: id, state }: { subjectId: bigint; state: string },
@@ -78,7 +70,7 @@ export async function statusReport(
   };
 }
 
-/** The report for a suite that is not run: otherwise a check that a forge requires would wait for ever. */
+/** For a suite that does not run: otherwise a check required at a forge would wait for ever. */
 export function leftOutReport(about: {
   projectId: bigint;
   requestId: bigint;
@@ -98,10 +90,7 @@ export function leftOutReport(about: {
 /** Forges refuse longer names. */
 const longestContext = 255;
 
-/**
- * Cuts a name that is too long, and adds a part of its hash. So different names stay different, and the same name is
- * always cut in the same way.
- */
+/** Cuts a long name and adds a part of its hash, so that different names stay different. */
 function asContext(name: string): string {
   if (name.length <= longestContext) return name;
   const hash = createHash('sha256').update(name).digest('hex').slice(0, 12);
@@ -109,7 +98,6 @@ function asContext(name: string): string {
   return `${beginning.replace(/[\uD800-\uDBFF]$/, '')}… ${hash}`;
 }
 
-/** How a build stands, in words: for forges, and on its page. */
 export async function sentence(db: Queries, build: Told, state: BuildState): Promise<string> {
   if (state === 'enqueued') return waitingSentence(build);
   if (state === 'waiting_for_approval') return 'Waiting for approval.';
@@ -130,10 +118,9 @@ function waitingSentence({ held, needs }: Told): string {
   return held === 'needs' && needs !== '[]' ? 'Waiting for suites that it needs.' : 'Waiting for a runner.';
 }
 
-/** Of a longer name the beginning is told, so that the rest of the sentence fits too. */
 const longestName = 70;
 
-/** What failed first: a test, if the build reported tests, and otherwise a step. */
+/** A test, if the build reported tests, and otherwise a step. */
 async function firstFailed(db: Queries, build: Told): Promise<string | undefined> {
   const [test] = build.tests_failed > 0 ? await testsOf(db, build.id, { state: 'failed', limit: 1 }) : [];
   if (test) return `The test ${inShort(test.name)}`;

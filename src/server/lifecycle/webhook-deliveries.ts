@@ -7,9 +7,8 @@ import type { WriteContext } from './write-context.ts';
 import { deliveryMachine, statesBefore, type DeliveryState } from './states.ts';
 import { takePosition } from './webhook-events.ts';
 
-/** The result of one attempt to send a delivery. */
 export interface Attempt {
-  /** null when there was no answer; `error` says why. */
+  /** null without a response. */
   status: number | null;
   durationMs: number;
   answer: string;
@@ -19,7 +18,6 @@ export interface Attempt {
 /** A literal: with a parameter here, neither database would use the index of waiting deliveries. */
 const waiting = sql.lit(deliveryMachine.initial);
 
-/** The first delivery in a notification's line, with all data to send it; undefined when the line is empty. */
 export async function headOfLine(db: Queries, notificationId: bigint): Promise<Readonly<Outgoing> | undefined> {
   return db
     .selectFrom('webhook_deliveries')
@@ -46,11 +44,9 @@ export interface Outgoing
     Pick<WebhookDeliveryRow, 'id' | 'payload' | 'since' | 'notification_id'>,
     Pick<NotificationRow, 'url' | 'secret' | 'project_id' | 'name' | 'repository' | 'forge_id'>,
     Pick<ProjectRow, 'ssh_public_key'> {
-  /** That of the connected forge. */
   forge_token: ForgeRow['token'] | null;
 }
 
-/** Stores the result of an attempt; does nothing when the delivery was deleted meanwhile. */
 export async function recordAttempt(
   { trx, ids }: { trx: Transaction; ids: IdSource },
   deliveryId: bigint,
@@ -73,12 +69,12 @@ export async function markDelivered(trx: Transaction, deliveryId: bigint): Promi
   await move(trx, 'delivered').where('id', '=', deliveryId).execute();
 }
 
-/** The receiver will never take this delivery, so those behind it need not wait. */
+/** The receiver will never accept it, so later deliveries need not wait. */
 export async function markRefused(trx: Transaction, deliveryId: bigint): Promise<void> {
   await move(trx, 'failed').where('id', '=', deliveryId).execute();
 }
 
-/** Gives up all deliveries of a notification whose first attempt, or whose creation, was before that moment. */
+/** By the time of the first attempt, or else of the creation. */
 export async function giveUpOn(trx: Transaction, notificationId: bigint, before: number): Promise<bigint> {
   const line = move(trx, 'failed').where('notification_id', '=', notificationId).where('state', '=', waiting);
   const old = line.where('since', '<=', BigInt(before));
@@ -93,8 +89,8 @@ function move(trx: Transaction, to: DeliveryState) {
 }
 
 /**
- * Sends a delivery again: a finished one goes to the end of the line, a waiting one keeps its position. The user who
- * asks expects that the receiver answers now, so the whole line is tried at once.
+ * A finished delivery moves to the end of the line. The user expects a response now, so the whole line is tried at
+ * once.
  */
 export async function sendAgain(
   context: WriteContext,
@@ -117,19 +113,17 @@ export async function sendAgain(
   return { ...delivery, ...again, position };
 }
 
-/** Tries all waiting deliveries of a receiver at once, because it probably answers now. */
 export async function tryLineNow({ db, trx }: WriteContext, notificationId: bigint): Promise<void> {
   await makeDeliveryJobDue(db, trx, notificationId);
 }
 
-/** Drops all waiting deliveries of a notification that is about to be deleted. */
 export async function dropLine(context: WriteContext, notificationId: bigint): Promise<void> {
-  // A transaction with a new delivery waits here, and then finds that the notification is gone.
+  // A transaction with a new delivery waits here, then finds that the notification is gone.
   await takePosition(context, notificationId);
   await dropDeliveryJob(context.trx, notificationId);
 }
 
-/** Deletes deliveries that ended before the identifier was made, some at a time. Returns how many. */
+/** At most a batch. Returns how many. */
 export async function forgetDeliveries(trx: Transaction, before: bigint, most: number): Promise<number> {
   const old = trx
     .selectFrom('webhook_deliveries')

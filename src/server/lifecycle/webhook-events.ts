@@ -18,11 +18,8 @@ import { statusReport, type StatusReport } from './status-reports.ts';
 import { buildMachine, buildRequestMachine, deliveryMachine, isFinal, type BuildRequestState } from './states.ts';
 
 /**
- * Turns events into deliveries. The text for the receiver is stored in the transaction of the change, in the form that
- * the API shows. So it can neither be lost nor change before it is sent.
- *
- * Positions are assigned under the lock of the notification's row. So a notification's deliveries have the order of the
- * commits, whichever server made them.
+ * The text, in the API's form, is stored in the transaction of the change, so it cannot be lost or change later.
+ * Positions are assigned under the lock of the notification's row. So deliveries have the order of the commits.
  */
 interface WriteContext {
   db: Database;
@@ -34,39 +31,30 @@ type ShownProject = Pick<ProjectRow, (typeof shownColumns)[number] | 'owner_id'>
 
 type Taken = Pick<NotificationRow, 'id' | 'project_id' | 'notifiable_type' | 'last_position'>;
 
-/** A notification, and the position of its first new delivery. */
 interface LinePosition {
   id: bigint;
   project_id: bigint;
   position: bigint;
 }
 
-/** One event for receivers: its type and its text. */
 interface Payload {
   type: string;
   text: (about: { id: string; created_at: string; project: ShownProject }) => object;
 }
 
-/** Payloads that go to several notifications. */
 interface Batch {
   positions: readonly LinePosition[];
   payloads: readonly Payload[];
 }
 
-/** An event that may be reported to receivers. */
 export interface ReportedEvent extends LifecycleEvent {
-  /** Why the fetch failed. */
   reason?: string | undefined;
-  /** The commit that it found all the same. */
   sha?: string | undefined;
-  /** The state of the project at that time, where it has changed since. */
+  /** The project's state at that time, if it has changed since. */
   projectState?: string | undefined;
 }
 
-/**
- * Makes deliveries for the notifications of a project: for changed builds and commits, and for requests whose commit
- * could not be fetched, because these have no build or commit to report. Forges get builds and requests.
- */
+/** Requests are reported if their commit could not be fetched: they have no build. Forges get builds and requests. */
 export async function notifyOfBuilds(
   context: WriteContext,
   projectId: bigint,
@@ -97,7 +85,6 @@ export async function notifyOfBuilds(
   ]);
 }
 
-/** The events for forges, in this order: that a request began, its builds, and that it is over. */
 function inOrderForForges(events: readonly ReportedEvent[]): ReportedEvent[] {
   const requests = events.filter(({ type }) => type === 'build_request');
   const isOver = ({ state }: ReportedEvent): boolean => isFinal(buildRequestMachine, state as BuildRequestState);
@@ -108,7 +95,6 @@ function inOrderForForges(events: readonly ReportedEvent[]): ReportedEvent[] {
   ];
 }
 
-/** Moves each notification's next position on by the number of its new deliveries. */
 const takeBuildPositions = (
   trx: Transaction,
   { statuses, many, project }: { project: bigint; many: bigint; statuses: bigint },
@@ -131,13 +117,11 @@ function positionsOf(taken: readonly Readonly<Taken>[], many: number): LinePosit
   return taken.map(({ last_position: last, ...position }) => ({ ...position, position: last - BigInt(many) + 1n }));
 }
 
-/** The payload of a webhook, in the form that the API shows. */
 function webhook(type: string, what: object, projectState?: string): Payload {
   return {
     type,
     text({ id, created_at, project }) {
-      // The receiver acts for the owner. The key is encrypted in the project's row, and is added when the delivery is
-      // sent.
+      // The receiver acts for the owner. The key is encrypted in the project's row, and is added on sending.
       const shown = projectView({ ...project, build_state: projectState ?? project.build_state }, true);
       return { id, type, created_at, project: shown, ...what };
     },
@@ -155,12 +139,12 @@ async function statusesOf(trx: Transaction, events: readonly ReportedEvent[]): P
   return payloads;
 }
 
-/** The record in the state of the event: it may have moved on since, in the same transaction. */
+/** In the state of the event: it may have moved on in the same transaction. */
 async function viewOf(trx: Transaction, { type, subjectId: id, state, reason }: ReportedEvent): Promise<object> {
   if (type === 'build') {
     const build = await trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
     const begun = state === buildMachine.initial ? { started_at: null } : {};
-    // Which runners are connected is not known here. The API says more.
+    // Connected runners are not known here. The API says more.
     const waits = state === buildMachine.initial ? waitsForItsTurn : '';
     return build ? { build: buildView({ ...build, ...begun, build_state: state }, waits) } : {};
   }
@@ -172,10 +156,6 @@ async function viewOf(trx: Transaction, { type, subjectId: id, state, reason }: 
   return { build_request: buildRequestView(request, ''), reason };
 }
 
-/**
- * Makes deliveries for a dependency in its present state: for the owner's projects, and for the projects of others
- * whose suites use it.
- */
 export async function notifyOfDependency(context: WriteContext, dependencyId: bigint): Promise<void> {
   const { trx } = context;
   const dependencies = trx.selectFrom('dependencies').selectAll().where('id', '=', dependencyId);
@@ -194,20 +174,17 @@ export async function notifyOfDependency(context: WriteContext, dependencyId: bi
     .orderBy('id')
     .execute();
   const positions: LinePosition[] = [];
-  // One after the other and always in this order, so that two dependencies that change at the same time cannot
-  // deadlock.
+  // In a fixed order, so that two dependencies that change at the same time cannot deadlock.
   for (const { id } of notifications) positions.push(...(await takePosition(context, id)));
   if (positions.length === 0) return;
   const view = dependencyView(dependency, await relatedTo(trx, [dependencyId]));
   await write(context, [{ positions, payloads: [webhook(`dependency.${dependency.state}`, { dependency: view })] }]);
 }
 
-/** Sends a ping to the receiver of a new notification. */
 export async function enqueuePing(context: WriteContext, notificationId: bigint): Promise<void> {
   await write(context, [{ positions: await takePosition(context, notificationId), payloads: [webhook('ping', {})] }]);
 }
 
-/** The next position in a notification's line; none when the notification is deleted. */
 export async function takePosition(
   { trx }: Pick<WriteContext, 'trx'>,
   notificationId: bigint,
@@ -220,7 +197,6 @@ export async function takePosition(
     .execute();
 }
 
-/** Stores the deliveries, and makes sure that each notification has its delivery job. */
 async function write({ db, trx, ids }: WriteContext, batches: readonly Batch[]): Promise<void> {
   const news = batches.flatMap(({ positions, payloads }) =>
     payloads.length === 0 ? [] : positions.map((position) => ({ position, payloads })),

@@ -3,7 +3,6 @@ import type { BuildRow } from '../db/schema.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
 import type { Tracer } from './spans.ts';
 
-/** One transaction in which states change, with the services that a change needs. */
 export interface WriteContext {
   db: Database;
   trx: Transaction;
@@ -11,27 +10,23 @@ export interface WriteContext {
   observers: Observers;
 }
 
-/** What is notified of the writes of this server. Each ending is reported once, by the server that brings it about. */
+/** The server that causes an ending reports it once. */
 export interface Observers {
   readonly endings: Set<EndingWatcher>;
-  /** Where spans are sent; without it nothing is traced. */
   tracer?: Tracer | undefined;
 }
 
-/** A build or a build request came to a state that it does not leave by itself. */
+/** A final state of a build or a build request. */
 export type Ending =
   | ({ type: 'build'; state: string } & Pick<BuildRow, 'id' | 'created_at' | 'started_at' | 'finished_at'>)
   | { type: 'build_request'; id: bigint; state: string };
 
 /**
- * Called within the transaction that brings about an ending, which may still be rolled back or run again. So whatever
- * leaves the process has to wait for its commit (`afterCommit`).
+ * Called within the transaction, which may be rolled back or rerun. Nothing may leave the process before `afterCommit`.
  */
 export type EndingWatcher = (context: WriteContext, ending: Ending) => void;
 
-/** Announced when a record's state changes. */
 export const subjectTopic = (id: bigint): string => `subject:${id}`;
-/** Announced when anything in a project changes. */
 export const projectTopic = (id: bigint): string => `project:${id}`;
 
 export interface LifecycleEvent {
@@ -43,7 +38,6 @@ export interface LifecycleEvent {
   from?: string;
 }
 
-/** Builds of a project that run one at a time. */
 export interface Group {
   projectId: bigint;
   name: string;

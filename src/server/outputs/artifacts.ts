@@ -3,7 +3,6 @@ import type { Database, Transaction } from '../db/open.ts';
 import type { ArtifactRow } from '../db/schema.ts';
 import { firstIdAt, type IdSource } from '../../shared/lib/ids.ts';
 
-/** One build keeps at most this many files. */
 export const mostArtifacts = 10_000;
 
 const day = 24 * 60 * 60 * 1000;
@@ -12,10 +11,7 @@ const atOnce = 500;
 
 export type NewArtifact = Omit<ArtifactRow, 'id' | 'created_at'>;
 
-/**
- * Adds files to those of a build, and returns how many it has then, and their size. A file that the build has already
- * stays.
- */
+/** Existing files stay. Returns the build's number of files and their total size. */
 export async function addArtifacts(
   trx: Transaction,
   ids: IdSource,
@@ -32,16 +28,13 @@ export async function addArtifacts(
   return { files: Number(sum.files), bytes: Number(sum.bytes) };
 }
 
-/** Nothing is kept of a build that was lost or cancelled. Blobs are removed when nothing refers to them (collect.ts). */
+/** For a build that was lost or cancelled. */
 export async function dropArtifacts(trx: Transaction, buildId: bigint): Promise<void> {
   await doomArtifactsOf(trx, buildId);
   await trx.deleteFrom('artifacts').where('build_id', '=', buildId).execute();
 }
 
-/**
- * Removes the files that were stored this many days ago; 0 keeps all. Identifiers grow with time, so the old ones come
- * first.
- */
+/** Ids grow with time, so the old files come first. */
 export async function forgetOldArtifacts(db: Database, days: number, now = Date.now()): Promise<number> {
   if (days === 0) return 0;
   const before = firstIdAt(now - days * day);

@@ -3,31 +3,24 @@ import type { CacheRow } from '../db/schema.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 
 /**
- * Caches: files that a build of a suite saves for the next one. Each belongs to one suite, variant and branch, and only
- * builds of that branch write it. A build reads the cache of its own branch, or else that of the repository's default
- * branch.
- *
- * A transaction that adds or deletes caches of a project first holds the right to the project's caches. So two that make room at
- * the same time do not deadlock.
+ * Files that a build of a suite saves for the next one, by suite, variant and branch. Only builds of the branch write
+ * it. A build reads its branch's cache, or else the default branch's. To add or delete caches, first hold the right to
+ * the project's caches. Otherwise transactions that make room at the same time could deadlock.
  */
 
-/** The builds that share a cache. */
 export interface CacheKey {
   projectId: bigint;
   suiteId: bigint | null;
   suiteName: string;
   variant: string;
   branch: string;
-  /** The suite's paths, as stored. */
   paths: string;
-  /** Whether the suite is one of a file in the repository. Then there is no row of it to compare with. */
   isOfFile: boolean;
 }
 
-/** A project has at most this many caches, however small they are. */
+/** Limit of a project, however small its caches are. */
 const mostCaches = 1000;
 
-/** The cache for a build; undefined where there is none. This counts as a use of it. */
 export async function useCache(
   { trx }: WriteContext,
   key: CacheKey,
@@ -58,17 +51,14 @@ async function findCache(
 }
 
 interface Saved extends Pick<CacheRow, 'build_id' | 'sha' | 'digest' | 'size'> {
-  /** The cache that the build began with. */
   began: bigint | undefined;
   mostBytes: bigint;
-  /** Whether a cache that a newer build has saved wins over this one. */
   isLate: boolean;
 }
 
 /**
- * Saves a cache instead of the one that is there, and makes room for it within `mostBytes`. A cache keeps its
- * identifier from save to save. So if somebody has deleted the cache that the build began with, its identifier is gone,
- * and the build saves nothing. Returns whether it was saved.
+ * A cache keeps its id from save to save. So if the cache that the build began with was deleted, nothing is saved
+ * (false).
  */
 export async function saveCache(
   { db, trx, ids }: WriteContext,
@@ -100,7 +90,7 @@ export async function saveCache(
   }
   let room = mostBytes - tree.size;
   const others = all.filter(({ id }) => id !== there?.id);
-  // The least recently used caches are deleted. A tree that several branches have is stored once, and counts once.
+  // Least recently used first. A tree shared by several branches is stored once and counts once.
   const counted = new Set([tree.digest]);
   const firstDropped = others.findIndex(({ digest, size }, at) => {
     if (!counted.has(digest)) room -= size;
@@ -112,10 +102,7 @@ export async function saveCache(
   return true;
 }
 
-/**
- * A build has written the same files as its cache had. So they belong to its commit too: the cache of its branch has that
- * commit from now on. Nothing happens if the cache was replaced or deleted meanwhile.
- */
+/** For a build that left its cache unchanged: its branch's cache moves to the build's commit, if still in place. */
 export async function moveCache(
   context: WriteContext,
   key: CacheKey,
@@ -134,12 +121,12 @@ export async function renameCaches(
   { projectId, suiteId, name }: { projectId: bigint; suiteId: bigint; name: string },
 ): Promise<void> {
   await db.holdRight(trx, 'caches', projectId);
-  // The file of a branch may have a suite of the new name. Its caches would become those of the renamed suite.
+  // A branch's file may have a suite of the new name. Its caches would become those of the renamed suite.
   await trx.deleteFrom('caches').where('project_id', '=', projectId).where('suite_name', '=', name).execute();
   await trx.updateTable('caches').set({ suite_name: name }).where('suite_id', '=', suiteId).execute();
 }
 
-/** Deletes the caches of a project and the data of its services, or one of these. */
+/** Without `id`, deletes all caches and service data of the project. */
 export async function deleteCaches({ db, trx }: WriteContext, projectId: bigint, id?: bigint): Promise<void> {
   await db.holdRight(trx, 'caches', projectId);
   for (const table of ['caches', 'service_data'] as const) {
@@ -148,7 +135,7 @@ export async function deleteCaches({ db, trx }: WriteContext, projectId: bigint,
   }
 }
 
-/** Which of these builds have saved a cache that is still there, each as its project and its build. */
+/** Builds with a remaining cache, each as the text `PROJECT BUILD`. */
 export async function savedBy(db: Queries, builds: readonly bigint[]): Promise<Set<string>> {
   if (builds.length === 0) return new Set();
   const found = db.selectFrom('caches').select(['project_id', 'build_id']).where('build_id', 'in', builds);

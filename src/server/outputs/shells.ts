@@ -5,30 +5,24 @@ import type { Vault } from '../../shared/lib/vault.ts';
 import { openKey } from '../lifecycle/kept-builds.ts';
 import { subjectTopic, type WriteContext } from '../lifecycle/write-context.ts';
 
-/**
- * Shells in the files of failed builds. A runner keeps the files (kept-builds.ts). A shell waits for its runner, is
- * open, and ends. It also ends if the runner or the person was away for a while.
- */
+/** A runner keeps the files (kept-builds.ts). A shell also ends if the runner or the user was away for a while. */
 
 const hour = 60 * 60 * 1000;
-/** A side, the person or the runner, that was away for longer is taken for gone. */
+/** After this time without contact, the user or the runner counts as gone. */
 export const graceMs = 45_000;
-/** How often both sides are checked, and how often it is recorded that one is there. */
+/** How often both sides are checked, and their presence recorded. */
 export const checkEveryMs = 10_000;
 
-/** Announced when a shell waits for a runner. */
 export const locationTopic = (location: string): string => `location:${location}`;
 
-/**
- * Opens a shell in the kept files of a build; undefined when that runner, or the account there, has as many as it may.
- */
+/** Undefined if the runner, or the account there, is at its limit. */
 export async function insertShell(
   { db, trx, ids }: WriteContext,
   project: Pick<ProjectRow, 'id' | 'owner_id'>,
   kept: KeptBuildRow,
   by: { id: bigint; via: string },
 ): Promise<ShellRow | undefined> {
-  await db.holdRight(trx, 'shells', kept.location); // of two who come at the same time, the second counts the first
+  await db.holdRight(trx, 'shells', kept.location); // of two callers at the same time, the second counts the first
   const open = (await openShells(trx, kept.location)).filter((shell) => whyOver(shell) === undefined);
   const ofAccount = open.filter(({ owner_id: owner }) => owner === project.owner_id);
   if (open.length >= mostShells || ofAccount.length >= mostShellsOfAccount) return undefined;
@@ -52,7 +46,6 @@ export async function insertShell(
   return row;
 }
 
-/** The shells at a location that are not recorded as ended, with the accounts of their builds. */
 async function openShells(trx: Transaction, location: string): Promise<(ShellRow & Pick<ProjectRow, 'owner_id'>)[]> {
   return trx
     .selectFrom('shells')
@@ -66,10 +59,7 @@ async function openShells(trx: Transaction, location: string): Promise<(ShellRow
 
 export type OpenedShell = ShellRow & Pick<KeptBuildRow, 'name'> & { key: string };
 
-/**
- * The shells that wait for a location. A shell that its runner does not run is taken again: the last answer may have
- * been lost.
- */
+/** A shell that its runner does not run is taken again, because the last response may have been lost. */
 export async function takeShells(
   trx: Transaction,
   vault: Vault,
@@ -92,13 +82,11 @@ export async function takeShells(
   return taken.map((shell) => ({ ...shell, key: openKey(vault, { id: shell.build_id, key: shell.key }) }));
 }
 
-/** Whether shells wait for a location that does not run them. */
 export async function isAwaited(db: Queries, location: string, running: readonly bigint[]): Promise<boolean> {
   const waiting = db.selectFrom('shells').select('id').where('location', '=', location).where('state', '!=', 'ended');
   return (await waiting.execute()).some(({ id }) => !running.includes(id));
 }
 
-/** Why a shell is over that is not recorded as ended. */
 export function whyOver(
   { client_seen_at: client, runner_seen_at: runner, expires_at: end }: Omit<ShellRow, 'id'>,
   now = Date.now(),
@@ -109,12 +97,11 @@ export function whyOver(
   return undefined;
 }
 
-/** Whether nobody has come to a shell yet since it was opened. */
 export function isNew({ client_seen_at: client, created_at: opened }: ShellRow): boolean {
   return client === opened;
 }
 
-/** Records that the person is there, but not more often than necessary. */
+/** Writes only as often as necessary. */
 export async function noteClient(trx: Transaction, shell: ShellRow): Promise<void> {
   const now = BigInt(Date.now());
   if (!isNew(shell) && now - shell.client_seen_at <= BigInt(checkEveryMs)) return;
@@ -122,7 +109,7 @@ export async function noteClient(trx: Transaction, shell: ShellRow): Promise<voi
   await trx.updateTable('shells').set({ client_seen_at: seen }).where('id', '=', shell.id).execute();
 }
 
-/** Records that the runner is there, but not more often than necessary. */
+/** Writes only as often as necessary. */
 export async function noteRunner(db: Database, { id, runner_seen_at: last }: ShellRow): Promise<void> {
   const now = BigInt(Date.now());
   if (now - last <= BigInt(checkEveryMs)) return;
@@ -131,7 +118,6 @@ export async function noteRunner(db: Database, { id, runner_seen_at: last }: She
   );
 }
 
-/** Ends a shell; undefined when it was over before. */
 export async function endShell(
   { db, trx }: Pick<WriteContext, 'db' | 'trx'>,
   id: bigint,
@@ -148,7 +134,6 @@ export async function endShell(
   return ended;
 }
 
-/** Removes shells that are over for long. Rows that others have locked are removed the next time. */
 export async function forgetOldShells(db: Database, now = Date.now()): Promise<void> {
   const before = BigInt(now - hour);
   await db.transaction(async (trx) => {

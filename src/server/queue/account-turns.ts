@@ -2,9 +2,8 @@ import { sql } from 'kysely';
 import { isLockTimeout, type Database, type Transaction } from '../db/open.ts';
 
 /**
- * Gives an account its turn. One that has a turn already is not touched: on PostgreSQL an insert that finds a row waits
- * for the transaction that changes it, which is a claim for this account. It is an insert all the same, so that the turn
- * is not forgotten before the job is there.
+ * An existing turn is not touched: on PostgreSQL an insert that finds a row waits for a claim that changes it. It is
+ * still an insert, so that the turn is not removed before the job is there.
  */
 export async function joinAccountTurns(trx: Transaction, account: bigint): Promise<void> {
   const known = trx.selectFrom('queue_turns').select('turn').where('account_id', '=', account);
@@ -21,9 +20,8 @@ export async function joinAccountTurns(trx: Transaction, account: bigint): Promi
 }
 
 /**
- * An account's turn is stored with its first job and would stay for ever, so turns of accounts without jobs are
- * removed. An account that returns counts as the one that has waited longest, which it has. This runs in a quiet
- * moment: while another transaction adds or removes jobs, it gives up until the next time, and no transaction waits.
+ * A returning account counts as waiting longest, which is true. While another transaction adds or removes jobs, this
+ * gives up until the next time, so no transaction waits.
  */
 export async function forgetTurns(db: Database): Promise<void> {
   try {

@@ -3,40 +3,35 @@ import type { Database, Queries } from '../db/open.ts';
 import { literals, oldestWaiting } from './waiting.ts';
 
 /**
- * Which accounts are served next. Candidates have a waiting job and are below their limit of jobs under way. The account
- * with the fewest jobs under way is next, and among several the one that was last served longest ago.
+ * The accounts with a waiting job and below their limit of running jobs. The fewest running jobs come first, then the
+ * longest since served.
  *
- * The query follows indexes, however long the queue is. First come the accounts in the order of turns that have a
- * waiting job and none under way. The accounts skipped on the way have jobs under way, which runners have room for few
- * of, or had no jobs for a while and are soon removed (account-turns.ts). If there is no such account, the jobs under
- * way are counted by account.
- *
- * Jobs under way are counted each time and not kept in a column, so the count cannot go wrong.
+ * The query follows indexes, however long the queue is. Accounts without running jobs come first, in the order of
+ * turns. Those skipped on the way have running jobs, which are few, or no jobs and are soon removed (account-turns.ts).
+ * If none is found, running jobs are counted by account. They are counted each time, so the count cannot go wrong.
  */
 export interface Serving {
   kinds: readonly string[];
-  /** An account with this many jobs under way is not served; 0 for no limit. */
+  /** An account with this many running jobs is not served; 0 for no limit. */
   mostRunning?: number | undefined;
-  /** A runner that is bound to accounts: only their jobs are served. */
+  /** An account-scoped runner: only jobs of its accounts. */
   boundAs?: bigint | undefined;
-  /** The runner's tags, as one text: jobs that need others are not served. */
+  /** As one text. */
   tags?: string | undefined;
-  /** The location that the runner is: jobs that prefer it need not be due. */
+  /** Jobs that prefer it need not be due. */
   location?: string | undefined;
-  /** Whether it wants no others. */
+  /** Only jobs that prefer the location. */
   isLeaving?: boolean | undefined;
 }
 
 export interface NextAccount {
   account_id: bigint;
-  /** When it was last served. */
   turn: bigint;
 }
 
-/** If other claims hold the first accounts, the next ones are tried, up to this many. */
+/** If other claims hold the first accounts, this many more are tried. */
 const mostTried = 16;
 
-/** The accounts that are served next, in their order. */
 export function nextAccounts(db: Database, queries: Queries, serving: Serving): Promise<NextAccount[]> {
   return queries
     .with(
@@ -57,10 +52,9 @@ export function nextAccounts(db: Database, queries: Queries, serving: Serving): 
     .execute();
 }
 
-/** Accounts without jobs under way, in the order of their turns. */
 function findIdle(db: Database, queries: Queries, serving: Serving) {
   const account = sql.ref('queue_turns.account_id');
-  // The first one is asked for instead of "exists", which PostgreSQL would turn into a join.
+  // PostgreSQL would turn "exists" into a join, so this selects the first row.
   const underWay = queries
     .selectFrom('jobs as held')
     .select('held.id')
@@ -81,7 +75,6 @@ function findIdle(db: Database, queries: Queries, serving: Serving) {
     .limit(mostTried);
 }
 
-/** Accounts with jobs under way and below the limit. */
 function findBusy(db: Database, queries: Queries, serving: Serving) {
   const { mostRunning = 0 } = serving;
   return queries

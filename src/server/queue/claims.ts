@@ -6,20 +6,18 @@ import { holdLane } from './lanes.ts';
 import { oldestWaiting, oldestWith } from './waiting.ts';
 
 /**
- * Finds the job that is claimed next, and locks it until the transaction is over.
- *
- * A claim locks the turn of its account, so concurrent claims skip that account and serve the next one. If no other
- * account has a waiting job, they take the next job of the same account: no claim waits for another. Only with a limit
- * of jobs under way must the claims of an account come one after the other. Then a claim counts only if no other claim
- * for the account was made since its jobs were counted, which its turn shows; a claim that finds the turn locked waits.
+ * Finds and locks the next job. A claim locks its account's turn, so concurrent claims serve the next account. If no
+ * other account has a job, they take the next job of the same one, so claims never wait. Only with a limit of running
+ * jobs are an account's claims sequential: a claim that finds the turn locked waits. It counts only if the turn shows
+ * no other claim for the account since its jobs were counted.
  */
 export interface Found {
   job: JobRow;
-  /** The account whose turn passes with the claim, where the claim has locked it. */
+  /** Set if the claim has locked the account's turn, which passes with it. */
   turnOf: bigint | undefined;
 }
 
-/** `overtaken` means that another claim was faster: there may be more jobs, for another transaction. */
+/** `overtaken`: another claim was faster, and there may be more jobs for another transaction. */
 export async function findNext(
   db: Database,
   trx: Transaction,
@@ -32,14 +30,14 @@ export async function findNext(
   const held = mostRunning > 0 ? await waitForTurn(db, trx, first) : await holdTurn(db, trx, accounts);
   if (mostRunning > 0 && !held) return 'overtaken';
   const job = await oldestFree(db, trx, held?.account_id ?? first.account_id, serving);
-  // One account without a free job: other claims hold all its waiting jobs. For a runner with tags that is known only of
-  // jobs with the same tags as the oldest one.
+  // One account without a free job: other claims hold all its waiting jobs. For a runner with tags, this is known only
+  // of jobs with the oldest job's tags.
   if (!job) return mostRunning === 0 && accounts.length === 1 && tags === '' ? undefined : 'overtaken';
   if (job.lane !== null && !(await isAlone(db, trx, job.lane, job.id))) return 'overtaken';
   return { job, turnOf: held?.account_id };
 }
 
-/** The first account whose turn nobody else holds or has taken meanwhile. */
+/** The first whose turn is not held or taken meanwhile. */
 async function holdTurn(
   db: Database,
   trx: Transaction,
@@ -60,7 +58,6 @@ function turnOf(trx: Transaction, { account_id: account, turn }: NextAccount) {
   return trx.selectFrom('queue_turns').select('turn').where('account_id', '=', account).where('turn', '=', turn);
 }
 
-/** The oldest job of an account that no other claim holds. */
 async function oldestFree(
   db: Database,
   trx: Transaction,
@@ -69,7 +66,7 @@ async function oldestFree(
 ): Promise<JobRow | undefined> {
   const account = sql`${accountId}`;
   const search = { queries: trx, kinds, account, now: BigInt(Date.now()), tags, location, isLeaving };
-  // The tags of the oldest job that fits. Of the jobs with these tags, the first that is free is taken.
+  // The tags of the oldest job that fits. Of the jobs with these tags, the first free one is taken.
   const fitting = async (): Promise<string | undefined> => {
     const oldest = trx
       .selectFrom('jobs')
@@ -89,10 +86,7 @@ async function isAlone(db: Database, trx: Transaction, lane: string, id: bigint)
   return (await others.where('id', '!=', id).executeTakeFirst()) === undefined;
 }
 
-/**
- * The caller has locked the job and knows that nobody has claimed it. The condition would be no help: PostgreSQL might
- * read all unclaimed jobs for it.
- */
+/** The caller has locked the unclaimed job. A condition on that would make PostgreSQL read all unclaimed jobs. */
 export async function takeJob(
   db: Database,
   trx: Transaction,
@@ -107,7 +101,6 @@ export async function takeJob(
     .execute();
 }
 
-/** All claims that somebody has. */
 export async function claimsUnderWay(db: Queries): Promise<string[]> {
   const held = await db.selectFrom('jobs').select('claim').where('claim', 'is not', null).execute();
   return held.flatMap(({ claim: name }) => name ?? []);

@@ -6,19 +6,15 @@ import type { ClaimedJob } from './queue.ts';
 import { makeStrandedDue } from './stranded.ts';
 
 /**
- * Delivery jobs. A subject has at most one: a new delivery makes sure that the subject's job is in the queue, and the
- * holder of the job sends all waiting deliveries. So the queue has one row for a subject with ten thousand waiting
- * deliveries, and the search for work never reads them.
+ * A subject has at most one delivery job. A new delivery ensures that it is in the queue, and its holder sends all
+ * waiting deliveries. So ten thousand waiting deliveries are one row, and the search for work never reads them.
  *
- * The row of the job keeps concurrent transactions apart. A transaction that adds a delivery touches the row. A holder
- * that is done locks the row first (`holdDeliveryJob`) and then looks for deliveries. It either sees the new delivery,
- * or has removed the row, and a new row is created.
- *
- * Servers run delivery jobs themselves; runners never get one. The job that is due longest comes first.
+ * The row separates concurrent transactions: one that adds a delivery touches the row. A holder that is done locks it
+ * first (`holdDeliveryJob`), then checks for deliveries. It either sees the new delivery or has removed the row, and a
+ * new row is created. Only servers run delivery jobs, the longest due first.
  */
 const kind = 'deliver';
 
-/** Announced when a delivery job may be due. */
 export const deliveryJobsTopic = 'deliveryJobs';
 
 export interface DeliveryJob {
@@ -26,10 +22,9 @@ export interface DeliveryJob {
   accountId: bigint;
 }
 
-/** A claimed delivery job. `tries` is how often it has failed in a row. */
+/** `tries` counts consecutive failures. */
 export type ClaimedDeliveryJob = Pick<ClaimedJob, 'id' | 'claim' | 'subject_id' | 'account_id' | 'tries'>;
 
-/** Makes sure that these subjects have delivery jobs in the queue. A job that is put off stays put off. */
 export async function ensureDeliveryJobs(
   db: Database,
   trx: Transaction,
@@ -43,7 +38,7 @@ export async function ensureDeliveryJobs(
     const stored = await trx
       .insertInto('jobs')
       .values({ id, subject_id: subjectId, account_id: accountId, ...fresh })
-      // The index has only delivery jobs, and is named by its condition.
+      // The index contains only delivery jobs, and is named by its condition.
       .onConflict((conflict) => conflict.column('subject_id').where('kind', '=', sql.lit(kind)).doUpdateSet({ kind }))
       .returning('id')
       .executeTakeFirstOrThrow();
@@ -54,7 +49,6 @@ export async function ensureDeliveryJobs(
 
 const free = { claim: null, holder: null, claimed_until: null };
 
-/** Makes a delivery job that was put off due now, and resets its failures. */
 export async function makeDeliveryJobDue(db: Database, trx: Transaction, subjectId: bigint): Promise<void> {
   await trx
     .updateTable('jobs')
@@ -69,13 +63,10 @@ export interface ClaimingDeliveryJobs {
   holder: string;
   seconds: number;
   most: number;
-  /** Accounts that have enough jobs under way. */
   except: bigint[];
-  /** How many more an account may have. */
   roomOf: (account: bigint) => number;
 }
 
-/** Claims delivery jobs that are due, those that have waited longest first. */
 export async function claimDeliveryJobs(
   db: Database,
   trx: Transaction,
@@ -102,7 +93,6 @@ export async function claimDeliveryJobs(
   return claimed;
 }
 
-/** When the next unclaimed delivery job is due; undefined when none waits. */
 export async function nextDeliveryJobAt(db: Queries): Promise<number | undefined> {
   const next = await db
     .selectFrom('jobs')
@@ -116,12 +106,12 @@ export async function nextDeliveryJobAt(db: Queries): Promise<number | undefined
   return next && Number(next.run_after);
 }
 
-/** After the clock was set back: delivery jobs that wait longer than the longest delay are due now. */
+/** After the clock was set back. */
 export function makeStrandedDeliveryJobsDue(db: Database, longestWait: number): Promise<void> {
   return makeStrandedDue(db, { kinds: [kind], longestWait });
 }
 
-/** Extends a claim and locks its delivery job until the transaction ends; false when the claim is lost. */
+/** Extends a claim and locks its job until the transaction ends; false if the claim is lost. */
 export async function holdDeliveryJob(
   db: Database,
   trx: Transaction,
@@ -137,7 +127,6 @@ export async function holdDeliveryJob(
   return numUpdatedRows === 1n;
 }
 
-/** Releases a delivery job; it runs again at a later moment. */
 export async function putOffDeliveryJob(
   trx: Transaction,
   job: ClaimedDeliveryJob,
@@ -151,17 +140,15 @@ export async function putOffDeliveryJob(
     .execute();
 }
 
-/** Removes a delivery job that is done. */
 export async function finishDeliveryJob(trx: Transaction, { id, claim }: ClaimedDeliveryJob): Promise<void> {
   await trx.deleteFrom('jobs').where('id', '=', id).where('claim', '=', claim).execute();
 }
 
-/** Removes a delivery job, claimed or not, because its subject is deleted. */
 export async function dropDeliveryJob(trx: Transaction, subjectId: bigint): Promise<void> {
   await trx.deleteFrom('jobs').where('subject_id', '=', subjectId).where('kind', '=', sql.lit(kind)).execute();
 }
 
-/** Releases all delivery jobs of a holder: it has just started, so it runs none of them. */
+/** The holder has just started, so it runs none of them. */
 export async function freeDeliveryJobsOf(db: Database, holder: string): Promise<void> {
   await db.transaction((trx) =>
     trx

@@ -3,16 +3,15 @@ import type { Database, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 
 /**
- * Jobs of one lane run one after the other, in the order of their numbers. `laneIsFree` decides whether a job may
- * begin. Jobs behind another one are not due, so a claim does not read them, however many they are. When a job leaves
- * its lane, the next one becomes due.
+ * Jobs of a lane run in the order of their numbers. Jobs behind another are not due, so claims do not read them,
+ * however many they are.
  */
 const inLine = 2n ** 62n;
 
 /**
- * Whether the job is the first of its lane and none of the lane is claimed. Both are checked, because a server whose
- * clock is behind gives low numbers to new jobs. The first job is found by the index of lanes; to find an earlier one,
- * PostgreSQL may read all jobs.
+ * Whether the job is the first of its lane and none of the lane is claimed. Both matter, because a server whose clock
+ * is behind gives low numbers to new jobs. A search for an earlier job than the first may make PostgreSQL read all
+ * jobs.
  */
 export function laneIsFree(job: string): RawBuilder<SqlBool> {
   const [id, lane] = [sql.ref(`${job}.id`), sql.ref(`${job}.lane`)];
@@ -25,7 +24,6 @@ export function laneIsFree(job: string): RawBuilder<SqlBool> {
   )`;
 }
 
-/** The row of a new job that joins its lane. */
 export async function putInLine(db: Database, trx: Transaction, job: JobRow): Promise<JobRow> {
   if (job.lane === null) return job;
   await holdLane(db, trx, job.lane);
@@ -35,8 +33,8 @@ export async function putInLine(db: Database, trx: Transaction, job: JobRow): Pr
 }
 
 /**
- * These jobs left their lanes: the next job of each lane becomes due. One that stood in line leaves no room. Whoever
- * calls it off holds it, and must not want the lane: the end of the job before it holds the lane, and wants the next one.
+ * Makes the next job due in each lane that these jobs left. A job that was still in line frees nothing. Its canceller
+ * holds it and must not want the lane: the end of the job ahead holds the lane and waits for that job.
  */
 export async function moveUp(
   db: Database,
@@ -50,7 +48,7 @@ export async function moveUp(
   }
 }
 
-/** False where the next one was called off while this transaction waited for it: then another one is next. */
+/** False if the next job was cancelled while this transaction waited for it: then another is next. */
 async function isMovedUp(trx: Transaction, lane: string): Promise<boolean> {
   const first = trx.selectFrom('jobs').select(['id', 'run_after']).where('lane', '=', lane).orderBy('id').limit(1);
   const next = await first.executeTakeFirst();
@@ -59,7 +57,7 @@ async function isMovedUp(trx: Transaction, lane: string): Promise<boolean> {
   return (await due.executeTakeFirst()).numUpdatedRows === 1n;
 }
 
-/** Joining a lane, moving it up and claiming from it must not happen at the same moment: neither would see the other. */
+/** Joining a lane, moving it up and claiming from it must take turns, because they would not see each other. */
 export async function holdLane(db: Database, trx: Transaction, lane: string): Promise<void> {
   await db.holdRight(trx, 'lane', lane);
 }

@@ -3,14 +3,14 @@ import type { Database } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 
 /**
- * Which claims have expired: those that were not extended for a while. This is found by watching, not by the time in
- * the store: a machine's clock may be set by hours while builds run, and then all claims would expire at once, or none
- * for hours. Each extension changes the stored time. A claim whose stored time stays the same for its duration has
- * expired, by the clock of the watching process, which cannot be set.
+ * Claims expire if they are not extended for a while. This is watched, not read from the stored time. A machine's clock
+ * may be set by hours, and then all claims would expire at once, or none for hours. Each extension changes the stored
+ * time. A claim whose stored time stays the same for its duration has expired, by the watching process's clock, which
+ * cannot be set.
  *
  * Only watched time counts: while this server was stopped or the database was unreachable, claims could not be
- * extended. So a server that starts gives every claim its full time, and a little more, because the holder may be
- * waiting before its next attempt. All servers on a database watch, and the row of the job keeps them apart.
+ * extended. So a starting server gives every claim its full time and a little more for the holder's next attempt. All
+ * servers on a database watch, and the job's row separates them.
  */
 export interface LapseWatch {
   findLapsed(): Promise<LapsedClaim[]>;
@@ -19,9 +19,9 @@ export interface LapseWatch {
 export type LapsedClaim = Stored & Pick<JobRow, 'id' | 'kind' | 'holder' | 'subject_id'> & { claim: string };
 
 export interface LapseTimes {
-  /** How long a claim on a job of that kind lasts without an extension, in milliseconds. */
+  /** Duration of a claim on a job of that kind without an extension. */
   claimMs: (kind: string) => number;
-  /** The extra time for claims from before this server's start. */
+  /** Added for claims from before this server's start. */
   atStart: number;
   /** The pause between two checks; a longer time counts as two pauses at most. */
   everyMs: number;
@@ -64,12 +64,12 @@ export function watchClaims(db: Database, times: LapseTimes): LapseWatch {
   };
 }
 
-/** The stored time where a holder is known to be gone: such a claim has expired at once. */
+/** Stored time of a holder known to be gone: its claims expire at once. */
 export const nobody = 0n;
 
 /**
- * The stored time where the holder's server was stopped and the holder goes on: other servers on the database wait for
- * the next server of that machine, which may have to install an upgrade first.
+ * For a holder that continues after its server stopped. Other servers wait for that machine's next server, which may
+ * first install an upgrade.
  */
 export const detached = -1n;
 const detachedMs = 10 * 60 * 1000;

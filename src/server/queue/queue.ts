@@ -14,59 +14,48 @@ import { joinAccountTurns } from './account-turns.ts';
 import { isDue, literals } from './waiting.ts';
 
 /**
- * The durable queue. A job is added in the transaction that causes it, claimed for a while, kept by extending the
- * claim, and removed by the claim's holder in the transaction that settles it. The queue does not know the meaning of a
- * job.
- *
- * Accounts share the runners: each claim serves the account with the fewest jobs under way, so neither a thousand jobs
- * nor long jobs of one account delay another account's single job by more than one job (accounts.ts). Within an account
- * the oldest job comes first. Jobs of one lane run one after the other.
+ * A job is added in the transaction that causes it and claimed for a while. The claim's holder removes it in the
+ * transaction that settles it. Each claim serves the account with the fewest running jobs, so one account's jobs delay
+ * another's single job by at most one job (accounts.ts). Within an account the oldest job is first.
  */
 export interface NewJob {
   kind: string;
   subjectId: bigint;
   accountId: bigint;
   lane?: string;
-  /** How often it was tried before, where it continues the work of another job. */
+  /** Set if it continues the work of another job. */
   tries?: number;
-  /** The job is not due before this moment. */
   runAfter?: number;
-  /** A caller waits for its end: it comes before all other jobs of its account. */
+  /** A caller waits for it: it precedes all other jobs of its account. */
   isAwaited?: boolean;
-  /** The tags that a runner needs for it, as one text. */
   tags?: string;
   /** The location that may have it before it is due. */
   location?: string | undefined;
 }
 
-/** A claimed job. */
 export interface ClaimedJob extends JobRow {
   claim: string;
 }
 
-/** A query names so many values at most. */
 const mostNamed = 500;
 
-/** Announced when there may be a job to claim. */
 export const queueTopic = 'queue';
 /** Announced when holders should check their claims. */
 export const claimsTopic = 'claims';
-/** Announced when a holder has one claim less. */
 export const endedClaims = (holder: string | null): string => `ended claims of ${holder}`;
 
-/** Adds jobs to the queue. */
 export async function enqueue(db: Database, trx: Transaction, ids: IdSource, ...jobs: NewJob[]): Promise<void> {
   const { laned = [], others = [] } = Object.groupBy(
     jobs.map((job) => rowOf(numberFor(ids.next(), job), job)),
     ({ lane }) => (lane === null ? 'others' : 'laned'),
   );
   await insertRows(trx, 'jobs', others);
-  for (const job of laned) await insertRows(trx, 'jobs', [await putInLine(db, trx, job)]); // it sees the one before it
+  for (const job of laned) await insertRows(trx, 'jobs', [await putInLine(db, trx, job)]); // each sees the one before it
   for (const account of new Set(jobs.map(({ accountId }) => accountId))) await joinAccountTurns(trx, account);
   await db.announce(trx, queueTopic);
 }
 
-/** An account's jobs begin in the order of their numbers; a negative number comes before all others. */
+/** Jobs begin in the order of their numbers; negative ones first. */
 function numberFor(id: bigint, { isAwaited = false }: NewJob): bigint {
   return isAwaited ? -id : id;
 }
@@ -96,13 +85,13 @@ interface Claiming extends Serving {
   holder: string;
   seconds: number;
   turn: bigint;
-  /** The name of the claim; it cannot be guessed. */
+  /** Must be unguessable. */
   name?: string;
 }
 
 /**
- * Claims the next job for `seconds`; undefined when no waiting job may begin. `overtaken` means that another claim was
- * faster: there may be more jobs, for another transaction. One transaction claims at most one job.
+ * Undefined if no waiting job may begin. `overtaken`: another claim was faster, and there may be more jobs for another
+ * transaction. One transaction claims at most one job.
  */
 export async function claim(
   db: Database,
@@ -124,7 +113,7 @@ export async function claim(
   return { ...job, ...taken };
 }
 
-/** Claims a job of a kind that servers run themselves, without shares of accounts. The one that is due longest. */
+/** The longest due, of a kind that servers run themselves, without fairness between accounts. */
 export async function claimAny(
   db: Database,
   trx: Transaction,
@@ -145,7 +134,7 @@ export async function claimAny(
   return { ...job, ...taken };
 }
 
-/** Claims a job again whose claim was rolled back with its transaction. It still counts as a try. */
+/** For a claim that was rolled back with its transaction. It still counts as a try. */
 export async function claimAgain(
   db: Database,
   trx: Transaction,
@@ -159,7 +148,7 @@ export async function claimAgain(
   return { ...job, ...again };
 }
 
-/** Whether a job of these kinds waits. It may be one that cannot begin yet; only a claim finds that out. */
+/** It may be unable to begin yet; only a claim finds that out. */
 export async function isAnyWaiting(
   db: Database,
   kinds: readonly string[],
@@ -175,7 +164,6 @@ export async function isAnyWaiting(
   return (await waiting.executeTakeFirst()) !== undefined;
 }
 
-/** Extends all claims of a holder. */
 export async function extend(
   db: Database,
   trx: Transaction,
@@ -186,15 +174,12 @@ export async function extend(
   await trx.updateTable('jobs').set(mine).where('claim', 'in', claims).where('holder', '=', holder).execute();
 }
 
-/** All jobs that a holder has claimed. */
 export async function heldBy(db: Database, holder: string): Promise<JobRow[]> {
   return findHeld(db.read, holder);
 }
 
-/** What a holder hears about one of its claims. */
 export type HeldClaim = { holder: string; claim: string } & Pick<JobRow, 'cancelled'>;
 
-/** The claims of all these holders. */
 export async function heldByAll(db: Database, holders: readonly string[]): Promise<HeldClaim[]> {
   const held: HeldClaim[] = [];
   for (let at = 0; at < holders.length; at += mostNamed) {
@@ -206,20 +191,20 @@ export async function heldByAll(db: Database, holders: readonly string[]): Promi
   return held;
 }
 
-/** The job of a claim; undefined when the claim has expired or the job is done. */
+/** Undefined if the claim has expired or the job is done. */
 export async function jobOf(db: Queries, claim: string): Promise<ClaimedJob | undefined> {
   const job = await db.selectFrom('jobs').selectAll().where('claim', '=', claim).executeTakeFirst();
   return job && { ...job, claim };
 }
 
-/** The same, and locks the job until the transaction is over: a transaction that settles a job begins with this. */
+/** Locks the job until the transaction ends. A transaction that settles a job begins with this. */
 export async function holdJob(db: Database, trx: Transaction, claim: string): Promise<ClaimedJob | undefined> {
   const claimed = trx.selectFrom('jobs').selectAll().where('claim', '=', claim);
   const job = await db.locked(claimed, 'jobs').executeTakeFirst();
   return job && { ...job, claim };
 }
 
-/** Removes a job, if the claim still holds it. */
+/** Only if the claim is still valid. */
 export async function remove(db: Database, trx: Transaction, job: ClaimedJob): Promise<void> {
   await doomStoredUnder(trx, job);
   await trx.deleteFrom('jobs').where('id', '=', job.id).where('claim', '=', job.claim).execute();
@@ -229,7 +214,7 @@ export async function remove(db: Database, trx: Transaction, job: ClaimedJob): P
 
 export type Cancelled = 'dropped' | 'signalled' | 'none';
 
-/** Cancels jobs: waiting ones are removed (`dropped`), the holders of claimed ones are signalled. */
+/** Waiting jobs are removed (`dropped`), holders of claimed ones are signalled. */
 export async function cancel(
   db: Database,
   trx: Transaction,
@@ -250,7 +235,7 @@ export async function cancel(
   return outcomes;
 }
 
-/** Removes jobs, claimed or not, because their subjects are deleted. Holders are signalled. */
+/** Claimed or not. For subjects that are deleted. Holders are signalled. */
 export async function drop(db: Database, trx: Transaction, subjects: Expression<bigint>): Promise<void> {
   const jobs = await hold(db, trx, (all) => all.where('subject_id', 'in', subjects as never));
   await doomStoredFor(trx, subjects);
@@ -270,7 +255,7 @@ function jobsOf(trx: Transaction) {
   return trx.selectFrom('jobs').select(columns).orderBy('jobs.id');
 }
 
-/** Several jobs are always locked in the same order, which prevents deadlocks. */
+/** Locks jobs in a fixed order, which prevents deadlocks. */
 async function hold(db: Database, trx: Transaction, which: (all: Jobs) => Jobs) {
   return db.locked(which(jobsOf(trx)), 'jobs').execute();
 }
@@ -279,10 +264,9 @@ function idsOf(jobs: readonly { id: bigint }[]): bigint[] {
   return jobs.map(({ id }) => id);
 }
 
-/** The claim is over: its blob goes, unless its outcome made something else refer to it. */
+/** Its blob is removed, unless its outcome added another reference. */
 type ReleasedJob = Stored & Pick<ClaimedJob, 'id' | 'claim' | 'holder'>;
 
-/** Lets a job be claimed again: its holder is gone, or gave it back. */
 export async function release(
   db: Database,
   trx: Transaction,
@@ -298,7 +282,7 @@ export async function release(
   return true;
 }
 
-/** Puts a job off without counting a try; a location may have it before. */
+/** Counts no try. A location may have the job before. */
 export async function putOff(
   db: Database,
   trx: Transaction,
@@ -309,16 +293,12 @@ export async function putOff(
   await release(db, trx, job, { tries: job.tries - 1, run_after: BigInt(until), location });
 }
 
-/** Makes a job that was put off due now. */
 export async function makeDue(db: Database, trx: Transaction, id: bigint): Promise<void> {
   await trx.updateTable('jobs').set({ run_after: 0n }).where('id', '=', id).where('claim', 'is', null).execute();
   await db.announce(trx, queueTopic);
 }
 
-/**
- * The same, for all jobs of these kinds of an account that were put off. Jobs that are locked at this moment are
- * skipped: a transaction that puts a job off checks once more whether it has to wait.
- */
+/** Skips locked jobs: a transaction that puts a job off checks again whether it must wait. */
 export async function makeAccountDue(
   db: Database,
   trx: Transaction,
@@ -331,14 +311,13 @@ export async function makeAccountDue(
   if ((await hurried.executeTakeFirst()).numUpdatedRows > 0n) await db.announce(trx, queueTopic);
 }
 
-/** Locks the jobs about several subjects at once, before any of them is changed. */
+/** Call before any of them is changed. */
 export async function holdJobsOf(db: Database, trx: Transaction, subjects: readonly bigint[]): Promise<void> {
   if (subjects.length > 0) await hold(db, trx, (all) => all.where('subject_id', 'in', subjects));
 }
 
 interface WaitingJobs {
   accountId: bigint;
-  /** A condition on `jobs`. */
   which: Expression<SqlBool>;
 }
 
@@ -352,7 +331,6 @@ export async function holdWaitingJobs(
   );
 }
 
-/** Changes the tags of waiting jobs: they need others now. */
 export async function retag(
   db: Database,
   trx: Transaction,
@@ -369,10 +347,7 @@ export async function retag(
   await db.announce(trx, queueTopic);
 }
 
-/**
- * Expires every claim of a holder at once: the holder is known to be gone, or was revoked. The claims change their
- * holder, so that messages it sends at this moment neither count nor extend them.
- */
+/** Its holder is gone, or was revoked. The claims get another holder, so its messages of this moment do not count. */
 export async function lapse(db: Database, trx: Transaction, holder: string): Promise<void> {
   const lost = { claimed_until: nobody, holder: `lost: ${holder}` };
   await hold(db, trx, (all) => all.where('claim', 'is not', null).where('holder', '=', holder));
@@ -381,7 +356,7 @@ export async function lapse(db: Database, trx: Transaction, holder: string): Pro
   await db.announce(trx, queueTopic);
 }
 
-/** Keeps the claims of a holder while no server answers it. Its next extension makes them ordinary claims again. */
+/** While no server serves the holder. Its next extension makes them ordinary claims again. */
 export async function detachHolder(db: Database, trx: Transaction, holder: string): Promise<void> {
   await hold(db, trx, (all) => all.where('claim', 'is not', null).where('holder', '=', holder));
   const kept = trx.updateTable('jobs').set({ claimed_until: detached }).where('claim', 'is not', null);

@@ -1,9 +1,6 @@
 import type { Database } from '../db/open.ts';
 
-/**
- * Jobs wait for a time of the machine's clock. After the clock was set back, jobs that were put off for a moment would
- * wait for hours. So the code that notices it calls this: jobs that wait longer than the longest delay become due now.
- */
+/** After the clock was set back, postponed jobs would wait for hours. */
 export async function makeStrandedDue(
   db: Database,
   { kinds, longestWait }: { kinds: readonly string[]; longestWait: number },

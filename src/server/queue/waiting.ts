@@ -4,25 +4,22 @@ import { fetchKinds } from '../../shared/domain/runner-slots.ts';
 import { laneIsFree } from './lanes.ts';
 
 /**
- * The oldest job of an account that can begin now, as a subquery. It follows the index of waiting jobs, which is sorted
- * by tags, account and age, so it reads one row, however many jobs wait. Fetches and all others have an index each. The
- * first row is asked for instead of "exists", which PostgreSQL would turn into a join over all waiting jobs.
+ * An account's oldest job that can begin now. It follows an index by tags, account and age, one for fetches and one for
+ * the rest, so it reads one row. It selects the first row, because PostgreSQL would turn "exists" into a join over all
+ * waiting jobs.
  *
- * A runner without tags gets jobs without tags. For a runner with tags, each combination of tags that waits in the
- * account is visited once, by jumping from one to the next in an index of their own; of those that the runner has, the
- * oldest job is taken. So jobs that the runner may not have cost one lookup for each combination, and not one for each
- * job.
+ * For a runner with tags, it jumps through an index over the account's combinations of waiting tags. So jobs that the
+ * runner may not have cost one lookup per combination.
  */
 export interface Search {
   queries: Queries;
   kinds: readonly string[];
   account: RawBuilder<unknown>;
   now: bigint;
-  /** The runner's tags; empty for a runner without tags. */
   tags: string;
-  /** The runner's location, if it keeps files: jobs that prefer it need not be due. */
+  /** Jobs that prefer it need not be due. */
   location?: string | undefined;
-  /** Whether it wants no others. */
+  /** Only jobs that prefer the location. */
   isLeaving?: boolean | undefined;
 }
 
@@ -49,7 +46,6 @@ export function oldestWaiting(db: Idioms, search: Search): RawBuilder<bigint | n
     ) as heads`;
 }
 
-/** The same, of the jobs that need exactly these tags. */
 export function oldestWith(db: Idioms, { queries, kinds, account, now, ...runner }: Search, tags: RawBuilder<string>) {
   return queries
     .selectFrom('jobs as waiting')
@@ -68,10 +64,7 @@ export function oldestWith(db: Idioms, { queries, kinds, account, now, ...runner
     .limit(1);
 }
 
-/**
- * Whether a job may begin: its time has come, or it prefers this location. As long as none does, the search ends at the
- * jobs that are due, and does not read those that are put off.
- */
+/** If no job prefers this location, the search ends at the due jobs and does not read postponed ones. */
 export function isDue(
   table: string,
   now: bigint,
@@ -90,12 +83,11 @@ export function isDue(
 
 const noTags = sql.lit('');
 
-/** Kinds as they stand in a statement. */
 export function literals(kinds: readonly string[]): RawBuilder<string>[] {
   return kinds.map((kind) => sql.lit(kind));
 }
 
-/** Which of the two indexes has jobs of these kinds, in its own words: otherwise SQLite would not use it. */
+/** The condition of the index with these kinds, in its exact words: otherwise SQLite would not use it. */
 function ofPlace(kinds: readonly string[]): RawBuilder<SqlBool> {
   const fetches = kinds.filter((kind) => fetchKinds.includes(kind));
   if (fetches.length === kinds.length) return sql`waiting.kind in (${sql.join(literals(fetchKinds))})`;

@@ -4,14 +4,13 @@ import { cutBytes } from '../../shared/lib/cut-bytes.ts';
 import { keyOf, keysIn, unpackTests, type PlacedTest, type TestName } from './packed-tests.ts';
 
 /**
- * Tests that both failed and passed on the same commit, suite and variant. When the tests of a build are complete, the
- * tests of all attempts together are searched, and the result is stored in rows of its own. So the list is quick,
- * however many builds there are. A second search finds the same.
+ * Tests that both failed and passed on the same commit, suite and variant. Once a build's tests are complete, the tests
+ * of all attempts are compared. The results have their own rows, so listing them is fast.
  */
 
-/** How many attempts at a commit are compared, the newest ones. */
+/** The newest attempts at a commit that are compared. */
 const mostAttempts = 100;
-/** Where more tests than this failed, something else is broken. */
+/** If more tests failed, something else is broken. */
 const mostFailed = 1000;
 const longestMessage = 2048;
 
@@ -22,17 +21,15 @@ interface Attempt {
   completed_at: bigint;
 }
 
-/** What is known of a test that failed in one of the attempts. */
 interface Found {
   failures: number;
   passes: number;
   first: Attempt;
   last: Attempt;
-  /** The row with its last failure. */
   row: { build_id: bigint; start: number; state: string };
 }
 
-/** Searches for flaky tests, once the tests of this build are complete. */
+/** Call once the build's tests are complete. */
 export async function noteFlakes(db: Database, buildId: bigint): Promise<void> {
   const tested = await findTested(db.read, buildId);
   if (!tested) return;
@@ -42,7 +39,7 @@ export async function noteFlakes(db: Database, buildId: bigint): Promise<void> {
   await countPasses(db.read, attempts, found);
   for (const [key, { passes }] of found) if (passes === 0) found.delete(key);
   const rows = await describe(db.read, tested, found);
-  // Always in the same order, so that two servers do not wait for each other.
+  // In a fixed order, so that two servers cannot deadlock.
   rows.sort((a, b) => (a.test_key < b.test_key ? -1 : 1));
   for (let at = 0; at < rows.length; at += 50) await store(db, rows.slice(at, at + 50));
 }
@@ -116,7 +113,6 @@ async function countPasses(db: Queries, attempts: readonly Attempt[], found: Map
   }
 }
 
-/** The names and messages of the tests, from the rows with their last failures. */
 async function describe(db: Queries, tested: Tested, found: ReadonlyMap<number, Found>): Promise<TestFlakeRow[]> {
   const byRow = Map.groupBy(found, ([, { row }]) => `${row.build_id} ${row.start} ${row.state}`);
   const flakes: TestFlakeRow[] = [];
@@ -172,12 +168,11 @@ async function store(db: Database, flakes: TestFlakeRow[]): Promise<void> {
 }
 
 const day = 24 * 60 * 60 * 1000;
-/** The list covers this time, so a test that was mended leaves it. */
+/** Fixed tests disappear from the list after this time. */
 export const flakyDays = 30;
 const mostRows = 5000;
 const mostShown = 200;
 
-/** A test of a project that was flaky lately, on however many commits. */
 export interface FlakyTest extends TestName {
   failures: number;
   passes: number;
@@ -185,12 +180,11 @@ export interface FlakyTest extends TestName {
   message: string;
   lastSeenAt: bigint;
   failedBuildId: bigint;
-  /** The first known commit on which it was flaky, and when. */
   beganOn: bigint;
   beganAt: bigint;
 }
 
-/** The tests that were flaky on most commits first, then the latest. */
+/** Ordered by number of commits, then the latest. */
 export async function flakyTests(db: Queries, projectId: bigint, now = Date.now()): Promise<FlakyTest[]> {
   const rows = await db
     .selectFrom('test_flakes')
@@ -206,7 +200,6 @@ export async function flakyTests(db: Queries, projectId: bigint, now = Date.now(
     .slice(0, mostShown);
 }
 
-/** How many tests the list above would have. */
 export async function countFlaky(db: Queries, projectId: bigint, now = Date.now()): Promise<number> {
   const counted = await db
     .selectFrom((of) =>
@@ -230,7 +223,6 @@ export async function countFlaky(db: Queries, projectId: bigint, now = Date.now(
   return Math.min(mostShown, Number(counted.count));
 }
 
-/** Rows of the same test, the newest first. */
 function together(rows: TestFlakeRow[]): FlakyTest {
   const [newest] = rows as [TestFlakeRow];
   const first = rows.reduce((oldest, row) => (row.began_at < oldest.began_at ? row : oldest), newest);

@@ -5,15 +5,13 @@ import type { TestResultRow } from '../db/schema.ts';
 import type { testStates } from '../../shared/records/states.ts';
 
 /**
- * How the tests of a build are stored: packed, some hundred in a row. A row for each test of each build would be the
- * largest table by far. The tests of a row have the same state, so that those that failed are read without the others.
+ * A row per test would be by far the largest table. A row's tests have the same state, so failed tests are read alone.
  */
 const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
 
 export type TestState = (typeof testStates)[number];
 
-/** The name of a test, which is the same in every build. */
 export interface TestName {
   name: string;
   class: string;
@@ -25,16 +23,15 @@ export interface Test extends TestName {
   state: TestState;
   durationMs: number;
   message: string;
-  /** How often it failed before it passed, if the test program ran it again at once. */
+  /** How often it failed before it passed, if the test program retried it at once. */
   failures?: number;
 }
 
-/** A test and its position in its build. */
 export interface PlacedTest extends Test {
   at: number;
 }
 
-/** Tests that passed after they had failed are stored apart from the others, so that a query can find them. */
+/** Tests that passed after failing are stored separately, so that a query can find them. */
 export type StoredState = TestState | 'retried';
 
 export const storedAs: Record<TestState, StoredState[]> = {
@@ -56,7 +53,6 @@ type Packed = [
   failures: number,
 ];
 
-/** Packs the tests that begin at a position of their build. */
 export async function packTests(start: number, tests: readonly Test[]): Promise<PackedTests[]> {
   const placed = tests.map((test, at) => ({ ...test, at: start + at }));
   const groups = Map.groupBy(placed, storedState);
@@ -95,14 +91,13 @@ function packed({ at, name, class: of, suite, file, durationMs, message, failure
   return [at, name, of, suite, file, durationMs, message, failures];
 }
 
-/** Enough to tell a hundred thousand tests apart, and a number that JavaScript holds exactly. */
+/** Enough to distinguish a hundred thousand tests, and exact as a JavaScript number. */
 const keySize = 6;
 
 function digestOf({ name, class: of, suite }: TestName): Buffer {
   return hash('sha256', JSON.stringify([suite, of, name]), 'buffer').subarray(0, keySize);
 }
 
-/** The number by which a test is found among those of other builds. */
 export function keyOf(test: TestName): number {
   return digestOf(test).readUIntBE(0, keySize);
 }

@@ -1,18 +1,14 @@
 import type { Queries } from '../db/open.ts';
 import type { Test, TestName } from './packed-tests.ts';
 
-/**
- * The slowest tests of a project. Each build has a list of its slowest tests, and the newest lists are merged when
- * somebody asks, because reading every test of every build would take long.
- */
+/** Each build stores its slowest tests, and the newest lists are merged, because reading all tests would take long. */
 const mostOfBuild = 100;
 const mostBuilds = 100;
 const mostShown = 100;
 
-/** A tuple instead of an object, because every build stores such a list. */
+/** A tuple, to keep the stored lists short. */
 export type SlowTest = [durationMs: number, name: string, of: string, suite: string];
 
-/** The slowest of these tests. */
 export function slowestOf(tests: readonly Test[]): SlowTest[] {
   const ran = tests.filter(({ state, durationMs }) => state !== 'skipped' && durationMs > 0);
   return longest(
@@ -30,12 +26,11 @@ function longest<T extends [number, ...unknown[]]>(tests: T[], most: number): T[
 }
 
 export interface SlowRuns extends TestName {
-  /** On average. */
   durationMs: number;
   runs: number;
 }
 
-/** The tests that took longest in the newest builds, on average. */
+/** In the newest builds, on average. */
 export async function slowTests(db: Queries, projectId: bigint): Promise<SlowRuns[]> {
   const lists = await db
     .selectFrom('test_runs')

@@ -4,9 +4,6 @@ import { firstIdAt } from '../../shared/lib/ids.ts';
 import { storedAs, unpackTests, type PackedTests, type PlacedTest, type TestState } from './packed-tests.ts';
 import { mergeSlowest, type SlowTest } from './slow-tests.ts';
 
-/** The tests of builds. They are added in batches while a build ends, and visible once the last batch has come. */
-
-/** The most tests in a batch. */
 export const mostInBatch = 500;
 
 export interface Batch {
@@ -25,7 +22,7 @@ export interface TestLimits {
 
 export type Added = 'stored' | 'full' | { expected: number };
 
-/** Adds a batch of tests to a build whose job the caller holds. A batch that was added before changes nothing. */
+/** For a build whose job the caller holds. Adding the same batch again changes nothing. */
 export async function addTests(
   db: Database,
   trx: Transaction,
@@ -82,20 +79,17 @@ export function countsOf(trx: Transaction, buildId: bigint): Promise<Pick<TestRu
 
 export interface Wanted {
   state?: TestState | undefined;
-  /** Only tests that have it in their name, class, suite or file, in any case. */
   text?: string;
-  /** Only tests at positions from the first and before the second. */
+  /** Positions; `to` is exclusive. */
   from?: number;
   to?: number;
-  /** Whether the last of them are wanted, not the first. */
   fromEnd?: boolean;
   limit: number;
 }
 
-/** How many tests are read at a time when they are searched for a text. */
 const readAtOnce = 10 * mostInBatch;
 
-/** Tests of a build, in the order of its reports. Reads no more rows than it needs. */
+/** In the order of the build's reports. Reads no more rows than it needs. */
 export async function testsOf(db: Queries, buildId: bigint, wanted: Wanted): Promise<PlacedTest[]> {
   const { state, text = '', from = 0, to = Infinity, fromEnd = false, limit } = wanted;
   const all = db
@@ -138,10 +132,7 @@ const day = 24 * 60 * 60 * 1000;
 /** Small transactions, so that others get their turn in between. */
 const atOnce = 100;
 
-/**
- * Removes the tests of builds that are older than this many days, as with their logs; 0 keeps all. The counts stay in
- * the build. Tests whose last batch never came are removed when their build is over.
- */
+/** The counts stay in the build. Tests whose last batch never came are removed when their build is over. */
 export async function forgetOldTests(db: Database, days: number, now = Date.now()): Promise<number> {
   let forgotten = await forgetUnfinished(db);
   if (days === 0) return forgotten;

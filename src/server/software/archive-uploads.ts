@@ -7,17 +7,14 @@ import { most } from '../../shared/domain/bounds.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
 
 /**
- * Source archives that arrive in several requests, because connections break. What arrived is kept as blobs, each with a
- * row of its own: so every server can go on where another one was, and a server that is killed loses only the part that
- * was arriving. A dependency has one upload at a time.
+ * Source archives that arrive in several requests, because connections break. Each part is a blob with its own row. So
+ * every server can continue an upload, and a killed server loses only the part in transit.
  */
 
 const day = 24 * 60 * 60 * 1000;
 const usualPartSize = 4 * 1024 * 1024;
 
-/**
- * Half of the parts that an upload may have are enough for its bytes. The other half is for parts that break off early.
- */
+/** Half of the allowed parts are enough for the bytes. The other half is for parts that are cut short. */
 export function partSizeOf({ size }: Pick<ArchiveUploadRow, 'size'>): number {
   return Math.max(usualPartSize, Math.ceil((2 * Number(size)) / most.archiveParts));
 }
@@ -26,13 +23,12 @@ export function expiryOf({ created_at: created }: Pick<ArchiveUploadRow, 'create
   return Number(created) + day;
 }
 
-/** Begins an upload, which replaces the last one. */
 export async function openUpload(
   { db, trx, ids }: { db: Database; trx: Transaction; ids: IdSource },
   dependencyId: bigint,
   size: number,
 ): Promise<ArchiveUploadRow> {
-  // Of two that begin at once, the second replaces the first.
+  // If two begin at once, the second replaces the first.
   await db.locked(trx.selectFrom('dependencies').select('id').where('id', '=', dependencyId), 'dependencies').execute();
   await dropUpload(trx, dependencyId);
   const row = { id: ids.next(), dependency_id: dependencyId, size: BigInt(size), received: 0n, complete: 0 };
@@ -49,9 +45,7 @@ export async function findUpload(db: Queries, dependencyId: bigint, id: bigint):
     .executeTakeFirst();
 }
 
-/**
- * Adds a stored part at the end, unless another request has added one first, or the upload has as many parts as it may.
- */
+/** Does nothing if another request added a part first, or the upload has all the parts it may have. */
 export async function addPart(
   trx: Transaction,
   { id }: Pick<ArchiveUploadRow, 'id'>,
@@ -72,7 +66,6 @@ export async function addPart(
   return 'added';
 }
 
-/** All that has arrived, in order. */
 export async function* arrivedContent(db: Queries, blobs: Blobs, uploadId: bigint): AsyncGenerator<Buffer> {
   const parts = db.selectFrom('archive_parts').select('digest').where('upload_id', '=', uploadId);
   for (const { digest } of await parts.orderBy('position').execute()) {
@@ -81,7 +74,7 @@ export async function* arrivedContent(db: Queries, blobs: Blobs, uploadId: bigin
   }
 }
 
-/** The archive was taken. The upload stays until it expires, for a caller whose connection broke before the answer. */
+/** The upload stays until it expires, for a caller whose connection broke before the response. */
 export async function completeUpload(trx: Transaction, id: bigint): Promise<boolean> {
   const open = trx.updateTable('archive_uploads').set({ complete: 1 }).where('id', '=', id);
   const { numUpdatedRows } = await open.where('complete', '=', 0).executeTakeFirst();
@@ -89,7 +82,6 @@ export async function completeUpload(trx: Transaction, id: bigint): Promise<bool
   return numUpdatedRows === 1n;
 }
 
-/** Ends the upload of a dependency; what has arrived is removed. */
 export async function dropUpload(trx: Transaction, dependencyId: bigint): Promise<void> {
   const uploads = trx.selectFrom('archive_uploads').select('id').where('dependency_id', '=', dependencyId);
   for (const { id } of await uploads.execute()) {

@@ -4,13 +4,9 @@ import { spareBlob, youngMs } from '../db/doomed-blobs.ts';
 import type { Database } from '../db/open.ts';
 import { blobColumns } from '../db/schema.ts';
 
-/** A stored blob gets its reference within moments. This leaves time for a server that stops in between. */
+/** A blob gets its reference within moments. This also covers a server that stops in between. */
 const hour = 60 * 60 * 1000;
 
-/**
- * Removes the blobs that nothing refers to any more: replaced archives and results that no pin names, and logs of
- * deleted records.
- */
 export async function collectBlobs(db: Database, blobs: Blobs, age = hour, stopping?: AbortSignal): Promise<number> {
   return blobs.collect(age, async (digests) => {
     const wanted = new Set<string>();
@@ -25,11 +21,7 @@ export async function collectBlobs(db: Database, blobs: Blobs, age = hour, stopp
 
 const atOnce = 100;
 
-/**
- * Removes the blobs of deleted logs, and blobs that were stored under claims and are not needed. Two logs with the same
- * text share a blob, so a blob that something still refers to stays. A log that is being packed refers to its blob a
- * moment after the blob is stored, so while any log is being packed, all removals wait.
- */
+/** A log being packed refers to its blob a moment after storing it, so while any log is packed, all removals wait. */
 export async function removeDoomedBlobs(db: Database, blobs: Blobs, age = youngMs): Promise<number> {
   const due = db.read
     .selectFrom('doomed_blobs')

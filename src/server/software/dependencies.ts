@@ -8,7 +8,6 @@ import { dependencyMachine as machine, statesBefore, type DependencyState } from
 
 type Owned = Pick<DependencyRow, 'id' | 'owner_id'>;
 
-/** A source archive in the blob store. */
 export interface Archive {
   digest: string;
   kind: string;
@@ -16,10 +15,7 @@ export interface Archive {
   size: bigint;
 }
 
-/**
- * Records the new state of a dependency: for its streams, and for every project that it concerns. A dependency belongs
- * to an account, so these are the account's projects, and the projects of others with a suite that uses it.
- */
+/** For its streams, and for projects of its account or with a suite that uses it. */
 export async function dependencyHappened(
   context: WriteContext,
   dependency: Owned,
@@ -55,7 +51,7 @@ async function projectsConcerned({ trx }: WriteContext, { id, owner_id: ownerId 
   return projects.map((project) => project.id);
 }
 
-/** Moves a dependency to another state, if its present state allows that. Returns whether it moved. */
+/** False if its present state does not allow that. */
 async function move(
   context: WriteContext,
   dependency: Owned,
@@ -73,7 +69,7 @@ async function move(
   return true;
 }
 
-/** The states in which a new archive is taken: not while an earlier one waits to be compiled or is being compiled. */
+/** The states that accept a new archive: not while an earlier one waits to be compiled or is being compiled. */
 const takesArchive = machine.states.filter((state) =>
   [...machine.moves[state], ...machine.again[state]].includes('enqueued_for_compile'),
 );
@@ -82,7 +78,6 @@ export function canTakeArchive({ state }: Pick<DependencyRow, 'state'>): boolean
   return takesArchive.includes(state as DependencyState);
 }
 
-/** Takes a new source archive and enqueues the compile. Until that is done, suites get the last result. */
 export async function takeArchive(context: WriteContext, dependency: Owned, archive: Archive): Promise<boolean> {
   return enqueueCompile(context, dependency, takesArchive, {
     archive: archive.digest,
@@ -92,7 +87,6 @@ export async function takeArchive(context: WriteContext, dependency: Owned, arch
   });
 }
 
-/** Compiles the present archive again, with the present settings of the dependency. */
 export async function compileAgain(context: WriteContext, dependency: Owned): Promise<boolean> {
   const withArchive = takesArchive.filter((state) => state !== machine.initial);
   return enqueueCompile(context, dependency, withArchive);
@@ -106,15 +100,15 @@ async function enqueueCompile(
 ): Promise<boolean> {
   const { db, trx, ids } = context;
   const { id, owner_id: accountId } = dependency;
-  await holdJobsOf(db, trx, [id]); // before the dependency, as the end of its compile does
+  await holdJobsOf(db, trx, [id]); // before the dependency, in the same order as the end of its compile
   if (!(await move(context, dependency, [from, 'enqueued_for_compile'], columns))) return false;
-  await cancel(db, trx, [id]); // The log of the last compile is replaced, so it need not be packed any more.
+  await cancel(db, trx, [id]); // the last compile's log is replaced, so it need not be packed
   await restartLog(trx, id);
   await enqueue(db, trx, ids, { kind: 'compile_dependency', subjectId: id, accountId });
   return true;
 }
 
-/** A runner begins the compile, or repeats it after another runner was lost. */
+/** Also repeats it after another runner was lost. */
 export async function beginCompile(context: WriteContext, dependency: DependencyRow): Promise<boolean> {
   const { id, prefix } = dependency;
   const prepared = { compile_prefix: prefix };
@@ -124,7 +118,6 @@ export async function beginCompile(context: WriteContext, dependency: Dependency
   return true;
 }
 
-/** The compile succeeded: from now on suites get this result. A shared dependency stays shared. */
 export async function finishCompile(context: WriteContext, dependency: Owned, result: string): Promise<void> {
   const { db, trx } = context;
   const { id } = dependency;
@@ -145,7 +138,7 @@ export async function finishCompile(context: WriteContext, dependency: Owned, re
   await dependencyHappened(context, dependency, finished.state as DependencyState);
 }
 
-/** The compile failed. `why` is added to the log where the log does not say it yet. */
+/** `why` is added to the log; blank if the log already has it. */
 export async function failCompile(context: WriteContext, dependency: Owned, why = ''): Promise<void> {
   const { db, trx } = context;
   if (why !== '') await addLine(db, trx, dependency.id, why);
@@ -154,21 +147,16 @@ export async function failCompile(context: WriteContext, dependency: Owned, why 
   await wakeWaiting(context, dependency.owner_id);
 }
 
-/**
- * Makes the account's suites and compiles due that wait for a compile: one has ended, or is no longer needed. Nobody
- * waits for a compile of another account.
- */
+/** Only jobs of the same account wait for a compile. */
 export async function wakeWaiting({ db, trx }: WriteContext, ownerId: bigint): Promise<void> {
   await makeAccountDue(db, trx, ownerId, ['run_suite', 'compile_dependency']);
 }
 
-/** Shares the compiled result with every account; false while there is no result. */
 export async function share(context: WriteContext, dependency: DependencyRow): Promise<boolean> {
   if (dependency.shared === 1) return true;
   return move(context, dependency, [['compiled'], 'shared'], { shared: 1 });
 }
 
-/** Ends the sharing, also during a new compile; false when the dependency was not shared. */
 export async function unshare(context: WriteContext, dependency: DependencyRow): Promise<boolean> {
   if (await move(context, dependency, [['shared'], 'compiled'], { shared: 0 })) return true;
   const { numUpdatedRows } = await context.trx
@@ -180,7 +168,6 @@ export async function unshare(context: WriteContext, dependency: DependencyRow):
   return numUpdatedRows === 1n;
 }
 
-/** Stops all work on a dependency that is about to be deleted, and ends its streams. */
 export async function dropCompile({ db, trx }: WriteContext, id: bigint): Promise<void> {
   const subject = trx.selectFrom('dependencies').select('id').where('id', '=', id);
   await drop(db, trx, subject as never);

@@ -5,7 +5,6 @@ import { dropCompile } from './dependencies.ts';
 import { dependencyMachine } from '../lifecycle/states.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 
-/** The settings of a dependency that its owner writes. */
 export type DependencySettings = ColumnsOf<typeof dependencyFields>;
 
 export async function createDependency(
@@ -42,7 +41,7 @@ export async function changeDependency(
   await trx.updateTable('dependencies').set(settings).where('id', '=', id).execute();
 }
 
-/** Deletes a dependency, and its compile if one is under way. The database refuses while something uses it. */
+/** The database refuses while the dependency is in use. */
 export async function deleteDependency(context: WriteContext, id: bigint): Promise<void> {
   await dropCompile(context, id);
   await context.trx.deleteFrom('dependencies').where('id', '=', id).execute();

@@ -3,13 +3,12 @@ import type { DependencyPinRow } from '../db/schema.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import { dependenciesNow, type Layer, type Stack } from './software.ts';
 
-/** The use that a pin belongs to: a suite's or another dependency's use of the dependency. */
 export type Use = { suite_dependency_id: bigint } | { relation_id: bigint };
 
 /**
- * Whether one of these belongs to another account and so has to be pinned. If so, nobody changes any dependency until
- * the transaction is over: a result must not be replaced, and its blob removed, before the pin refers to it. Call this
- * before the transaction writes anything: then it holds no locks that others wait for.
+ * Whether one belongs to another account and so must be pinned. If so, it locks all dependencies: a result must not be
+ * replaced, and its blob removed, before the pin refers to it. Call this before the transaction writes anything, while
+ * it holds no locks that others wait for.
  */
 export async function holdForeign(
   { db, trx }: Pick<WriteContext, 'db' | 'trx'>,
@@ -27,14 +26,12 @@ export async function foreignAmong(db: Queries, ownerId: bigint, ids: bigint[]):
   return new Set((await foreign.execute()).map(({ id }) => id));
 }
 
-/** The present layers of a dependency: a pin made now would hold them. */
 export async function stackNow(db: Queries, dependencyId: bigint): Promise<Stack> {
   const [stack] = await dependenciesNow(db, [dependencyId]);
   if (!stack) throw new Error(`dependency ${dependencyId} is gone`);
   return stack;
 }
 
-/** From now on this use gets these layers, even when the dependency changes. */
 export async function pinTo(trx: Transaction, use: Use, { below, itself }: Stack): Promise<void> {
   const [column, id] = columnOf(use);
   await trx.deleteFrom('dependency_pins').where(column, '=', id).execute();
@@ -56,7 +53,7 @@ function columnOf(use: Use): [keyof DependencyPinRow & ('suite_dependency_id' | 
   return 'relation_id' in use ? ['relation_id', use.relation_id] : ['suite_dependency_id', use.suite_dependency_id];
 }
 
-/** Whether both mount and launch the same. Names make no difference. */
+/** Whether both mount and launch the same, whatever their names. */
 export function isSameStack(one: Stack, other: Stack): boolean {
   return textOf(one) === textOf(other);
 }

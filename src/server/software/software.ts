@@ -2,18 +2,15 @@ import type { Queries } from '../db/open.ts';
 import type { DependencyPinRow, DependencyRow } from '../db/schema.ts';
 
 /**
- * The software of a suite or a compile: the dependencies that it names, and the ones they were compiled against.
- * Dependencies of the own account are followed: their latest result counts. Those of another account are pinned
- * (pins.ts): they stay as they were when their use began.
+ * The account's own dependencies are followed: their latest result counts. Another account's are pinned (pins.ts): they
+ * stay as they were when their use began.
  */
 
-/**
- * A compiled result as it is mounted. Only the layers of named dependencies are launched, not the layers below them.
- */
+/** Only the layers of named dependencies are launched, not the layers below them. */
 export interface Layer {
   id: bigint;
   name: string;
-  /** null where it was never compiled. */
+  /** null if it was never compiled. */
   digest: string | null;
   prefix: string;
   launchCommand: string;
@@ -34,13 +31,11 @@ const columns = [
   'dependencies.launch_command',
 ] as const;
 
-/** A dependency, and the pin of its use if there is one. */
 interface Used {
   dependency: Known;
   pin: Stack | undefined;
 }
 
-/** The dependencies attached to a suite, in their order. */
 export async function attachedStacks(db: Queries, suiteId: bigint): Promise<Stack[]> {
   const attached = await db
     .selectFrom('suite_dependencies')
@@ -52,12 +47,10 @@ export async function attachedStacks(db: Queries, suiteId: bigint): Promise<Stac
   return stacksOf(db, await withPins(db, 'suite_dependency_id', attached));
 }
 
-/** The dependencies that a dependency is compiled against, in the order in which they were named. */
 export async function relatedStacks(db: Queries, dependencyId: bigint): Promise<Stack[]> {
   return stacksOf(db, (await relationsOf(db, [dependencyId])).get(dependencyId) ?? []);
 }
 
-/** The present results of dependencies, without pins. */
 export async function dependenciesNow(db: Queries, ids: bigint[]): Promise<Stack[]> {
   if (ids.length === 0) return [];
   const found = await db.selectFrom('dependencies').select(columns).where('id', 'in', ids).execute();
@@ -67,7 +60,6 @@ export async function dependenciesNow(db: Queries, ids: bigint[]): Promise<Stack
   );
 }
 
-/** The same for one of an account; undefined where it has none such. */
 export async function ownDependencyNow(db: Queries, accountId: bigint, id: bigint): Promise<Stack | undefined> {
   const own = db.selectFrom('dependencies').select('id').where('owner_id', '=', accountId);
   const found = await own.where('id', '=', id).executeTakeFirst();
@@ -84,7 +76,7 @@ async function stacksOf(db: Queries, named: Used[]): Promise<Stack[]> {
   return named.map((one) => stackOf(one, relations));
 }
 
-/** Dependencies whose own dependencies are not read yet. A pin contains them. */
+/** A pin already contains its dependencies. */
 function followed(used: Used[], known: ReadonlyMap<bigint, unknown>): bigint[] {
   const ids = used.filter(({ pin }) => !pin).map(({ dependency }) => dependency.id);
   return [...new Set(ids)].filter((id) => !known.has(id));
@@ -110,9 +102,7 @@ function layerOf({ id, name, result: digest, result_prefix: prefix, launch_comma
   return { id, name, digest, prefix, launchCommand: launch_command };
 }
 
-/**
- * Keeps the lowest position of each layer. One dependency may occur with several results, each pinned at its own time.
- */
+/** Keeps the lowest position of each layer. A dependency may have several results, each pinned at its own time. */
 export function eachOnce(layers: Layer[]): Layer[] {
   const known = new Map<string, Layer>();
   for (const layer of layers) {
@@ -122,27 +112,21 @@ export function eachOnce(layers: Layer[]): Layer[] {
   return [...known.values()];
 }
 
-/** The software of several stacks together. */
 export interface Combined {
   /** Each once, lower ones first. */
   layers: Layer[];
-  /** Where it is mounted, in the order of search paths. */
+  /** In the order of search paths. */
   prefixes: string[];
-  /** The layers that were never compiled. */
   missing: Layer[];
 }
 
-/**
- * The layers that a dependency was compiled against are mounted below it. In search paths, however, they come after
- * every named dependency.
- */
+/** Lower layers are mounted below the dependency, but come after every named dependency in search paths. */
 export function combined(stacks: readonly Stack[]): Combined {
   const layers = eachOnce(stacks.flatMap(({ below, itself }) => [...below, itself]));
   const prefixes = [...stacks.map(({ itself }) => itself), ...layers].map(({ prefix }) => prefix);
   return { layers, prefixes: [...new Set(prefixes)], missing: layers.filter(({ digest }) => digest === null) };
 }
 
-/** The commands that have to run before a suite's own. */
 export function launchesOf(stacks: readonly Stack[]): { name: string; command: string }[] {
   return stacks
     .map(({ itself: { name, launchCommand: command } }) => ({ name, command }))
@@ -173,7 +157,6 @@ async function withPins(
   return uses.map((dependency) => ({ dependency, pin: pins.get(dependency.use_id) }));
 }
 
-/** The pins of these uses. */
 export async function pinsOf(db: Queries, column: UseColumn, ids: bigint[]): Promise<Map<bigint, Stack>> {
   if (ids.length === 0) return new Map();
   const rows = await db

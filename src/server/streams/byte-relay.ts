@@ -3,17 +3,13 @@ import type { Database } from '../db/open.ts';
 import type { Watch } from '../db/subscriptions.ts';
 
 /**
- * Passes bytes from one request to another, which may be with another server on the same database. Nothing is stored:
- * the writer keeps the bytes until the reader has asked for later ones, and otherwise sends them again. So nothing is
- * lost or sent twice when a request breaks, and the writer goes at the pace of the reader.
- *
- * A stream of bytes has a name, one writer and one reader. Both say at which position they are. Servers tell each other by
- * announcements, which can be lost: so both are repeated while they wait. What people type travels sealed.
+ * Passes bytes between two requests, perhaps on different servers. Nothing is stored: the writer resends its bytes
+ * until the reader requests later ones. So a broken request loses and repeats nothing. Servers use announcements, which
+ * can be lost, so writer and reader repeat while they wait. Typed text travels sealed.
  */
 export interface ByteRelay {
-  /** Settles with the position that the reader asks for; undefined when nobody read in time. */
+  /** The position that the reader requests; undefined if none read in time. */
   write(name: string, piece: Piece, waiting: Waiting): Promise<number | undefined>;
-  /** The bytes from a position on, as soon as there are some; undefined when there were none in time. */
   read(name: string, from: number, waiting: Waiting): Promise<Buffer | undefined>;
   close(): void;
 }
@@ -23,7 +19,7 @@ export interface Piece {
   bytes: Uint8Array;
 }
 
-/** How long to wait: so many milliseconds, until the signal, or until something has happened to the shell. */
+/** Until `ms` have passed, the signal, or a change of the shell. */
 export interface Waiting {
   watch: Watch;
   ms: number;
@@ -39,7 +35,7 @@ interface Reader {
   take: (bytes: Buffer) => void;
 }
 
-/** An announcement has room for so much, sealed. */
+/** Limit of an announcement, sealed. */
 const mostAbroad = 3000;
 const repeatMs = 2000;
 const word = 'bytes';
@@ -49,7 +45,7 @@ export function createByteRelay(db: Database, vault: Vault): ByteRelay {
   const readers = new Map<string, Reader>();
 
   const announce = (name: string, kind: 'at' | 'data', position: number, content = ''): void => {
-    db.tellOthers([word, name, kind, position, content].join(' ')); // what is lost is repeated
+    db.tellOthers([word, name, kind, position, content].join(' ')); // losses are repeated
   };
   const send = (name: string, { offset, bytes }: Piece): void => {
     if (offer(name, { offset, bytes })) return;
@@ -76,7 +72,7 @@ export function createByteRelay(db: Database, vault: Vault): ByteRelay {
     else if (readers.has(name)) offer(name, { offset: Number(position), bytes: opened(name, content) });
   });
 
-  /** An announcement that cannot be opened is repeated, with the key that both servers have then. */
+  /** One that cannot be opened is repeated, with the key that both servers have by then. */
   const opened = (name: string, content: string): Buffer => {
     try {
       return Buffer.from(vault.open(content, locationOf(name)), 'base64');

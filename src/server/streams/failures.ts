@@ -1,7 +1,4 @@
-/**
- * The texts by which common build tools report a failure; docs/log-viewer.md lists them for readers. Each is a regular
- * expression that matches at the beginning of a line, or after a character that is no letter.
- */
+/** Listed in docs/log-viewer.md. Each matches at the beginning of a line, or after a character that is no letter. */
 export const failurePatterns: readonly string[] = [
   'error:',
   'Error:',

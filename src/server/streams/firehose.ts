@@ -1,7 +1,7 @@
 import { exactJson } from '../../shared/lib/exact-json.ts';
 import type { StreamEvent } from './tail.ts';
 
-/** The format of events: server-sent events, or lines of JSON for clients that ask for them. */
+/** Server-sent events, or lines of JSON for clients that request them. */
 export interface Wire {
   contentType: string;
   encode(event: StreamEvent, labels: Record<string, string>, id: string | undefined): string;
@@ -21,7 +21,7 @@ const serverSentEvents: Wire = {
 const jsonLines: Wire = {
   contentType: 'application/x-ndjson; charset=utf-8',
   encode(event, labels, id) {
-    // Clients of JSON lines do not reconnect by themselves, so they need no identifier.
+    // Clients of JSON lines do not reconnect automatically, so they need no id.
     const name = id === undefined || event.type === 'end' ? {} : { id };
     return `${exactJson({ event: event.type, ...name, ...dataOf(event), ...labels })}\n`;
   },
@@ -45,7 +45,6 @@ export function wireFor(accept: string | string[] | undefined): Wire {
   return String(accept ?? '').includes('application/x-ndjson') ? jsonLines : serverSentEvents;
 }
 
-/** Adds a keep-alive wherever there is no event for a while. */
 export async function* withKeepAlive(
   texts: AsyncGenerator<string>,
   keepAlive: string,

@@ -11,10 +11,9 @@ export interface Growth {
   complete: boolean;
 }
 
-/** The pause between two reports on the same log: a reader sees it grow without a report for every line. */
+/** Pause between two reports on a log: readers need no report for every line. */
 const breathMs = 100;
 
-/** The size of a log, now and whenever it has grown, until it is complete. */
 export async function* growthOf(
   parts: LineStorage & { subscriptions: Subscriptions },
   id: bigint,

@@ -6,22 +6,17 @@ import { markEvery } from './log-growth.ts';
 import { findLog } from './logs.ts';
 import { origin, thinned, unpackMarks, type Mark } from './marks.ts';
 
-/*
- * Finds the lines of logs. While a log grows, each chunk is stored with marks (streams/log-growth.ts); packing joins
- * them into one row (`log_indexes`).
- */
+/* A growing log has marks with each chunk (streams/log-growth.ts). Packing joins them into one row. */
 
 export interface LineIndex {
-  /** The number of lines; text after the last line break counts as one. */
+  /** Text after the last line break counts as a line. */
   readonly total: number;
-  /** The state of the line scan at the end of the log. */
   readonly end: Scan;
-  /** Whether the times of the lines are known. */
   readonly hasTimes: boolean;
   readonly log: Readonly<LogRow>;
   /** The last mark with fewer line breaks before it than these. */
   before(breaks: number): Promise<Mark>;
-  /** The marks behind one and up to a position. */
+  /** After the mark, up to and including the end. */
   between(mark: Mark, end: { breaks: number; start: number }): Promise<readonly Mark[]>;
 }
 
@@ -30,7 +25,6 @@ export interface LineStorage {
   blobs: Blobs;
 }
 
-/** Undefined when there is no such log. */
 export async function lineIndex(storage: LineStorage, id: bigint): Promise<LineIndex | undefined> {
   const log = await findLog(storage.db, id);
   if (!log) return undefined;
@@ -66,7 +60,7 @@ function listed(marks: readonly Mark[]): Marks {
   };
 }
 
-/** One answer reads at most this many marks; with more, some lines get the time of an earlier line. */
+/** Per response; with more marks, some lines get the time of an earlier line. */
 const mostBetween = 20_000;
 
 function rowsOf(storage: LineStorage, { id, size }: Readonly<LogRow>): Marks {
@@ -121,7 +115,6 @@ async function findIndex(db: Queries, id: bigint): Promise<Uint8Array | undefine
   return (await indexes.executeTakeFirst())?.bytes;
 }
 
-/** All marks of a log, for packing. */
 export async function marksOf(db: Queries, id: bigint): Promise<Mark[]> {
   const rows = await db
     .selectFrom('log_marks')
@@ -133,7 +126,6 @@ export async function marksOf(db: Queries, id: bigint): Promise<Mark[]> {
   return thinned(rows.map(markOf), markEvery);
 }
 
-/** Stores the marks of a log that was packed, in one row. */
 export async function keepIndex(trx: Transaction, id: bigint, bytes: Buffer): Promise<void> {
   await trx.deleteFrom('log_marks').where('log_id', '=', id).execute();
   await trx.insertInto('log_indexes').values({ log_id: id, bytes }).execute();

@@ -4,7 +4,7 @@ import { compiles, engine } from '../../shared/domain/rule-expressions.ts';
 import { countBreaks } from './line-scan.ts';
 import { requiredTexts, type Required } from './required-text.ts';
 
-/** This much of a line is searched: an expression may take microseconds per character. */
+/** Per line: an expression may take microseconds per character. */
 export const longestSearched = 64 * 1024;
 
 export function isExpression(text: string): boolean {
@@ -12,21 +12,21 @@ export function isExpression(text: string): boolean {
 }
 
 export interface Found {
-  /** The index of the line among the searched lines, from 0, and the position of its first byte. */
+  /** Counted from 0 among the searched lines. */
   line: number;
   start: number;
   end: number;
-  /** The positions of the matches in the visible text of the line: start, end, start, end. */
+  /** Matches in the visible text of the line: start, end, start, end. */
   ranges: number[];
 }
 
 const mostRanges = 20;
-/** Each range may take as long as the whole line, so after this time the rest is left out. */
+/** Each range may take as long as the whole line, so the rest is skipped after this time. */
 const rangesMs = 500;
 const lineBreak = 0x0a;
 const escape = 0x1b;
 
-/** Searches whole lines for an expression, in their visible text: without terminal sequences. */
+/** Searches the visible text, without terminal sequences. */
 export class LineMatcher {
   readonly #expression: RE2JS;
   readonly #required: Required | undefined;
@@ -39,10 +39,7 @@ export class LineMatcher {
     this.#texts = (this.#required?.texts ?? []).map((text) => Buffer.from(folded(text)));
   }
 
-  /**
-   * The matching lines, in order. Stops after `limit` of them, or when `isOver` returns true: then `searched` is the
-   * number of lines up to there.
-   */
+  /** Stops after `limit` matching lines, or when `isOver`: then `searched` is the number of lines so far. */
   search(bytes: Buffer, limit: number, isOver: () => boolean): { found: Found[]; searched: number | undefined } {
     const { text, rawAt } = withoutSequences(bytes);
     const found: Found[] = [];
@@ -66,9 +63,7 @@ export class LineMatcher {
     return { found, searched: undefined };
   }
 
-  /**
-   * Without case, two letters outside ASCII equal ASCII letters: where one of them occurs, the needles prove nothing.
-   */
+  /** Without case, two non-ASCII letters equal ASCII letters. If the text has one, the needles prove nothing. */
   #needles(text: Buffer): Buffer[] {
     if (!this.#required?.ignoresCase) return this.#texts;
     return text.includes('\u212a') || text.includes('\u017f') ? [] : this.#texts;
@@ -86,11 +81,10 @@ export class LineMatcher {
   }
 }
 
-/** The positions worth looking at, from one line to a later one. Without needles, every line is. */
+/** The lines worth checking, in order. Without needles, every line is. */
 class Candidates {
   readonly #text: Buffer;
   readonly #needles: Buffer[];
-  /** The next position of each needle. */
   readonly #places: number[];
 
   constructor(text: Buffer, needles: Buffer[], ignoresCase: boolean) {
@@ -123,7 +117,7 @@ function lowered(text: Buffer): Buffer {
   return copy;
 }
 
-/** Removes escape sequences, never a line break. */
+/** Never removes a line break. */
 function withoutSequences(bytes: Buffer): { text: Buffer; rawAt: (at: number) => number } {
   let next = bytes.indexOf(escape);
   if (next < 0) return { text: bytes, rawAt: (at) => at };

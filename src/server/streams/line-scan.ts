@@ -1,20 +1,14 @@
 import { TextStyle } from '../../shared/lib/text-styles.ts';
 
-/*
- * Reads text in pieces that are cut anywhere. After each piece it knows how many lines there were, in which style a
- * terminal would continue, and which group of lines is open. Every byte of every log is read here, so it searches for
- * the few bytes that matter and skips the rest.
- */
+/* Reads text in arbitrary pieces. Every byte of every log is read here, so it searches for the few relevant bytes. */
 
 export interface Scan {
-  /** How many line breaks there were. */
   readonly breaks: number;
-  /** Whether there was text after the last line break. */
   readonly isOpen: boolean;
   readonly style: string;
-  /** The number of the line that opened the current group; 0 for none. */
+  /** The line that opened the current group; 0 for none. */
   readonly group: number;
-  /** The end of the text, kept where it may be the beginning of a sequence or a group's mark. */
+  /** The end of the text, if a sequence or a group's mark may begin there. */
   readonly tail: string;
   /** Whether the tail is the whole line so far. */
   readonly isHead: boolean;
@@ -36,8 +30,7 @@ export function scan(before: Scan, bytes: Buffer): Scan {
   const isOpen = bytes[bytes.length - 1] !== lineBreak;
   const isHead = before.tail === '' ? !before.isOpen : before.isHead;
   if (before.tail === '') return { breaks, isOpen, ...seen(before, bytes, isHead), ...tailOf(bytes, isHead) };
-  // A sequence or mark that began in the tail ends soon. Reading it twice, with the tail and in the bytes, changes
-  // nothing.
+  // A sequence or mark begun in the tail ends soon. Reading it twice, with the tail and in the bytes, changes nothing.
   const joint = Buffer.concat([Buffer.from(before.tail, 'latin1'), bytes.subarray(0, 2 * longestTail)]);
   const joined = seen(before, joint, isHead);
   if (bytes.length <= 2 * longestTail) return { breaks, isOpen, ...joined, ...tailOf(joint, isHead) };
@@ -75,7 +68,7 @@ export function countBreaks(bytes: Buffer): number {
   return breaks;
 }
 
-/** The position of the line break with this number, counted from 1; -1 when there are fewer. */
+/** Counted from 1; -1 if there are fewer. */
 export function findBreak(bytes: Buffer, number: number): number {
   let left = number;
   for (let start = 0; start < bytes.length; start += 4096) {
@@ -106,10 +99,7 @@ function styleAfter(before: string, text: Buffer): string {
   return style.toString();
 }
 
-/**
- * The end of the parameters of the control sequence that begins here; beyond the end of the text when they may
- * continue.
- */
+/** Of the control sequence that begins here; the end of the text if they may continue. */
 function endOfParameters(text: Buffer, start: number): number {
   if (start + 1 < text.length && text[start + 1] !== 0x5b /* [ */) return start;
   const most = Math.min(text.length, start + longestTail);
@@ -130,16 +120,12 @@ function groupAfter(before: Scan, text: Buffer, isHead: boolean): number {
   return opened < closed ? 0 : before.breaks + countBreaks(text.subarray(0, opened)) + 1;
 }
 
-/**
- * Most texts have no groups, and a search forwards shows that in a tenth of the time. Dashes are rarer than line breaks,
- * so they are searched for first; colons are not.
- */
+/** A forward search shows in a tenth of the time that most texts have no groups. Dashes are rarer than line breaks. */
 function mayHaveGroups(text: Buffer, isHead: boolean): boolean {
   if (isHead && (text[0] === 0x3a || text[0] === 0x2d)) return true;
   return text.includes('\n::') || (text.includes('--- ') && text.includes('\n--- '));
 }
 
-/** The start of the last line that begins with a word; -1 for none. */
 function lastLineWith(text: Buffer, word: string, isHead: boolean): number {
   const found = text.lastIndexOf(`\n${word}`);
   if (found >= 0) return found + 1;
@@ -157,7 +143,7 @@ function tailOf(text: Buffer, isHead: boolean): Pick<Scan, 'tail' | 'isHead'> {
   return { tail: isUnfinished ? text.toString('latin1', begun) : '', isHead: false };
 }
 
-/** As text for the store; empty for the usual case, a line that has just ended. */
+/** Empty in the usual case, after a line break. */
 export function packScan({ isOpen, style, group, tail, isHead }: Scan): string {
   if (!isOpen && style === '' && group === 0) return '';
   return JSON.stringify([isOpen ? 1 : 0, style, group, tail, isHead ? 1 : 0]);

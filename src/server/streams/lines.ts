@@ -6,39 +6,36 @@ import { wholeCharacters } from './tail.ts';
 
 export interface Line {
   number: number;
-  /** The offset of its first byte. */
   offset: number;
-  /** When its first byte was written, in milliseconds since the log began; null where it is unknown. */
+  /** Of its first byte, in milliseconds since the log began; null if unknown. */
   at: number | null;
   text: string;
-  /** Whether the line is longer than the text. */
   isCut: boolean;
 }
 
 export interface LinesWanted {
-  /** The number of the first line. */
   from: number;
   limit: number;
-  /** The most bytes of one line, and of all lines together. */
+  /** Limits in bytes: of one line, and of all lines together. */
   longestLine: number;
   longestAnswer: number;
 }
 
 export interface Lines {
   lines: Line[];
-  /** The state of the line scan before the first line. */
+  /** The line scan before the first line. */
   before: Scan;
 }
 
-/** At most this much is read behind the first line: a log may be one line of half a gigabyte. */
+/** Read limit after the first line: a log may be one line of half a gigabyte. */
 const mostRead = 16 * 1024 * 1024;
 
-/** The number of the requested line; negative numbers count from the end. */
+/** Negative numbers count from the end. */
 export function lineNumber(from: number, total: number): number {
   return from > 0 ? from : Math.max(1, total + from + 1);
 }
 
-/** Reads lines. Very long lines may make it return fewer than requested; the caller then asks for the rest. */
+/** Very long lines may yield fewer than requested; the caller then requests the rest. */
 export async function readLines(storage: LineStorage, index: LineIndex, wanted: LinesWanted): Promise<Lines> {
   if (wanted.from > index.total) return { lines: [], before: index.end };
   const mark = wanted.from === 1 ? origin : await index.before(wanted.from - 1);
@@ -66,7 +63,6 @@ async function addTimes(index: LineIndex, mark: Mark, lines: readonly Line[]): P
 class LineReader {
   readonly #wanted: LinesWanted;
   readonly #lines: Line[] = [];
-  /** The offset of the next piece. */
   #offset: number;
   /** Line breaks to skip before the first line. */
   #skipped: number;
@@ -88,7 +84,6 @@ class LineReader {
     return this.#before;
   }
 
-  /** Returns whether that was enough. */
   take(piece: Buffer): boolean {
     let at = 0;
     if (this.#skipped > 0) {
@@ -109,7 +104,6 @@ class LineReader {
     return false;
   }
 
-  /** Called at the end of the log. */
   end(isComplete: boolean): Line[] {
     const isFull = this.#lines.length >= this.#wanted.limit;
     if (this.#length > 0 && !isFull) this.#finish(0, isComplete);

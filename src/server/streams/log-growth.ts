@@ -1,15 +1,12 @@
 import type { LogMarkRow, LogRow } from '../db/schema.ts';
 import { packScan, scan, unpackScan } from './line-scan.ts';
 
-/** There is a mark at least every so many bytes: a search for a line reads no more than that before it. */
+/** Maximum distance of marks: a search for a line reads no more before it. */
 export const markEvery = 128 * 1024;
 
 export type Grown = Pick<LogRow, 'size' | 'line_breaks' | 'line_state' | 'began_at' | 'said_at'>;
 
-/**
- * The new values of a log's row after the next bytes, and the marks in them: one where they begin, because time has
- * passed since the bytes before, and then every so many bytes.
- */
+/** The marks are at the start of the bytes, because time has passed, and then at regular distances. */
 export function grow(log: Readonly<LogRow>, bytes: Buffer, now: bigint): { grown: Grown; marks: LogMarkRow[] } {
   const size = log.size + BigInt(bytes.length);
   const began = log.began_at ?? now;

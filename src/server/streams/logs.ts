@@ -6,15 +6,13 @@ import { openSeekable } from '../../shared/lib/seekable-zstd.ts';
 import { grow, markEvery } from './log-growth.ts';
 
 /**
- * Logs. While the work runs, a log is rows of bytes in the store, each with the offset of its first byte. When the work
- * is over, the rows are packed into one blob, compressed so that any range can be read without the rest. Only this file
- * knows where the bytes are stored.
+ * A growing log is rows of bytes. When the work is over, they are packed into one blob, compressed so that any range
+ * can be read alone. Only this file knows where the bytes are stored.
  */
 
-/** Announced when a log has grown or is complete. */
 export const logTopic = (id: bigint): string => `log:${id}`;
 
-/** A log that is known to stay empty is complete from the beginning. */
+/** A log known to stay empty is complete from the beginning. */
 export async function beginLog(
   trx: Transaction,
   id: bigint,
@@ -34,7 +32,6 @@ function emptyLog(id: bigint, projectId: bigint | null): LogRow {
   return { id, project_id: projectId, size: 0n, complete: 0, blob: null, completed_at: null, ...noLines };
 }
 
-/** For new records. */
 export async function beginLogs(trx: Transaction, ids: readonly bigint[], projectId: bigint): Promise<void> {
   await insertRows(
     trx,
@@ -47,13 +44,10 @@ export async function findLog(db: Queries, id: bigint): Promise<LogRow | undefin
   return db.selectFrom('logs').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
-/**
- * The result of appending a chunk: it is stored (perhaps it was before), it leaves a gap after the stored bytes, or the
- * log is full at this size, with a part of the chunk or without.
- */
+/** `stored`, perhaps before; a gap after the stored bytes; or `full` at this size, with part of the chunk or none. */
 export type Appended = { stored: true } | { expected: bigint } | { full: bigint };
 
-/** Two servers may get the same chunk at the same time: the second reads the log when the first is done. */
+/** Of two servers with the same chunk, the second reads the log once the first is done. */
 export async function appendLog(
   db: Database,
   trx: Transaction,
@@ -66,7 +60,6 @@ export async function appendLog(
   return log ? appendToHeld(db, trx, log, offset, bytes, limit) : { expected: 0n };
 }
 
-/** The same, for a log that the transaction has read and locked. */
 export async function appendToHeld(
   db: Database,
   trx: Transaction,
@@ -92,7 +85,7 @@ export async function appendToHeld(
   return fresh.length < unknown.length ? { full: size } : { stored: true };
 }
 
-/** A row is always read as a whole, also for a part of it. */
+/** Rows are always read whole. */
 const longestRow = markEvery;
 
 function rowsOf(id: bigint, start: bigint, bytes: Uint8Array): LogChunkRow[] {
@@ -109,7 +102,6 @@ export async function completeLog(db: Database, trx: Transaction, id: bigint): P
   await db.announce(trx, logTopic(id));
 }
 
-/** Adds a line with a message of the server to a log. */
 export async function addLine(db: Database, trx: Transaction, id: bigint, sentence: string): Promise<void> {
   const size = (await findLog(trx, id))?.size ?? 0n;
   const chunks = trx.selectFrom('log_chunks').select('bytes').where('log_id', '=', id).orderBy('start', 'desc');
@@ -118,7 +110,7 @@ export async function addLine(db: Database, trx: Transaction, id: bigint, senten
   await appendLog(db, trx, id, size, Buffer.from(`${start}${sentence}\n`));
 }
 
-/** Reopens a log that was not packed. */
+/** Only for a log that was not packed. */
 export async function reopenLog(trx: Transaction, id: bigint): Promise<void> {
   await trx.updateTable('logs').set({ complete: 0, completed_at: null }).where('id', '=', id).execute();
 }
@@ -133,7 +125,7 @@ export async function removeLog(trx: Transaction, id: bigint): Promise<void> {
   await trx.deleteFrom('logs').where('id', '=', id).execute();
 }
 
-/** Reads a range of a log in pieces, from wherever it is stored; `to` may be beyond the end. */
+/** From wherever it is stored; `to` may be beyond the end. */
 export async function* readLog(
   db: Queries,
   blobs: Blobs,
@@ -160,10 +152,10 @@ export async function* readLog(
   }
 }
 
-/** A log that is shorter than this, packed, is not worth another request. */
+/** A smaller packed log is not worth another request. */
 const worthAnAddress = 1024 * 1024;
 
-/** Where a browser that unpacks zstd finds a whole log; undefined where it has to come from here. */
+/** For a browser that unpacks zstd; undefined if this server must send the log. */
 export async function addressOfLog(db: Queries, blobs: Blobs, id: bigint): Promise<string | undefined> {
   const digest = (await findLog(db, id))?.blob ?? undefined;
   if (digest === undefined) return undefined;
@@ -174,10 +166,9 @@ export async function addressOfLog(db: Queries, blobs: Blobs, id: bigint): Promi
 
 type Found = Pick<LogRow, 'size' | 'blob'> & { start: bigint | null; bytes: Uint8Array | null };
 
-/** This many rows are read at once, which limits a reader's memory. */
+/** Limits a reader's memory. */
 const rowsAtOnce = 8;
 
-/** A log, and the first rows of a range. */
 const findRange = (db: Queries, { to, id, at }: { id: bigint; at: bigint; to: bigint }): Promise<Found[]> =>
   db
     .selectFrom('logs')

@@ -1,23 +1,20 @@
 import { promisify } from 'node:util';
 import { zstdCompress, zstdDecompress } from 'node:zlib';
 
-/** A position from which the lines of a log can be read. */
 export interface Mark {
   start: number;
-  /** How many line breaks come before it. */
   breaks: number;
-  /** Milliseconds since the log began; the same everywhere where times are unknown. */
+  /** Milliseconds since the log began; constant if times are unknown. */
   at: number;
-  /** The state of the line scan there; see streams/line-scan.ts. */
   state: string;
 }
 
 export const origin: Mark = { start: 0, breaks: 0, at: 0, state: '' };
 
-/** Times are rounded to this fraction of the whole time, so that a log that came byte by byte has few marks too. */
+/** Times are rounded to this fraction of the whole, so that a log that came byte by byte has few marks. */
 const mostTimes = 20_000;
 
-/** Leaves out marks of little use: there is one for every chunk, and chunks may be tiny. */
+/** Drops marks of little use: every chunk has one, and chunks may be tiny. */
 export function thinned(marks: readonly Mark[], every: number): Mark[] {
   const resolution = Math.max(1, Math.ceil((marks.at(-1)?.at ?? 0) / mostTimes));
   const kept: Mark[] = [];

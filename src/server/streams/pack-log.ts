@@ -6,7 +6,7 @@ import { keepIndex, marksOf } from './line-index.ts';
 import { findLog, readLog } from './logs.ts';
 import { packMarks } from './marks.ts';
 
-/** Packs a complete log and deletes its rows. It may safely run twice. */
+/** May safely run twice. */
 export async function packLog(db: Database, blobs: Blobs, id: bigint): Promise<void> {
   const log = await findLog(db.read, id);
   if (!log || !log.complete || log.blob !== null) return;

@@ -1,11 +1,10 @@
 /*
- * The texts of which a line must contain one for a regular expression to match it, where that can be told quickly.
- * Searching bytes for these texts is a hundred times as fast as the expression, which is then tried only on the lines
- * that contain one. Where the texts are not certain, the result is undefined, and the expression is tried on every line.
+ * Texts of which a matching line must contain one. Searching for these is a hundred times as fast as the expression,
+ * which then runs only on lines with one of them. If uncertain, the result is undefined, and the expression runs on
+ * every line.
  */
 
 export interface Required {
-  /** A line without any of these does not match. */
   texts: string[];
   ignoresCase: boolean;
   /** Whether every line with one of these matches. */
@@ -84,7 +83,7 @@ class Parser {
     return best;
   }
 
-  /** One character that stands for itself, or the texts of a group; no texts for an atom with several meanings. */
+  /** A literal character, or the texts of a group; no texts for an ambiguous atom. */
   #atom(): string | { texts: Texts } {
     const character = String.fromCodePoint(this.#text.codePointAt(this.#at) ?? 0);
     this.#at += character.length;
@@ -124,7 +123,7 @@ class Parser {
     return { texts: undefined };
   }
 
-  /** The smallest number of repetitions of the atom before; undefined when it is not repeated. */
+  /** The minimum; undefined without a repetition. */
   #repetition(): number | undefined {
     const [found, least] = /^(?:[*+?]|\{(\d+)(?:,\d*)?\})\??/.exec(this.#text.slice(this.#at)) ?? [''];
     if (found === '') return undefined;

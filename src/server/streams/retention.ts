@@ -6,12 +6,9 @@ const day = 24 * 60 * 60 * 1000;
 const atOnce = 100;
 
 /**
- * Removes the content of logs that were completed this many days ago; 0 keeps all. The record stays, and a line
- * replaces its log, so that it does not look like a build without output. A blob is removed when no log refers to it
- * (software/collect.ts).
- *
- * No log is completed before it began, so all old logs are among the lowest identifiers. Few others lie between them:
- * the logs of dependencies, and of requests that were run again.
+ * The record stays, and a line replaces its log, so that it does not look like a build without output. A log is
+ * completed after it began, so the old logs have the lowest ids. Few others are between them: logs of dependencies and
+ * of rerun requests.
  */
 export async function forgetOldLogs(db: Database, days: number, now = Date.now()): Promise<number> {
   if (days === 0) return 0;
@@ -36,7 +33,7 @@ export async function forgetOldLogs(db: Database, days: number, now = Date.now()
   }
 }
 
-/** A log that was restarted in between is kept. */
+/** Keeps a log that was restarted in between. */
 async function forget(trx: Transaction, id: bigint, before: bigint, words: Buffer): Promise<boolean> {
   const { numUpdatedRows } = await trx
     .updateTable('logs')

@@ -2,10 +2,8 @@ import { answerTasks } from '../../shared/lib/worker-thread.ts';
 import { LineMatcher } from './line-matcher.ts';
 import type { SearchAnswer, SearchTask } from './search.ts';
 
-/** Searches pieces of logs in a separate thread, so that the server answers other requests meanwhile. */
-
 const matchers = new Map<string, LineMatcher>();
-/** The number of expressions that are likely to be searched for at once. */
+/** Expressions likely to be searched at once. */
 const mostMatchers = 16;
 
 function matcherOf(expression: string): LineMatcher {
@@ -15,7 +13,7 @@ function matcherOf(expression: string): LineMatcher {
   return known;
 }
 
-/** The most bytes of a line that are returned with a match. */
+/** Bytes of a line returned with a match. */
 const longestTold = 16 * 1024;
 
 function answer({ expression, bytes, limit, milliseconds }: SearchTask): SearchAnswer {

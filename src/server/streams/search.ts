@@ -6,7 +6,6 @@ import { createWorkerThread, type WorkerThread } from '../../shared/lib/worker-t
 
 export interface Match {
   number: number;
-  /** The offset of the line's first byte. */
   offset: number;
   text: string;
   ranges: number[];
@@ -14,18 +13,15 @@ export interface Match {
 
 export interface SearchResult {
   matches: Match[];
-  /** Whether the log was searched to its end. */
   complete: boolean;
-  /** The line to continue from. */
   next: number | null;
 }
 
 export interface SearchWanted {
   expression: string;
-  /** The number of the first line. */
   from: number;
   limit: number;
-  /** The number of the last line, if it is not the last of the log. */
+  /** The last line; by default the last of the log. */
   to?: number;
   /** The account whose turn it takes. */
   account: bigint;
@@ -35,37 +31,34 @@ export interface SearchParts extends LineStorage {
   searches: SearchThread;
 }
 
-/** A piece of a log, made of whole lines, that is searched in one go. */
+/** A piece of whole lines. */
 export interface SearchTask {
   expression: string;
   bytes: Uint8Array<ArrayBuffer>;
   limit: number;
-  /** After this time the search stops behind the current line. */
+  /** The search stops after the line during which this time ends. */
   milliseconds: number;
 }
 
 export interface SearchAnswer {
   matches: { line: number; start: number; text: string; ranges: number[] }[];
-  /** How many lines were searched; undefined for all. */
+  /** Undefined for all. */
   searched: number | undefined;
 }
 
-/** The thread that searches logs, for all accounts by turns. A piece takes a fraction of a second. */
+/** Accounts take turns. A piece takes a fraction of a second. */
 export type SearchThread = WorkerThread<SearchTask, SearchAnswer>;
 
 export function createSearchThread(): SearchThread {
   return createWorkerThread('server/streams/search-worker.ts', { mostOfOne: 8, mostOfAll: 64, timeoutMs: 10_000 });
 }
 
-/** After this time the matches found so far are returned; the client may ask for more. */
+/** Then the matches so far are returned; the client may request more. */
 const timeMs = 1500;
 const pieceMs = 250;
-/** The size of a piece, unless one line is longer. */
 const pieceSize = 1024 * 1024;
-/** The most text in one answer. */
 const longestAnswer = 4 * 1024 * 1024;
 
-/** Searches a log line by line, from one line on. */
 export async function searchLog(parts: SearchParts, index: LineIndex, wanted: SearchWanted): Promise<SearchResult> {
   const until = performance.now() + timeMs;
   const result: SearchResult = { matches: [], complete: false, next: null };
@@ -103,15 +96,13 @@ export async function searchLog(parts: SearchParts, index: LineIndex, wanted: Se
 }
 
 interface Piece {
-  /** The number of its first line. */
   first: number;
   lines: number;
-  /** The offset of its first byte in the log. */
   offset: number;
   bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** A log in pieces of whole lines. A line that is longer than a piece appears with its beginning only. */
+/** Of a line longer than a piece, only the beginning appears. */
 async function* piecesOf(parts: LineStorage, index: LineIndex, from: number, to: number): AsyncGenerator<Piece> {
   let first = from;
   while (first <= to) {
@@ -121,7 +112,7 @@ async function* piecesOf(parts: LineStorage, index: LineIndex, from: number, to:
   }
 }
 
-/** Returns the number of the line that was too long; the caller continues behind it. */
+/** Returns the number of a line that is too long; the caller continues after it. */
 async function* shortLines(
   { db, blobs }: LineStorage,
   index: LineIndex,

@@ -3,32 +3,27 @@ import type { Subscriptions } from '../db/subscriptions.ts';
 import type { Queries } from '../db/open.ts';
 import { logTopic, readLog } from './logs.ts';
 
-/**
- * Follows a record live: its states and its log, from any offset, to the end. A reader gets the stored events and then
- * new ones. It is always served from the store, so it misses nothing, however late or slow it is.
- */
+/** Readers are always served from the store, so they miss nothing, however late or slow. */
 export type StreamEvent =
   | { type: 'state'; state: string }
   | { type: 'log'; offset: number; next: number; text: string }
   | { type: 'end' };
 
-/** A record with states and a log. Once its state is final, its log is complete. */
+/** Once its state is final, its log is complete. */
 export interface Followed {
   id: bigint;
-  /** Its log, where that is another record's. */
+  /** Set if its log is another record's. */
   log?: bigint;
-  /** The record's current data, in one query; undefined when the record was deleted. */
+  /** In one query; undefined if the record was deleted. */
   read(after: bigint | undefined): Promise<Snapshot | undefined>;
   isFinal(state: string): boolean;
 }
 
-/** A record at one moment. */
 export interface Snapshot {
-  /** The states since the one that the reader saw last; at first the current one alone. */
+  /** Since the last one that the reader saw; at first only the current one. */
   states: SeenState[];
-  /** The size of its log. */
   size: bigint;
-  /** Its log, where that is another record's and may become yet another's. */
+  /** Set if its log is another record's, and may change. */
   log?: bigint;
 }
 
@@ -43,33 +38,29 @@ export interface TailParts {
   blobs: Blobs;
 }
 
-/** The longest piece of log in one event. */
 const largestPiece = 64 * 1024;
-/** How long to rely on announcements before looking again. */
 export const readAgainMs = 2000;
 
-/** A reader's position in one record. */
 export interface ReadPosition {
-  /** The first byte of the log that was not sent yet. */
+  /** The first byte of the log not sent yet. */
   at: bigint;
   /** The last state that was read. */
   seen?: bigint | undefined;
   /** The last state that was sent. A reader gets the current state first, whatever it is. */
   sent?: string;
-  /** Set when only the rest of the log is missing. A new final state is sent after that. */
+  /** Set if only the rest of the log is missing. A new final state is sent after that. */
   over?: { state: string | undefined } | undefined;
-  /** Set when the record has another log now, and all of the one before was sent. */
+  /** Set if the record has another log now, and all of the one before was sent. */
   movedTo?: bigint;
 }
 
 type Reading = Pick<TailParts, 'db' | 'blobs'>;
 
-/** The topics that are announced when a record changes. */
 export function topicsOf({ id, log = id }: Pick<Followed, 'id' | 'log'>): string[] {
   return [logTopic(log), `subject:${id}`];
 }
 
-/** The events since the reader's position, except the final state. Advances the position. */
+/** New events except the final state. Advances the position. */
 export async function* newEvents(
   parts: Reading,
   subject: Followed,
@@ -78,7 +69,6 @@ export async function* newEvents(
   yield* newEventsIn(parts, subject, position, await subject.read(position.seen));
 }
 
-/** The same, with data that was already read. */
 export async function* newEventsIn(
   parts: Reading,
   subject: Pick<Followed, 'id' | 'log' | 'isFinal'>,
@@ -87,7 +77,7 @@ export async function* newEventsIn(
 ): AsyncGenerator<StreamEvent> {
   const { states, size = 0n, log } = snapshot ?? {};
   if (log !== undefined && log !== (subject.log ?? subject.id)) {
-    // States are told beside the log that goes with them.
+    // States are sent with their own log.
     yield* piecesFrom(parts, subject, position, size, true);
     position.movedTo = log;
     return;
@@ -120,20 +110,17 @@ async function* piecesFrom(
 }
 
 /**
- * The identifier that a reader sends after it got the end: the offset of the log, and the last state of the record. A
- * reader that got the whole log but not the end does not have it, and gets the rest.
+ * The id that a reader has after the end. A reader that got the whole log but not the end lacks it, and gets the rest.
  */
 export function endMark(at: bigint | string, { seen = 0n }: ReadPosition): string {
   return `${at};${seen}`;
 }
 
-/** Whether a record is unchanged since a reader got its end. */
 export async function isStillOver(subject: Followed, seen: bigint): Promise<boolean> {
   const last = (await subject.read(undefined))?.states.at(-1);
   return last !== undefined && last.sequence === seen && subject.isFinal(last.state);
 }
 
-/** The final state, unless it was sent already. */
 export function* finalState(position: ReadPosition): Generator<StreamEvent> {
   const state = position.over?.state;
   if (state === undefined || state === position.sent) return;
@@ -141,7 +128,7 @@ export function* finalState(position: ReadPosition): Generator<StreamEvent> {
   yield { type: 'state', state };
 }
 
-/** The stored bytes of a log from an offset on, up to the given size, cut between characters. */
+/** Up to `size`, cut between characters. */
 async function* pieces(
   { db, blobs }: Reading,
   { id, log = id }: Pick<Followed, 'id' | 'log'>,
@@ -164,7 +151,6 @@ async function* pieces(
   }
 }
 
-/** Joins small pieces and splits large ones. */
 async function* gathered(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let gathering: Buffer[] = [];
   let length = 0;
@@ -181,7 +167,7 @@ async function* gathered(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> 
   if (length > 0) yield Buffer.concat(gathering);
 }
 
-/** How many bytes from the start end with a whole character: the rest of the last one may still arrive. */
+/** The number of bytes that end with a whole character: the rest of the last may still arrive. */
 export function wholeCharacters(bytes: Buffer): number {
   const tail = bytes.subarray(-4);
   for (let back = 1; back <= tail.length; back += 1) {

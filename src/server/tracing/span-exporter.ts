@@ -2,25 +2,22 @@ import type { ReadableSpan, Sampler, SpanExporter } from '@opentelemetry/sdk-tra
 import type { Span, Tracer } from '../lifecycle/spans.ts';
 
 export interface ClosableTracer extends Tracer {
-  /** Sends what is left, for a short while. */
+  /** Sends the rest within a short time. */
   close(): Promise<void>;
 }
 
 interface ExporterParts {
   env: NodeJS.ProcessEnv;
   version: string;
-  /** Called once when the collector stops taking spans, and once when it takes them again (undefined). */
+  /** Called once when the collector stops accepting spans, and once with undefined when it accepts them again. */
   onTrouble: (reason: string | undefined) => void;
 }
 
-/** How long the end of the process waits for the collector. */
 const lastSendMs = 3000;
 
 /**
- * Sends spans to a collector, as OpenTelemetry's variables say; undefined where they name none. OpenTelemetry is loaded
- * only then: most servers have no collector, and it takes some megabytes.
- *
- * The queue is bounded. Spans that a slow or unreachable collector does not take are dropped, and nothing waits for it.
+ * Undefined unless OpenTelemetry's variables name a collector; most servers skip loading its megabytes. Spans that a
+ * slow or unreachable collector does not accept are dropped, and nothing waits for it.
  */
 export async function openSpanExporter({
   env,
@@ -95,7 +92,7 @@ export async function openSpanExporter({
   };
 }
 
-/** The exporter itself reads the address, the headers, the certificates and the rest from the environment. */
+/** The exporter reads the address, headers, certificates and the rest from the environment. */
 async function exporterOf(env: NodeJS.ProcessEnv): Promise<SpanExporter> {
   const protocol = env.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL || env.OTEL_EXPORTER_OTLP_PROTOCOL || 'http/protobuf';
   if (protocol === 'http/protobuf')
@@ -132,10 +129,7 @@ function samplerOf(
   return parentBased === undefined ? root : new sdk.ParentBasedSampler({ root });
 }
 
-/**
- * Reports once that the collector does not take spans, until it takes some again. The reason has neither headers nor
- * the address in it, because these may contain credentials.
- */
+/** Reports an outage once, without headers and address, which may contain credentials. */
 function watched(exporter: SpanExporter, onTrouble: ExporterParts['onTrouble']): SpanExporter {
   let isTroubled = false;
   return {
@@ -161,7 +155,6 @@ function count(text: string | undefined, fallback: number): number {
   return text !== undefined && /^[1-9][0-9]{0,8}$/.test(text) ? Number(text) : fallback;
 }
 
-/** Seconds and nanoseconds. */
 function timeOf(milliseconds: number): [number, number] {
   const seconds = Math.floor(milliseconds / 1000);
   return [seconds, Math.round((milliseconds - seconds * 1000) * 1e6)];

@@ -8,19 +8,15 @@ import type { Span, Tracer } from '../lifecycle/spans.ts';
 import type { Ending, Observers, WriteContext } from '../lifecycle/write-context.ts';
 
 /**
- * The trace of a build request: the request, its wait, its fetch, each suite and its steps. All spans are made here,
- * when the thing is over, from what the database has and what runners report. So a server that is started again, or
- * another one on the same database, continues a trace. Spans leave the process after the commit.
- *
- * The request's row has its span in the trace. The identifiers of the spans below are calculated from it. So the span
- * of a suite is known when its order is made, and the order has it in the environment as TRACEPARENT.
+ * Spans are made from the database and the runners' reports when a part of a request is over, so any server can
+ * continue a trace. The request's row has its own span. Span ids below are calculated from it, so a suite's span is
+ * known when its order is made, which passes it as TRACEPARENT.
  */
 
-/** Traces what is written with these observers, until the returned function is called. */
 export function traceWith(observers: Observers, tracer: Tracer): () => void {
   observers.tracer = tracer;
   const unwatch = watchEndings(observers, (context, ending) => {
-    // Read within the transaction, where the request cannot have begun another trace yet.
+    // Read within the transaction, before the request can begin another trace.
     context.db.atEnd(context.trx, async () => {
       const spans =
         ending.type === 'build' ? await spansOfBuild(context, ending) : await spansOfRequest(context, ending);
@@ -39,7 +35,6 @@ export function traceparentOf(context: WriteContext, build: { id: bigint; trace:
   return trace && formatTraceparent(below(trace, `build ${build.id}`));
 }
 
-/** A fetch is over, as `outcome` says. */
 export function traceFetch(
   context: WriteContext,
   request: BuildRequestRow,
@@ -58,14 +53,13 @@ export function traceFetch(
   ]);
 }
 
-/** A part of a run, in milliseconds since the runner got the order. */
+/** In milliseconds since the runner got the order. */
 export interface StepTimes {
   name: string;
   from: number;
   to: number;
 }
 
-/** Sends the spans of a build's steps, as its runner reported them. */
 export function traceSteps(context: WriteContext, buildId: bigint, steps: readonly StepTimes[]): void {
   if (steps.length === 0 || !context.observers.tracer) return;
   const { trx } = context;
@@ -164,7 +158,7 @@ function waitSpan(
   return { name: 'wait', context: below(context, `wait ${forWhat}`), attributes: {}, ...times };
 }
 
-/** Sends spans once the transaction is durable. */
+/** Once the transaction is durable. */
 function send({ db, trx, observers }: WriteContext, spans: Span[]): void {
   const sampled = spans.filter(({ context: { isSampled } }) => isSampled);
   if (sampled.length === 0) return;

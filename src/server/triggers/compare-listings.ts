@@ -5,7 +5,7 @@ import { BusyThreadError, createWorkerThread, type WorkerThread } from '../../sh
 import { compareListings, isQuick, type Compared, type Listings } from './polled-refs.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 
-/** Compares listings of refs: long ones in a thread, and not while a transaction is open. */
+/** Long listings are compared in a thread, outside of transactions. */
 const makeThread = (): WorkerThread<Listings, Compared | undefined> =>
   createWorkerThread('server/triggers/polled-refs-worker.ts', {
     mostOfOne: 4,
@@ -15,10 +15,7 @@ const makeThread = (): WorkerThread<Listings, Compared | undefined> =>
 
 export const closeListingThread = (db: Database): Promise<void> => memoized(db, makeThread).close();
 
-/**
- * Compares within a transaction. If that takes long, the transaction is run again with the result. `name` stands for
- * the two listings.
- */
+/** A long comparison runs outside, then the transaction reruns. `name` identifies the two listings. */
 export function compareInTransaction(
   { db, trx }: WriteContext,
   { account, name }: { account: bigint; name: string },

@@ -4,27 +4,23 @@ import { pollSoon } from './polls.ts';
 import { subjectTopic, type WriteContext } from '../lifecycle/write-context.ts';
 
 /**
- * Checks whether a project's repository can be read. A runner does the check while the user waits, so
- * its job goes before all others of the account. The last result stays with the project: the page that sets up a
- * project suggests a first suite by the files found.
+ * A user waits for this, so its job precedes all others of the account. The setup page suggests a suite from its files.
  */
 
-/** The result of a check. */
 export interface ConnectionCheck {
   connected: boolean;
-  /** A sentence: what is wrong, or what was found. */
   message: string;
-  /** null where it is unknown, as in an empty repository. */
+  /** null if unknown, as in an empty repository. */
   default_branch: string | null;
   branches: string[];
-  /** The names at the top of the default branch; empty where they were not read. */
+  /** Top-level names of the default branch; empty if not read. */
   files: string[];
 }
 
-/** Within this time the waiting user gets an answer. */
+/** Time limit of the waiting user. */
 export const longestCheckMs = 14_000;
 
-/** Begins a check, or joins the one that is under way. Returns its identifier. */
+/** Joins a running check. Returns the check's id. */
 export async function beginCheck(
   { db, trx, ids }: WriteContext,
   project: { id: bigint; owner_id: bigint },
@@ -51,7 +47,6 @@ export async function beginCheck(
   return id;
 }
 
-/** Stores the result in place of the last one, unless the check was given up already. */
 export async function settleCheck({ db, trx }: WriteContext, id: bigint, result: ConnectionCheck): Promise<void> {
   const settled = await trx
     .updateTable('connection_checks')
@@ -71,7 +66,6 @@ export async function settleCheck({ db, trx }: WriteContext, id: bigint, result:
   await db.announce(trx, subjectTopic(id));
 }
 
-/** Whether a runner has begun the check. */
 export async function isCheckBegun(db: Queries, id: bigint): Promise<boolean> {
   const taken = db.selectFrom('jobs').select('id').where('subject_id', '=', id).where('claim', 'is not', null);
   return (await taken.executeTakeFirst()) !== undefined;
@@ -84,13 +78,12 @@ export async function giveUpCheck(context: WriteContext, id: bigint, result: Con
   await settleCheck(context, id, result);
 }
 
-/** The result of a check; undefined while there is none, `gone` once the project is deleted. */
+/** Undefined while there is none, `gone` once the project is deleted. */
 export async function checkResult(db: Queries, id: bigint): Promise<ConnectionCheck | 'gone' | undefined> {
   const row = await db.selectFrom('connection_checks').select('answer').where('id', '=', id).executeTakeFirst();
   return row ? read(row) : 'gone';
 }
 
-/** The last result for a project's repository. */
 export async function lastCheck(db: Queries, projectId: bigint): Promise<ConnectionCheck | undefined> {
   const row = await db
     .selectFrom('connection_checks')

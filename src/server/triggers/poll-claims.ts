@@ -4,26 +4,21 @@ import type { PolledRefsRow, PollRow, ProjectRow } from '../db/schema.ts';
 import { randomName } from '../../shared/lib/random-name.ts';
 
 /**
- * Decides which polls a runner gets. The account with the fewest polls under way comes first, so an account with
- * thousands of projects, or with hosts that never answer, uses only the capacity that others leave. The number of polls
- * at the same time is limited for each host. The polls under way at a runner are counted in the database, so any server
- * can decide.
+ * The account with the fewest running polls comes first. So an account with thousands of projects, or with unresponsive
+ * hosts, uses only spare capacity. Polls per host are limited.
  */
 
-/** The largest shares of a runner's capacity for one host and one account. */
 const partOfHost = 1 / 4;
 const partOfAccount = 3 / 4;
-/** The most polls that are considered for one answer. */
+/** Polls considered for one response. */
 const mostConsidered = 4096;
 
 interface PollCapacity {
   holder: string;
-  /** The runner's identifier, where it works only for some accounts. */
+  /** Set for an account-scoped runner. */
   boundAs?: bigint | undefined;
-  /** How many more polls the runner takes now, and its full capacity. */
   room: number;
   most: number;
-  /** How long the claim of the runner lasts. */
   claimMs: number;
 }
 
@@ -37,7 +32,6 @@ export interface ClaimedPoll
 
 type Polls = Pick<PollRow, 'project_id' | 'account_id' | 'host'>;
 
-/** When the next poll is due that this runner could get; undefined where nothing is polled. */
 export async function nextPollAt(db: Queries, boundAs: bigint | undefined): Promise<number | undefined> {
   const next = await db
     .selectFrom('polls')
@@ -49,7 +43,6 @@ export async function nextPollAt(db: Queries, boundAs: bigint | undefined): Prom
   return next && Number(next.next_poll_at);
 }
 
-/** Claims polls that are due, all under one claim. */
 export async function claimPolls(db: Database, trx: Transaction, capacity: PollCapacity): Promise<ClaimedPoll[]> {
   const now = BigInt(Date.now());
   const chosen = choose(await underWay(trx, capacity.holder, now), await duePolls(trx, capacity, now), capacity);
@@ -80,7 +73,6 @@ export async function claimPolls(db: Database, trx: Transaction, capacity: PollC
   return claimed.map((poll) => ({ ...poll, claim }));
 }
 
-/** The runner is gone: its polls are due for other runners. */
 export async function releasePollsOf(db: Database, trx: Transaction, holder: string): Promise<void> {
   await holdPolls(db, trx, (all) => all.where('holder', '=', holder));
   await trx
@@ -90,7 +82,7 @@ export async function releasePollsOf(db: Database, trx: Transaction, holder: str
     .execute();
 }
 
-/** Several polls are always locked in the same order: an update has an order of its own. */
+/** Locks polls in a fixed order: an update follows its own. */
 export async function holdPolls(
   db: Database,
   trx: Transaction,
@@ -107,7 +99,6 @@ function accountsOf(db: Queries, runner: bigint) {
   return db.selectFrom('runner_accounts').select('account_id').where('runner_id', '=', runner);
 }
 
-/** The polls that a runner has at the moment. Polls with an expired claim do not count. */
 function underWay(trx: Transaction, holder: string, now: bigint): Promise<Polls[]> {
   return trx
     .selectFrom('polls')
@@ -117,7 +108,6 @@ function underWay(trx: Transaction, holder: string, now: bigint): Promise<Polls[
     .execute();
 }
 
-/** The polls that are due, for each account as many as it could get. */
 function duePolls(trx: Transaction, { boundAs, most }: PollCapacity, now: bigint): Promise<Polls[]> {
   const due = trx
     .selectFrom('polls')
@@ -135,9 +125,6 @@ function duePolls(trx: Transaction, { boundAs, most }: PollCapacity, now: bigint
     .execute();
 }
 
-/**
- * Chooses polls one after the other, each from the account with the fewest, within the limits of hosts and accounts.
- */
 function choose(busy: readonly Polls[], due: readonly Polls[], { room, most }: PollCapacity): bigint[] {
   const atHost = count(busy, ({ host }) => host);
   const ofAccount = count(busy, ({ account_id: account }) => account);

@@ -1,9 +1,6 @@
 import { backOff } from '../../shared/lib/back-off.ts';
 
-/**
- * After this many failures the interval grows. Before that it stays as usual, because a project's key is often
- * installed some time after the project is made.
- */
+/** Then the interval grows. A project's key is often installed some time after the project is made. */
 const usualTries = 3;
 const longestWait = 15 * 60 * 1000;
 /** Spreads polls that began at the same time. */

@@ -3,27 +3,19 @@ import { bytes } from '../../shared/domain/bounds.ts';
 import { digestOf, readListing, type Refs } from '../../shared/domain/ref-listings.ts';
 import { madeByPush } from '../lifecycle/request-changes.ts';
 
-/** The difference between two listings of a repository's refs, and which of the moved refs are built. */
-
-/** A listing that a runner sent, and the stored one of the poll before, if there was one. */
 export interface Listings {
   before: Uint8Array | undefined;
   listing: string;
 }
 
 export interface Compared {
-  /** How many refs there are. */
   size: number;
   /** Undefined at the first poll. */
   moves: Moves | undefined;
-  /** The listing as it is stored. */
   row: { digest: string; refs: Uint8Array };
 }
 
-/**
- * Undefined for a listing that is not in the form of a runner's. With very many refs this takes a good part of a
- * second.
- */
+/** Undefined if a listing has a wrong form. Very many refs take a good part of a second. */
 export function compareListings({ before, listing }: Listings): Compared | undefined {
   const refs = readListing(listing);
   return (
@@ -35,7 +27,7 @@ export function compareListings({ before, listing }: Listings): Compared | undef
   );
 }
 
-/** Up to this length listings are compared in a few milliseconds. */
+/** Listings up to this length are compared in a few milliseconds. */
 const short = 64 * 1024;
 
 export function isQuick({ before, listing }: Listings): boolean {
@@ -57,25 +49,20 @@ function unpackListing(packed: Uint8Array): Refs {
 export interface MovedRef {
   ref: string;
   sha: string;
-  /** The SHA that it had before; `none` where it is new. */
+  /** `none` for a new ref. */
   before: string;
-  /** The branch; empty for a tag. */
   branch: string;
   tag: string;
 }
 
 export interface Moves {
-  /** New or moved refs that are built: branches first, then the tags with the highest numbers. */
+  /** New or moved refs to build: branches first, then the tags with the highest numbers. */
   wanted: MovedRef[];
-  /** How many are new or have moved. */
   moved: number;
   deleted: number;
 }
 
-/**
- * The most builds that one poll asks for. A mirror that is filled with thousands of tags should not start thousands of
- * builds.
- */
+/** Per poll: a mirror filled with thousands of tags should not start thousands of builds. */
 export const mostBuilds = 20;
 
 function movesBetween(before: Refs, after: Refs): Moves {

@@ -12,10 +12,9 @@ import { holdPolls } from './poll-claims.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 
 /**
- * Repositories that Headrace polls. Each polled project has a row here with the time of its next poll. A runner that
- * claims a poll moves that time on, by as long as a poll may take, and writes its claim into the row. So no other
- * runner takes the poll, and a poll without an answer is due again. A result counts only under its claim, in the
- * transaction that asks for the builds. So nothing is built twice, and no change is missed.
+ * A runner that claims a poll moves its time on by the longest duration of a poll. So no other runner takes it, and an
+ * unanswered poll is due again. A result counts only under its claim, in the transaction that requests the builds. So
+ * nothing is built twice, and no change is missed.
  */
 
 /** Announced when a poll may be due earlier than the waiting servers know. */
@@ -26,10 +25,7 @@ export type PollOutcome = 'waiting' | 'first_poll' | 'unchanged' | 'build_reques
 const never = { last_polled_at: null, outcome: 'waiting' satisfies PollOutcome, reason: '', failures: 0 };
 const nobodys = { claim: null, holder: null };
 
-/**
- * Updates the poll's row to the project's settings; call it when the project's row is written. A newly polled project,
- * or one with a new repository, begins with a first poll: its refs are noted, and nothing is built.
- */
+/** Call it with each write of the project's row. The first poll of a repository only records its refs. */
 export async function arrangePolling(
   { db, trx }: Pick<WriteContext, 'db' | 'trx'>,
   project: Pick<ProjectRow, 'id' | 'owner_id' | 'poll_interval' | 'clone_url'>,
@@ -74,7 +70,7 @@ interface Moment {
   seconds: number;
 }
 
-/** A poll under way keeps its claim and its own time. */
+/** A running poll keeps its claim and its own time. */
 function nextPoll(
   poll: Pick<PollRow, 'claim' | 'next_poll_at' | 'wait_ms'>,
   { now, seconds }: Moment,
@@ -89,16 +85,15 @@ export async function pollOf(db: Queries, projectId: bigint): Promise<PollRow | 
   return db.selectFrom('polls').selectAll().where('project_id', '=', projectId).executeTakeFirst();
 }
 
-/** A runner's report on a poll, under the runner's claim. */
 interface ClaimedReport {
   projectId: bigint;
   claim: string;
 }
 
-/** For polls that found nothing new: one statement for all polls of a claim, without reading the stored listings. */
+/** One statement for all polls of a claim, without reading the stored listings. */
 export async function noteUnchanged(trx: Transaction, claim: string, projects: readonly bigint[]): Promise<void> {
   const now = BigInt(Date.now());
-  // Each poll waits a little longer or shorter than the others, and than the last time (see poll-waits.ts).
+  // Waits vary by poll and from time to time (poll-waits.ts).
   const salt = BigInt(Math.floor(Math.random() * 201));
   const wait = sql<bigint>`(900 + (polls.project_id + ${salt}) % 201) * (
     select projects.poll_interval from projects where projects.id = polls.project_id
@@ -127,12 +122,11 @@ export async function noteFailure(
   const poll = await claimed(trx, { projectId, claim });
   if (!poll) return;
   const failures = poll.failures + 1;
-  // The project before its poll, as above. The first failure is enough: the forge was asked then.
+  // The project before its poll, as above. Only on the first failure: then the forge is checked.
   if (failures === 1) await suspect({ db, trx }, poll.project_id);
   await settle(trx, poll, { outcome: 'failed', reason: message, failures });
 }
 
-/** The listing has changed: new and moved refs are built. */
 export async function noteListing(context: WriteContext, report: ClaimedReport, listing: string): Promise<void> {
   const { trx } = context;
   const poll = await claimed(trx, report);
@@ -147,11 +141,11 @@ export async function noteListing(context: WriteContext, report: ClaimedReport, 
   if (!compared) return;
   const { size, moves, row } = compared;
   const result = moves ? await requestBuilds(context, poll, moves) : firstPoll(size);
-  // Rows that others may hold are locked before the project and before polls (see db/lock-order.ts).
+  // Contended rows are locked before the project and polls (db/lock-order.ts).
   await applyEffects(context);
   if (result.outcome === 'build_requested' && !(await wasTold(trx, poll.project_id)))
     await checkSoon(context, poll.project_id);
-  // The project before its poll, in the order of who deletes it: what is stored below refers to the project.
+  // The project before its poll, as in its deletion: the rows stored below refer to the project.
   const project = trx.selectFrom('projects').select('id').where('id', '=', poll.project_id);
   await context.db.shareLocked(project, 'projects').execute();
   if (!(await settle(trx, poll, { ...result, failures: 0 }))) throw new PollLostError();
@@ -162,7 +156,7 @@ export async function noteListing(context: WriteContext, report: ClaimedReport, 
     .execute();
 }
 
-/** The poll was claimed by another runner while the report came in: the whole report is dropped. */
+/** Another runner claimed the poll while the report came in. The whole report is dropped. */
 export class PollLostError extends Error {
   override name = 'PollLostError';
 }
@@ -183,7 +177,6 @@ function claimed(trx: Transaction, { projectId, claim }: ClaimedReport): Promise
 
 type PollResult = Pick<PollRow, 'reason' | 'failures'> & { outcome: PollOutcome };
 
-/** Stores the result of a poll, if the claim still holds. */
 async function settle(trx: Transaction, poll: Claimed, result: PollResult): Promise<boolean> {
   const now = Date.now();
   const free = { ...poll, claim: null };
@@ -238,7 +231,7 @@ async function requestBuilds(
   return { outcome: requested.length > 0 ? 'build_requested' : 'ignored', reason };
 }
 
-/** Whether the hook that a connected forge has was called just now: then it is in order. */
+/** A hook that was called recently works. */
 async function wasTold(trx: Transaction, projectId: bigint): Promise<boolean> {
   const lately = BigInt(Date.now() - 2 * 60 * 1000);
   const calls = trx
@@ -273,7 +266,7 @@ function triggerOf({ ref, branch, before }: MovedRef): TriggeredBuild['trigger']
   };
 }
 
-/** The clock was set back: polls that are further ahead than any interval are due now. */
+/** After the clock was set back: polls further ahead than any interval are due now. */
 export async function pollStrandedNow(db: Database): Promise<void> {
   const now = BigInt(Date.now());
   await db.transaction(async (trx) => {

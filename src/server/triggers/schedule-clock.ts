@@ -3,7 +3,7 @@ import { mendSchedules, nextScheduleAt, runDueSchedules, schedulesTopic } from '
 import type { WriteContext } from '../lifecycle/write-context.ts';
 
 export interface ScheduleClockParts extends Omit<WriteContext, 'trx'> {
-  /** The time in milliseconds since 1970. */
+  /** In milliseconds since 1970. */
   now: () => number;
   trouble: (error: unknown) => void;
 }
@@ -12,12 +12,10 @@ export interface ScheduleClock {
   close(): Promise<void>;
 }
 
-/** Announcements can be lost, and clocks can be changed. So the database is asked this often for the next due time. */
+/** Announcements can be lost and clocks can change, so the next due time is read this often. */
 const checkEveryMs = 15_000;
 
-/**
- * Runs schedules when they are due. Every server has such a clock; for each due time only one of them starts the build.
- */
+/** Every server has such a clock; for each due time only one of them starts the build. */
 export function startScheduleClock({ now, trouble: onError, ...services }: ScheduleClockParts): ScheduleClock {
   const { db } = services;
   return startWorkLoop(
@@ -25,7 +23,6 @@ export function startScheduleClock({ now, trouble: onError, ...services }: Sched
     schedulesTopic,
     async () => {
       await mendSchedules(db, now());
-      // More may be due, and only now is the next time known.
       if ((await runDueSchedules(services, now(), onError)) > 0) return 0;
       const next = await nextScheduleAt(db.read);
       return next === undefined ? checkEveryMs : Math.max(1, next - now());

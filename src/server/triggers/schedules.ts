@@ -10,18 +10,15 @@ import { triggerRequest } from './triggers.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 
 /**
- * Builds at set times. A schedule stores its next time. A server that runs a due schedule moves this time on, in the
- * transaction that starts the build, and only if the stored time is still the one it read. So each time is run once, by
- * the first server. Times that passed while no server ran are one stored time in the past, so they are made up for by
- * one build.
- *
- * When a clock is set back, no time is run twice: the stored next time is still ahead.
+ * A server runs a due schedule and moves its time on in one transaction, if the stored time is still the one it read.
+ * So each time runs once, also after a clock is set back. Times that passed while no server ran are one stored time, so
+ * one build makes up for them.
  */
 
 /** Announced when a schedule may be due earlier than the waiting servers know. */
 export const schedulesTopic = 'schedules';
 
-/** If the last run lies this far in the future, the clock was wrong then, and the next time is calculated again. */
+/** If the last run is this far in the future, the clock was wrong, and the next time is recalculated. */
 const clockWasWrongMs = 24 * 60 * 60 * 1000;
 const mostAtOnce = 20;
 const never = Date.UTC(9999, 11, 31);
@@ -70,12 +67,11 @@ export async function deleteSchedule({ trx }: WriteContext, id: bigint): Promise
   await trx.deleteFrom('schedules').where('id', '=', id).execute();
 }
 
-/** A schedule without a next time is refused. But a later version of Node may not know the time zone any more. */
+/** A schedule without a next time is refused, but a later Node may no longer know its time zone. */
 function nextRun({ cron, time_zone: timeZone }: ScheduleSettings, now: number): bigint {
   return BigInt(parseCron(cron, timeZone)?.after(now) ?? never);
 }
 
-/** When the next schedule is due; undefined where there is none. */
 export async function nextScheduleAt(db: Queries): Promise<number | undefined> {
   const next = await db
     .selectFrom('schedules')
@@ -87,9 +83,8 @@ export async function nextScheduleAt(db: Queries): Promise<number | undefined> {
 }
 
 /**
- * Some of the schedules that are due, by turns of accounts: of each account the one that is due longest, then the next
- * of each. Schedules that become due meanwhile are found by the next call. So an account with a thousand due schedules
- * makes others wait for only a few of them.
+ * Of each account the longest due, then the next of each. So an account with a thousand due schedules delays others by
+ * only a few. Schedules that become due meanwhile are for the next call.
  */
 function dueByTurns(db: Queries, now: number): Promise<Due[]> {
   return db
@@ -114,7 +109,7 @@ function dueByTurns(db: Queries, now: number): Promise<Due[]> {
     .execute();
 }
 
-/** Runs some due schedules and returns how many. A failing schedule does not stop the others. */
+/** A failing schedule does not stop the others. */
 export async function runDueSchedules(
   { db, ids, observers }: Omit<WriteContext, 'trx'>,
   now: number,
@@ -155,7 +150,7 @@ async function runSchedule(context: WriteContext, { id, next_run_at: dueAt }: Du
     .where('id', '=', schedule.project_id)
     .executeTakeFirstOrThrow();
   const { outcome, reason, request } = await askForBuild(context, project, schedule);
-  await applyEffects(context); // Rows that others may hold are locked before the schedule (see db/lock-order.ts).
+  await applyEffects(context); // contended rows are locked before the schedule (db/lock-order.ts)
   const { numUpdatedRows } = await trx
     .updateTable('schedules')
     .set({

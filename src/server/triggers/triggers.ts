@@ -8,15 +8,13 @@ import { cancelRequests } from '../lifecycle/cancel-requests.ts';
 import { openRequest, type Owned, type Trigger } from '../lifecycle/requests.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 
-/**
- * Starts builds without a user's request: hooks, polls and schedules call this once they know which commit to build.
- */
+/** For hooks, polls and schedules, once they know the commit. */
 
 export type TriggerOutcome = 'build_requested' | 'waiting_for_approval' | 'ignored';
 
 export interface Triggered {
   outcome: TriggerOutcome;
-  /** Why, as a sentence; empty where a build was started and there is nothing to add. */
+  /** A sentence, or empty. */
   reason: string;
   request?: BuildRequestRow;
 }
@@ -28,7 +26,7 @@ export interface TriggeredBuild {
   trigger: Trigger;
 }
 
-/** Starts one build in the name of the project's owner, if the project's settings allow it. */
+/** In the name of the project's owner, if the settings allow it. */
 export async function triggerRequest(
   context: WriteContext,
   project: TriggeredProject,
@@ -40,9 +38,8 @@ export async function triggerRequest(
 }
 
 /**
- * Starts several builds, and returns results in the same order. Older requests are cancelled before the first new one
- * is opened: cancelling locks jobs, and opening a request may lock a commit, which comes after jobs in the order of
- * locks (db/lock-order.ts).
+ * Cancels older requests first: cancelling locks jobs, and opening may lock a commit, which comes later in
+ * db/lock-order.ts.
  */
 export async function triggerRequests(
   context: WriteContext,
@@ -71,10 +68,7 @@ export async function triggerRequests(
   return triggered;
 }
 
-/**
- * Locks all commits at once, in the order of their identifiers, because two triggers may name the same commits in
- * different orders.
- */
+/** In the order of their ids, because two triggers may name the same commits in different orders. */
 async function holdKnownCommits(
   { db, trx }: WriteContext,
   project: TriggeredProject,
@@ -114,8 +108,8 @@ async function open(
 }
 
 /**
- * Cancels older requests of the same branches and pull requests, as the project's settings say. Returns how many of
- * each. Locks the requests that are `alike` together with them, because all are locked in one order.
+ * By the project's settings; returns how many in each group. Also locks the requests in `alike`, because all are locked
+ * in one order.
  */
 async function supersede(
   context: WriteContext,
@@ -135,7 +129,7 @@ async function supersede(
     .selectAll()
     .where('project_id', '=', project.id)
     .where('concurrency_group', 'in', named)
-    // The same words as in the index, so that the index is used.
+    // The words of the index's condition, so that it is used.
     .where(sql<boolean>`build_state in ('waiting_for_approval', 'enqueued', 'fetching', 'building')`)
     .$if(policy === 'waiting', (query) =>
       query.where((where) =>
@@ -157,7 +151,7 @@ async function supersede(
   return new Map(Array.from(byGroup, ([group, requests]) => [group, requests.length]));
 }
 
-/** The builds of a request, of the one that it joined, and of those that joined it, in a query of both. */
+/** The request, the one that it joined, and those that joined it. */
 const isOfBoth = sql<boolean>`builds.build_request_id in (
   select own.id from build_requests as own
   where own.id = build_requests.id or own.id = build_requests.joined_to_id or own.joined_to_id = build_requests.id

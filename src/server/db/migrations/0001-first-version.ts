@@ -4,7 +4,6 @@ import { sourceFile } from '../../../shared/lib/source-files.ts';
 import { commandLineId, commandLineName } from '../command-line-client.ts';
 import type { Database, Transaction } from '../open.ts';
 
-/** All tables of the first version; 0001-first-version.sql describes them. */
 export async function firstVersion(trx: Transaction, kind: Database['kind']): Promise<void> {
   const tables = readFileSync(sourceFile('server', 'db', 'migrations', '0001-first-version.sql'), 'utf8');
   const statements = (kind === 'sqlite' ? tables.replaceAll(' bytea', ' blob') : tables).split(/;\n/).slice(0, -1);
@@ -13,7 +12,7 @@ export async function firstVersion(trx: Transaction, kind: Database['kind']): Pr
   if (kind === 'postgres' && (await hasLz4(trx)))
     await sql`alter table log_chunks alter column bytes set compression lz4`.execute(trx);
 
-  // The application of the command line, which nobody has registered, so it is without an owner.
+  // The command line's application. No user registered it, so it has no owner.
   const application = {
     id: commandLineId,
     owner_id: null,
@@ -25,7 +24,7 @@ export async function firstVersion(trx: Transaction, kind: Database['kind']): Pr
   await trx.insertInto('oauth_clients').values(application).execute();
 }
 
-/** Row triggers: a restore may still empty a table that has no rows. */
+/** Row triggers: a restore may still empty a table without rows. */
 const sqliteWall = ['update', 'delete'].map(
   (change) => `
     create trigger audit_entries_no_${change} before ${change} on audit_entries

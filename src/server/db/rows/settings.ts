@@ -7,8 +7,6 @@ import type { projectFields } from '../../../shared/records/project.ts';
 import type { ruleFields, suiteFields, variableFields } from '../../../shared/records/suite.ts';
 import type { BlobDigest, Sealed } from './values.ts';
 
-/** The settings of projects and dependencies. The columns that people write are those of the fields in records/. */
-
 export interface ProjectRow extends ColumnsOf<typeof projectFields> {
   id: bigint;
   owner_id: bigint;
@@ -16,30 +14,27 @@ export interface ProjectRow extends ColumnsOf<typeof projectFields> {
   ssh_public_key: Sealed;
   ssh_private_key: Sealed;
   created_at: bigint;
-  /** The sequence number of its newest event. */
   last_event: bigint;
-  /** The newest built commit of the repository's default branch; the project's state is that commit's state. */
+  /** The newest built commit of the default branch, whose state the project has. */
   default_head_id: bigint | null;
-  /** The name of the repository's default branch, as of its newest build; blank while it is not known. */
+  /** As of its newest build; blank while unknown. */
   default_branch: string;
-  /** Since when its state, whenever builds were over, was `passed`; null where it was not. */
+  /** Since when its state was `passed` at each end of a build; null if it was not. */
   passed_since: bigint | null;
-  /** The same for `failed` and `errored`. */
   failed_since: bigint | null;
-  /** The connected forge, and the repository's name there; `forge_state` tells whether all is there that is needed. */
+  /** `forge_state` tells whether everything needed is there. */
   forge_id: bigint | null;
   forge_repository: string;
-  /** What the forge itself knows it by, also under another name; blank where none is connected. */
+  /** The forge's own id of it, which stays when it is renamed; blank if none is connected. */
   forge_repository_id: string;
-  /** The origin of git over HTTPS, as the forge reported it at the connect; blank if it is not at the forge's host. */
+  /** The origin of git over HTTPS that the forge reported on connecting; blank if it is not at the forge's host. */
   forge_git_origin: string;
   forge_state: string;
   forge_state_reason: string;
-  /** When the forge is asked the next time; null where none is connected. */
   forge_check_at: bigint | null;
-  /** Whether what is missing then is put there again. */
+  /** Whether that check recreates missing parts. */
   forge_mends: number;
-  /** Until then somebody works at what it has at its forge. */
+  /** Until then a server works on its parts at the forge. */
   forge_held_until: bigint;
 }
 
@@ -53,7 +48,7 @@ export interface CollaboratorRow {
 export interface SuiteRow extends ColumnsOf<typeof suiteFields> {
   id: bigint;
   project_id: bigint;
-  /** The names of those gates (lifecycle/gates.ts) that the file in the repository has set, with commas. */
+  /** Gates (lifecycle/gates.ts) set by the repository's file, separated by commas. */
   gates_of_file: string;
 }
 
@@ -66,7 +61,6 @@ export interface SuiteRuleRow extends ColumnsOf<typeof ruleFields> {
 export interface FileSuiteRow {
   id: bigint;
   project_id: bigint;
-  /** Of the file. */
   digest: string;
   name: string;
   settings: string;
@@ -74,7 +68,7 @@ export interface FileSuiteRow {
   dependencies: string;
 }
 
-/** The order of `id` is the order in which dependencies were attached, and so the order in which they are layered. */
+/** The order of `id` is the order of attaching and so of layering. */
 export interface SuiteDependencyRow {
   id: bigint;
   suite_id: bigint;
@@ -83,15 +77,15 @@ export interface SuiteDependencyRow {
 
 export interface EnvironmentVariableRow extends ColumnsOf<typeof variableFields> {
   id: bigint;
-  /** One of the two: variables of a project are for all its suites. */
+  /** One of the two: a project's variables are for all its suites. */
   project_id: bigint | null;
   suite_id: bigint | null;
   content: Sealed;
-  /** The variable of somebody's environment that a document took its content from; blank where it came otherwise. */
+  /** The user's environment variable that a document took its content from; otherwise blank. */
   from_env: string;
 }
 
-/** The document that a project was last made of, without contents of variables. */
+/** Without contents of variables. */
 export interface ProjectDocumentRow {
   project_id: bigint;
   document: string;
@@ -104,21 +98,17 @@ export interface DependencyRow extends ColumnsOf<typeof dependencyFields> {
   archive_content_type: string | null;
   archive_file_size: bigint | null;
   created_at: bigint;
-  /** The blob with the newest source, and its kind of archive. */
   archive: BlobDigest | null;
   archive_kind: string | null;
-  /** The blob with the last compiled result, and the prefix that it was compiled for. */
   result: BlobDigest | null;
   result_prefix: string;
-  /** The prefix of the compile under way: the setting above may change meanwhile. */
+  /** The prefix of the running compile: the setting above may change meanwhile. */
   compile_prefix: string;
-  /** Whether every account may use it, also while it is compiled again. */
+  /** Whether every account may use it, also while it is being recompiled. */
   shared: number;
-  /** The sequence number of its newest event. */
   last_event: bigint;
 }
 
-/** The credentials of an account for a registry of images. */
 export interface RegistryRow extends ColumnsOf<typeof registryFields> {
   id: bigint;
   owner_id: bigint;
@@ -126,26 +116,23 @@ export interface RegistryRow extends ColumnsOf<typeof registryFields> {
   created_at: bigint;
 }
 
-/** A forge that an account has connected. */
 export interface ForgeRow extends ColumnsOf<typeof forgeFields> {
   id: bigint;
   owner_id: bigint;
   token: Sealed;
-  /** Whose token it is. */
   login: string;
-  /** As JSON: what the token may, or null. */
   may: string;
   state: string;
   state_reason: string;
   checked_at: bigint;
   created_at: bigint;
-  /** It was disconnected, and stays for what is to be taken away there. */
+  /** Set when it was disconnected. The row stays for what must still be removed there. */
   deleted_at: bigint | null;
-  /** Until then one server is at work on what is due there. */
+  /** Until then one server works on what is due there. */
   held_until: bigint;
 }
 
-/** A key and a hook of a repository that are to be taken away at the forge; blank where there is none. */
+/** Blank if there is none. */
 export interface ForgeRemovalRow {
   id: bigint;
   forge_id: bigint;
@@ -163,12 +150,9 @@ export interface DependencyRelationRow {
   related_id: bigint;
 }
 
-/**
- * One layer of another account's dependency, as it was when a suite or a dependency began to use it. The lowest layer
- * comes first, the dependency itself last.
- */
+/** A layer of another account's dependency, as of when its use began. Lowest first, the dependency itself last. */
 export interface DependencyPinRow {
-  /** The use it belongs to: one of these two. */
+  /** One of these two. */
   suite_dependency_id: bigint | null;
   relation_id: bigint | null;
   position: number;
@@ -179,26 +163,22 @@ export interface DependencyPinRow {
   launch_command: string;
 }
 
-/** A source archive that arrives in several requests. */
 export interface ArchiveUploadRow {
   id: bigint;
   dependency_id: bigint;
   size: bigint;
-  /** This much of it is stored. */
   received: bigint;
-  /** Whether all of it arrived and was taken. */
+  /** Whether all of it arrived and was accepted. */
   complete: number;
   created_at: bigint;
 }
 
 export interface ArchivePartRow {
   upload_id: bigint;
-  /** Where it begins in the archive. */
   position: bigint;
   digest: BlobDigest;
 }
 
-/** Every state that a dependency entered, in order. */
 export interface DependencyEventRow {
   dependency_id: bigint;
   sequence: bigint;
@@ -209,26 +189,22 @@ export interface DependencyEventRow {
 export interface DeployStrategyRow extends Omit<ColumnsOf<typeof strategyFields>, 'suite_id'> {
   id: bigint;
   project_id: bigint;
-  /** The suite that a deploy runs; null where it pushes. */
+  /** null if it pushes. */
   suite_id: bigint | null;
 }
 
-/** A receiver of events: of webhooks, or a forge that gets statuses. */
 export interface NotificationRow {
   id: bigint;
   project_id: bigint;
   /** The protocol of the receiver, or the name of a forge. */
   name: ColumnsOf<typeof notificationFields>['name'] | ColumnsOf<typeof targetFields>['provider'];
-  /** The events it gets; `status` for a forge. */
+  /** `status` for a forge. */
   notifiable_type: ColumnsOf<typeof notificationFields>['notifiable_type'] | 'status';
-  /** The address that is called, or the base of a forge's API. */
   url: string;
-  /** The key that signs webhooks, or the token for the forge. */
   secret: Sealed;
-  /** The position of its newest delivery. */
   last_position: bigint;
-  /** The forge's name of the repository; blank for webhooks. */
+  /** Blank for webhooks. */
   repository: string;
-  /** The connected forge whose token is used; null where it has one of its own. */
+  /** The connected forge whose token is used; null if it has its own. */
   forge_id: bigint | null;
 }

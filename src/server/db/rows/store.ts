@@ -1,7 +1,5 @@
 import type { Sealed } from './values.ts';
 
-/** The tables of the store itself. */
-
 export interface IdNodeRow {
   node: number;
   holder: string;
@@ -14,7 +12,6 @@ export interface AppliedMigrationRow {
   applied_at: bigint;
 }
 
-/** One sealed row on which a master key is tried; see db/canary.ts. */
 export interface MasterKeyCanaryRow {
   id: bigint;
   sealed: Sealed;

@@ -1,5 +1,4 @@
 import type { BlobDigest } from './values.ts';
-/** The work for projects: requests, commits, builds, deploys, checks, jobs and deliveries. */
 
 export interface BuildRequestRow {
   id: bigint;
@@ -9,62 +8,58 @@ export interface BuildRequestRow {
   build_state: string;
   created_by: bigint;
   created_at: bigint;
-  /** The state of the fetch; see lifecycle/rollup.ts. */
   fetch: string;
-  /** The value of HEADRACE_BRANCH; known when the commit is fetched. */
+  /** HEADRACE_BRANCH; known once the commit is fetched. */
   branch: string;
-  /** What made the request on a user's behalf: `hook:ID`, `poll` or `schedule:ID`; blank where a person made it. */
+  /** `hook:ID`, `poll` or `schedule:ID`; blank for a manual request. */
   trigger: string;
   event: string;
   pull_request: bigint | null;
   target_branch: string;
-  /** 1 where the commit comes from a fork: its builds get no secrets. */
+  /** 1 if the commit comes from a fork: its builds get no secrets. */
   from_fork: number;
-  /** The forge's name for the person who caused it. */
+  /** The forge's name for the user who caused it. */
   sender: string;
-  /** The full name of a ref that reaches the commit, where `commit_ref` is a SHA. */
+  /** The full name of a ref that reaches the commit, if `commit_ref` is a SHA. */
   fetch_ref: string;
-  /** The full name of the ref that the fetch found the commit by, on which the commit is; blank for a SHA alone. */
+  /** The full name of the ref that led the fetch to the commit; blank for a bare SHA. */
   fetched_as: string;
-  /** Who asked for it, or for its rerun; null where a hook, a poll or a schedule did. */
+  /** null for a hook, a poll or a schedule. */
   asked_by: bigint | null;
-  /** A newer request of the same group may cancel an older one; blank where none may. */
+  /** A newer request of the same group may cancel an older one; blank if none may. */
   concurrency_group: string;
-  /** Its place in a trace, as JSON (tracing/traces.ts); blank where it is not traced. */
+  /** Its position in a trace, as JSON (tracing/traces.ts); blank if not traced. */
   trace: string;
-  /** The suites that were asked for, as a JSON list of texts; empty where all were. */
+  /** The requested suites, as a JSON list of texts; empty for all. */
   suites: string;
-  /** The same by their names, for suites that only the file of a branch has. */
+  /** The same by name, for suites that only a branch's file has. */
   suite_names: string;
-  /** The variables that it was asked for with, as JSON. */
   variables: string;
-  /** The deploy that it is for, where a deploy runs a suite. */
   deploy_id: bigint | null;
-  /** Why its commit could not be fetched or built, in one word; blank where it could. */
+  /** In one word; blank without a failure. */
   failure_reason: string;
-  /** The SHA that its branch had before the push; `none` for a new branch; blank where nobody said. */
+  /** The SHA that its branch had before the push; `none` for a new branch; blank if unknown. */
   before: string;
-  /** The file of the repository that its commit is built by, and its digest; blank where it is built by the project's suites. */
+  /** Blank if the project's suites build it. */
   config_file: string;
   config_digest: string;
-  /** The same for a push and a pull request that bring one commit; blank where it joins none (lifecycle/joined-requests.ts). */
+  /** The same for a push and a pull request of one commit; blank if it joins none (lifecycle/joined-requests.ts). */
   join_key: string;
-  /** The request whose suites count for this one too. */
   joined_to_id: bigint | null;
 }
 
-/** The files by which the commit of a request differs from another one: what rules compare. */
+/** The files that differ between a request's commit and a base: rules compare them. */
 export interface RequestChangesRow {
   build_request_id: bigint;
-  /** The SHA of the other one; blank where there is none. */
+  /** A SHA; blank if there is none. */
   base: string;
-  /** In words, what it is: `the merge base with main`. */
+  /** In words: `the merge base with main`. */
   compared_with: string;
-  /** A JSON list; null where no rule asked for it. */
+  /** A JSON list; null if no rule needed it. */
   files: string | null;
 }
 
-/** Dates of the SCM are text because they keep their author's offset. Lists are JSON. */
+/** SCM dates are text because they keep their author's offset. Lists are JSON. */
 export interface CommitRow {
   id: bigint;
   project_id: bigint;
@@ -81,9 +76,8 @@ export interface CommitRow {
   branches: string;
   tags: string;
   files: string;
-  /** The branch for which it was built at its last fetch. */
   branch: string;
-  /** The SHA of its first parent; blank if it has none or the runner did not report it. */
+  /** Blank if it has none or the runner did not report it. */
   parent: string;
 }
 
@@ -93,9 +87,9 @@ export interface BuildRow {
   project_id: bigint;
   build_request_id: bigint;
   commit_id: bigint;
-  /** null where only the file of the branch has the suite. */
+  /** null if only the branch's file has the suite. */
   suite_id: bigint | null;
-  /** The suite's name when the build was made. Attempts at the same name and variant follow each other. */
+  /** When the build was made. Attempts at the same name and variant follow each other. */
   suite_name: string;
   build_state: string;
   attempt: number;
@@ -106,55 +100,47 @@ export interface BuildRow {
   finished_at: bigint | null;
   /** The combination of its suite's matrix, `NAME=a OTHER=x`; blank without a matrix. */
   variant: string;
-  /** 1 where its failure does not fail its commit. */
   allow_failure: number;
-  /** Which automatic retry it is, after a failure; 0 for none. */
+  /** Which automatic retry it is; 0 for none. */
   retry: number;
-  /** How many retries may follow. */
   retries_left: number;
-  /** Builds that were started together have the same; later starts have higher ones. See lifecycle/rollup.ts. */
+  /** The same for builds started together, higher for later starts. See lifecycle/rollup.ts. */
   series: bigint;
-  /** How many tests its reports told of. */
   tests_passed: number;
   tests_failed: number;
   tests_skipped: number;
-  /** Blank; `pending` while files of it wait on its runner; or why some were lost (lifecycle/uploads.ts). */
+  /** Blank; `pending` while files wait on its runner; or why some were lost (lifecycle/uploads.ts). */
   uploads: string;
-  /** The part of its log that its commands wrote; null until it is over, and where its runner did not tell. */
+  /** The part written by its commands; null until it is over, or if its runner did not report it. */
   output_from: bigint | null;
   output_to: bigint | null;
-  /** Its steps as JSON, as far as its runner told; blank for one with a command of which nothing was told yet. */
+  /** JSON, as far as reported; blank for a single command without a report yet. */
   steps: string;
-  /** Its services as JSON, each with the log that it has, once they are known. */
+  /** JSON, each with its log, once they are known. */
   services: string;
-  /** The names of the suites that it needs, as a JSON list. */
   needs: string;
-  /** The name of the one of these whose files it begins with; blank where it begins with the checkout. */
+  /** The needed suite whose files it begins with; blank if it begins with the checkout. */
   files_from: string;
-  /** The build that left them, once that is known. */
   files_of: bigint | null;
-  /** 1 where somebody has to approve it before it begins. */
   approval: number;
-  /** The addresses of those of whom one has to, as a JSON list; empty where anybody of the project may. */
+  /** A JSON list of addresses, of whom one must approve; empty if any user of the project may. */
   approvers: string;
-  /** The address of who did; blank before. */
   approved_by: string;
-  /** Who asked for this attempt; null where nobody did. */
+  /** null if the attempt is automatic. */
   asked_by: bigint | null;
-  /** As JSON, once it began: the names of the variables limited to refs that it has, and the variables that it lacks. */
+  /** JSON, once it began: the names of its variables limited to refs, and of those withheld from it. */
   limited: string;
   withheld: string;
-  /** 1 where its suite runs only if somebody names it: then a cancelled build says nothing about its commit. */
+  /** 1 if its suite runs only on request: then a cancelled build does not affect its commit's state. */
   manual: number;
-  /** Builds of the project with the same one run one at a time; blank for none. */
+  /** Builds of the project with the same group run one at a time; blank for none. */
   concurrency_group: string;
-  /** What keeps it out of the queue: `needs` or its `group`; blank where nothing does (lifecycle/held-back.ts). */
+  /** What keeps it out of the queue: `needs` or its `group`; otherwise blank (lifecycle/held-back.ts). */
   held: string;
   /** The deploy that it is made for: then its commit's state does not depend on it. */
   deploy_id: bigint | null;
 }
 
-/** The commit of a branch or tag when it was last built. */
 export interface BuiltRefRow {
   id: bigint;
   project_id: bigint;
@@ -171,23 +157,21 @@ export interface DeployRow {
   created_by: bigint;
   started_at: bigint | null;
   finished_at: bigint | null;
-  /** The strategy's settings when the deploy was requested: the strategy may change or be deleted before its turn. */
+  /** As of the request: the strategy may change or be deleted before its turn. */
   clone_url: string;
   local_branch: string;
   remote_branch: string;
   suite_id: bigint | null;
-  /** Of whom one has to approve it, as a JSON list of addresses; empty where anybody of the project may. */
+  /** As in BuildRow. */
   approvers: string;
-  /** The address of who did; blank where nobody did. */
   approved_by: string;
 }
 
-/** A check whether a project's repository can be reached. */
 export interface ConnectionCheckRow {
   id: bigint;
   project_id: bigint;
   created_at: bigint;
-  /** The result, as JSON; null until there is one. */
+  /** JSON; null until there is one. */
   answer: string | null;
 }
 
@@ -197,9 +181,8 @@ export interface JobRow {
   kind: string;
   subject_id: bigint;
   account_id: bigint;
-  /** Jobs of the same lane run one after the other, in order. */
+  /** Jobs of a lane run one after the other, in order. */
   lane: string | null;
-  /** How often it was claimed. */
   tries: number;
   run_after: bigint;
   claim: string | null;
@@ -208,17 +191,15 @@ export interface JobRow {
   cancelled: number;
   /** The blobs that its order names, as a JSON list: the holder of the claim may read these. */
   named_blobs: string | null;
-  /** The blob that was stored under the claim: the outcome can name no other. */
+  /** The blob stored under the claim: the outcome can name no other. */
   stored_blob: BlobDigest | null;
-  /** Its size, as the server counted it. */
   stored_bytes: bigint | null;
-  /** The tags that a runner needs for it, as one text; empty where any runner will do. */
+  /** The tags that a runner needs for it, as one text; empty if any runner will do. */
   tags: string;
-  /** The location of the files that it needs, which may have it before it is due (runner/kept-builds.ts). */
+  /** The location of the files that it needs. That runner may have it before it is due (runner/kept-builds.ts). */
   location: string | null;
 }
 
-/** The queue serves accounts in the order of `turn`. */
 export interface QueueTurnRow {
   account_id: bigint;
   turn: bigint;
@@ -237,7 +218,6 @@ export interface EventRow {
 export interface WebhookDeliveryRow {
   id: bigint;
   notification_id: bigint;
-  /** Deliveries of one notification are sent in this order. */
   position: bigint;
   event_type: string;
   /** JSON, without the project's key, which is sealed elsewhere. */
@@ -253,9 +233,7 @@ export interface WebhookAttemptRow {
   delivery_id: bigint;
   status: number | null;
   duration_ms: number;
-  /** The beginning of the receiver's answer. */
   answer: string;
-  /** Why there was no answer. */
   error: string;
   created_at: bigint;
 }

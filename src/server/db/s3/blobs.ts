@@ -10,11 +10,11 @@ import { openBlob } from './read-object.ts';
 import { putObject, removeObject, storeContent, usualCopySize, usualPartSize } from './store-object.ts';
 
 const day = 24 * 60 * 60 * 1000;
-/** How long it is believed that all is well, where nothing says otherwise. */
+/** How long S3 is trusted after a success. */
 const wellForMs = 10_000;
 const proofMs = 4000;
 
-/** Blobs as objects in a bucket. Opening it asks nothing of S3: `prove` does. */
+/** Opening makes no call to S3; `prove` does. */
 export function openS3Blobs(place: S3Location, options: S3Options = {}): Blobs {
   const link = openS3Link(place, options);
   const { partSize = usualPartSize, copySize = usualCopySize, abandonedAfterMs = day } = options;
@@ -44,7 +44,7 @@ export function openS3Blobs(place: S3Location, options: S3Options = {}): Blobs {
   };
 }
 
-/** With a small object, which goes again: credentials that may only read would be noticed too late. */
+/** Stores and removes a small object: otherwise read-only credentials would be noticed too late. */
 async function proveWritable(link: S3Link): Promise<void> {
   await link.prove(proofMs);
   const key = link.keys.incoming(randomUUID());

@@ -6,15 +6,14 @@ import { abortUploads, blobPages, pagesOf, type Listed } from './listing.ts';
 import { copyObject, factsOf, removeObject } from './store-object.ts';
 
 /*
- * Removing blobs while others store them. The same content may be stored again at any moment, under the same key, and a
- * row may refer to it a moment later. S3 cannot rename, nor delete an object only if it is still the old one. So whoever
- * removes a blob first makes a copy aside, at `removed/DIGEST/NAME`. Only then is the blob deleted, and after that it is
- * checked once more whether the blob is wanted: if so, it is copied back. Content that was stored just before
- * the deletion is therefore never lost. Until it is back, readers find the copy (findAside).
+ * Removing blobs while other callers store them. The same content may be stored again at any moment under the same key,
+ * and a row may refer to it a moment later. S3 has no rename and no conditional delete. So the blob is first copied
+ * aside to `removed/DIGEST/NAME` and only then deleted. If it is wanted after that, it is copied back. Until it is
+ * back, readers find the copy (findAside).
  *
- * Whoever stores a blob for a log counts as wanting it from before, so the check can follow at once (`remove`).
- * Otherwise the reference may come a while later, and the copy is kept for as long as a reference may take (`collect`).
- * A process that dies in between leaves a copy, which a later collection treats in the same way.
+ * A caller that stores a blob for a log counts as wanting it from before, so the check can follow at once (`remove`).
+ * Otherwise the copy is kept for as long as a reference may take to come (`collect`). A process that dies in between
+ * leaves a copy, which a later collection treats in the same way.
  */
 
 export interface CollectOptions {
@@ -75,14 +74,14 @@ export async function remove(
   }
 }
 
-/** Removes what uploads have left that nobody completed, or whose process died before it had its name. */
+/** Removes uploads that were never completed, and those whose process died before they got their name. */
 export async function sweepIncoming(link: S3Link, abandonedAfterMs: number): Promise<void> {
   for await (const page of pagesOf(link, link.keys.incoming('')))
     for (const { key } of olderThan(link, page, abandonedAfterMs)) await removeObject(link, key);
   await abortUploads(link, (link.now() ?? -Infinity) - abandonedAfterMs);
 }
 
-/** By the clock of S3 alone: this machine's may be wrong, or be set. */
+/** By S3's clock only: this machine's clock may be wrong, or be set. */
 function olderThan<T extends Pick<Listed, 'modified'>>(link: S3Link, objects: T[], age: number): T[] {
   const now = link.now();
   return now === undefined ? [] : objects.filter(({ modified }) => now - modified > age);
@@ -100,7 +99,7 @@ async function setAside(link: S3Link, digest: string, sizes: CopySizes): Promise
   return aside;
 }
 
-/** Another server may be doing the same, and be a moment ahead. */
+/** Another server may do the same and be a moment ahead. */
 async function whereThere(work: () => Promise<unknown>): Promise<void> {
   try {
     await work();

@@ -3,7 +3,6 @@ import { hasUntrustedIssuer } from '../../../shared/lib/untrusted-issuer.ts';
 import { BlobsAwayError } from '../unavailable.ts';
 import type { S3Location } from './location.ts';
 
-/** There is no such object. The code is the one that the file system has for it. */
 export class NoSuchObjectError extends Error {
   override name = 'NoSuchObjectError';
   readonly code = 'ENOENT';
@@ -16,13 +15,9 @@ interface SdkError extends Error {
 
 const wrongKeys =
   'does not take the credentials. Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile or role that is used instead';
-/** The certificate is for another name, or its time is over. */
 const unfit = new Set(['ERR_TLS_CERT_ALTNAME_INVALID', 'CERT_HAS_EXPIRED']);
 
-/**
- * An error of the SDK as one that the rest of the program knows. Nothing of the SDK's own error goes along but its code:
- * its objects refer to the request, with its signature.
- */
+/** Of the SDK's error only the code is used: its objects refer to the request, with its signature. */
 export function translated(error: unknown, place: S3Location): Error {
   if (!(error instanceof Error)) return new BlobsAwayError(`S3 failed: ${typeof error}`);
   if (error instanceof BlobsAwayError || error instanceof NoSuchObjectError) return error;
@@ -31,14 +26,14 @@ export function translated(error: unknown, place: S3Location): Error {
   if (status === 507 || /QuotaExceeded|StorageFull/.test(name)) return new DiskFullError();
   const refusal = whyRefused(error, place);
   if (refusal !== undefined) return new BlobsAwayError(`S3 ${refusal}`, { needsOperator: true });
-  // The SDK also calls connections that were reset by the second name; those have a code.
+  // The SDK also calls reset connections TimeoutError; those have a code.
   if (name === 'AbortError' || (name === 'TimeoutError' && code === ''))
     return new BlobsAwayError('S3 does not answer in time');
   const answer = status === undefined ? code || name : `${status} ${name}`;
   return new BlobsAwayError(`S3 cannot be reached or is too busy (${answer.slice(0, 80)})`);
 }
 
-/** What somebody has to change, as the rest of a sentence that begins with S3; undefined where waiting may help. */
+/** The fix for an operator, continuing a sentence that starts with S3; undefined if waiting may help. */
 function whyRefused(error: SdkError, { bucket, endpoint, pathStyle }: S3Location): string | undefined {
   const { name, code = '', message, $metadata: { httpStatusCode: status } = {} } = error;
   const host = endpoint === undefined ? 'AWS' : new URL(endpoint).host;

@@ -4,38 +4,35 @@ import { NoSuchObjectError, translated } from './failures.ts';
 import { keysOf, type Keys, type S3Location } from './location.ts';
 
 export interface S3Options {
-  /** Called when S3 goes away, with the reason, and without one when it is back. */
+  /** Called with the reason when S3 becomes unreachable, and without one when it is back. */
   onChange?: ((trouble: string | undefined) => void) | undefined;
-  /** Uploads are cut into parts of this size; what is smaller is sent at once. */
+  /** Uploads use parts of this size; smaller ones are sent whole. */
   partSize?: number;
-  /** A copy within S3 is made in parts of this size. */
   copySize?: number;
-  /** How long most things may take, all tries together. */
+  /** Limit of most calls, all tries together. */
   usualMs?: number;
-  /** What is incoming is abandoned when it is older. */
+  /** Incoming objects older than this are abandoned. */
   abandonedAfterMs?: number;
 }
 
-/** The connection to a location in S3. */
 export interface S3Link {
   client: S3Client;
   place: S3Location;
   keys: Keys;
-  /** Does something within a time, all tries together. Errors of the SDK do not leave it. */
+  /** The time limit covers all tries. The SDK's errors do not leave it. */
   ask: <T>(work: (signal: AbortSignal) => Promise<T>, withinMs?: number) => Promise<T>;
-  /** Throws unless S3 answers within a time. */
   prove(withinMs?: number): Promise<void>;
-  /** The time as S3 has it, in milliseconds since 1970; undefined before its first answer. */
+  /** S3's clock, in milliseconds since 1970; undefined before its first response. */
   now(): number | undefined;
-  /** Why S3 cannot be used, as far as the last answer says. */
+  /** Why S3 cannot be used, according to the last response. */
   trouble(): string | undefined;
   close(): void;
 }
 
 const connectWithinMs = 3000;
-/** How long one request may take until it is answered: a part on its way over a slow network. */
+/** For one request until its response: long enough for a part over a slow network. */
 const answerWithinMs = 60_000;
-/** As long as a person waits for a page. */
+/** As long as a user waits for a page. */
 const mostMs = 10_000;
 
 export function openS3Link(place: S3Location, { onChange, usualMs = mostMs }: S3Options): S3Link {
@@ -43,7 +40,7 @@ export function openS3Link(place: S3Location, { onChange, usualMs = mostMs }: S3
     ...(place.endpoint === undefined ? {} : { endpoint: place.endpoint }),
     ...(place.region === undefined ? {} : { region: place.region }),
     forcePathStyle: place.pathStyle,
-    // What is sent is signed with its SHA-256 already. More checksums than S3 demands are more than many stores know.
+    // Uploads are already signed with their SHA-256. Many stores do not know checksums beyond those that S3 requires.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     requestHandler: {
@@ -75,7 +72,7 @@ export function openS3Link(place: S3Location, { onChange, usualMs = mostMs }: S3
   const ask: S3Link['ask'] = async (work, withinMs = usualMs) => {
     const silent = new AbortController();
     const signal = AbortSignal.any([closing.signal, silent.signal, AbortSignal.timeout(withinMs)]);
-    // What may take long is given up sooner where S3 does not even answer a small question.
+    // Long calls are given up sooner if S3 does not even respond to a small request.
     const watch =
       withinMs > usualMs ? setInterval(() => void prove(usualMs).catch(() => silent.abort()), usualMs) : undefined;
     try {
@@ -90,7 +87,7 @@ export function openS3Link(place: S3Location, { onChange, usualMs = mostMs }: S3
       clearInterval(watch);
     }
   };
-  /** Asks for an object that is never there: S3 has to look for it, and says so if that is what it finds. */
+  /** Gets an object that never exists. S3 must search for it, and reports that it is missing. */
   const prove: S3Link['prove'] = async (withinMs) => {
     const get = new GetObjectCommand({ Bucket: place.bucket, Key: keys.incoming('none') });
     try {

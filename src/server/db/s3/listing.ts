@@ -11,11 +11,11 @@ import type { S3Link } from './link.ts';
 export interface Listed {
   key: string;
   size: number;
-  /** By the clock of S3, in milliseconds since 1970. */
+  /** By S3's clock, in milliseconds since 1970. */
   modified: number;
 }
 
-/** The objects whose keys begin like this, in the order of their keys, a page at a time. */
+/** In the order of their keys. */
 export async function* pagesOf({ ask, client, place }: S3Link, begin: string): AsyncGenerator<Listed[]> {
   let token: string | undefined;
   do {
@@ -32,10 +32,7 @@ export interface ListedBlob extends Listed {
   digest: string;
 }
 
-/**
- * The blobs, in the order of their digests, a page at a time. Other things may lie there too: the bucket need not be ours
- * alone.
- */
+/** In the order of their digests. The bucket may be shared, so it may have other objects too. */
 export async function* blobPages(link: S3Link): AsyncGenerator<ListedBlob[]> {
   const { place, keys } = link;
   for await (const page of pagesOf(link, place.prefix)) {
@@ -47,7 +44,6 @@ export async function* blobPages(link: S3Link): AsyncGenerator<ListedBlob[]> {
   }
 }
 
-/** Ends uploads that were begun before a moment and that nobody completed. */
 export async function abortUploads({ ask, client, place }: S3Link, before: number): Promise<void> {
   const Bucket = place.bucket;
   let from: Pick<ListMultipartUploadsCommandOutput, 'NextKeyMarker' | 'NextUploadIdMarker'> = {};
@@ -81,7 +77,7 @@ function isBlobName(name: string): boolean {
   return /^(incoming\/[0-9a-f-]{36}|[0-9a-f]{2}\/[0-9a-f]{64}|removed\/[0-9a-f]{64}\/[0-9a-f-]{36})$/.test(name);
 }
 
-/** Where a copy of a blob lies that somebody is removing; see collect.ts. */
+/** Finds the copy of a blob that is being removed; see collect.ts. */
 export async function findAside(link: S3Link, digest: string): Promise<string> {
   for await (const page of pagesOf(link, link.keys.aside(digest, ''))) for (const { key } of page) return key;
   throw new NoSuchObjectError(`there is no blob ${digest}`);

@@ -1,23 +1,21 @@
-/** Where blobs are in S3, as blob_url says. */
 export interface S3Location {
   bucket: string;
   /** Empty, or ends with a slash. */
   prefix: string;
-  /** Of a store that is not AWS's own. */
+  /** Unset for AWS itself. */
   endpoint?: string | undefined;
   region?: string | undefined;
-  /** The bucket stands in the path of an address, not in the name of its host. */
+  /** The bucket is in the path of an address, not in its host name. */
   pathStyle: boolean;
-  /** Whether browsers reach it too. */
   browsers?: boolean;
 }
 
-/** The keys of the objects: `aa/DIGEST` as in the folder, and two kinds that come and go. */
+/** `aa/DIGEST` as in the folder, and two temporary kinds. */
 export interface Keys {
   of(digest: string): string;
-  /** What is stored before its digest is known. */
+  /** For content stored before its digest is known. */
   incoming(name: string): string;
-  /** A copy of what is being removed; see collect.ts. */
+  /** For a copy of a blob being removed; see collect.ts. */
   aside(digest: string, name: string): string;
 }
 

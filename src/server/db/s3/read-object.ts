@@ -7,28 +7,26 @@ import { NoSuchObjectError } from './failures.ts';
 import type { S3Link } from './link.ts';
 import { findAside } from './listing.ts';
 
-/** The end of a blob is read with the question for its size: a packed log has its table there, and most are no longer. */
+/** The end of a blob is read together with its size: a packed log has its table there, and most blobs are shorter. */
 const tailSize = 64 * 1024;
 const tries = 3;
-/** Long enough to begin a download, which may then take as long as it does. */
+/** For beginning a download, which may then take longer. */
 const addressSeconds = 300;
 
 interface Part {
   bytes: Buffer;
-  /** Where the bytes begin in the object, and how long that is. */
   start: number;
   size: number;
 }
 
 interface PartRequest {
   range: string;
-  /** The most bytes that this can be. */
   most: number;
 }
 
 export async function openBlob(link: S3Link, digest: string): Promise<Blob> {
   let key = link.keys.of(digest);
-  /** While it is being removed, or brought back, it is found at another place. */
+  /** While it is being removed or restored, it is at another key. */
   const found = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
       return await work();
@@ -66,7 +64,7 @@ export async function openBlob(link: S3Link, digest: string): Promise<Blob> {
   };
 }
 
-/** A body that is cut off in the middle is asked for again; the SDK does that only for the beginning of an answer. */
+/** Retries a body that is cut off in the middle; the SDK retries only the start of a response. */
 async function readPart(link: S3Link, key: string, part: PartRequest): Promise<Part> {
   for (let tried = 1; ; tried += 1) {
     try {
@@ -92,7 +90,7 @@ async function readOnce({ client, place }: S3Link, key: string, part: PartReques
   const [, from = '0', to = String(length - 1), size = String(length)] =
     /^bytes ([0-9]{1,15})-([0-9]{1,15})\/([0-9]{1,15})$/.exec(said ?? '') ?? [];
   const expected = Number(to) - Number(from) + 1;
-  // A store that sends everything, whatever part was asked for, would fill the memory.
+  // A store that ignores the range and sends everything would fill the memory.
   if (!body || !(expected <= part.most)) {
     (body as { destroy?: () => void } | undefined)?.destroy?.();
     throw garbled();
@@ -106,7 +104,7 @@ async function readOnce({ client, place }: S3Link, key: string, part: PartReques
   return { bytes, start: Number(from), size: Number(size) };
 }
 
-/** A body, or its beginning where it is longer than it was said to be. */
+/** Cut at the expected length if it is longer. */
 async function bytesOf(body: Readable, expected: number): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let length = 0;

@@ -16,13 +16,13 @@ import { BlobsAwayError } from '../unavailable.ts';
 import type { S3Link } from './link.ts';
 
 const megabyte = 1024 * 1024;
-/** S3 takes 10,000 parts: 80 GB. Three parts are held in memory while something larger than one is stored. */
+/** S3 takes 10,000 parts: 80 GB. Larger content keeps three parts in memory while it is stored. */
 export const usualPartSize = 8 * megabyte;
 export const usualCopySize = 256 * megabyte;
 const partsAtOnce = 2;
-/** How long the bytes of one part may take, and a copy of one part within S3. */
+/** For the bytes of one part, or a copy of one part within S3. */
 const partWithinMs = 180_000;
-/** An upload is ended by its sender, or by the time that one of its parts takes. */
+/** Normally the sender ends an upload, or one part exceeds its time. */
 const uploadWithinMs = 24 * 60 * 60 * 1000;
 
 export interface Sizes {
@@ -31,9 +31,8 @@ export interface Sizes {
 }
 
 /**
- * Stores content under the digest of its bytes, which is known only at their end. What fits into one part is gathered in
- * memory and then sent under its name. What is larger is streamed to a name of its own in `incoming/`, and copied to its
- * right name within S3. An object is there completely or not at all: S3 shows nothing of an upload before its end.
+ * The digest is known only at the end, so larger content is streamed to `incoming/`, then copied to its name within S3.
+ * S3 shows nothing of an upload before its end, so an object is complete or missing.
  */
 export async function storeContent(
   link: S3Link,
@@ -125,7 +124,7 @@ async function upload(
   }
 }
 
-/** Copies within S3, in parts where one copy cannot be that large. A copy of another length is refused. */
+/** In parts if it is too large for one copy. A copy of another length is refused. */
 export async function copyObject(
   link: S3Link,
   from: string,
@@ -135,7 +134,7 @@ export async function copyObject(
   const { ask, client, place } = link;
   const Bucket = place.bucket;
   const source = { Bucket, Key: to, CopySource: `${Bucket}/${from.split('/').map(encodeURIComponent).join('/')}` };
-  /** Swift says of a source that goes while it is copied that its bucket is missing, so the source is looked for. */
+  /** If the source disappears during the copy, Swift reports a missing bucket, so the source is checked. */
   const copy = <T>(send: (signal: AbortSignal) => Promise<T>): Promise<T> =>
     ask(async (signal) => {
       try {
@@ -172,7 +171,6 @@ export async function copyObject(
   if ((await factsOf(link, to)).size !== size) throw new BlobsAwayError('S3 made a copy of another length');
 }
 
-/** The size of an object, and when it was stored, by the clock of S3. */
 export async function factsOf(
   { ask, client, place }: S3Link,
   key: string,
