@@ -1,4 +1,4 @@
-/** What people call it, its public address, and where a token is made there, with the scopes to tick. */
+/** `tokens` is the page that makes a token, and `scopes` lists the scopes to tick. */
 export const forgeProviders = {
   github: { name: 'GitHub', url: 'https://github.com', tokens: '/settings/tokens/new?scopes=repo', scopes: ['repo'] },
   gitlab: {
@@ -35,12 +35,10 @@ export function isDataCenter({ provider, url }: KnownForge): boolean {
 
 const dataCenter = { tokens: '/plugins/servlet/access-tokens/manage', scopes: ['Repository admin'] } as const;
 
-/** Where a token is made at the forge with an address, and the scopes to tick there. */
 export function tokensAt(forge: KnownForge) {
   return isDataCenter(forge) ? dataCenter : forgeProviders[forge.provider];
 }
 
-/** Such as “scopes a, b and c”. */
 export function scopesInWords(scopes: readonly string[]): string {
   const last = scopes.slice(-1).join('');
   const before = scopes.slice(0, -1).join(', ');

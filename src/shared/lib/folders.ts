@@ -1,7 +1,7 @@
 import { closeSync, fsyncSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-/** Makes a new name durable. Without this, a power cut can take back a rename although it has kept the bytes. */
+/** Makes a new name durable. Without this, a power cut can undo a rename although the bytes are stored. */
 export function flushFolderOf(file: string): void {
   const handle = openSync(dirname(file), 'r');
   try {

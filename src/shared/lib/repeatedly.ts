@@ -1,4 +1,4 @@
-/** Repeats work with a pause, one run at a time; stopping waits for the current run. */
+/** One run at a time, with a pause. Stopping waits for the current run. */
 export function repeatedly(
   everyMs: number,
   work: () => Promise<unknown>,
