@@ -7,9 +7,7 @@ import { gitea, giteaHeaders } from './gitea.ts';
 import { github, githubApi, githubHeaders, githubStatus } from './github.ts';
 import { gitlab, gitlabHeaders, gitlabStatus } from './gitlab.ts';
 
-/** Every kind of forge, by the name that people choose it by. */
 interface Provider {
-  /** The base of the API of the forge at an address. */
   api: (url: string) => string;
   open: (api: ForgeApi, url: string) => Forge;
   headers: (token: string) => Record<string, string>;
@@ -47,15 +45,14 @@ export function isProvider(name: string): name is ProviderName {
   return Object.hasOwn(providers, name);
 }
 
-/** The folder of the repositories of a forge over HTTPS, with a slash at its end; blank where its host is for them alone. */
+/** The path of a forge's repositories over HTTPS, with a trailing slash. Blank if its host serves only them. */
 export function gitFolderOf(forge: { provider: ProviderName; url: string }): string {
   return `${new URL(forge.url).pathname}/${isDataCenter(forge) ? 'scm/' : ''}`.replace(/^\/+/, '');
 }
 
-/** Opens forges by the rules of a server. */
 export type OpenForge = (name: ProviderName, access: ForgeAccess, pace?: ForgeRules['pace']) => Forge;
 
-/** A forge is opened with somebody's token for it. Before each call `pace` is waited for. */
+/** `pace` is awaited before each call. */
 export function forgeOpener(rules: ForgeRules): OpenForge {
   return (name, { url, token }, pace) => {
     const { api, headers, open }: Provider = providers[name];
@@ -64,7 +61,7 @@ export function forgeOpener(rules: ForgeRules): OpenForge {
   };
 }
 
-/** What must not be told to anybody: a token of Bitbucket may have an address before it, which is no secret alone. */
+/** A Bitbucket token may start with an email address, which is not secret alone. */
 const secretsOf = (token: string): string[] => [token, token.slice(token.indexOf(':') + 1)];
 
 export interface StatusCall {
@@ -75,10 +72,9 @@ export interface StatusCall {
   secrets: readonly string[];
 }
 
-/** With `/rest/api/1.0`, as its documentation writes the base, or with `/rest` alone. */
+/** Its documentation writes the base as `/rest/api/1.0`. Users also enter `/rest`. */
 const dataCenterBase = /\/rest(\/api\/[\w.]+)?$/;
 
-/** Where and how a forge is told the status of a commit; `api` is the base of its API. */
 export function statusCallTo(
   name: ProviderName,
   { api, repository, token, sha }: { api: string; repository: string; token: string; sha: string },

@@ -1,8 +1,7 @@
-/** How to treat receivers that do not answer, in milliseconds. */
+/** In milliseconds. */
 export interface RetryPolicy {
-  /** A call without an answer by then has failed. */
   answerWithin: number;
-  /** The wait before the second attempt; it doubles with every failure that follows. */
+  /** The wait before the second attempt. It doubles with every failure. */
   firstWait: number;
   longestWait: number;
   giveUpAfter: number;
@@ -18,15 +17,12 @@ export const retryPolicy: RetryPolicy = {
   giveUpAfter: 24 * 60 * minute,
 };
 
-/** The longest wait. */
+/** Includes the random part. */
 export function longestOf({ longestWait }: RetryPolicy): number {
   return longestWait * 1.2;
 }
 
-/**
- * The wait after this many failures in a row, plus or minus a fifth, so that calls that failed together are not
- * repeated together.
- */
+/** After failures in a row. The random fifth prevents that calls that failed together are repeated together. */
 export function waitAfter(failures: number, { firstWait, longestWait }: RetryPolicy, random = Math.random): number {
   const doubled = Math.min(firstWait * 2 ** Math.max(0, failures - 1), longestWait);
   return doubled * (0.8 + 0.4 * random());

@@ -11,8 +11,6 @@ import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
 
-/** Hooks: their addresses, the deliveries from forges, and why each was built or not. */
-
 const of = '/projects/:project_id/hooks';
 
 const providers: readonly (readonly [string, string])[] = [
@@ -29,7 +27,6 @@ const events: readonly (readonly [string, string])[] = [
   ['pull_request', 'Pull and merge requests'],
 ];
 
-/** Where to enter the address and the secret. */
 const whereTo: Record<string, string> = {
   github: 'On GitHub: Settings, Webhooks, Add webhook. Content type application/json; choose pushes and pull requests.',
   gitlab:
@@ -56,7 +53,7 @@ export const createHook: PageAction = {
   done: (answer, visit) => secretPage(visit, 'Hook created', answer),
 };
 
-/** The secret is only on this page: it cannot be shown again. */
+/** The secret cannot be shown again. */
 async function secretPage(
   visit: PageVisit,
   title: string,
@@ -184,7 +181,7 @@ function deliveryRow(delivery: HookDelivery, visit: ProjectVisit): Html {
     </td>
     <td class="number">
       ${
-        // A refused call was never parsed, so it cannot be decided on again.
+        // A refused call was never parsed, so it cannot be decided again.
         delivery.outcome !== 'refused' &&
         pageForm(visit, 'replay', { hook_delivery_id: id }).wrap(html``, {
           button: 'Replay',
