@@ -2,12 +2,10 @@ import { setDefaultAutoSelectFamilyAttemptTimeout } from 'node:net';
 import { failWith } from './cli/operator/call.ts';
 import { operatorProgram } from './cli/operator/catalog.ts';
 
-// Files of this program are for its owner only, whatever the shell's umask. Where builds, which run as another user,
-// need access, the runner changes that.
+// Files are only for their owner, whatever the umask. The runner opens those for builds, which run as another user.
 process.umask(0o077);
 
-// Of a host with several addresses Node gives up each but the last after a quarter of a second. A host that is far away, or
-// a busy machine, needs longer, and then only the last address counted.
+// Node's default of 250 ms per address of a host is too short for distant hosts and busy machines.
 setDefaultAutoSelectFamilyAttemptTimeout(2500);
 
 const argv = process.argv.slice(2);

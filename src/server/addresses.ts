@@ -7,7 +7,6 @@ import { ownCertificate, type TlsFiles } from './http/certificate.ts';
 const renewedCertificate =
   'the certificate in the data folder was renewed: every copy of tls/cert.pem, such as those of remote runners, has to be replaced';
 
-/** The names of the server, in addition to those of its machine. */
 function namesOf({ base_url: baseUrl, host }: Config): string[] {
   const own = isSocketPath(host) || ['0.0.0.0', '::'].includes(host) ? [] : [host];
   return baseUrl === undefined ? own : [new URL(baseUrl).hostname.replaceAll(/[[\]]/g, ''), ...own];

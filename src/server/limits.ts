@@ -3,7 +3,7 @@ import { mostOpenFiles } from '../shared/lib/descriptors.ts';
 import type { BuildLimits, UnpackLimits } from './dispatch/job-handler.ts';
 import type { ConnectionLimits } from './http/connections.ts';
 
-/** The least number of open files for the database, the runner's socket and files under way. */
+/** The least number of open files for the database, the runner's socket and other files. */
 const filesApart = 128;
 
 /** A quarter for one network: many clients behind one address have room, and no network can use all of it. */

@@ -50,19 +50,18 @@ import { translateWith } from './translate.ts';
 import { startUpkeep, upkeepTasks } from './upkeep.ts';
 
 export interface RunningServer {
-  /** The address as in `listening on …`. */
+  /** As in `listening on …`. */
   address: string;
-  /** The runner on this machine has died: its jobs are lost at once. Another one is started. */
+  /** The local runner has died: its jobs are lost at once. Another one is started. */
   localRunnerGone(): void;
-  /** The local runner does not start, for this reason. */
   localRunnerFails(trouble: string): void;
-  /** The local runner was stopped, and no other is started. */
+  /** No other local runner is started. */
   localRunnerStopped(): Promise<void>;
   /** The local runner gets no more work. Resolves when it has done its jobs, or on the signal. */
   retireLocalRunner(signal: AbortSignal): Promise<void>;
-  /** This server gives no more work, and asks for none. Resolves as `retireLocalRunner`. */
+  /** This server takes and gives no more work. Resolves as `retireLocalRunner`. */
   drain(signal: AbortSignal): Promise<void>;
-  /** Returns whether the local runner has jobs. Then it gets no more, and goes on when this server is closed. */
+  /** True if the local runner has jobs. It gets no more, and continues after this server is closed. */
   leaveLocalRunner(): Promise<boolean>;
   close(): Promise<void>;
 }
@@ -71,22 +70,17 @@ export interface ServerParts {
   config: Config;
   store: Services & { proveWritable(): Promise<void>; proveReadable(): Promise<void> };
   log: FastifyBaseLogger;
-  /** The pause between two checks whether the listeners of streams are still authorized. */
+  /** The interval of checks whether listeners of streams are still authorized. */
   streamPauseMs?: number;
-  /** Time limits of connections that differ from the defaults. */
   connectionTimes?: Partial<ConnectionTimes>;
-  /** Limits for calls of hooks, and their clock, that differ from the defaults. */
   hookBodies?: { limits: BodyLimits; now: () => number };
-  /** The clock for schedules, if it is not the machine's. */
+  /** The clock for schedules. */
   now?: () => number;
-  /** Where spans are sent; without it nothing is traced. */
   tracer?: Tracer | undefined;
   webhooks?: { retryPolicy?: Partial<RetryPolicy>; resolve?: Resolve };
-  /** Between two requests of checks at one forge, if it is not the usual time. */
   forgePaceMs?: number;
 }
 
-/** Assembles the service and starts to listen. */
 export async function startServer({
   config,
   store: opening,
@@ -192,7 +186,7 @@ export async function startServer({
   const identify: RunnerRoutes['identify'] = ({ headers }) => authenticateRunner(store.db, headers);
   addPlainRoutes(server, runnerRoutes({ dispatch, identify }));
   opened.defer(() => dispatch.close());
-  // Only now nothing extends the claims any more.
+  // From here on nothing extends the claims.
   opened.defer(async () => {
     if (state.leavesRunner) await dispatch.holderLeaves(localHolder(config));
   });
@@ -269,7 +263,7 @@ export async function startServer({
   };
 }
 
-/** Counts the builds that this server ends: over all servers each is counted once. Returns a function that stops it. */
+/** Counts the builds that this server ends, so over all servers each counts once. Returns a function that stops it. */
 function countBuilds({ db, observers }: Services, metrics: Metrics): () => void {
   return watchEndings(observers, ({ trx }, ending) => {
     if (ending.type !== 'build') return;
@@ -281,7 +275,7 @@ function countBuilds({ db, observers }: Services, metrics: Metrics): () => void 
   });
 }
 
-/** A load balancer that checks the health then sends requests elsewhere. */
+/** A load balancer with health checks then sends requests elsewhere. */
 function orDraining(
   state: { isDraining: boolean },
   trouble: () => Promise<string | undefined>,
@@ -289,12 +283,12 @@ function orDraining(
   return async () => (state.isDraining ? 'the server is being stopped and takes no more work' : trouble());
 }
 
-/** Each server on a shared database has its own runner; the next server on the same folder takes it over. */
+/** Each server on a shared database has its own runner. The next server on the same folder takes it over. */
 function localHolder({ data_dir: dataDir }: Config): string {
   return `local ${hostname()} ${dataDir}`;
 }
 
-/** The socket for the runner on this machine; access to the data folder is access to it. */
+/** Access to the data folder is access to this socket. */
 async function openServerSocket(
   config: Config,
   dispatch: RunnerRoutes['dispatch'],

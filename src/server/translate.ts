@@ -5,10 +5,9 @@ import { isUnavailable } from './db/unavailable.ts';
 import { ApiError } from '../shared/errors.ts';
 import { isNoSpace } from '../shared/lib/disk-reserve.ts';
 
-/** Turns errors of lower layers into API errors. */
 export function translateWith(log: FastifyBaseLogger): (error: unknown) => ApiError | undefined {
   return (error) => {
-    // The record that a new one belongs to was deleted in between.
+    // A record that the new one belongs to was deleted meanwhile.
     if (isForeignKeyViolation(error)) return new ApiError('not_found');
     if (error instanceof LeaseLapsedError || isUnavailable(error))
       return new ApiError('resource_temporary_unavailable');

@@ -28,14 +28,13 @@ export interface UpkeepParts {
   store: Pick<Services, 'db' | 'ids' | 'blobs'>;
   config: Pick<Config, 'log_days' | 'artifact_days' | 'files_hours'>;
   log: Pick<FastifyBaseLogger, 'error'>;
-  /** Told what came of each task, and how long it took. */
   onTask: (task: string, outcome: 'done' | 'failed', milliseconds: number) => void;
   everyMs?: number;
 }
 
 type Task = (store: UpkeepParts['store'], config: UpkeepParts['config'], stopping: AbortSignal) => Promise<unknown>;
 
-/** Removes expired records and unused blobs. Other servers do the same, which is harmless. */
+/** Several servers may do these at once. */
 const tasks: Record<string, Task> = {
   idempotency_keys: ({ db }) => forgetOldKeys(db),
   oauth_codes: ({ db }) => forgetOldCodes(db),
@@ -58,7 +57,7 @@ const tasks: Record<string, Task> = {
 
 export const upkeepTasks = Object.keys(tasks);
 
-/** Does every task each hour, one after the other; one that fails is reported and holds up no other. */
+/** One after the other each hour. A failed task is reported and does not stop the others. */
 export function startUpkeep({ store, config, log, onTask, everyMs = hour }: UpkeepParts): { stop(): Promise<void> } {
   const stopping = new AbortController();
   const attempt = async (name: string, task: Task): Promise<void> => {

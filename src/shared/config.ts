@@ -13,16 +13,12 @@ import { readRanges } from './lib/address-filter.ts';
 import { readCertificates } from './lib/tls-trust.ts';
 import { readTags, tagRule } from './domain/tags.ts';
 
-/**
- * One table of every setting. A value comes from a flag, else from the environment, else from headrace.toml in the data
- * folder, else it is the default. An unknown or wrong setting stops the start, and the message names it.
- */
+/** A value comes from a flag, else the environment, else headrace.toml in the data folder, else the default. */
 export class ConfigError extends Error {
   override name = 'ConfigError';
 }
 
 interface Setting<T> {
-  /** Describes a valid value, for the error message. */
   expects: string;
   read(text: string): T | undefined;
   fallback: T;
@@ -47,18 +43,15 @@ const optional = <T>(definition: Setting<T>): Setting<T | undefined> => ({ ...de
 
 const megabyte = 1024 * 1024;
 
-/**
- * Each connection is an open file, and a process has a limited number of those. Three fifths are for connections: a
- * request can open another file, and the database and the runner's socket need some too.
- */
+/** Each connection is an open file. Two fifths of those allowed remain for files, database and runner. */
 function roomForConnections(): number {
   return Math.max(16, Math.min(10_000, Math.floor((mostOpenFiles() * 3) / 5)));
 }
 
-/** The settings that runners get too; none of them is a secret. */
+/** The settings that runners get too. None is a secret. */
 const ofRunners = {
   ssh_config: optionalText('the path of an OpenSSH client configuration', existsSync),
-  /** Not set, a terminal gets text. */
+  /** Unset, a terminal gets text. */
   log_format: optional(choice('json', ['text', 'json'])),
   log_level: choice('info', ['trace', 'debug', 'info', 'warn', 'error', 'fatal']),
   trust_file: setting<string | undefined>(
@@ -75,7 +68,7 @@ const ofRunners = {
     existsSync(value) ? resolve(value) : undefined,
   ),
   build_paths: setting<string[]>([], 'a list of absolute paths, such as /opt,/srv/tools', readPaths),
-  /** Not set, a server says off; a runner elsewhere does what its server says. */
+  /** Unset, a server has `off`, and a remote runner follows its server. */
   image_builds: optional(choice('off', ['on', 'off'])),
   disk_reserve: optional(whole(0, 0, 1024 * megabyte)),
   fetch_timeout: whole(900, 1, 30 * 24 * 3600),
@@ -89,7 +82,7 @@ const ofRunners = {
   ),
 };
 
-/** By their names in headrace.toml. In the environment they are HEADRACE_ and the name in capitals. */
+/** By their names in headrace.toml. In the environment: HEADRACE_ and the name in capitals. */
 const settings = {
   host: text('127.0.0.1'),
   port: whole(8443, 0, 65_535),
@@ -132,7 +125,6 @@ export interface Config extends Values {
   data_dir: string;
 }
 
-/** The settings of a runner, as its environment. */
 export function runnerEnvironment(config: Config): Record<string, string> {
   const settings = Object.keys(ofRunners).map((name) => [
     `HEADRACE_${name.toUpperCase()}`,
@@ -141,7 +133,6 @@ export function runnerEnvironment(config: Config): Record<string, string> {
   return Object.fromEntries(settings.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])));
 }
 
-/** Where blobs are: in a folder, or in a bucket of S3 (see db/s3/location.ts). */
 export type BlobLocation =
   | { folder: string }
   | {
@@ -153,7 +144,7 @@ export type BlobLocation =
       browsers: boolean;
     };
 
-/** No message has the address in it: somebody may have written a password there. */
+/** Messages omit the address, which may contain a password. */
 export function readBlobLocation(text: string, label: string): BlobLocation {
   const refuse = (why: string): never => {
     throw new ConfigError(`${label}: ${why}`);
@@ -232,7 +223,7 @@ const sandboxDirectories =
     ' ',
   );
 
-/** Why builds cannot see a directory; undefined when they can. Checks its path and the target of links. */
+/** Undefined if builds can see the directory. Checks its path and the target of links. */
 function whyNotShown(path: string, config: Config): string | undefined {
   if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return 'there is no such directory';
   if (/["\\]/.test(path)) return 'its name has a quote or a backslash in it';
@@ -255,15 +246,13 @@ function isWithin(inner: string, outer: string): boolean {
 }
 
 /**
- * Variables that are no settings: those that a build has, in which a Headrace may be tested, and those of the command line
- * for developers, which may be set where a server is started as well.
+ * Variables that are no settings: those of builds, because a build may test Headrace, and those of the command line.
  */
 const notSettings: ReadonlySet<string> = new Set([
   ...buildVariables,
   ...['URL', 'TOKEN', 'CA_FILE', 'PROJECT', 'DATA_DIR'].map((name) => `HEADRACE_${name}`),
 ]);
 
-/** Where a setting was found, for the error message. */
 interface Source {
   label: string;
   value: string;
@@ -289,7 +278,7 @@ export function readConfig({ flags, env }: ConfigSources): Config {
 function readOne(definition: Setting<unknown>, source: Source | undefined): unknown {
   if (!source) return definition.fallback;
   const value = definition.read(source.value.trim());
-  // The value itself is left out: it may be a secret, such as a password in a database's address.
+  // The value is omitted: it may be a secret, such as a password in a database's address.
   if (value === undefined) throw new ConfigError(`${source.label} must be ${definition.expects}`);
   return value;
 }
@@ -315,7 +304,7 @@ function fromFile(file: string): [string, Source][] {
   try {
     table = parseToml(readFileSync(file, 'utf8'));
   } catch (error) {
-    // Not with the line itself, which may hold a secret.
+    // The line itself is omitted, because it may contain a secret.
     const line = error instanceof TomlError ? ` in line ${error.line}` : '';
     throw new ConfigError(`${file}${line}: ${messageOf(error).split('\n')[0]}`);
   }
@@ -351,7 +340,7 @@ function refuseContradictions(config: Config): void {
   }
 }
 
-/** A host that begins with a slash is the path of a Unix socket. */
+/** A host with a leading slash is the path of a Unix socket. */
 export function isSocketPath(host: string): boolean {
   return host.startsWith('/');
 }

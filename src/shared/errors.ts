@@ -1,4 +1,3 @@
-/** Every error code of the API, with its HTTP status. */
 export const errorStatus = {
   api_does_not_exists: 400,
   unauthorized: 401,
@@ -14,15 +13,14 @@ export const errorStatus = {
 
 export type ErrorCode = keyof typeof errorStatus;
 
-/** Error codes by field name; `generic` stands for the whole request. */
+/** `generic` is the whole request. */
 export type FieldErrors = Record<string, ErrorCode[]>;
 
 export class ApiError extends Error {
   readonly status: number;
   readonly fields: FieldErrors;
-  /** Additional headers of the answer. */
   readonly headers: Readonly<Record<string, string>> = {};
-  /** What happened, for people: where another service was asked, its own words too. */
+  /** For users. Includes the words of another service that was asked. */
   readonly words: string | undefined = undefined;
 
   constructor(code: ErrorCode, field = 'generic') {
@@ -32,20 +30,17 @@ export class ApiError extends Error {
     this.status = errorStatus[code];
   }
 
-  /** An error of the HTTP request itself, with its own HTTP status. */
   static ofHttp(status: number, code: ErrorCode, field = 'generic', headers: Record<string, string> = {}): ApiError {
     return Object.assign(new ApiError(code, field), { status, headers });
   }
 
-  /** The same, with words for people. */
   static inWords(code: ErrorCode, field: string, words: string): ApiError {
     return Object.assign(new ApiError(code, field), { words });
   }
 
-  /** Several fields are wrong at once. */
   static ofFields(fields: FieldErrors): ApiError {
     const codes = Object.values(fields).flat();
-    // For a missing record beside a malformed field, the request must be corrected first, so 403 comes first.
+    // If a record is missing and a field is malformed, the request must be corrected first, so 403 comes first.
     const leading = codes.find((code) => errorStatus[code] === 403) ?? codes[0] ?? 'invalid_format';
     const error = new ApiError(leading);
     Object.assign(error, { fields, message: JSON.stringify(fields) });

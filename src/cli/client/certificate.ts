@@ -6,7 +6,7 @@ import { Failure } from './failure.ts';
 import { Transport } from './transport.ts';
 import type { Pinned, ServerAddress } from './server.ts';
 
-/** Whether the server's certificate is trusted, asked with a request that carries no credentials. */
+/** The request carries no credentials. */
 export async function isTrusted(server: ServerAddress): Promise<boolean> {
   const transport = new Transport(server);
   try {

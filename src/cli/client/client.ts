@@ -10,19 +10,14 @@ export type Params = Record<string, string>;
 /** A field with several values is sent several times. */
 export type Fields = Record<string, string | readonly string[] | boolean | undefined>;
 
-/** The rest of a file to send. */
 export interface Rest {
   offset: number;
-  /** The size of the whole file. */
   size: number;
   pieces: AsyncIterable<Buffer>;
   onSent: (bytes: number) => void;
 }
 
-/**
- * The API of one server, for one person. The typed calls are those of `operations`. Identifiers are sent as text,
- * because a JavaScript number cannot hold them.
- */
+/** One server's API, for one user. Identifiers are sent as text, because a JavaScript number cannot hold them. */
 export class Client {
   readonly #transport: Transport;
   readonly #token: string;
@@ -52,12 +47,10 @@ export class Client {
     return responseIn(await this.#transport.textOf(answer)) as Answered<N>;
   }
 
-  /** The body of the answer, unchanged. */
   async text(name: StreamName, params: Params): Promise<string> {
     return this.#transport.textOf(await this.bytes(name, params));
   }
 
-  /** The bytes of a log or a file, or a part of them, as they come. */
   async bytes(
     name: StreamName,
     params: Params,
@@ -67,16 +60,12 @@ export class Client {
     return this.#open(`${fill(streams[name], params)}${asked === '' ? '' : `?${asked}`}`, { headers });
   }
 
-  /** The bytes of a stream from a position on, until it ends or breaks. */
   async *from(name: StreamName, params: Params, position: number, signal: AbortSignal): AsyncGenerator<Buffer> {
     const path = `${fill(streams[name], params)}?from=${position}`;
     yield* this.#transport.pieces(await this.#open(path, { signal }));
   }
 
-  /**
-   * All events, from the beginning to the end. After a broken connection it continues where it was. With `log`, bytes
-   * of the log that are not UTF-8 are read unchanged.
-   */
+  /** Resumes after a broken connection. With `log`, bytes of the log that are not UTF-8 are read unchanged. */
   follow(name: StreamName, params: Params, log?: StreamName): AsyncGenerator<StreamedEvent> {
     const path = fill(streams[name], params);
     const open = async (last: string | undefined): Promise<AsyncIterable<Buffer>> => {
@@ -93,7 +82,7 @@ export class Client {
     });
   }
 
-  /** Sends the rest of an upload as it is read, and reports after each piece how much was sent in all. */
+  /** Reports after each piece how much was sent in all. */
   async sendRest(params: Params, { offset, size, pieces, onSent }: Rest): Promise<void> {
     const headers = {
       ...this.#headers(),

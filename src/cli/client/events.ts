@@ -5,26 +5,20 @@ import type { Event } from '../../shared/records/log.ts';
 import { Failure } from './failure.ts';
 import { backOff } from '../../shared/lib/back-off.ts';
 
-/** An event of a firehose. */
 export interface StreamedEvent extends Event {
-  /** The bytes as in the log, if they were requested: in the text, bytes that are not UTF-8 are U+FFFD. */
+  /** The bytes as in the log, if requested. In the text, bytes that are not UTF-8 are U+FFFD. */
   bytes?: Buffer;
 }
 
-/** Completes an event before it counts as delivered. */
 export type Complete = (event: StreamedEvent) => Promise<StreamedEvent>;
 
 type Opened = (last: string | undefined) => Promise<AsyncIterable<Buffer>>;
 
 const firstPauseMs = 500;
 const longestPauseMs = 15_000;
-/** How often in a row a stream may fail to open before that is an error. */
 const mostFailures = 8;
 
-/**
- * Reads a stream of JSON lines to its end. It waits for a server that restarts, or a network that is away, and
- * continues where it was: no event is lost, and none comes twice.
- */
+/** Waits for a server or network that is unreachable, and resumes: no event is lost or doubled. */
 export async function* readEvents(
   open: Opened,
   complete: Complete = async (event) => event,
@@ -54,10 +48,10 @@ export async function* readEvents(
   }
 }
 
-/** More than the text of an event may be, which is cut before. */
+/** The server cuts an event's text before that. */
 const longestLine = 16 * 1024 * 1024;
 
-/** It is not tried again: such a server would say the same. */
+/** Not retried: such a server would answer the same. */
 const nonsense = (): Failure =>
   new Failure('invalid', 'What answers there sends no events of Headrace. Check the address of the server.');
 
@@ -69,7 +63,7 @@ function readEvent(line: string): StreamedEvent {
   }
 }
 
-/** The bytes that a piece of a log has; a server that sends more is not believed. */
+/** A server that sends more is not believed. */
 export async function exactly(size: number, pieces: AsyncIterable<Buffer>): Promise<Buffer> {
   const all: Buffer[] = [];
   let count = 0;

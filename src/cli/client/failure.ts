@@ -1,23 +1,18 @@
-/** Why a command fails. The message is one line that says what to do. */
+/** The message is one line, with advice. */
 export type FailureKind =
-  /** The server cannot be reached, is broken, or speaks something else. */
+  /** The server is unreachable, is broken, or uses another protocol. */
   | 'unreachable'
-  /** Its certificate is unknown here. */
   | 'untrusted'
-  /** The credentials are missing or refused. */
   | 'refused'
-  /** There is no such record. */
   | 'not_found'
-  /** The server does not accept what was sent. */
   | 'invalid'
-  /** It may work later. */
+  /** A retry may succeed. */
   | 'unavailable';
 
 export class Failure extends Error {
   readonly kind: FailureKind;
   /** For `--verbose`. */
   readonly more: string;
-  /** The fields that the server refused. */
   readonly fields: readonly string[];
 
   constructor(kind: FailureKind, message: string, more = '', fields: readonly string[] = []) {
@@ -29,7 +24,6 @@ export class Failure extends Error {
   }
 }
 
-/** The codes of the API, as sentences for people. */
 const meanings: Record<string, string> = {
   already_exists: 'is taken already',
   is_blank: 'is missing',
@@ -39,7 +33,6 @@ const meanings: Record<string, string> = {
   not_found: 'does not exist, or is not yours',
 };
 
-/** An answer of the API that is an error. */
 export function failureOf(status: number, body: string, requestId: string): Failure {
   const fields = fieldsIn(body);
   const codes = Object.values(fields).flat();
@@ -76,7 +69,6 @@ export function failureOf(status: number, body: string, requestId: string): Fail
   return new Failure(isLater ? 'unavailable' : kind, text, more, Object.keys(fields));
 }
 
-/** What a forge said to the server, in words. */
 function messageIn(body: string): string | undefined {
   const { message } = JSON.parse(body) as { message?: unknown };
   return typeof message === 'string' ? message : undefined;

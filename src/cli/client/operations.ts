@@ -1,6 +1,5 @@
 import type { Answers } from '../../server/resources/index.ts';
 
-/** Every call that the command line makes: a route of the server, under a name. */
 export const operations = {
   whoami: 'GET /whoami',
   projects: 'GET /projects',
@@ -50,8 +49,7 @@ export const operations = {
 export type Name = keyof typeof operations;
 
 /**
- * The server's answers as they are parsed: an identifier is a number if that can hold it, otherwise a bigint (json.ts).
- * The field with `_str` always has it as text.
+ * A parsed identifier is a number if that can hold it, otherwise a bigint (json.ts). The `_str` field is always text.
  */
 type OnTheWire<T> = T extends bigint
   ? bigint | number
@@ -67,7 +65,7 @@ export type Build = Answered<'builds'>[number];
 export type Commit = Answered<'commit'>;
 export type Deploy = Answered<'oneDeploy'>;
 
-/** Answers that are no records: streams and uploads. */
+/** Responses that are no records: streams and uploads. */
 export const streams = {
   requestEvents: '/projects/:project_id/build_requests/:build_request_id/firehose',
   buildEvents: '/projects/:project_id/builds/:build_id/firehose',

@@ -2,16 +2,15 @@ import type { ConnectionOptions, PeerCertificate } from 'node:tls';
 import { isLoopback } from '../../shared/lib/networks.ts';
 import { Failure } from './failure.ts';
 
-/** A server, and how its certificate is verified. */
 export interface ServerAddress {
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   url: string;
-  /** Certificates of authorities in PEM form; without them those of the machine. */
+  /** Authorities in PEM form. The default are the machine's. */
   ca?: string | undefined;
   pinned?: Pinned | undefined;
 }
 
-/** The one certificate that is accepted, in PEM form: a person has compared its fingerprint (SHA-256). */
+/** The only accepted certificate, in PEM form. A user has compared its fingerprint (SHA-256). */
 export interface Pinned {
   certificate: string;
   fingerprint: string;
@@ -29,10 +28,7 @@ export function readAddress(text: string): string {
   return `${origin}${pathname.replace(/\/+$/, '')}`;
 }
 
-/**
- * A pinned certificate is its own authority, and no other certificate is accepted, not even one that it issued. Its
- * names are not compared: the fingerprint proves more.
- */
+/** A pinned certificate is its own authority, but no other's. The fingerprint proves more than its names. */
 export function trustOf({ ca, pinned }: ServerAddress): ConnectionOptions {
   if (!pinned) return { rejectUnauthorized: true, ...(ca === undefined ? {} : { ca }) };
   const checkServerIdentity = (_: string, { fingerprint256 }: PeerCertificate): Error | undefined =>

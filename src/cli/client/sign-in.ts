@@ -9,9 +9,8 @@ const scopes =
   'user projects build_requests build_requests_create shells commits suites dependencies deploys notifications';
 export const outOfBand = 'urn:ietf:wg:oauth:2.0:oob';
 
-/** A sign-in that has begun: RFC 6749 with PKCE (RFC 7636). */
+/** RFC 6749 with PKCE (RFC 7636). */
 export interface SignIn {
-  /** Where the person agrees. */
   url: string;
   state: string;
   redirect: string;

@@ -12,10 +12,10 @@ export interface Sending {
   signal?: AbortSignal | undefined;
 }
 
-/** If the server sends nothing for this long, the answer counts as lost. Streams send something every 15 seconds. */
+/** After this silence the response counts as lost. Streams send something every 15 seconds. */
 const silenceMs = 60_000;
 
-/** HTTP to one server. Redirects are not followed, so credentials never reach another server. */
+/** Redirects are not followed, so credentials never reach another server. */
 export class Transport {
   readonly #server: ServerAddress;
   readonly #agent: Agent;
@@ -37,7 +37,7 @@ export class Transport {
     this.#agent.destroy();
   }
 
-  /** Begins a request whose body the caller writes. */
+  /** The caller writes the body. */
   begin(path: string, { method = 'GET', headers = {}, signal }: Omit<Sending, 'body'>): ClientRequest {
     const options: RequestOptions = { method, headers, agent: this.#agent, timeout: silenceMs };
     const request = this.#module.request(`${this.#server.url}${path}`, signal ? { ...options, signal } : options);
@@ -45,7 +45,7 @@ export class Transport {
     return request;
   }
 
-  /** An answer with a good status, whose body the caller reads. */
+  /** Fails unless the status is good. The caller reads the body. */
   async open(path: string, { body, ...sending }: Sending = {}): Promise<IncomingMessage> {
     const request = this.begin(path, sending);
     const answer = this.answerTo(request);
@@ -70,7 +70,6 @@ export class Transport {
     throw failureOf(statusCode, await this.textOf(answer, 64 * 1024), String(headers['x-request-id'] ?? ''));
   }
 
-  /** A body as text. */
   async textOf(answer: IncomingMessage, most = 256 * 1024 * 1024): Promise<string> {
     const pieces: Buffer[] = [];
     let size = 0;
@@ -86,7 +85,6 @@ export class Transport {
     return Buffer.concat(pieces).toString();
   }
 
-  /** The pieces of a body as they come. A connection that breaks is a `Failure`. */
   async *pieces(answer: IncomingMessage): AsyncGenerator<Buffer> {
     try {
       for await (const piece of answer as AsyncIterable<Buffer>) yield piece;

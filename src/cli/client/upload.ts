@@ -5,14 +5,11 @@ import type { Client, Params } from './client.ts';
 import { Failure } from './failure.ts';
 import { backOff } from '../../shared/lib/back-off.ts';
 
-/** How often a connection may break without anything more having arrived. */
+/** Interruptions in a row without any progress. */
 const mostBreaks = 5;
 const firstPauseMs = 1000;
 
-/**
- * Uploads a file as the source of a dependency. After a broken connection it continues from what the server has. If
- * that does not help, it throws a `Failure` with the progress.
- */
+/** After an interruption it continues from what the server has. At last it throws a `Failure` with the progress. */
 export async function uploadArchive(
   client: Client,
   params: Params,

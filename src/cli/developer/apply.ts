@@ -10,7 +10,7 @@ import { plainFile } from './plain-file.ts';
 import { allowSources, newSources, sourcesIn, withValues, type Source } from './sources.ts';
 import { clean, width, words } from './text.ts';
 
-/** Something that the file lacks would be deleted. */
+/** The file lacks something, which would be deleted. */
 export class WouldDelete extends WrongUse {}
 
 type Change = Answered<'configure'>['changes'][number];
@@ -33,13 +33,10 @@ export async function run(call: Call<Options>): Promise<number> {
 
 interface Applied {
   document: Document;
-  /** Its name, for people. */
   file: string;
-  /** Undefined if it is to be made. */
   project: Project | undefined;
 }
 
-/** Shows the difference, and then makes it so. */
 export async function applyDocument(call: Call<Options>, { document, file, project }: Applied): Promise<number> {
   const { client, screen, env } = call;
   const { dryRun, check, prune = false } = call.options;
@@ -65,7 +62,7 @@ export async function applyDocument(call: Call<Options>, { document, file, proje
     throw new WouldDelete(
       `This would delete ${deletions === 1 ? 'something' : `${deletions} things`}. If that is meant, add --prune. Nothing was changed.`,
     );
-  // A server that says that nothing changes gets no value unseen either.
+  // A server that reports no changes gets no value unseen either.
   if (!screen.isJson && changes.length === 0) showSources(screen, listed);
   await allowSources(call, unknown, call.options.fromEnv);
   // Also if nothing changes: the server stores the file, with its order, for export.
@@ -89,7 +86,6 @@ export async function applyDocument(call: Call<Options>, { document, file, proje
   return 0;
 }
 
-/** The project of the document; undefined where it does not exist yet. */
 async function projectOf(call: Call<Options>, document: Document, file: string) {
   const { name, repository_url: repository, clone_url: address = repository } = document;
   if (!call.options.create) return call.project(typeof name === 'string' ? { name, file } : undefined);
@@ -99,7 +95,7 @@ async function projectOf(call: Call<Options>, document: Document, file: string) 
   return projects.find((one) => one.owned && one.name === name);
 }
 
-/** The secrets of new records: the server shows them only once. */
+/** The server shows secrets of new records only once. */
 function showSecrets(screen: Screen, changes: readonly Change[]): void {
   for (const { what, secret, url } of changes) {
     if (secret === undefined) continue;
@@ -123,7 +119,7 @@ const signs: Record<string, { sign: string; colour: Colour }> = {
   delete: { sign: '-', colour: 'red' },
 };
 
-/** Nothing is cut: people must see everything that they agree to. */
+/** Nothing is cut: users must see everything that they agree to. */
 function show(screen: Screen, changes: readonly Change[]): void {
   for (const { action, what, fields } of changes) {
     const { sign, colour } = signs[action] ?? { sign: '?', colour: 'dim' };

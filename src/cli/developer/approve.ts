@@ -10,8 +10,7 @@ import { words } from './text.ts';
 const waiting = 'waiting_for_approval';
 
 /**
- * Approves a build, a build request or a deploy. By default it is what waits in the newest request of the folder's branch,
- * or else the deploy of the project that waits.
+ * By default it approves what waits in the newest request of the folder's branch, or else the project's waiting deploy.
  */
 export async function run(call: Call, named?: string): Promise<void> {
   const project = await call.project();
@@ -80,7 +79,7 @@ async function approveDeploy({ client, screen }: Call, project: Project, deploy:
   if (state !== waiting) throw isNotWaiting(words`deploy ${id}`, state);
   const inProject = { project_id: project.id_str };
   const approved = await client.call('approveDeploy', { ...inProject, deploy_id: id }).catch((error: unknown) => {
-    // Whoever reads the deploy has the scope, so a refusal is about the user.
+    // A user who reads the deploy has the scope, so a refusal is about the user.
     throw error instanceof Failure && error.fields.includes('generic') ? mayNot(deploy) : error;
   });
   if (screen.isJson) return screen.json(approved);

@@ -43,7 +43,7 @@ export async function run(call: Call<{ output?: string }>, named: string, patter
   );
 }
 
-/** All files, sorted by their paths. */
+/** Sorted by path. */
 async function listed(client: Client, params: BuildParams): Promise<Artifact[]> {
   const all: Artifact[] = [];
   const limit = 1000;
@@ -55,7 +55,7 @@ async function listed(client: Client, params: BuildParams): Promise<Artifact[]> 
   }
 }
 
-/** Paths come from a build, and files that are in the folder already may come from anybody. */
+/** Paths come from a build, and files in the folder may come from anyone. */
 async function fetchAll(
   call: Call,
   params: BuildParams,
@@ -96,7 +96,7 @@ function isHarmless(path: string): boolean {
   return isPlainPath(path) && path.split('/').every((name) => name.toLowerCase() !== '.git');
 }
 
-/** The folder of a file, made if it is missing. No link is followed. */
+/** Creates the folder of a file. Follows no link. */
 async function parentOf(folder: string, path: string): Promise<string> {
   let at = folder;
   for (const name of path.split('/').slice(0, -1)) {

@@ -4,7 +4,6 @@ import { findProject, type NamedIn } from './project.ts';
 import { Screen } from './screen.ts';
 import { openClient } from './session.ts';
 
-/** The options of every command. */
 export interface CommonOptions {
   project?: string;
   json?: true;
@@ -13,7 +12,6 @@ export interface CommonOptions {
   verbose?: true;
 }
 
-/** What a command is called with, besides its arguments. */
 export class Call<Options = object> implements Disposable {
   readonly options: Readonly<Options & CommonOptions>;
   readonly env = process.env;
@@ -35,7 +33,7 @@ export class Call<Options = object> implements Disposable {
     return this.#client;
   }
 
-  /** The project of the command; `named` is the one that a file names. */
+  /** `named` is a project that a file names. */
   project(named?: NamedIn): Promise<Project> {
     return findProject(this, this.options.project ?? (this.env.HEADRACE_PROJECT || undefined), named);
   }

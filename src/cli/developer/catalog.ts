@@ -2,10 +2,10 @@ import { Argument, Option } from 'commander';
 import { Call } from './call.ts';
 import { Command, only, repeated } from './program.ts';
 
-/** What a command's module exports. It gets the arguments in their order. */
+/** The export of a command's module. It gets the arguments in their order. */
 type Load = () => Promise<{ run: (call: Call<never>, ...args: never[]) => Promise<number | void> }>;
 
-/** For every command that begins something, or shows something that ends. */
+/** For every command that starts something, or shows something that ends. */
 const following = 'show what happens until it is over, and exit with its result';
 const wait = new Option('--wait', 'the same as --follow').implies({ follow: true });
 
@@ -13,7 +13,7 @@ const limit = only(/^[1-9]\d{0,2}$|^1000$/, '--limit is a whole number from 1 to
 const shells = ['bash', 'zsh', 'fish'];
 const shell = only(/^(bash|zsh|fish)$/, `There are completions for ${shells.join(', ')}.`);
 
-/** Every command for developers, in the order of the help. The code of a command is loaded when it is called. */
+/** In the order of the help. A command's code is loaded when it is called. */
 export function developerProgram(): Command {
   const program = new Command('headrace').usage('COMMAND [--project NAME] [--json] [--plain] [--help]');
   const add = (usage: string, load: Load): Command =>

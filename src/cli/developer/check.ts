@@ -7,10 +7,9 @@ import { WrongUse } from './errors.ts';
 import { plainFile } from './plain-file.ts';
 import { clean, words } from './text.ts';
 
-/** The files that are checked if none is named. */
 export const usual = ['.headrace.toml', '.headrace.yml'];
 
-/** Checks a file as a server would, as far as that needs no project. */
+/** As a server would check it, without a project. */
 export async function run({ screen }: Call, named?: string): Promise<number> {
   const [path, text] = await contentOf(named === undefined ? usual : [named]);
   const mistakes = await mistakesIn(text, path);

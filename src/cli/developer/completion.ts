@@ -2,25 +2,22 @@ import type { Option } from 'commander';
 import { leavesOf, type Command } from './program.ts';
 import { quote } from '../../shared/lib/shell-word.ts';
 
-/** Completions for shells, made from the commands. */
 export function completionsFor({ commands }: Command, shell: string): string {
   return { bash, zsh, fish }[shell as 'bash' | 'zsh' | 'fish'](commands);
 }
 
-/** The options of a command and of its subcommands. */
 function optionsOf(command: Command): Option[] {
   const all = [command, ...leavesOf(command)].flatMap(({ options }) => options);
   return [...all, command.createOption('-h, --help', 'show this')];
 }
 
-/** The words that can follow a command: its subcommands, or the values of its argument. */
 function wordsAfter({ commands, registeredArguments: [first] }: Command): string {
   return (commands.length > 0 ? commands.map((one) => one.name()) : (first?.argChoices ?? [])).join(' ');
 }
 
 const aboutOf = (command: Command): string => command.summary() || leavesOf(command)[0]?.summary() || '';
 
-/** If nothing matches, the shell completes names of files. */
+/** Without a match, the shell completes file names. */
 function bash(commands: readonly Command[]): string {
   const names = commands.map((one) => one.name()).join(' ');
   const cases = commands.map((one) => {

@@ -2,13 +2,12 @@ import { WrongUse } from './errors.ts';
 import { messageOf } from '../../shared/lib/error-code.ts';
 import { words } from './text.ts';
 
-/** A project as a file: TOML, YAML or JSON, all of the same shape. */
 export type Format = 'toml' | 'yaml' | 'json';
 export const formats: readonly Format[] = ['toml', 'yaml', 'json'];
 
 export type Document = Record<string, unknown>;
 
-/** By its name. Without one TOML is tried, and then YAML, which includes JSON. */
+/** Without a known ending, TOML is tried, then YAML, which includes JSON. */
 export function formatOf(file: string): Format | undefined {
   const [, ending = ''] = /\.([a-z]+)$/i.exec(file) ?? [];
   if (/^ya?ml$/i.test(ending)) return 'yaml';
@@ -43,7 +42,7 @@ const parsers: Record<Format, (text: string) => Promise<unknown>> = {
 
 export async function writeDocument(document: Document, format: Format): Promise<string> {
   if (format === 'json') return `${JSON.stringify(document, undefined, 2)}\n`;
-  // A package of CommonJS modules: when bundled, its functions are only in its default export.
+  // When bundled, this CommonJS package has its functions only in its default export.
   if (format === 'yaml') return (await import('yaml')).default.stringify(document);
   return `${(await import('smol-toml')).stringify(document).trimEnd()}\n`;
 }

@@ -8,18 +8,15 @@ import { Failure } from '../client/failure.ts';
 import { words } from './text.ts';
 
 export interface Expected {
-  /** Its name for people. */
   what: string;
   sha256: string;
-  /** A longer file is refused. */
   size?: number;
   mode: number;
   onBytes?: (count: number) => void;
 }
 
 /**
- * Writes a file that gets its name only when it is complete and has its digest. A link with that name is replaced, not
- * followed.
+ * The file gets its name only when it is complete and has its digest. A link with that name is replaced, not followed.
  */
 export async function download(bytes: Readable, file: string, expected: Expected): Promise<void> {
   const { what, sha256, size = Number.POSITIVE_INFINITY, mode, onBytes = () => {} } = expected;

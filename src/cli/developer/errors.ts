@@ -15,7 +15,6 @@ const statuses: Record<FailureKind, number> = {
   invalid: exitStatus.wrongUse,
 };
 
-/** The exit status of a command that failed, and one line that says what to do. */
 export function complaintOf(error: unknown, isVerbose: boolean): { status: number; text: string } {
   if (error instanceof WrongUse) return { status: exitStatus.wrongUse, text: `headrace: ${lines(error.message)}` };
   if (error instanceof Failure) {

@@ -24,7 +24,7 @@ interface Options {
   offline?: true;
 }
 
-/** Runs a suite on the working tree as it is, in the sandbox of builds. */
+/** Runs a suite on the unchanged working tree, in the sandbox of builds. */
 export async function run(call: Call<Options>, named: string): Promise<number> {
   const { client, screen, options } = call;
   if (process.platform !== 'linux')
@@ -58,7 +58,7 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
   const writer = new LogWriter(screen, screen.out.isTTY);
   const began = performance.now();
   const { execSuite } = await import('../../runner/exec-suite.ts');
-  process.umask(0o022); // the sandbox runs as another user, who has to read these files; the folder itself is closed
+  process.umask(0o022); // the sandbox's user must read these files, and the folder itself is closed
   try {
     const ended = await execSuite({
       folder,
@@ -107,7 +107,7 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
   }
 }
 
-/** The variables of the project. A variable of the suite replaces one of the same name. */
+/** A variable of the suite replaces the project's of the same name. */
 async function variablesFor({ client }: Call, params: { project_id: string; suite_id: string }) {
   const ofProject = await client.call('variables', { project_id: params.project_id });
   const ofSuite = await client.call('suiteVariables', params);
@@ -141,7 +141,7 @@ function mountOf({ digest, prefix }: Software['layers'][number]): { digest: stri
   return { digest, prefix };
 }
 
-/** What comes from a variable of the suite is blank, unless variables were asked for. */
+/** Values of a suite's variables are blank unless requested. */
 function serviceOrder(
   service: Suite['services'][number],
   variables: readonly { name: string; content: string }[],
@@ -181,7 +181,7 @@ function variantOf(suite: Suite, wanted: string | undefined): string {
   return found;
 }
 
-/** The variables with facts about the build that a server would set, as far as they are known here. */
+/** A server sets these facts about the build. Some are unknown here. */
 async function factsOf(cwd: string, project: Project, suite: string, variant: string): Promise<Record<string, string>> {
   const [ref = '', commit = ''] = await Promise.all([currentRef(cwd), currentCommit(cwd)]);
   const facts = {

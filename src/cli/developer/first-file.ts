@@ -6,13 +6,13 @@ import { mistakesIn, usual } from './check.ts';
 import { WrongUse } from './errors.ts';
 import { plainFile } from './plain-file.ts';
 
-/** The file that a repository is built by, at the top of its work tree. */
+/** The file at the top of the work tree that sets how the repository is built. */
 export interface RepositoryFile {
   name: string;
   text: string;
 }
 
-/** Undefined if there is none. One with a mistake is refused. */
+/** Undefined if there is none. A file with a mistake is refused. */
 export async function repositoryFile(top: string): Promise<RepositoryFile | undefined> {
   const names = new Set(await readdir(top));
   const name = usual.find((one) => names.has(one));
@@ -24,7 +24,7 @@ export async function repositoryFile(top: string): Promise<RepositoryFile | unde
   return { name, text: content.toString() };
 }
 
-/** Writes a first one, by the files that are there. `ask` is asked for the command if they do not tell it. */
+/** `ask` returns the command if the present files do not suggest one. */
 export async function writeFirstFile(top: string, ask: () => Promise<string>): Promise<RepositoryFile> {
   const [name = ''] = usual;
   const names = await readdir(top);

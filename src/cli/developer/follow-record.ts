@@ -8,13 +8,12 @@ import { clean } from './text.ts';
 
 interface About {
   name: string;
-  /** The message after Ctrl-C. */
   leaves: string;
   /** Printed with its last state if the output is for a program. */
   record: object;
 }
 
-/** Shows the log of one record until it is over. Returns its result as an exit status. */
+/** Returns the record's result as an exit status. */
 export async function followRecord(call: Call, stream: StreamName, params: Params, about: About): Promise<number> {
   const { client, screen } = call;
   using _ = onInterrupt(() => screen.hint(about.leaves));

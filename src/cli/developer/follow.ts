@@ -11,10 +11,10 @@ import { words } from './text.ts';
 
 /** Only the end of a longer log is shown. */
 const longestLog = 256 * 1024;
-/** How often the server is asked why something waits. The reason is not shown for what begins before that. */
+/** The interval of queries why something waits. Shorter waits show no reason. */
 const checkEveryMs = 3000;
 
-/** Shows a request until it is over, and then the logs of builds that failed. Returns its result as an exit status. */
+/** Then shows the logs of failed builds. Returns the result as an exit status. */
 export async function followRequest(call: Call, project: Project, request: BuildRequest): Promise<number> {
   const { client, screen } = call;
   const inProject = { project_id: project.id_str };
@@ -80,7 +80,6 @@ async function showLog(call: Call, title: string, name: StreamName, params: Para
   await copyLog(answer, screen, true);
 }
 
-/** Handles Ctrl-C. */
 export function onInterrupt(onSignal: () => void): Disposable {
   const interrupted = (): void => {
     onSignal();

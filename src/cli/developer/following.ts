@@ -5,7 +5,6 @@ import { colourOf, duration, failedStep, hasFailed, isUnderWay, resultOf, signOf
 import type { Screen } from './screen.ts';
 import { clean, fit, LogFilter, padded, width, words } from './text.ts';
 
-/** The facts about a build while it is followed. */
 export interface Row {
   id: string;
   name: string;
@@ -13,26 +12,22 @@ export interface Row {
   state: string;
   since: number;
   took: number | undefined;
-  /** The last line of its log. */
   lastLine: string;
-  /** Why it waits, by the last query. */
   waits: string;
-  /** Where it failed, in words; blank where it did not, or has one step alone. */
+  /** In words. Blank if it did not fail, or has a single step. */
   failedStep: string;
 }
 
 export interface Queries {
   build: (id: string) => Promise<Build>;
   request: () => Promise<BuildRequest>;
-  /** The address of the project's pages. */
   page: string;
 }
 
 const waiting = 'waiting_for_approval';
-/** For how many waiting builds the server is asked why. */
 const mostQueried = 20;
 
-/** The newest complete line of a log. */
+/** Incomplete lines do not count. */
 class LastLine {
   readonly #filter = new LogFilter(false);
   #rest = '';
@@ -45,7 +40,6 @@ class LastLine {
   }
 }
 
-/** The state of a request and its builds, from the events of its stream. */
 export class Following {
   state: string;
   readonly #since = Date.now();
@@ -53,7 +47,6 @@ export class Following {
   readonly #rows = new Map<string, Row & { log: LastLine }>();
   readonly #fetch = new LastLine();
   readonly #queries: Queries;
-  /** Why the request waits, by the last query. */
   #waits = '';
 
   constructor(request: BuildRequest, queries: Queries) {
@@ -72,13 +65,13 @@ export class Following {
     return [...newest.values()];
   }
 
-  /** Where to approve the request, if it waits for that and none of its builds does. */
+  /** Set if the request waits for approval and none of its builds does. */
   get approval(): string {
     const isWaiting = this.state === waiting && this.rows.every(({ state }) => state !== waiting);
     return isWaiting ? `, approve it at ${this.#queries.page}/requests/${this.#request.id_str}` : '';
   }
 
-  /** Applies an event. Returns a line about it for plain output. */
+  /** Returns a line about it for plain output. */
   async take({ event, state, text = '', build_id_str: id }: StreamedEvent): Promise<string | undefined> {
     if (id === undefined) {
       if (event === 'log') this.#fetch.write(text);
@@ -102,7 +95,7 @@ export class Following {
     return words`${row.name}: ${state} (${duration(row.took)}) ${row.failedStep}`.trimEnd();
   }
 
-  /** Asks why builds wait, because no event has that. Returns a line about it for plain output. */
+  /** Queries why builds wait, because no event has that. Returns a line about it for plain output. */
   async refreshWaiting(): Promise<string | undefined> {
     const waiting = this.rows.filter(({ state }) => state === 'enqueued');
     if (waiting.length === 0 && this.state !== 'enqueued' && this.state !== 'waiting_for_approval') return undefined;
@@ -135,7 +128,6 @@ export class Following {
     return row;
   }
 
-  /** The lines of the screen. */
   lines(screen: Screen): string[] {
     const room = screen.columns - 1;
     const isOver = resultOf(this.state) !== undefined;

@@ -7,30 +7,23 @@ import { pathExists } from '../../shared/lib/path-exists.ts';
 
 const execute = promisify(execFile);
 
-/**
- * Runs git in the folder. The result is undefined where there is no repository. A folder of a clone can look like a bare
- * repository, with a configuration of a stranger, so only one that is in `.git` counts.
- */
+/** Undefined outside a repository. A folder of an untrusted clone may pose as a bare one, so only `.git` counts. */
 async function git(cwd: string, ...args: string[]): Promise<string | undefined> {
   const how = ['-c', 'safe.bareRepository=explicit', '-c', 'core.fsmonitor=false'];
   const ended = await execute('git', [...how, ...args], { cwd, timeout: 10_000 }).catch(() => undefined);
   return ended?.stdout.trim();
 }
 
-/** The branch that is checked out, or the commit where there is no branch. */
+/** The branch, or the commit if HEAD is detached. */
 export async function currentRef(cwd: string): Promise<string | undefined> {
   return (await git(cwd, 'symbolic-ref', '--quiet', '--short', 'HEAD')) ?? git(cwd, 'rev-parse', '--verify', 'HEAD');
 }
 
-/** The commit that is checked out. */
 export async function currentCommit(cwd: string): Promise<string | undefined> {
   return git(cwd, 'rev-parse', '--verify', 'HEAD');
 }
 
-/**
- * The top of the work tree: the nearest folder with a `.git`. A repository's own configuration may name another folder,
- * whose files are none of its own.
- */
+/** The nearest folder with a `.git`: a repository's configuration may name another folder, with files outside it. */
 export async function topOf(cwd: string): Promise<string | undefined> {
   const top = await git(cwd, 'rev-parse', '--show-toplevel');
   let nearest = await realpath(cwd);
@@ -43,7 +36,7 @@ export async function topOf(cwd: string): Promise<string | undefined> {
 
 const isOrigin = (line: string): boolean => line.startsWith('remote.origin.url ');
 
-/** The addresses of the remotes, `origin` first. */
+/** `origin` first. */
 export async function remotes(cwd: string): Promise<string[]> {
   const text = await git(cwd, 'config', '--get-regexp', String.raw`^remote\..*\.url$`);
   const pairs = (text ?? '').split('\n').filter((line) => line !== '');
@@ -51,7 +44,7 @@ export async function remotes(cwd: string): Promise<string[]> {
   return sorted.map((line) => line.slice(line.indexOf(' ') + 1));
 }
 
-/** Whether a remote is this repository, whatever the protocol. A path on this machine has no host. */
+/** The protocol does not count. A path on this machine has no host. */
 export function isRemoteOf(remote: string, repository: string): boolean {
   if (isSameRepository(remote, repository)) return true;
   const [here, there] = [repositoryKey(remote), repositoryKey(repository)];

@@ -10,22 +10,18 @@ import { agrees, ask, askSecret } from './question.ts';
 import type { Screen } from './screen.ts';
 import { clean, words } from './text.ts';
 
-/** The forge of a folder's repository, for `headrace init`. */
-
 export type Init = Call<{ yes?: true; forge?: string }>;
 type Forge = Answered<'forges'>[number];
 
-/** A repository at a forge, by its name there. */
 export interface Found {
   forge: Forge;
   repository: string;
 }
 
-/** The repository of the folder. */
 export interface Here {
   address: string;
   host: string;
-  /** Its path on the host, without a slash before it. */
+  /** Its path on the host, without a leading slash. */
   path: string;
 }
 
@@ -34,21 +30,20 @@ export function hereOf(address: string): Here {
   return { address, host, path: path.replace(/^\/*(?:~\/)?/, '') };
 }
 
-/** What `--forge` says if the person installs the key. */
+/** `--forge none`: the user installs the key. */
 const none = 'none';
 
 export function canAsk({ options }: Init): boolean {
   return !options.yes && process.stdin.isTTY;
 }
 
-/** Where the repository is; undefined if the person wants no forge. */
 export async function forgeFor(call: Init, here: Here): Promise<Found | undefined> {
   if (call.options.forge === none) return undefined;
   const found = await connectedForges(call, here);
   return found.length === 0 ? connectOne(call, here) : oneOf(call, here, found);
 }
 
-/** Connects a project that is there, or mends what it lacks at its forge. It says how the project stands. */
+/** Connects an existing project, or repairs its connection, and reports its state. */
 export async function joinForge(call: Init, project: Project): Promise<Project> {
   const { client, screen } = call;
   if (!project.owned || call.options.forge === none) return project;
@@ -74,7 +69,7 @@ export async function joinForge(call: Init, project: Project): Promise<Project> 
   return joined;
 }
 
-/** The forge that the project is connected to, or the one that has its repository. */
+/** The project's forge, or else one that has its repository. */
 async function forgeOf(call: Init, project: Project): Promise<Found | undefined> {
   if (project.forge_state !== 'none') {
     const forge = (await call.client.call('forges')).find(({ id_str: id }) => id === project.forge_id_str);
@@ -85,20 +80,19 @@ async function forgeOf(call: Init, project: Project): Promise<Found | undefined>
   return found.length === 0 ? undefined : oneOf(call, here, found);
 }
 
-/** The connected forges that have the repository, or the one that is named. */
 async function connectedForges(call: Init, here: Here): Promise<Found[]> {
   const forges = named(call, await call.client.call('forges'));
   const known = await foundAt(call, forges, here);
   if (known.length > 0) return known;
-  // A forge that lists only a part of what it has knows it by its path.
+  // A forge that lists only some repositories still finds this one by its path.
   const isMeant = ({ url }: Forge): boolean => call.options.forge !== undefined || locationOf(url)?.host === here.host;
   return forges.filter(isMeant).map((forge) => ({ forge, repository: here.path }));
 }
 
-/** How long other forges are waited for once one has the repository. */
+/** The wait for other forges after one has the repository. */
 const longestWaitMs = 2500;
 
-/** Where the repository is listed. A forge that is silent holds nobody up. */
+/** A silent forge delays nothing. */
 async function foundAt(call: Init, forges: readonly Forge[], here: Here): Promise<Found[]> {
   const looking = forges.map((forge) => findAt(call, forge, here));
   const isFound = Promise.any(looking.map(async (one) => (await one) ?? Promise.reject(new Error('not there'))));
@@ -122,7 +116,6 @@ async function foundAt(call: Init, forges: readonly Forge[], here: Here): Promis
   return listed.filter((one) => one !== undefined);
 }
 
-/** Those that `--forge` names by their identifier or address; all without it. */
 function named({ options: { forge: wanted } }: Init, forges: readonly Forge[]): readonly Forge[] {
   if (wanted === undefined) return forges;
   const address = wanted.replace(/\/+$/, '').toLowerCase();
@@ -146,10 +139,9 @@ async function oneOf(call: Init, { path }: Here, found: readonly Found[]): Promi
   return found[await choose(call, about, lines, words`Say which with --forge: ${listOf(forges)}`)];
 }
 
-/** How many pages of a forge's list are read. */
 const mostPages = 10;
 
-/** The repository in the list of a forge, by its address. */
+/** Matched by address. */
 async function findAt({ client }: Init, forge: Forge, { address, path }: Here): Promise<Found | undefined> {
   const query = path.slice(path.lastIndexOf('/') + 1);
   for (let page = 1; page <= mostPages; page += 1) {
@@ -162,7 +154,6 @@ async function findAt({ client }: Init, forge: Forge, { address, path }: Here): 
   return undefined;
 }
 
-/** Connects the forge of the repository. */
 async function connectOne(call: Init, here: Here): Promise<Found | undefined> {
   const { client, screen } = call;
   const about = words`No forge that you have connected has ${here.host}/${here.path}`;
@@ -195,7 +186,7 @@ async function connectOne(call: Init, here: Here): Promise<Found | undefined> {
 
 const kinds = Object.keys(forgeProviders) as (keyof typeof forgeProviders)[];
 
-/** Asks for one of several, by its number. `otherwise` says what to do where nobody can be asked. */
+/** `otherwise` is the advice if no user can answer. */
 async function choose(call: Init, about: string, choices: readonly string[], otherwise: string): Promise<number> {
   const { screen } = call;
   if (!canAsk(call)) throw new WrongUse(`${about}, and nobody can be asked here. ${otherwise} Nothing was made.`);
@@ -208,10 +199,10 @@ async function choose(call: Init, about: string, choices: readonly string[], oth
   });
 }
 
-/** How often somebody may answer. A closed terminal answers nothing each time. */
+/** A closed terminal gives an empty answer each time. */
 const mostAnswers = 3;
 
-/** Asks again after a wrong answer, or one that the forge refuses. */
+/** Retries after an answer that is wrong, or that the forge refuses. */
 async function answered<T>(screen: Screen, asking: () => Promise<T>): Promise<T> {
   for (let left = mostAnswers; ; left -= 1) {
     try {

@@ -15,7 +15,7 @@ import { isSignedIn } from './session.ts';
 import { exitStatus, resultOf } from './states.ts';
 import { clean, words } from './text.ts';
 
-/** Leads from a clone to the first build. Each part is left out where it is done already. */
+/** Leads from a clone to the first build. Completed parts are skipped. */
 export async function run(call: Init): Promise<number | void> {
   const { cwd } = call;
   const [top, addresses] = await Promise.all([topOf(cwd), remotes(cwd)]);
@@ -37,7 +37,6 @@ export async function run(call: Init): Promise<number | void> {
   return await runBuild(building);
 }
 
-/** Where no server is known yet, somebody at a terminal is asked for one. */
 async function signIn(call: Init): Promise<void> {
   const { env, screen, options } = call;
   if (isSignedIn(env) || !canAsk(call)) return;
@@ -47,7 +46,7 @@ async function signIn(call: Init): Promise<void> {
   await login(signing, address);
 }
 
-/** The project that is named, or that builds the repository of the folder already. */
+/** The named project, or one that already builds the folder's repository. */
 async function presentProject(call: Init, addresses: readonly string[]): Promise<Project | undefined> {
   if (call.options.project !== undefined || call.env.HEADRACE_PROJECT) return call.project();
   const projects = await call.client.call('projects');
@@ -74,7 +73,7 @@ async function freeName({ client }: Init, { path }: Here): Promise<string> {
   return projects.some(({ owned, name }) => owned && name === last) ? path : last;
 }
 
-/** Makes the suites of the file, and writes a first one where the project has neither. Nothing is deleted. */
+/** Creates the file's suites, and a first file if the project has none of either. Nothing is deleted. */
 async function makeSuites(
   call: Init,
   project: Project,
@@ -88,7 +87,7 @@ async function makeSuites(
     screen.print(`Wrote ${file.name}. Commit it: from then on each commit is built by the file that it holds.`);
   if (!file || !project.owned) return;
   const current = JSON.parse((await client.call('config', inProject)).document) as Document;
-  // Of a file that others can push, no more than that: hooks and notifications stay with the owner.
+  // Others can push this file, so it sets only suites. Hooks and notifications stay with the owner.
   const { suites } = await readDocument(file.text, file.name);
   const document = isNew
     ? { ...current, suites, config_file: file.name }
@@ -101,7 +100,7 @@ async function makeSuites(
   }
 }
 
-/** What tests a repository that has nothing that is known; blank where nobody can be asked. */
+/** Blank if no user can answer. */
 async function commandOf(call: Init): Promise<string> {
   if (!canAsk(call)) return '';
   call.screen.hint('No file here tells how the repository is tested.');
@@ -114,7 +113,7 @@ function suitesIn(list: unknown): NamedSuite[] {
   return Array.isArray(list) ? (list as NamedSuite[]) : [];
 }
 
-/** The suites of the file, with what else the project's suites of these names have, and then its other suites. */
+/** The file's suites win over the project's of the same name, and keep those fields that only the project has. */
 function together(ofFile: readonly NamedSuite[], ofProject: readonly NamedSuite[]): NamedSuite[] {
   const same = (suite: NamedSuite) => (other: NamedSuite) => other.name === suite.name;
   return [
@@ -123,7 +122,7 @@ function together(ofFile: readonly NamedSuite[], ofProject: readonly NamedSuite[
   ];
 }
 
-/** The newest request, if the commit that is checked out passes in it, or it is not over yet. */
+/** The newest request, if the checked-out commit passes in it or it is still running. */
 async function builtAlready({ client, cwd }: Init, project: Project): Promise<BuildRequest | undefined> {
   const inProject = { project_id: project.id_str };
   const [newest] = await client.call('requests', inProject, { limit: '1' });
@@ -135,7 +134,7 @@ async function builtAlready({ client, cwd }: Init, project: Project): Promise<Bu
   return ref === (await currentCommit(cwd)) ? newest : undefined;
 }
 
-/** Waits for a person who installs the key, where no forge does that and one is needed. */
+/** Waits until the user has installed the key, if one is needed and no forge does it. */
 async function untilConnected(call: Init, project: Project): Promise<void> {
   const { client, screen } = call;
   const isOpen = parseGitAddress(project.clone_url)?.scheme === 'https';

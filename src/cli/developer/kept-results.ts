@@ -6,10 +6,7 @@ import { Failure } from '../client/failure.ts';
 import { download } from './download.ts';
 import { words } from './text.ts';
 
-/**
- * Compiled software of the server, cached on this machine by its digest. A file gets its name only when it is complete
- * and has that digest. A file that was not used for a month is removed.
- */
+/** Compiled dependencies, named once their digest is right. Those unused for a month are removed. */
 
 interface Kept {
   folder: string;
@@ -22,7 +19,7 @@ const month = 30 * 24 * 60 * 60 * 1000;
 export function keptResults(client: Client, { folder, suite, layers }: Kept) {
   return async (digest: string, offset: number): Promise<AsyncIterable<Uint8Array> | undefined> => {
     const layer = layers.find((one) => one.digest === digest);
-    // It becomes a path, and the server says it.
+    // It becomes a path, and comes from the server.
     if (!layer || !/^[0-9a-f]{64}$/.test(digest)) return undefined;
     const file = join(folder, digest);
     if (!existsSync(file)) {

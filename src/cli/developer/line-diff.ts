@@ -1,6 +1,6 @@
 import { diff, type DiffEntry } from 'node:util';
 
-/** The difference between two texts, line by line, as `diff -u` shows it. */
+/** As `diff -u` shows it. */
 export function lineDiff(from: string, to: string): string[] {
   const lines = compared(linesOf(from, to), linesOf(to, from));
   const isShown = lines.map((_, at) => lines.slice(Math.max(0, at - around), at + around + 1).some(([sign]) => sign));
@@ -15,12 +15,11 @@ export function lineDiff(from: string, to: string): string[] {
   return shown;
 }
 
-/** How many equal lines are shown around a difference. */
 const around = 3;
 /** Node's codes: 1 is a line that only the first text has. */
 const signs = { 1: '-', 0: ' ', '-1': '+' };
 
-/** A missing end of the last line counts only if the other text has it. */
+/** A missing final line break counts only if the other text has one. */
 function linesOf(text: string, other: string): string[] {
   return (text.endsWith('\n') && other.endsWith('\n') ? text.slice(0, -1) : text).split('\n');
 }
@@ -38,7 +37,6 @@ function headOf(lines: readonly DiffEntry[], old: number, next: number): string 
 /** Longer texts are compared only at their beginnings and ends: the rest would take too much memory. */
 const mostCells = 1_000_000;
 
-/** All lines of both texts. */
 function compared(old: readonly string[], next: readonly string[]): DiffEntry[] {
   const least = Math.min(old.length, next.length);
   let begin = 0;

@@ -3,9 +3,8 @@ import type { Screen } from './screen.ts';
 const drawEveryMs = 100;
 
 /**
- * Lines at the end of the screen that change in place. They are overwritten, from the first one on that differs, so
- * nothing flickers. There are never more of them than the screen has rows: a line that has scrolled off the screen
- * cannot be changed any more, and would stay there as a duplicate.
+ * Lines at the end of the screen that change in place, overwritten from the first difference on, so nothing flickers.
+ * They never exceed the screen's rows: a line that has scrolled off cannot be changed, and would stay as a duplicate.
  */
 export class Live {
   readonly #screen: Screen;
@@ -23,7 +22,7 @@ export class Live {
     screen.out.on('resize', this.#resized);
   }
 
-  /** Something has changed. Many changes at once are shown together. */
+  /** Many changes at once are shown together. */
   changed(): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
@@ -31,7 +30,6 @@ export class Live {
     }, drawEveryMs);
   }
 
-  /** Draws the last state, and leaves it on the screen. */
   end(): void {
     clearTimeout(this.#timer);
     clearInterval(this.#clock);
@@ -50,14 +48,13 @@ export class Live {
     const up = before.length > from ? `\u001b[${before.length - from}A` : '';
     const changed = lines.slice(from).map((line) => `${line}\u001b[K\r\n`);
     const text = `${up}\r${changed.join('')}\u001b[J`;
-    // A terminal that knows these two sequences shows everything between them at once. Others ignore them.
+    // Terminals that know these two sequences show everything between them at once. Others ignore them.
     this.#screen.out.write(`\u001b[?2026h${text}\u001b[?2026l`);
     this.#shown = lines;
   }
 
   /**
-   * Terminals move lines when their width changes, each in its own way. So the old lines stay, and new ones are written
-   * below.
+   * Each terminal rewraps lines differently when its width changes. So the old lines stay, and new ones follow below.
    */
   #startAnew(): void {
     this.#shown = [];

@@ -5,8 +5,7 @@ import type { Screen } from './screen.ts';
 import { LogFilter } from './text.ts';
 
 /**
- * Copies a log. A terminal gets only what is safe there. A file or a pipe gets every byte unchanged, unless the log is
- * among other lines.
+ * A terminal gets only safe output. A file or a pipe gets every byte unchanged, unless the log is among other lines.
  */
 export async function copyLog(from: Readable, screen: Screen, isFiltered = screen.out.isTTY): Promise<void> {
   const writer = new LogWriter(screen, isFiltered);

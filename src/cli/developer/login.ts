@@ -18,13 +18,12 @@ export async function run(call: Call<{ browser: boolean }>, address: string): Pr
   const { email } = await client.call('whoami').finally(() => client.close());
   const before = readStore(env).servers.find(({ url }) => url === server.url);
   remember(env, { ...server, token, email });
-  // The token of the last sign-in is not needed any more.
   if (before) await revoke(server, before.token).catch(() => {});
   if (screen.isJson) screen.json({ url: server.url, email });
   else screen.print(words`Signed in to ${server.url} as ${email}.`);
 }
 
-/** The server, with a certificate that is verified or that the person has accepted. */
+/** The certificate is verified, or the user has accepted it. */
 async function trusted(call: Call, url: string): Promise<ServerAddress> {
   const { screen, env, caFile: file } = call;
   if (file !== undefined) {
@@ -49,7 +48,7 @@ async function trusted(call: Call, url: string): Promise<ServerAddress> {
   return { url, pinned };
 }
 
-/** So that it fits on a narrow screen. */
+/** For narrow screens. */
 function inTwoLines(fingerprint: string): string {
   const half = Math.ceil(fingerprint.length / 2);
   return `  ${clean(fingerprint.slice(0, half))}\n  ${clean(fingerprint.slice(half))}`;

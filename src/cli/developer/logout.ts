@@ -5,7 +5,7 @@ import { WrongUse } from './errors.ts';
 import { forget, readStore } from './store.ts';
 import { words } from './text.ts';
 
-/** The token is revoked first: if it were only deleted here, it would still work for anybody who has it. */
+/** The token is revoked first: if it were only deleted here, a copy of it would still work. */
 export async function run({ env, screen }: Call, address?: string): Promise<void> {
   const { current, servers } = readStore(env);
   const url = address === undefined ? current : readAddress(address);

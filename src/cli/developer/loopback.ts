@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { Failure } from '../client/failure.ts';
 import { http } from '../../shared/lib/http.ts';
 
-/** A person may have to sign in first, and search for the password. */
+/** A user may have to sign in first, and search for the password. */
 const patienceMs = 10 * 60 * 1000;
 
 export interface Waiting extends AsyncDisposable {
@@ -61,7 +61,7 @@ export async function awaitCode(): Promise<Waiting> {
   };
 }
 
-/** Opens a browser if the machine has one. If not, that is no error: the address is shown as well. */
+/** A machine without a browser is no error: the address is shown as well. */
 export function openBrowser(url: string, env: NodeJS.ProcessEnv): void {
   const { BROWSER: chosen = '' } = env;
   const usual = process.platform === 'darwin' ? 'open' : 'xdg-open';

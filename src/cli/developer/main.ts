@@ -1,7 +1,6 @@
 import { developerProgram } from './catalog.ts';
 import { complaintOf } from './errors.ts';
 
-/** Runs a command for developers, and sets the exit status. */
 export async function main(argv: readonly string[]): Promise<void> {
   const { stdout, stderr } = process;
   // The reader of a pipe has read enough, which is no error.

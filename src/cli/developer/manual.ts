@@ -1,7 +1,6 @@
 import { developerProgram } from './catalog.ts';
 import { leavesOf, termOf, usageOf } from './program.ts';
 
-/** The manual page, made from the commands. */
 export function manual(version: string): string {
   const commands = leavesOf(developerProgram());
   const described = commands.flatMap((command) => [
@@ -55,7 +54,7 @@ function item(term: string, about: string): string[] {
   return ['.TP', `.B ${escaped(term)}`, escaped(about)];
 }
 
-/** Escapes text so that nothing in it is a roff command. */
+/** Nothing in the result is a roff command. */
 function escaped(text: string): string {
   return text.replaceAll('\\', '\\e').replaceAll('-', '\\-').replaceAll('’', '\\(cq').replace(/^[.']/, '\\&$&');
 }

@@ -5,10 +5,7 @@ import { WrongUse } from './errors.ts';
 import { findRequest, ifThere } from './project.ts';
 import { words } from './text.ts';
 
-/**
- * A build by its identifier, or by its suite, with or without the variant, as status shows it: the newest of the
- * folder's branch.
- */
+/** By identifier, or by suite with or without variant, as in `status`: the newest build of the folder's branch. */
 export async function findBuild(call: Call, project: Project, named: string): Promise<Build> {
   const { client } = call;
   const inProject = { project_id: project.id_str };

@@ -5,8 +5,8 @@ import { WrongUse } from './errors.ts';
 import { words } from './text.ts';
 
 /**
- * The content of a regular file, and at most one byte more than the limit. A repository may be a stranger's: a link in it
- * leads to other files of the developer, a device never ends, and opening a pipe would block. Undefined if there is none.
+ * Reads at most one byte more than the limit. In an untrusted repository a link leads to the developer's other files, a
+ * device never ends, and a pipe would block. Undefined if there is no file.
  */
 export async function plainFile(path: string, limit: number): Promise<Buffer | undefined> {
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;

@@ -1,12 +1,11 @@
 import { Command as Base, Option, type Help } from 'commander';
 import { WrongUse } from './errors.ts';
 
-/** Parses and explains a command line: that for developers, and that for operators. */
+/** Used for developers' and for operators' commands. */
 export class Command extends Base {
   declare readonly commands: readonly Command[];
   declare parent: Command | null;
   readonly examples: (readonly [line: string, means: string])[] = [];
-  /** Options that every command has. */
   common: readonly Option[] = [];
 
   constructor(name?: string) {
@@ -19,7 +18,7 @@ export class Command extends Base {
     return new Command(name);
   }
 
-  /** Adds a command by its words and its arguments, such as `dependency upload <NAME> <FILE>`. */
+  /** `usage` has words and arguments, such as `dependency upload <NAME> <FILE>`. */
   add(usage: string, run: (options: object, args: string[]) => Promise<void>): Command {
     const [words = '', ...args] = usage.split(/ (?=[<[])/);
     const groups = words.split(' ');
@@ -35,7 +34,6 @@ export class Command extends Base {
     return this;
   }
 
-  /** Gives every command that was added these options. */
   everywhere(...options: Option[]): this {
     for (const command of leavesOf(this)) {
       command.common = options;
@@ -44,7 +42,7 @@ export class Command extends Base {
     return this;
   }
 
-  /** `help run` is the same as `run --help`, and no arguments at all ask for help. */
+  /** `help run` is the same as `run --help`. Without arguments it shows the help. */
   async perform(argv: readonly string[]): Promise<void> {
     const [first = 'help', ...rest] = argv;
     await this.parseAsync(first === 'help' ? [...rest, '--help'] : argv, { from: 'user' });
@@ -56,13 +54,11 @@ export class Command extends Base {
     throw new WrongUse(`${complaint.replaceAll('\n', ' ').replace(/\.$/, '')}. usage: ${usageOf(this)}${more}`);
   }
 
-  /** For an incomplete command. */
   override help(): never {
     return this.error('COMMAND is missing');
   }
 }
 
-/** Reads a value that must match the expression; otherwise it is refused with this text. */
 export function only(form: RegExp, otherwise: string): (value: string) => string {
   return (value) => {
     if (!form.test(value)) throw new WrongUse(otherwise);
@@ -70,18 +66,16 @@ export function only(form: RegExp, otherwise: string): (value: string) => string
   };
 }
 
-/** An option that may be given several times. */
 export function repeated(flags: string, about: string, read = (value: string): string => value): Option {
   const option = new Option(flags, `${about}; can be repeated`);
   return option.argParser<string[] | undefined>((value, before) => [...(before ?? []), read(value)]);
 }
 
-/** The commands below one that can be run. */
 export function leavesOf(command: Base): Command[] {
   return (command as Command).commands.flatMap((one) => (one.commands.length > 0 ? leavesOf(one) : [one]));
 }
 
-/** The words of a command and its arguments: `dependency upload NAME FILE`. */
+/** Such as `dependency upload NAME FILE`. */
 export function commandLine(command: Base): string {
   if (!command.parent) return '';
   const args = command.registeredArguments.map((one) => (one.required ? one.name() : `[${one.name()}]`));

@@ -3,7 +3,7 @@ import { Live } from './live.ts';
 import type { Screen } from './screen.ts';
 import { fit, width } from './text.ts';
 
-/** The progress of something. Without a terminal it is printed once, at the end. */
+/** Without a terminal, progress is printed once, at the end. */
 export class ProgressBar {
   readonly #screen: Screen;
   readonly #name: string;

@@ -5,20 +5,17 @@ import { WrongUse } from './errors.ts';
 import { currentRef, isRemoteOf, remotes } from './git.ts';
 import { words } from './text.ts';
 
-/** Finds the records that a person means: the project of the folder, the newest request of a branch. */
-
 interface Asking {
   client: Client;
   cwd: string;
 }
 
-/** The name of a project in a file that is to be applied. */
 export interface NamedIn {
   name: string;
   file: string;
 }
 
-/** A project by its name or identifier, or that of the folder, or one that a file names. */
+/** By name or identifier, or else the folder's project, or else the one that a file names. */
 export async function findProject({ client, cwd }: Asking, named?: string, namedInFile?: NamedIn): Promise<Project> {
   if (named !== undefined && /^\d+$/.test(named)) {
     const project = await ifThere(client.call('project', { project_id: named }));
@@ -44,7 +41,7 @@ export async function findProject({ client, cwd }: Asking, named?: string, named
   throw new WrongUse(`${none.replace('no', 'No')}. Say which with --project NAME.`);
 }
 
-/** A file may be somebody else's, so it does not decide on the project if the folder has another one. */
+/** A file may be untrusted, so it does not decide if the folder has another project. */
 function conflict({ name, file }: NamedIn, folder: string): WrongUse {
   return new WrongUse(
     `${words`${file} is of ${name}, and `}${folder}. Say which project is meant with --project NAME.`,
@@ -60,7 +57,6 @@ function only(found: readonly Project[], what: string): Project {
   throw new WrongUse(`There are several projects ${what}. Say which with --project ID: ${ids}`);
 }
 
-/** A record; undefined where there is none. */
 export async function ifThere<T>(asked: Promise<T>): Promise<T | undefined> {
   return asked.catch((error: unknown) => {
     if (error instanceof Failure && error.kind === 'not_found') return undefined;
@@ -68,7 +64,7 @@ export async function ifThere<T>(asked: Promise<T>): Promise<T | undefined> {
   });
 }
 
-/** One of several records, by its name or else by its identifier. */
+/** By name, or else by identifier. */
 export function oneNamed<T extends { name: string; id_str: string }>(records: readonly T[], named: string) {
   return records.find(({ name }) => name === named) ?? records.find(({ id_str: id }) => id === named);
 }
@@ -85,10 +81,9 @@ export function choose<T extends { name: string; id_str: string }>(
   throw new WrongUse(words`${project.name} has no ${kind} ${named}. It has: ${names || 'none'}`);
 }
 
-/** How many requests are searched. */
 const mostRequests = 1000;
 
-/** A request by its identifier, or the newest one of a branch, tag or commit; by default of the branch of the folder. */
+/** By identifier, or the newest request of a branch, tag or commit. The default is the folder's branch. */
 export async function findRequest({ client, cwd }: Asking, project: Project, named?: string): Promise<BuildRequest> {
   const inProject = { project_id: project.id_str };
   if (named !== undefined && /^\d{8,}$/.test(named)) {
@@ -96,7 +91,7 @@ export async function findRequest({ client, cwd }: Asking, project: Project, nam
     if (known) return known;
   }
   const ref = named ?? (await currentRef(cwd));
-  // Most people want a recent one, so a short list is requested first.
+  // Most users want a recent one, so a short list is requested first.
   let before: string | undefined;
   for (let seen = 0; seen < mostRequests;) {
     const limit = String(seen === 0 ? 30 : mostRequests - seen);
@@ -115,7 +110,7 @@ function isOf(request: BuildRequest, ref: string): boolean {
   return request.commit_ref === ref || (request.event !== 'pull_request' && request.target_branch === ref);
 }
 
-/** A commit by its identifier or its SHA, also a short one. */
+/** By identifier or SHA, which may be short. */
 export async function findCommit(call: Asking, project: Project, named: string): Promise<Commit> {
   const { client } = call;
   const inProject = { project_id: project.id_str };

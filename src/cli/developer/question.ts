@@ -3,15 +3,14 @@ import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 import type { Screen } from './screen.ts';
 
-/** Asks for one line. Without a terminal, it is read from standard input. */
+/** Without a terminal, the line is read from standard input. */
 export async function ask(screen: Screen, question: string): Promise<string> {
   return answerTo(question, screen.err, false);
 }
 
-/** Asks for one line at a terminal, which does not show what is typed. */
 export async function askSecret(screen: Screen, question: string): Promise<string> {
   const nowhere = new Writable({ write: (_piece, _encoding, done) => done() });
-  // For a terminal, readline itself shows what is typed. It is silent before anybody is asked.
+  // readline itself would show the typed text, so its output is discarded.
   const answer = answerTo('', nowhere, true);
   screen.err.write(question);
   const secret = await answer;

@@ -8,7 +8,6 @@ import { choose, oneNamed } from './project.ts';
 import { exitStatus, resultOf } from './states.ts';
 import { words } from './text.ts';
 
-/** How long a command waits for the fetch of a commit. */
 const longestFetchMs = 60_000;
 const betweenLooksMs = 500;
 
@@ -27,11 +26,11 @@ export async function run(
   const isFileBuilt = project.config_file !== '';
   const own = wanted.filter((one) => !isFileBuilt || oneNamed(suites, one) !== undefined);
   const ids = own.map((one) => choose(project, 'suite', suites, one).id_str);
-  // The file of the branch may have suites that the project does not have.
+  // The branch's file may have suites that the project does not have.
   const names = wanted.filter((one) => !own.includes(one));
   const asked = { commit_ref: ref, 'suites[]': ids, 'suite_names[]': names, ...variables };
   const request = await client.call('ask', inProject, asked);
-  // Only the file of the commit tells whether the suites are there, so its fetch is waited for.
+  // Only the commit's file shows whether the suites exist, so this waits for the fetch.
   const asksFor = isFileBuilt ? wanted.map((one) => oneNamed(suites, one)?.name ?? one) : [];
   if (follow) {
     const status = await followRequest(call, project, request);
@@ -45,7 +44,7 @@ export async function run(
   return fetched?.build_state === 'errored' ? exitStatus.errored : undefined;
 }
 
-/** The request as it is after its fetch; undefined if that takes too long, for lack of a runner, say. */
+/** Undefined if the fetch takes too long, for example without a runner. */
 async function whenFetched(call: Call, project: Project, { id_str: id }: BuildRequest) {
   const { client, screen } = call;
   using _ = onInterrupt(() => screen.hint(`The build goes on. Come back with: headrace watch ${id}`));
@@ -59,7 +58,7 @@ async function whenFetched(call: Call, project: Project, { id_str: id }: BuildRe
   return undefined;
 }
 
-/** The file of a commit may lack suites that the request names: nothing is built of these. */
+/** A request may name suites that the commit's file lacks. These are not built. */
 async function refuseMissing({ client }: Call, project: Project, request: BuildRequest, named: readonly string[]) {
   if (named.length === 0) return;
   const params = { project_id: project.id_str, build_request_id: request.id_str };
@@ -71,7 +70,6 @@ async function refuseMissing({ client }: Call, project: Project, request: BuildR
   );
 }
 
-/** `NAME=value` of each flag, as the fields of the request. */
 function variablesFrom(given: readonly string[]): Record<string, string> {
   const fields = given.map((one) => {
     const [name = '', value] = one.split(/=(.*)/s, 2);

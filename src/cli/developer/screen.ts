@@ -1,11 +1,10 @@
 import { writeJson } from '../client/json.ts';
 import { fit, padded, width, clean } from './text.ts';
 
-/** The output of a command: for people on a terminal, for people elsewhere, or for programs. */
+/** Output is for users on a terminal, for users elsewhere, or for programs. */
 const codes = { red: 31, green: 32, yellow: 33, cyan: 36, dim: 2, bold: 1 };
 export type Colour = keyof typeof codes;
 
-/** Text from the server, and how it is shown. */
 export interface Painted {
   text: string;
   colour?: Colour | undefined;
@@ -14,7 +13,7 @@ export type Cell = string | Painted;
 
 export interface Column {
   title: string;
-  /** Which columns are shortened first where the screen is too narrow: those with the highest number. */
+  /** Columns with the highest number are shortened first. */
   gives?: number;
   isNumber?: boolean;
 }
@@ -23,7 +22,6 @@ export class Screen {
   readonly out = process.stdout;
   readonly err = process.stderr;
   readonly isJson: boolean;
-  /** Whether lines may be rewritten. */
   readonly isLive: boolean;
   readonly hasColours: boolean;
   #gathered: object | undefined;
@@ -35,7 +33,7 @@ export class Screen {
     this.hasColours = isTerminal && (env.NO_COLOR ?? '') === '';
   }
 
-  /** The columns of the screen; a file has any number. */
+  /** A file has any number of columns. */
   get columns(): number {
     return this.out.isTTY ? Math.max(10, this.out.columns || 80) : Number.POSITIVE_INFINITY;
   }
@@ -44,12 +42,12 @@ export class Screen {
     return Math.max(4, this.out.rows || 24);
   }
 
-  /** One line for people. Nothing if the output is for a program. */
+  /** Nothing if the output is for a program. */
   print(text: string): void {
     if (!this.isJson) this.out.write(`${text}\n`);
   }
 
-  /** Written to standard error: hints and questions. */
+  /** On standard error: hints and questions. */
   hint(text: string): void {
     this.err.write(`${text}\n`);
   }
@@ -59,7 +57,7 @@ export class Screen {
     else this.out.write(`${writeJson(value)}\n`);
   }
 
-  /** Until it is disposed, records of JSON are joined. Then they are written as one, for a command that calls others. */
+  /** Joins JSON records into one until it is disposed, for a command that calls others. */
   gather(): Disposable {
     const all = (this.#gathered = {});
     const end = (): void => {
@@ -73,7 +71,7 @@ export class Screen {
     return this.hasColours && colour !== undefined ? `\u001b[${codes[colour]}m${text}\u001b[0m` : text;
   }
 
-  /** Rows with titles. If they are wider than the screen, columns are shortened, and then left out. */
+  /** If the rows are too wide, columns are shortened, and then omitted. */
   table(columns: readonly Column[], rows: readonly (readonly Cell[])[]): void {
     if (this.isJson) return;
     const cells = rows.map((row) => row.map(asPainted));
@@ -96,7 +94,6 @@ export class Screen {
     for (const row of cells) print(row);
   }
 
-  /** Names and values below each other. */
   facts(pairs: readonly (readonly [string, Cell])[]): void {
     const longest = Math.max(...pairs.map(([name]) => name.length));
     for (const [name, cell] of pairs) {
@@ -113,7 +110,6 @@ function asPainted(cell: Cell): Painted {
 
 const leastWidth = 8;
 
-/** Which columns are shown, and how wide. */
 function fitted(columns: readonly Column[], widths: readonly number[], room: number): [number, number][] {
   let shown = columns.map((_, at) => at);
   const all = [...widths];

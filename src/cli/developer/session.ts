@@ -15,7 +15,6 @@ export function readCaFile(path: string): string {
   throw new Failure('invalid', words`${path} has no certificate in PEM form in it.`);
 }
 
-/** Whether a command has credentials: its own, or stored ones for its server. */
 export function isSignedIn(env: NodeJS.ProcessEnv): boolean {
   const { HEADRACE_URL: address = '', HEADRACE_TOKEN: token = '' } = env;
   const { current, servers } = readStore(env);
@@ -23,7 +22,7 @@ export function isSignedIn(env: NodeJS.ProcessEnv): boolean {
   return token !== '' || servers.some((server) => server.url === url);
 }
 
-/** The server and the credentials of a command. The environment has precedence over the stored ones. */
+/** The environment takes precedence over stored credentials. */
 export function openClient(env: NodeJS.ProcessEnv, caFile: string | undefined): Client {
   const { HEADRACE_URL: address = '', HEADRACE_TOKEN: token = '' } = env;
   if (token !== '' && !token.startsWith('hrt_'))

@@ -1,7 +1,7 @@
 import type { Params } from '../client/client.ts';
 import type { Call } from './call.ts';
 
-/** Prints how to open a shell in a failed build, if its server and its runner allow that. */
+/** Prints nothing if the server or the runner offers no shell. */
 export async function hintAtShell({ client, screen }: Call, params: Params): Promise<void> {
   const build = await client.call('build', params).catch(() => undefined);
   if (build?.files_kept_until !== undefined)

@@ -9,7 +9,6 @@ import { findBuild } from './named-build.ts';
 import { exitStatus } from './states.ts';
 import { clean } from './text.ts';
 
-/** A shell in the files of a failed build, in this terminal. */
 export async function run(call: Call, named: string): Promise<number> {
   const { client, screen } = call;
   const { stdin } = process;
@@ -39,7 +38,7 @@ export async function run(call: Call, named: string): Promise<number> {
   try {
     const status = await show(connection, call);
     if (status !== undefined) return status;
-    await client.call('endShell', params).catch(() => {}); // it ends by itself when the person does not return
+    await client.call('endShell', params).catch(() => {}); // it ends if the user does not return
     return exitStatus.errored;
   } finally {
     typing[Symbol.dispose]();
@@ -47,7 +46,7 @@ export async function run(call: Call, named: string): Promise<number> {
   }
 }
 
-/** Shows the output. Returns the exit status; undefined when the person has left. */
+/** Returns the exit status, or undefined if the user has left. */
 async function show(connection: ShellConnection, { screen }: Call): Promise<number | undefined> {
   for await (const { letter, content } of connection.frames()) {
     if (letter === 'd' && !screen.out.write(content)) await once(screen.out, 'drain');
@@ -57,10 +56,7 @@ async function show(connection: ShellConnection, { screen }: Call): Promise<numb
   return undefined;
 }
 
-/**
- * Input goes to the shell unchanged, including Ctrl-C. The terminal is restored when this is disposed of, or when the
- * program ends.
- */
+/** Input goes to the shell unchanged, including Ctrl-C. Disposing restores the terminal, as does the program's end. */
 function typeIn(connection: ShellConnection, { screen, env }: Call): Disposable {
   const { stdin } = process;
   const { out } = screen;
@@ -94,7 +90,7 @@ function typeIn(connection: ShellConnection, { screen, env }: Call): Disposable 
   };
 }
 
-/** Whether somebody typed Enter, ~ and a full stop, to leave whatever the shell does. */
+/** Enter, ~ and a full stop leave, whatever the shell does. */
 function leaving(): (piece: Buffer) => boolean {
   let last = '\r';
   return (piece) => {
@@ -103,7 +99,6 @@ function leaving(): (piece: Buffer) => boolean {
   };
 }
 
-/** Standard input runs as one script. */
 function pipeIn(connection: ShellConnection): Disposable {
   const { stdin } = process;
   const sending = async (): Promise<void> => {

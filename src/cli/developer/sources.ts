@@ -5,18 +5,17 @@ import { agrees } from './question.ts';
 import { words } from './text.ts';
 
 /**
- * Values that a document takes from the environment of the person who applies it. The document may be somebody else's,
- * and could name any variable. So each is shown, and a source that the project did not have before is sent only if the
- * person agrees.
+ * Values that a document takes from the user's environment. The document may be untrusted, and could name any variable.
+ * So each is shown, and a source that is new in the project is sent only if the user agrees.
  */
 export interface Source {
-  /** Blank for a variable of the project, which is for all suites. */
+  /** Blank for a variable of the project. */
   suite: string;
   variable: string;
   from_env: string;
 }
 
-/** The sources in a document. Refuses sources that are missing, and secrets that are in the document itself. */
+/** Refuses missing sources, and secrets in the document itself. */
 export function sourcesIn(document: Document, env: NodeJS.ProcessEnv): Source[] {
   const sources: Source[] = [];
   withVariables(document, (variable, suite) => {
@@ -34,7 +33,6 @@ export function sourcesIn(document: Document, env: NodeJS.ProcessEnv): Source[] 
   return sources;
 }
 
-/** The document with the values in it. */
 export function withValues(document: Document, env: NodeJS.ProcessEnv): Document {
   return withVariables(document, (variable) =>
     variable.from_env === undefined ? variable : { ...variable, content: valueOf(variable.from_env, env) },
@@ -45,7 +43,6 @@ function valueOf(source: unknown, env: NodeJS.ProcessEnv): string | undefined {
   return typeof source === 'string' && Object.hasOwn(env, source) ? env[source] : undefined;
 }
 
-/** The sources that the project's present document does not have. */
 export function newSources(sources: readonly Source[], current: Document): Source[] {
   const known = new Set<string>();
   withVariables(current, (variable, suite) => {
@@ -55,7 +52,7 @@ export function newSources(sources: readonly Source[], current: Document): Sourc
   return sources.filter((one) => !known.has(JSON.stringify([one.suite, one.variable, one.from_env])));
 }
 
-/** Continues only if the person has agreed to send these values. */
+/** Returns only if the user agrees to send these values. */
 export async function allowSources(
   { client, screen }: Call,
   sources: readonly Source[],
@@ -73,7 +70,7 @@ export async function allowSources(
     throw new WrongUse('No value was sent, and nothing was changed.');
 }
 
-/** Changes the variables of the project and of its suites; `suite` is the name of their suite, or blank. */
+/** `suite` is blank for variables of the project. */
 function withVariables(document: Document, change: (variable: Document, suite: string) => Document): Document {
   const changed = mapped(document, 'variables', (variable) => change(variable, ''));
   return mapped(changed, 'suites', (suite) =>
@@ -83,7 +80,7 @@ function withVariables(document: Document, change: (variable: Document, suite: s
 
 const isTable = (item: unknown): item is Document => typeof item === 'object' && item !== null && !Array.isArray(item);
 
-/** A document with one of its lists changed. The server refuses what is no list of tables. */
+/** A value that is no list stays, and the server refuses it. */
 function mapped(document: Document, section: string, change: (entry: Document) => Document): Document {
   const list = document[section];
   if (!Array.isArray(list)) return document;

@@ -1,8 +1,6 @@
 import type { Build } from '../client/operations.ts';
 import type { Colour, Painted } from './screen.ts';
 
-/** States of builds, requests and deploys, for people and for exit statuses. */
-
 export const exitStatus = { passed: 0, failed: 1, wrongUse: 2, errored: 3, cancelled: 4 } as const;
 
 const results: Record<string, number> = {
@@ -19,7 +17,6 @@ const results: Record<string, number> = {
   cancelled: exitStatus.cancelled,
 };
 
-/** The exit status for a state; undefined while it is not over. */
 export function resultOf(state: string): number | undefined {
   return results[state];
 }
@@ -28,7 +25,7 @@ export function hasFailed(state: string): boolean {
   return results[state] === exitStatus.failed || results[state] === exitStatus.errored;
 }
 
-/** Where a build failed, in words; blank where it did not, or has one step alone. */
+/** Blank if it did not fail, or has a single step. */
 export function failedStep({ steps }: Pick<Build, 'steps'>): string {
   const failed = steps.length > 1 ? steps.find(({ state }) => state === 'failed') : undefined;
   return failed ? `in step ${failed.name}` : '';
@@ -49,7 +46,6 @@ export function painted(state: string): Painted {
   return { text: state, colour: colourOf(state) };
 }
 
-/** One character for a state, which can be read without colours. */
 export function signOf(state: string): string {
   if (state === 'skipped') return '-';
   const result = results[state];
@@ -65,7 +61,6 @@ export function duration(milliseconds: number): string {
   return `${Math.floor(minutes / 60)}h${String(minutes % 60).padStart(2, '0')}m`;
 }
 
-/** The duration, so far if it is not over. */
 export function tookFrom(started: string | null, finished: string | null): string {
   if (started === null) return '';
   return duration((finished === null ? Date.now() : Date.parse(finished)) - Date.parse(started));

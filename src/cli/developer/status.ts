@@ -9,7 +9,7 @@ export async function run(call: Call, named?: string): Promise<void> {
   const { client, screen } = call;
   const project = await call.project();
   const inProject = { project_id: project.id_str };
-  // One after the other, on the open connection: opening another one takes longer than these answers.
+  // One after the other on the open connection: opening another one takes longer than these responses.
   const request = await findRequest(call, project, named);
   const inCommit = { ...inProject, commit_id: request.commit_id_str };
   const isKnown = request.commit_id_str !== '';

@@ -5,19 +5,19 @@ import { Failure } from '../client/failure.ts';
 import { codeOf } from '../../shared/lib/error-code.ts';
 import type { ServerAddress } from '../client/server.ts';
 
-/** The servers that a person has signed in to. Only the person can read the file, because it has their tokens. */
+/** Only the user can read the file, because it contains tokens. */
 export interface SignedIn extends ServerAddress {
   token: string;
   email: string;
 }
 
 interface Stored {
-  /** The server that commands without an address go to: the last one signed in to. */
+  /** The server of commands without an address: the last one signed in to. */
   current: string | undefined;
   servers: SignedIn[];
 }
 
-/** A folder for the commands' files, as XDG defines it: for settings, or for files that can be fetched again. */
+/** As in XDG: for settings, or for files that can be fetched again. */
 export function folderOf(env: NodeJS.ProcessEnv, kind: 'config' | 'cache'): string {
   const { [`XDG_${kind.toUpperCase()}_HOME`]: chosen = '', HOME: home = homedir() } = env;
   // XDG: a relative path is ignored.
@@ -45,7 +45,7 @@ export function readStore(env: NodeJS.ProcessEnv): Stored {
   }
 }
 
-/** Written under another name and renamed, so that nobody reads half of it, and never readable by others. */
+/** Written under another name and renamed, so that no reader gets half of it. Never readable by other users. */
 function writeStore(env: NodeJS.ProcessEnv, stored: Stored): void {
   mkdirSync(folderOf(env, 'config'), { recursive: true, mode: 0o700 });
   const file = fileOf(env);

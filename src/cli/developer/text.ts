@@ -1,36 +1,29 @@
 /* oxlint-disable no-control-regex -- control characters are what this is about */
 /**
- * Text from others on a terminal. Everybody who can push or answer writes names, messages and logs, and a terminal
- * obeys what it gets: it can be made to move the cursor, to write into the shell's input, to turn text around. So
- * nothing of that reaches it. From a log only colours do.
+ * Untrusted text on a terminal: anyone who can push writes names, messages and logs. Sequences in it could move the
+ * cursor, write into the shell's input or reverse text. So none reaches the terminal, except colours from a log.
  */
 
-/** Control characters, and characters that hide or turn around the text beside them. */
+/** Control characters, and characters that hide or reverse the text next to them. */
 const acting = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 /** These join or separate letters and emoji. They are harmless, and belong to names. */
 const harmless = new Set(['\u200c', '\u200d', '\u00ad']);
 
-/** One line of text without anything that acts on a terminal. */
+/** One line without anything that acts on a terminal. */
 export function clean(text: string): string {
   return text.replaceAll(/[\r\n\t]+/g, ' ').replaceAll(acting, (one) => (harmless.has(one) ? one : '\ufffd'));
 }
 
-/** Cleans the values that are inserted into a sentence. */
 export function words(parts: TemplateStringsArray, ...values: readonly (string | number)[]): string {
   return String.raw({ raw: parts }, ...values.map((value) => clean(String(value))));
 }
 
-/** A colour or weight, and nothing else. */
 const sgr = /^\u001b\[[\d;:]{0,64}m/;
-// Strings to the terminal (titles, clipboards, pictures) are dropped with their content; other sequences are dropped as
-// a whole.
+// Strings to the terminal (titles, clipboards, pictures) are dropped with their content, others whole.
 const sequences =
   /^\u001b(?:[\]PX^_][^\u0007\u001b\u009c]{0,4096}(?:\u0007|\u001b\\|\u009c)?|\[[\u0020-\u003f]{0,64}[\u0040-\u007e]?|[\u0020-\u002f]{0,8}[\u0030-\u007e]?)/;
 
-/**
- * The part of a log that may reach a terminal, piece by piece. A sequence may be cut between two pieces, so its
- * beginning waits for the next one.
- */
+/** Works piece by piece. A sequence may be cut between two pieces, so its beginning waits. */
 export class LogFilter {
   readonly #hasColours: boolean;
   #rest = '';
@@ -77,7 +70,7 @@ function isComplete(sequence: string): boolean {
   return /^\u001b[\u0020-\u002f]*[^\u0020-\u002f]/.test(sequence);
 }
 
-/** A line that was overwritten (progress bars) becomes several; other control characters become visible. */
+/** A line that was overwritten (progress bars) becomes several. Other control characters become visible. */
 function visible(text: string): string {
   return text
     .replaceAll(/\r+\n/g, '\n')
@@ -100,13 +93,12 @@ function widthOfOne(grapheme: string): number {
 
 const isAscii = (text: string): boolean => /^[\x20-\x7e]*$/.test(text);
 
-/** How many columns of a terminal a clean text takes. */
+/** In columns of a terminal, for a clean text. */
 export function width(text: string): number {
   if (isAscii(text)) return text.length;
   return graphemes(text).reduce((sum, one) => sum + widthOfOne(one), 0);
 }
 
-/** The text in at most this many columns, with an ellipsis if it was cut. */
 export function fit(text: string, columns: number): string {
   if (columns <= 0) return '';
   if (width(text) <= columns) return text;

@@ -19,7 +19,7 @@ import { addressOfServer } from './folder-lock.ts';
 import { onTheMachine } from './machine.ts';
 import { openStore, type Store } from './store.ts';
 
-/** Account commands for operators. Each prints one JSON object, and works while a server runs. */
+/** Each prints one JSON object, and works while a server runs. */
 export async function createUser({ config, options }: Call<{ collaborator?: true }>, email: string): Promise<void> {
   await print(config, async ({ db, ids }) => {
     const { credentials, stored } = await makeCredentials(readEmail(email));
@@ -78,7 +78,7 @@ export async function makeOperator({ config }: Call, email: string, state: strin
   await print(config, (store) => change(store, email, 'user.operator_changed', { operator }, facts));
 }
 
-/** The public address of the server on the data folder: where it listens, or would listen with these settings. */
+/** Where the server on the data folder listens, or would listen with these settings. */
 function addressForPeople({ tls, host, port, data_dir: folder, base_url: base }: Config): string {
   const wouldListen = `${tls === 'off' ? 'http' : 'https'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
   const bound = addressOfServer(folder) ?? (isSocketPath(host) ? `unix:${host}` : wouldListen);
@@ -87,7 +87,6 @@ function addressForPeople({ tls, host, port, data_dir: folder, base_url: base }:
   return publicUrl(base, bound);
 }
 
-/** Opens the store, prints the result as one line of JSON, and closes the store. */
 export async function print(config: Config, work: (store: Store) => Promise<object>): Promise<void> {
   const store = await openStore(config, console.error);
   try {
@@ -99,7 +98,6 @@ export async function print(config: Config, work: (store: Store) => Promise<obje
 
 type Change = Parameters<typeof updateUser>[2];
 
-/** Changes an account and records it in the audit log, if anything differs. */
 async function change(
   { db, ids }: Store,
   email: string,

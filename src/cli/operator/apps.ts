@@ -18,7 +18,6 @@ interface NewApp {
   public?: true;
 }
 
-/** Application commands for operators; people do the same on the applications page. */
 export async function createApp({ config, options }: Call<NewApp>): Promise<void> {
   await print(config, async ({ db, ids }) => {
     const { user, name, redirectUri: redirectUris } = options;

@@ -8,9 +8,8 @@ import { messageOf } from '../../shared/lib/error-code.ts';
 import { flushFolderOf } from '../../shared/lib/folders.ts';
 
 /**
- * A file of lines, compressed with zstd, that is complete or missing: it is written under another name and renamed once
- * it is on the disk. The last line holds the count of the other lines and their SHA-256, so that a reader detects a
- * file that was cut short or changed. Only the owner may read it (0600).
+ * A zstd file of lines that is complete or missing: it is renamed once it is on the disk. The last line has the other
+ * lines' count and SHA-256, so a reader detects a cut or changed file. Only the owner may read it (0600).
  */
 export class ArchiveError extends Error {
   constructor(file: string, why: string) {
@@ -19,7 +18,7 @@ export class ArchiveError extends Error {
   }
 }
 
-/** Lines are passed on in pieces of about this size: single lines would cost more than their compression. */
+/** Compressing single lines would cost too much. */
 const pieceSize = 64 * 1024;
 const newline = 0x0a;
 
@@ -62,10 +61,7 @@ async function* withEnd(lines: AsyncIterable<string>): AsyncGenerator<Buffer> {
   yield Buffer.from(`${JSON.stringify({ end: { lines: count, sha256: digest.digest('hex') } })}\n`);
 }
 
-/**
- * All lines but the last. A reader that gets to the end has read exactly the lines that were written, or gets an
- * ArchiveError.
- */
+/** All lines but the last. At the end, either exactly the written lines were read or an ArchiveError is thrown. */
 export async function* readArchive(file: string): AsyncGenerator<string> {
   const digest = createHash('sha256');
   let count = 0;

@@ -5,7 +5,6 @@ import { piecesOf, type Blobs } from '../../server/db/blobs.ts';
 import { openIfThere } from './placer.ts';
 import { masterKeyFile } from './store.ts';
 
-/** The files of an installation besides its database, by their names in a backup. */
 export const masterKeyName = 'master.key';
 export const settingsName = 'headrace.toml';
 const tlsNames = ['tls/key.pem', 'tls/cert.pem'];
@@ -20,7 +19,7 @@ export function filesToKeep(config: Config, settingsFile: string, withKeys: bool
   return new Map(files.filter(([, path]) => existsSync(path)));
 }
 
-/** Blobs in the data folder are files of it. Blobs elsewhere are only named; see blobLines. */
+/** Blobs elsewhere are only named (see blobLines). */
 function blobFiles(config: Config): [string, string][] {
   if (config.blob_url !== undefined) return [];
   const folder = join(config.data_dir, blobs);
@@ -33,7 +32,7 @@ function blobFiles(config: Config): [string, string][] {
     });
 }
 
-/** Lines for the files: an object that names a file, then its bytes in pieces. */
+/** An object that names a file, then its bytes in pieces. */
 export async function* fileLines(files: Map<string, string>, onFile: () => void): AsyncGenerator<string> {
   for (const [name, path] of files) {
     yield JSON.stringify({ file: name });
@@ -46,7 +45,7 @@ async function* byteLines(pieces: AsyncIterable<Buffer>): AsyncGenerator<string>
   for await (const piece of pieces) yield JSON.stringify({ bytes: piece.toString('base64') });
 }
 
-/** Lines for blobs that are elsewhere: an object that names each, and its bytes if the backup includes them. */
+/** An object that names each blob, and its bytes if the backup includes them. */
 export async function* blobLines(
   store: Blobs,
   areTaken: boolean,
@@ -64,12 +63,11 @@ export async function* blobLines(
   }
 }
 
-/** The digest of a blob, by the name of its file in a backup. */
 export function digestIn(name: string): string | undefined {
   return /^blobs\/[0-9a-f]{2}\/([0-9a-f]{64})$/.exec(name)?.[1];
 }
 
-/** The path for a file of a backup; undefined for an unknown name, which could be any path. */
+/** Undefined for an unknown name, which could be any path. */
 export function pathOf(name: string, config: Config): string | undefined {
   if (name === masterKeyName) return masterKeyFile(config);
   if (name === settingsName || tlsNames.includes(name)) return join(config.data_dir, name);

@@ -17,15 +17,14 @@ import type { Call } from './call.ts';
 import { onTheMachine } from './machine.ts';
 import { blobLocation, databaseUrl, masterKeyFile, openBlobs } from './store.ts';
 
-/** The first line of a backup. */
 export interface BackupHeader {
   headrace_backup: number;
   program: string;
   created_at: string;
-  /** The migrations of the database, which a restore needs. */
+  /** A restore needs the database's migrations. */
   migrations: string[];
   with_keys: boolean;
-  /** Where the blobs are, if not in the data folder, and whether the backup has their bytes. */
+  /** Where the blobs are, if not in the data folder. `taken`: the backup has their bytes. */
   blobs?: { at: string; taken: boolean };
 }
 
@@ -34,7 +33,7 @@ interface Options {
   withBlobs?: true;
 }
 
-/** A program restores backups of its own format and of earlier ones. */
+/** A program restores its own and earlier formats. */
 export const backupFormat = 1;
 
 export async function backup({ config, options }: Call<Options>, name: string): Promise<void> {
@@ -53,7 +52,7 @@ export async function backup({ config, options }: Call<Options>, name: string): 
   opened.defer(() => snapshot.close());
   const db = await openDatabase({ url });
   opened.defer(() => db.close());
-  // Otherwise a backup whose key does not open its rows would be noticed only when it is needed.
+  // Otherwise a key that does not open the rows would be noticed only when the backup is needed.
   if (withKeys) await checkMasterKey(db.read, masterKeyFile(config));
   await writeArchive(file, whileThereIsRoom(lines(), roomFor(file, config)));
   const lease = await leaseNode(db, console.error);
@@ -68,7 +67,7 @@ export async function backup({ config, options }: Call<Options>, name: string): 
   async function* lines(): AsyncGenerator<string> {
     yield JSON.stringify(await headerOf(snapshot, withKeys, elsewhere));
     yield* dumpTables(snapshot, (rows) => (counts.rows += rows));
-    // The files are read after the database snapshot is fixed: every file that a row refers to exists by now.
+    // The database snapshot is fixed before: every file that a row refers to exists by now.
     yield* fileLines(filesToKeep(config, settingsFile, withKeys), () => (counts.files += 1));
     if (elsewhere) yield* blobsElsewhere();
     counts.tables = snapshot.tables.length;
@@ -96,7 +95,7 @@ export async function backup({ config, options }: Call<Options>, name: string): 
   }
 }
 
-/** A backup on the data's disk must not use the server's reserve; a backup on another disk may fill it. */
+/** A backup on the data's disk must not use the server's reserve. A backup on another disk may fill it. */
 function roomFor(file: string, config: Config): DiskReserve | undefined {
   const folder = dirname(file);
   const isBeside = existsSync(folder) && statSync(folder).dev === statSync(config.data_dir).dev;

@@ -6,7 +6,7 @@ import { keepReserve } from '../../shared/lib/disk-reserve.ts';
 import type { Call } from './call.ts';
 import { openBlobs } from './store.ts';
 
-/** Most blobs are small, and most of the time is spent waiting for an answer. */
+/** Most blobs are small, so most of the time is spent waiting. */
 const atOnce = 8;
 
 export async function copy({ config }: Call, fromText: string, toText: string): Promise<void> {
@@ -39,13 +39,13 @@ async function openLocation(location: BlobLocation, config: Config, opened: Asyn
 export interface Copied {
   copied: number;
   bytes: number;
-  /** Blobs that were there before are not read again: a store only has complete blobs. */
+  /** These are not read again: a store only has complete blobs. */
   present: number;
   gone: number;
   damaged: string[];
 }
 
-/** Both stores list their blobs in the same order, so missing ones are found without holding either list in memory. */
+/** Both stores list in the same order, so missing blobs are found without a list in memory. */
 export async function copyBlobs(from: Blobs, to: Blobs): Promise<Copied> {
   const counts: Copied = { copied: 0, bytes: 0, present: 0, gone: 0, damaged: [] };
   const working = new Set<Promise<void>>();
@@ -63,7 +63,7 @@ export async function copyBlobs(from: Blobs, to: Blobs): Promise<Copied> {
     await Promise.all(working);
     return counts;
   } finally {
-    // Whoever closes the stores after an error closes them under nobody.
+    // After an error, the caller closes the stores. No copy may still use them.
     await Promise.allSettled(working);
   }
 }
@@ -86,7 +86,7 @@ interface Named {
   size: number;
 }
 
-/** Each blob of the first list, and whether the second list has it. */
+/** `isThere`: the second list has the blob too. */
 export async function* compared(
   first: AsyncIterable<Named>,
   second: AsyncIterable<Named>,

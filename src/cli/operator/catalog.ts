@@ -5,7 +5,6 @@ import { Command, only, repeated } from '../developer/program.ts';
 import { tagForm, tagRule } from '../../shared/domain/tags.ts';
 import type { Call } from './call.ts';
 
-/** Options that set a setting, or name the file of the settings. */
 type SettingOptions = Record<string, string> & { tag?: string[] };
 
 type Run = (call: Call<never>, ...args: never[]) => Promise<void>;
@@ -19,7 +18,7 @@ const users = () => import('./admin.ts');
 const apps = () => import('./apps.ts');
 const runners = () => import('./runners.ts');
 
-/** The exit status of the doctor says whether builds are isolated: a setting that it cannot read is another one. */
+/** Doctor's exit status shows whether builds are isolated. An unreadable setting has another one. */
 function configOf<Config>(name: string, read: () => Config): Config {
   try {
     return read();
@@ -28,10 +27,7 @@ function configOf<Config>(name: string, read: () => Config): Config {
   }
 }
 
-/**
- * Every command for operators. The code of a command is loaded on demand, so a server does not hold the runner's code
- * in memory.
- */
+/** Each command's code is loaded on demand, so a server does not hold the runner's code in memory. */
 export function operatorProgram(env: NodeJS.ProcessEnv): Command {
   const program = new Command('headrace').usage('COMMAND [--data-dir D] [--config F] [--help]');
   const add = <Name extends string>(usage: string, load: () => Promise<Record<Name, Run>>, name: Name): Command =>

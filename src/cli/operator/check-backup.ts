@@ -4,18 +4,15 @@ import { ArchiveError, readArchive } from './backup-archive.ts';
 import { backupFormat, type BackupHeader } from './backup.ts';
 import { pathOf, settingsName } from './backup-files.ts';
 
-/** The contents of a backup, after it was read completely. */
 export interface BackupContents {
   header: BackupHeader;
   rows: number;
   files: Set<string>;
-  /** How many blobs it names that are elsewhere. */
   blobs: number;
-  /** The text of headrace.toml; empty when the backup has none. */
+  /** The text of headrace.toml, or blank. */
   settings: string;
 }
 
-/** A line of a backup that is not a row. */
 export type BackupRecord =
   | { table: string; columns: string[] }
   | { file: string }
@@ -26,7 +23,7 @@ export function isRow(line: string): boolean {
   return line.startsWith('[');
 }
 
-/** Reads a backup completely without changing anything. Any defect is an error. */
+/** Reads the whole backup and changes nothing. Any defect is an error. */
 export async function checkBackup(file: string, config: Config): Promise<BackupContents> {
   let header: BackupHeader | undefined;
   let rows = 0;
@@ -70,7 +67,7 @@ function readHeader(line: string, file: string): BackupHeader {
   return header as BackupHeader;
 }
 
-/** Damage in the middle is found here, before the checksum at the end. */
+/** Finds damage in the middle before the checksum at the end. */
 function parseObject(line: string, file: string): object {
   try {
     return Object(JSON.parse(line)) as object;

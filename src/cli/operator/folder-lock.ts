@@ -3,14 +3,13 @@ import { join } from 'node:path';
 import { tryLockFile } from '../../shared/lib/file-lock.ts';
 
 export interface FolderLock {
-  /** Lets other commands on this folder find the server's address. */
   noteAddress(address: string): void;
   release(): Promise<void>;
 }
 
 /**
- * One server at a time for a data folder: two would replace each other's socket and runner. The kernel releases the
- * lock of a process that dies. Nothing is changed before the lock is held. The file names the process and its address.
+ * One server per data folder: two would replace each other's socket and runner. A dying process frees the lock. It
+ * comes before any change. The file has the process and its address.
  */
 export async function lockDataFolder(folder: string): Promise<FolderLock> {
   const path = lockFileOf(folder);
@@ -31,7 +30,7 @@ export async function lockDataFolder(folder: string): Promise<FolderLock> {
   };
 }
 
-/** The address as in `listening on …`; undefined when no server runs on this folder. */
+/** As in `listening on …`. Undefined if no server runs on this folder. */
 export function addressOfServer(folder: string): string | undefined {
   const { pid, address } = read(lockFileOf(folder));
   return pid !== undefined && isAlive(pid) ? address : undefined;

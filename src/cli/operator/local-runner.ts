@@ -15,13 +15,10 @@ import { complaintMark } from './call.ts';
 
 export interface LocalRunnerPaths {
   folder: string;
-  /** The socket of the server for this runner. */
   serverSocket: string;
-  /** The socket by which the server sees that the runner is alive. */
   alive: string;
-  /** The runner's own log: it may outlive the server's terminal. */
+  /** The runner may outlive the server's terminal, so it has its own log. */
   log: string;
-  /** What the running runner was started with, as a digest. */
   startedAs: string;
 }
 
@@ -36,42 +33,36 @@ export function localRunnerPaths({ data_dir: dataDir }: Config): LocalRunnerPath
 }
 
 export interface LocalRunner {
-  /** Tries at once to start it, where it waits to try again. */
+  /** Ends a pause between attempts to start it. */
   look(): void;
   stop(): Promise<void>;
-  /** Stops watching it. It continues its jobs, and the next server finds it. */
+  /** Stops watching. The runner continues its jobs, and the next server finds it. */
   leave(): Promise<void>;
 }
 
 export interface Watcher {
   /** There is no runner: the jobs of the last one are lost. */
   onGone: () => void;
-  /** The runner does not start, for this reason. It is told once, until the reason is another one. */
+  /** The reason why the runner does not start. Reported once per reason. */
   onTrouble: (error: Error) => void;
-  /** It runs again after such trouble. */
   onMended: () => void;
-  /** Somebody asked to look again, and the reason is still the same. */
+  /** After `look`, the reason is still the same. */
   onSame: (error: Error) => void;
-  /**
-   * A runner that an earlier server started has another version, or other settings. It is stopped when this resolves.
-   */
+  /** An earlier server's runner has another version or settings. It is stopped when this resolves. */
   onOther: (signal: AbortSignal) => Promise<void>;
 }
 
 /**
- * The runner that comes with a server. It is a separate process that outlives a server that dies, and the next server
- * finds it by its socket. If it was started in another way than the next server would start it, it is replaced when it
- * has no jobs. Only a server that is stopped on purpose stops it. A runner that exits by itself is replaced.
+ * The server's own runner is a separate process that outlives a crashed server, and the next server finds it by its
+ * socket. If it was started differently, it is replaced once it has no jobs. Only a server that is stopped on purpose
+ * stops it. A runner that exits is replaced.
  */
 export function keepLocalRunner(config: Config, watcher: Watcher): LocalRunner {
   const { onGone, onOther } = watcher;
   const paths = localRunnerPaths(config);
   const stopping = new AbortController();
   const { signal } = stopping;
-  /**
-   * Runners that were started here and are still running: on stop they get a signal, even if their socket is not open
-   * yet.
-   */
+  /** On stop these get a signal, even if their socket is not open yet. */
   const started = new Set<ChildProcess>();
 
   let asked = new AbortController();
@@ -102,7 +93,7 @@ export function keepLocalRunner(config: Config, watcher: Watcher): LocalRunner {
       } catch (error) {
         if (signal.aborted) return;
         note(error as Error, isAsked);
-        // A machine seldom learns to isolate builds by itself.
+        // A machine seldom becomes able to isolate builds.
         if (isAboutIsolation((error as Error).message)) wait = lookAgainMs;
       }
       await pause(wait, undefined, { signal: AbortSignal.any([signal, asked.signal]) }).catch(() => {});
@@ -132,7 +123,7 @@ export function keepLocalRunner(config: Config, watcher: Watcher): LocalRunner {
   };
 }
 
-/** How long it waits to try again on a machine that cannot isolate builds, where nobody asks for it. */
+/** The retry interval on a machine that cannot isolate builds, unless requested sooner. */
 const lookAgainMs = 180_000;
 
 const leaving = new Error('the runner goes on without a server');
@@ -141,7 +132,7 @@ function askToStop(link: Socket): void {
   if (!link.destroyed) link.write('stop\n');
 }
 
-/** Waits while the runner is alive, and tells it to stop on the signal, also if the signal came earlier. */
+/** On the signal the runner is told to stop, even if the signal came earlier. */
 async function untilGone(link: Socket, signal: AbortSignal): Promise<void> {
   const stop = (): void => void (signal.reason === leaving ? link.destroy() : askToStop(link));
   if (signal.aborted) stop();
@@ -153,10 +144,7 @@ async function untilGone(link: Socket, signal: AbortSignal): Promise<void> {
   signal.removeEventListener('abort', stop);
 }
 
-/**
- * A runner's objects are short-lived: they fit into a small heap that is collected often. Node would let it grow to
- * many times the size first. bin/headrace sets the same for runners that are started by hand.
- */
+/** A small heap that is collected often fits a runner's short-lived objects. bin/headrace sets the same. */
 const runnerMemory = '--max-semi-space-size=1';
 
 function start(config: Config, paths: LocalRunnerPaths, started: Set<ChildProcess>): ChildProcess {
@@ -167,7 +155,7 @@ function start(config: Config, paths: LocalRunnerPaths, started: Set<ChildProces
     2,
   );
   const output = openSync(paths.log, 'w', 0o600);
-  // Its own session: keys typed at the server's terminal, and the server's exit, do not reach it.
+  // Its own session: the server's terminal and exit do not reach it.
   const stdio = ['ignore' as const, output, output];
   const child = spawn(program, args, { detached: true, stdio, env: environmentOf(config) });
   started.add(child);
@@ -177,7 +165,6 @@ function start(config: Config, paths: LocalRunnerPaths, started: Set<ChildProces
   return child;
 }
 
-/** Waits until the runner's socket is open; undefined when it was told to stop meanwhile. */
 async function reach(child: ChildProcess, paths: LocalRunnerPaths, signal: AbortSignal): Promise<Socket | undefined> {
   const failed = Promise.withResolvers<never>();
   child.once('error', failed.reject);
@@ -194,7 +181,7 @@ async function reach(child: ChildProcess, paths: LocalRunnerPaths, signal: Abort
   return undefined;
 }
 
-/** Why it ended: what a command says at its end, and not the lines of its log before. */
+/** The final message of the command, without its log before. */
 function lastWords(output: string): string {
   const lines = output.trim().split('\n');
   const last = lines.findLastIndex((line) => line.startsWith(complaintMark));
@@ -202,28 +189,25 @@ function lastWords(output: string): string {
   return words.join(' ').replace(complaintMark, '').slice(-2000);
 }
 
-/** The version and every setting that a runner is started with. */
 function startedAs(config: Config): string {
   return createHash('sha256')
     .update(JSON.stringify([version, runnerEnvironment(config)]))
     .digest('hex');
 }
 
-/** Whether the running runner was started as this server would start it. */
 function isAsStarted(config: Config, { startedAs: file }: LocalRunnerPaths): boolean {
   return existsSync(file) && readFileSync(file, 'utf8') === startedAs(config);
 }
 
 /**
- * The runner gets only its own settings: the address of the database contains a password, and the collector's headers a
- * token. It does not need the credentials of S3 either: the server gives it what it may read.
+ * The runner gets only its own settings: the database's address has a password, and the collector's headers a token. It
+ * needs no S3 credentials either, because the server gives it all blobs.
  */
 function environmentOf(config: Config): NodeJS.ProcessEnv {
   const plain = Object.entries(process.env).filter(([name]) => !/^(HEADRACE|OTEL_|AWS_)/.test(name));
   return { ...Object.fromEntries(plain), ...runnerEnvironment(config) };
 }
 
-/** A connection to the running runner, if there is one. */
 async function knock(path: string): Promise<Socket | undefined> {
   const socket = connect(path).on('error', () => {});
   return once(socket, 'connect').then(

@@ -1,7 +1,4 @@
-/**
- * What becomes of a line of the log on its way out: on a terminal it is written for people, and what repeats is counted
- * instead of repeated.
- */
+/** On a terminal, a log line is written for users, and repetitions are only counted. */
 
 export type LogFormat = 'text' | 'json';
 
@@ -22,7 +19,7 @@ interface Written {
   cause?: Written | string;
 }
 
-/** A line of JSON in words: when, how bad, what, and the rest of its facts. It may hold a stranger's words. */
+/** Time, level, message, and other facts. The line may contain untrusted text. */
 export function inWords(text: string, showsStack = false): string {
   const { level, time, msg = '', err, repeated, ...more } = JSON.parse(text) as Line;
   const clock = new Date(time).toTimeString().slice(0, 8);
@@ -42,17 +39,16 @@ function reasonsOf(error: Line['err']): string[] {
   return typeof error === 'string' ? [error] : [error.message, ...reasonsOf(error.cause)];
 }
 
-/** A terminal takes orders in control characters, and those that turn the direction of writing hide what follows. */
+/** A terminal obeys control characters, and those that change text direction hide what follows. */
 export function printable(text: string): string {
   return text.replaceAll(/[\p{Cc}\u2028-\u202e\u2066-\u2069]/gu, (character) =>
     character === '\n' ? ' ' : `\\u${character.codePointAt(0)?.toString(16).padStart(4, '0')}`,
   );
 }
 
-/** So many different lines are remembered at once; others are written as they come. */
 const mostRemembered = 100;
 
-/** Writes a line, counts the same ones that follow within `everyMs`, and then writes their number. */
+/** Counts equal lines within `everyMs`, then writes their number. */
 export function countRepeats(
   write: (line: string) => void,
   everyMs = 60_000,

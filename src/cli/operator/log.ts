@@ -3,10 +3,7 @@ import { pino, type Logger } from 'pino';
 import type { Config } from '../../shared/config.ts';
 import { countRepeats, inWords } from './log-lines.ts';
 
-/**
- * On standard error, because standard output is for the results of commands: lines for people on a terminal, else lines of
- * JSON.
- */
+/** Standard output is for results, so the log is on standard error: text on a terminal, else JSON. */
 export function createLog({ log_level: level, log_format: chosen }: Pick<Config, 'log_level' | 'log_format'>): Logger {
   const redact = ['*.authorization', '*.oauth_token', '*.password', '*.api_key'];
   const destination = pino.destination({ dest: 2, sync: true, maxLength: 1024 * 1024 });
@@ -28,10 +25,7 @@ interface WrittenError {
 
 const longestCauses = 5;
 
-/**
- * The logged form of an error: its message, its code and its stack. Other properties are objects of the library that
- * threw it, and may contain requests, connections and credentials.
- */
+/** Message, code and stack. Other properties are a library's objects, which may contain requests and credentials. */
 export function serializeError(error: unknown, causes = longestCauses): WrittenError | string {
   if (!(error instanceof Error))
     return typeof error === 'string' ? error : `a value that is not an error was thrown: ${typeof error}`;

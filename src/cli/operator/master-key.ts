@@ -31,10 +31,7 @@ interface Rotation {
   lock: UpkeepLock;
 }
 
-/**
- * It can be interrupted at any point: until the last step the file holds every key that seals a value, and a file with
- * more than one key means an unfinished rotation, which is continued without adding another key.
- */
+/** May be interrupted: the file has every key in use to the end. An unfinished rotation continues without a new key. */
 async function rotate({ db, ids, lock }: Rotation, file: string): Promise<object> {
   const vault = await openVaultOf(db, file); // a key of another database must not get a successor
   if (masterKeyNumbers(file).length === 1) addMasterKey(file);

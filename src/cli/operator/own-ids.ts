@@ -6,12 +6,14 @@ import { extentsOf, firstOwnId, hasOwnIds } from '../../runner/sandbox/own-ids.t
 import { idsOfRun } from '../../runner/sandbox/types.ts';
 import { holdRange, rangesOf, type Range } from './subordinate-ids.ts';
 
-/** Which range the files in a runner's folder belong to. Without it, they belong to the runner's user, or to root's numbers. */
+/**
+ * The range that owns the files in a runner's folder. Without it, the owner is the runner's user, or root's numbers.
+ */
 const noteFile = 'user-ids';
 
 /**
- * Takes one of the ranges of user IDs that this runner's user namespace has, for the life of this process: that of the files in
- * its folder, or the first that is free. Answers the first ID of it in here; undefined where the runner has no such ranges.
+ * Reserves a range of the user IDs in this runner's namespace for the process's life: the range of its folder's files,
+ * or the first free one. Returns its first ID inside the namespace. Undefined without such ranges.
  */
 export async function takeOwnIds(
   folder: string,
@@ -59,7 +61,7 @@ function lost(folder: string, noted: string, why = '/etc/subuid gives others'): 
   );
 }
 
-/** What is kept for later belongs to other users than those of the builds to come. All of it can be had again. */
+/** Retained data belong to other users than future builds. All of it can be fetched or made again. */
 async function discard(folder: string, log: (message: string) => void): Promise<void> {
   const { software, images, caches, files, serviceData, kept } = foldersOf(folder);
   for (const path of [software, images, caches, files, serviceData, kept]) await sweepTree(path, log);

@@ -4,15 +4,14 @@ import { extentsOf } from '../../runner/sandbox/own-ids.ts';
 import { idsOfRun } from '../../runner/sandbox/types.ts';
 
 /**
- * Root of a container may neither mount nor make a network, as root of a machine may. It may do both in a user namespace,
- * as an ordinary user does. So its runner goes into one as a whole, and takes IDs for builds along
- * (runner/sandbox/own-ids.ts): builds are not root of the container then.
+ * Root of a container may not mount or make a network, but may do so in a user namespace. So its whole runner enters
+ * one, with IDs for builds (runner/sandbox/own-ids.ts). Builds then are not root of the container.
  */
 const first = 1_900_000_000;
-/** More ranges than a container has runners. They lie below the numbers of a runner that is root of the machine. */
+/** More ranges than a container has runners, below the numbers of a runner that is root of the machine. */
 const count = 64 * idsOfRun;
 
-/** Goes there, as another program in the place of this one: it does not return then. Otherwise it says why it cannot. */
+/** Replaces this process with another program in the namespace. Returns only if that is impossible, with the reason. */
 export async function enterOwnNamespace(): Promise<string> {
   if (!['uid_map', 'gid_map'].every(isMapped)) return `this container has no user IDs from ${first} on`;
   const map = `0 0 1,1 ${first} ${count}`;

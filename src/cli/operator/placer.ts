@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import type { Blob, Blobs } from '../../server/db/blobs.ts';
 import { codeOf } from '../../shared/lib/error-code.ts';
 
-/** Writes the files and blobs of a backup to their paths, and can undo that. What was there before stays. */
+/** Can undo what it wrote. Existing files stay. */
 export class RestoredFiles {
   readonly #undoing: (() => Promise<unknown>)[] = [];
 
@@ -15,7 +15,6 @@ export class RestoredFiles {
     await file.sync();
   }
 
-  /** A blob is checked by its digest. */
   async blob(store: Blobs, digest: string, bytes: AsyncIterable<Buffer>): Promise<void> {
     await using known = await openIfThere(store, digest);
     if (known) return;
@@ -28,7 +27,6 @@ export class RestoredFiles {
   }
 }
 
-/** A blob; undefined where the store does not have it. */
 export async function openIfThere(store: Blobs, digest: string): Promise<Blob | undefined> {
   return store.open(digest).catch((error: unknown) => {
     if (codeOf(error) !== 'ENOENT') throw error;

@@ -68,8 +68,7 @@ async function refuseFullDatabase(db: Database, config: Config): Promise<void> {
 }
 
 /**
- * Existing settings stay. Restored settings that name another database or key would lead the next start away from the
- * restored data.
+ * Existing settings stay. Restored ones that name another database or key would lead the next start away from the data.
  */
 function pathOfSettings(config: Config, { settings, header }: BackupContents, configFlag: string | undefined): string {
   const path = join(config.data_dir, settingsName);
@@ -86,11 +85,10 @@ interface Plan {
   config: Config;
   contents: BackupContents;
   settingsPath: string;
-  /** The store, where blobs are elsewhere. */
   blobs: Blobs | undefined;
 }
 
-/** Prints which of the named blobs are missing where the settings of this restore say that blobs are. */
+/** Looks where this restore's settings have the blobs. */
 async function reportMissingBlobs(file: string, { header, blobs: named }: BackupContents, blobs: Blobs): Promise<void> {
   let missing = 0;
   for await (const { isThere } of compared(blobsNamedIn(file), blobs.list())) if (!isThere) missing += 1;
@@ -115,14 +113,14 @@ async function apply(db: Database, plan: Plan): Promise<void> {
   const placer = new RestoredFiles();
   try {
     await db.transaction(async (trx) => {
-      await placer.undo(); // after an attempt that the database asked to repeat
+      await placer.undo(); // after an attempt that the database had to repeat
       const loader = await startLoading(trx, db, plan.contents.header.migrations);
       for await (const { line, bytes } of entriesIn(plan.file)) {
         if (isRow(line)) await loader.add(readRow(line));
         else await takeRecord(JSON.parse(line) as BackupRecord, bytes, { loader, placer, plan });
       }
       await loader.finish();
-      // So a key of other data is noticed now, and not in a month.
+      // A key of other data is noticed now, and not in a month.
       await checkMasterKey(trx, masterKeyFile(plan.config));
       await noteRestore(trx, plan);
     });
@@ -132,7 +130,6 @@ async function apply(db: Database, plan: Plan): Promise<void> {
   }
 }
 
-/** The lines after the header, each with the bytes that follow it. */
 async function* entriesIn(file: string): AsyncGenerator<{ line: string; bytes: AsyncIterable<Buffer> }> {
   const lines = readArchive(file);
   try {
@@ -153,7 +150,7 @@ async function* entriesIn(file: string): AsyncGenerator<{ line: string; bytes: A
   }
 }
 
-/** No other process can use this database yet, so the identifier only has to be above all those in the backup. */
+/** No other process uses this database yet, so the ID only has to exceed all those in the backup. */
 async function noteRestore(trx: Transaction, { file, contents }: Plan): Promise<void> {
   const newest = trx.selectFrom('audit_entries').select('id').orderBy('id', 'desc').limit(1);
   const { id = -1n } = (await newest.executeTakeFirst()) ?? {};

@@ -10,10 +10,9 @@ import { localRunnerPaths } from './local-runner.ts';
 import { blobLocation } from './store.ts';
 
 /**
- * A full disk must not keep a server from starting: without the server, users could neither see the cause nor delete
- * anything. Opening the database needs a little room. So useless files are removed first: cut-off uploads, and the
- * files of a killed runner. If that is not enough, the ballast is removed: a file that only reserves room for this
- * case, written while there was enough.
+ * A full disk must not stop a start: without the server, users could neither see the cause nor delete anything. To make
+ * room for the database, useless files are removed first: partial uploads, and files of a killed runner. Then the
+ * ballast, a file that only reserves room for this case.
  */
 const megabyte = 1024 * 1024;
 const ballastSize = 8 * megabyte;
@@ -31,7 +30,7 @@ export async function makeRoomToStart(config: Config, log: (message: string) => 
   if (!(await isRoomy())) await rm(ballastOf(config), { force: true });
 }
 
-/** A runner outlives its server; the files of a running one are left alone. */
+/** A runner outlives its server. The files of a running one stay. */
 async function sweepRunner(folder: string, log: (message: string) => void): Promise<void> {
   if (!existsSync(folder)) return;
   const { holdFolder, sweepForRoom } = await import('../../runner/leftovers.ts'); // loaded only when needed
@@ -51,7 +50,6 @@ function ballastOf(config: Config): string {
   return join(config.data_dir, 'ballast');
 }
 
-/** Writes the ballast as soon as there is room for it. */
 export function keepBallast(config: Config, disk: DiskReserve): { close(): void } {
   const path = ballastOf(config);
   const lay = async (): Promise<void> => {

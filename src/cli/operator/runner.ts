@@ -20,7 +20,7 @@ import { openScratch } from './scratch.ts';
 import { stopSignals } from './stopping.ts';
 import { enterOwnIds } from './subordinate-ids.ts';
 
-/** Builds, which run as another user on this machine, read work trees and unpacked software. */
+/** Builds run as another user on this machine, and read work trees and unpacked dependencies. */
 const forBuilds = 0o022;
 
 interface Options {
@@ -30,10 +30,8 @@ interface Options {
   once?: true;
   idle?: string;
   scratch?: string;
-  /** For a runner that a server starts on its own machine. */
   local?: true;
   startedAs?: string;
-  /** Only tries whether builds can be isolated. */
   trial?: true;
 }
 
@@ -56,7 +54,7 @@ export async function runner({ config, options }: Call<Options>): Promise<void> 
   process.exit(lost.signal.aborted ? 1 : 0);
 }
 
-/** In a folder that goes again: nothing of the data folder is needed for it. */
+/** In a temporary folder, because it needs nothing of the data folder. */
 async function tryIsolation(config: Config, whyOneId: string | undefined): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'headrace-trial-'));
   try {
@@ -82,7 +80,6 @@ interface Working {
   options: Options;
   warn: (message: string) => void;
   stopping: ReturnType<typeof stopSignals>;
-  /** Aborted when the runner cannot work any more. */
   lost: AbortController;
   whyOneId: string | undefined;
 }
@@ -93,7 +90,6 @@ async function work({ config, options, warn, stopping: signals, lost, whyOneId }
   const paths = localRunnerPaths(config);
   const server = isLocal ? { socket: paths.serverSocket } : elsewhere(options);
   const once = options.once ? { idleMs: Number(options.idle ?? 60) * 1000 } : undefined;
-  // A runner that does one job needs one slot.
   const concurrency = once ? 1 : config.concurrency;
   const link = openLink({ ...server, tags: config.tags, slots: concurrency }, { note: warn });
   const folder = isLocal ? paths.folder : join(config.data_dir, 'remote-runner');
@@ -154,7 +150,7 @@ async function work({ config, options, warn, stopping: signals, lost, whyOneId }
   }
 }
 
-/** For administrators of the machine, and for the next server; a full disk must not stop the runner. */
+/** For the machine's administrators, and for the next server. A full disk must not stop the runner. */
 function noteStart(
   { folder, startedAs: file }: LocalRunnerPaths,
   startedAs: string,
@@ -173,7 +169,7 @@ function elsewhere({ url, tokenFile, caFile }: Options): ServerAddress {
   return { url, token: readFileSync(tokenFile, 'utf8').trim(), ca: caFile && readFileSync(caFile, 'utf8') };
 }
 
-/** An open connection shows that the runner is alive; a byte on it tells the runner to stop. */
+/** An open connection shows that the runner is alive. A byte on it tells the runner to stop. */
 function showLife(path: string, stop: () => void, log: (message: string) => void): Server {
   rmSync(path, { force: true });
   const server = createServer((socket) => {
@@ -193,7 +189,7 @@ function showLife(path: string, stop: () => void, log: (message: string) => void
 
 const forgottenAfter = 60_000;
 
-/** An idle runner whose server does not return ends by itself. */
+/** An idle runner ends if its server does not return. */
 function endWhenForgotten(
   config: Config,
   { running, link, stop }: { running: Runner; link: OpenLink; stop: () => void },

@@ -16,10 +16,7 @@ import { accountOf, print } from './admin.ts';
 import type { Call } from './call.ts';
 import { onTheMachine } from './machine.ts';
 
-/**
- * Runner commands for operators. A runner that is revoked or gets another token loses its claims in the same
- * transaction: the server learns of it within a second, and other runners repeat the work.
- */
+/** A revoked or replaced token loses its claims in the same transaction. Other runners repeat the work. */
 export async function createRunner({ config, options }: Call<{ account?: string[] }>, name: string): Promise<void> {
   if (!/^[\w.-]{1,64}$/.test(name)) throw new Error('a runner is named with letters, digits, _, . and -');
   await print(config, async ({ db, ids }) => {
@@ -66,7 +63,6 @@ export async function rotate({ config }: Call, name: string): Promise<void> {
   });
 }
 
-/** Changes a runner, and records it in the audit log. */
 async function change(
   config: Config,
   action: Action,

@@ -1,13 +1,12 @@
 import type { Demand } from '../../shared/protocol/index.ts';
 import { backOff } from '../../shared/lib/back-off.ts';
 
-/** The jobs of a scaler, as the engine's own queue shows them. */
 export interface EngineJobs {
-  /** Jobs that wait in the engine's queue, the oldest first: they can be cancelled. */
+  /** Queued jobs, oldest first. They can be cancelled. */
   pending: readonly string[];
-  /** Jobs that the engine runs: their runner starts, waits for work, works, or is about to end. */
+  /** Their runner starts, waits for work, works, or is about to end. */
   active: number;
-  /** Jobs that are over but not yet gone: they take no more work. */
+  /** Jobs that are over but still listed. They take no more work. */
   leaving: number;
 }
 
@@ -17,12 +16,10 @@ export interface Plan {
 }
 
 /**
- * How many jobs to start and which to cancel. This depends only on the present state and not on earlier calls, so a
- * scaler that was killed and restarted does the same as one that was not.
+ * Depends only on the present state, so a restarted scaler decides the same.
  *
- * A job that runs but has no work counts for waiting work: its runner is about to take it. If that is wrong, because
- * the runner has just done its one job and is ending, another job is started as soon as it is gone. So in doubt there
- * is one job too few for a moment, and not one too many.
+ * A running job without work counts for waiting work, because its runner is about to take it. If that runner is ending
+ * instead, another job starts once it is gone. So in doubt there is one job too few for a moment.
  */
 export function plan({ waiting, running }: Demand, { pending, active, leaving }: EngineJobs, max: number): Plan {
   const coming = pending.length + Math.max(0, active - running);
@@ -34,16 +31,13 @@ export function plan({ waiting, running }: Demand, { pending, active, leaving }:
   };
 }
 
-/**
- * Jobs that fail at once would be started again at once, for ever. So after failures the next start waits, longer each
- * time, until a job has ended well.
- */
+/** Jobs that fail at once must not be restarted endlessly. Each failure makes the next start wait longer. */
 export class Pace {
   #known: ReadonlySet<string> | undefined;
   #failures = 0;
   #notBefore = -Infinity;
 
-  /** Records the jobs that are over. Those that were over before the first call do not count. */
+  /** Jobs that were over before the first call do not count. */
   note({ well, badly }: { well: readonly string[]; badly: readonly string[] }, now: number): void {
     const known = this.#known;
     this.#known = new Set([...well, ...badly]);
@@ -55,7 +49,6 @@ export class Pace {
     }
   }
 
-  /** Starts nothing for this long. */
   hold(now: number, ms: number): void {
     this.#notBefore = Math.max(this.#notBefore, now + ms);
   }

@@ -27,10 +27,7 @@ interface Options {
   program?: string;
 }
 
-/**
- * Keeps as many runners in a cluster as the queue needs, each for one job. It stores nothing: it asks the server what
- * there is to do, and the cluster what was started already. So it can be killed at any moment, and started again.
- */
+/** Keeps as many one-job runners as the queue needs. It stores nothing, so it can be killed at any moment. */
 export async function scaleSlurm({ config, options }: Call<Options>): Promise<void> {
   const stopping = stopSignals().asked;
   const { url, partition, output = '/dev/null' } = options;
@@ -56,12 +53,10 @@ export async function scaleSlurm({ config, options }: Call<Options>): Promise<vo
   process.exit(0);
 }
 
-/** How often the cluster and the server are asked while there is something to do. */
 const checkEveryMs = 1000;
-/** How often the cluster is asked while there is nothing to do. */
 const checkIdleEveryMs = 30_000;
 const longestPauseMs = 30_000;
-/** A submission that failed may have reached the controller anyway. After this time its jobs are visible. */
+/** A failed submission may have reached the controller anyway. After this time its jobs are visible. */
 const unclearMs = 15_000;
 const mostAtOnce = 100;
 
@@ -77,7 +72,7 @@ export async function scale({ link, slurm, max, log, stopping }: Scaling): Promi
   const pace = new Pace();
   let trouble = '';
   let wait = checkEveryMs;
-  /** Until this time the cluster cannot have jobs that this scaler does not know of. */
+  /** Until then, the cluster cannot have jobs that this scaler does not know. */
   let quietUntil = -Infinity;
 
   const check = async (): Promise<void> => {
@@ -121,7 +116,7 @@ export async function scale({ link, slurm, max, log, stopping }: Scaling): Promi
   }
 }
 
-/** Jobs get those settings of the scaler that are for runners; none of these is a secret. */
+/** Jobs get the scaler's settings for runners. None is a secret. */
 function scriptFor(config: Config, { url, tokenFile, caFile, idle = '60', ...options }: Options): string {
   const program = resolve(options.program ?? sourceFile('..', 'bin', 'headrace'));
   if (!existsSync(program)) throw new WrongUse(`--program ${program}: there is no such file`);
@@ -132,9 +127,7 @@ function scriptFor(config: Config, { url, tokenFile, caFile, idle = '60', ...opt
   return jobScript([program, 'runner', ...args], { PATH, ...runnerEnvironment(config) });
 }
 
-/**
- * The jobs of a scaler have a name made from its token, which no other scaler has. The name does not reveal the token.
- */
+/** Made from the token, so no other scaler has it. It does not reveal the token. */
 function nameFor(token: string): string {
   return `headrace-${createHash('sha256').update(`scale ${token}`).digest('hex').slice(0, 16)}`;
 }

@@ -5,7 +5,7 @@ import { removeTree } from '../../shared/lib/remove-tree.ts';
 import { foldersOf } from '../../runner/leftovers.ts';
 import { openState } from '../../runner/sandbox/state.ts';
 
-/** A folder for one short-lived runner, below a folder that several of them share on a machine. */
+/** For one short-lived runner, below a folder that several share on a machine. */
 export async function openScratch(base: string, log: (message: string) => void): Promise<OwnFolder> {
   mkdirSync(base, { recursive: true, mode: 0o711 });
   refuseStrangers(base);
@@ -17,7 +17,7 @@ export async function openScratch(base: string, log: (message: string) => void):
   return openOwnFolder(base, { prefix: 'headrace-runner-', mode: 0o711, clear, log });
 }
 
-/** Anybody who can write there could replace files that the runner relies on. */
+/** Anyone who can write there could replace files that the runner relies on. */
 function refuseStrangers(base: string): void {
   const { uid, mode } = lstatSync(base);
   const isOwnFolder = uid === process.getuid?.() && (mode & 0o022) === 0;

@@ -22,22 +22,16 @@ import { explainStart, noteArchitecture, proveDataFolder } from './start-failure
 import { stopSignals, wayToStop, type Stopped, type WayToStop } from './stopping.ts';
 import { openStore, type Store } from './store.ts';
 
-/** How long requests may still take when the server closes. */
 const closingTime = 10_000;
-/** How long the cleanup after a failed start may take. */
 const undoTime = 5000;
 
 interface Options {
   runner: boolean;
-  /**
-   * The credentials of the first user are written here, instead of to standard output, which a service manager writes
-   * to a log.
-   */
+  /** Instead of standard output, which a service manager writes to a log. */
   firstUserFile?: string;
 }
 
 export async function serve({ config, options }: Call<Options>): Promise<void> {
-  /** The local runner, as soon as there is one. */
   const watched: Watched = {};
   const stopping = stopSignals(() => watched.runner?.look());
   const { asked } = stopping;
@@ -72,7 +66,7 @@ export async function serve({ config, options }: Call<Options>): Promise<void> {
   process.exit(0);
 }
 
-/** Ends the process even if something hangs. */
+/** Even if something hangs. */
 function closeInTime(): void {
   setTimeout(() => process.exit(1), closingTime).unref();
 }
@@ -88,7 +82,7 @@ interface Wanted extends Options {
   way: WayToStop;
 }
 
-/** Everything that is opened is put on the stack at once, so that it can be closed at any moment, in reverse order. */
+/** Everything goes on the stack as soon as it is open, so it can be closed at any moment, in reverse order. */
 async function start(
   { config, log, way, runner, firstUserFile, watched }: Wanted,
   opened: AsyncDisposableStack,
@@ -150,10 +144,7 @@ async function start(
   return server;
 }
 
-/**
- * A wrong address or wrong credentials stop the start. A blob store that cannot be reached does not: most of the
- * service works without it, and it was logged.
- */
+/** An unreachable blob storage is only logged, unlike a wrong address: most of the service works without it. */
 async function proveBlobs({ blobs }: Store): Promise<void> {
   try {
     await blobs.prove();
@@ -163,7 +154,6 @@ async function proveBlobs({ blobs }: Store): Promise<void> {
   }
 }
 
-/** Creates the first user of an empty installation. */
 async function firstUser({ db, ids }: Store): Promise<Credentials | undefined> {
   const anybody = await db.read.selectFrom('users').select('id').limit(1).executeTakeFirst();
   if (anybody) return undefined;
@@ -182,7 +172,7 @@ async function firstUser({ db, ids }: Store): Promise<Credentials | undefined> {
   return credentials;
 }
 
-/** With a file, the password is never printed, not even when the file cannot be written: the output may be a log. */
+/** With a file, the password is never printed, even if the file cannot be written: the output may be a log. */
 function introduce(address: string, credentials: Credentials, file: string | undefined): void {
   const { email, password, api_key: apiKey } = credentials;
   const facts = `  address   ${address.startsWith('unix:') ? address : `${address}/`}

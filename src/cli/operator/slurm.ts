@@ -3,20 +3,16 @@ import { messageOf } from '../../shared/lib/error-code.ts';
 import type { EngineJobs } from './scale-plan.ts';
 import { quote } from '../../shared/lib/shell-word.ts';
 
-/**
- * A Slurm cluster, through its own programs. Jobs are recognized by their name, which only one scaler uses; nothing
- * else is stored about them.
- */
+/** A Slurm cluster, through its own programs. Jobs are recognized by their name, which only one scaler uses. */
 export interface Slurm {
   jobs(signal?: AbortSignal): Promise<SlurmJobs>;
-  /** Submits this many jobs at once: all or none of them. */
+  /** All or none. */
   submit(count: number): Promise<void>;
   cancel(ids: readonly string[]): Promise<void>;
   cancelPending(): Promise<void>;
 }
 
 export interface SlurmJobs extends EngineJobs {
-  /** Jobs that are over and that the controller still knows. */
   ended: { well: readonly string[]; badly: readonly string[] };
 }
 
@@ -24,7 +20,7 @@ export interface SlurmOptions {
   name: string;
   script: string;
   partition: string | undefined;
-  /** The name of a file, which may contain Slurm's own placeholders. */
+  /** May contain Slurm's own placeholders. */
   output: string;
   env: NodeJS.ProcessEnv;
 }
@@ -38,10 +34,9 @@ const endedBadly = new Set([
   'DEADLINE',
   'SPECIAL_EXIT',
 ]);
-/** States of jobs that somebody ended on purpose. */
+/** States of jobs that a user ended on purpose. */
 const calledOff = new Set(['CANCELLED', 'PREEMPTED', 'REVOKED']);
 
-/** The longest time to wait for an answer of the controller. */
 const longestMs = 60_000;
 
 export function openSlurm({ name, script, partition, output, env }: SlurmOptions): Slurm {
@@ -77,12 +72,12 @@ export function openSlurm({ name, script, partition, output, env }: SlurmOptions
   };
 }
 
-/** Settings of Slurm's programs stay, such as `SBATCH_ACCOUNT`, except those that would change their output. */
+/** Settings such as `SBATCH_ACCOUNT` stay, except those that would change the programs' output. */
 function commandEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !/^(HEADRACE|SQUEUE_|SCANCEL_)/.test(name)));
 }
 
-/** A line that cannot be parsed must not be skipped: a job that is not counted would be started again. */
+/** A line that cannot be parsed must not be skipped: an uncounted job would be started again. */
 export function readJobs(lines: string): SlurmJobs {
   const pending: string[] = [];
   const well: string[] = [];
@@ -106,7 +101,7 @@ function byNumber(one: string, other: string): number {
   return a - c || b - d;
 }
 
-/** The script of a job. It begins with an empty environment, and secrets are in files, which it names. */
+/** The environment starts empty, and secrets are in files, which the script names. */
 export function jobScript(program: readonly string[], environment: Record<string, string>): string {
   const settings = Object.entries(environment).map(([name, value]) => wordOf(`${name}=${value}`));
   const command = ['exec env -i "HOME=${HOME:-/}"', ...settings, ...program.map(wordOf)];

@@ -3,17 +3,16 @@ import { dirname, join } from 'node:path';
 import { isSocketPath, type Config } from '../../shared/config.ts';
 import { codeOf, messageOf } from '../../shared/lib/error-code.ts';
 
-/** A start that cannot be: what is wrong by its name, and what to type instead. */
 export class StartError extends Error {
   override name = 'StartError';
 }
 
 const another = 'or choose another folder with --data-dir';
 
-/** Made with the first start: some of what the folder holds runs only on machines of that kind. */
+/** Created at the first start: some files in the folder run only on this architecture. */
 const architectureFile = 'architecture';
 
-/** Refuses a data folder of another user, or of another kind of machine, before anything in it is changed. */
+/** Refuses a folder of another user or architecture before anything in it changes. */
 export function proveDataFolder({ data_dir: folder }: Config): void {
   const own = process.getuid?.() ?? 0;
   const marks = ['master.key', 'headrace.db', 'server.lock'].map((name) => join(folder, name));
@@ -41,7 +40,7 @@ function ownerOf(path: string): number | undefined {
   try {
     return statSync(path).uid;
   } catch {
-    return undefined; // not there, or not to be seen: opening it says why
+    return undefined; // missing or hidden: opening it shows why
   }
 }
 
@@ -52,7 +51,7 @@ function nameOf(uid: number): string {
   return line === undefined ? `the user ${uid}` : `the user ${line.split(':')[0]}`;
 }
 
-/** The error of a start, in words that name what to change. What is not known here keeps its own words. */
+/** Known errors name what to change. Others keep their own words. */
 export function explainStart(error: unknown, config: Config): Error {
   if (error instanceof StartError) return error;
   const words = aboutListening(error, config) ?? aboutFolder(error, config);
@@ -88,7 +87,7 @@ function aboutFolder(error: unknown, { data_dir: folder, database_url: url }: Co
   return undefined;
 }
 
-/** By the folder, or by the nearest one above it that is there. */
+/** Checks the folder, or else its nearest existing parent. */
 function whyNotWritable(folder: string): string | undefined {
   if (!existsSync(folder) && dirname(folder) !== folder) return whyNotWritable(dirname(folder));
   if (!statSync(folder).isDirectory()) return `${folder} is a file, not a folder`;

@@ -2,7 +2,6 @@ import { closeSync, openSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import type { Config } from '../../shared/config.ts';
 
-/** This process was asked to stop. */
 export class Stopped extends Error {
   override name = 'Stopped';
   readonly signal: NodeJS.Signals;
@@ -14,22 +13,18 @@ export class Stopped extends Error {
 }
 
 export interface Stopping {
-  /** Aborted with `Stopped` when this process is asked to stop. */
   asked: AbortSignal;
-  /** Aborted at a second request: then nobody wants to wait. */
+  /** Aborted at a second request: then nothing waits any longer. */
   again: AbortSignal;
 }
 
-/**
- * Signals within this time are one request: Ctrl-C reaches every process of a terminal, and npm, which is one of them,
- * passes it on once more.
- */
+/** Signals within this time are one request: Ctrl-C reaches every process of a terminal, and npm passes it on again. */
 const sameRequestMs = 1000;
 
 /**
- * Watches for requests to stop this process: by an operator, at its terminal, or because the terminal is closed. It
- * must be called before anything is opened: from then on signals do not end the process, so that a start is always
- * undone completely. With `onHangUp` a SIGHUP asks for that instead, unless it tells that the terminal was closed.
+ * Watches for requests to stop: by an operator, at the terminal, or by its closing. Call it before anything is opened:
+ * from then on signals do not end the process, so a start is always undone completely. `onHangUp` takes SIGHUP instead,
+ * unless the terminal was closed.
  */
 export function stopSignals(onHangUp?: () => void): Stopping {
   const hadTerminal = hasTerminal();
@@ -47,7 +42,7 @@ export function stopSignals(onHangUp?: () => void): Stopping {
   return { asked: asked.signal, again: again.signal };
 }
 
-/** Whether this process belongs to a terminal. When that is closed, it belongs to none any more. */
+/** False again once its terminal is closed. */
 function hasTerminal(): boolean {
   try {
     closeSync(openSync('/dev/tty', 'r'));
@@ -60,9 +55,8 @@ function hasTerminal(): boolean {
 export type WayToStop = 'leave' | 'drain' | 'break';
 
 /**
- * What happens to running builds when a server is stopped. A service manager restarts servers for upgrades, so builds
- * outlive that. A person who ends a server at the terminal wants nothing to be left. Some desktops pass the variables
- * of the service manager on to their terminals.
+ * The fate of running builds when a server stops. They outlive a service manager's restart for an upgrade. A user who
+ * stops a server at the terminal wants nothing left. Some desktops pass a service manager's variables to terminals.
  */
 export function wayToStop({ stop }: Config, env: NodeJS.ProcessEnv = process.env, isAtTerminal = isatty(0)): WayToStop {
   const isService = (env.INVOCATION_ID ?? env.NOTIFY_SOCKET) !== undefined && !isAtTerminal;

@@ -21,17 +21,14 @@ import { unpackLimitsOf } from '../../server/limits.ts';
 import { createSearchThread } from '../../server/streams/search.ts';
 
 export interface Store extends Services {
-  /** Writes a small value to the database; rejects when that is not possible. */
+  /** Writes a small value. Rejects if that is impossible. */
   proveWritable(): Promise<void>;
-  /** Rejects when the master key does not open the sealed values of the database any more. */
+  /** Rejects if the master key no longer opens the database's sealed values. */
   proveReadable(): Promise<void>;
   close(): Promise<void>;
 }
 
-/**
- * All persistent state: the data folder, the master key, the database, the blobs. Created if missing. `note` is called
- * with messages about blobs elsewhere.
- */
+/** Creates missing parts, such as data folder and master key. `note` gets messages about remote blobs. */
 export async function openStore(
   config: Config,
   onTrouble: (error: unknown) => void,
@@ -48,7 +45,7 @@ export async function openStore(
     const subscriptions = createSubscriptions(db);
     const relay = createByteRelay(db, vault);
     const searches = createSearchThread();
-    // While the database was unreachable the lease may have expired, and without one no record can be created.
+    // While the database was unreachable the lease may have expired. Without it no record can be created.
     const stopListening = db.listen(
       () => {},
       () => void lease.renew().catch(onTrouble),
@@ -135,7 +132,7 @@ export function masterKeyFile(config: Config): string {
   return config.master_key_file ?? join(config.data_dir, 'master.key');
 }
 
-/** Other users of the machine get no access to it, even if the folder existed before. */
+/** Other users of the machine get no access, even if the folder existed before. */
 export function makeDataFolder(folder: string): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   chmodSync(folder, 0o700);

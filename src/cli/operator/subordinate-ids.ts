@@ -11,14 +11,14 @@ import { idsOfRun } from '../../runner/sandbox/types.ts';
 import { enterOwnNamespace } from './own-namespace.ts';
 
 /*
- * The user IDs that /etc/subuid and /etc/subgid give to the user of a runner.
+ * The user IDs that /etc/subuid and /etc/subgid give to a runner's user.
  *
- * Only the set-user-id programs newuidmap and newgidmap may hand them out, and only to a user namespace. So a runner that is an
- * ordinary user goes into one as a whole, when it starts: there it is root over these IDs and over its own files, and does most
- * things as a runner does that is root of the machine (runner/sandbox/own-ids.ts).
+ * Only the setuid programs newuidmap and newgidmap may assign them, and only to a user namespace. So an unprivileged
+ * runner enters one as a whole at its start. There it is root over these IDs and its own files, and works mostly like a
+ * runner that is root (runner/sandbox/own-ids.ts).
  */
 
-/** IDs from `first` on; the lines of /etc/subuid. */
+/** A line of /etc/subuid: IDs from `first` on. */
 export interface Subordinate {
   first: number;
   count: number;
@@ -29,16 +29,12 @@ export interface SubordinateIds {
   gids: Subordinate;
 }
 
-/** The texts of the machine's files of these names. */
 export type IdFiles = Record<'subuid' | 'subgid' | 'passwd' | 'group', string>;
 
-/** More than any machine has runners; a smaller map is a faster one. */
+/** More than any machine has runners. A smaller map is faster. */
 const mostRanges = 256;
 
-/**
- * Goes into a user namespace with the IDs of this user, as another program in the place of this one: it does not return then.
- * Otherwise it says why there are none.
- */
+/** Replaces this process with a program in a user namespace with these IDs, or returns why there are none. */
 export async function enterOwnIds(): Promise<string | undefined> {
   if (process.getuid?.() === 0) return administers() ? undefined : enterOwnNamespace();
   const found = ownEntries();
@@ -48,7 +44,7 @@ export async function enterOwnIds(): Promise<string | undefined> {
   if ((await freeRange(found)) === undefined)
     return 'all user IDs that /etc/subuid gives to this user are in use, by another runner or another program';
   const { uids, gids } = found;
-  // The older way to write them, which newer versions of unshare read too.
+  // The older form, which newer versions of unshare read too.
   const maps = [`--map-users=${uids.first},1,${uids.count}`, `--map-groups=${gids.first},1,${gids.count}`];
   const words = ['unshare', '--user', '--map-root-user', ...maps, '--'];
   const [program = '', ...args] = words;
@@ -61,7 +57,6 @@ export async function enterOwnIds(): Promise<string | undefined> {
 
 const text = (name: keyof IdFiles): string => readFileSync(`/etc/${name}`, 'utf8');
 
-/** What the files of this machine give to this user, or why that is of no use. */
 export function ownEntries(): SubordinateIds | string {
   try {
     const { username, uid } = account();
@@ -80,7 +75,7 @@ function account(): { username: string; uid: number } {
   }
 }
 
-/** What these files give to a user, with a whole range of IDs at least; or why that is of no use. */
+/** At least one whole range of IDs. A text is the reason why there is none. */
 export function subordinateIds(user: { name: string; id: number }, files: IdFiles): SubordinateIds | string {
   const uids = entryOf(user, 'subuid', files.subuid, files.passwd);
   if (typeof uids === 'string') return uids;
@@ -90,7 +85,7 @@ export function subordinateIds(user: { name: string; id: number }, files: IdFile
   return { uids: { ...uids, count }, gids: { ...gids, count } };
 }
 
-/** The first entry that can be used. One that belongs in part to somebody else is of no use. */
+/** The first usable entry. One that partly belongs to another user is not. */
 function entryOf(
   { name, id }: { name: string; id: number },
   file: 'subuid' | 'subgid',
@@ -122,7 +117,6 @@ function entryOf(
   return why;
 }
 
-/** Where a range of IDs begins. */
 export interface Range {
   uid: number;
   gid: number;
@@ -136,10 +130,7 @@ export function rangesOf({ uids, gids }: SubordinateIds): Range[] {
   }));
 }
 
-/**
- * A range has whoever listens under its name: the kernel lets one process do so, and forgets it when that ends, however it
- * does. Undefined where another one has it.
- */
+/** Undefined if another process has the range. Listening under its name holds it until the process ends in any way. */
 export async function holdRange({ uid }: Range): Promise<Server | undefined> {
   const server = createServer().unref();
   const { promise, resolve } = Promise.withResolvers<Server | undefined>();
@@ -148,7 +139,7 @@ export async function holdRange({ uid }: Range): Promise<Server | undefined> {
   return promise;
 }
 
-/** How long the processes of a runner that was killed may take to end. */
+/** For the processes of a killed runner. */
 const endWithinMs = 10_000;
 
 async function freeRange(ids: SubordinateIds): Promise<Range | undefined> {

@@ -7,7 +7,6 @@ import { parseId } from '../../shared/lib/ids.ts';
 import { isQueueFull } from '../lifecycle/full-queue.ts';
 import type { Route } from './route.ts';
 
-/** The caller, and the account or project that the caller was admitted to. */
 export interface Admitted {
   params: Params;
   caller: Caller | undefined;
@@ -24,7 +23,6 @@ export async function admitAnybody({ params }: Pick<Incoming, 'params'>): Promis
   return { ...anybody, params: readParams(params) };
 }
 
-/** Authenticates the caller and checks its access. */
 export async function admit(route: Route, db: Database, request: Incoming): Promise<Admitted> {
   const admitted = await admitCaller(route, db, await authenticate(request, db), request.params);
   const { project } = admitted;
@@ -33,7 +31,6 @@ export async function admit(route: Route, db: Database, request: Incoming): Prom
   return admitted;
 }
 
-/** Checks the access of a caller that is authenticated already. */
 export async function admitCaller(
   route: Route,
   db: Pick<Database, 'read'>,

@@ -5,17 +5,15 @@ import type { IdSource } from '../../shared/lib/ids.ts';
 import { columnName, type FieldSet } from '../../shared/records/fields.ts';
 import type { Audit, Route, Subject } from './route.ts';
 
-/** What was done, by which caller, from which address. */
 interface Done {
   trx: Transaction;
   ids: IdSource;
-  /** null where nobody's program sent it. */
+  /** null if no user's program sent it. */
   address: string | null;
   call: { caller: Caller | undefined; project: { id: bigint } | undefined; input: unknown };
   answer: unknown;
 }
 
-/** Records the action of a route, in the same transaction. */
 export async function noteDone(route: Route, done: Done): Promise<void> {
   const { audit } = route;
   const { caller, project, input } = done.call;
@@ -38,13 +36,12 @@ function doerOf({ id, email, via, application }: Caller, address: string | null)
   return { actor: { id, email }, via, application, address };
 }
 
-/** A created record is named by its name, a person by the e-mail address. */
+/** A person is named by the email address. */
 function subjectIn(answer: unknown): Subject {
   const { id, name, email } = answer as { id: bigint; name?: string; email?: string };
   return { id, name: name ?? email ?? '' };
 }
 
-/** The fields whose columns differ from those of the record before the change. */
 function changedFields(fields: FieldSet, input: object, before: object): string[] {
   const columns = before as Readonly<Record<string, unknown>>;
   const sent = input as Readonly<Record<string, unknown>>;

@@ -17,18 +17,15 @@ import { isKnownKey, onlyOnce, readIdempotencyKey } from './idempotency.ts';
 import { holdRoom, isBounded, type Parents } from './room.ts';
 import { routesByName, type FindRoute, type Route } from './route.ts';
 
-/** The services of endpoints, in addition to those of handlers. */
 export interface EndpointServices extends Services {
-  /** Whether a proxy on this machine names the client's address. */
+  /** A proxy on this machine reports the client's address. */
   isBehindProxy: boolean;
-  /** The public address of this server; by default the host of the request. */
   baseUrl?: string | undefined;
   metricsToken?: string | undefined;
-  /** Whether this server takes no more work. */
   isDraining: () => boolean;
 }
 
-/** Makes routes ready to serve: admission, reading the fields, one transaction around each write. */
+/** Adds admission, the reading of fields, and one transaction around each write. */
 export function endpointsOf(
   routes: readonly Route[],
   { isBehindProxy, baseUrl, metricsToken, isDraining, ...services }: EndpointServices,
@@ -46,20 +43,17 @@ export function endpointsOf(
   }));
 }
 
-/** Answers that are not streamed are completed even if the caller has gone. */
+/** Responses that are not streamed are completed even if the caller has gone. */
 const waitsForEver = new AbortController().signal;
 
 const noFields: FieldSet = Object.freeze({});
 
-/** One request to a route. */
 interface Performed {
   request: Incoming;
   signal?: AbortSignal | undefined;
-  /** Whether a proxy on this machine names the client's address. */
   isBehindProxy: boolean;
   baseUrl?: string | undefined;
   isDraining: () => boolean;
-  /** The other routes. */
   find: FindRoute;
 }
 
@@ -139,7 +133,7 @@ export async function perform(
   return finished(made);
 }
 
-/** Ends the transaction of a trial: all is undone, and only the answer is left. */
+/** Rolls back the transaction of a trial. Only the response remains. */
 class Undone extends Error {
   readonly answer: Answer;
 
@@ -156,7 +150,6 @@ interface InnerCall {
   db: Queries;
 }
 
-/** What a route that is called by another knows of the request. */
 interface Surroundings {
   headers: Incoming['headers'];
   origin: string;
@@ -164,7 +157,7 @@ interface Surroundings {
   signal: AbortSignal;
 }
 
-/** Calls of routes on a transaction that nobody's request began, for a caller who is known. */
+/** Calls of routes in a transaction without a request, for a known caller. */
 export function callsWithin(
   routes: readonly Route[],
   services: Services,
@@ -180,7 +173,7 @@ async function noFurther(): Promise<never> {
   throw new Error('a route that is called by another calls none itself');
 }
 
-/** One route called by another, on the other's transaction. What it throws ends the transaction of both. */
+/** A call by another route, in its transaction. A throw ends the transaction of both. */
 async function performWithin(
   route: Route,
   services: Services,
@@ -190,7 +183,7 @@ async function performWithin(
   if (!caller || route.uploads || route.paged || route.follow || route.startsWork || route.streams)
     throw new Error(`${route.path} cannot be called by another route`);
   const named = Object.fromEntries(Object.entries(params).map(([name, id]) => [name, String(id)]));
-  // On the same transaction: the project may have been made in it.
+  // In the same transaction, which may have created the project.
   const admitted = await admitCaller(route, { read: db }, caller, named);
   const fields = route.body ?? noFields;
   const { values: input, errors } = readFields(fields, body, route.method === 'PUT' ? 'change' : 'create');
@@ -216,7 +209,6 @@ interface AnyCall extends CallParts {
   headers: Incoming['headers'];
   origin: string;
   signal: AbortSignal;
-  /** Found by `load`. */
   suite?: { id: bigint };
 }
 
@@ -224,7 +216,7 @@ function callWith(services: Services, { headers, origin, signal }: Surroundings,
   return { ...services, database: services.db, headers, origin, signal, ...parts };
 }
 
-/** Most routes neither load nor verify anything, and skip those steps. */
+/** Most routes have no `load` or `verify`, and skip those steps. */
 async function handle(route: Route, call: AnyCall, input: unknown): Promise<unknown> {
   const answer = await work(route, call, input);
   const table = route.creates ?? route.changes;
@@ -233,7 +225,7 @@ async function handle(route: Route, call: AnyCall, input: unknown): Promise<unkn
   return answer;
 }
 
-/** An account's own records are the caller's, and those of a project its owner's. */
+/** An account's own records belong to the caller, and a project's to its owner. */
 function parentsOf({ caller, project, suite }: AnyCall): Parents {
   return {
     ...(project ? { project: project.id, account: project.owner_id } : caller && { account: caller.id }),
@@ -250,7 +242,7 @@ async function work(route: Route, call: AnyCall, input: unknown): Promise<unknow
   return route.handle(call as never);
 }
 
-/** Others are asked only once nothing is wrong with the request itself. */
+/** Other services are asked only once the request itself is valid. */
 async function answersFor(route: Route, call: AnyCall, input: unknown): Promise<object> {
   await loaded(route, call);
   const found = { ...(await takenNames(route, call, input)), ...(await verified(route, call, input)) };

@@ -9,10 +9,9 @@ import { exactJson } from '../../shared/lib/exact-json.ts';
 import type { Services } from './call.ts';
 
 /**
- * A request that creates a record can carry an Idempotency-Key. The first request with a key stores the key and its
- * answer in the transaction that creates the record. A repeated request gets that answer, and no second record is
- * created, also when both run at the same time (the second waits for the first at the unique key). A failed request
- * leaves nothing behind and may be repeated. Answers can hold secrets, so they are sealed.
+ * The first request with a key stores key and response in the transaction that creates the record. A repetition gets
+ * that response and creates nothing, even if both run at once (the second waits at the unique key). A failed request
+ * stores nothing. Responses can contain secrets, so they are sealed.
  */
 const lifetime = 24 * 60 * 60 * 1000;
 
@@ -26,7 +25,6 @@ export function readIdempotencyKey(headers: Incoming['headers']): string | undef
   return key;
 }
 
-/** Whether a request with this key was answered already: nothing is done for it again. */
 export async function isKnownKey(db: Queries, userId: bigint, key: string): Promise<boolean> {
   const keys = db.selectFrom('idempotency_keys').select('id').where('user_id', '=', userId).where('key', '=', key);
   const living = keys.where('created_at', '>=', BigInt(Date.now() - lifetime));
@@ -94,7 +92,6 @@ export async function onlyOnce(
   return { json };
 }
 
-/** Deletes keys that are older than a day. */
 export async function forgetOldKeys(db: Database): Promise<void> {
   const limit = BigInt(Date.now() - lifetime);
   await db.transaction((trx) => trx.deleteFrom('idempotency_keys').where('created_at', '<', limit).execute());

@@ -7,16 +7,11 @@ import type { RouteName } from './call.ts';
 
 export type { RouteName };
 
-/**
- * Calls of API routes from inside, for a caller that is authenticated already. A page has no logic of its own: it calls
- * the same route as a program, and so has the same admission, field checks, transaction and audit entry.
- */
+/** Pages have no logic of their own: they call the same routes as programs, with the same checks and audit entries. */
 
 export interface InnerCalls {
   routes: readonly Route[];
-  /** Throws the same `ApiError` that a program would get. */
   call(name: RouteName, caller: Caller, request: Incoming, signal?: AbortSignal): Promise<Answer>;
-  /** Only checks whether the caller has access. */
   admit(name: RouteName, caller: Caller, params: Incoming['params']): Promise<void>;
 }
 

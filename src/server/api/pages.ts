@@ -1,7 +1,7 @@
 import type { ReferenceExpression, SelectQueryBuilder } from 'kysely';
 import { readsUpwards, rowsToAsk, type Page } from '../http/paging.ts';
 
-/** Limits a query to one page by identifier, so that the index finds the first row and no rows are counted. */
+/** Pages are limited by identifier: the index finds the first row, and no rows are counted. */
 export function onPage<DB, Tables extends keyof DB, Row>(
   query: SelectQueryBuilder<DB, Tables, Row>,
   id: ReferenceExpression<DB, Tables> & string,
@@ -13,17 +13,16 @@ export function onPage<DB, Tables extends keyof DB, Row>(
   return cut.orderBy(id, readsUpwards(page) ? 'asc' : 'desc').limit(rowsToAsk(page));
 }
 
-/** So many rows are read at once: others get their turn in between. */
+/** Other requests get their turn in between. */
 const rowsAtOnce = 250;
 
-/** All rows of a query, in the order of their identifiers. */
 export async function allRows<DB, Tables extends keyof DB, Row extends { id: bigint }>(
   query: SelectQueryBuilder<DB, Tables, Row>,
   id: ReferenceExpression<DB, Tables> & string,
 ): Promise<Row[]> {
   const rows = await query.orderBy(id).limit(rowsAtOnce).execute();
   if (rows.length < rowsAtOnce) return rows;
-  // To ask for the next ones in their order would sort all of them each time.
+  // Requesting the next rows in that order would sort all of them each time.
   const others = query
     .clearSelect()
     .select(id as never)

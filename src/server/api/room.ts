@@ -7,7 +7,6 @@ export function isBounded(created: string): created is BoundedTable {
   return Object.hasOwn(mostRecords, created);
 }
 
-/** Where a record was made or changed. */
 export interface Parents {
   account?: bigint;
   project?: bigint;
@@ -15,9 +14,8 @@ export interface Parents {
 }
 
 /**
- * Refuses a record that is one too many, or whose texts are too long together with those of its neighbours. It is called
- * after the write, in the same transaction, so that what is counted is what would be stored. Of two who come at once the
- * second waits here for the end of the first, and counts its record as well.
+ * Refuses one record too many, or texts that are too long with those of neighbours. It runs after the write in the same
+ * transaction, and so counts what would be stored. A concurrent caller waits here for the first.
  */
 export async function holdRoom(
   database: Pick<Database, 'holdRight'>,
@@ -52,7 +50,7 @@ async function sizes(
   columns: readonly string[],
   where: ReturnType<typeof sql>,
 ): Promise<{ records: number; bytes: number }> {
-  // Neither database reads a text in order to tell its length in bytes.
+  // Neither database reads a text to find its length in bytes.
   const lengths = columns.map((column) => sql`octet_length(${sql.ref(column)})`);
   const { rows } = await sql<{ records: bigint; bytes: bigint | null }>`
     select count(*) as records, sum(${lengths.length === 0 ? sql.lit(0) : sql.join(lengths, sql` + `)}) as bytes
@@ -61,7 +59,7 @@ async function sizes(
   return { records: Number(rows[0]?.records ?? 0), bytes: Number(rows[0]?.bytes ?? 0) };
 }
 
-/** No error code means exactly this. With this one a client does not wait and try again, which would not help. */
+/** No code means exactly this. With this one a client does not retry, which would not help. */
 function full(): ApiError {
   return new ApiError('is_reserved');
 }

@@ -8,7 +8,7 @@ import type { RouteDescription, StreamAnswer, WithHeaders } from '../http/route.
 import type { BoundedTable } from '../../shared/domain/bounds.ts';
 import type { Call, RouteName, WithCaller, WithProject, WithUpload } from './call.ts';
 
-/** A route of the API. Plain data: the services it needs come with each call. */
+/** Plain data: the services come with each call. */
 export interface Route<
   M extends Method = Method,
   Path extends string = string,
@@ -19,11 +19,11 @@ export interface Route<
   answer: Answer;
   /** The caller is admitted to this before the handler runs. */
   concerns: 'nobody' | 'account' | 'project';
-  /** A POST that creates a record: answered with 201, and safe to repeat with an Idempotency-Key. */
+  /** For a POST: answered with 201, and repeatable with an Idempotency-Key. */
   creates?: Created | undefined;
-  /** A PUT that changes a record, whose texts have a bound together with those of its neighbours. */
+  /** For a PUT of a record whose texts share a limit with its neighbours. */
   changes?: BoundedTable | undefined;
-  /** Whether every account is admitted to the record in the path, whatever `access` says. */
+  /** True admits every account to the record, whatever `access` says. */
   isForEverybody?(call: never): Promise<boolean>;
   load?(call: never): Promise<object>;
   verify?(call: never, values: never): Promise<FieldErrors>;
@@ -33,17 +33,16 @@ export interface Route<
   handle(call: never): Promise<unknown>;
   isTrial?(values: never): boolean;
   follow?(call: never, made: never): Promise<unknown>;
-  /** The audit entry; only GET routes may leave it out. */
   audit?: Audit<never> | 'nothing';
 }
 
 /**
- * What a route creates. Records have a bound (domain/bounds.ts); accounts are made by operators, of work there is as much as
- * may wait (lifecycle/full-queue.ts), and an upload replaces the last one of its dependency.
+ * Records have limits (domain/bounds.ts). Operators create accounts, waiting work has its own limit
+ * (lifecycle/full-queue.ts), and an upload replaces its dependency's last one.
  */
 export type Created = BoundedTable | 'account' | 'work' | 'upload';
 
-/** What the routes of a list answer, by their names: the record or list; of a paged list, its rows. */
+/** By name of the route: a record, a list, or the rows of a paged list. */
 export type AnswersOf<Routes extends readonly Route[]> = {
   [One in Routes[number] as `${One['method']} ${One['path']}`]: Static<One['answer']>;
 };
@@ -59,27 +58,23 @@ export function routesByName(routes: readonly Route[]): FindRoute {
   };
 }
 
-/** The subject of a change: for a PUT, the record before the change. */
+/** For a PUT, the record before the change. */
 export interface Subject {
   id: bigint;
   name: string;
 }
 
-/** The audit entry of a change. */
 export interface Audit<Context> {
   action: Action;
-  /** By default the answered record. Where nothing changed it returns undefined, and no entry is written. */
+  /** The default is the answered record. Undefined means that nothing changed: no entry is written. */
   subject?: (call: Context) => Subject | undefined;
-  /** In addition to the names of the fields that a PUT changed. */
   details?: (call: Context) => Facts;
 }
 
-/** A route that changes data declares its audit entry, or that there is none. */
 type Audited<M extends Method, Context> = M extends 'GET' ? object : { audit: Audit<Context> | 'nothing' };
 
 type Method = RouteDescription['method'];
 
-/** What a handler returns: a stream, a page of a list, or the record, maybe with headers of its own. */
 type Handled<Answer extends TSchema, Paged, Streams> = [Streams] extends [readonly string[]]
   ? StreamAnswer
   : Paged extends true
@@ -109,45 +104,36 @@ interface Definition<
   creates?: M extends 'POST' ? Created : never;
   changes?: M extends 'PUT' ? BoundedTable : never;
   isForEverybody?(call: Pick<Call<M, Path>, 'params'> & { db: Queries } & Context): Promise<boolean>;
-  /** Loads the record in the path below the project or account; the result is added to the call. */
+  /** Loads the record in the path. The result is added to the call. */
   load?(call: Call<M, Path, Body, Query> & Context): Promise<Loaded>;
-  /** Checks the readable values against the store. */
+  /** Checks the valid values against the store. */
   verify?(call: Call<M, Path, Body, Query> & Context & Loaded, values: Partial<ValuesOf<Body>>): Promise<FieldErrors>;
-  /**
-   * Reports names that are taken, when there are other errors already, so that the caller gets all errors at once.
-   * Without other errors this check is not needed: the store refuses a taken name.
-   */
+  /** Reports taken names together with other errors. Without other errors the store itself refuses them. */
   verifyNames?(
     call: Call<M, Path, Body, Query> & Context & Loaded,
     values: Partial<ValuesOf<Body>>,
   ): Promise<FieldErrors>;
-  /**
-   * Asks another service before the transaction begins, because that may take seconds: waiting in a transaction would block
-   * others. The result is added to the call. A route that is called by another asks nobody.
-   */
+  /** Asks another service before the transaction, which would block others. Skipped if another route calls this one. */
   ask?(call: Omit<Call<M, Path, Body, Query>, 'db'> & { db: Queries } & Context & Loaded): Promise<Asked>;
-  /** Takes back what `ask` has done elsewhere, if the transaction fails. */
+  /** Reverts the effects of `ask` if the transaction fails. */
   undo?(
     call: Omit<Call<M, Path, Body, Query>, 'db'> & { db: Queries } & Context & Loaded,
     asked: NoInfer<Asked>,
   ): Promise<void>;
-  /** Returns what is answered; where the work continues after the transaction, what `follow` needs to know of it. */
+  /** Returns the response, or the input of `follow`. */
   handle(
     call: Call<M, Path, Body, Query> & Context & Loaded & Partial<NoInfer<Asked>>,
   ): Promise<[NoInfer<Begun>] extends [never] ? Handled<NoInfer<Answer>, Paged, Streams> : NoInfer<Begun>>;
-  /** Whether the caller only wants to know what would be done: then it is done, answered, and undone. */
+  /** True for a trial: it is done, answered, and rolled back. */
   isTrial?(values: Partial<ValuesOf<Body>>): boolean;
-  /**
-   * For work that continues after the transaction: waits, once the transaction is durable, for its outcome, and returns
-   * that. It gets the result of `handle`, and no transaction: waiting in a transaction would block others.
-   */
+  /** Waits, without a transaction, for work after it. Gets the result of `handle`. */
   follow?(
     call: Omit<Call<M, Path, Body, Query>, 'db'> & { db: Queries } & Context & Loaded,
     made: Begun,
   ): Promise<Static<NoInfer<Answer>>>;
 }
 
-/** Makes routes whose handlers get `Context` in addition to the call. */
+/** The handlers get `Context` in addition to the call. */
 export interface RouteConstructor<Context> {
   <
     M extends Method,
@@ -166,17 +152,11 @@ export interface RouteConstructor<Context> {
   ): Route<M, Path, Answer>;
 }
 
-/** Needs no credentials. */
 export const openRoute: RouteConstructor<object> = (definition) => complete(definition, 'nobody');
-/** Concerns the caller's own account. */
 export const accountRoute: RouteConstructor<WithCaller> = (definition) => complete(definition, 'account');
-/** Concerns the project in its path. */
 export const projectRoute: RouteConstructor<WithProject> = (definition) => complete(definition, 'project');
 
-/**
- * Takes a body of any length, as it arrives, for the caller's own account. That may take hours, so the handler gets no
- * transaction: it opens its own once the body is complete.
- */
+/** Streams a body of any length, perhaps for hours. So the handler opens its own transaction once it is complete. */
 export function uploadRoute<
   M extends 'POST' | 'PATCH',
   Path extends string,

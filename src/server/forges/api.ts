@@ -11,17 +11,15 @@ import { readUntrustedJson } from '../../shared/lib/untrusted-json.ts';
 import { ForgeError } from './forge.ts';
 import { restAfter } from './rate-limit.ts';
 
-/** The rules of calls to forges; before each one `pace` is waited for. */
 export interface ForgeRules extends RequestRules {
   pace?: () => Promise<void>;
 }
 
-/** Where and how an API is called. */
 export interface ApiAccess {
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   base: string;
   headers: Record<string, string>;
-  /** What must not be told to anybody, also where the forge says it. */
+  /** Masked in everything that the forge answers. */
   secrets: readonly string[];
 }
 
@@ -30,22 +28,18 @@ export interface Answered<T> {
   headers: IncomingHttpHeaders;
 }
 
-/** What a forge has answered, without what must not be told. */
 interface Told {
   status: number;
-  /** Undefined where it is no JSON. */
   value: unknown;
   isEmpty: boolean;
   headers: IncomingHttpHeaders;
   retryAfterMs: number | undefined;
 }
 
-/** The longest text that is told of what a forge says. */
 const longestSaid = 300;
 
 /**
- * The API of a forge. What it answers is a stranger's: bounded in bytes and time, masked, and checked against a schema
- * before it is used. Redirects are not followed, so that no token goes elsewhere.
+ * Answers are untrusted: limited, masked and checked by schema. Redirects are not followed: no token goes elsewhere.
  */
 export class ForgeApi {
   readonly #access: ApiAccess;
@@ -62,13 +56,15 @@ export class ForgeApi {
     return this.#judged(schema, await this.#call('GET', path));
   }
 
-  /** A forge answers with what it has made, or with nothing. A page that stands in between has made nothing. */
+  /**
+   * A forge answers with what it has made, or with nothing. Any other answer comes from a proxy, which made nothing.
+   */
   async post(path: string, body: object): Promise<void> {
     const answer = await this.#call('POST', path, JSON.stringify(body));
     if (!answer.isEmpty) this.#judged(Type.Object({}), answer);
   }
 
-  /** What is gone already is fine. */
+  /** A missing object counts as deleted. */
   async delete(path: string): Promise<void> {
     await this.#call('DELETE', path).catch((error: unknown) => {
       if (!(error instanceof ForgeError) || error.kind !== 'not_found') throw error;
@@ -107,7 +103,7 @@ export class ForgeApi {
   /** Undefined for a value that is nested too deeply. */
   #masked<T>(value: T): T | undefined {
     try {
-      // In this form every character that a secret may have is written in one way.
+      // JSON writes every character that a secret may have in only one way.
       const plain = JSON.stringify(value) as string | undefined;
       const shown = plain && this.#mask.maskText(plain);
       return shown === plain ? value : (JSON.parse(shown ?? '') as T);
@@ -139,7 +135,7 @@ export class ForgeApi {
     return new ForgeError('invalid', words);
   }
 
-  /** The path of an address below this API; blank for every other address. */
+  /** The path of an address below this API, or blank for any other address. */
   #below(location = ''): string {
     const target = URL.parse(location, `${this.#access.base}/`);
     const base = new URL(this.#access.base);
@@ -168,7 +164,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The sentence in an error: forges have it under different names. */
+/** The sentence of an error, which forges put under different names. */
 function saidIn(answer: unknown): string {
   const texts: string[] = [];
   const walk = (value: unknown, depth: number): void => {

@@ -18,8 +18,7 @@ import { administered, unlessMoved } from './pages.ts';
 export const bitbucketCloudApi = 'https://api.bitbucket.org/2.0';
 
 /**
- * An access token is sent alone. A personal API token belongs to an e-mail address, and is configured as
- * `address:token`.
+ * An access token is sent alone. A personal API token belongs to an email address and is configured as `address:token`.
  */
 export function bitbucketHeaders(token: string): Record<string, string> {
   const isPersonal = token.includes(':');
@@ -41,7 +40,7 @@ export const bitbucketStates: Record<BuildState, string> = {
 
 const longestKey = 40;
 
-/** Bitbucket identifies a status by its key. A name that is too long for a key is replaced by its hash. */
+/** Bitbucket identifies a status by its key, whose length is limited. */
 function keyOf(context: string): string {
   return context.length <= longestKey
     ? context
@@ -82,7 +81,7 @@ function repositoryOf(told: Static<typeof repositorySchema>, mayAdminister: bool
     id: told.uuid ?? '',
     full_name: told.full_name,
     ssh_url: address('ssh'),
-    // It has the name of who asks in it.
+    // It contains the caller's user name.
     https_url: address('https').replace(/^https:\/\/[^@/]*@/, 'https://'),
     default_branch: told.mainbranch?.name ?? '',
     private: told.is_private,
@@ -93,7 +92,6 @@ function repositoryOf(told: Static<typeof repositorySchema>, mayAdminister: bool
 
 const namesOf = (list: { values: { full_name: string }[] }): string[] => list.values.map((told) => told.full_name);
 
-/** Of somebody in more workspaces than that, repositories of the others are not listed. */
 const mostWorkspaces = 10;
 const quoted = (text: string): string => `"${text.replaceAll(/["\\]/g, '\\$&')}"`;
 
@@ -139,14 +137,13 @@ export function bitbucketCloud(api: ForgeApi): Forge {
       return { repositories: newest.map((told) => repositoryOf(told, told.isAdmin)), hasMore };
     },
     repository: async (name) => withRights(await unlessMoved(fetched, of(name), (found) => found.value.full_name)),
-    // Where a workspace is asked for, braces around nothing are any.
+    // If the repository is given by ID, Bitbucket takes empty braces for any workspace.
     repositoryWithId: async (uuid) => withRights(await fetched(of(`{}/${uuid}`))),
     async keys(repository) {
       const key = Type.Object({ id: Type.Integer(), key: Type.String() });
       const { value } = await api.get(`${of(repository)}/deploy-keys?pagelen=100`, pageOf(key));
       return value.values.map((one) => ({ id: String(one.id), key: one.key }));
     },
-    // Such a key can only read.
     addKey: (repository, label, key) => api.post(`${of(repository)}/deploy-keys`, { label, key }),
     removeKey: (repository, id) => api.delete(`${of(repository)}/deploy-keys/${encodeURIComponent(id)}`),
     async hooks(repository) {
@@ -171,7 +168,6 @@ export function bitbucketCloud(api: ForgeApi): Forge {
   };
 }
 
-/** What each right takes, in scopes of access tokens and applications. */
 const scopesOf: Record<Right, string[]> = {
   read: ['repository'],
   keys: ['repository:admin'],
@@ -179,7 +175,6 @@ const scopesOf: Record<Right, string[]> = {
   statuses: ['repository'],
 };
 
-/** The same for personal API tokens, whose scopes have other names. */
 const personalScopesOf: Record<Right, string[]> = {
   read: ['read:repository:bitbucket'],
   keys: ['admin:repository:bitbucket'],
@@ -190,7 +185,7 @@ const personalScopesOf: Record<Right, string[]> = {
 function rightsOf(header: string | string[] | undefined): Pick<Identity, 'may' | 'lacks'> {
   if (header === undefined) return { may: null, lacks: [] };
   const scopes = String(header).split(/[,\s]+/);
-  if (scopes.includes('repository:write')) scopes.push('repository'); // the only one that has another in it
+  if (scopes.includes('repository:write')) scopes.push('repository'); // the only scope that includes another
   const needed = scopes.some((scope) => scope.endsWith(':bitbucket')) ? personalScopesOf : scopesOf;
   const has = (scope: string): boolean => scopes.includes(scope);
   return {

@@ -5,14 +5,11 @@ import { bitbucketCloudStatus, bitbucketStates } from './bitbucket-cloud.ts';
 import { ForgeError, hasEvents, type Forge, type ForgeRepository, type StatusForm } from './forge.ts';
 import { administered, unlessMoved } from './pages.ts';
 
-/** Bitbucket Data Center: a server of one's own. It has another API than Bitbucket Cloud, below `/rest`. */
-
 const of = (repository: string): string => {
   const [project = '', name = ''] = repository.split('/').map(encodeURIComponent);
   return `projects/${project}/repos/${name}`;
 };
 
-/** It has no state for a stopped build. */
 export const bitbucketDataCenterStatus: StatusForm = {
   ...bitbucketCloudStatus,
   path: (repository, sha) => `/api/latest/${of(repository)}/commits/${sha}/builds`,
@@ -64,7 +61,7 @@ export function bitbucketDataCenter(api: ForgeApi): Forge {
     async whoami() {
       const properties = Type.Object({ version: Type.String(), displayName: Type.Optional(Type.String()) });
       const { headers } = await api.get('/api/latest/application-properties', properties);
-      // Anybody may read these; the header tells for whom they were read.
+      // Anyone may read these. The header names the token's user.
       const login = headers['x-ausername'];
       if (typeof login !== 'string') throw new ForgeError('refused', 'Bitbucket does not know this token.');
       return { login: decodeURIComponent(login), may: null, lacks: [] };
@@ -121,7 +118,7 @@ export function bitbucketDataCenter(api: ForgeApi): Forge {
   };
 }
 
-/** Hooks are shown to administrators alone; Bitbucket answers others with 401 or 403. */
+/** Only administrators see hooks. Bitbucket answers others with 401 or 403. */
 async function mayRead(api: ForgeApi, path: string): Promise<boolean> {
   try {
     await api.get(path, pageOf(Type.Unknown()));

@@ -2,13 +2,13 @@ import { ForgeError, type Forge, type ForgeRepository } from './forge.ts';
 import { movedTo } from './pages.ts';
 
 /**
- * Finds the repository of a project at its forge. What the forge itself knows it by stays when it is renamed or moved, while
- * another one may have its old name by then. So it is the one with that ID, or else the one that has the name now: who deletes
- * a repository and makes it anew means that one. Where there is none, words tell what happened and what to do.
+ * Finds the repository of a project at its forge. The forge's ID survives a rename or move, while another repository
+ * may take the old name. So the ID counts first. If it is gone, the name counts: an owner who recreates a repository
+ * means the new one.
  */
 export interface KnownRepository {
   name: string;
-  /** Blank where the project is not connected yet: then nothing but the name counts. */
+  /** Blank if the project is not connected yet: then only the name counts. */
   id: string;
 }
 
@@ -16,7 +16,7 @@ export function isCalled({ full_name: called }: ForgeRepository, name: string): 
   return called.toLowerCase() === name.toLowerCase();
 }
 
-/** The repository, which may have another name now if its ID is known. */
+/** Its name may have changed if its ID is known. */
 export async function findRepository(forge: Forge, { name, id }: KnownRepository): Promise<ForgeRepository> {
   const there = await forge.repository(name).catch(refusalOf);
   const isNamed = !(there instanceof ForgeError) && isCalled(there, name);
@@ -29,7 +29,6 @@ export async function findRepository(forge: Forge, { name, id }: KnownRepository
   throw id === '' && refused.kind !== 'not_found' ? refused : explained(refused, { name, id });
 }
 
-/** Undefined where the forge has none with this ID, or does not show it. */
 async function withId(forge: Forge, id: string, newName: string): Promise<ForgeRepository | undefined> {
   if (!forge.repositoryWithId && newName === '') return undefined;
   const asked = forge.repositoryWithId ? forge.repositoryWithId(id) : forge.repository(newName);
@@ -37,13 +36,12 @@ async function withId(forge: Forge, id: string, newName: string): Promise<ForgeR
   return found instanceof ForgeError || found.id !== id ? undefined : found;
 }
 
-/** What the forge answers for this one repository. Whatever else it says is for the caller. */
+/** Refusals of this one repository. Other errors are thrown. */
 function refusalOf(error: unknown): ForgeError {
   if (error instanceof ForgeError && ['not_found', 'moved', 'forbidden'].includes(error.kind)) return error;
   throw error;
 }
 
-/** With what to do about it, where the project is connected. */
 function explained({ kind, message, newName }: ForgeError, { name, id }: KnownRepository): ForgeError {
   if (kind === 'forbidden') return new ForgeError(kind, `${ended(message)} ${accessFirst}`);
   if (kind === 'moved')
@@ -63,7 +61,7 @@ const accessFirst = 'Give the token access to it or replace the token, then mend
 
 const ended = (message: string): string => (/[.!?]$/.test(message) ? message : `${message}.`);
 
-/** Why nothing can be put at a repository that is there, and what to do about it; blank where it can. */
+/** Blank if keys and hooks can be added. */
 export function unusable({ archived, may_administer: mayAdminister }: ForgeRepository, isConnected: boolean): string {
   const then = isConnected ? 'then mend the connection' : 'then try again';
   if (archived) return `The repository is archived, so nothing can be added to it. Unarchive it at the forge, ${then}.`;
@@ -74,7 +72,7 @@ export function unusable({ archived, may_administer: mayAdminister }: ForgeRepos
   );
 }
 
-/** A connected project goes on under the old name until somebody says that it is to follow. */
+/** A connected project keeps the old name until its owner repairs the connection. */
 export function renamedInWords({ full_name: name }: ForgeRepository): string {
   return `The repository is called ${name} at the forge now. Mend the connection: the project gets its new name and address.`;
 }

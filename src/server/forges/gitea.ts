@@ -30,7 +30,7 @@ export function gitea(api: ForgeApi): Forge {
         const asked = new URLSearchParams({ uid: String(id), q, sort: 'updated', order: 'desc' });
         return api.get(`/repos/search?${asked.toString()}&limit=50&page=${page}`, found);
       };
-      // Its search knows the names of repositories. With a slash behind it, it is the owner's name.
+      // Its search matches repository names. With a trailing slash, it matches the owner's name.
       const byOwner = query !== '' && !query.includes('/') ? [search(`${query}/`)] : [];
       const answers = await Promise.all([search(query), ...byOwner]);
       const told = new Map(answers.flatMap(({ value }) => value.data).map((one) => [one.full_name, one]));
@@ -43,10 +43,7 @@ export function gitea(api: ForgeApi): Forge {
   };
 }
 
-/**
- * Gitea does not tell what a token may. But it looks at that before it looks for a repository, so one that is not there
- * shows it.
- */
+/** Gitea does not report a token's rights, but checks them first. So a call for a missing repository shows them. */
 async function mayWrite(api: ForgeApi, login: string): Promise<boolean> {
   const nowhere = `/repos/${encodeURIComponent(login)}/headrace-${randomUUID()}/hooks/0`;
   const refused = await api.delete(nowhere).catch((error: unknown) => error);

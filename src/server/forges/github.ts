@@ -16,8 +16,6 @@ import {
 } from './forge.ts';
 import { nextIn, pagesOf, unlessMoved } from './pages.ts';
 
-/** GitHub, and GitHub Enterprise Server. Gitea has the same API below repositories (gitea.ts). */
-
 export function githubApi(url: string): string {
   return url === forgeProviders.github.url ? 'https://api.github.com' : `${url}/api/v3`;
 }
@@ -30,7 +28,7 @@ export function githubHeaders(token: string): Record<string, string> {
   };
 }
 
-/** GitHub has no state for running, cancelled or skipped. What was not run must not look tested. */
+/** GitHub has no state for running, cancelled or skipped. A commit that was not tested must not look tested. */
 const states: Record<BuildState, string> = {
   enqueued: 'pending',
   waiting_for_approval: 'pending',
@@ -80,12 +78,11 @@ export function repositoryOf(told: Told): ForgeRepository {
 
 export const mayPush = ({ permissions }: Told): boolean => permissions?.push ?? false;
 
-/** A push tells of tags too. */
+/** `push` covers tags too. */
 const hookEvents = ['push', 'pull_request'];
 
 const of = (repository: string): string => `/repos/${encoded(repository)}`;
 
-/** What is the same at Gitea. */
 export function likeGithub(api: ForgeApi, hookType: string): Omit<Forge, 'whoami' | 'repositories'> {
   const fetched = (path: string) => api.get(path, repositorySchema);
   return {
@@ -131,7 +128,7 @@ export function likeGithub(api: ForgeApi, hookType: string): Omit<Forge, 'whoami
   };
 }
 
-/** It cannot search among all that somebody may push to, so a search goes through this many pages of them. */
+/** GitHub cannot search the repositories that a user may push to. A search reads this many pages of them. */
 const searchedPages = 20;
 const askedAtOnce = 5;
 const wholeName = /^[\w.-]+\/[\w.-]+$/;
@@ -140,12 +137,10 @@ export function github(api: ForgeApi): Forge {
   const page = (number: number) =>
     api.get(`/user/repos?sort=pushed&direction=desc&per_page=100&page=${number}`, Type.Array(repositorySchema));
   const like = likeGithub(api, 'web');
-  /** All of this part of the list. */
   const part = async (first: number) => {
     const all: Told[] = [];
     let hasMore = true;
     for (let at = first; hasMore && at < first + searchedPages;) {
-      // Most people have one page.
       const count = at === 1 ? 1 : askedAtOnce - ((at - 1) % askedAtOnce);
       const answers = await Promise.all(Array.from({ length: count }, (_, more) => page(at + more)));
       for (const { value } of answers) all.push(...value);
@@ -181,7 +176,7 @@ export function github(api: ForgeApi): Forge {
   };
 }
 
-/** Classic tokens have scopes. Of fine-grained ones GitHub does not tell what they may. */
+/** Classic tokens have scopes. GitHub does not report the rights of fine-grained ones. */
 function rightsOf(header: string | string[] | undefined): Pick<Identity, 'may' | 'lacks'> {
   if (header === undefined) return { may: null, lacks: [] };
   const scopes = String(header)

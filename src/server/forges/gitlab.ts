@@ -39,13 +39,13 @@ const project = Type.Object({
   permissions: Type.Optional(Type.Object({ project_access: access, group_access: access })),
 });
 
-/** GitLab's numbers of roles: a maintainer may add keys and hooks, and a developer push. */
+/** GitLab's role numbers: a maintainer may add keys and hooks, a developer may push. */
 const maintainer = 40;
 const developer = 30;
 
 type Told = Static<typeof project>;
 
-/** GitLab tells here only the roles in the project and in its own group. */
+/** This answer has only the roles in the project and in its own group. */
 function mayMaintain({ permissions }: Told): boolean {
   const { project_access: own, group_access: ofGroup } = permissions ?? {};
   return Math.max(own?.access_level ?? 0, ofGroup?.access_level ?? 0) >= maintainer;
@@ -87,7 +87,7 @@ export function gitlab(api: ForgeApi): Forge {
     });
     return api.get(`/projects?${asked.toString()}&per_page=50&page=${page}`, Type.Array(project));
   };
-  /** Also by a role in a parent group, or in a group that was invited. */
+  /** Includes a role from a parent group or an invited group. */
   const mayMaintainAtAll = async (told: Told): Promise<boolean> => {
     if (mayMaintain(told)) return true;
     const me = await api.get('/user', Type.Object({ id: Type.Integer() }));
@@ -132,7 +132,7 @@ export function gitlab(api: ForgeApi): Forge {
       const hooks = await pagesOf((page) =>
         api.get(`${of(repository)}/hooks?per_page=100&page=${page}`, Type.Array(hookSchema)),
       );
-      // GitLab itself switches a hook off that failed too often.
+      // GitLab disables a hook that failed too often.
       return hooks.map(({ id, url, alert_status: alert, ...on }) => ({
         id: String(id),
         url,
@@ -152,7 +152,7 @@ export function gitlab(api: ForgeApi): Forge {
   };
 }
 
-/** Access tokens tell of themselves; others, as those of OAuth, do not. */
+/** Only access tokens can be asked about themselves. OAuth tokens cannot. */
 async function rightsOf(api: ForgeApi): Promise<Pick<Identity, 'may' | 'lacks'>> {
   try {
     const own = await api.get('/personal_access_tokens/self', Type.Object({ scopes: Type.Array(Type.String()) }));

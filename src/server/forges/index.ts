@@ -55,7 +55,7 @@ export const providers = {
   },
 } as const satisfies Record<ProviderName, Provider>;
 
-/** The folder of the repositories of a forge over HTTPS, with a slash at its end; blank where its host is for them alone. */
+/** The path of a forge's repositories over HTTPS, with a trailing slash. Blank if its host serves only them. */
 export function gitFolderOf(forge: { provider: ProviderName; url: string }): string {
   return `${new URL(forge.url).pathname}/${isDataCenter(forge) ? 'scm/' : ''}`.replace(/^\/+/, '');
 }

@@ -2,24 +2,20 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Answered } from './api.ts';
 import { ForgeError } from './forge.ts';
 
-/** Pages of lists, and things that have moved: what forges with the same habits share. */
-
-/** So many pages of keys or hooks of one repository are looked at. */
 const mostPages = 10;
 
-/** Whether there is a page after this one (RFC 8288, and GitLab's own header). */
+/** RFC 8288, and GitLab's own header. */
 export function nextIn(headers: IncomingHttpHeaders): boolean {
   const { link, 'x-next-page': next } = headers;
   return /rel="?next"?/.test(String(link ?? '')) || /^\d+$/.test(String(next ?? ''));
 }
 
-/** All of a list. */
 export async function pagesOf<T>(page: (number: number) => Promise<Answered<T[]>>): Promise<T[]> {
   const all: T[] = [];
   for (let number = 1; number <= mostPages; number += 1) {
     const { value, headers } = await page(number);
     all.push(...value);
-    // Gitea has no links to the pages of some lists, and only tells how many there are.
+    // Gitea has no links for the pages of some lists, only a total.
     const isPart = Number(headers['x-total-count'] ?? 0) > all.length;
     if (value.length === 0 || !(nextIn(headers) || isPart)) break;
   }
@@ -27,8 +23,8 @@ export async function pagesOf<T>(page: (number: number) => Promise<Answered<T[]>
 }
 
 /**
- * Which repositories of a page can be administered, where a forge tells that by a second list, of those alone. It has the
- * same order, so what is on a page of the first list is on the same page there or on one before it.
+ * Selects the repositories of a page that the token may administer. Some forges list these separately, in the same
+ * order. So each is on the same page of that second list or on an earlier one.
  */
 export async function administered(
   names: readonly string[],
@@ -45,10 +41,7 @@ export async function administered(
   return found;
 }
 
-/**
- * Asks for a repository. One that was renamed or moved is not taken in its place: the error tells its new name, for which
- * the forge is asked where its answer leads, if that is below the same API.
- */
+/** Throws `moved` after a rename or move. The redirect's address gives the new name, if it is below the same API. */
 export async function unlessMoved<T>(
   asked: (path: string) => Promise<T>,
   path: string,
@@ -64,7 +57,6 @@ export async function unlessMoved<T>(
   }
 }
 
-/** Blank where the new name is not known. */
 export function movedTo(newName: string): ForgeError {
   const where = newName === '' ? 'elsewhere' : `to ${newName}`;
   return new ForgeError('moved', `The repository was renamed or moved ${where}.`, { newName });

@@ -5,10 +5,9 @@ import { linkHeldMs } from '../lifecycle/forge-holds.ts';
 import { addRemoval, endRemoval, putOffRemoval } from '../lifecycle/forges.ts';
 import { ForgeError, type Forge, type WantedHook } from './forge.ts';
 
-/** What a project has at its forge: a key that may read, and a hook. Both are known by what they are, not by a number. */
+/** Both are recognized by content, not by ID. */
 export interface ProjectParts {
   repository: string;
-  /** What the key is called there. */
   title: string;
   publicKey: string;
   hook: WantedHook;
@@ -17,11 +16,11 @@ export interface ProjectParts {
 export interface MissingParts {
   key: boolean;
   hook: boolean;
-  /** Hooks for the same address that the forge has switched off, or calls for fewer events. */
+  /** Hooks for the same address that are disabled or lack events. */
   stale: string[];
 }
 
-/** Without its comment, which not every forge keeps. */
+/** Without the comment, which some forges drop. */
 function materialOf(key: string): string {
   return key.trim().split(/\s+/).slice(0, 2).join(' ');
 }
@@ -37,9 +36,9 @@ export async function missingParts(forge: Forge, { repository, publicKey, hook }
 }
 
 /**
- * Puts at the forge what is missing. First it is written down that it has to be taken away again: who keeps it crosses that
- * out (`endRemoval`) in the same transaction. If one of the parts fails, what was made is taken back at once. Answers what
- * has to be crossed out; undefined where nothing was missing.
+ * Adds the missing parts to the forge. A removal is recorded first. The caller deletes it with `endRemoval` in the
+ * transaction that stores the parts. If one part fails, those already added are removed at once. Returns the removal's
+ * ID, or undefined if nothing was missing.
  */
 export async function putInPlace(
   { db, ids }: { db: Database; ids: IdSource },
@@ -61,7 +60,7 @@ export async function putInPlace(
       begun.public_key = publicKey;
       await forge.addKey(repository, title, publicKey).catch((error: unknown) => {
         if (!isRefusal(error)) throw error;
-        // It may be there already: somebody else has just put it there for this project, who is to keep it.
+        // A concurrent call for the same project may have added it, and owns it.
         begun.public_key = '';
         throw error.kind === 'invalid' ? keyInUse(error) : error;
       });
@@ -70,7 +69,7 @@ export async function putInPlace(
     begun.hook_url = missing.hook ? hook.url : '';
     if (missing.hook)
       await forge.addHook(repository, hook).catch((error: unknown) => {
-        // The one that is there already is somebody else's work.
+        // An existing hook belongs to a concurrent call.
         if (isRefusal(error)) begun.hook_url = '';
         throw error;
       });
@@ -81,7 +80,7 @@ export async function putInPlace(
   }
 }
 
-/** Whether the forge has said no, so that it has made nothing. */
+/** A refusal means that the forge has made nothing. */
 function isRefusal(error: unknown): error is ForgeError {
   return error instanceof ForgeError && error.kind !== 'unavailable' && error.kind !== 'not_a_forge';
 }
@@ -104,7 +103,7 @@ async function takeBack(db: Database, forge: Forge, removal: Removal & { id: big
   });
 }
 
-/** Takes a key and a hook away at the forge, if they are there; also where the repository has another name by now. */
+/** Removes a key and a hook at the forge if they exist, also after a rename of the repository. */
 export async function takeAway(forge: Forge, removal: Removal): Promise<void> {
   try {
     await takeAwayFrom(forge, removal);

@@ -1,7 +1,6 @@
-/** GitHub asks for at least a minute. */
 const restMs = 60_000;
 
-/** How long to wait after a refusal for too many calls. GitHub has a limit that it reports with 403, often without a time. */
+/** GitHub reports one limit with 403, often without a time. It asks for at least a minute. */
 export function restAfter(status: number, said: string): number | undefined {
   return (status === 403 || status === 429) && /rate limit|abuse detection/i.test(said) ? restMs : undefined;
 }

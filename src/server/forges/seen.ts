@@ -10,7 +10,6 @@ import type { WriteContext } from '../lifecycle/write-context.ts';
 import type { ForgeState } from '../../shared/records/forge.ts';
 import { ForgeError, type Forge } from './forge.ts';
 
-/** What a forge tells of itself and of a token. */
 export interface SeenForge {
   login: string;
   may: string;
@@ -18,7 +17,6 @@ export interface SeenForge {
   state_reason: string;
 }
 
-/** Asks the forge whose token it is, and what it may. */
 export async function seenAt(forge: Forge): Promise<SeenForge> {
   const { login, may, lacks } = await forge.whoami();
   const reason = lacks.length === 0 ? '' : `The token has not the ${scopesInWords(lacks)} that Headrace needs.`;
@@ -33,13 +31,12 @@ const cut = (text: string): string =>
 
 type Known = Pick<ForgeRow, 'provider' | 'url'>;
 
-/** A refusal in words, with what a token needs. */
 export function refusalInWords(forge: Known, { message }: ForgeError): string {
   const said = /[.!?]$/.test(message) ? message : `${message}.`;
   return `${said} A token needs the ${scopesInWords(tokensAt(forge).scopes)}.`;
 }
 
-/** What an error of a forge tells of it; undefined where it tells nothing. */
+/** Undefined if the error is not about the forge as a whole. */
 export function stateAfter(forge: Known, error: unknown): Pick<SeenForge, 'state' | 'state_reason'> | undefined {
   if (!(error instanceof ForgeError)) return undefined;
   if (error.kind === 'refused') return { state: 'refused', state_reason: refusalInWords(forge, error) };
@@ -48,10 +45,7 @@ export function stateAfter(forge: Known, error: unknown): Pick<SeenForge, 'state
   return undefined;
 }
 
-/**
- * Keeps what was seen of a forge. A token that is not taken any more turns all projects of the forge incomplete, and the
- * audit log says so once.
- */
+/** A rejected token makes all projects of the forge incomplete. The audit log records that once. */
 export async function noteSeen(
   { vault, ...context }: Pick<WriteContext, 'db' | 'trx' | 'ids'> & { vault: Vault },
   forge: ForgeRow,
@@ -68,8 +62,8 @@ export async function noteSeen(
 }
 
 /**
- * A connected forge has refused a call. If it no longer takes the token at all, it shows that from now on, with its projects.
- * Some forges refuse one repository in the same way, so it is asked whose token that is.
+ * A connected forge refused a call. Some forges refuse one repository in the same way as a bad token. So the token
+ * itself is checked before the forge and its projects are marked.
  */
 export async function noteRefusal(
   { db, ids, vault }: { db: Database; ids: IdSource; vault: Vault },

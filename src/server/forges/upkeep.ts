@@ -30,8 +30,8 @@ import { noteSeen, stateAfter } from './seen.ts';
 import { backOff } from '../../shared/lib/back-off.ts';
 
 /**
- * The upkeep of connected forges: takes away what is not needed there any more, and checks once a day that the key and the
- * hook of each project are still there. Every server does that; one at a time works at a forge.
+ * Upkeep of connected forges: removes parts that are no longer needed, and checks once a day each project's key and
+ * hook. Every server runs it, but only one at a time works at a forge.
  */
 export interface UpkeepParts {
   db: Database;
@@ -39,7 +39,7 @@ export interface UpkeepParts {
   vault: Vault;
   openForge: OpenForge;
   trouble: (error: unknown) => void;
-  /** Between two requests of checks at one forge, if it is not the usual time. */
+  /** Between two requests of checks at one forge. */
   paceMs?: number | undefined;
 }
 
@@ -72,7 +72,7 @@ export function startForgeUpkeep(parts: UpkeepParts): { close(): Promise<void> }
         return 0;
       }
       const next = await nextForgeWorkAt(db.read);
-      // What is due and not claimed is at a forge where somebody is at work.
+      // Due but unclaimed work belongs to a forge at which another server works.
       return next === undefined || next <= Date.now() ? checkEveryMs : next - Date.now();
     },
     { everyMs: checkEveryMs, onError },
@@ -88,7 +88,7 @@ export function startForgeUpkeep(parts: UpkeepParts): { close(): Promise<void> }
 
 type Checked = Awaited<ReturnType<typeof dueAt>>['projects'][number];
 
-/** Does what is due at a forge, some of it; what is left is claimed again. */
+/** Does some of the work due at a forge. The rest is claimed again. */
 async function serve(parts: UpkeepParts, forge: ForgeRow, closing: AbortSignal): Promise<void> {
   const { db, vault, openForge, paceMs = usualPaceMs } = parts;
   try {
@@ -107,7 +107,7 @@ async function serve(parts: UpkeepParts, forge: ForgeRow, closing: AbortSignal):
       }
     }
   } catch (error) {
-    // This server's own mistake would otherwise be due again at once, without end.
+    // Without this, an error of this server would be due again at once, endlessly.
     await db.transaction((trx) => putOffAll({ db, trx }, forge.id, Date.now() + awayMs));
     throw error;
   } finally {
@@ -115,7 +115,7 @@ async function serve(parts: UpkeepParts, forge: ForgeRow, closing: AbortSignal):
   }
 }
 
-/** Lets one through in each span of time, also after what another one has let through before. */
+/** One call per interval, also across callers. */
 function pace(ms: number): () => Promise<void> {
   let next = performance.now() + ms;
   return async () => {
@@ -133,7 +133,7 @@ async function remove(
   removal: ForgeRemovalRow,
 ): Promise<void> {
   const tries = removal.tries + 1;
-  // Whoever wanted to keep it after all is too late now.
+  // From here on the parts can no longer be kept.
   await db.transaction((trx) => putOffRemoval({ db, trx }, removal.id, { runAfter: Date.now() + 60_000, tries }));
   try {
     await takeAway(client, removal);
@@ -159,7 +159,6 @@ async function remove(
 
 const byForge = { actor: null, via: 'forge', application: null, address: null } as const;
 
-/** Whether a project has at its forge what it needs; where it is to be mended, it is put there. */
 async function checkProject(context: UpkeepParts, client: Forge, forge: ForgeRow, project: Checked): Promise<void> {
   const { db } = context;
   const held = await db.transaction((trx) => holdLink(trx, project.id));
@@ -175,13 +174,13 @@ async function checkProject(context: UpkeepParts, client: Forge, forge: ForgeRow
   }
 }
 
-/** Somebody connects the project just now, and is done soon. */
+/** A user is connecting the project right now and is done soon. */
 const heldMs = 5000;
 
 async function checkHeld(context: UpkeepParts, client: Forge, forge: ForgeRow, project: Checked): Promise<void> {
   const { db, ids, vault } = context;
   const { reason, kept } = await lookAt(context, client, forge, project).catch((error: unknown) => {
-    // The forge has answered for this repository. To ask again at once would get the same answer.
+    // The forge refused this one repository. A retry would get the same answer.
     if (error instanceof ForgeError && refusals.includes(error.kind)) return { reason: error.message, kept: undefined };
     throw error;
   });
@@ -224,7 +223,7 @@ async function lookAt(
   return { reason, kept: await putInPlace({ db, ids }, client, { forgeId: forge.id, parts, missing }) };
 }
 
-/** At Gitea no two keys of a repository have one name, and projects of several accounts or servers may be on it. */
+/** Gitea requires unique key titles, and projects of several accounts or servers may share a repository. */
 export const titleOf = ({ id, name }: { id: bigint; name: string }): string =>
   `Headrace ${name.slice(0, 60).toWellFormed()} (${id})`;
 
@@ -234,7 +233,7 @@ export function missingInWords({ key, hook }: { key: boolean; hook: boolean }): 
   return hook ? 'The hook is missing at the forge, was switched off there, or lacks events.' : '';
 }
 
-/** Why a project cannot be built, if no key or hook would fix that; blank if there is no such reason. */
+/** A reason that no new key or hook would fix, or blank. */
 async function wrongWith(client: Forge, project: Checked): Promise<string> {
   const { forge_repository: name, forge_repository_id: id } = project;
   const repository = await findRepository(client, { name, id });
@@ -245,7 +244,7 @@ async function wrongWith(client: Forge, project: Checked): Promise<string> {
   return project.target_id === null ? 'The status target was deleted here.' : '';
 }
 
-/** Keeps what an error tells of a forge, and leaves it alone for a while. False where it tells nothing. */
+/** Stores the forge's new state and pauses its work. False if the error is not about the forge. */
 async function noteTrouble({ db, ids, vault }: UpkeepParts, forge: ForgeRow, error: unknown): Promise<boolean> {
   const seen = stateAfter(forge, error);
   if (!seen || !(error instanceof ForgeError)) return false;

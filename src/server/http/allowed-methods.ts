@@ -3,9 +3,8 @@ export interface Served {
   methods: readonly string[];
 }
 
-/** Tells the methods of a path; none of one that is unknown. */
 export function methodsByPath(routes: readonly Served[]): (path: string) => string[] {
-  // Made when they are first needed: a server has hundreds of routes, and most requests know their method.
+  // Made on first use: a server has hundreds of routes, and most requests know their method.
   let forms: RegExp[] | undefined;
   return (path) => {
     forms ??= routes.map((route) => formOf(route.path));

@@ -3,7 +3,6 @@ import { measuredNames } from '../../shared/lib/untrusted-json.ts';
 import { Digits } from '../../shared/records/fields.ts';
 import { fromJson, mostFields, RawCollector, unreadable, type RawGroup } from '../../shared/records/raw.ts';
 
-/** Registers the three kinds of body. Any other or broken body gets one clear error. */
 export function readBodies(server: FastifyInstance): void {
   const read = (type: string, parse: (body: Buffer) => RawGroup | undefined): void => {
     server.addContentTypeParser(type, { parseAs: 'buffer' }, (_, body: Buffer, done) => {
@@ -57,7 +56,7 @@ function decode(text: string): string {
   }
 }
 
-/** Numbers keep all their digits; a name that occurs twice in one object is refused. */
+/** Numbers keep all their digits. A name that occurs twice in one object is refused. */
 export function parseJson(text: string): RawGroup {
   if (text.trim() === '') return fromJson({});
   const names = measuredNames(text, limits);
@@ -75,10 +74,10 @@ function digitsOf(_: string, value: unknown, { source = '' }: { source?: string 
   return typeof value === 'number' ? new Digits(source) : value;
 }
 
-/** What `fromJson` would refuse anyway is refused unread. */
+/** Refuses early what `fromJson` would refuse anyway. */
 const limits = { depth: 32, values: 2 * mostFields, names: 2 * mostFields };
 
-/** Node's own parser; file parts are not accepted. */
+/** Node's own parser. File parts are refused. */
 async function parseMultipart(request: FastifyRequest, body: Buffer): Promise<RawGroup> {
   const collector = new RawCollector();
   let parts: FormData;

@@ -3,7 +3,6 @@ import { parseForm } from './bodies.ts';
 import { unreadable, type RawGroup } from '../../shared/records/raw.ts';
 import { arriving } from './uploads.ts';
 
-/** Reads the body of a route outside the envelope that takes a form, up to a length. */
 export function form(limit: number): (request: IncomingMessage) => Promise<RawGroup> {
   return async (request) => {
     demandForm(request);
@@ -19,7 +18,7 @@ export function form(limit: number): (request: IncomingMessage) => Promise<RawGr
   };
 }
 
-/** A body of another type is refused; a missing body is accepted. */
+/** A body of another type is refused, a missing body is accepted. */
 function demandForm({ headers }: IncomingMessage): void {
   const isEmpty = headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0;
   if (isEmpty && headers['content-type'] === undefined) return;

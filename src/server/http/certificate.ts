@@ -19,10 +19,7 @@ function certificateFiles(folder: string): TlsFiles {
   return { key: join(folder, 'tls', 'key.pem'), cert: join(folder, 'tls', 'cert.pem') };
 }
 
-/**
- * The certificate of the data folder: made at the first start, and again when it is about to expire or lacks one of the
- * names (host names or addresses). `onRenewed` is called so that clients that trust the old one can be told.
- */
+/** Renewed before it expires, or if it lacks a name or address. `onRenewed` is for clients that trust the old one. */
 export async function ownCertificate(
   folder: string,
   names: readonly string[] = [],
@@ -48,7 +45,7 @@ function serves(cert: string, names: readonly string[]): boolean {
   return certificate.validToDate.getTime() >= Date.now() + renewBefore && names.every(isFor);
 }
 
-/** For these names, and this machine's names and addresses. */
+/** Also for this machine's names and addresses. */
 async function selfSigned(files: TlsFiles, wanted: readonly string[]): Promise<void> {
   const strange = wanted.find((name) => isIP(name) === 0 && !/^[\w.-]{1,253}$/.test(name));
   if (strange !== undefined) throw new Error(`no certificate can be made for ${JSON.stringify(strange)}`);

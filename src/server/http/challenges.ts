@@ -4,9 +4,8 @@ const basic = 'Basic realm="Headrace", charset="UTF-8"';
 const bearer = 'Bearer realm="Headrace"';
 
 /**
- * The challenges for missing or wrong credentials: the API key, or an application's token. Some programs send the key
- * only after a challenge. A browser would ask the person for it, keep it, and add it to the requests of any page. So
- * browsers, which name the site that a request comes from, get no challenge for Basic.
+ * Some programs send the API key only after a challenge. A browser would ask for the key, keep it, and add it to
+ * requests of any page. So browsers, which send their site, get no challenge for Basic.
  */
 export function challengesFor(headers: IncomingHttpHeaders): string[] {
   return isBrowser(headers) ? [bearer] : [basic, bearer];

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 
-/** The client's address. Only a trusted proxy may name another address, and only the last entry of its list counts. */
+/** Only a trusted proxy may report another address, and only the last entry of its list counts. */
 export function addressOf({ headers, socket }: IncomingMessage, isBehindProxy: boolean): string {
   if (isBehindProxy) {
     const forwarded = String(headers['x-forwarded-for'] ?? '')

@@ -3,14 +3,12 @@ import { constants, createBrotliCompress, createGzip, createZstdCompress } from 
 import type { FastifyReply } from 'fastify';
 
 /*
- * Compresses long answers for clients that can unpack them. The levels are the fast ones: an answer is made for one
- * caller and not kept.
- *
- * Answers with secrets are never compressed: their length would tell a caller whose text is in the same answer how much
- * of the secret it guessed (BREACH). Neither are event streams, whose events would arrive late or incomplete.
+ * Levels are fast, because a response is compressed for one caller. Responses with secrets are never compressed: their
+ * length would confirm guesses of the secret by the author of other text in it (BREACH). Event streams are not either,
+ * because events would arrive late or incomplete.
  */
 
-/** Shorter answers fit into a packet or two uncompressed. */
+/** Shorter responses fit into a packet or two. */
 export const worthPacking = 2048;
 
 const { BROTLI_PARAM_QUALITY, BROTLI_PARAM_MODE, BROTLI_MODE_TEXT } = constants;
@@ -20,7 +18,7 @@ const packers: Record<string, () => Transform> = {
   gzip: () => createGzip({ level: 4 }),
 };
 
-/** The encoding that the client prefers (RFC 9110 12.5.3); among equals, the one that compresses best for its time. */
+/** The client's preference (RFC 9110 12.5.3). Among equals, the best compression for its time. */
 export function encodingFor(accepted: string | string[] | undefined): string | undefined {
   if (accepted === undefined) return undefined;
   const likings = new Map<string, number>();
@@ -37,7 +35,6 @@ export function encodingFor(accepted: string | string[] | undefined): string | u
   return best;
 }
 
-/** Sends a long answer in an encoding that the client accepts. */
 export function sendPacked(
   content: string | Readable,
   accepted: string | string[] | undefined,
@@ -49,12 +46,12 @@ export function sendPacked(
   const pieces = typeof content === 'string' ? Readable.from(piecesOf(content)) : content;
   const packer = encoding === undefined ? undefined : packers[encoding]?.();
   if (!packer) return reply.send(pieces);
-  // The length and the ranges of the compressed answer are unknown.
+  // The length and the ranges of the compressed response are unknown.
   reply.removeHeader('content-length').removeHeader('accept-ranges').header('content-encoding', encoding);
   return reply.send(pipeline(pieces, packer, () => {}));
 }
 
-/** A longer text is encoded and encrypted piece by piece: others get their turn in between. */
+/** Piece by piece, so that other requests get their turn. */
 const longPiece = 256 * 1024;
 
 function* piecesOf(text: string): Generator<Buffer> {

@@ -7,41 +7,33 @@ import { isLoopback, networkOf } from '../../shared/lib/networks.ts';
 import { noRoom, stoppedComing } from './socket-answers.ts';
 
 /*
- * Limits connections, and how long they may stay silent.
+ * Anyone can open connections, and each costs a descriptor and memory. So their number is limited, in total and per
+ * network. A client must make progress with the handshake, the head and the body. Responses have no time limit, nor do
+ * WebSockets.
  *
- * A connection costs a descriptor and some memory, and anyone can open one. So their number is limited, in total and
- * for one network. A client must also make progress: with the handshake, with the head of a request, and with a body
- * once it has begun. Answers have no time limit: a stream stays open as long as it needs, and so does a WebSocket.
- *
- * When there is no room, connections without a request yet are closed for new ones, the oldest first; then connections
- * that are idle between two requests, and those whose client has not read its answer for a long time. So idle
- * connections never keep a client out. Only when all connections are in use is a new one refused.
+ * Without room, new connections replace older ones: first those without a request, oldest first, then those that are
+ * idle or whose client reads no response. Only if all are in use is a new one refused.
  */
 
 export interface ConnectionLimits {
-  /** How many connections there may be at a time. */
   most: number;
-  /**
-   * How many of them from one network. Connections from this machine do not count: a proxy here serves many clients.
-   */
+  /** Per network. Connections from this machine do not count: a proxy here serves many clients. */
   mostOfOne: number;
 }
 
 export interface ConnectionTimes {
-  /** From the connection to the end of the TLS handshake: Node's own timeout. */
+  /** For the TLS handshake: Node's own timeout. */
   handshakeMs: number;
-  /**
-   * From there to the end of the first request's head, and for each later head from its first byte: Node's own timeout.
-   */
+  /** For the head of a request, later ones from their first byte: Node's own timeout. */
   headMs: number;
-  /** A body that brings fewer than `bodyBytes` in this time, although the server reads, is cut off. */
+  /** A body slower than `bodyBytes` in this time, although the server reads, is cut off. */
   bodyMs: number;
   bodyBytes: number;
 }
 
 export const usualTimes: ConnectionTimes = { handshakeMs: 10_000, headMs: 30_000, bodyMs: 60_000, bodyBytes: 4096 };
 
-/** A client that has not read from its answer for this long may be disconnected to make room. */
+/** A client that reads nothing for this long may be disconnected to make room. */
 const stalledMs = 60_000;
 
 export type Refusal = 'full' | 'network';
@@ -49,13 +41,11 @@ export type Ending = 'handshake' | 'head' | 'body' | 'room';
 
 export interface ConnectionWatcher {
   refused(why: Refusal): void;
-  /** The server closed it, because the client was too slow, or to make room. */
   ended(why: Ending): void;
 }
 
 export interface Connections {
   readonly size: number;
-  /** The last request on a connection, and its answer. */
   underWay(socket: Duplex): { request: IncomingMessage | undefined; response: ServerResponse | undefined } | undefined;
 }
 
@@ -65,23 +55,22 @@ interface Network {
 }
 
 interface Connection {
-  /** Over TLS this becomes the TLS socket, once there is one. */
+  /** Over TLS this becomes the TLS socket after the handshake. */
   socket: Socket;
   readonly network: Network | undefined;
   request: IncomingMessage | undefined;
   response: ServerResponse | undefined;
-  /** HTTP/2 has many requests at once: the unfinished answers, and the bodies that still arrive. */
+  /** HTTP/2 has many requests at once: open responses, and bodies that still arrive. */
   readonly open: Set<ServerResponse>;
   readonly bodies: Set<IncomingMessage>;
   /** The bytes received when the body last made progress, and the time since then. */
   arrived: number;
   waitedMs: number;
-  /** The unsent bytes of the answer at the last check, and how long that number has not changed. */
+  /** The unsent bytes at the last check, and how long that number has not changed. */
   unsent: number;
   stalledMs: number;
 }
 
-/** The pause between two checks of the progress of all connections. */
 export function checkIntervalMs({ headMs, bodyMs }: ConnectionTimes): number {
   return Math.max(10, Math.min(2000, headMs / 5, bodyMs / 5));
 }
@@ -93,11 +82,11 @@ export function guardConnections(
   const { hasTls, limits, times, watcher } = options;
   const { server } = fastify;
   const pauseMs = checkIntervalMs(times);
-  /** In the order of arrival, like `silent`: the connections without a request yet. */
+  /** In order of arrival. `silent` connections have no request yet. */
   const all = new Set<Connection>();
   const silent = new Set<Connection>();
   const bySocket = new WeakMap<Duplex, Connection>();
-  /** Over TLS requests come on a second socket, with the same remote address and port as the first. */
+  /** Over TLS, requests come on a second socket with the same remote address and port. */
   const byOrigin = new Map<string, Connection>();
   const networks = new Map<string, Network>();
   let idle: Connection[] = [];
@@ -173,7 +162,7 @@ export function guardConnections(
     return undefined;
   };
 
-  // Node's own listeners come after ours: a refused client does not even get to the handshake.
+  // Node's own listeners run after ours: a refused client never gets a handshake.
   const accepting = server.listeners('connection') as ((socket: Socket) => void)[];
   server.removeAllListeners('connection');
   server.on('connection', (socket: Socket) => {
@@ -193,7 +182,7 @@ export function guardConnections(
     connection.socket = socket;
     bySocket.set(socket, connection);
   });
-  // An HTTP/2 request has no socket of its own; its session is found by the remote address and port.
+  // An HTTP/2 request has no socket, so its session is found by the remote address and port.
   const bySession = new WeakMap<Http2Session, Connection>();
   server.on('session', (session: ServerHttp2Session) => {
     const connection = byOrigin.get(originOf(session.socket));
@@ -217,7 +206,7 @@ export function guardConnections(
     connection.waitedMs = 0;
   });
 
-  // A WebSocket is in use for as long as it is open; who takes it looks after it.
+  // An open WebSocket counts as in use. Its owner watches over it.
   server.on('upgrade', ({ socket }: IncomingMessage) => {
     const connection = bySocket.get(socket);
     if (!connection) return;
@@ -230,7 +219,7 @@ export function guardConnections(
       noteAnswer(connection, pauseMs);
       if (!isTrickling(connection, times, pauseMs)) continue;
       const { socket, response } = connection;
-      // A client without an answer yet is told why. The write fits: nothing else was written.
+      // A client without a response gets the reason. The write fits: nothing else was written.
       const isWaiting = response?.headersSent === false && !streamOf(response.req);
       if (isWaiting && socket.write(stoppedComing())) socket.end(() => end(connection, 'body'));
       else end(connection, 'body');
@@ -238,8 +227,7 @@ export function guardConnections(
   };
   const timer = setInterval(endTrickling, pauseMs).unref();
 
-  // Browsers open connections in advance. Node treats a connection without a request as active, and a server that stops
-  // would wait for it. No client waits for an answer there, so they are closed.
+  // Browsers open connections in advance. Node would wait for them at a stop, so they are closed.
   fastify.addHook('preClose', (done) => {
     isStopping = true;
     for (const { socket } of silent) socket.destroy();
@@ -258,7 +246,7 @@ export function guardConnections(
   };
 }
 
-/** All requests are answered and no new one has come, or the client does not read its answer. */
+/** All responses are sent, or the client does not read. */
 function isIdle({ response, open, stalledMs: stalled }: Connection): boolean {
   return response !== undefined && ((response.writableFinished && open.size === 0) || stalled >= stalledMs);
 }
@@ -269,7 +257,7 @@ function noteAnswer(connection: Connection, passedMs: number): void {
   connection.unsent = unsent;
 }
 
-/** Time counts only while the server waits for the client, not while the server is busy. */
+/** Counts only time in which the server waits for the client. */
 function isTrickling(connection: Connection, { bodyMs, bodyBytes }: ConnectionTimes, passedMs: number): boolean {
   const { request, socket, bodies } = connection;
   const awaited = bodies.size > 0 ? [...bodies] : request && !request.complete ? [request] : [];
@@ -284,10 +272,7 @@ function isTrickling(connection: Connection, { bodyMs, bodyBytes }: ConnectionTi
   return connection.waitedMs >= bodyMs;
 }
 
-/**
- * A connection on which a request is being answered is not idle yet when a server begins to close, and would be kept for
- * the next request afterwards, for as long as the client likes. HTTP/2 connections close with their last answer.
- */
+/** A busy connection would stay open after the server closes. HTTP/2 ones close with their last response. */
 function closeWhenAnswered({ socket, response }: Connection): void {
   if (!response || response.writableFinished || streamOf(response.req)) return;
   if (response.headersSent) response.once('finish', () => socket.end());
@@ -298,7 +283,7 @@ function streamOf(request: IncomingMessage): ServerHttp2Stream | undefined {
   return request.httpVersionMajor === 2 ? (request as unknown as Http2ServerRequest).stream : undefined;
 }
 
-/** The network of a connection; undefined for connections from this machine, which do not count. */
+/** Undefined for connections from this machine, which do not count. */
 function countedAs({ remoteAddress }: Socket): string | undefined {
   return remoteAddress === undefined || isLoopback(remoteAddress) ? undefined : networkOf(remoteAddress);
 }
@@ -307,9 +292,7 @@ function originOf({ remoteAddress, remotePort }: Pick<Socket, 'remoteAddress' | 
   return `${remoteAddress} ${remotePort}`;
 }
 
-/**
- * Over TLS an answer would cost a handshake. A plain connection, from a proxy, gets an answer and a moment to read it.
- */
+/** Over TLS a response would cost a handshake. A plain connection, from a proxy, gets one and a moment to read it. */
 function turnAway(socket: Socket, hasTls: boolean): void {
   if (hasTls) return void socket.destroy();
   socket.on('error', () => {});

@@ -3,9 +3,8 @@ import { ApiError } from '../../shared/errors.ts';
 import type { RawGroup } from '../../shared/records/raw.ts';
 
 /*
- * Requests from pages of other sites (the Fetch standard). A page that puts a token into a request has the token, so it
- * may read the answer, whatever its site. Cookies and Basic credentials, which a browser adds by itself, grant nothing
- * here.
+ * A page that puts a token into a request has the token, so it may read the response, whatever its site (the Fetch
+ * standard). Cookies and Basic credentials, which a browser adds automatically, grant nothing here.
  */
 
 const exposed =
@@ -22,9 +21,8 @@ export function openToOrigins({ headers, query }: FastifyRequest, reply: Fastify
 }
 
 /**
- * Before a request that is not a plain form, browsers ask for permission, without the credentials they would send. They
- * get it: the real request is checked for a token. An OPTIONS request that asks nothing is not served. `methods` are
- * those of its path.
+ * Browsers ask for permission before most requests, without credentials. They get it: the real request is checked for a
+ * token. Other OPTIONS requests are refused. `methods` are the path's.
  */
 export function answerPreflight(
   methods: readonly string[],

@@ -3,15 +3,11 @@ import { isBlank, pathOf, type FieldSet, type ValuesOf } from '../../shared/reco
 import { isGroup, repeated, type Raw, type RawGroup } from '../../shared/records/raw.ts';
 
 export interface Reading<F extends FieldSet> {
-  /** The fields that could be read. */
   values: Partial<ValuesOf<F>>;
   errors: FieldErrors;
 }
 
-/**
- * Reads every field and reports all errors. On creation, a field that was not sent gets its fallback; on a change, it
- * is left out of the values.
- */
+/** Reports all errors. A field that was not sent gets its fallback on creation, and is omitted on a change. */
 export function readFields<F extends FieldSet>(fields: F, sent: RawGroup, purpose: 'create' | 'change'): Reading<F> {
   const values: Record<string, unknown> = {};
   const errors: FieldErrors = {};
@@ -27,7 +23,7 @@ export function readFields<F extends FieldSet>(fields: F, sent: RawGroup, purpos
       values[name] = field.parse(raw);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      // A list of records says in which of their fields it is.
+      // A list of records reports the field within it.
       for (const [inside, codes] of Object.entries(error.fields))
         errors[inside.startsWith('[') ? `${name}${inside}` : name] = codes;
     }
@@ -35,17 +31,13 @@ export function readFields<F extends FieldSet>(fields: F, sent: RawGroup, purpos
   return { values: values as Partial<ValuesOf<F>>, errors };
 }
 
-/**
- * The names that were sent and that no field has, each with an error. This finds a value that was cut in two by an
- * unencoded `&`, so that its first part is not taken for the whole.
- */
+/** Also finds a value that an unencoded `&` cut in two, so that its first part is not taken for the whole. */
 export function unknownFields(fields: FieldSet, sent: RawGroup): FieldErrors {
   const errors: FieldErrors = {};
   noteUnknown(errors, sent, new Set(Object.keys(fields)), '');
   return errors;
 }
 
-/** Reports everything that is sent except known fields, which are read elsewhere in any shape. */
 function noteUnknown(errors: FieldErrors, group: RawGroup, known: ReadonlySet<string>, within: string): void {
   for (const part of Object.keys(group)) {
     const name = within === '' ? part : `${within}[${part}]`;
@@ -57,7 +49,7 @@ function noteUnknown(errors: FieldErrors, group: RawGroup, known: ReadonlySet<st
   }
 }
 
-/** An empty group of known fields is no error; a group that was sent twice is reported by its fields. */
+/** An empty group of known fields is no error. A group that was sent twice is reported by its fields. */
 function isGroupOf(known: ReadonlySet<string>, name: string, raw: Raw): boolean {
   return (isGroup(raw) || raw === repeated) && [...known].some((one) => one.startsWith(`${name}[`));
 }

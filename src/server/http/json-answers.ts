@@ -7,20 +7,19 @@ import type { RawGroup } from '../../shared/records/raw.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** True for answers that are never compressed. */
+    /** Then it is never compressed. */
     showsSecrets?: boolean;
   }
   interface FastifyRequest {
-    /** The function that a JSON-P answer calls. */
     callback: string | undefined;
-    /** Whether that function gets the status, because a browser calls it only with 200. */
+    /** That function gets the status, because a browser calls it only with 200. */
     suppressesStatus: boolean;
   }
 }
 
 const jsonType = 'application/json; charset=utf-8';
 
-/** JSON-P: only GET answers can be wrapped in a call. A wrong name is refused after the caller is known. */
+/** Only GET responses can be JSON-P. A wrong name is refused once the caller is known. */
 export function takeCallback(request: FastifyRequest): ApiError | undefined {
   if (request.method !== 'GET') return undefined;
   const { callback, suppress_status: suppressed } = request.query as RawGroup;
@@ -33,7 +32,6 @@ export function takeCallback(request: FastifyRequest): ApiError | undefined {
   return undefined;
 }
 
-/** Sends JSON text, wrapped in a JSON-P call if one was requested. */
 export function sendJson(json: string, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const { callback, suppressesStatus } = request;
   if (callback === undefined) return sendText(json, request, reply.type(jsonType));

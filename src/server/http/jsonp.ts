@@ -4,7 +4,7 @@ import { longest } from '../../shared/domain/bounds.ts';
 const identifier = String.raw`[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*`;
 const identifierPath = new RegExp(String.raw`^${identifier}(\.${identifier})*$`, 'u');
 
-/** Words that cannot be a variable's name: a call of one would be a syntax error, or mean something else. */
+/** A call of one of these would be a syntax error, or mean something else. */
 const reserved = new Set(
   (
     'await break case catch class const continue debugger default delete do else enum export extends false finally for ' +
@@ -13,7 +13,6 @@ const reserved = new Set(
   ).split(' '),
 );
 
-/** Reads the `callback` of a request; undefined when there is none. */
 export function readCallback(raw: unknown): string | undefined {
   if (raw === undefined) return undefined;
   if (typeof raw !== 'string' || raw.length > longest.callback || !identifierPath.test(raw)) throw refused();
@@ -23,8 +22,8 @@ export function readCallback(raw: unknown): string | undefined {
 }
 
 /**
- * Two characters are valid in JSON but, in older engines, not in a script. There a key `__proto__` would name what the object
- * inherits from; in brackets it is a key like any other. A quote within a text has a backslash before it, so only keys match.
+ * U+2028 and U+2029 are valid in JSON but not in older engines' scripts. There a key `__proto__` would set the
+ * prototype, except in brackets. A quote within a text has a backslash, so only keys match.
  */
 export function wrapInCallback(callback: string, json: string): string {
   const script = json

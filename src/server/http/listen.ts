@@ -6,15 +6,11 @@ import type { FastifyInstance } from 'fastify';
 
 export type ListenAddress = { path: string } | { host: string; port: number };
 
-/**
- * Listens on a socket or an address; `localhost` has two addresses. Connections to the second are handed to the same
- * server, because a second server would have its own limits.
- */
+/** `localhost` has two addresses. The same server takes both, because a second one would have its own limits. */
 export async function listenOn(server: FastifyInstance, place: ListenAddress): Promise<void> {
   if ('path' in place) {
     await removeDeadSocket(place.path);
-    // Access to the folder decides who may connect: a proxy runs as another user, and a stricter mode would keep it
-    // out.
+    // The folder's mode decides who may connect: a proxy runs as another user.
     await server.listen({ ...place, readableAll: true, writableAll: true });
     return;
   }
@@ -35,14 +31,12 @@ export async function listenOn(server: FastifyInstance, place: ListenAddress): P
       server.server.emit('connection', socket);
     });
     seconds.push(second);
-    // If this machine lacks the address, or the port is in use there, the first address is enough.
+    // If this address is missing or in use, the first one is enough.
     await once(second.listen(port, address), 'listening').catch(() => {});
   }
 }
 
-/**
- * A killed server could not remove its socket. A socket on which a process listens stays, and listening on it fails.
- */
+/** A killed server leaves its socket behind. One with a listener stays, and listening on it fails. */
 async function removeDeadSocket(path: string): Promise<void> {
   const socket = connect(path);
   const { promise, resolve } = Promise.withResolvers<string | undefined>();

@@ -1,7 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 
-/** Whether a request carries the metrics token. Without such a setting no request does. */
 export function hasMetricsToken({ authorization = '' }: IncomingHttpHeaders, token: string | undefined): boolean {
   if (token === undefined) return false;
   const sent = Buffer.from(authorization);

@@ -2,23 +2,17 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { ConnectionWatcher } from './connections.ts';
 
-/** What the operator's Prometheus reads. Labels have few values that are known beforehand, and never names of others. */
+/** Labels have few values that are known beforehand, never users' names. */
 export interface Metrics {
   answered(status: number, milliseconds: number): void;
-  /** Counts a webhook call. */
   called(outcome: 'delivered' | 'failed'): void;
-  /** Counts a build that is over. `tookMs` is missing where it never began. */
+  /** `tookMs` is missing if the build never began. */
   built(state: string, times: { waitedMs: number; tookMs?: number | undefined }): void;
-  /** Counts bytes that were added to logs. */
   logged(bytes: number): void;
-  /** How long the database took. */
   database: Record<DatabaseOperation, (milliseconds: number) => void>;
-  /** How long the store of blobs took. */
   blobs: Record<BlobOperation, (milliseconds: number) => void>;
-  /** Counts a run of a task of the hourly clean-up. */
   cleanedUp: (task: string, outcome: CleanupOutcome, milliseconds: number) => void;
   connections: ConnectionWatcher;
-  /** In Prometheus's text format, with the current gauges. */
   text(now: { connections: number; work?: WorkGauges | undefined }): Promise<string>;
   readonly contentType: string;
   close(): void;
@@ -28,11 +22,9 @@ export type DatabaseOperation = 'read' | 'transaction';
 export type CleanupOutcome = 'done' | 'failed';
 export type BlobOperation = 'put' | 'open' | 'read' | 'remove';
 
-/** The state of the queue, and the number of runners by state. */
 export interface WorkGauges {
   waiting: number;
   oldestSeconds: number;
-  /** By kind of job. */
   running: Record<string, number>;
   runners: { idle: number; busy: number; away: number; failing: number };
 }
@@ -42,7 +34,6 @@ const quicker = [0.0001, 0.0003, ...quick];
 const long = [0.3, 1, 3, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400];
 
 interface MetricsParts {
-  /** The final states of builds. */
   buildStates?: readonly string[];
   upkeepTasks?: readonly string[];
 }
@@ -50,7 +41,7 @@ interface MetricsParts {
 export function createMetrics({ buildStates = [], upkeepTasks = [] }: MetricsParts = {}): Metrics {
   const registry = new Registry();
   const registers = [registry];
-  /** Counters begin at 0 for every value of their label: a rate needs to see where they began. */
+  /** Counters start at 0 for every label value: a rate needs their start. */
   const counter = (name: string, help: string, label: string, values: readonly string[] = []) => {
     const made = new Counter({ name, help, labelNames: [label], registers });
     for (const value of values) made.inc({ [label]: value }, 0);
@@ -78,7 +69,7 @@ export function createMetrics({ buildStates = [], upkeepTasks = [] }: MetricsPar
   const connections = new Gauge({ name: 'headrace_connections', help: 'Connections at this moment', registers });
   const work = workGauges();
   collectDefaultMetrics({ register: registry });
-  // Their names say that they are counters, which they are not.
+  // They are named as counters, which they are not.
   for (const what of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${what}_total`);
   const close = watchEventLoop(registry);
 
@@ -132,7 +123,7 @@ export function createMetrics({ buildStates = [], upkeepTasks = [] }: MetricsPar
   };
 }
 
-/** Clocks of several servers may be apart. */
+/** Clocks of several servers may differ. */
 const seconds = (milliseconds: number): number => Math.max(0, milliseconds / 1000);
 
 function cleanupMetrics(registry: Registry, tasks: readonly string[]): Metrics['cleanedUp'] {
@@ -155,7 +146,7 @@ function cleanupMetrics(registry: Registry, tasks: readonly string[]): Metrics['
   };
 }
 
-/** Apart from the others: without the database they are left out, because an old value would be taken for a new one. */
+/** Omitted without the database, because old values would look current. */
 function workGauges(): (work: WorkGauges) => Promise<string> {
   const registry = new Registry();
   const gauge = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
@@ -173,15 +164,12 @@ function workGauges(): (work: WorkGauges) => Promise<string> {
   };
 }
 
-/** How often the delay of the event loop is measured: a few wake-ups a second, and no longer delay is missed. */
+/** A few wake-ups a second, and no longer delay is missed. */
 const resolutionMs = 50;
 const windowMs = 60_000;
 const percentiles = [50, 99, 100];
 
-/**
- * How late the event loop gets to work that is due, over the last whole minute. A minute ends by itself and not with a
- * request for the metrics, so that two who ask see the same. Returns a function that ends the measuring.
- */
+/** The event loop's delays in the last whole minute, so all readers see the same. Returns a function that ends it. */
 function watchEventLoop(registry: Registry): () => void {
   const monitor = monitorEventLoopDelay({ resolution: resolutionMs });
   const delays = (): number[] =>

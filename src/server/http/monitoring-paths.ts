@@ -2,7 +2,6 @@ import * as Type from 'typebox';
 import type { TProperties } from 'typebox';
 import { nullable, object, wordOf, string } from '../../shared/records/schema.ts';
 
-/** The routes of operations.ts in the OpenAPI document. Their answers have no envelope. */
 const work = {
   runner: nullable(Type.Object({}, { description: 'Whether runners are connected, how many, and why none' })),
   queue: nullable(Type.Object({}, { description: 'How many jobs wait and run, and for how long the oldest waits' })),

@@ -3,12 +3,9 @@ import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/bus
 import { ApiError } from '../../shared/errors.ts';
 import { unreadable } from '../../shared/records/raw.ts';
 
-/*
- * A file of any size in a multipart body, as `curl -F archive=@file` and a browser's form send it. It is read as it
- * arrives, so only the last piece is in memory. Such a body has this one part; any other part is refused by its name.
- */
+/* A file of any size, as `curl -F archive=@file` and browsers send it. No other part is allowed. */
 
-/** The file, and the type that its sender named; no type where clients name the same one for every file. */
+/** No type if the client sends the same one for every file. */
 export interface SentFile {
   contentType: string;
   content: AsyncIterable<Uint8Array>;
@@ -21,10 +18,10 @@ export function isMultipart(contentType: string): boolean {
 /** The types that clients use for files of unknown type. */
 const unknownTypes = new Set(['', 'text/plain', 'application/octet-stream']);
 
-/** Encoded parts would need decoding, and no current client sends them. */
+/** Other parts would need decoding, and no current client sends them. */
 const plainEncodings = new Set(['', 'binary', '8bit', '7bit']);
 
-/** The file of that name. Throws when another part comes first; the content throws when it is cut off. */
+/** Throws if another part comes first. The content throws if it is cut off. */
 export function onlyFile(body: AsyncIterable<Buffer>, contentType: string, name: string): Promise<SentFile> {
   const found = Promise.withResolvers<SentFile>();
   const parser = parserFor(contentType);
@@ -35,7 +32,7 @@ export function onlyFile(body: AsyncIterable<Buffer>, contentType: string, name:
     parser.destroy(error);
   };
   parser.on('file', (field, part, _fileName, encoding, type) => {
-    part.on('error', () => {}); // whoever reads it gets it
+    part.on('error', () => {}); // the reader gets the error
     if (!field || field.includes('\uFFFD') || !plainEncodings.has(encoding)) return fail(unreadable());
     if (file || field !== name) return fail(new ApiError('invalid_format', field));
     file = part;
@@ -48,7 +45,7 @@ export function onlyFile(body: AsyncIterable<Buffer>, contentType: string, name:
       throw error;
     },
   );
-  whole.catch(() => {}); // where nobody reads the file to its end
+  whole.catch(() => {}); // if the file is not read to its end
   async function* contentOf(part: BusboyFileStream): AsyncGenerator<Uint8Array> {
     try {
       yield* part;
@@ -62,7 +59,7 @@ export function onlyFile(body: AsyncIterable<Buffer>, contentType: string, name:
   return found.promise;
 }
 
-/** Whatever else the parser complains about, it could not read the body. */
+/** Any other complaint of the parser means an unreadable body. */
 function faultOf(error: unknown): ApiError {
   return error instanceof ApiError ? error : unreadable();
 }

@@ -7,10 +7,7 @@ import { envelope } from './server.ts';
 import { idInPath, type JsonSchema } from '../../shared/records/schema.ts';
 import { longest } from '../../shared/domain/bounds.ts';
 
-/**
- * The OpenAPI 3.1 document, made only of the routes and the service's address. Routes outside the envelope have their own
- * descriptions.
- */
+/** Made only of the routes and the service's address. Routes outside the envelope have their own descriptions. */
 export function openApiDocument(
   routes: readonly RouteDescription[],
   outside: Record<string, Record<string, object>>,
@@ -41,7 +38,7 @@ export function openApiDocument(
   };
 }
 
-/** A copy in which each record that has a name is referred to by it, and described once. */
+/** Named records are described once and referred to. */
 function byName<Part>(part: Part, schemas: Record<string, unknown>): Part {
   if (typeof part !== 'object' || part === null) return part;
   if (Array.isArray(part)) return part.map((one: unknown) => byName(one, schemas)) as Part;
@@ -123,7 +120,7 @@ const accessInWords = {
   operators: 'operators',
 } satisfies Record<RouteDescription['access'], string>;
 
-/** The resource of a path: its last word that is neither a parameter nor a verb after one. */
+/** The last word of the path that is no parameter, and no verb after one. */
 function tagOf(path: string): string {
   const words = path.split('/').filter((word) => word !== '' && !word.startsWith(':'));
   return (words.length > 1 && words[0] === 'projects' ? words[1] : words[0]) ?? 'service';
@@ -227,7 +224,7 @@ function headerParameters(route: RouteDescription): object[] {
   ];
 }
 
-/** Fields have the names of a form; JSON nests the same names. */
+/** Fields have the names of a form. JSON nests them. */
 function requestBody(route: RouteDescription): object {
   const isChange = route.method === 'PUT';
   const form = nothingElse();
@@ -256,7 +253,7 @@ function formName(name: string, { schema }: Field<unknown>): string {
   return schema.type === 'array' ? `${name}[]` : name;
 }
 
-/** In a form, the records of a list are numbered: `steps[0][name]`. */
+/** A form numbers the records of a list: `steps[0][name]`. */
 function addNumbered(form: JsonSchema, name: string, fields: Record<string, JsonSchema>): void {
   const patterns = Object.entries(fields).map(([field, schema]) => [`^${name}\\[[0-9]{1,4}\\]\\[${field}\\]$`, schema]);
   form.patternProperties = {
@@ -265,7 +262,6 @@ function addNumbered(form: JsonSchema, name: string, fields: Record<string, Json
   };
 }
 
-/** A group that accepts only the fields added to it. */
 function nothingElse(): JsonSchema {
   return { type: 'object', properties: {}, required: [], additionalProperties: false };
 }
@@ -276,7 +272,7 @@ function uploadedBody({ types, field }: NonNullable<RouteDescription['uploads']>
   const content = Object.fromEntries([...types, 'application/octet-stream'].map((type) => [type, { schema: raw }]));
   if (field === undefined) return { required: true, content };
   const form = { type: 'object', properties: { [field]: raw } };
-  // The form comes first: generated clients use the first type, and all of them support a file in a form.
+  // The form comes first: generated clients use the first type, and all support a file in a form.
   return { required: true, content: { 'multipart/form-data': { schema: { ...form, required: [field] } }, ...content } };
 }
 
@@ -310,7 +306,6 @@ function errorResponses(): Record<string, object> {
   return Object.fromEntries([...statuses, 416].map((status) => [`Error${status}`, errorResponse(status)]));
 }
 
-/** What has a status of its own because it concerns HTTP. */
 const inHttp: Record<number, string> = {
   416: 'No byte is in the range that was asked for; Content-Range says how many there are',
   431: 'The head of the request is too large',

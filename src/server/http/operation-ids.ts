@@ -4,10 +4,7 @@ type Named = Pick<RouteDescription, 'method' | 'path' | 'status' | 'answer' | 's
 
 const verbs = { POST: 'create', PUT: 'change', PATCH: 'append', DELETE: 'delete' } as const;
 
-/**
- * A short name for an operation, by its path: a verb, and the record with those that it lies in. The project is left out,
- * in which most lie: `listBuilds`, `fetchSuiteRule`, `cancelBuildRequest`.
- */
+/** A verb and the records of the path without the project: `listBuilds`, `fetchSuiteRule`, `cancelBuildRequest`. */
 export function operationId(route: Named): string {
   const { method, path, status } = route;
   const parts = path.split('/').filter((part) => part !== '');
@@ -20,7 +17,7 @@ export function operationId(route: Named): string {
   });
   const isCall = method === 'POST' && status !== 201 && parts.at(-2)?.startsWith(':');
   if (!isCall) return camel([verbOf(route), ...nouns]);
-  // The last word is what is done: `cancel`, or `check_connection`.
+  // The last word is the action: `cancel`, or `check_connection`.
   const [verb = '', ...object] = nouns.at(-1)?.split('_') ?? [];
   const record = nouns.length > 1 ? nouns.slice(0, -1) : ['project'];
   return camel([verb, ...record, ...object]);

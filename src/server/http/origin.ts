@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 
-/** The public address of this server: as configured, or as the caller named it. */
+/** As configured, or as the caller addressed it. */
 export function originOf({ headers }: IncomingMessage, baseUrl: string | undefined, hasTls: boolean): string {
   if (baseUrl !== undefined) return baseUrl.replace(/\/+$/, '');
   const host = String(headers.host ?? headers[':authority'] ?? 'localhost'); // the second is for HTTP/2

@@ -1,6 +1,6 @@
 import { described, identifier, wholeNumber, type ValuesOf } from '../../shared/records/fields.ts';
 
-/** Query parameters of an unlimited list: newest first, paged by identifiers and not by counting rows. */
+/** Newest first, paged by identifiers and not by counting rows. */
 export const pageFields = {
   limit: described(wholeNumber({ min: 1, max: 1000, fallback: 100 }), 'How many at most'),
   before: described(identifier(), 'Only those before this identifier, the newest of them first'),
@@ -9,28 +9,23 @@ export const pageFields = {
 
 export type Page = ValuesOf<typeof pageFields>;
 
-/** One page of a list, and whether more rows come before or after it. */
 export interface PageOf<T> {
   items: T[];
   older: boolean;
   newer: boolean;
-  /**
-   * Where the list begins with the oldest item, and items have no identifier: the positions of the first and the last.
-   */
+  /** For a list with the oldest item first and no identifiers: the positions of its first and last item. */
   upwards?: { first: bigint; last: bigint };
 }
 
-/** How many rows to read: one more than shown, which tells whether another page follows. */
+/** One more than shown, which reveals another page. */
 export function rowsToAsk(page: Page): number {
   return page.limit + 1;
 }
 
-/** Whether to read from the oldest row on, for the rows right after the cursor. */
 export function readsUpwards(page: Page): boolean {
   return page.after !== undefined && page.before === undefined;
 }
 
-/** Makes the page from the rows, in the order in which they were read. */
 export function pageOf<T>(page: Page, rows: T[]): PageOf<T> {
   const more = rows.length > page.limit;
   const items = more ? rows.slice(0, page.limit) : rows;
@@ -38,7 +33,7 @@ export function pageOf<T>(page: Page, rows: T[]): PageOf<T> {
   return { items, older: more, newer: page.before !== undefined };
 }
 
-/** The `Link` header; `url` is the list's own, with its filters only. */
+/** `url` is the list's own, with only its filters. */
 export function linkHeader<T extends { id: bigint }>(url: URL, page: PageOf<T>): string | undefined {
   const links = [];
   if (page.upwards) {

@@ -6,21 +6,20 @@ import { drainBody } from './unread-bodies.ts';
 import { webSockets } from './upgrades.ts';
 import { withRawBodies } from './uploads.ts';
 
-/** How callers of a route are authenticated. Every route declares it; a route without it is not served. */
+/** Every route declares it. A route without it is not served. */
 export type Proof =
-  /** Credentials of the API: a key with Basic, or a token. */
+  /** An API key with Basic, or a token. */
   | 'credentials'
-  /** The token of a runner, or a connection over the socket in the data folder. */
+  /** A runner's token, or a connection over the socket in the data folder. */
   | 'runner'
-  /** The secret of an application. */
   | 'client'
-  /** The secret of the called hook, by a signature over the body or by the secret itself. */
+  /** The called hook's secret: itself, or in a signature over the body. */
   | 'signature'
-  /** The cookie of a browser, and for changes the form key of its page. */
+  /** A browser's cookie, and for changes the form key of its page. */
   | 'session'
   /** The metrics token, or a connection from this machine. */
   | 'operator'
-  /** Nothing: the route is public. */
+  /** The route is public. */
   | 'none';
 
 declare module 'fastify' {
@@ -29,7 +28,6 @@ declare module 'fastify' {
   }
 }
 
-/** Refuses to serve a route that does not declare how callers are authenticated. */
 export function demandProofs(server: FastifyInstance): void {
   server.addHook('onRoute', ({ method, url, config }) => {
     if (config?.provenBy === undefined)
@@ -37,14 +35,13 @@ export function demandProofs(server: FastifyInstance): void {
   });
 }
 
-/** The parts of a request that are known before its body is read. */
 export type Head = Pick<FastifyRequest, 'id' | 'headers' | 'params' | 'query' | 'raw' | 'routeOptions'>;
 
-/** A route outside the API's envelope. Its callers authenticate, and send their requests, in their own format. */
+/** A route outside the API's envelope, with authentication and formats of its own. */
 export interface PlainRoute<Admitted, Body = unknown> {
   method: 'GET' | 'POST';
   path: string;
-  /** Reads the body, once the caller is admitted. Without it the handler may read it from `head.raw`. */
+  /** Called once the caller is admitted. Without it the handler may read `head.raw`. */
   body?(request: IncomingMessage): Promise<Body>;
   handle(call: PlainCall<Admitted, Body>): Promise<PlainAnswer>;
 }
@@ -52,11 +49,10 @@ export interface PlainRoute<Admitted, Body = unknown> {
 /** A route whose connection becomes a WebSocket once its caller is admitted. */
 export interface SocketRoute<Admitted> {
   path: string;
-  /** The largest message. */
   mostBytes: number;
   /** Throws if the caller may not have another connection. `open` follows at once. */
   demandRoom(admitted: Admitted): void;
-  /** The bytes of the WebSocket come over the wire. */
+  /** `wire` carries the bytes of the WebSocket. */
   open(socket: WebSocket, admitted: Admitted, wire: Duplex): void;
 }
 
@@ -64,7 +60,6 @@ export interface PlainCall<Admitted, Body = unknown> {
   head: Head;
   admitted: Admitted;
   body: Body;
-  /** Aborted when the caller has gone. */
   signal: AbortSignal;
 }
 
@@ -76,11 +71,11 @@ export interface PlainAnswer {
 
 export interface PlainRoutes<Admitted> {
   provenBy: Proof;
-  /** Checks the head of a request before its body is read. A thrown error is the answer. */
+  /** Checks the head before the body is read. A thrown error is the response. */
   admit(head: Head, reply: Pick<FastifyReply, 'header'>): Promise<Admitted>;
   routes: readonly PlainRoute<Admitted>[];
   sockets?: readonly SocketRoute<Admitted>[];
-  /** Writes an error in the format of these callers; undefined uses the API's own format. */
+  /** Writes an error in the callers' format. Undefined selects the API's own. */
   refuse?(error: unknown, head: Head): PlainAnswer | undefined;
 }
 
@@ -128,13 +123,10 @@ function send(reply: FastifyReply, { status = 200, headers = {}, content }: Plai
   return reply.status(status).headers(headers).send(content);
 }
 
-/**
- * Created once: a new error for every request, most of which are already answered, would cost more than everything
- * else.
- */
+/** Created once: an error per request, most already answered, would cost more than everything else. */
 const hungUp = new Error('the caller hung up');
 
-/** A held request is ended when the caller disconnects. */
+/** Ends a held request when the caller disconnects. */
 function whileConnected(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
   reply.raw.once('close', () => gone.abort(hungUp));

@@ -1,15 +1,12 @@
 import type { Incoming } from './route.ts';
 
-/** Bytes from `from` up to, and without, `to`. */
+/** Without the byte at `to`. */
 export interface ByteRange {
   from: bigint;
   to: bigint;
 }
 
-/**
- * The requested range (RFC 9110, 14.2). Undefined when everything is to be sent: no range was requested, or several, or
- * not a range of bytes, or a range of a version that cannot be identified.
- */
+/** RFC 9110, 14.2. Undefined sends everything: without a single range of bytes, or with `if-range`. */
 export function readRange(headers: Incoming['headers'], size: bigint): ByteRange | 'unsatisfiable' | undefined {
   const { range } = headers;
   if (range === undefined || headers['if-range'] !== undefined) return undefined;

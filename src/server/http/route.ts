@@ -5,16 +5,10 @@ import type { PageOf } from './paging.ts';
 import type { RawGroup } from '../../shared/records/raw.ts';
 import type { TSchema } from 'typebox';
 
-/**
- * Who may call a route: anyone; any authenticated caller; users only (the owner, where a project is concerned); users
- * and collaborators; or operators.
- */
+/** `users`: only users, and only the owner of a project. `both`: users and collaborators. */
 export type Access = 'none' | 'authenticated' | 'users' | 'both' | 'operators';
 
-/**
- * The scopes of tokens, with the text that a person reads before allowing one. It names everything that the scope's routes
- * can do; a test holds each route against it.
- */
+/** Users read the text before allowing a scope. It names everything that the scope's routes can do (tested). */
 export const scopes = {
   user: 'See your e-mail address and, if you are an operator, the audit log, the runners and the state of the service',
   projects:
@@ -46,44 +40,40 @@ export const scopes = {
 
 export type Scope = keyof typeof scopes;
 
-/** `any` accepts a token with any scope; `never` accepts no token, only the person; `none` needs no credentials. */
+/** `any`: a token with any scope. `never`: no token, only the user. `none`: no credentials. */
 export type RouteScope = Scope | 'any' | 'never' | 'none';
 
-/** The public description of a route; the OpenAPI document is made of these. */
+/** The OpenAPI document is made of these. */
 export interface RouteDescription {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** Parameters as `:name`: identifiers, but those that end in `_name` are texts. */
+  /** Parameters as `:name`: identifiers, except names that end in `_name`, which are texts. */
   path: string;
   access: Access;
   scope: RouteScope;
   summary: string;
   body?: FieldSet;
   query?: FieldSet;
-  /** Whether it starts builds or deploys, which the project's owner pays for. */
+  /** It starts builds or deploys, which the project's owner pays for. */
   startsWork?: boolean;
-  /** Whether it makes other work for runners. A server that takes no more work refuses both. */
+  /** It creates other work for runners. A draining server refuses both. */
   makesWork?: boolean;
-  /** Whether the answer is one page of a list. */
   paged?: boolean;
-  /** The content types of a streamed answer, outside the envelope. */
+  /** The content types of a streamed response, outside the envelope. */
   streams?: readonly string[] | undefined;
-  /** Whether a range of a streamed answer can be asked for, whether it has a version, and whether it is made of events. */
+  /** For a streamed response: takes ranges, has a version, consists of events. */
   hasRanges?: boolean;
   hasTag?: boolean;
   hasEvents?: boolean;
-  /** The content types of a streamed upload of any length, and the form field that may hold it. */
+  /** The content types of a streamed upload, and the form field that may contain it. */
   uploads?: { types: readonly string[]; field?: string };
-  /** 201 where a record is created. */
   status: 200 | 201;
-  /** The schema of `response`. */
   answer: TSchema;
-  /** Whether the metrics token opens it too; then there is no caller. */
+  /** Then there is no caller. */
   takesMetricsToken?: boolean;
-  /** Whether it shows secrets: then it is never compressed. */
+  /** Then it is never compressed. */
   showsSecrets?: boolean;
 }
 
-/** A request as an endpoint sees it. */
 export interface Incoming {
   readonly id: string;
   readonly url: string;
@@ -91,7 +81,6 @@ export interface Incoming {
   readonly query: RawGroup;
   readonly body: RawGroup | undefined;
   readonly headers: NodeJS.Dict<string | string[]>;
-  /** The request itself, whose body can be read if it was not yet. */
   readonly raw: IncomingMessage;
 }
 
@@ -101,16 +90,15 @@ interface StreamHead {
   headers?: Record<string, string>;
 }
 
-/** An answer that is sent while it is made, at the client's pace. */
+/** Sent while it is made, at the client's pace. */
 export type StreamAnswer =
-  /** The client has everything: a browser that gets this does not reconnect. */
+  /** The client has everything: a browser then does not reconnect. */
   | { status: 204 }
-  /** Stopped when the client has gone. */
   | (StreamHead & { body: AsyncIterable<string | Uint8Array>; isWorthPacking?: boolean })
-  /** Writes the events and ends when the promise settles: for events that many clients get at once. */
+  /** Ends when the promise settles. For events that many clients get at once. */
   | (StreamHead & { write: (writer: StreamWriter) => Promise<void> });
 
-/** What a handler returns whose answer has headers of its own. Without a record there is only a head: 204. */
+/** For responses with headers of their own. Without a record: 204. */
 export class WithHeaders<Shown = unknown> {
   readonly headers: Record<string, string>;
   readonly record: Shown;
@@ -121,14 +109,14 @@ export class WithHeaders<Shown = unknown> {
   }
 }
 
-/** The answer of an endpoint: a record (or list), a page, or a stream; `json` where the text exists already. */
+/** `json` is text that exists already. */
 export type Answer =
   | { record: unknown; headers?: Record<string, string> }
   | { page: PageOf<{ id: bigint }> }
   | { stream: StreamAnswer }
   | { json: string };
 
-/** A route ready to be served. `admit` runs before the body is read, so that a stranger's body costs nothing. */
+/** `admit` runs before the body is read, so that a stranger's body costs nothing. */
 export interface Endpoint<Admitted = unknown> extends RouteDescription {
   admit(request: Incoming): Admitted | Promise<Admitted>;
   /** `signal` is aborted when the client of a stream has gone. */

@@ -3,10 +3,7 @@ import type { JsonSchema } from '../../shared/records/schema.ts';
 
 type Write = (value: unknown) => string;
 
-/**
- * Makes a function that writes what a schema describes as JSON, and nothing that it does not name: a field that a view
- * should not have never reaches a client. A bigint is written with all its digits.
- */
+/** Writes only fields that the schema names, so no other field ever reaches a client. A bigint keeps all its digits. */
 export function serializer(described: TSchema): Write {
   const schema: JsonSchema = described;
   const types = [schema.type ?? []].flat();

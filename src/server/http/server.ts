@@ -32,10 +32,9 @@ import { bytes } from '../../shared/domain/bounds.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Counts an answer that is written past Fastify; all others are counted by a hook. */
+    /** Counts a response that bypasses Fastify. A hook counts all others. */
     answered(request: FastifyRequest, status: number): void;
     connections: Connections;
-    /** Answers that stay open while the client listens. */
     streams: Streams;
   }
   interface FastifyRequest {
@@ -47,20 +46,16 @@ declare module 'fastify' {
 
 export interface ServerOptions {
   endpoints: readonly Endpoint[];
-  /** Key and certificate; without them the server speaks plain HTTP, behind a proxy on the same machine. */
+  /** Without them the server speaks plain HTTP, behind a proxy on the same machine. */
   tls?: { key: string; cert: string };
-  /** The public address of this server, for links; by default the host of the request. */
   baseUrl?: string | undefined;
   log: FastifyBaseLogger;
-  /** Turns an error of a lower layer into an API error, where there is one for it. */
   translate: (error: unknown) => ApiError | undefined;
   onAnswered?: (status: number, milliseconds: number) => void;
-  /** The pause between two checks whether the listeners of streams are still authorized. */
+  /** The interval of checks whether listeners of streams are still authorized. */
   streamPauseMs?: number | undefined;
-  /** The limits of connections; without them, there are none. */
   connections?: { limits: ConnectionLimits; watcher: ConnectionWatcher };
   connectionTimes?: Partial<ConnectionTimes> | undefined;
-  /** Whether browsers are told to use HTTPS only. */
   isStrict?: boolean;
 }
 
@@ -72,8 +67,7 @@ const anybody = {
 export function createServer(options: ServerOptions): FastifyInstance {
   const guard = options.connections ?? anybody;
   const times = { ...usualTimes, ...options.connectionTimes };
-  // `guardConnections` limits all other slowness. A whole request has no time limit: a large archive takes its time on
-  // a slow line.
+  // `guardConnections` limits all other slowness. A large archive takes its time on a slow line.
   const slowness = {
     handshakeTimeout: times.handshakeMs,
     headersTimeout: times.headMs,
@@ -89,14 +83,12 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const server = Fastify({
     serverFactory: protocols(options.tls, slowness),
     return503OnClosing: false,
-    pluginTimeout: 0, // nothing here is loaded that could hang, and each route would get a timer
-    // Fastify would create a logger for each request, which costs more than many requests. So the log entries here name
-    // the request's identifier themselves.
+    pluginTimeout: 0, // no plugin here can hang, and each route would get a timer
+    // Fastify's logger per request costs more than many requests. Log entries name the request's ID here.
     logger: false,
     genReqId: requestIds(),
     bodyLimit: bytes.body,
-    // Requests are read by `fields.ts` and answers written by `serializer.ts`. Fastify's own
-    // code for both is then not even loaded, which saves 10 MB.
+    // `fields.ts` and `serializer.ts` replace Fastify's code for this, which is not loaded and saves 10 MB.
     schemaController: { compilersFactory: { buildValidator: unused, buildSerializer: unused } },
     forceCloseConnections: 'idle',
     routerOptions: {
@@ -104,7 +96,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
       querystringParser: readQuery,
     },
     clientErrorHandler(error, socket) {
-      // Not the error itself: it holds the received bytes, and with them perhaps credentials.
+      // The error itself contains the received bytes, perhaps with credentials.
       options.log.debug({ code: error.code }, 'unreadable request');
       if (error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT') guard.watcher.ended('handshake');
       if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') guard.watcher.ended('head');
@@ -137,14 +129,14 @@ export function createServer(options: ServerOptions): FastifyInstance {
     else if (request.query === unreadableQuery) done(unreadable());
     else done();
   });
-  // Not after the answer: a stream may last for days. Runners have requests that are held.
+  // Before the end of the response: a stream may last for days. Runners have held requests.
   server.addHook('onSend', (request, reply, payload, done) => {
     if (request.routeOptions.config.provenBy !== 'runner') server.answered(request, reply.statusCode);
     done(null, payload);
   });
   if (options.log.level === 'debug' || options.log.level === 'trace') {
     server.addHook('onResponse', (request, reply, done) => {
-      // The path without its query, which may hold a token.
+      // The query may contain a token, so it is omitted.
       const [path] = request.url.split('?', 1);
       const { id, method } = request;
       options.log.debug({ id, method, path, status: reply.statusCode, ms: reply.elapsedTime }, 'answered');
@@ -157,7 +149,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     const [path = ''] = request.url.split('?', 1);
     await drainBody(request, reply);
     const ofApi = methodsOfApi(path);
-    // Here, and not by a route for each path: every route makes a start longer.
+    // A route per path would make every start slower.
     if (request.method === 'OPTIONS' && ofApi.length > 0) return answerPreflight(ofApi, request, reply);
     const methods = [...methodsOf(path), ...(ofApi.length > 0 ? ['OPTIONS'] : [])];
     if (methods.length > 0) reply.header('allow', methods.toSorted().join(', '));
@@ -194,7 +186,7 @@ function unused(): never {
   throw new Error('routes have no schemas of Fastify');
 }
 
-/** Unique across servers and restarts, and fast: a random part for the process, and a number. */
+/** Unique across servers and restarts, and fast. */
 function requestIds(): () => string {
   const start = randomUUID().slice(0, 18);
   let count = 0;
@@ -237,10 +229,7 @@ async function answerStream(
 
 type Writer = (response: unknown) => string | Promise<string>;
 
-/**
- * Writes answers of an endpoint. It is made when it is first needed: few of all endpoints are ever called. A list may be
- * very long, so others get their turn while it is written.
- */
+/** Made on first use: few endpoints are ever called. Long lists give other requests their turn. */
 function writer({ answer: record }: Endpoint): Writer {
   const schema: JsonSchema = record;
   let write: ReturnType<typeof serializer> | undefined;
@@ -272,7 +261,7 @@ async function answer(
   return sendJson(await write(given.record), request, reply);
 }
 
-/** The list's own address with its declared filters. Other query parameters, perhaps a token, are left out. */
+/** With the declared filters only. Other query parameters may contain a token. */
 function listUrl(endpoint: Endpoint, baseUrl: string | undefined, request: FastifyRequest): URL {
   const [path = '/'] = request.url.split('?', 1);
   const host = String(request.headers.host ?? request.headers[':authority'] ?? 'localhost'); // the second is for HTTP/2
@@ -300,7 +289,7 @@ function readQuery(text: string): Record<string, unknown> {
   }
 }
 
-/** Sets the headers of every answer: above all, no browser takes one for something else than it says. */
+/** Above all, no browser may guess another content type. */
 function answerMarker(isStrict: boolean): (request: FastifyRequest, reply: FastifyReply) => void {
   return (request, reply) => {
     request.startedAt = performance.now();

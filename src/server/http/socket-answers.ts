@@ -2,20 +2,18 @@ import { randomUUID } from 'node:crypto';
 import { ApiError } from '../../shared/errors.ts';
 import { http } from '../../shared/lib/http.ts';
 
-/** Answers where there is no parsed request, still in the API's form. */
+/** There is no parsed request here. The form is still the API's. */
 
-/** For bytes that Node's parser could not read; its error code tells why. */
 export function unreadableRequest(code: string, headers: Record<string, string> = {}): string {
   const { status, body } = faults[code] ?? notHttp;
   return bareAnswer(status, body, headers);
 }
 
-/** For a body that stopped arriving. */
 export function stoppedComing(): string {
   return bareAnswer(408, new ApiError('invalid_format').body);
 }
 
-/** For a proxy, when there is no room for another connection. */
+/** For a proxy. */
 export function noRoom(): string {
   return bareAnswer(503, { error: { generic: [] } }, { 'retry-after': '1' });
 }
@@ -25,7 +23,6 @@ const notHttp = new ApiError('api_does_not_exists');
 const badLength = ApiError.ofHttp(400, 'invalid_format', 'content_length');
 const badHeader = ApiError.ofHttp(400, 'invalid_format', 'header');
 const badEncoding = ApiError.ofHttp(400, 'invalid_format', 'transfer_encoding');
-/** The head is valid, but the body cannot be read to its end. */
 const badBody = new ApiError('invalid_format');
 
 const faults: Record<string, ApiError> = {

@@ -8,20 +8,14 @@ import { repeatedly } from '../../shared/lib/repeatedly.ts';
 import { sendPacked } from './compression.ts';
 import type { StreamAnswer } from './route.ts';
 
-/** Answers that stay open while the client listens. */
 export interface Streams {
-  /**
-   * Aborted when the client has gone, when the server stops, or when the caller is not authorized any more.
-   * Authorization is checked now and then for all listeners, not with every event.
-   */
+  /** Aborted when the client leaves, the server stops, or (checked at intervals) authorization ends. */
   whileOpen(reply: FastifyReply, admit: () => unknown): AbortSignal;
   send(answer: StreamAnswer, request: FastifyRequest, reply: FastifyReply): FastifyReply;
 }
 
-/** How many bytes are read ahead of a slow client. */
 const readAhead = 64 * 1024;
 
-/** The pause between two checks whether listeners are still authorized. */
 const usualPause = 15_000;
 
 export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, pauseMs = usualPause): Streams {
@@ -39,8 +33,8 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
       }
     }
   };
+  // A server that stops waits for its responses to end, and streams would not end.
   const asking = repeatedly(pauseMs, askAll, () => {}); // it reports each stream's trouble itself
-  // A server that stops waits for its answers to end, and streams would not end by themselves.
   server.addHook('preClose', (done) => {
     isStopping = true;
     void asking.stop();
@@ -56,7 +50,7 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
       reply.raw.once('close', () => {
         open.delete(stream);
         stream.abort();
-        // Idle connections were closed before this one became idle. An HTTP/2 connection closes with its last answer.
+        // Idle connections were closed before. An HTTP/2 connection closes with its last response.
         if (isStopping && reply.request.raw.httpVersionMajor === 1) reply.request.raw.socket.end();
       });
       return stream.signal;
@@ -73,19 +67,19 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
         streamTo(answer.write, signals.get(reply) ?? AbortSignal.abort(), reply, brokeOff);
         return reply;
       }
-      // Bytes, not objects, so that the limit is one of memory, however long the pieces are.
+      // Bytes, not objects, so the limit is one of memory.
       const stream = Readable.from(answer.body, { objectMode: false, highWaterMark: readAhead });
       stream.once('error', brokeOff);
       if (answer.isWorthPacking) sendPacked(stream, request.headers['accept-encoding'], reply);
       else reply.send(stream);
-      // The client learns at once that the stream is open, even if the first event takes long.
+      // The client sees that the stream is open, even if the first event takes long.
       reply.raw.flushHeaders();
       return reply;
     },
   };
 }
 
-/** Writes to the answer itself: what many clients are told at once is not read at the pace of one of them. */
+/** Writes directly: an event for many clients is not delayed by one of them. */
 function streamTo(
   write: (writer: StreamWriter) => Promise<void>,
   signal: AbortSignal,

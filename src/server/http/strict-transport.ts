@@ -1,13 +1,10 @@
 import { X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 
-/** A year. Subdomains are left out, because they may not belong to the service. */
+/** A year. Subdomains may not belong to the service. */
 export const strictTransport = 'max-age=31536000';
 
-/**
- * Whether browsers are told to use HTTPS only (RFC 6797). They apply it to a name and all its ports, and ignore it for
- * an address. So it is sent only where the operator gave the service its own name: in its address, or in a certificate.
- */
+/** RFC 6797 applies to a name with all its ports. So it is sent only if the operator named the service. */
 export function hasOwnName({ baseUrl, cert }: { baseUrl: string | undefined; cert: string | undefined }): boolean {
   if (baseUrl !== undefined) {
     const { protocol, hostname } = new URL(baseUrl);

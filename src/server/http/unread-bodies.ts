@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-/** At most this much of an unwanted body is read, where it must be read. */
+/** Of an unwanted body that must be read. */
 const mostUnwanted = 64 * 1024 * 1024;
 
 /**
- * Called before an answer to a request whose body was not read to its end. Closing a connection with unread bytes also
- * discards the answer, and most clients send everything before they read. If the connection stays open, Node skips the
- * rest after the answer. If it ends with this request, the rest is read first.
+ * Called before a response to a request whose body was not fully read. Closing a connection with unread bytes discards
+ * the response, and most clients send everything first. If the connection stays open, Node skips the rest. Otherwise it
+ * is read first.
  */
 export async function drainBody({ raw }: FastifyRequest, reply: FastifyReply): Promise<void> {
   if (raw.httpVersionMajor === 2) reply.removeHeader('connection'); // HTTP/2 does not have this header

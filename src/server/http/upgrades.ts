@@ -7,15 +7,11 @@ import { http } from '../../shared/lib/http.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The connection of a request that asks for a WebSocket. */
     upgrading: { socket: Duplex; head: Buffer } | undefined;
   }
 }
 
-/**
- * A request for a WebSocket goes through the router like every other, so that it is admitted or refused like every other;
- * only then is its connection taken over. Requests for other protocols are answered as if they had not asked.
- */
+/** Requests for a WebSocket pass the router first, so all are admitted alike. Other protocols are ignored. */
 export function takeUpgrades(server: FastifyInstance): void {
   const asked = new WeakMap<IncomingMessage, { socket: Duplex; head: Buffer }>();
   const raw = server.server as Server & { shouldUpgradeCallback: (request: IncomingMessage) => boolean };
@@ -24,7 +20,7 @@ export function takeUpgrades(server: FastifyInstance): void {
   raw.on('upgrade', (request, socket, head) => {
     socket.on('error', () => socket.destroy());
     const response = new http.ServerResponse(request);
-    response.shouldKeepAlive = false; // nobody reads another request from it
+    response.shouldKeepAlive = false; // no further request is read from it
     response.assignSocket(socket as never);
     response.once('finish', () => socket.end());
     asked.set(request, { socket, head });
@@ -37,13 +33,10 @@ export function takeUpgrades(server: FastifyInstance): void {
   });
 }
 
-/** A message of one byte a fragment would take a hundred times its bytes. */
+/** A message of one-byte fragments would take a hundred times its bytes. */
 const mostFragments = 2048;
 
-/**
- * Makes WebSockets of the connections of admitted requests; throws where a request does not ask for one. Messages have at
- * most so many bytes, and nothing is compressed: a short message could become a very long one.
- */
+/** Throws if the request asks for no WebSocket. Nothing is compressed: a short message could become a very long one. */
 export function webSockets(
   mostBytes: number,
 ): (request: FastifyRequest, reply: FastifyReply, open: (socket: WebSocket, wire: Duplex) => void) => void {

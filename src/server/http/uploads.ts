@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance } from 'fastify';
 import { unreadable } from '../../shared/records/raw.ts';
 
-/** Routes added here get their bodies unread, of any type and length. */
+/** Their bodies stay unread, of any type and length. */
 export function withRawBodies(server: FastifyInstance, add: (scope: FastifyInstance) => void): void {
   void server.register(async (scope) => {
     scope.removeAllContentTypeParsers();
@@ -11,15 +11,12 @@ export function withRawBodies(server: FastifyInstance, add: (scope: FastifyInsta
   });
 }
 
-/**
- * A body as it arrives, at the reader's pace. Throws when it is cut off. A reader that stops in the middle can still
- * answer: Node skips the rest after the answer.
- */
+/** Throws if the body is cut off. A reader that stops early can still respond: Node skips the rest. */
 export async function* arriving(request: IncomingMessage): AsyncGenerator<Buffer> {
   try {
     for await (const piece of request.iterator({ destroyOnReturn: false })) yield piece as Buffer;
   } catch {
-    throw unreadable(); // the server did nothing wrong: the client disconnected in the middle of its body
+    throw unreadable(); // no fault of the server: the client disconnected within its body
   }
   if (!request.complete) throw unreadable();
 }

@@ -6,12 +6,11 @@ import { http } from '../../shared/lib/http.ts';
 import { unreadableRequest } from './socket-answers.ts';
 import type { Connections } from './connections.ts';
 
-/** How long a client has to read an answer before the connection ends, whatever it still sends. */
 const readingMs = 2000;
 
 /**
- * Answers requests that Node's parser refuses. It reports an error with every further byte, so answered sockets are
- * remembered. Further bytes are read and dropped: closing a connection with unread bytes would also discard the answer.
+ * Answers requests that Node's parser refuses. It reports an error per further byte, so answered sockets are
+ * remembered. Further bytes are read and dropped: closing with unread bytes would discard the response.
  */
 export function wireErrors(
   connections: () => Connections,
@@ -21,7 +20,7 @@ export function wireErrors(
   return (code, socket) => {
     if (answered.has(socket)) return;
     answered.add(socket);
-    // Before the handshake no answer is possible, and a client that timed out needs none.
+    // Before the handshake no response is possible, and a client that timed out needs none.
     if (!socket.writable || !code.startsWith('HPE_')) {
       socket.destroy();
       return;
@@ -29,7 +28,7 @@ export function wireErrors(
     const { request, response } = connections().underWay(socket) ?? {};
     const isWaited = response !== undefined && !response.writableFinished;
     if (isWaited && (request?.complete || response.headersSent)) {
-      // The bytes came after a valid request: it is answered first, and then the connection ends.
+      // The bytes came after a valid request, which is answered before the connection ends.
       response.once('close', () => endWith(socket));
     } else {
       endWith(socket, unreadableRequest(code, headers));
@@ -37,14 +36,14 @@ export function wireErrors(
   };
 }
 
-/** Ends a connection when the client has read the answer, or had time to. */
+/** Ends a connection when the client has read the response, or had time to. */
 function endWith(socket: Duplex, word = ''): void {
   const timer = setTimeout(() => socket.destroy(), readingMs).unref();
   socket.once('close', () => clearTimeout(timer));
   socket.end(word);
 }
 
-/** Passes requests to the router that Node would answer itself, drop, or ignore. */
+/** Node would itself answer, drop or ignore these. */
 export function routeOddRequests(server: Server): void {
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   server.on('connect', (_request, socket: Duplex | Http2ServerResponse) => {
@@ -60,9 +59,9 @@ export function routeOddRequests(server: Server): void {
 const hostForm = /^(\[[\da-f:.]+\]|[^\s/?#@\\:[\]]+)(:\d*)?$/i;
 const continuing = /(?:^|\W)100-continue(?:$|\W)/i;
 
-/** Finds errors in the head of a request, apart from its target (RFC 9112 3.2, RFC 9110 10.1.1). */
+/** Errors in the head, except its target (RFC 9112 3.2, RFC 9110 10.1.1). */
 export function headCheck(): (request: IncomingMessage) => ApiError | undefined {
-  // Nearly all requests name the same host as the one before.
+  // Nearly all requests have the same host as the previous one.
   let good: string | undefined;
   return ({ headers, rawHeaders, httpVersion }) => {
     const { expect, ':authority': authority, host = authority as string | undefined } = headers; // HTTP/2 has both
@@ -82,12 +81,12 @@ export function headCheck(): (request: IncomingMessage) => ApiError | undefined 
   };
 }
 
-/** A request that names two hosts may mean one thing to a proxy and another thing here (RFC 9112 3.2). */
+/** Two hosts may mean one thing to a proxy and another here (RFC 9112 3.2). */
 function countHosts(rawHeaders: readonly string[]): number {
   return rawHeaders.filter((name, at) => at % 2 === 0 && name.length === 4 && name.toLowerCase() === 'host').length;
 }
 
-/** Node holds its limit only over HTTP/1.1. */
+/** Node enforces its limit only over HTTP/1.1. */
 function sizeOf(rawHeaders: readonly string[]): number {
   return rawHeaders.reduce((sum, text) => sum + text.length + 2, 0);
 }

@@ -15,7 +15,7 @@ import { at, firstText, listOf, textOf, type Json } from './json.ts';
 import { areSame, repositoryNames, completeFacts, type Reader } from './payload-readers.ts';
 import { most } from '../../shared/domain/bounds.ts';
 
-/** Bitbucket Cloud, and Bitbucket Data Center, whose payloads have other field names. */
+/** Bitbucket Cloud, and Data Center, whose payloads have other field names. */
 export const readBitbucket: Reader = (event, payload) => {
   const actor = at(payload, 'actor');
   const facts = {
@@ -50,7 +50,7 @@ function several(list: Json, read: (change: Json) => Change): Pick<Facts, 'chang
   return { changes: all.slice(0, most.hookChanges).map(read), unread: Math.max(0, all.length - most.hookChanges) };
 }
 
-/** `new` is null where a branch or tag was deleted, and `old` where it was created. */
+/** `new` is null for a deleted branch or tag, and `old` for a new one. */
 function cloudPush(change: Json): Change {
   const isDeleted = at(change, 'new') === null;
   const place = at(change, isDeleted ? 'old' : 'new');
@@ -62,7 +62,7 @@ function cloudPush(change: Json): Change {
   return movedRef(ref, sha, textOf(at(place, 'target', 'message')), before);
 }
 
-/** Newer versions tell the commits of all changes together, beside them; older ones tell none. */
+/** Newer versions list the commits of all changes together, older ones list none. */
 function centerMessages(payload: Json): Map<string, string> {
   const commits = [at(payload, 'toCommit'), ...listOf(at(payload, 'commits'))];
   return new Map(commits.map((commit) => [textOf(at(commit, 'id')), textOf(at(commit, 'message'))]));
@@ -75,10 +75,7 @@ function centerPush(change: Json, messages: Map<string, string>): Change {
   return movedRef(ref, shaIn(sha, 'changes[toHash]'), messages.get(textOf(sha)) ?? '', at(change, 'fromHash'));
 }
 
-/**
- * Bitbucket Cloud has no refs for pull requests. A pull request of the same repository is a branch; one from a fork
- * cannot be fetched.
- */
+/** Bitbucket Cloud has no refs for pull requests: one of the same repository is a branch, others are not fetchable. */
 function cloudPullRequest(payload: Json): Change {
   const pull = at(payload, 'pullrequest');
   const [source, destination] = [at(pull, 'source'), at(pull, 'destination')];

@@ -4,18 +4,15 @@ import { bytes } from '../../shared/domain/bounds.ts';
 import { sharedRoom, type Crowding, type RoomLimits } from '../../shared/lib/shared-room.ts';
 
 /**
- * Reads the bodies of calls from forges. The proof covers every byte, so a body is held whole before the sender is
- * known, and strangers can have one held too.
+ * The proof covers every byte, so a body is buffered before its sender is known, even a stranger's.
  *
- * So what has arrived of all bodies together has a limit, and so has what came from one network, and what came for the
- * hooks of one account. Where a limit is reached, the bodies that arrive slowest are ended. Who only holds bodies open,
- * from however many addresses, loses them; who wants to keep a delivery out has to send more bytes in a second than the
- * forge does.
+ * So all buffered bodies share limits: in total, per network, and per account. At a limit, the slowest bodies are
+ * ended. A sender that only holds bodies open loses them. To crowd out a delivery it must send faster than the forge.
  */
 export interface BodyLimits extends RoomLimits {
-  /** The longest body that is taken. GitHub sends up to this. */
+  /** GitHub sends up to this. */
   longest: number;
-  /** How long a body may take to arrive. Forges give up sooner. */
+  /** Forges give up sooner. */
   totalMs: number;
 }
 
@@ -28,15 +25,13 @@ export const usualLimits: BodyLimits = {
   totalMs: 30_000,
 };
 
-/** Every piece of a body also costs so much memory, however short it is. */
+/** The memory for each piece, however short. */
 const pieceCost = 256;
 
-/** The body is longer than the limit. */
 export class TooLongError extends Error {}
-/** The body broke off, did not arrive in time, or had to make room for faster ones. */
 export class BrokenBodyError extends Error {}
 
-/** `sharers` names the network and the account that the body counts for. */
+/** `sharers` are the network and the account that the body counts for. */
 export type ReadBody = (request: IncomingMessage, sharers: readonly string[]) => Promise<Buffer<ArrayBuffer>>;
 
 export function boundedBodies(limits: BodyLimits = usualLimits, now = () => performance.now()): ReadBody {
@@ -64,7 +59,7 @@ export function boundedBodies(limits: BodyLimits = usualLimits, now = () => perf
       request.off('data', take).off('end', end).off('close', end);
       held.release();
     };
-    /** The rest of the body is read and dropped while the answer is sent. Its errors do not matter any more. */
+    /** The rest is read and dropped while the response is sent. Its errors no longer matter. */
     const fail = (error: Error): void => {
       release();
       pieces.length = 0;

@@ -7,7 +7,6 @@ import { isAbout } from './repositories.ts';
 
 export type Outcome = TriggerOutcome | 'skipped';
 
-/** The outcome for one ref, and the reason. */
 export interface Result {
   ref: string;
   sha: string;
@@ -17,7 +16,6 @@ export interface Result {
   request: string | null;
 }
 
-/** The outcome of a whole delivery. Its first request stands for it. */
 export interface Decision {
   outcome: Outcome;
   reason: string;
@@ -25,10 +23,9 @@ export interface Decision {
   results: Result[];
 }
 
-/** The project's settings that decide. */
 export type DecidingProject = Parameters<typeof triggerRequests>[1] & Pick<ProjectRow, 'clone_url'>;
 
-/** Decides which changes of a payload are built, with the present settings, and starts the builds. */
+/** Decides with the present settings, and starts the builds. */
 export async function decide(
   context: WriteContext,
   hook: Pick<HookRow, 'id' | 'events'>,
@@ -85,7 +82,7 @@ async function decideChanges(
 
 const ignored = { outcome: 'ignored', reason: '' } as const;
 
-/** Why a change is not built, before the project's settings are read; undefined where nothing is against it. */
+/** Checked before the project's settings. Undefined if nothing is against a build. */
 function verdictOn({ events }: Pick<HookRow, 'events'>, change: Change): Change['verdict'] {
   if (events.split(',').includes(change.event)) return change.verdict;
   const reason = `The hook does not want the event ${change.event}, only ${events.replaceAll(',', ', ')}.`;

@@ -37,10 +37,7 @@ interface Admitted {
   isProven: boolean;
 }
 
-/**
- * The endpoint that forges call. It takes no API credentials: the sender only has to prove that it knows the hook's
- * secret.
- */
+/** Takes no API credentials: the sender only has to prove that it knows the hook's secret. */
 export function hookEndpoint(services: HookServices): PlainRoutes<Admitted> {
   return {
     provenBy: 'signature',
@@ -102,7 +99,7 @@ async function factsIn(services: HookServices, head: Head, { hook, secret, isPro
   throw new ApiError(refused.code, refused.field);
 }
 
-/** What comes from this machine counts for no network: a proxy here serves many senders. */
+/** This machine counts for no network: a proxy here serves many senders. */
 function sharesOf({ isBehindProxy }: HookServices, { raw }: Head, { owner_id: owner }: HookOfAccount): string[] {
   const address = addressOf(raw, isBehindProxy);
   const account = `account ${owner}`;
@@ -121,14 +118,13 @@ async function recordUnreadable(
   });
 }
 
-/** The sender's identifier of the delivery, with a prefix that separates it from our own keys. */
+/** The prefix separates the forge's identifiers from our own keys. */
 function deliveryKey(names: readonly string[], headers: IncomingHttpHeaders): string | null {
   const sent = names.map((name) => textIn(headers, name)).find((value) => value !== '');
   if (sent === undefined) return null;
   return `sent ${sent.length <= longest.deliveryKey ? sent : createHash('sha256').update(sent).digest('hex')}`;
 }
 
-/** In the API's envelope. */
 function accepted({ id, outcome, reason, build_request_id: requestId }: HookDeliveryRow): PlainAnswer {
   const request = { build_request_id: requestId, build_request_id_str: requestId === null ? '' : String(requestId) };
   const response = { outcome, reason, ...request, ...withIdString('delivery_id', id) };

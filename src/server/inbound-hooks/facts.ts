@@ -5,52 +5,45 @@ import { skipMark } from '../lifecycle/skip-marks.ts';
 import type { Hook } from '../../shared/records/trigger.ts';
 import { textOf } from './json.ts';
 
-/** The content of a payload in one form for all forges. This form is stored, and decides what is built. */
+/** The same form for all forges. It is stored, and decides what is built. */
 export interface Facts {
   /** The forge's name for the event, such as `push` or `repo:push`. */
   event: string;
   action: string;
-  /**
-   * The forge's name for the user who caused it. The author of a commit is not used: committers can write any name
-   * there.
-   */
+  /** The forge's user. A commit's author is not used: committers can write any name there. */
   sender: string;
   repository: RepositoryNames;
   changes: Change[];
-  /** The number of refs beyond the limit, which are not considered. */
+  /** The number of refs beyond the limit, which are ignored. */
   unread: number;
-  /** Why the payload asks for no build, whatever the settings are; empty where it asks for one. */
+  /** Why the payload requests no build, whatever the settings. Blank if it requests one. */
   idle: string;
 }
 
 export interface RepositoryNames {
-  /** Such as `owner/name`. */
   names: string[];
-  /** Addresses to clone the repository or to see it in a browser. */
   addresses: string[];
 }
 
 export type HookEvent = Hook['events'][number];
 
-/** One ref that was moved, or one pull request. */
 export interface Change {
   event: HookEvent;
-  /** The ref to fetch the commit by. */
   ref: string;
-  /** Empty where the tip of the ref is meant. */
+  /** Blank for the tip of the ref. */
   sha: string;
-  /** What a branch had before: its SHA, or `none` for a new branch; blank where the forge does not say. */
+  /** The branch's earlier SHA, or `none` for a new branch. Blank if the forge does not report it. */
   before: string;
   targetBranch: string;
   pullRequest: number | null;
   fromFork: boolean;
-  /** The branch of the repository itself that the commit is the head of; blank for a tag, and for a fork. */
+  /** The repository's own branch with this head. Blank for a tag or a fork. */
   headBranch: string;
-  /** Why it is not built, whatever the settings are. */
+  /** The reason against a build, whatever the settings. */
   verdict?: { outcome: 'ignored' | 'skipped'; reason: string };
 }
 
-/** The proof of the payload is right, but its content makes no sense. */
+/** The proof is right, but the content makes no sense. */
 export class PayloadError extends Error {
   readonly field: string;
   readonly code: ErrorCode;
@@ -64,7 +57,7 @@ export class PayloadError extends Error {
 
 const shas = { full: /^[0-9a-f]{40}$/i, short: /^[0-9a-f]{7,40}$/i };
 
-/** A SHA in the payload; a short one where the forge sends nothing longer. */
+/** A short SHA only if the forge sends nothing longer. */
 export function shaIn(value: unknown, field: string, length: keyof typeof shas = 'full'): string {
   const sha = textOf(value);
   if (sha === '') throw new PayloadError(field, 'is_blank', `The payload has no ${field}.`);
@@ -81,13 +74,12 @@ export function refIn(value: unknown, field: string, prefix = ''): string {
   return ref;
 }
 
-/** The branch that a pull request wants to merge. Only a hint, so nothing is refused that is no name. */
+/** The source branch of a pull request. Only a hint, so invalid names are dropped without an error. */
 export function headBranchIn(value: unknown, { fromFork }: Pick<Change, 'fromFork'>): string {
   const name = textOf(value).replace(/^refs\/heads\//, '');
   return !fromFork && isRefName(`refs/heads/${name}`) ? name : '';
 }
 
-/** The number of a pull request. */
 export function numberIn(value: unknown, field: string): number {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value > 0) return value;
   throw new PayloadError(field, value === undefined ? 'is_blank' : 'invalid_format', `${field} is no number.`);
@@ -96,14 +88,14 @@ export function numberIn(value: unknown, field: string): number {
 /** Git's value for a ref that does not exist. */
 export const isNoCommit = (sha: unknown): boolean => sha === null || /^0+$/.test(textOf(sha));
 
-/** Only a hint, so nothing is refused that is no SHA. */
+/** Only a hint, so invalid values are dropped without an error. */
 function beforeIn(before: unknown): string {
   if (isNoCommit(before)) return madeByPush;
   const sha = textOf(before).toLowerCase();
   return shas.full.test(sha) ? sha : '';
 }
 
-/** A branch or tag that was moved; without a SHA it was deleted. */
+/** Without a SHA it was deleted. */
 export function movedRef(ref: string, sha: string | undefined, message: string, before?: unknown): Change {
   const [, kind, name = ''] = /^refs\/(heads|tags)\/(.+)$/s.exec(ref) ?? [];
   const change: Change = {
@@ -126,7 +118,6 @@ export function ignoring(change: Change, reason: string): Change {
   return { ...change, verdict: { outcome: 'ignored', reason } };
 }
 
-/** A commit's message can ask for no build. */
 export function unlessSkipped(change: Change, message: string): Change {
   const mark = skipMark(message);
   if (mark === undefined) return change;
@@ -134,15 +125,11 @@ export function unlessSkipped(change: Change, message: string): Change {
   return { ...change, verdict: { outcome: 'skipped', reason } };
 }
 
-/** Foreign text inside a sentence of ours. */
 export function quoted(text: string): string {
   return `“${tidy(text, 200)}”`;
 }
 
-/**
- * Foreign text on one line, with a limited length, and without invisible characters or characters that a database
- * refuses.
- */
+/** On one line, without invisible characters or those that a database refuses. */
 export function tidy(text: string, most: number): string {
   return text
     .slice(0, most + 1)

@@ -2,7 +2,7 @@ import { isNoCommit, movedRef, refIn, shaIn, type Change } from './facts.ts';
 import { at, firstText, type Json } from './json.ts';
 import { completeFacts, type Reader } from './payload-readers.ts';
 
-/** A script: it names a ref, and perhaps a commit of it. A sender that knows the secret acts for the project. */
+/** For scripts. A sender that knows the secret acts for the project. */
 export const readGeneric: Reader = (_, payload) => {
   const change = changeOf(payload);
   return completeFacts({ event: change.event, sender: firstText(at(payload, 'sender')), changes: [change] });
@@ -12,7 +12,7 @@ function changeOf(payload: Json): Change {
   const named = refIn(at(payload, 'ref'), 'ref');
   const sent = at(payload, 'sha');
   const sha = sent === undefined || sent === null || sent === '' ? undefined : shaIn(sent, 'sha');
-  // What git gives to its own hooks for a deleted branch.
+  // git gives this to its own hooks for a deleted branch.
   if (sha !== undefined && isNoCommit(sha)) {
     return movedRef(named.startsWith('refs/') ? named : `refs/heads/${named}`, undefined, '');
   }

@@ -2,10 +2,7 @@ import { headBranchIn, isNoCommit, movedRef, numberIn, quoted, refIn, shaIn, typ
 import { at, firstText, textOf, type Json } from './json.ts';
 import { areSame, repositoryNames, completeFacts, type Reader } from './payload-readers.ts';
 
-/**
- * GitHub, and Gitea and Forgejo, which send the same payloads. A `push` reports tags too. Other events of the same
- * moment (`create`, `workflow_run` and similar ones) are not read, or everything would be built twice.
- */
+/** `push` covers tags. Related events (`create`, `workflow_run`) are ignored, or everything would be built twice. */
 const building = {
   github: ['opened', 'synchronize', 'reopened'],
   gitea: ['opened', 'synchronized', 'reopened'],
@@ -34,7 +31,7 @@ export function readGithub(forge: keyof typeof building): Reader {
   };
 }
 
-/** The user of the forge who did it. Older payloads name the same person as `pusher`. */
+/** Older payloads name the user as `pusher`. */
 function senderOf(payload: Json): string {
   const names = ['login', 'username', 'name'];
   const people = [at(payload, 'sender'), at(payload, 'pusher')];

@@ -12,7 +12,7 @@ import {
 import { at, firstText, listOf, textOf, type Json } from './json.ts';
 import { areSame, repositoryNames, completeFacts, type Reader } from './payload-readers.ts';
 
-/** The names in `X-Gitlab-Event`. A merge request sends `update` for every change; with `oldrev` it has new commits. */
+/** The names in `X-Gitlab-Event`. A merge request sends `update` for every change. With `oldrev` it has new commits. */
 export const readGitlab: Reader = (event, payload) => {
   const action = textOf(at(payload, 'object_attributes', 'action'));
   const facts = {

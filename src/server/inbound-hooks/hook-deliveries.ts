@@ -5,9 +5,8 @@ import type { Facts } from './facts.ts';
 import { decide, type DecidingProject, type Decision } from './decide.ts';
 import { completeFacts } from './payload-readers.ts';
 
-/** Deliveries to hooks, with their outcomes and reasons. Only this file writes the table `hook_deliveries`. */
+/** Only this file writes the table `hook_deliveries`. */
 
-/** A hook, and the account that its project belongs to. */
 export type HookOfAccount = HookRow & Pick<ProjectRow, 'owner_id'>;
 
 export async function hookById(db: Queries, id: bigint): Promise<HookOfAccount | undefined> {
@@ -20,10 +19,7 @@ export async function hookById(db: Queries, id: bigint): Promise<HookOfAccount |
     .executeTakeFirst();
 }
 
-/**
- * Inserts nothing where the same delivery exists already. If another transaction is just inserting it, this waits for
- * its end.
- */
+/** Skips a delivery that exists. A concurrent insert of it is waited for. */
 async function insertOnce(trx: Transaction, delivery: HookDeliveryRow): Promise<boolean> {
   const inserted = await trx
     .insertInto('hook_deliveries')
@@ -33,10 +29,7 @@ async function insertOnce(trx: Transaction, delivery: HookDeliveryRow): Promise<
   return inserted.numInsertedOrUpdatedRows === 1n;
 }
 
-/**
- * Takes a delivery: decides on it, or returns the outcome of the same delivery from before. If the hook was deleted, the
- * foreign key fails.
- */
+/** Decides, or returns the earlier outcome of the same delivery. If the hook was deleted, the foreign key fails. */
 export async function receive(
   context: WriteContext,
   hookId: bigint,
@@ -58,7 +51,7 @@ export async function receive(
   return recordDecision(context, delivery, await decide(context, { id: hookId, events }, project, facts));
 }
 
-/** Decides on a delivery again, with the present settings. */
+/** With the present settings. */
 export async function replay(
   context: WriteContext,
   hook: HookRow,
@@ -99,7 +92,6 @@ function newDelivery(
   };
 }
 
-/** Records a payload with a right proof that could not be understood. */
 export async function noteUnreadable(
   { trx, ids }: Pick<WriteContext, 'trx' | 'ids'>,
   hookId: bigint,
@@ -110,7 +102,6 @@ export async function noteUnreadable(
   return delivery;
 }
 
-/** Adds to the count of refused calls. There is one row for each key. */
 export async function countRefused(
   { db, trx, ids }: Omit<WriteContext, 'observers'>,
   hookId: bigint,
@@ -132,9 +123,7 @@ export async function countRefused(
     .execute();
 }
 
-/**
- * Deletes older deliveries, some at a time, but keeps the newest of each hook: it shows when the hook was last called.
- */
+/** Some at a time. The newest of each hook stays: it shows when the hook was last called. */
 export async function forgetHookDeliveries(trx: Transaction, before: bigint, most: number): Promise<number> {
   const old = trx
     .selectFrom('hook_deliveries as old')

@@ -1,7 +1,6 @@
 import { idInPath, type JsonSchema } from '../../shared/records/schema.ts';
 import { id, nullable, object, string, idWithString } from '../../shared/records/schema.ts';
 
-/** The endpoint of forges in the OpenAPI document. */
 const proofs = ['X-Hub-Signature-256', 'X-Hub-Signature', 'X-Gitea-Signature', 'X-Gitlab-Token'];
 const standard = ['webhook-id', 'webhook-timestamp', 'webhook-signature'];
 const events = ['X-GitHub-Event', 'X-Gitea-Event', 'X-Gitlab-Event', 'X-Event-Key'];

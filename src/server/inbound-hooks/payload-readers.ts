@@ -2,7 +2,7 @@ import { tidy, type Facts, type RepositoryNames } from './facts.ts';
 import { at, listOf, textOf, type Json } from './json.ts';
 import { longest, most } from '../../shared/domain/bounds.ts';
 
-/** Reads a payload. Throws a PayloadError where it makes no sense. */
+/** Throws a PayloadError if the payload makes no sense. */
 export type Reader = (event: string, payload: Json) => Facts;
 
 const nothing: Facts = {
@@ -15,10 +15,7 @@ const nothing: Facts = {
   idle: '',
 };
 
-/**
- * Fills in missing facts with empty values, and shortens texts to a length that can be stored. Refs and SHAs were
- * checked already.
- */
+/** Fills in blanks, and shortens texts for the store. Refs and SHAs were checked before. */
 export function completeFacts(found: Partial<Facts>): Facts {
   const facts = { ...nothing, ...found };
   return {
@@ -29,7 +26,6 @@ export function completeFacts(found: Partial<Facts>): Facts {
   };
 }
 
-/** Reads the names and addresses from the fields of all forges. */
 export function repositoryNames(...repositories: Json[]): RepositoryNames {
   const slugs = repositories.map(slugOf);
   const named = repositories.flatMap((repository) => [
@@ -46,16 +42,13 @@ export function repositoryNames(...repositories: Json[]): RepositoryNames {
   return { names: texts([...named, ...slugs]), addresses: texts(addressed) };
 }
 
-/** Data Center has the key of the project and a name within the project. */
+/** Data Center has the project's key and a name within the project. */
 function slugOf(repository: Json): string {
   const key = textOf(at(repository, 'project', 'key'));
   return key === '' ? '' : `${key}/${textOf(at(repository, 'slug'))}`;
 }
 
-/**
- * Whether a pull request stays within one repository. Compares identifiers, or names where the payload has no
- * identifiers. A repository that is missing, because it was deleted, is not the project's own.
- */
+/** Compares identifiers, or else names. A deleted repository is missing, and is not the project's own. */
 export function areSame(one: Json, other: Json): boolean {
   const [first, second] = [one, other].map((repository) => at(repository, 'uuid') ?? at(repository, 'id'));
   if (isIdentifier(first) && isIdentifier(second)) return first === second;

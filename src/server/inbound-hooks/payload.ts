@@ -8,12 +8,10 @@ import { isSigned } from './proofs.ts';
 import type { HookRow } from '../db/schema.ts';
 import { providerOf, type Provider } from './providers.ts';
 
-/** A call of a hook whose body has arrived. */
 export interface Sent {
   provider: HookRow['provider'];
   secret: string;
   headers: IncomingHttpHeaders;
-  /** Whether its headers alone are a proof. */
   isProven: boolean;
   bytes: Buffer<ArrayBuffer>;
 }
@@ -21,13 +19,12 @@ export interface Sent {
 export type Found =
   | { facts: Facts }
   | { refused: Pick<PayloadError, 'field' | 'code' | 'message'> }
-  /** Nothing of it was looked at. */
   | { isUnproven: true };
 
-/** The thread that reads long payloads. Hooks take turns. */
+/** Hooks take turns. */
 export type PayloadThread = WorkerThread<Sent, Found>;
 
-/** Those that wait are held in memory. */
+/** Waiting payloads are held in memory. */
 export function createPayloadThread(): PayloadThread {
   return createWorkerThread('server/inbound-hooks/payload-worker.ts', {
     mostOfOne: 2,
@@ -36,7 +33,7 @@ export function createPayloadThread(): PayloadThread {
   });
 }
 
-/** Up to this length a payload is read at once: that takes a few milliseconds. */
+/** Up to this length, reading takes only a few milliseconds. */
 const short = 128 * 1024;
 
 export async function readPayload(thread: PayloadThread, hookId: bigint, sent: Sent): Promise<Found> {
@@ -66,10 +63,7 @@ export function readSent({ provider: name, secret, headers, isProven, bytes }: S
   }
 }
 
-/**
- * A body as it came: the bytes that its signature covers, and a function that reads the payload once the signature is
- * verified.
- */
+/** The bytes that the signature covers. Call `read` only after it is verified. */
 export interface Unproven {
   signed: Uint8Array;
   read(): Facts;
@@ -102,7 +96,7 @@ export function openBody(provider: Provider, headers: IncomingHttpHeaders, body:
   };
 }
 
-/** Decided by the first byte, too: `curl -d` calls everything a form. */
+/** The first byte counts too: `curl -d` calls everything a form. */
 function isForm(headers: IncomingHttpHeaders, body: Buffer): boolean {
   const [type = ''] = (headers['content-type'] ?? '').split(';', 1);
   return type.trim().toLowerCase() === 'application/x-www-form-urlencoded' && body[0] !== 0x7b;

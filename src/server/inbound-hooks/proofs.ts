@@ -1,18 +1,16 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 
-/** How the sender of a payload proves that it knows the secret of the hook. */
 export type ProofForm =
   /** HMAC-SHA256 over the exact bytes of the payload, in hexadecimal after a prefix. */
   | { kind: 'hmac'; header: string; prefix: string }
-  /** The secret itself, after a prefix. */
   | { kind: 'token'; header: string; prefix: RegExp }
   /** As in the Standard Webhooks specification. */
   | { kind: 'standard' };
 
 export type Verdict = 'proven' | 'wrong' | 'undecided';
 
-/** The result of the headers alone. Where they contain no proof, the body need not be read. */
+/** Without a proof in the headers, the body need not be read. */
 export function checkHeadProof(forms: readonly ProofForm[], secret: string, headers: IncomingHttpHeaders): Verdict {
   const sent = forms.filter((form) => headers[headerOf(form)] !== undefined);
   const tokens = sent.filter((form) => form.kind === 'token');
@@ -20,7 +18,6 @@ export function checkHeadProof(forms: readonly ProofForm[], secret: string, head
   return sent.length > tokens.length ? 'undecided' : 'wrong';
 }
 
-/** Whether one of the signatures in the headers is right for these bytes. */
 export function isSigned(
   forms: readonly ProofForm[],
   secret: string,
@@ -46,17 +43,15 @@ function headerOf(form: ProofForm): string {
 function isToken(secret: string, sent: string, prefix: RegExp): boolean {
   const [found] = prefix.exec(sent) ?? [];
   if (found === undefined) return false;
-  // Digests have the same length for every input, so the time tells nothing, not even a length.
+  // Digests have the same length for every input, so the time reveals nothing, not even a length.
   return timingSafeEqual(digest(sent.slice(found.length)), digest(secret));
 }
 
-/** An older or future signature may be a recorded one that is sent again. */
+/** An older or future signature may be a replay. */
 const toleranceSeconds = 5 * 60;
 const mostSignatures = 16;
 
-/**
- * https://www.standardwebhooks.com: the secret is base64 after `whsec_`, and the header may hold several signatures.
- */
+/** https://www.standardwebhooks.com: base64 after `whsec_`, and perhaps several signatures in the header. */
 function isStandard(secret: string, headers: IncomingHttpHeaders, bytes: Uint8Array, now: number): boolean {
   const [id, timestamp] = [single(headers, 'webhook-id'), single(headers, 'webhook-timestamp')];
   if (id === '' || !/^\d{1,12}$/.test(timestamp)) return false;
@@ -72,9 +67,7 @@ function isStandard(secret: string, headers: IncomingHttpHeaders, bytes: Uint8Ar
     });
 }
 
-/**
- * No forge sends such a header twice. Node joins most repeated headers with a comma, and the result matches nothing.
- */
+/** No forge repeats such a header. Node joins most repeated ones with a comma, which matches nothing. */
 function single(headers: IncomingHttpHeaders, name: string): string {
   const value = headers[name];
   return typeof value === 'string' ? value : '';

@@ -6,14 +6,12 @@ import { readGitlab } from './gitlab.ts';
 import type { ProofForm } from './proofs.ts';
 import type { Reader } from './payload-readers.ts';
 
-/** A kind of sender: how it proves that it knows the secret, and how to read its payloads. */
 export interface Provider {
   proofs: readonly ProofForm[];
-  /** The header with the type of event; empty where the payload contains it. */
+  /** The header with the type of event. Blank if the payload contains it. */
   eventHeader: string;
-  /** The headers with the identifier of a delivery; the first that is present counts. */
   deliveryHeaders: readonly string[];
-  /** Whether the payload may come as the field `payload` of a form, and which bytes are signed then. */
+  /** The payload may come in a form's field `payload`. `signed` names the bytes under the signature. */
   form?: { signed: 'form' | 'payload' };
   read: Reader;
 }
@@ -57,7 +55,6 @@ export const providers = {
   },
 } as const satisfies Record<Hook['provider'], Provider>;
 
-/** The provider of a stored hook. */
 export function providerOf({ provider }: Pick<Hook, 'provider'>): Provider {
   return providers[provider];
 }

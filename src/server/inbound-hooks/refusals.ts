@@ -4,9 +4,8 @@ import type { IdSource } from '../../shared/lib/ids.ts';
 import { countRefused } from './hook-deliveries.ts';
 
 /**
- * Calls that were refused before their sender was known. Users who set up a hook have to see them, but strangers must
- * not fill the disk. So they are counted, in one row for each hook, reason and hour, which is written from time to
- * time.
+ * Calls that were refused before their sender was known. Users must see them, but strangers must not fill the disk. So
+ * one row per hook, reason and hour counts them, written at intervals.
  */
 export type RefusalKind = keyof typeof reasons;
 
@@ -18,7 +17,6 @@ const reasons = {
 
 export interface Refusals {
   note(hookId: bigint, kind: RefusalKind): void;
-  /** Writes the counts that are not stored yet. */
   close(): Promise<void>;
 }
 
@@ -26,7 +24,6 @@ export interface RefusalServices {
   db: Database;
   ids: IdSource;
   onTrouble: (error: unknown) => void;
-  /** The time between two writes. */
   pauseMs?: number;
 }
 

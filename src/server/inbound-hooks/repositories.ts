@@ -2,15 +2,9 @@ import { isIP } from 'node:net';
 import { locationOf } from '../../shared/domain/git-address.ts';
 import type { RepositoryNames } from './facts.ts';
 
-/**
- * Whether a payload is about the project's own repository. The built code comes from the project's repository in any
- * case.
- */
+/** Whatever the result, the code that is built comes from the project's repository. */
 
-/**
- * A payload without a repository counts as one about the project's own. Otherwise one of its names or addresses must
- * match the path, and one of its addresses the host, in any of the usual spellings.
- */
+/** True without a repository. Otherwise a name or address must match the path, and an address the host. */
 export function isAbout(cloneUrl: string, { names, addresses }: RepositoryNames): boolean {
   const own = locationOf(cloneUrl);
   const named = addresses.map(locationOf).filter((address) => address !== undefined);
@@ -30,14 +24,14 @@ function plain(path: string): string {
     .replace(/\.git$/, '');
 }
 
-/** Where the project's path has a folder of the host in front, the forge's name is the end of the path. */
+/** If the project's path starts with a folder of the host, the forge's name is the end of the path. */
 function fits(own: string, path: string): boolean {
   return path !== '' && (plain(own) === path || (own.startsWith('/') && own.endsWith(`/${path}`)));
 }
 
 /**
- * A host without a dot is mostly an alias in the operator's SSH configuration, and a host may have many IP addresses:
- * neither can be compared. Some forges serve SSH under a subdomain or parent domain of their web name.
+ * A host without a dot is mostly an alias of the SSH configuration, and a host may have many IP addresses: neither can
+ * be compared. Some forges serve SSH under a subdomain or parent domain of their web name.
  */
 function areOne(own: string, named: string): boolean {
   if (own === named || !own.includes('.') || isIP(own.replaceAll(/[[\]]/g, '')) !== 0) return true;

@@ -3,10 +3,9 @@ import { firstIdAt } from '../../shared/lib/ids.ts';
 import { forgetHookDeliveries } from './hook-deliveries.ts';
 
 const day = 24 * 60 * 60 * 1000;
-/** Small transactions, so that others get their turn in between. */
+/** Small transactions give others their turn. */
 const atOnce = 500;
 
-/** Deletes old deliveries to hooks, as old webhook deliveries are deleted. */
 export async function forgetOldHookDeliveries(db: Database, keptDays: number, now = Date.now()): Promise<void> {
   const before = firstIdAt(now - keptDays * day);
   for (;;) {

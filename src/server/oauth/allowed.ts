@@ -3,20 +3,17 @@ import type { Queries, Transaction } from '../db/open.ts';
 import type { Scope } from '../http/route.ts';
 import { dropCodesOf } from './codes.ts';
 
-/** An application that a person allowed to act for them; it may hold several tokens. */
 export interface AllowedApplication {
   id: bigint;
   name: string;
-  /** The account that registered it; null for the one that comes with the program. */
+  /** The account that registered it, or null for the application that comes with Headrace. */
   owner: string | null;
   scopes: Scope[];
-  /** How many it holds. */
   tokens: number;
   since: bigint;
   lastUsedAt: bigint | null;
 }
 
-/** Sorted by name. */
 export async function allowedBy(db: Queries, userId: bigint): Promise<AllowedApplication[]> {
   const rows = await db
     .selectFrom('access_tokens as t')
@@ -45,7 +42,7 @@ export async function allowedBy(db: Queries, userId: bigint): Promise<AllowedApp
   return [...found.values()];
 }
 
-/** Invalidates every token that the application has of this person, and every code it has not exchanged yet. */
+/** Invalidates all its tokens for this user, and its unused codes. */
 export async function revoke(trx: Transaction, userId: bigint, clientId: bigint): Promise<void> {
   await dropCodesOf(trx, userId, clientId);
   await revokeTokensOf(trx, userId, clientId);

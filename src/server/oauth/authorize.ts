@@ -10,7 +10,6 @@ import { OauthError, parametersOf, readScopes, refuseRepeated, type Parameters }
 import { isChallenge } from './pkce.ts';
 import { outOfBand, withAnswer } from './redirects.ts';
 
-/** A checked request of an application for a person's permission. */
 export interface Request {
   client: Client;
   redirectUri: string;
@@ -21,9 +20,7 @@ export interface Request {
   challenge: string | undefined;
 }
 
-/**
- * An error in a request of a known application, and the address to which the browser may take it if the person agrees.
- */
+/** `redirectUri` belongs to the known application. The browser goes there only if the user agrees. */
 export interface Mistake {
   client: Client;
   redirectUri: string;
@@ -31,7 +28,7 @@ export interface Mistake {
   goTo: string;
 }
 
-/** Ask the person; or show the error, which the person may take to the application; or only show the error. */
+/** Ask the user, show an error that the user may take to the application, or only show an error. */
 export type AuthorizationResult = { ask: Request } | { mistake: Mistake } | { tell: string };
 
 export const parameterNames = [
@@ -45,9 +42,8 @@ export const parameterNames = [
 ];
 
 /**
- * RFC 6749 section 4.1.2.1: until the application is known and the address is its own, the browser is not redirected.
- * After that, errors go to the application. RFC 9700 section 4.11.2: but only when the person agrees, because otherwise
- * a link to this server could lead to any registered address.
+ * RFC 6749 section 4.1.2.1: the browser is redirected only to a known application's own address. RFC 9700 section
+ * 4.11.2: errors only if the user agrees. Otherwise a link to this server could lead to any registered address.
  */
 export async function checkRequest(db: Queries, sent: RawGroup): Promise<AuthorizationResult> {
   const parameters = parametersOf(sent);
@@ -96,7 +92,7 @@ function readRequest(
   if (responseType !== 'code' && responseType !== 'token') {
     throw new OauthError('unsupported_response_type', 'response_type is code or token');
   }
-  // Without a secret and without a verifier, nothing would bind the answer to the requesting application.
+  // Without a secret and a verifier, nothing would bind the response to the requesting application.
   if (responseType === 'token' && client.isPublic) {
     throw new OauthError('unauthorized_client', 'a public application uses the code flow with PKCE');
   }
@@ -107,10 +103,7 @@ function readRequest(
   return { responseType, scopes: readScopes(parameters('scope')), state: parameters('state'), challenge };
 }
 
-/**
- * RFC 7636 section 4.4.1. `plain`, which is also the default method, does not protect against an attacker who can read
- * the request.
- */
+/** RFC 7636 section 4.4.1. `plain`, the default method, does not protect against readers of the request. */
 function readChallenge(parameters: Parameters, client: Client): string | undefined {
   const [challenge, method] = [parameters('code_challenge'), parameters('code_challenge_method')];
   if (challenge === undefined) {
@@ -129,7 +122,7 @@ interface Redirect {
   state: string | undefined;
 }
 
-/** The address of the answer; undefined when the application is not on the web. */
+/** Undefined if the application is not on the web. */
 function locationOf(
   { redirectUri, responseType, state }: Redirect,
   answer: Record<string, string>,
@@ -139,12 +132,11 @@ function locationOf(
   return withAnswer(redirectUri, part, state === undefined ? answer : { ...answer, state });
 }
 
-/** The person refused. */
 export function denied(request: Request): string | undefined {
   return locationOf(request, { error: 'access_denied', error_description: 'the person did not allow it' });
 }
 
-/** The person agreed: the browser takes the answer to the application, or the person copies the code. */
+/** The browser takes the response to the application, or the user copies the code. */
 export async function allowed(
   { db, ids, address }: { db: Database; ids: IdSource; address: string },
   request: Request,

@@ -6,10 +6,9 @@ import { parseId, type IdSource } from '../../shared/lib/ids.ts';
 import { hashSecret, randomSecret, secretMatches } from '../../shared/lib/passwords.ts';
 import { isLoopbackAddress, isRedirectAddress } from './redirects.ts';
 
-/** A registered application. */
 export interface Client {
   id: bigint;
-  /** null for the application that comes with the program: nobody registered it. */
+  /** null for the application that comes with Headrace. */
   ownerId: bigint | null;
   name: string;
   redirectUris: readonly string[];
@@ -34,12 +33,11 @@ export interface ClientForm {
   redirectUris: readonly string[];
 }
 
-/** A person decides by this name: no character in it may reverse or hide text. */
+/** A user decides by this name, so no character may reverse or hide text. */
 export function isApplicationName(name: string): boolean {
   return name.trim() !== '' && !/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(name);
 }
 
-/** What is wrong with a registration, in words for the operator who types it. */
 export function mistakeIn({ name, redirectUris }: ClientForm): string | undefined {
   if (name.trim() === '') return 'Give it a name.';
   if (name.length > longest.applicationName || !isApplicationName(name))
@@ -54,7 +52,7 @@ interface NewClient extends ClientForm {
   isPublic: boolean;
 }
 
-/** Registers an application. The returned value is the only copy of its secret; a public application has none. */
+/** Returns the only copy of the secret. A public application has none. */
 export async function insertClient(
   trx: Transaction,
   ids: IdSource,
@@ -73,15 +71,12 @@ export async function insertClient(
   return { client: clientOf(row), secret };
 }
 
-/** The command line has the same public name on every server, because it is the same program everywhere. */
+/** The command line has the same public name on every server. */
 function readClientId(text: string): bigint | undefined {
   return text === commandLineName ? commandLineId : parseId(text);
 }
 
-/**
- * RFC 9700 section 2.1: an exact comparison. RFC 8252 section 7.3: the command line listens on whichever port of the
- * loopback interface is free, so there every port is its own.
- */
+/** RFC 9700 section 2.1: exact. RFC 8252 section 7.3: the command line owns every port of the loopback interface. */
 export function ownsAddress({ ownerId, redirectUris }: Client, address: string): boolean {
   return redirectUris.includes(address) || (ownerId === null && isLoopbackAddress(address));
 }
@@ -93,7 +88,7 @@ export async function findClient(db: Queries, clientId: string | bigint): Promis
   return row && clientOf(row);
 }
 
-/** Authenticates an application: one with a secret must send it, one without must send none. */
+/** An application with a secret must send it, and one without must send none. */
 export async function clientWithSecret(
   db: Queries,
   clientId: string,
@@ -108,13 +103,11 @@ export async function clientWithSecret(
   return isProven ? clientOf(row) : undefined;
 }
 
-/** A person's applications, oldest first. */
 export async function clientsOf(db: Queries, ownerId: bigint): Promise<Client[]> {
   const rows = await db.selectFrom('oauth_clients').selectAll().where('owner_id', '=', ownerId).orderBy('id').execute();
   return rows.map(clientOf);
 }
 
-/** The applications of all accounts, for the operator, oldest first. */
 export async function allClients(db: Queries): Promise<(Client & { owner: string })[]> {
   const rows = await db
     .selectFrom('oauth_clients as c')
@@ -133,7 +126,7 @@ export async function updateClient(trx: Transaction, client: Client, form: Parti
   return { ...client, name, redirectUris };
 }
 
-/** The old secret is invalid at once; existing tokens stay valid. */
+/** The old secret is invalid at once. Existing tokens stay valid. */
 export async function renewSecret(trx: Transaction, { id }: Client): Promise<string> {
   const secret = randomSecret('hrs');
   await trx

@@ -9,15 +9,12 @@ import type { Scope } from '../http/route.ts';
 import type { Client } from './clients.ts';
 import { verifierFits } from './pkce.ts';
 
-/**
- * A code stands for a person's permission, for ten minutes and for one exchange. The exchange deletes the code and
- * stores its hash with the new token, so a second use of the code is detected while that token exists.
- */
+/** Valid for ten minutes and one exchange. The token keeps the code's hash, which detects a second use. */
 const lifetime = 10 * 60 * 1000;
 
 export interface Allowed extends Grant {
   redirectUri: string;
-  /** Whether the application sent the address, or relied on its only one. */
+  /** If false, the application relied on its only address. */
   redirectUriSent: boolean;
   challenge: string | undefined;
 }
@@ -43,7 +40,6 @@ export interface Redemption {
   code: string;
   redirectUri: string | undefined;
   verifier: string | undefined;
-  /** The client's address. */
   address: string;
 }
 
@@ -52,10 +48,7 @@ export interface Redeemed {
   scopes: readonly Scope[];
 }
 
-/**
- * Exchanges a code for a token, or returns nothing. A request that does not match leaves the code valid: 256 random
- * bits cannot be guessed, and an application that sent a wrong field can correct it.
- */
+/** Undefined without a match. The code stays valid: 256 random bits cannot be guessed. */
 export async function redeem(
   db: Database,
   ids: IdSource,
@@ -95,7 +88,6 @@ export async function redeem(
   });
 }
 
-/** An application that acts for a person. */
 export function acting({ name }: Client, actor: { id: bigint; email: string }, address: string): Doer {
   return { actor, via: 'token', application: name, address };
 }
@@ -119,18 +111,17 @@ async function takeBack(
 }
 
 function isFit(code: OauthCodeRow, client: Client, { redirectUri, verifier }: Redemption): boolean {
-  // RFC 6749 section 4.1.3: the code belongs to this application, and its ten minutes (section 4.1.2) are not over.
+  // RFC 6749 section 4.1.3: the code is this application's, and not expired (section 4.1.2).
   if (code.client_id !== client.id || code.expires_at <= BigInt(Date.now())) return false;
-  // RFC 6749 section 4.1.3: an address that was sent with the first request is sent again unchanged.
+  // RFC 6749 section 4.1.3: an address in the first request is repeated unchanged.
   if (redirectUri === undefined ? code.redirect_uri_sent === 1 : redirectUri !== code.redirect_uri) return false;
-  // RFC 9700 section 4.8.2: a verifier for a code that was requested without a challenge shows that an attacker removed
-  // the challenge, or injected another code.
+  // RFC 9700 section 4.8.2: a verifier without a challenge means that an attacker removed it, or injected another code.
   if (code.code_challenge === null) return verifier === undefined && !client.isPublic;
-  // RFC 7636 section 4.6, for every code that was requested with a challenge, by any application.
+  // RFC 7636 section 4.6, for every code with a challenge, by any application.
   return verifier !== undefined && verifierFits(verifier, code.code_challenge);
 }
 
-/** When a person revokes an application, codes it has not exchanged yet are deleted too. */
+/** A revoked application also loses its unused codes. */
 export async function dropCodesOf(trx: Transaction, userId: bigint, clientId: bigint): Promise<number> {
   const codes = trx.deleteFrom('oauth_codes').where('user_id', '=', userId).where('client_id', '=', clientId);
   return Number((await codes.executeTakeFirst()).numDeletedRows);

@@ -1,13 +1,10 @@
 import { scopes as known, type Scope } from '../http/route.ts';
 import { repeated, type RawGroup } from '../../shared/records/raw.ts';
 
-/**
- * Parameters of an OAuth request. RFC 6749 sections 3.1 and 3.2: a parameter without a value counts as not sent, an
- * unknown one is ignored, and none may be sent twice.
- */
+/** RFC 6749 sections 3.1 and 3.2: empty parameters count as not sent, unknown are ignored, none may be repeated. */
 export type Parameters = (name: string) => string | undefined;
 
-/** The error codes of RFC 6749 that are used here (sections 4.1.2.1 and 5.2). */
+/** Of RFC 6749, sections 4.1.2.1 and 5.2. */
 export type OauthErrorCode =
   | 'invalid_request'
   | 'invalid_client'
@@ -45,10 +42,9 @@ export function refuseRepeated(sent: RawGroup, names: readonly string[]): void {
   }
 }
 
-/** Without a scope, an application only learns whom it acts for. */
 const leastScope: Scope = 'user';
 
-/** RFC 6749 section 3.3 separates scopes by spaces; commas are accepted too. */
+/** RFC 6749 section 3.3 separates scopes by spaces. Commas are accepted too. */
 export function readScopes(text: string | undefined): Scope[] {
   const names = (text ?? '').split(/[ ,]+/).filter((name) => name !== '');
   const unknown = names.find((name) => !Object.hasOwn(known, name));

@@ -7,7 +7,7 @@ export function isChallenge(text: string): boolean {
   return /^[\w-]{43}$/.test(text);
 }
 
-/** Section 4.6, with the only accepted method, S256. Section 4.1 defines the form of a verifier. */
+/** Section 4.6, only with the method S256. Section 4.1 defines the form of a verifier. */
 export function verifierFits(verifier: string, challenge: string): boolean {
   if (!/^[\w.~-]{43,128}$/.test(verifier)) return false;
   const expected = Buffer.from(challenge);

@@ -1,15 +1,12 @@
 import { longest } from '../../shared/domain/bounds.ts';
 
-/** The address where an application gets its answer, and how the answer is added to it. */
-
-/** Not an address: the code is shown to the person, who copies it into the application. */
+/** Not an address: the user copies the code into the application. */
 export const outOfBand = 'urn:ietf:wg:oauth:2.0:oob';
 
 /**
- * Whether an address may be registered. It is sent in a header, so it is plain ASCII. RFC 6749 section 3.1.2: it is
- * absolute and has no fragment, which the implicit flow uses for its answer. Besides the web's schemes, only schemes of
- * installed applications are allowed, which contain a dot (RFC 8252 section 7.1). This excludes `javascript:`, `data:`
- * and every other scheme with a meaning for browsers.
+ * Plain ASCII, because it is sent in a header. RFC 6749 section 3.1.2: absolute, without a fragment, which the implicit
+ * flow uses. Besides the web's schemes, only those with a dot (RFC 8252 section 7.1). This excludes `javascript:`,
+ * `data:` and all that browsers interpret.
  */
 export function isRedirectAddress(text: string): boolean {
   if (text === outOfBand) return true;
@@ -21,12 +18,12 @@ export function isRedirectAddress(text: string): boolean {
   return protocol.includes('.');
 }
 
-/** An address of a program on the person's own machine, on any port. */
+/** On the user's own machine, on any port. */
 export function isLoopbackAddress(text: string): boolean {
   return /^http:\/\/127\.0\.0\.1:[1-9][0-9]{0,4}(?:\/[\w./-]*)?$/.test(text) && isRedirectAddress(text);
 }
 
-/** Adds the answer to the address: to its query, or to its fragment, which the browser does not send. */
+/** A browser does not send the fragment. */
 export function withAnswer(address: string, part: 'query' | 'fragment', answer: Record<string, string>): string {
   const encoded = new URLSearchParams(answer).toString();
   if (part === 'fragment') return `${address}#${encoded}`;
@@ -34,9 +31,8 @@ export function withAnswer(address: string, part: 'query' | 'fragment', answer: 
 }
 
 /**
- * The source for the address in a content security policy. Chromium applies `form-action` also to the redirect after a
- * form, so the form that allows an application must name the application's origin. The policy's grammar has no IPv6
- * addresses: for them only the scheme is named.
+ * For a content security policy. Chromium applies `form-action` also to the redirect after a form, so the form must
+ * name the application's origin. The grammar has no IPv6, so then only the scheme is named.
  */
 export function policySource(address: string): string | undefined {
   if (address === outOfBand) return undefined;

@@ -7,10 +7,7 @@ import type { Client } from './clients.ts';
 import { acting } from './codes.ts';
 import { OauthError } from './parameters.ts';
 
-/**
- * RFC 7009 section 2.1: an application gives back a token of its own. One that is unknown is as good as revoked (section
- * 2.2); another application's is refused and stays.
- */
+/** RFC 7009 section 2.1: only an own token. Unknown ones count as revoked (section 2.2), others' are refused. */
 export async function revokeToken(
   { db, ids }: { db: Database; ids: IdSource },
   client: Client,

@@ -16,19 +16,14 @@ import { revokeToken } from './revocation.ts';
 export interface TokenServices {
   db: Database;
   ids: IdSource;
-  /** Whether a proxy on this machine names the client's address. */
   isBehindProxy: boolean;
-  /** Called with internal errors. */
   onTrouble: (error: unknown, requestId: string) => void;
 }
 
 const largestForm = 16 * 1024;
 const names = ['grant_type', 'code', 'redirect_uri', 'client_id', 'client_secret', 'code_verifier'];
 
-/**
- * RFC 6749 section 3.2: applications exchange a code for a token here; RFC 7009: and give a token back. The answers have
- * no envelope.
- */
+/** Exchanges codes (RFC 6749 section 3.2) and revokes tokens (RFC 7009). The responses have no envelope. */
 export function tokenEndpoint(services: TokenServices): PlainRoutes<void> {
   const route: PlainRoute<void, RawGroup> = {
     method: 'POST',
@@ -82,7 +77,7 @@ async function exchange(client: Client, parameters: Parameters, address: string,
   return redeemed;
 }
 
-/** RFC 6749 section 5.1: an answer with a token must not be cached. */
+/** RFC 6749 section 5.1: a response with a token must not be cached. */
 function answer(status: number, content: object, headers: Record<string, string> = {}): PlainAnswer {
   return { status, headers: { 'cache-control': 'no-store', pragma: 'no-cache', ...headers }, content };
 }

@@ -8,21 +8,20 @@ export interface HttpCall {
   url: string;
   headers: Record<string, string>;
   body: string;
-  /** Secrets in the request. They must not be stored, even if the receiver sends them back. */
+  /** They must not be stored, even if the receiver sends them back. */
   secrets: readonly string[];
 }
 
 export interface CallRules extends RequestRules {
-  /** Hides the call's secrets in the stored part of the answer. */
+  /** Hides the call's secrets in the stored part of the response. */
   mask: Mask;
 }
 
-/** What came of a call, and how long the receiver wants to be left alone. */
 export interface CallResult extends Attempt {
   retryAfterMs?: number | undefined;
 }
 
-/** Makes one call and returns the result; anything the receiver does is a result and no exception. */
+/** Every behaviour of the receiver is a result, not an exception. */
 export async function makeCall({ url, headers, body }: HttpCall, { mask, ...rules }: CallRules): Promise<CallResult> {
   const startedAt = performance.now();
   const result = await guardedRequest({ url, headers, body }, rules, async (incoming) => ({
@@ -34,9 +33,7 @@ export async function makeCall({ url, headers, body }: HttpCall, { mask, ...rule
   return { ...result, durationMs: performance.now() - startedAt };
 }
 
-/**
- * The first part of an answer. If the receiver breaks off or is too slow, the status and the bytes so far still count.
- */
+/** If the receiver is cut off or too slow, the status and the bytes so far still count. */
 async function beginningOf(incoming: IncomingMessage, mask: Mask): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -51,10 +48,9 @@ async function beginningOf(incoming: IncomingMessage, mask: Mask): Promise<strin
     // The bytes so far are kept.
   }
   const held = mask.flush();
-  // Held bytes may be the beginning of a secret, unless the answer ended here.
+  // Held bytes may be the beginning of a secret, unless the response ended here.
   if (incoming.complete) chunks.push(held);
   const bytes = Buffer.concat(chunks).subarray(0, bounds.receiverAnswer);
-  // A character that was cut in the middle is left out. A zero character is replaced, because no database stores it in
-  // a text.
+  // Drops a cut character. No database stores a zero character in a text.
   return new TextDecoder().decode(bytes, { stream: true }).replaceAll('\0', '\uFFFD');
 }

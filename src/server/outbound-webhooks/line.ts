@@ -25,18 +25,15 @@ export interface LineParts extends CallParts {
   attempted: (outcome: 'delivered' | 'failed') => void;
 }
 
-/** The most deliveries under one claim. After that the job goes to the back of the queue. */
+/** Then the job goes to the back of the queue. */
 const mostPerClaim = 50;
 
-/** The length of a claim: one call, and the time to store its result. */
+/** One call, and the time to store its result. */
 export function claimSecondsOf({ answerWithin }: RetryPolicy): number {
   return answerWithin / 1000 + 5;
 }
 
-/**
- * Sends the waiting deliveries of a notification in order, and stores each result before the next call. Ends when none
- * is left, when the receiver does not take one, or after a number of deliveries.
- */
+/** Stores each result before the next call. Ends when none is left, one fails, or the limit is reached. */
 export async function sendLine(
   parts: LineParts,
   { job, first }: { job: ClaimedDeliveryJob; first: Outgoing | undefined },
@@ -65,7 +62,6 @@ export async function sendLine(
   if (next) await giveBack(parts, job, tries);
 }
 
-/** Stores the result of an attempt, and returns the next delivery to send under the same claim. */
 function recordOutcome(
   { db, ids, retryPolicy }: LineParts,
   { job, tries }: { job: ClaimedDeliveryJob; tries: number },
@@ -92,7 +88,6 @@ function recordOutcome(
   });
 }
 
-/** Releases the claim, so that another server can go on at once. */
 function giveBack({ db }: LineParts, job: ClaimedDeliveryJob, tries: number): Promise<void> {
   return db.transaction((trx) => deliveryJobs.putOffDeliveryJob(trx, job, { runAfter: Date.now(), tries }));
 }

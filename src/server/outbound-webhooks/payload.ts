@@ -7,14 +7,11 @@ import { statusCall } from './statuses.ts';
 import type { HttpCall } from './http-call.ts';
 import { signedHeaders } from './signature.ts';
 
-/** The parts that a call needs. */
 export interface CallParts {
   vault: Vault;
-  /** The public address of this service. */
   origin: string;
 }
 
-/** The HTTP call for a delivery, in the form of its receiver. */
 export function callFor(delivery: Outgoing, { vault, origin }: CallParts): HttpCall {
   const { name, url, repository, notification_id: notificationId } = delivery;
   const { forge_id: forgeId, forge_token: ofForge } = delivery;
@@ -27,10 +24,7 @@ export function callFor(delivery: Outgoing, { vault, origin }: CallParts): HttpC
   return statusCall(name, report, { url, repository, token: secret, origin });
 }
 
-/**
- * The text was stored with the event. Only the project's public key, which is stored encrypted and never changes, is
- * added. The same delivery gives the same bytes every time.
- */
+/** The stored text of the event, plus the project's constant public key. A delivery always gives the same bytes. */
 function webhookCall(delivery: Outgoing, vault: Vault, secret: string): HttpCall {
   const { id, url, project_id: projectId } = delivery;
   const payload = parseExactJson(delivery.payload) as { project: Record<string, unknown> };

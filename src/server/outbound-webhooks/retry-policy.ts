@@ -1,6 +1,6 @@
 import { backOff } from '../../shared/lib/back-off.ts';
 
-/** How to treat receivers that do not answer, in milliseconds. */
+/** In milliseconds. */
 export interface RetryPolicy {
   /** A call without an answer by then has failed. */
   answerWithin: number;
@@ -25,10 +25,7 @@ export function longestOf({ longestWait }: RetryPolicy): number {
   return longestWait * 1.2;
 }
 
-/**
- * The wait after this many failures in a row, plus or minus a fifth, so that calls that failed together are not
- * repeated together.
- */
+/** The random fifth prevents that calls that failed together are repeated together. */
 export function retryWait(failures: number, { firstWait, longestWait }: RetryPolicy, random = Math.random): number {
   return backOff(failures, firstWait, longestWait) * (0.8 + 0.4 * random());
 }

@@ -8,13 +8,11 @@ import { claimSecondsOf, sendLine, type LineParts } from './line.ts';
 import { longestOf } from './retry-policy.ts';
 
 /**
- * Sends deliveries to their receivers. Each notification with waiting deliveries has one delivery job in the queue. The
- * server that claims it sends them (line.ts). When the receiver does not take one, the job is put off and the whole
- * line waits, at no cost to others. When a server dies, its claims expire and another server sends its deliveries: at
- * least once, with the same identifier.
+ * Each notification with waiting deliveries has one job in the queue. The server that claims it sends them (line.ts).
+ * After a failure the job is postponed with its whole line, at no cost to others. If a server dies, its claims expire
+ * and another sends: at least once, with the same identifier.
  *
- * A slow receiver takes one slot of many. No account gets more than its share of the slots, and after a number of
- * deliveries a job goes to the back of the queue, so that a long line does not block a short one.
+ * No account gets more than its share of the slots, so slow receivers block only their own account.
  */
 export interface SenderParts extends LineParts {
   /** The holder of the claims. A server that restarts under the same name takes back its claims. */
@@ -29,12 +27,11 @@ export interface Sender {
 const mostAtOnce = 512;
 const mostOfAccount = 128;
 const mostPerClaim = 32;
-/** Announcements can be lost; only the database is certain. */
+/** Announcements can be lost. Only the database is certain. */
 const checkEveryMs = 1000;
 
 interface Claimed {
   job: ClaimedDeliveryJob;
-  /** undefined when there is nothing left to send. */
   first: Outgoing | undefined;
 }
 
@@ -43,7 +40,7 @@ export async function startSender(parts: SenderParts): Promise<Sender> {
   const closing = new AbortController();
   const slots = new Slots();
   await deliveryJobs.freeDeliveryJobsOf(db, name).catch((error: unknown) => {
-    if (!isDatabaseFull(error)) throw error; // on a full disk they are free when their claims expire
+    if (!isDatabaseFull(error)) throw error; // on a full disk they are released when their claims expire
   });
 
   const hasBeenSetBack = watchForSetBack();
@@ -110,7 +107,6 @@ class Slots {
     return [...this.#ofAccount.keys()].filter((account) => this.roomOf(account) <= 0);
   }
 
-  /** How many more jobs of an account may be served now. */
   roomOf(account: bigint): number {
     return mostOfAccount - (this.#ofAccount.get(account) ?? 0);
   }

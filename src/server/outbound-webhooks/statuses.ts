@@ -6,20 +6,16 @@ import type { StatusReport } from '../lifecycle/status-reports.ts';
 import { restAfter } from '../forges/rate-limit.ts';
 import type { CallResult, HttpCall } from './http-call.ts';
 
-/** The forge that gets a status, and the data for the call. */
 export interface StatusTarget {
-  /** The base of its API. */
   url: string;
   repository: string;
   token: string;
-  /** The address of this service, for links to the page of the build. */
   origin: string;
 }
 
 /** GitHub's limit for a description, the smallest of all forges. */
 const longestDescription = 140;
 
-/** The call that reports the status of a suite on a commit to a forge. */
 export function statusCall(provider: string, report: StatusReport, target: StatusTarget): HttpCall {
   if (!isProvider(provider)) throw new Error(`${provider} is no forge that could be told of statuses`);
   const { url: api, repository, token, origin } = target;
@@ -33,18 +29,14 @@ export function statusCall(provider: string, report: StatusReport, target: Statu
   return { ...call, body: JSON.stringify(body(status)) };
 }
 
-/** How long the receiver wants to be left alone, if that is known. */
 export function restWanted(provider: string, { status, answer, retryAfterMs }: CallResult): number | undefined {
   return retryAfterMs ?? (provider === 'webhook' ? undefined : restAfter(status ?? 0, answer));
 }
 
-/** A forge that answers a report with 500 may do so for ever, and those behind it wait. */
+/** A forge that answers with 500 may do so for ever, and later reports wait. */
 const mostTriesWith500 = 3;
 
-/**
- * What an answer means. If a forge refuses a report for its content, a retry would be refused too, and the next reports
- * in the line do not depend on it. Examples: an unknown commit, or too many statuses for one context.
- */
+/** A forge that refuses a report's content would refuse a retry, and later reports do not depend on it. */
 export function verdictOf(
   provider: string,
   { status, answer }: Attempt,
@@ -53,7 +45,7 @@ export function verdictOf(
   if (status !== null && status >= 200 && status < 300) return 'taken';
   if (provider === 'webhook') return 'not_taken';
   const isRefused = status === 400 || status === 409 || status === 422;
-  // GitLab refuses a change from a state to the same state, and others what they have already.
+  // GitLab refuses a change to the same state, and other forges refuse what they have already.
   if (isRefused && /Cannot transition status|already/i.test(answer)) return 'taken';
   if (isRefused || (status === 500 && tries >= mostTriesWith500)) return 'refused';
   return status === 404 && /commit/i.test(answer) ? 'refused' : 'not_taken';

@@ -24,11 +24,7 @@ import { flag, lines, required, text } from '../../shared/records/fields.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, type InAccount } from './common.ts';
 
-/**
- * What acts for an account: its API key, the applications that it registered, and those that its user allowed. No token
- * opens these routes, whatever its scopes: with a new key or another application it would outlive its own revocation,
- * and get rights that the user never allowed.
- */
+/** No token opens these routes: with a new key or application it could outlive its revocation or gain rights. */
 
 const common = { access: 'both', scope: 'never' } as const;
 
@@ -67,13 +63,12 @@ const fields = {
   redirect_uris: redirectUris(),
 };
 
-/** Another account's application does not exist for the caller, nor does the command line's. */
+/** Other accounts' applications and the command line's are hidden from the caller. */
 async function loadApplication({ db, caller, params }: InAccount<'application_id'>): Promise<{ application: Client }> {
   const client = await findClient(db, params.application_id);
   return { application: orNotFound(client?.ownerId === caller.id ? client : undefined) };
 }
 
-/** An authorization has the identifier of its application. */
 async function loadAuthorization({ db, caller, params }: InAccount<'authorization_id'>) {
   const allowed = await allowedBy(db, caller.id);
   return { authorization: orNotFound(allowed.find(({ id }) => id === params.authorization_id)) };

@@ -4,12 +4,7 @@ import type { Queries } from '../db/open.ts';
 import type { FieldErrors } from '../../shared/errors.ts';
 import { approvers } from '../../shared/records/forms.ts';
 
-/** Who may approve, and who decides on that. */
-
-/**
- * Whether a caller may approve what was asked for. `column` has the approvers, in the form of the database; any user of
- * the project is one if there are none. All credentials of a user are that user, and nobody approves what they asked for.
- */
+/** Without approvers in `column`, all users of the project may approve. No user approves an own request. */
 export function mayApprove(
   column: string,
   { id, email }: Pick<Caller, 'id' | 'email'>,
@@ -19,12 +14,12 @@ export function mayApprove(
   return id !== askedBy && (named.length === 0 || named.includes(email));
 }
 
-/** Whether the owner of the project has made this call, and not a file in the repository in the owner's name. */
+/** A file in the repository acts for the owner too, but is not the owner. */
 export function isByOwner({ project, caller }: { project: Pick<VisibleProject, 'owned'>; caller: Caller }): boolean {
   return project.owned && caller.via !== 'repository';
 }
 
-/** Approvers have to be users of the project. */
+/** Approvers must be users of the project. */
 export async function checkApprovers(
   db: Queries,
   project: Pick<VisibleProject, 'id' | 'owner_id'>,
@@ -44,7 +39,6 @@ export async function checkApprovers(
   return (await users.execute()).length === named.length ? {} : { approvers: ['not_found'] };
 }
 
-/** Whether a change sets any of these columns to something else than it is. */
 export function changesAny<Row extends object>(
   names: readonly (keyof Row)[],
   changed: Partial<Row>,

@@ -23,10 +23,7 @@ import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf } 
 import { headOf, kindOf, storeArchive, whole } from './dependency-archives.ts';
 import { loadDependency, reloaded, uploadedView } from './dependency-views.ts';
 
-/*
- * Source archives that may arrive in several requests, with the headers of the IETF's draft on resumable uploads for HTTP
- * (draft-ietf-httpbis-resumable-upload).
- */
+/* Archives in several requests, as in the IETF's draft-ietf-httpbis-resumable-upload. */
 
 const path = '/dependencies/:dependency_id/uploads/:upload_id';
 
@@ -42,7 +39,6 @@ function view(upload: ArchiveUploadRow): Upload {
   };
 }
 
-/** The progress, in the headers of the draft. */
 function headersOf(upload: ArchiveUploadRow): Record<string, string> {
   const seconds = Math.max(0, Math.floor((expiryOf(upload) - Date.now()) / 1000));
   return {
@@ -61,10 +57,7 @@ async function load(call: InPath) {
 
 const partial = 'application/partial-upload';
 
-/**
- * A body of another type was meant for something else: a form around the file, for example, would become part of the
- * archive.
- */
+/** Another type was not meant as a part: a form around the file, for example, would end up in the archive. */
 function checkType(headers: Incoming['headers']): void {
   const [type = ''] = String(headers['content-type'] ?? '').split(';', 1);
   if (type.trim().toLowerCase() !== partial)
@@ -83,7 +76,7 @@ function offsetIn(headers: Incoming['headers']): bigint {
 const otherOffset = (upload: ArchiveUploadRow): ApiError =>
   ApiError.ofHttp(409, 'invalid_format', 'upload_offset', headersOf(upload));
 
-/** A body that is no archive is refused by its first bytes, if they arrived together. */
+/** The first bytes decide, if they arrived together. */
 async function* recognized(body: AsyncIterable<Buffer>, size: bigint): AsyncGenerator<Uint8Array> {
   const arriving = body[Symbol.asyncIterator]();
   try {
@@ -95,10 +88,7 @@ async function* recognized(body: AsyncIterable<Buffer>, size: bigint): AsyncGene
   }
 }
 
-/**
- * Stores the body in parts, each of which counts as soon as it is stored. If a body breaks off, what has arrived is
- * stored too, and then the error is thrown.
- */
+/** Each part counts as soon as it is stored. A broken body's bytes are stored before the error is thrown. */
 async function append(
   { database, blobs }: { database: Database; blobs: Blobs },
   upload: ArchiveUploadRow,
@@ -131,7 +121,7 @@ async function append(
       await database.transaction(async (trx) => {
         const fate = await addPart(trx, upload, received, stored);
         if (fate === 'full') throw new ApiError('is_reserved');
-        // Another request was faster, and its part counts; or the upload is gone.
+        // Another request was faster, and its part counts. Or the upload is gone.
         if (fate === 'elsewhere') throw otherOffset(orNotFound(await findUpload(trx, upload.dependency_id, upload.id)));
       });
       received += BigInt(stored.size);
@@ -199,7 +189,7 @@ export const routes = [
         throw new ApiError('invalid_format', 'archive');
       const arrived = offset === open.size ? open : await append({ database, blobs }, open, upload);
       if (arrived.received < arrived.size) return new WithHeaders(headersOf(arrived), undefined);
-      // Assembling a large archive is work that must not be done many times at once.
+      // Assembling a large archive must not happen many times at once.
       const assemble = async () => {
         const { id, complete } = orNotFound(await findUpload(database.read, dependency.id, open.id));
         if (complete === 1) return uploadedView(await reloaded(database.read, dependency));

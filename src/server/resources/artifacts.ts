@@ -76,10 +76,7 @@ interface Storage {
   blobs: Blobs;
 }
 
-/**
- * The bytes are a stranger's. So a browser should save and not show them, by the declared type and no other. If a
- * browser shows them anyway, they may run nothing and belong to no site.
- */
+/** The bytes are untrusted: browsers should save them. If shown anyway, they may run nothing and belong to no site. */
 function asDownload(fileName: string): Record<string, string> {
   return {
     'content-disposition': attachmentHeader(fileName),
@@ -99,7 +96,7 @@ export async function fileOf(
   if (headers['if-match'] !== undefined && !names(headers['if-match'], etag, 'strong'))
     throw ApiError.ofHttp(412, 'invalid_format', 'if-match');
   if (names(headers['if-none-match'], etag)) return { contentType, status: 304, headers: answered, body: nothing() };
-  // A range is sent only if the client's version of the file is this one; otherwise the whole file is sent.
+  // A range is sent only if the client has this version. Otherwise the whole file is sent.
   const { 'if-range': ifRange, ...others } = headers;
   const range = ifRange === undefined || ifRange === etag ? readRange(others, size) : undefined;
   if (range === 'unsatisfiable')
@@ -114,7 +111,6 @@ export async function fileOf(
   };
 }
 
-/** Whether a conditional header names this version. */
 function names(header: string | string[] | undefined, etag: string, comparison: 'strong' | 'weak' = 'weak'): boolean {
   const named = String(header ?? '').split(',');
   return named.some((one) => [etag, '*', ...(comparison === 'weak' ? [`W/${etag}`] : [])].includes(one.trim()));

@@ -5,7 +5,6 @@ import { pageOf } from '../http/paging.ts';
 import { auditEntryRecord } from '../../shared/records/installation.ts';
 import { listOf } from '../../shared/records/schema.ts';
 
-/** Entries are written together with the changes (auth/audit.ts). Here they are only read. */
 export const routes = [
   accountRoute({
     method: 'GET',

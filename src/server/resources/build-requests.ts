@@ -29,7 +29,6 @@ const isHeld = ({ build_state: state }: BuildRequestRow): boolean => state === b
 
 type Reading = Pick<Call, 'database'> & { db: Queries; project: Pick<ProjectRow, 'id' | 'owner_id'> };
 
-/** The views of requests, each with the reason why it waits. */
 async function showing(call: Reading, rows: readonly Shown[]) {
   const { owner_id: account } = call.project;
   const reason = await reasonsToWait(call, { account, rows, mayWait, builds: 'build_request_id' });
@@ -51,7 +50,6 @@ async function findRequest(db: Queries, projectId: bigint, id: bigint) {
   return orNotFound(await requestsOf(db, projectId).where('build_requests.id', '=', id).executeTakeFirst());
 }
 
-/** Each named suite must be one of the project's. */
 async function checkSuites(db: Queries, projectId: bigint, named: readonly bigint[] = []): Promise<FieldErrors> {
   if (named.length === 0) return {};
   const suites = db.selectFrom('suites').select('id').where('project_id', '=', projectId);
@@ -59,7 +57,7 @@ async function checkSuites(db: Queries, projectId: bigint, named: readonly bigin
   return found.length === named.length ? {} : { suites: ['not_found'] };
 }
 
-/** No secret can be replaced: neither one of the project nor one of any of its suites. */
+/** No secret of the project or of its suites can be replaced. */
 async function checkVariables(
   db: Queries,
   projectId: bigint,
@@ -86,7 +84,6 @@ async function checkVariables(
   return Object.fromEntries(taken);
 }
 
-/** What is run again; in the body or in the query. */
 const rerunFields = { failed_only: described(flag(), 'only the suites that did not pass') };
 
 export const logged = loggedInProject({
@@ -124,7 +121,7 @@ export const routes = [
     creates: 'work',
     answer: buildRequestRecord,
     async verify({ db, caller, project }, { suites, variables = {} }) {
-      // A variable can be a program, and the answer tells which names are secrets.
+      // A variable can be a program, and the response shows which names are secrets.
       if (Object.keys(variables).length > 0) requireScope(caller, 'suites');
       return { ...(await checkSuites(db, project.id, suites)), ...(await checkVariables(db, project.id, variables)) };
     },

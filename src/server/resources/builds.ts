@@ -26,7 +26,6 @@ import { reasonsToWait } from './waiting.ts';
 const mayWait = ({ build_state: state, held }: BuildRow): boolean =>
   held === '' && (state === 'enqueued' || state === 'running');
 
-/** The views of builds, each with the reason why it waits. */
 export async function showing(
   call: Pick<Call, 'database'> & { db: Queries; project: Pick<ProjectRow, 'owner_id'> },
   rows: readonly BuildRow[],
@@ -63,7 +62,7 @@ export const logged = loggedInProject({
   name: 'a build',
 });
 
-/** A service of a build: its states are those of the build, and its log is its own. */
+/** It has the build's states, and a log of its own. */
 export const loggedService = loggedInProject({
   table: 'services',
   path: '/projects/:project_id/builds/:build_id/services/:service_name',
@@ -178,7 +177,7 @@ export const routes = [
     async handle(call) {
       const { db, project, params, caller, headers } = call;
       const build = await findBuild(db, project.id, params.build_id);
-      // Only approvers that the suite names are held to that: without any, whoever asked may approve.
+      // Without named approvers, even the user who requested the build may approve.
       if (build.approvers !== '[]' && !mayApprove(build.approvers, caller, build.asked_by))
         throw new ApiError('unauthorized');
       if (!(await approveBuild(writeContextOf(call), build, caller.email, headers.traceparent)))

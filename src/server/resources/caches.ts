@@ -10,7 +10,6 @@ import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, t
 const columns = ['id', 'suite_id', 'branch', 'size', 'created_at', 'last_used_at'] as const;
 type Kept = Pick<CacheRow, (typeof columns)[number]>;
 
-/** The caches of a project, and the data of its services. */
 function keptFor(db: Queries, project: Pick<ProjectRow, 'id'>) {
   const data = db.selectFrom('service_data').select(columns).where('project_id', '=', project.id);
   return db.selectFrom('caches').select(columns).where('project_id', '=', project.id).unionAll(data);

@@ -6,7 +6,7 @@ import { escapeXml } from '../../shared/lib/xml.ts';
 import { string } from '../../shared/records/schema.ts';
 import { projectsOf } from './projects.ts';
 
-/** The caller's projects in the format of cctray.org, which many desktop and wall monitors read. */
+/** The format of cctray.org, which many desktop and wall monitors read. */
 
 const outcomes: Record<string, string> = { passed: 'Success', failed: 'Failure', errored: 'Exception' };
 
@@ -17,7 +17,7 @@ interface LastCommit {
   finished_at: bigint | number | null;
 }
 
-/** The last finished commit of each project: of its default branch, or of all branches where that was never built. */
+/** Of the default branch, or of all branches if that was never built. */
 async function lastCommits(db: Queries, ids: bigint[]): Promise<Map<bigint, LastCommit>> {
   const rows = await db
     .selectFrom('projects')
@@ -53,7 +53,7 @@ async function lastCommits(db: Queries, ids: bigint[]): Promise<Map<bigint, Last
   return new Map(rows.map((row) => [row.project_id, row]));
 }
 
-/** The projects with a request that is being fetched, or waits for its fetch. */
+/** Projects with a request that is being fetched, or waits for its fetch. */
 async function fetchingFor(db: Queries, ids: bigint[]): Promise<Set<bigint>> {
   const rows = await db
     .selectFrom('build_requests')

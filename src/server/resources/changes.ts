@@ -12,19 +12,18 @@ import { logTopic } from '../streams/logs.ts';
 import { readAgainMs } from '../streams/tail.ts';
 
 /**
- * One stream for a user and all of the user's tabs: which projects have changed, which have new build output, which
- * builds went on to another step or have all their files, and which dependencies have changed. The change itself is not
- * sent: the page loads itself again and takes over the differences. So each thing is rendered in one place, and a client
+ * One stream for all tabs of a user: changed projects and dependencies, and builds with new output, steps or files. It
+ * carries no content: the page reloads and takes the differences. So each thing is rendered in one place, and a client
  * that was away catches up in the same way.
  */
 
-/** The pause between two queries: a busy project is not queried for every line of output. */
+/** The interval of queries: a busy project is not queried for every line of output. */
 const breathMs = 400;
 
 interface Seen {
   projects: Map<string, bigint>;
   running: Map<string, { project: string; size: bigint; steps: string }>;
-  /** Builds that are over, of which runners still have to bring files. */
+  /** Builds that are over, but whose runners still bring files. */
   uploads: Map<string, bigint>;
   dependencies: Map<string, bigint>;
 }
@@ -66,8 +65,7 @@ function topicsOf({ projects, running, dependencies }: Seen): string[] {
 async function readSeen(db: Queries, caller: Caller): Promise<Seen> {
   const visible = projectsSeenBy(db, caller);
   const projects = await visible.select(['p.id', 'p.last_event']).execute();
-  // The few that are under way come first, and then their builds. SQLite keeps to the order of cross joins; of other joins
-  // it would begin with all builds of the projects.
+  // Active jobs come first. SQLite keeps the order only of cross joins, or would start with all builds.
   const running = await db
     .selectFrom('jobs as j')
     .crossJoin('builds as b')
@@ -112,7 +110,6 @@ function differences(before: Seen, now: Seen): object | undefined {
   return Object.values(news).some((ids) => ids.length > 0) ? news : undefined;
 }
 
-/** New, deleted and changed entries. */
 function differing(before: Map<string, bigint>, now: Map<string, bigint>): string[] {
   const changed = [...now.keys()].filter((id) => before.get(id) !== now.get(id));
   return [...changed, ...[...before.keys()].filter((id) => !now.has(id))];

@@ -7,7 +7,6 @@ import { commitItemRecord, commitRecord } from '../../shared/records/commit.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { orNotFound, type InProject } from './common.ts';
 
-/** The commit in the path, if it belongs to the project. */
 export async function loadCommit(call: InProject<'commit_id'>): Promise<{ commit: CommitRow }> {
   const query = call.db.selectFrom('commits').selectAll().where('id', '=', call.params.commit_id);
   return { commit: orNotFound(await query.where('project_id', '=', call.project.id).executeTakeFirst()) };

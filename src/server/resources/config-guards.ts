@@ -13,23 +13,22 @@ import { entryOf, recordsOf, type Planning } from './config-plan.ts';
 import { limitsOf } from './guarded-suites.ts';
 
 /*
- * What a file in a repository leaves as it is, whatever it says: everybody who can push to the default branch writes it.
- * Only the owner limits variables and deploys to refs, and names approvers. And only a file of the refs to which a
- * suite's variables are limited changes what runs there.
+ * Everyone who can push to the default branch writes this file. So some settings stay whatever it contains. Only the
+ * owner limits variables and deploys to refs, and names approvers. If a suite's variables are limited to refs, only a
+ * file of these refs changes what runs there.
  */
 
 interface Guarding {
   db: Queries;
   planning: Planning;
   projectId: bigint;
-  /** The refs that the commit of the file stands for. */
   own: readonly string[];
 }
 
 type Params = Readonly<Record<string, bigint>>;
 type Present = ReadonlyMap<unknown, { id: bigint; now: Entry }>;
 
-/** The file as it is applied, and lines for the log on what it leaves. */
+/** `kept` are lines for the log about settings that stay. */
 export async function leavingGuarded(guarding: Guarding, wanted: Node): Promise<{ wanted: Node; kept: string[] }> {
   const params = { project_id: guarding.projectId };
   const present = await presentOf(guarding, suites, params);
@@ -66,7 +65,7 @@ async function presentOf({ planning }: Guarding, kind: Kind, params: Params): Pr
   return new Map(entries.map((one) => [one.now.name, one]));
 }
 
-/** Whether the file may decide what runs in a suite. */
+/** True if the file may decide what runs in a suite. */
 async function fits({ db, projectId, own }: Guarding, suiteId: bigint | undefined): Promise<boolean> {
   for (const refs of await limitsOf(db, projectId, suiteId)) if (!(await areAmong(own, refs))) return false;
   return true;
@@ -97,7 +96,7 @@ async function suiteOf(
   return { ...withValues(gated, now, running), children, dependencies };
 }
 
-/** Variables keep their limits, and one that is limited to other refs its content, too. */
+/** Variables keep their limits, and one that is limited to other refs also its content. */
 async function variablesOf(guarding: Guarding, params: Params, node: Node): Promise<readonly Node[]> {
   const kind = node.children.variables && kindOf(params);
   if (!kind) return [];

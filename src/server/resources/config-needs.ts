@@ -4,10 +4,7 @@ import { named } from '../../shared/documents/document.ts';
 import { filesFromOf, isSame, suites, type Node } from '../../shared/documents/kinds.ts';
 import type { Step } from './config-steps.ts';
 
-/*
- * Which suites a suite needs, and whose files it begins with, by names. This is set when all suites of the document
- * exist.
- */
+/* Needs and files of suites, by name. They are set once all suites of the document exist. */
 
 interface Needing {
   id: bigint;
@@ -15,13 +12,11 @@ interface Needing {
   needs: readonly { name: string }[];
 }
 
-/** The names of the suites that a suite needs, and of the one whose files it begins with, or blank. */
 interface Names {
   needs: readonly string[];
   filesFrom: string;
 }
 
-/** A suite of the document whose needs change. */
 interface Change {
   node: Node;
   name: string;
@@ -52,7 +47,7 @@ function changedNeeds(records: readonly Needing[], nodes: readonly Node[]): Chan
 
 const isGone = ({ action, section }: Step): boolean => action === 'delete' && section === suites.section;
 
-/** The steps for suites, with those for their needs: after all suites are made, and before any is deleted. */
+/** After all suites are created, and before any is deleted. */
 export async function withNeeds(
   within: Call['within'],
   params: Readonly<Record<string, bigint>>,
@@ -77,7 +72,7 @@ export async function withNeeds(
       { name: 'files_from', from: change.from.filesFrom, to: change.to.filesFrom },
     ].filter(({ from, to }) => from !== to),
     async run() {
-      // A single change could make a circle with needs that a later change removes. So all needs are removed first.
+      // A single change could form a cycle with needs that a later change removes. So all needs are removed first.
       if (at === 0) for (const other of changes) if (other.from.needs.length > 0) await put(other, none);
       await put(change, change.to);
       return {};
@@ -88,12 +83,12 @@ export async function withNeeds(
 
 const order = (step: Step): number => (isGone(step) ? 2 : step.isLate ? 1 : 0);
 
-/** A suite is deleted, or stops being manual, when nothing uses it any more. */
+/** A suite is deleted, or stops being manual, once nothing uses it. */
 export function suitesGoLast(steps: readonly Step[]): Step[] {
   return steps.toSorted((a, b) => order(a) - order(b));
 }
 
-/** A suite that another one needs can be deleted only after that one. */
+/** A suite can be deleted only after the suites that need it. */
 export function needersFirst<Record extends object>(records: readonly Record[]): Record[] {
   const needing = records as readonly (Record & Needing)[];
   const byName = new Map(needing.map((record) => [record.name, record]));

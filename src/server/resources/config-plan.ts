@@ -34,9 +34,9 @@ type Record_ = Readonly<Record<string, unknown>> & { id: bigint };
 export interface Planning {
   db: Queries;
   within: Within;
-  /** The software that the caller can use, by name; the first of several with the same name. */
+  /** By name. The first of several with the same name counts. */
   dependencies: () => Promise<ReadonlyMap<string, bigint>>;
-  /** Whether the values from an environment were not sent, because nothing is stored. */
+  /** Nothing is stored, so values from an environment were not sent. */
   isTrial?: boolean;
 }
 
@@ -54,10 +54,7 @@ export function planningWith({ db, within, isTrial = false }: Omit<Planning, 'de
   return { db, within: yieldingWithin, isTrial, dependencies: () => (known ??= read()) };
 }
 
-/**
- * Runs the steps in their order, and returns the answers. From the step of the project on, the project's row is locked:
- * other transactions also lock it before notifications and schedules.
- */
+/** The project's row is locked from its step on: others also lock it before notifications and schedules. */
 export async function runSteps(
   trx: Queries,
   database: Pick<Database, 'locked'>,
@@ -109,9 +106,7 @@ async function planProject({ within }: Planning, params: Params, { entry }: Node
   ];
 }
 
-/**
- * The steps for the entries of one list. Deletions come first, because a new entry may take the name of a deleted one.
- */
+/** Deletions come first, because a new entry may reuse a name. */
 async function planKind(
   planning: Planning,
   kind: Kind,
@@ -127,7 +122,7 @@ async function planKind(
   const known = new Set(pairs.map(([, record]) => record));
   let left = records.filter((record) => !known.has(record));
   if (kind.isNameless) {
-    // Entries and records without a name are taken for the same, changed.
+    // Without names, the remaining entries are matched in order and count as changed.
     const open = pairs.filter(([, record]) => record === undefined);
     for (const [at, pair] of open.entries()) pair[1] = left[at];
     left = left.slice(open.length);
@@ -209,14 +204,13 @@ async function planCreate(planning: Planning, kind: Kind, params: Params, node: 
       const { id, secret, url } = made as Record_ & { url?: string };
       if (areVariables(kind)) await noteSource(planning.db, id, shown(node.entry.from_env));
       for (const part of await planParts(planning, kind, { ...params, [kind.param]: id }, node)) await part.run();
-      // For a variable, `secret` only says whether it is one.
+      // For a variable, `secret` is only a flag.
       return typeof secret === 'string' ? { secret, ...(url !== undefined && { url }) } : {};
     },
   };
   return [step];
 }
 
-/** The lists inside an entry. */
 async function planParts(planning: Planning, kind: Kind, own: Params, node: Node): Promise<Step[]> {
   const inside = ` of ${kind.what} ${labelOf(kind, node.entry)}`;
   const steps: Step[] = [];
@@ -226,7 +220,6 @@ async function planParts(planning: Planning, kind: Kind, own: Params, node: Node
   return steps;
 }
 
-/** Software is attached by its name. */
 async function planDependencies(
   { within, dependencies }: Planning,
   own: Params,
@@ -315,7 +308,7 @@ export function bodyFrom(fields: readonly DocumentField[], entry: Entry): RawGro
   return body;
 }
 
-/** The value of a variable is shown only if it was no secret before, and is none now. */
+/** The value is shown only if it was no secret before, and is none now. */
 function shownChange(field: DocumentField, record: object, entry: Entry): { name: string; from: string; to: string } {
   const isOpen = 'secret' in record && record.secret === false && entry.secret === false;
   if (field.name === 'content' && !isOpen) return { name: 'content', from: '', to: '' };
@@ -330,7 +323,6 @@ function shown(value: Value | undefined): string {
   return records.length === 0 ? texts.join(', ') : lines.join('\n');
 }
 
-/** A list inside a record, as a document in JSON has it. */
 function textOf(stated: ListedRecord[string]): string {
   return typeof stated === 'object' ? JSON.stringify(stated) : String(stated);
 }

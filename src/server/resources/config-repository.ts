@@ -29,13 +29,11 @@ import { entryOf, planFor, planningWith, runSteps } from './config-plan.ts';
 import type { Step } from './config-steps.ts';
 
 /**
- * Files in repositories. Each commit is built by its own file, and the file of the newest commit of the default branch
- * is applied to the project. Everybody who can push there writes it. So it may do what a collaborator may do, and
- * nothing that another commit cannot undo: it makes and changes suites, deploy strategies and schedules. Only the owner
- * changes secrets, hooks, notifications and the project itself.
+ * Each commit is built by its own file, and the default branch's newest file is applied to the project. Everyone who
+ * can push there writes it. So it may do what a collaborator may do and another commit can undo: create and change
+ * suites, deploy strategies and schedules. Only the owner changes secrets, hooks, notifications and the project.
  */
 
-/** Reads the files of commits, and applies them to their projects (dispatch/repository-config.ts). */
 export function configuringFrom(routes: readonly Route[], services: Services, origin: string) {
   const within = callsWithin(routes, services, origin);
   const thread = createWorkerThread<string, ParsedFile>('shared/documents/yaml-worker.ts', threadLimits);
@@ -64,13 +62,12 @@ const threadLimits = { mostOfOne: 16, mostOfAll: 256, timeoutMs: 10_000 };
 interface About {
   request: BuildRequestRow;
   sha: string;
-  /** The refs that the commit stands for. */
   refs: readonly string[];
-  /** Locks the rows that have to be locked before the project (db/lock-order.ts). */
+  /** Locks the rows that must be locked before the project (db/lock-order.ts). */
   holdFirst: () => Promise<unknown>;
 }
 
-/** The result, or sentences that say what is wrong with the file. */
+/** `refused` are sentences about mistakes in the file. */
 async function orRefused<T>(work: () => Promise<T>, file?: DocumentFile): Promise<T | { refused: string[] }> {
   try {
     return await work();
@@ -82,9 +79,9 @@ async function orRefused<T>(work: () => Promise<T>, file?: DocumentFile): Promis
 }
 
 /**
- * The suites of the file, if the project may build them. Everybody who can push to any branch may have written it. So
- * it may only use the account's own software, or that of the suite of the same name. And it may only use runners that
- * the project uses, unless its branches are trusted with its secrets.
+ * The suites of the file, if the project may build them. Anyone who can push to any branch may have written it. So it
+ * may use only the account's dependencies, or those of the suite of the same name. Unless its branches are trusted with
+ * secrets, it may use only runners that the project uses.
  */
 async function allowed(
   { trx }: WriteContext,
@@ -132,7 +129,7 @@ interface Applying extends Pick<WriteContext, 'db' | 'trx' | 'ids'> {
   within: ReturnType<typeof callsWithin>;
 }
 
-/** Applies the file to the project. Returns lines for the log. */
+/** Returns lines for the log. */
 async function apply(
   { db, trx, ids, within }: Applying,
   project: ProjectRow,
@@ -174,7 +171,7 @@ async function apply(
   return [`Configured by ${path}: ${news}.`, ...guarded, ...kept, ...gates];
 }
 
-/** Fields of the project itself must have the same value in the file as now. Those that are not in the file stay. */
+/** The file must not change fields of the project itself. Missing fields stay. */
 function readWanted(file: DocumentFile, record: object): Node {
   const { table } = file;
   const now = entryOf(projectFields, record);
@@ -190,7 +187,7 @@ function readWanted(file: DocumentFile, record: object): Node {
   return wanted;
 }
 
-/** Gates that a person has set stay. Returns lines for the log. */
+/** Gates that a user has set stay. Returns lines for the log. */
 async function keepGates(db: Queries, projectId: bigint, { children }: Node): Promise<string[]> {
   const suites = db
     .selectFrom('suites')
@@ -212,16 +209,16 @@ async function keepGates(db: Queries, projectId: bigint, { children }: Node): Pr
 const ownersOnly = ({ name }: DocumentField): string =>
   `${name}: a file in a repository does not change this. Leave it out, or change it in the settings of the project.`;
 
-/** A transaction holds up others, so it makes no more changes than these. */
+/** A transaction blocks others, so the number of changes is limited. */
 const mostChanges = 500;
 
 const owners = new Set(['project', 'hooks', 'notifications', 'variables']);
-/** Entries that are deleted if the file does not have them: nothing else is deleted with them. */
+/** Missing entries of these are deleted. Nothing else is deleted with them. */
 const removable = new Set(['rules', 'dependencies']);
-/** Entries that the log names if the file does not have them. */
+/** Missing entries of these are only logged. */
 const reported = new Set(['suites', 'deploy_strategies', 'schedules']);
 
-/** The value of a variable that is no secret, and was none: a command in the file could contain it as well. */
+/** A value that was and is no secret: a command in the file could contain it as well. */
 function isOpenValue({ section, fields }: Step): boolean {
   return section === 'variables' && fields.every(({ name }) => name === 'content');
 }

@@ -2,8 +2,6 @@ import type { Call } from '../api/call.ts';
 import { ApiError } from '../../shared/errors.ts';
 import { suites, type Entry } from '../../shared/documents/kinds.ts';
 
-/* In a document, a deploy strategy that runs a suite has the name of the suite. */
-
 type Params = Readonly<Record<string, bigint>>;
 
 interface Suite {
@@ -16,7 +14,7 @@ async function suitesOf(within: Call['within'], { project_id: project = 0n }: Pa
   return (await within(`GET ${suites.path}`, { project_id: project })) as Suite[];
 }
 
-/** The records in the form of a document. A record has only the options of its type, a document has all of them. */
+/** A record has only the options of its type, a document has all of them. */
 export async function withSuiteNames<Strategy extends object>(
   within: Call['within'],
   params: Params,
@@ -30,7 +28,7 @@ export async function withSuiteNames<Strategy extends object>(
   });
 }
 
-/** The entry in the form of a request. The suite may have been made by an earlier step. */
+/** An earlier step may have created the suite. */
 export async function withSuiteId(within: Call['within'], params: Params, entry: Entry): Promise<Entry> {
   const { suite = '' } = entry;
   if (suite === '') return entry;

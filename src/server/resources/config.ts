@@ -29,8 +29,6 @@ import { withIdString, writeContextOf } from './common.ts';
 import { bodyFrom, entryOf, planFor, planningWith, recordsOf, runSteps, type Planning } from './config-plan.ts';
 import type { Once, Step } from './config-steps.ts';
 
-/** The settings of a project as one document, which is read and written as a whole. */
-
 const documentText = () => required(text('document', { lines: 'many' }));
 
 const ofBoth =
@@ -38,7 +36,6 @@ const ofBoth =
   'judged without their contents, which need not be sent. A variable has a content in the document only together with ' +
   'from_env, or where secret is false. Only this answer has the secrets of hooks and notifications that were made';
 
-/** Leaves out the fields that have their default. */
 function withoutDefaults(fields: readonly DocumentField[], entry: Entry): Record<string, unknown> {
   const stated = fields.filter(
     ({ name, isRequired, fallback, isImplied }) =>
@@ -47,7 +44,6 @@ function withoutDefaults(fields: readonly DocumentField[], entry: Entry): Record
   return Object.fromEntries(stated.map((field) => [field.name, withoutRecordDefaults(field, entry[field.name])]));
 }
 
-/** The same for the records of a list. */
 function withoutRecordDefaults({ read, field }: DocumentField, value: Value | undefined): unknown {
   if (!read || typeof value !== 'object' || value === null) return value;
   const required = field?.schema.items?.required ?? [];
@@ -60,7 +56,7 @@ function withoutRecordDefaults({ read, field }: DocumentField, value: Value | un
   });
 }
 
-/** Some fields are needed because of what the others are: without them a record is refused. */
+/** Some fields are required because of others: without them a record is refused. */
 function readOrNone(read: NonNullable<DocumentField['read']>, records: readonly ListedRecord[]): Value | undefined {
   try {
     return read(records);
@@ -70,9 +66,7 @@ function readOrNone(read: NonNullable<DocumentField['read']>, records: readonly 
   }
 }
 
-/**
- * Where the value of a variable comes from when the document is applied. A value that is no secret is in the document.
- */
+/** The source of a variable's value. The document contains values that are no secrets. */
 function sourceOf(environment: unknown, { secret, content }: Readonly<Record<string, unknown>>): object {
   if (environment !== undefined) return { content: undefined };
   return secret === false ? { content } : { content: undefined, keep: true };
@@ -80,7 +74,6 @@ function sourceOf(environment: unknown, { secret, content }: Readonly<Record<str
 
 type Params = Readonly<Record<string, bigint>>;
 
-/** The document of the project as it is now. */
 async function currentDocument(planning: Planning, params: Params): Promise<object> {
   const { within } = planning;
   const list = async (kind: Kind, parent: Params): Promise<object[]> => {
@@ -110,14 +103,14 @@ async function currentDocument(planning: Planning, params: Params): Promise<obje
   return document;
 }
 
-/** The document that was last applied, if the project still matches it: it has the order that its author chose. */
+/** If the project still matches it: it has its author's order. */
 async function appliedDocument(planning: Planning, projectId: bigint): Promise<string | undefined> {
   const document = await storedDocument(planning.db, projectId);
   if (document === undefined) return undefined;
   try {
     return (await planFor(planning, projectId, readDocument(document))).length === 0 ? document : undefined;
   } catch (error) {
-    // The document names something that is gone.
+    // The document names a record that is gone.
     if (error instanceof ApiError && error.status !== 401) return undefined;
     throw error;
   }
@@ -212,7 +205,7 @@ export const routes = [
   }),
 ];
 
-/** The steps have an order of their own. So what they lock is locked before them, in the order of db/lock-order.ts. */
+/** The steps have another order, so their locks are taken before, in the order of db/lock-order.ts. */
 async function holdForSteps(
   context: WriteContext,
   project: Pick<ProjectRow, 'owner_id'>,
@@ -232,7 +225,6 @@ async function holdForSteps(
 
 const isDeletion = ({ action }: Step): boolean => action === 'delete';
 
-/** The records of a section that steps change or delete. */
 function recordsIn(steps: readonly Step[], section: string, which: (step: Step) => boolean = () => true): bigint[] {
   return steps.flatMap((step) => (step.section === section && which(step) ? (step.record ?? []) : []));
 }

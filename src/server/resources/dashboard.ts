@@ -13,10 +13,10 @@ import { startOfMessage, withIdString } from './common.ts';
 
 const stripLength = 20;
 
-/** The order in which people sort names, on every database: case does not matter, and 9 comes before 10. */
+/** The same order on every database: without case, and 9 before 10. */
 const inOrder = new Intl.Collator('en', { numeric: true });
 
-/** The states of a project's last commits in one text, so that a project is one row. */
+/** In one text, so that a project is one row. */
 const lastStates = sql<string | null>`(
   select string_agg(s.build_state, ' ' order by s.id)
   from (
@@ -32,7 +32,6 @@ interface Wanted {
   sort: (typeof sorts)[number];
 }
 
-/** The projects whose name contains a text, up to the bound of a page, and how many there are. */
 export async function dashboardOf(
   db: Queries,
   caller: Pick<Caller, 'id' | 'unpaid' | 'scopes'>,
@@ -47,7 +46,7 @@ export async function dashboardOf(
       isFirst: sort === 'failed' && red !== null,
     }))
     .filter(({ name }) => name.includes(wanted));
-  // Sorting so many in the order of people would take too long.
+  // Sorting so many by collation would take too long.
   if (fitting.length > most.tiles)
     fitting.sort((a, b) => Number(b.isFirst) - Number(a.isFirst) || (a.name < b.name ? -1 : 1));
   const rows = await rowsOf(
@@ -87,10 +86,7 @@ function lineOf({ id, commit, request, times, ...row }: Row, caller: Pick<Caller
   };
 }
 
-/**
- * A few queries for any number of projects, and each uses an index. The newest records of a project are read by their
- * identifiers afterwards: with a join, PostgreSQL would compare every commit and build with every project.
- */
+/** Newest records are read by ID afterwards: in a join, PostgreSQL would compare all builds with all projects. */
 async function rowsOf(db: Queries, ids: readonly bigint[]) {
   if (ids.length === 0) return [];
   const projects = await db
@@ -139,10 +135,7 @@ async function commitsOf(db: Queries, ids: bigint[]) {
   return new Map(rows.map((row) => [row.id, row]));
 }
 
-/**
- * If a commit was requested several times, the newest request counts: it comes last. They are sorted here, because for
- * an ordered query PostgreSQL would read every build there is (db/postgres.ts).
- */
+/** A commit's newest request comes last. In an ordered query PostgreSQL would read every build (db/postgres.ts). */
 async function timesOf(db: Queries, commitIds: bigint[]) {
   if (commitIds.length === 0) return new Map<bigint, never>();
   const rows = await db

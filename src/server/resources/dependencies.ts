@@ -36,7 +36,7 @@ const fields = { ...dependencyFields, related_dependencies: identifiers('related
 
 type Sent = Partial<ValuesOf<typeof fields>>;
 
-/** Whether the command contains the prefix as a path, and not only as the start of a longer name. */
+/** As a path, and not only as the start of a longer name. */
 function namesPrefix(command: string, prefix: string): boolean {
   for (let at = command.indexOf(prefix); at >= 0; at = command.indexOf(prefix, at + 1)) {
     const next = command[at + prefix.length] ?? '';
@@ -84,7 +84,7 @@ async function remove(context: WriteContext, id: bigint): Promise<void> {
   try {
     await deleteDependency(context, id);
   } catch (error) {
-    // Something began to use it between the check and the delete.
+    // A new use began between the check and the delete.
     throw isForeignKeyViolation(error) ? new ApiError('resource_temporary_unavailable') : error;
   }
 }

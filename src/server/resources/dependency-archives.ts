@@ -9,7 +9,6 @@ import { dependencyRecord, uploadedDependencyRecord } from '../../shared/records
 import { writeContextOf } from './common.ts';
 import { loadDependency, reloaded, uploadedView, viewWithRelated } from './dependency-views.ts';
 
-/** Content types that clients send by default. */
 const clientDefaults = new Set(['', 'application/x-www-form-urlencoded']);
 
 function contentTypeOf(declared: string, kind: ArchiveKind): string {
@@ -19,15 +18,12 @@ function contentTypeOf(declared: string, kind: ArchiveKind): string {
 
 const field = 'archive';
 
-/** The body is the archive, or the only field of a form contains it. */
 async function archiveIn(upload: AsyncIterable<Buffer>, headers: Incoming['headers']): Promise<SentFile> {
   const contentType = String(headers['content-type'] ?? '').trim();
   return isMultipart(contentType) ? onlyFile(upload, contentType, field) : { contentType, content: upload };
 }
 
-/**
- * Stores the archive as it arrives. A file of another type is refused by its first bytes, before anything is stored.
- */
+/** The first bytes decide about the type, before anything is stored. */
 export async function storeArchive(blobs: Blobs, { contentType, content }: SentFile): Promise<Archive> {
   const arriving = content[Symbol.asyncIterator]();
   try {
@@ -80,7 +76,7 @@ export const routes = [
       if (!canTakeArchive(dependency)) throw new ApiError('resource_temporary_unavailable');
       const archive = await storeArchive(blobs, await archiveIn(upload, headers));
       return take(async (trx) => {
-        // Another upload was taken first. Nothing refers to this blob, so it is removed later.
+        // Another upload was taken first. The unused blob is removed later.
         if (!(await takeArchive({ db: database, trx, ids, observers }, dependency, archive)))
           throw new ApiError('resource_temporary_unavailable');
         return uploadedView(await reloaded(trx, dependency));

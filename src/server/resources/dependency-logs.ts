@@ -5,7 +5,6 @@ import { recordFirehose } from './firehoses.ts';
 import { followedDependency } from './followed.ts';
 import { logRoutes, namedIn, type Logged } from './logs.ts';
 
-/** The log of the compile of a dependency's newest archive. */
 export const logged: Logged<'/dependencies/:dependency_id', WithCaller> = {
   route: accountRoute,
   path: '/dependencies/:dependency_id',

@@ -7,15 +7,11 @@ import { foreignAmong, pinTo, stackNow } from '../software/pins.ts';
 import { pinsOf, type Stack } from '../software/software.ts';
 import { relatedTo } from '../views/dependency.ts';
 
-/* Dependencies are compiled against others. A dependency must not depend on itself, directly or through others. */
+/* Dependencies are compiled against others. Cycles are refused. */
 
 type Relating = Pick<DependencyRow, 'id' | 'owner_id'>;
 
-/**
- * Sets the dependencies that a dependency is compiled against. Another account's dependency is pinned to its present
- * result. One that was named before keeps its pin, so that naming it again changes nothing. To get a newer result,
- * remove it and name it again.
- */
+/** Other accounts' dependencies are pinned to the present result. To renew a pin, remove it and add it again. */
 export async function relate(
   context: WriteContext,
   { id, owner_id: ownerId }: Relating,
@@ -43,9 +39,7 @@ async function pinsByRelated(db: Queries, dependencyId: bigint): Promise<Map<big
   return new Map(found.flatMap(([id, pin]) => (pin ? [[id, pin] as const] : [])));
 }
 
-/**
- * Each must belong to the account, be shared, or have been named before, and none may depend on the dependency itself.
- */
+/** Each must be the account's own, shared or already set, and must not depend on this dependency. */
 export async function checkRelated(
   db: Queries,
   ownerId: bigint,
@@ -61,7 +55,6 @@ export async function checkRelated(
   return circular ? { related_dependencies: ['invalid_format'] } : {};
 }
 
-/** The dependencies of these that the account may use: its own, and shared ones. */
 export async function usableBy(db: Queries, ownerId: bigint, ids: bigint[]): Promise<Set<bigint>> {
   const rows = await db
     .selectFrom('dependencies')
@@ -72,7 +65,7 @@ export async function usableBy(db: Queries, ownerId: bigint, ids: bigint[]): Pro
   return new Set(rows.map((row) => row.id));
 }
 
-/** These and all dependencies they are compiled against, directly or not. */
+/** These and all that they are compiled against, directly or not. */
 async function reachable(db: Queries, from: bigint[]): Promise<Set<bigint>> {
   const seen = new Set(from);
   let edge = from;

@@ -5,7 +5,7 @@ import { valuesIn } from '../../shared/records/fields.ts';
 import { dependencyView, relatedTo } from '../views/dependency.ts';
 import { orNotFound, withIdString, type InAccount } from './common.ts';
 
-/** The answer to a create call names one field differently, and says `private` for the state. */
+/** This response names one field differently, and has `private` for the state. */
 export function createdView(dependency: DependencyRow): CreatedDependency {
   const { id } = dependency;
   return { id, id_ref: String(id), ...valuesIn(dependencyFields, dependency), marketplace_state: 'private' };
@@ -25,7 +25,7 @@ export async function viewWithRelated(db: Queries, dependency: DependencyRow) {
   return dependencyView(dependency, await relatedTo(db, [dependency.id]));
 }
 
-/** For how many dependencies the related ones are read at once, so that others get their turn in between. */
+/** The related ones of this many are read at once, so that other requests get their turn. */
 const atOnce = 100;
 
 export async function viewsWithRelated(db: Queries, dependencies: DependencyRow[]) {
@@ -39,20 +39,18 @@ export async function viewsWithRelated(db: Queries, dependencies: DependencyRow[
   return views;
 }
 
-/** The caller's own dependency in the path. */
 export async function loadDependency(call: InAccount<'dependency_id'>): Promise<{ dependency: DependencyRow }> {
   const query = call.db.selectFrom('dependencies').selectAll().where('id', '=', call.params.dependency_id);
   return { dependency: orNotFound(await query.where('owner_id', '=', call.caller.id).executeTakeFirst()) };
 }
 
-/** Whether the path names a dependency that another account shares. Every caller who may attach it may read it. */
+/** Every caller who may attach it may read it. */
 export async function isSharedByOther({ db, caller, params }: InAccount<'dependency_id'>): Promise<boolean> {
   const shared = db.selectFrom('dependencies').select('id').where('shared', '=', 1);
   const named = shared.where('id', '=', params.dependency_id).where('owner_id', '<>', caller.id);
   return (await named.executeTakeFirst()) !== undefined;
 }
 
-/** The dependency in the path, if it belongs to the caller or is shared. */
 export async function loadUsableDependency(call: InAccount<'dependency_id'>): Promise<{ dependency: DependencyRow }> {
   const query = call.db.selectFrom('dependencies').selectAll().where('id', '=', call.params.dependency_id);
   const usable = query.where((where) => where.or([where('owner_id', '=', call.caller.id), where('shared', '=', 1)]));

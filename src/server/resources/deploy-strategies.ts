@@ -54,7 +54,7 @@ async function checkStrategy(
   if (present && type !== present.strategy_type) return { strategy_type: ['invalid_format'] };
   const errors = checkOptions({ ...values, ...(type && { strategy_type: type }) }, { isNew: !present });
   if (type !== 'suite' || suiteId === undefined) return errors;
-  await database.holdRight(db as Transaction, 'suites', project.id); // nobody deletes the suite meanwhile
+  await database.holdRight(db as Transaction, 'suites', project.id); // the suite cannot be deleted meanwhile
   const suites = db.selectFrom('suites').select('manual').where('project_id', '=', project.id);
   const suite = await suites.where('id', '=', suiteId).executeTakeFirst();
   if (!suite) errors['options[suite_id]'] = ['not_found'];
@@ -75,10 +75,7 @@ const isSameTarget = (a: Target, b: Target): boolean =>
     ? a.remote_branch === b.remote_branch && repositoryKey(a.clone_url) === repositoryKey(b.clone_url)
     : a.suite_id === b.suite_id;
 
-/**
- * Only the owner changes what stands before a deploy, makes another way to a target that has something before it, or
- * leads a strategy that has something before it elsewhere, after which the target would be free.
- */
+/** Only the owner changes gates, adds another way to a gated target, or redirects a gated strategy. */
 async function refuseOthers(
   call: Pick<Call, 'database'> & { db: Queries; project: VisibleProject; caller: Caller },
   changed: Partial<DeployStrategyRow>,
@@ -98,7 +95,6 @@ async function refuseOthers(
   if (strategies.some((other) => isGated(other) && isSameTarget(other, target))) throw new ApiError('unauthorized');
 }
 
-/** Whether a strategy runs this suite. */
 export async function isDeployed(db: Queries, { id }: { id: bigint }): Promise<boolean> {
   const strategies = db.selectFrom('deploy_strategies').select('id').where('suite_id', '=', id);
   return (await strategies.executeTakeFirst()) !== undefined;

@@ -70,7 +70,7 @@ async function loadDeploy(call: InProject<'deploy_id'>): Promise<{ deploy: Shown
   return { deploy: await findDeploy(call.db, call.project.id, call.params.deploy_id) };
 }
 
-/** For those who may approve the deploy: nobody else decides on it. */
+/** Only users who may approve a deploy judge it. */
 async function loadJudged(call: InProject<'deploy_id'> & { caller: Caller }): Promise<{ deploy: Shown }> {
   const { deploy } = await loadDeploy(call);
   if (isHeld(deploy) && !mayApprove(deploy.approvers, call.caller, deploy.created_by))
@@ -88,13 +88,10 @@ async function findCommit(db: Queries, projectId: bigint, id: bigint): Promise<D
   return commits.where('id', '=', id).executeTakeFirst();
 }
 
-/** The number of commits that are read at a time; each may have half a megabyte of branches. */
+/** Each may have half a megabyte of branches. */
 const atOnce = 20;
 
-/**
- * The newest passed commit of a branch, as known from its last fetch. The query excludes most other commits. It is not
- * exact, because the databases treat JSON differently and SQLite ignores case, so the result is checked here.
- */
+/** As of the last fetch. The query is inexact, because the databases treat JSON and case differently. */
 async function newestPassed(db: Queries, projectId: bigint, branch: string): Promise<Deployed | undefined> {
   const inList = `%${JSON.stringify(branch).replaceAll(/[!%_]/g, '!$&')}%`;
   const passed = db
@@ -116,7 +113,7 @@ async function newestPassed(db: Queries, projectId: bigint, branch: string): Pro
   return undefined;
 }
 
-/** Whether an unfinished request may still bring a commit that can be deployed. */
+/** An unfinished request may still bring a commit that can be deployed. */
 async function isCommitComing(db: Queries, projectId: bigint): Promise<boolean> {
   const unfinished = db
     .selectFrom('build_requests')
@@ -141,7 +138,7 @@ const fields = {
   rollback: described(flag(), 'Deploy what the last but one successful deploy of the strategy brought'),
 };
 
-/** The commit of the last deploy that succeeded before the one that succeeded last. */
+/** The commit of the successful deploy before the latest one. */
 async function deployedBefore(db: Queries, strategyId: bigint): Promise<Deployed | undefined> {
   return db
     .selectFrom('deploys')
@@ -162,7 +159,7 @@ async function defaultBranch(db: Queries, projectId: bigint): Promise<string> {
   return (await projects.executeTakeFirstOrThrow()).default_branch;
 }
 
-/** The commit to deploy: the one that is named, the one to go back to, or the newest that passed. */
+/** The named commit, the one to go back to, or the newest that passed. */
 async function meantCommit(
   db: Queries,
   strategy: DeployStrategyRow,
@@ -174,13 +171,11 @@ async function meantCommit(
   return newestPassed(db, strategy.project_id, branch);
 }
 
-/** Whether the commit is on one of the branches or tags that the strategy deploys. */
 async function isOnRefs({ refs }: DeployStrategyRow, { branches, tags }: Deployed): Promise<boolean> {
   const ofTags = (JSON.parse(tags) as string[]).map((tag) => `refs/tags/${tag}`);
   return areAmong([...branchesIn(branches), ...ofTags], gateFields.refs.fromColumn(refs));
 }
 
-/** Reports every reference to a missing record. */
 async function checkReferences(db: Queries, projectId: bigint, values: DeployRequest): Promise<FieldErrors> {
   const errors: FieldErrors = {};
   const { deploy_strategy_id: strategyId, commit_id: commitId, rollback } = values;

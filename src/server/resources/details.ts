@@ -28,22 +28,20 @@ import { withIdString } from './common.ts';
 import { keptUntil } from './kept-files.ts';
 import { flakyView } from './tests.ts';
 
-/** Records with the data that belongs to them, where a record alone is not enough to show it. */
-
 async function attemptsLike(db: Queries, { commit_id, suite_name, variant }: BuildRow): Promise<BuildRow[]> {
   const builds = db.selectFrom('builds').selectAll().where('commit_id', '=', commit_id);
   const attempts = await builds.where('suite_name', '=', suite_name).where('variant', '=', variant).execute();
   return attempts.toSorted((a, b) => a.attempt - b.attempt);
 }
 
-/** The build whose files it began with, if any. One that has not begun may still begin with those of another. */
+/** A build that has not begun may still begin with another one's files. */
 async function filesOf(db: Queries, { files_of: of, started_at: started }: BuildRow) {
   if (of === null || started === null) return [];
   const builds = db.selectFrom('builds').select(['id', 'suite_name', 'variant']).where('id', '=', of);
   return (await builds.execute()).map(({ id, ...named }) => ({ ...withIdString('id', id), ...named }));
 }
 
-/** The newest builds of the suites that it needs, in the same request or in the one that this joined. */
+/** In the same request, or in the one that this build joined. */
 async function neededBy(db: Queries, build: BuildRow) {
   const names = JSON.parse(build.needs) as string[];
   if (names.length === 0) return [];
@@ -69,16 +67,12 @@ async function artifactsOf(db: Queries, buildId: bigint) {
   return { artifacts: Number(files), artifact_bytes: Number(bytes) };
 }
 
-/** The number of bytes that are read for the last line. */
 const lineBytes = 4096;
 const longestLine = 240;
-/** For more builds than this the last lines are left out, because each needs a read of a log. */
+/** Further builds show no last line, because each needs a read of a log. */
 const mostLastLines = 64;
 
-/**
- * The last line of a build's output that is not blank, without terminal sequences. Once the build is over, lines that
- * the runner itself wrote, such as that the cache was saved, do not count.
- */
+/** The last non-blank line without terminal sequences. Once the build is over, the runner's own lines do not count. */
 async function lastLine({ db, blobs }: { db: Queries; blobs: Blobs }, build: BuildRow): Promise<string> {
   const to = build.output_to ?? (await findLog(db, build.id))?.size ?? 0n;
   const [first, near] = [build.output_from ?? 0n, to - BigInt(lineBytes)];
@@ -89,7 +83,7 @@ async function lastLine({ db, blobs }: { db: Queries; blobs: Blobs }, build: Bui
   return (last ?? '').slice(0, longestLine);
 }
 
-/** Without escape sequences and control characters. If a line has carriage returns, only the final text. */
+/** Of a line with carriage returns, only the final text remains. */
 function plain(text: string): string {
   return stripVTControlCharacters(text)
     .replaceAll(/[^\n]*\r(?!\n|$)/g, '')

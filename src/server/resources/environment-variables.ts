@@ -18,7 +18,7 @@ import { destroyed, destroyedAnswer, orNotFound, withIdString, type InProject } 
 import { checkName, orTaken } from './names.ts';
 import { inSuite, loadSuite } from './suites.ts';
 
-/** What can have variables: a suite has those of its builds, and the project those of all its suites. */
+/** A suite has variables for its builds, and a project for all its suites. */
 interface Owner {
   column: 'project_id' | 'suite_id';
   within: bigint;
@@ -36,7 +36,7 @@ function view(variable: EnvironmentVariableRow, vault: Vault) {
   return { ...withIdString('id', variable.id), ...valuesIn(variableFields, { ...variable, content }) };
 }
 
-/** The answer to a write shows the value, because the caller has just sent it. */
+/** This response shows the value, because the caller has just sent it. */
 function writtenView(variable: EnvironmentVariableRow, vault: Vault): WrittenVariable {
   const seen = view(variable, vault);
   const hidesWords = seen.secret && hasForms(seen.content) && isOrdinary(seen.content);
@@ -50,7 +50,7 @@ const hiddenWords =
 const contentLocation = (id: bigint): string =>
   sealedLocation({ table: 'environment_variables', column: 'content' }, id);
 
-/** The suite in the path. If the path names none, the variables are the project's own. */
+/** Without a suite in the path, the variables are the project's own. */
 async function loadOwner(call: Call): Promise<{ suite?: SuiteRow }> {
   return 'suite_id' in call.params ? loadSuite(call as InProject<'suite_id'>) : {};
 }
@@ -66,7 +66,7 @@ async function loadVariable(call: Call): Promise<{ suite?: SuiteRow; variable: E
   return { ...(suite && { suite }), variable };
 }
 
-/** A variable that is limited to refs is the owner's alone: a collaborator could read it in a build of any ref. */
+/** Only the owner sees a variable that is limited to refs: a collaborator could read it in a build of any ref. */
 function maySee({ project }: Pick<Call, 'project'>, { refs }: Pick<EnvironmentVariableRow, 'refs'>): boolean {
   return project.owned || refs === '[]';
 }
@@ -75,10 +75,7 @@ function refuseRefs({ project }: Pick<Call, 'project'>, { refs = [] }: { refs?: 
   if (!project.owned && refs.length > 0) throw new ApiError('unauthorized');
 }
 
-/**
- * The sources from which documents took the contents of variables, by their identifiers: of a suite, or of the project
- * itself.
- */
+/** The environment variables from which documents took contents, by ID of a variable. */
 export async function sourcesOf(
   db: Queries,
   { projectId, suiteId }: { projectId: bigint; suiteId: bigint | undefined },
@@ -94,7 +91,6 @@ export async function noteSource(trx: Queries, id: bigint, source: string): Prom
 
 const detailsOf = ({ suite }: { suite?: SuiteRow }) => (suite ? inSuite({ suite }) : {});
 
-/** The routes for a kind of owner. */
 function variableRoutes<const Path extends string>(of: Path, what: string) {
   const list = `${of}/environment_variables` as const;
   const one = `${list}/:environment_variable_id` as const;
@@ -173,7 +169,7 @@ function variableRoutes<const Path extends string>(of: Path, what: string) {
         refuseRefs({ project }, input);
         const sealed = input.content !== undefined && {
           content: await sealIn(db, vault, input.content, contentLocation(variable.id)),
-          from_env: '', // a document says it again after this
+          from_env: '', // a document sets it again after this
         };
         const changed = { ...columnsOf(variableFields, input), ...sealed };
         if (Object.keys(changed).length > 0) {

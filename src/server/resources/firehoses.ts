@@ -20,13 +20,11 @@ const streams = ['text/event-stream', 'application/x-ndjson'] as const;
 const plainOffset = /^\d{1,15}$/;
 
 interface Resumption {
-  /** The position from which the reader wants to continue. */
   from: string | undefined;
-  /** The sequence of the last state, for a reader that has received the end. */
   ended?: bigint;
 }
 
-/** The position from which a reader continues. The browser's own `Last-Event-ID` counts more than the address. */
+/** The browser's own `Last-Event-ID` takes precedence over the address. */
 function resumption(call: { headers: Call['headers']; query: { offset: string } }, form: RegExp): Resumption {
   const last = call.headers['last-event-id'];
   if (last === undefined) return { from: call.query.offset === '' ? undefined : call.query.offset };
@@ -35,7 +33,7 @@ function resumption(call: { headers: Call['headers']; query: { offset: string } 
   return ended === undefined ? { from } : { from, ended: BigInt(ended) };
 }
 
-/** For a browser that has received everything. With another status it would reconnect for ever. */
+/** A browser has received everything. With another status it would reconnect for ever. */
 const nothingMore = { status: 204 } as const;
 
 function streamed({ contentType, keepAlive }: Wire, texts: AsyncGenerator<string>): StreamAnswer {
@@ -51,7 +49,6 @@ const fromPosition = {
 
 const live = { query: fromPosition, streams, hasEvents: true, answer: eventRecord } as const;
 
-/** The stream of a record that has one log. */
 export function recordFirehose<const Path extends string, Context extends WithCaller>(
   logged: Logged<Path, Context>,
   followed: (db: Queries, id: bigint, log: bigint) => Followed,
@@ -71,7 +68,7 @@ export function recordFirehose<const Path extends string, Context extends WithCa
 
 type Following = TailParts & Pick<Call, 'headers' | 'signal'> & { query: { offset: string } };
 
-/** A record's states and its log, from the caller's position. A log that takes the place of another is told from its start. */
+/** From the caller's position. A log that replaces another is sent from its start. */
 async function tailOf(call: Following, following: (log: bigint) => Followed, first: bigint): Promise<StreamAnswer> {
   const { from = 0, ended } = resumption(call, plainOffset);
   const subject = following(first);
@@ -141,7 +138,7 @@ async function lastEvent(db: Queries, projectId: bigint): Promise<bigint | undef
   return (await projects.executeTakeFirst())?.last_event;
 }
 
-/** The number of events that are read at a time, so that a reader with a large gap needs no more memory than others. */
+/** Read at a time, so that a reader with a large gap needs no more memory than others. */
 const batch = 200;
 
 type ProjectEvent = Pick<EventRow, 'sequence' | 'type' | 'subject_id' | 'state'>;

@@ -14,13 +14,13 @@ interface Row {
   size: bigint | null;
   state: string | null;
   sequence: bigint | null;
-  /** Where a record's log is another's: whose it is now. */
+  /** Set if the log belongs to another record: its present owner. */
   log?: bigint | null;
 }
 
 type ReadEvents = (db: Queries, id: bigint, after: bigint) => Promise<readonly Readonly<Row>[]>;
 
-// In one query: a record's events after a sequence, whether the record exists, and the size of its log.
+// One query: events after a sequence, the record's existence, and its log's size.
 const buildEvents =
   (log: bigint): ReadEvents =>
   (db, id, after) =>
@@ -53,7 +53,7 @@ const deployEvents =
       .orderBy('events.sequence')
       .execute();
 
-// Events of dependencies have a table of their own, because they may concern no project, or many.
+// Events of dependencies have their own table, because they may concern no project, or many.
 const dependencyEvents: ReadEvents = (db, id, after) =>
   db
     .selectFrom('dependencies as record')
@@ -70,7 +70,6 @@ export function followedDependency(db: Queries, id: bigint): Followed {
   return followed(db, id, dependencyEvents, dependencyMachine);
 }
 
-/** A build with its log, or with that of one of its services. */
 export function followedBuild(db: Queries, id: bigint, log: bigint): Followed {
   return { ...followed(db, id, buildEvents(log), buildMachine), log };
 }
@@ -106,7 +105,7 @@ function sightOf(rows: readonly Readonly<Row>[], after: bigint | undefined): Sna
   return { states: [seen.at(-1) ?? { state: first.now, sequence: 0n }], ...whole };
 }
 
-/** A request with its builds. Events are numbered within a project, so one number covers all of them. */
+/** Events are numbered within a project, so one number covers the request and its builds. */
 const requestEvents = (db: Queries, id: bigint, after: bigint): Promise<(Row & { id: bigint })[]> =>
   db
     .selectFrom((from) =>
@@ -124,12 +123,10 @@ const requestEvents = (db: Queries, id: bigint, after: bigint): Promise<(Row & {
     .orderBy('events.sequence')
     .execute();
 
-/** A request and all its builds at one moment. */
 export interface RequestSight {
   builds: bigint[];
-  /** The state of the request or of one of its builds; undefined when it is deleted. */
+  /** Of the request or one of its builds. Undefined if it is deleted. */
   of(id: bigint, after: bigint | undefined): Snapshot | undefined;
-  /** The last event that was read. */
   seen: bigint;
 }
 
@@ -151,7 +148,6 @@ export function followedRequest(db: Queries, id: bigint): Followed {
   };
 }
 
-/** A build that is followed together with its request. */
 export function builtFor(id: bigint): Pick<Followed, 'id' | 'isFinal'> {
   return { id, isFinal: (state) => isFinal(buildMachine, state as never) };
 }

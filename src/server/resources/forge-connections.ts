@@ -34,14 +34,10 @@ import { leadsTo, nameAt, renamedAddress } from './forge-projects.ts';
 import { opened, refusalAt } from './open-forge.ts';
 import { dropForgeHooks, forgeHookOf, keepForgeHook, randomHookSecret } from './hooks.ts';
 
-/**
- * Projects at connected forges. What a project needs there is made before the transaction that keeps it (`atForge`), and
- * kept in it (`keep`): all of it or nothing, also when a server dies in between (lifecycle/forges.ts).
- */
+/** Parts at a forge are created before the transaction (`atForge`) and stored in it (`keep`): all or nothing. */
 
 export type Asking = Omit<Call, 'db'> & WithCaller & { db: Queries };
 
-/** The caller's own forge. */
 export async function forgeNamed({ db, caller }: Asking, id: bigint): Promise<ForgeRow> {
   return orNotFound(await forgesOf(db, caller.id).where('id', '=', id).executeTakeFirst(), 'forge_id');
 }
@@ -50,7 +46,7 @@ function wrong(words: string): ApiError {
   return ApiError.inWords('invalid_format', 'repository', words);
 }
 
-/** The repository, if a project can be made on it, or goes on with it. */
+/** The repository must be able to take a project's key and hook. */
 export async function usableRepository(call: Asking, row: ForgeRow, known: KnownRepository): Promise<ForgeRepository> {
   const found = await findRepository(opened(call, row), known).catch(async (error: unknown) => {
     throw await refusalAt(call, row, error);
@@ -62,26 +58,22 @@ export async function usableRepository(call: Asking, row: ForgeRow, known: Known
   return found;
 }
 
-/** What was made at the forge and waits to be kept. */
 export interface MadeAtForge {
   forge: ForgeRow;
   repository: ForgeRepository;
   publicKey: string;
   hook: { id: bigint; url: string; secret: string };
-  /** What has to be crossed out; undefined where nothing was missing. */
+  /** The removal to delete, or undefined if nothing was missing. */
   intent: bigint | undefined;
-  /** The address of the project before and now, where its repository was renamed. */
   moved?: { from: string; to: string };
-  /** Until when nobody else works at what the project has there; undefined for a new project. */
+  /** The end of this call's exclusive hold on the project's parts. Undefined for a new project. */
   held?: bigint;
 }
 
-/** A new project, or the one that is there. */
 interface Wanted {
   id: bigint;
   name: string;
   publicKey: string;
-  /** The hook that the project has already. */
   hook?: HookRow | undefined;
   isNew: boolean;
 }
@@ -108,7 +100,6 @@ export async function atForge(
   }
 }
 
-/** What the project that exists has at its forge, for connecting it and for mending it. */
 export async function connectionFor(
   call: Asking & { project: VisibleProject; input: { forge_id?: bigint | undefined; repository: string } },
 ): Promise<{ made: MadeAtForge }> {
@@ -143,7 +134,7 @@ const linkOf = (project: VisibleProject): KnownRepository => ({
   id: project.forge_repository_id,
 });
 
-/** The new address of a project whose repository has another name now. It has to be the same one at the forge. */
+/** Set if the repository was renamed. The forge must report the same ID. */
 function followed({ clone_url: from }: VisibleProject, own: KnownRepository | undefined, repository: ForgeRepository) {
   const isSame = own !== undefined && own.id !== '' && own.id === repository.id;
   const to = isSame ? renamedAddress(from, own.name, repository.full_name) : undefined;
@@ -152,12 +143,12 @@ function followed({ clone_url: from }: VisibleProject, own: KnownRepository | un
   return { from, to };
 }
 
-/** Whoever wanted to mend a project reads there why it could not be done. */
+/** The owner who requested the repair reads the reason there. */
 async function noteUnusable({ database }: Asking, project: VisibleProject, { words = '' }: ApiError): Promise<void> {
   await database.transaction((trx) => noteIncomplete(trx, project, words));
 }
 
-/** Waits until nobody else works at what the project has at its forge: two at once would undo or repeat each other's work. */
+/** Waits for its turn: two calls at once would undo or repeat each other's work. */
 async function holdSoon({ database, subscriptions }: Asking, projectId: bigint): Promise<bigint> {
   const deadline = performance.now() + holdWithinMs;
   using watch = subscriptions.watch(forgesTopic);
@@ -177,7 +168,7 @@ async function holdSoon({ database, subscriptions }: Asking, projectId: bigint):
 
 const holdWithinMs = 30_000;
 
-/** Nothing of what was made at the forge could be kept: it is taken away again now. */
+/** After a failed `keep`, the new parts are removed at once. */
 export async function giveBack(call: Asking, projectId: bigint | undefined, made: MadeAtForge): Promise<void> {
   const { database: db } = call;
   const { intent, held } = made;
@@ -192,11 +183,10 @@ const keyLocation = (id: bigint): string => sealedLocation({ table: 'projects', 
 
 type Keeping = WriteContext & Pick<Call, 'vault'>;
 
-/** Keeps what was made at the forge, with the project. Returns what is shown of that. */
 export async function keep(context: Keeping, project: { id: bigint }, made: MadeAtForge) {
   const { trx, vault } = context;
   const { forge, repository, hook, intent, moved } = made;
-  await holdHooks(context, project.id); // before the project, as whoever deletes it
+  await holdHooks(context, project.id); // before the project, as in its deletion
   await leaveOtherHooks(context, project.id, made);
   await keepForgeHook(context, project.id, { ...hook, provider: forge.provider });
   if (intent !== undefined && !(await endRemoval(trx, intent)))
@@ -232,7 +222,7 @@ export async function keep(context: Keeping, project: { id: bigint }, made: Made
   return link;
 }
 
-/** Hooks at another address of this server, or that somebody else made in the same moment. */
+/** Hooks at another address of this server, or of a concurrent call. */
 async function leaveOtherHooks(context: WriteContext, projectId: bigint, { forge, repository, hook }: MadeAtForge) {
   const own = context.trx.selectFrom('hooks').select('forge_url').where('project_id', '=', projectId);
   const others = await own.where('forge_url', 'not in', ['', hook.url]).execute();
@@ -241,7 +231,7 @@ async function leaveOtherHooks(context: WriteContext, projectId: bigint, { forge
   for (const { forge_url: url } of others) await addRemoval(context, { ...gone, hook_url: url });
 }
 
-/** Who enters another address meanwhile has the last word. */
+/** A concurrent change of the address wins. */
 async function isStillAt({ db, trx }: WriteContext, projectId: bigint, address: string): Promise<boolean> {
   const own = trx.selectFrom('projects').select('clone_url').where('id', '=', projectId);
   return (await db.locked(own, 'projects').executeTakeFirst())?.clone_url === address;
@@ -252,14 +242,13 @@ function targetsOf(db: Queries, projectId: bigint) {
   return targets.where('project_id', '=', projectId).where('forge_id', 'is not', null);
 }
 
-/** The target through which the connected forge of a project is told. */
 export async function forgeTargetOf(db: Queries, projectId: bigint): Promise<bigint | null> {
   return (await targetsOf(db, projectId).executeTakeFirst())?.id ?? null;
 }
 
 type Linked = Pick<VisibleProject, 'id' | 'forge_id' | 'forge_repository' | 'ssh_public_key'>;
 
-/** Whether a project's new address is outside its link: another repository, or git over HTTPS at another origin. */
+/** True for another repository, or for git over HTTPS at another origin. */
 export async function leadsAway(
   trx: Transaction,
   project: Pick<VisibleProject, 'forge_id' | 'forge_git_origin' | 'clone_url'>,
@@ -273,7 +262,7 @@ export async function leadsAway(
   return !isOpened(forge, confirmed, address);
 }
 
-/** Has everything of a project taken away at its forge. */
+/** Everything of the project is removed at its forge. */
 export async function leaveForge(context: Keeping, project: Linked): Promise<void> {
   const removal = await removalFor(context, project);
   if (removal) await addRemoval(context, removal);
@@ -286,7 +275,7 @@ async function removalFor({ trx, vault }: Keeping, project: Linked) {
   return { forge_id, repository, public_key: vault.open(project.ssh_public_key, keyLocation(id)), hook_url };
 }
 
-/** The same, for projects that stay. If they are those of a forge that is disconnected, `retire` locks the forge. */
+/** For projects that stay. If their forge is disconnected, `retire` locks it. */
 export async function unlink(
   context: Keeping,
   projects: readonly Linked[],
@@ -310,10 +299,10 @@ export async function projectsOfForge(trx: Transaction, forgeId: bigint): Promis
   return trx.selectFrom('projects').select(columns).where('forge_id', '=', forgeId).orderBy('id').execute();
 }
 
-/** So long a caller waits for what is done at a forge once the answer is certain. */
+/** The longest wait for work at a forge, once the result is certain. */
 const waitMs = 5000;
 
-/** Waits until it was tried to do what is due at a forge, or for some seconds: most people look there next. */
+/** Waits until the forge's work was tried, or for some seconds: most users check there next. */
 export async function untilTried({ db, subscriptions }: Pick<Asking, 'db' | 'subscriptions'>, forgeId: bigint) {
   const deadline = performance.now() + waitMs;
   using watch = subscriptions.watch(forgesTopic);

@@ -13,23 +13,17 @@ import { locationOf } from '../../shared/domain/git-address.ts';
 import { httpsOrigin } from '../forges/git-credential.ts';
 import { forgeLinksRecord, type ForgeLinks } from '../../shared/records/overview.ts';
 
-/** Where the forge of a project's repository shows its commits, branches and pull requests. */
-
 type Pages = Record<'commit' | 'branch' | 'pullRequest', string>;
 type Project = Pick<VisibleProject, 'id' | 'clone_url' | 'forge_id' | 'forge_repository'>;
 
 const unknown: ForgeLinks = { host: '', commit_url: '', branch_url: '', pull_request_url: '' };
 
-/**
- * The forge of a project: a host that everybody knows, or one whose kind is known from the project's status targets or
- * hooks. Blank where the address of its pages is not certain.
- */
+/** The forge is a known host, or its kind is known from status targets or hooks. Blank if its pages are uncertain. */
 export async function linksAtForge(db: Queries, project: Project): Promise<ForgeLinks> {
   if (project.forge_id !== null) return linksAtConnected(db, project.forge_id, project.forge_repository);
   const { id, clone_url: url } = project;
   const { host, path } = locationOf(url) ?? { host: '', path: '' };
-  // A host without a dot is an alias in the operator's SSH configuration, and an absolute path is one of a plain
-  // server.
+  // A host without a dot is an SSH alias, and an absolute path belongs to a plain server.
   if (!host.includes('.') || isIP(host.replaceAll(/[[\]]/g, '')) !== 0 || !repositoryPath.test(path)) return unknown;
   const isOfHost = (name: ProviderName): boolean => (forgeProviders[name].hosts as readonly string[]).includes(host);
   const provider = providerNames.find(isOfHost) ?? (await providerFromSettings(db, id, host));
@@ -39,7 +33,7 @@ export async function linksAtForge(db: Queries, project: Project): Promise<Forge
   return linksBelow(`${httpsOrigin(url) || `https://${host}`}/${path}`, pages);
 }
 
-/** The address that people open is known, whatever the one for git is. */
+/** The public address is known, whatever git's address is. */
 async function linksAtConnected(db: Queries, forgeId: bigint, repository: string): Promise<ForgeLinks> {
   const forges = db.selectFrom('forges').select(['provider', 'url']).where('id', '=', forgeId);
   const { provider, url } = await forges.executeTakeFirstOrThrow();
@@ -63,7 +57,7 @@ function linksBelow(repository: string, pages: Pages): ForgeLinks {
   };
 }
 
-/** An owner and a name, with groups between them; none is `.` or `..`. All these characters may be in an address. */
+/** An owner and a name, with groups between them, but no `.` or `..`. All characters are valid in an address. */
 const repositoryPath = /^(?!\.{1,2}\/)[\w.~-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/;
 
 async function providerFromSettings(db: Queries, projectId: bigint, host: string): Promise<ProviderName | undefined> {

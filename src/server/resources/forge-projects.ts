@@ -5,23 +5,22 @@ import type { ForgeRepository } from '../forges/forge.ts';
 import { gitFolderOf } from '../forges/index.ts';
 import { isAbout } from '../inbound-hooks/repositories.ts';
 
-/** Which projects are on which repositories of a forge: host and path are compared, whichever way they are written. */
+/** Matches projects and repositories of a forge by host and path, in any spelling. */
 
 type Named = Pick<ForgeRepository, 'full_name' | 'ssh_url' | 'https_url'>;
 
-/** Whether an address leads to this repository. */
 export function leadsTo(address: string, { full_name: name, ssh_url: ssh, https_url: https }: Named): boolean {
   return isAbout(address, { names: [name], addresses: [ssh, https].filter((one) => one !== '') });
 }
 
-/** The same address with the new name of its repository; undefined where the old one is not at its end. */
+/** Undefined if the address does not end with the old name. */
 export function renamedAddress(address: string, from: string, to: string): string | undefined {
   const bare = address.replace(/(?:\.git)?\/*$/i, '');
   const isNamed = ['/', ':'].some((before) => bare.toLowerCase().endsWith(`${before}${from.toLowerCase()}`));
   return isNamed ? `${bare.slice(0, -from.length)}${to}${address.slice(bare.length)}` : undefined;
 }
 
-/** What the repository at an address is called at a forge. Over HTTPS folders of the forge stand before its name. */
+/** Over HTTPS the forge's folders precede the name. */
 export function nameAt(forge: ForgeRow, address: string): string {
   const path = locationOf(address)?.path ?? '';
   const folder = parseGitAddress(address)?.scheme === 'https' ? gitFolderOf(forge) : '';
@@ -33,7 +32,6 @@ interface OnRepository {
   project_id_str: string;
 }
 
-/** Finds the account's own project on a repository; of several the oldest. */
 export async function projectsAt(db: Queries, ownerId: bigint): Promise<(repository: Named) => OnRepository> {
   const projects = await db
     .selectFrom('projects')

@@ -20,7 +20,7 @@ import { forgeRefusal, opened, refusalAt } from './open-forge.ts';
 import { projectsOfForge, unlink, untilTried } from './forge-connections.ts';
 import { projectsAt } from './forge-projects.ts';
 
-/** The forges of an account. They are asked before a transaction begins, because they may take seconds. */
+/** Forges are called before a transaction begins, because they may take seconds. */
 
 function view(forge: ForgeRow) {
   const { login, state, state_reason, checked_at } = forge;

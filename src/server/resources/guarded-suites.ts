@@ -5,12 +5,9 @@ import { ApiError } from '../../shared/errors.ts';
 import { variableFields } from '../../shared/records/suite.ts';
 import { changesAny } from './approvals.ts';
 
-/**
- * Suites whose builds can have variables that are limited to refs. Only the owner decides what runs in them: otherwise a
- * collaborator could make a command that prints them, and request a build of such a ref.
- */
+/** Only the owner decides what runs with ref-limited variables: a collaborator's command could print them. */
 
-/** What runs in a build, and what its shells find in their environment. */
+/** The command of a build, and the environment of its shells. */
 export const runColumns = [
   'command',
   'steps',
@@ -21,10 +18,7 @@ export const runColumns = [
   'matrix_include',
 ] as const satisfies (keyof SuiteRow)[];
 
-/**
- * The refs of every limited variable that a suite can get; undefined for a suite that does not exist yet. A suite whose
- * files another begins with decides what runs there, too.
- */
+/** Suites that begin with this one's files count too. `suiteId` is undefined for a new suite. */
 export async function limitsOf(db: Queries, projectId: bigint, suiteId: bigint | undefined): Promise<string[][]> {
   const suites = db.selectFrom('suites').select(['id', 'files_from_id']).where('project_id', '=', projectId);
   const takers = new Set(suiteId === undefined ? [] : [suiteId]);
@@ -37,7 +31,7 @@ export async function limitsOf(db: Queries, projectId: bigint, suiteId: bigint |
   return rows.map(({ refs }) => variableFields.refs.fromColumn(refs));
 }
 
-/** Refuses to anybody but the owner what changes that which runs. */
+/** Only the owner may change what runs. */
 export async function refuseGuarded(
   { db, project }: { db: Queries; project: Pick<VisibleProject, 'id' | 'owned'> },
   changed: Partial<SuiteRow>,
@@ -47,7 +41,7 @@ export async function refuseGuarded(
   if ((await limitsOf(db, project.id, stored?.id)).length > 0) throw new ApiError('unauthorized');
 }
 
-/** The same for the dependencies of a suite, whose programs and launch commands run in its builds. */
+/** Programs and launch commands of dependencies run in the builds too. */
 export async function refuseSoftware({
   db,
   project,

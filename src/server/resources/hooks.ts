@@ -26,7 +26,7 @@ function view(hook: Shown, { origin }: Pick<Call, 'origin'>) {
   };
 }
 
-/** The time of the last call is the time of the newest delivery; it is not stored separately. */
+/** The last call is the newest delivery. It is not stored separately. */
 function hooksOf(db: Queries, projectId: bigint) {
   return db
     .selectFrom('hooks')
@@ -52,8 +52,7 @@ export async function loadHook(call: InProject<'hook_id'>): Promise<{ hook: Show
 const asSubject = ({ hook }: { hook: Shown }) => ({ ...hook, name: hook.provider });
 
 /**
- * In the form that GitLab's signing needs. It also works for the other providers, so a hook can change its provider and
- * keep its secret.
+ * In the form for GitLab's signing, which suits all providers, so a hook can change its provider and keep its secret.
  */
 export function randomHookSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`;
@@ -63,13 +62,11 @@ async function sealed({ db, vault }: { db: Transaction } & Pick<Call, 'vault'>, 
   return sealIn(db, vault, secret, secretLocation(id));
 }
 
-/** The hook that a connected forge calls. */
 export async function forgeHookOf(db: Queries, projectId: bigint): Promise<HookRow | undefined> {
   const hooks = db.selectFrom('hooks').selectAll().where('project_id', '=', projectId).where('forge_url', '!=', '');
   return hooks.orderBy('id').executeTakeFirst();
 }
 
-/** Keeps the hook that a connected forge was given. */
 export async function keepForgeHook(
   { trx, vault }: { trx: Transaction } & Pick<Call, 'vault'>,
   projectId: bigint,
@@ -93,7 +90,6 @@ export async function keepForgeHook(
     .execute();
 }
 
-/** Drops the hooks that a project has at its forge, but for one that stays. */
 export async function dropForgeHooks(trx: Transaction, projectId: bigint, stays = 0n): Promise<void> {
   const all = trx.deleteFrom('hooks').where('project_id', '=', projectId).where('forge_url', '!=', '');
   await all.where('id', '!=', stays).execute();

@@ -49,7 +49,6 @@ import * as suites from './suites.ts';
 import * as tests from './tests.ts';
 import * as users from './users.ts';
 
-/** Every route of the API. */
 export const routes = [
   ...service.routes,
   ...applications.routes,
@@ -101,11 +100,10 @@ export const routes = [
   ...config.routes,
 ];
 
-/** Routes for our own pages only, served only below `/ui/data`. */
+/** Only for our own pages, below `/ui/data`. */
 export const pageRoutes = [
   ...logViewRoutes([builds.logged, builds.loggedService, buildRequests.logged, deploys.logged]),
   ...logViewRoutes([dependencyLogs.logged]),
 ];
 
-/** The answer of each route, by its name: for the pages and the command line, which call them. */
 export type Answers = AnswersOf<typeof routes> & AnswersOf<typeof pageRoutes>;

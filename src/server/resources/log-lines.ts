@@ -12,7 +12,7 @@ const most = 5000;
 const furthest = 999_999_999_999_999;
 const megabyte = 1024 * 1024;
 
-/** A line by its number from 1; negative numbers count from the end. */
+/** By its number from 1. Negative numbers count from the end. */
 export function line(): Field<number> {
   return {
     ...wholeNumber({ min: 1, max: furthest, fallback: 1 }),
@@ -45,7 +45,7 @@ export const searchQuery = () => ({
 
 export type LineCall = Pick<Call, 'blobs'> & { db: Queries };
 
-/** The limits for one line and for the whole answer. The rest of a longer line can be read by its offset. */
+/** The rest of a longer line can be read by its offset. */
 const longest = { longestLine: megabyte, longestAnswer: 4 * megabyte };
 
 export async function linesOf(storage: LineCall, id: bigint, { from, limit: wanted }: { from: number; limit: number }) {
@@ -77,7 +77,7 @@ export async function matchesOf(
   };
 }
 
-/** A caller with too many searches under way is told to come back later. */
+/** A caller with too many searches gets an error that permits a retry. */
 export async function searchFairly(...search: Parameters<typeof searchLog>): Promise<SearchResult> {
   return searchLog(...search).catch((error: unknown) => {
     throw error instanceof BusyThreadError ? new ApiError('resource_temporary_unavailable') : error;

@@ -12,11 +12,7 @@ import { string } from '../../shared/records/schema.ts';
 import { line, searchFairly, type LineCall } from './log-lines.ts';
 import { shared, type Logged } from './logs.ts';
 
-/**
- * The routes of the log viewer, in addition to those of the API: the styles and groups of lines, the positions of
- * matches in a line, and whether a log has grown. Only our own pages can call them: they are served only below
- * `/ui/data`.
- */
+/** For the log viewer of our own pages, below `/ui/data`: styles, groups, positions of matches, and growth. */
 
 /** The viewer shows only the beginning of a longer line. */
 const longestLine = 4096;

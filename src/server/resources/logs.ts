@@ -16,18 +16,16 @@ import { orNotFound } from './common.ts';
 import { begun, nothing } from '../../shared/lib/begun.ts';
 import { linesOf, linesQuery, matchesOf, searchQuery } from './log-lines.ts';
 
-/** A record that has a log, of a project or of the caller's account. */
 export interface Logged<Path extends string, Context extends WithCaller> {
   route: RouteConstructor<Context>;
-  /** The path of the record, and the name of its parameter. */
   path: Path;
   param: string;
   access: 'both' | 'users';
   scope: 'commits' | 'build_requests' | 'deploys' | 'dependencies';
   name: string;
-  /** Refuses a record that is not the caller's before the fields of the request are judged. */
+  /** Refuses a record that is not the caller's before the fields are judged. */
   load?(this: void, call: never): Promise<object>;
-  /** The identifier of the log. For most records it is the record's own. */
+  /** For most records the record's own ID. */
   findLog(call: { db: Queries; params: object } & Context): Promise<bigint>;
 }
 
@@ -42,18 +40,15 @@ export function loggedInProject<const Path extends string>(of: LoggedInProject<P
   return { ...of, route: projectRoute, access: 'both', findLog: (call) => findInProject(call, of) };
 }
 
-/** What the routes of one log have in common. */
 export function shared<Path extends string, Context extends WithCaller>(logged: Logged<Path, Context>) {
   const { access, scope, load } = logged;
   return { method: 'GET', access, scope, ...(load && { load }) } as const;
 }
 
 const megabyte = 1024 * 1024;
-/** Larger than any log. */
 export const largestOffset = 10 ** 15 - 1;
 export const offset = () => wholeNumber({ min: 0, max: largestOffset, fallback: 0 });
 
-/** The part of a log that a caller asks for. */
 const logRange = () => ({
   offset: described(offset(), 'The byte from which on'),
   limit: described(wholeNumber({ min: 1, max: 4 * megabyte, fallback: megabyte }), 'How many bytes at most'),
@@ -98,7 +93,6 @@ export function logRoutes<const Path extends string, Context extends WithCaller>
   ];
 }
 
-/** The identifier of the log of the record in the path, if that belongs to the project. */
 async function findInProject(
   { db, project, params }: { db: Queries; params: object } & WithProject,
   { table, param }: LoggedInProject<string>,
@@ -108,12 +102,10 @@ async function findInProject(
   return orNotFound(record).id;
 }
 
-/** The identifier that the path has. */
 export function namedIn(params: object, param: string): bigint {
   return (params as Record<string, bigint>)[param] ?? 0n;
 }
 
-/** A service is found by its build and its name. */
 async function idOfService(db: Queries, { project, params }: { project: bigint; params: object }): Promise<bigint> {
   const builds = db.selectFrom('builds').select('services').where('project_id', '=', project);
   const build = orNotFound(await builds.where('id', '=', namedIn(params, 'build_id')).executeTakeFirst());
@@ -125,7 +117,7 @@ const recordsIn =
   (db: Queries, { project, id }: { project: bigint; id: bigint }): Promise<{ id: bigint }[]> =>
     db.selectFrom(table).select('id').where('project_id', '=', project).where('id', '=', id).execute();
 
-/** The log of a deploy that runs a suite is that of the suite's newest build. */
+/** A deploy by a suite has the log of the suite's newest build. */
 const logsOfDeploys: ReturnType<typeof recordsIn> = (db, { project, id }) =>
   db
     .selectFrom('deploys')
@@ -159,8 +151,7 @@ export async function textOf(storage: Storage, id: bigint, { offset: from, limit
   const mayGoOn = (): boolean => !complete || BigInt(from + bytes.length) < size;
   let end = mayGoOn() ? wholeCharacters(bytes) : bytes.length;
   if (end === 0 && bytes.length > 0 && limit < 4) {
-    // Fewer bytes than one character were asked for. With an empty answer, a caller who reads on from the same position
-    // would never get further.
+    // Less than a character: an empty response would make the caller read the same position for ever.
     bytes = await read(4);
     end = mayGoOn() ? wholeCharacters(bytes) : bytes.length;
   }
@@ -206,9 +197,8 @@ async function bytesOf(call: Storage & Pick<Call, 'headers'>, id: bigint): Promi
 }
 
 /**
- * Whether a person saves the log with a browser that unpacks the compressed log completely. Not every browser that
- * accepts the encoding does, so only browsers count with which it was tried. A call with credentials is no such
- * download: a program might send them to the other address as well.
+ * Only for browsers that were tested to unpack the compressed log completely: not all that accept the encoding do.
+ * Calls with credentials are excluded, because a program might send them to the other address.
  */
 function isDownload(headers: Call['headers']): boolean {
   const says = (name: string, text: string): boolean => String(headers[name] ?? '').includes(text);

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { isUniqueViolation, type Queries } from '../db/open.ts';
 import { ApiError, type FieldErrors } from '../../shared/errors.ts';
 
-/** Names that must be unique, and where. Variables have a suite or a project. */
+/** Names must be unique within these. Variables have a suite or a project. */
 const uniqueWithin = {
   projects: 'owner_id',
   dependencies: 'owner_id',
@@ -15,11 +15,9 @@ interface NameInQuestion {
   within: bigint;
   name: string | undefined;
   column?: string;
-  /** A changed record may keep its own name. */
   except?: bigint;
 }
 
-/** Refuses a name that another record has. */
 export async function checkName(
   db: Queries,
   table: keyof typeof uniqueWithin,
@@ -33,7 +31,7 @@ export async function checkName(
   return rows.length > 0 ? { name: ['already_exists'] } : {};
 }
 
-/** Another caller may take the value between the check and the write. Then the database refuses it. */
+/** Another caller may take the value after the check. Then the database refuses it. */
 export async function orTaken<T>(write: Promise<T>, field = 'name'): Promise<T> {
   try {
     return await write;

@@ -30,13 +30,13 @@ export async function loadNotification(call: InProject<'notification_id'>): Prom
   return { notification: orNotFound(await query.executeTakeFirst()) };
 }
 
-/** Notifications by webhook. Forges are another resource (status-targets.ts). */
+/** Without forges, which are another resource (status-targets.ts). */
 function webhooksOf(db: Queries, { id }: { id: bigint }) {
   const notifications = db.selectFrom('notifications').selectAll().where('project_id', '=', id);
   return notifications.where('notifiable_type', '!=', 'status').$narrowType<ColumnsOf<typeof notificationFields>>();
 }
 
-/** The audit log gets only the host of an address: many receivers have a secret in the path. */
+/** The audit log gets only the host: many receivers have a secret in the path. */
 export const hostOf = (url: string): { host: string } => ({ host: new URL(url).host });
 
 /** In the form of the Standard Webhooks libraries. */

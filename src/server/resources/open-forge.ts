@@ -6,14 +6,13 @@ import { ForgeError, type Forge } from '../forges/forge.ts';
 import { noteRefusal, refusalInWords } from '../forges/seen.ts';
 import { tokenLocation } from '../lifecycle/forges.ts';
 
-/** A connected forge, with its token. */
 export function opened({ vault, openForge }: Pick<Call, 'vault' | 'openForge'>, forge: ForgeRow): Forge {
   return openForge(forge.provider, { url: forge.url, token: vault.open(forge.token, tokenLocation(forge.id)) });
 }
 
 type Known = Pick<ForgeRow, 'provider' | 'url'>;
 
-/** The API's answer where a forge did not do what it was asked: in words, with what it said. */
+/** Includes the forge's own words. */
 export function forgeRefusal(error: unknown, field: 'token' | 'url' | 'repository', forge: Known) {
   if (!(error instanceof ForgeError)) return error;
   const { kind, message } = error;
@@ -30,7 +29,7 @@ export function forgeRefusal(error: unknown, field: 'token' | 'url' | 'repositor
 
 type Asking = Pick<Call, 'database' | 'ids' | 'vault' | 'openForge'>;
 
-/** The same for a connected forge. A token that it no longer takes is noted first. */
+/** For a connected forge. A rejected token is stored as its state first. */
 export async function refusalAt(call: Asking, forge: ForgeRow, error: unknown) {
   if (error instanceof ForgeError && error.kind === 'refused')
     await noteRefusal({ ...call, db: call.database }, opened(call, forge), forge);

@@ -7,9 +7,7 @@ import { timestamp } from '../../shared/lib/timestamps.ts';
 import { operationsRecord } from '../../shared/records/installation.ts';
 import { withIdString } from './common.ts';
 
-/** The state of the installation: waiting jobs, failing deliveries, free space and runners. */
-
-/** Servers do jobs of this kind; the others are for runners. */
+/** Servers do these jobs, and runners all others. */
 const deliver = sql.lit('deliver');
 
 async function queueNow(db: Queries) {
@@ -51,7 +49,7 @@ function secondsSince(id: bigint | null): number {
 
 const mostShown = 100;
 
-/** Receivers that did not take their last delivery. Only the host of an address is shown: the rest may be a secret. */
+/** Only the host of an address is shown: the rest may be a secret. */
 async function failingDeliveries(db: Queries) {
   const lines = await db
     .selectFrom('jobs')

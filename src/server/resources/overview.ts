@@ -17,7 +17,6 @@ import { forgeTargetOf } from './forge-connections.ts';
 import { forgeHookOf } from './hooks.ts';
 
 const lastRequests = 30;
-/** The most requests under way that are shown. */
 const mostUnderWay = 100;
 
 export async function overviewOf(db: Queries, id: bigint) {
@@ -42,14 +41,14 @@ export async function overviewOf(db: Queries, id: bigint) {
   };
 }
 
-/** The last requests of the default branch, or of the project where that is not known; the oldest first. */
+/** Of the default branch, or of the project if that is unknown. Oldest first. */
 async function lastBuilt(db: Queries, projectId: bigint, branch: string) {
   const requests = db
     .selectFrom('build_requests')
     .select(['id', 'build_state'])
     .where('project_id', '=', projectId)
     .where('deploy_id', 'is', null);
-  // The second condition is that of the index.
+  // The second condition is the index's.
   const wanted = branch === '' ? requests : requests.where('branch', '=', branch).where('pull_request', 'is', null);
   const newest = await wanted.orderBy('id', 'desc').limit(lastRequests).execute();
   if (newest.length === 0) return [];
@@ -87,24 +86,22 @@ function linesOf(requests: Requests): RequestLine[] {
   return requests.map((row) => ({ ...row, ...withIdString('id', row.id), created_at: timestamp(row.created_at) }));
 }
 
-/** Requests that are being fetched or built, or wait for it. */
 async function underWay(db: Queries, projectId: bigint): Promise<RequestLine[]> {
   const requests = await requestsOf(db, projectId)
     // The same words as in the index, so that the index is used.
     .where(sql<boolean>`build_state in ('enqueued', 'fetching', 'building')`)
     .limit(mostUnderWay)
     .execute();
-  // Sorted here, because for an ordered query PostgreSQL would read all requests of the project (db/postgres.ts).
+  // For an ordered query PostgreSQL would read all requests of the project (db/postgres.ts).
   return linesOf(requests.toSorted((a, b) => (a.id > b.id ? -1 : 1)));
 }
 
-/** Requests that wait for a commit, and those whose fetch failed. */
 async function withoutCommit(db: Queries, projectId: bigint): Promise<RequestLine[]> {
   const requests = requestsOf(db, projectId).where('commit_id', 'is', null);
   return linesOf(await requests.orderBy('id', 'desc').limit(5).execute());
 }
 
-/** A commit is on a branch if it was built for the branch, or if a fetch found it there. */
+/** The commit was built for the branch, or a fetch found it there. */
 function isOnBranch(branch: string) {
   const inList = `%${JSON.stringify(branch).replaceAll(/[!%_]/g, '!$&')}%`;
   return sql<boolean>`(c.branch = ${branch} or c.branches like ${inList} escape '!')`;
@@ -127,10 +124,7 @@ async function commitsOf(db: Queries, projectId: bigint, branch: string, page: P
   return onPage(wanted, 'c.id', page).execute();
 }
 
-/**
- * Read by identifier: with a join on the newest request of each commit, PostgreSQL would compare every request with
- * every commit.
- */
+/** By ID: with a join, PostgreSQL would compare every request with every commit. */
 async function newestRequests(db: Queries, ids: readonly (bigint | null)[]) {
   const wanted = ids.filter((id) => id !== null);
   if (wanted.length === 0) return new Map<bigint | null, never>();
@@ -149,7 +143,6 @@ async function newestRequests(db: Queries, ids: readonly (bigint | null)[]) {
   );
 }
 
-/** For each commit, the builds that count for its state. */
 export async function buildsOfCommits(db: Queries, commits: readonly bigint[]) {
   if (commits.length === 0) return [];
   const builds = db.selectFrom('builds').selectAll().where('commit_id', 'in', commits);

@@ -45,7 +45,6 @@ function view(project: VisibleProject, vault: Vault): Project {
 
 const publicKeyLocation = (id: bigint): string => sealedLocation({ table: 'projects', column: 'ssh_public_key' }, id);
 
-/** The projects that a user owns or collaborates on. */
 export async function projectsOf(db: Queries, caller: Caller) {
   const rows = await allRows(projectsSeenBy(db, caller).selectAll('p'), 'p.id');
   return rows.map((row) => ({ ...row, owned: row.owner_id === caller.id }));
@@ -59,7 +58,6 @@ const newProjectFields = {
   repository: forgeRepository,
 };
 
-/** What is missing, or said twice. */
 function checkSource(values: Partial<ValuesOf<typeof newProjectFields>>): FieldErrors {
   const { forge_id: forge, repository, name } = values;
   const errors: FieldErrors = {};
@@ -76,8 +74,7 @@ function checkSource(values: Partial<ValuesOf<typeof newProjectFields>>): FieldE
 }
 
 /**
- * The address that git is given, of those that a forge tells, which is a stranger: over SSH, or where there is none over
- * HTTPS at the forge's own host, which alone is sent the token.
+ * A forge is untrusted. The address is SSH, or else HTTPS at the forge's own host, the only one that gets the token.
  */
 function addressAt(forge: ForgeRow, { ssh_url: ssh, https_url: https }: ForgeRepository): string {
   const { scheme, user = '' } = parseGitAddress(ssh) ?? {};
@@ -87,7 +84,7 @@ function addressAt(forge: ForgeRow, { ssh_url: ssh, https_url: https }: ForgeRep
   throw ApiError.inWords('invalid_format', 'repository', words);
 }
 
-/** What a new project needs at a forge is made before the project. */
+/** The forge's parts are created before the project. */
 async function newAtForge(call: Asking & { input: ValuesOf<typeof newProjectFields> }) {
   const { db, caller, ids, input } = call;
   if (input.forge_id === undefined) return {};
@@ -100,7 +97,7 @@ async function newAtForge(call: Asking & { input: ValuesOf<typeof newProjectFiel
   return { made: { ...(await atForge(call, { row, repository }, wanted)), address, identity } };
 }
 
-/** The last part of a repository's name, or all of it where that is taken. */
+/** The last part of a repository's name, or all of it if that is taken. */
 async function freeName(db: Queries, owner: bigint, repository: string): Promise<string> {
   const last = repository.slice(repository.lastIndexOf('/') + 1);
   for (const name of [last, repository])
@@ -143,7 +140,7 @@ export const routes = [
       const { caller, vault, input, made } = call;
       const { forge_id: _forge, repository: _repository, ...own } = input;
       await call.database.holdRight(call.db, 'names', caller.id);
-      // While the forge was asked, the name may have been taken.
+      // The name may have been taken while the forge was called.
       const name = input.name || (made ? await freeName(call.db, caller.id, made.repository.full_name) : '');
       const written = { ...own, name, ...(made && { clone_url: made.address }) };
       const settings = { ...columnsOf(projectFields, written), ...addressesOf(written) };
@@ -212,7 +209,7 @@ export const routes = [
     audit: {
       action: 'project.updated',
       subject: ({ project }) => project,
-      // The audit log records the address of the repository: it decides which code runs with the project's secrets.
+      // The address decides which code runs with the project's secrets.
       details({ project: { clone_url: from }, input }) {
         const { clone_url: to = from } = addressesOf(input);
         return from === to ? {} : { clone_url: { from, to } };

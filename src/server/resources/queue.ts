@@ -4,8 +4,6 @@ import { tagsIn } from '../../shared/domain/tags.ts';
 import { oldestWaiting, workByTags } from '../lifecycle/queue-depth.ts';
 import { queueRecord } from '../../shared/records/installation.ts';
 
-/** The queue in numbers, for programs that start runners when there is work for them. */
-
 export const routes = [
   accountRoute({
     method: 'GET',

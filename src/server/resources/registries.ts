@@ -9,8 +9,6 @@ import { listOf } from '../../shared/records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, type InAccount } from './common.ts';
 import { orTaken } from './names.ts';
 
-/** The credentials of an account for registries of images. */
-
 function view(registry: RegistryRow) {
   return { ...withIdString('id', registry.id), ...valuesIn(registryFields, registry) };
 }

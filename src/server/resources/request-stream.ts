@@ -13,10 +13,7 @@ import {
 } from '../streams/tail.ts';
 import { builtFor, followedRequest, readRequest } from './followed.ts';
 
-/**
- * A reader's position in each log of a build request: the fetch's log, and those of its builds. Written as the offset
- * in the first log, then `,<build>:<offset>` for each build with some output.
- */
+/** The offset in the fetch's log, then `,<build>:<offset>` per build with output. */
 export interface Position {
   fetch: bigint;
   builds: Map<bigint, bigint>;
@@ -39,21 +36,19 @@ export function writePosition({ fetch, builds }: Position): string {
 
 export interface RequestEvent {
   event: StreamEvent;
-  /** The build of this event; undefined for the request itself. */
   buildId?: bigint;
   position: Position;
-  /** With the end: the position with which a reader who has received it returns. */
+  /** With the end: the position with which a reader returns who has received it. */
   mark?: string;
 }
 
 interface Member {
   subject: Pick<Followed, 'id' | 'isFinal'>;
   read: ReadPosition;
-  /** Whether everything about it was sent. */
   isSent?: boolean;
 }
 
-/** The fetch and all builds of a request in one stream, including builds that begin later. */
+/** Includes builds that begin later. */
 export async function* followRequest(
   parts: TailParts,
   id: bigint,

@@ -21,7 +21,7 @@ function view(runner: RunnerNow): Runner {
   };
 }
 
-/** Runners are recorded when they call (auth/runner-heartbeats.ts). Here they are only shown. */
+/** Runners are recorded when they call (auth/runner-heartbeats.ts). */
 export const routes = [
   accountRoute({
     method: 'POST',

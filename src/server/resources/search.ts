@@ -9,10 +9,7 @@ import { foundRecord, type Found } from '../../shared/records/project.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { likePattern, withIdString } from './common.ts';
 
-/**
- * A search by name over everything that the caller sees: projects, branches, suites and commits. It reads a bounded
- * number of rows, because on SQLite everybody else waits for it.
- */
+/** Searches names of all that the caller sees. The number of rows is limited, because SQLite blocks everyone else. */
 
 interface Hit {
   kind: Found['kind'];
@@ -25,15 +22,13 @@ interface Hit {
   build_state: string;
 }
 
-/** The most results of one kind. */
 const mostOfKind = 10;
-/** The results are the best of this many rows. */
 const mostCompared = 100;
-/** If there are more projects, the newest are searched. A database limits the number of values in a query. */
+/** Then the newest projects are searched. A database limits the values in a query. */
 const mostProjects = 1000;
-/** The most branches, suites and commits that are read. Each project gets the same share of the commits. */
+/** Per kind. All projects get the same share of the commits. */
 const mostRead = 5000;
-/** How much of a commit's message is searched: usually its subject. */
+/** Usually the subject. */
 const searchedText = 200;
 /** A shorter beginning of a SHA would match too much. */
 const shaForm = /^[0-9a-f]{4,64}$/;
@@ -42,7 +37,6 @@ const branchPrefix = 'refs/heads/';
 interface Search {
   db: Queries;
   wanted: string;
-  /** The identifiers of the projects, at least one. */
   within: bigint[];
 }
 
@@ -90,7 +84,7 @@ async function suites({ db, wanted, within }: Search): Promise<Hit[]> {
   return rows.map((row) => ({ ...row, kind: 'suite', ref: '', build_state: '' }));
 }
 
-/** Finds commits by the beginning of their SHA or of their message; by message, the newest ones of each project. */
+/** By the beginning of SHA or message. By message, only the newest of each project. */
 async function commits(search: Search): Promise<Hit[]> {
   const { db, wanted } = search;
   const ids = [...(shaForm.test(wanted) ? await bySha(search) : []), ...(await byMessage(search))];
@@ -123,7 +117,7 @@ async function bySha({ db, wanted, within }: Search): Promise<bigint[]> {
   return rows.map(({ id }) => id);
 }
 
-/** One row for each project, which reads its newest commits by an index; a join would read all of them. */
+/** Per project, its newest commits are read by an index. A join would read all. */
 async function byMessage({ db, wanted, within }: Search): Promise<bigint[]> {
   const share = Math.max(1, Math.floor(mostRead / within.length));
   const rows = await db
@@ -145,7 +139,6 @@ async function byMessage({ db, wanted, within }: Search): Promise<bigint[]> {
     .toSorted((a, b) => (a > b ? -1 : 1));
 }
 
-/** The records of that name that the caller sees, at most ten of each kind. */
 export async function search(
   db: Queries,
   caller: Pick<Caller, 'id' | 'unpaid' | 'scopes'>,

@@ -2,7 +2,6 @@ import { accountRoute, openRoute } from '../api/route.ts';
 import { whoamiRecord } from '../../shared/records/installation.ts';
 import { string } from '../../shared/records/schema.ts';
 
-/** Whether the service answers, and who the caller is. */
 export const routes = [
   openRoute({
     method: 'GET',

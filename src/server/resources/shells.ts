@@ -17,10 +17,8 @@ import { findBuild } from './builds.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf } from './common.ts';
 
 const path = '/projects/:project_id/builds/:build_id/shell';
-/** The largest position in a shell's bytes. */
 const furthest = 10 ** 15 - 1;
 const position = () => wholeNumber({ min: 0, max: furthest, fallback: 0 });
-/** How long a call with input waits until the shell has taken it. */
 const holdMs = 10_000;
 
 interface ShellInPath {
@@ -30,7 +28,7 @@ interface ShellInPath {
   params: { build_id: bigint; shell_id: bigint };
 }
 
-/** A shell belongs to the caller who opened it, and to nobody else. */
+/** A shell belongs only to the caller who opened it. */
 function ownShell({ db, project, caller, params }: ShellInPath) {
   const shells = db.selectFrom('shells').selectAll().where('id', '=', params.shell_id);
   const own = shells.where('project_id', '=', project.id).where('account_id', '=', caller.id);
@@ -41,14 +39,14 @@ async function loadShell(call: ShellInPath): Promise<{ shell: ShellRow }> {
   return { shell: orNotFound(await ownShell(call).executeTakeFirst()) };
 }
 
-/** Locks the shell: of two callers at the same time, one is the first. A call with wrong fields has no transaction. */
+/** Locks the shell for concurrent callers. A call with invalid fields has no transaction. */
 async function holdShell(call: ShellInPath & { database: Database }): Promise<{ shell: ShellRow }> {
   const own = ownShell(call);
   const held = call.db.isTransaction ? call.database.locked(own, 'shells') : own;
   return { shell: orNotFound(await held.executeTakeFirst()) };
 }
 
-/** A shell that was over before is not recorded. */
+/** A shell that had ended before is not recorded. */
 const asSubject = ({ shell }: { shell: ShellRow }) =>
   shell.state === 'ended' ? undefined : { id: shell.id, name: String(shell.build_id) };
 
@@ -141,7 +139,6 @@ interface Showing {
   from: number;
 }
 
-/** The output of the shell, until it is over or nobody reads any more. */
 async function* shown({ database, subscriptions, read, signal, id, from }: Showing): AsyncGenerator<Uint8Array> {
   using watch = subscriptions.watch(subjectTopic(id));
   let checkedAt = -Infinity;
@@ -164,7 +161,7 @@ async function* shown({ database, subscriptions, read, signal, id, from }: Showi
   }
 }
 
-/** Why a shell is over. A reader does not end it: `dispatch/shells.ts` does. */
+/** Readers do not end a shell: `dispatch/shells.ts` does. */
 async function whyEnded(database: Database, id: bigint): Promise<string | undefined> {
   const shell = await database.read.selectFrom('shells').selectAll().where('id', '=', id).executeTakeFirst();
   if (!shell) return 'gone';
@@ -178,7 +175,7 @@ const endMessages: Record<string, string> = {
   closed: 'The shell was closed.',
 };
 
-/** For a shell that did not end by itself: one that did has sent its exit status. */
+/** Only for a shell that was ended: one that exited has sent its status. */
 function* endFrames(reason: string): Generator<Uint8Array> {
   yield shellFrame('m', endMessages[reason] ?? 'The shell is over.');
   yield shellFrame('x', '3');

@@ -13,8 +13,6 @@ import { orNotFound, withIdString } from './common.ts';
 import { isSharedByOther } from './dependency-views.ts';
 import { loadSuite } from './suites.ts';
 
-/** The compiled software of suites, for developers who run a suite on their own machine. */
-
 interface Wanted {
   db: Queries;
   caller: Caller;
@@ -22,7 +20,7 @@ interface Wanted {
   query: { suite_id: bigint | undefined; digest: string };
 }
 
-/** What services of a suite run that have no image. */
+/** Of the services without an image. */
 async function stacksOfServices(
   db: Queries,
   { services }: { services: string },
@@ -46,7 +44,7 @@ function mounted(stacks: readonly Stack[]): Pick<Software, 'layers' | 'prefixes'
   };
 }
 
-/** The result that a suite uses, if the caller may see the suite. It may belong to any account, and be an older one. */
+/** Only if the caller may see the suite. The result may be another account's, and an older one. */
 async function ofSuite({ db, caller, params, query }: Wanted): Promise<string | null> {
   if (query.suite_id === undefined) return null;
   const suites = db.selectFrom('suites').select(['id', 'project_id', 'services']).where('id', '=', query.suite_id);

@@ -20,9 +20,8 @@ import { deliveriesOf } from './webhook-deliveries.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 import { hostOf } from './notifications.ts';
 
-/** Forges that get the status of each commit's suites. In the database they are notifications of another type. */
+/** In the database, these are notifications of another type. */
 
-/** A notification whose name is that of a forge. */
 type Target = NotificationRow & { name: StatusTarget['provider'] };
 
 function view({ id, project_id, name, url, repository }: Target) {

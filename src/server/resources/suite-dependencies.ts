@@ -16,7 +16,7 @@ import { inSuite, loadSuite } from './suites.ts';
 
 type Shown = Pick<DependencyRow, 'id' | 'name' | 'prefix' | 'launch_command' | 'shared'>;
 
-/** A pinned dependency shows the result that the suite gets, and whether the owner shares a newer one. */
+/** Shows the pinned result, and whether the owner shares a newer one. */
 function view({ id, name, prefix, launch_command, shared }: Shown, pin?: Stack, now: Stack | undefined = pin) {
   const own = { id, id_ref: String(id), name, prefix, launch_command, update_available: false };
   if (!pin || !now) return own;
@@ -48,10 +48,7 @@ async function loadAttached(
   return { suite, dependency: orNotFound(await named.executeTakeFirst()) };
 }
 
-/**
- * The dependency with the result that the suite gets, and whether a new pin would differ. Dependencies of the own
- * account are always followed.
- */
+/** With its pinned result, and whether a new pin would differ. The own account's dependencies are not pinned. */
 async function loadPinned(call: InProject<'suite_id' | 'dependency_id'>) {
   const { suite, dependency } = await loadAttached(call);
   const pin = (await pinsOf(call.db, 'suite_dependency_id', [dependency.use_id])).get(dependency.use_id);

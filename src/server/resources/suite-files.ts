@@ -6,8 +6,6 @@ import { suiteFields } from '../../shared/records/suite.ts';
 import { most } from '../../shared/domain/bounds.ts';
 import { variantsOf } from '../../shared/domain/matrix.ts';
 
-/* Suites that begin with the files of another one. */
-
 type Sent = Partial<ValuesOf<typeof suiteFields>>;
 type Reading = { db: Queries; project: Pick<ProjectRow, 'id'> };
 
@@ -25,8 +23,8 @@ type Facts = ValuesOf<typeof own>;
 const variantsIn = (facts: Facts): string => variantsOf(facts).join('\n');
 
 /**
- * A suite begins with the files of one that it needs. If that one has a matrix, each variant has its own files, so both
- * must have the same variants. This also holds for the suites that begin with the files of this one.
+ * A suite begins with the files of a suite that it needs. Each variant has its own files, so both suites must have the
+ * same variants. This also applies to the suites that begin with this one's files.
  */
 export async function checkFiles({ db, project }: Reading, sent: Sent, suite?: SuiteRow): Promise<FieldErrors> {
   const names = Object.keys(own) as (keyof Facts)[];

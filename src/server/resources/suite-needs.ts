@@ -4,15 +4,13 @@ import type { ProjectRow, SuiteRow } from '../db/schema.ts';
 import type { FieldErrors } from '../../shared/errors.ts';
 import { needsOf } from '../lifecycle/chosen-suites.ts';
 
-/* Suites that need others of their project. No suite may need itself, directly or through others. */
-
 type Needing = Pick<SuiteRow, 'id' | 'name' | 'needs'>;
 
 function suitesOf(db: Queries, projectId: bigint): Promise<Needing[]> {
   return db.selectFrom('suites').select(['id', 'name', 'needs']).where('project_id', '=', projectId).execute();
 }
 
-/** The names of the suites that these need, by their identifiers. Most projects have none, and then nothing is read. */
+/** By ID. Most projects have no needs, and then nothing is read. */
 export async function neededNames(
   db: Queries,
   suites: readonly Pick<SuiteRow, 'project_id' | 'needs'>[],
@@ -22,14 +20,14 @@ export async function neededNames(
   return new Map(all.map(({ id, name }) => [id, name]));
 }
 
-/** Two changes that come at the same time must not make a circle, nor need what the other deletes. */
+/** Prevents that concurrent changes form a cycle, or need a suite that the other deletes. */
 async function holdNeeds({ database, db }: { database: Call['database']; db: Queries }, projectId: bigint) {
   await database.holdRight(db as Transaction, 'suites', projectId);
 }
 
 type Writing = Pick<Call, 'database'> & { db: Queries; project: Pick<ProjectRow, 'id'> };
 
-/** Each must be a suite of the project, and none may need the suite itself. */
+/** Each must be a suite of the project, and must not need this suite. */
 export async function checkNeeds(
   call: Writing,
   { needs = [] }: { needs?: readonly bigint[] },
@@ -44,7 +42,7 @@ export async function checkNeeds(
   return suite && reached.has(suite.id) ? { needs: ['invalid_format'] } : {};
 }
 
-/** Whether another suite needs it. Until the end of the transaction none begins to. */
+/** No suite begins to need it until the end of the transaction. */
 export async function isNeeded(call: Writing, { id }: Pick<SuiteRow, 'id'>): Promise<boolean> {
   await holdNeeds(call, call.project.id);
   return (await suitesOf(call.db, call.project.id)).some((other) => needsOf(other).includes(id));

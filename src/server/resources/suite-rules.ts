@@ -21,7 +21,7 @@ async function loadRule(call: InProject<'suite_id' | 'rule_id'>): Promise<{ suit
 /** A rule has no name, so the audit log uses its subject. */
 const asSubject = ({ rule }: { rule: SuiteRuleRow }) => ({ ...rule, name: rule.subject });
 
-/** Whether a value is valid depends on the operator: not every text is a regular expression. */
+/** The operator decides: not every text is a regular expression. */
 async function checkValue(sent: Partial<ValuesOf<typeof ruleFields>>, present?: SuiteRuleRow): Promise<FieldErrors> {
   const { operator, value } = { ...present, ...sent };
   if (operator === undefined || value === undefined || fitsOperator(operator, value)) return {};

@@ -2,7 +2,7 @@ import type { Queries } from '../db/open.ts';
 import type { FieldErrors } from '../../shared/errors.ts';
 import type { StoredService } from '../../shared/records/service.ts';
 
-/** Services run software of the project's owner: that of other accounts would have to be pinned to what it was. */
+/** Only the owner's dependencies are allowed: other accounts' would have to be pinned. */
 export async function checkServices(
   { db, project }: { db: Queries; project: { owner_id: bigint } },
   { services: sent = [] }: { services?: readonly StoredService[] },

@@ -50,19 +50,17 @@ async function viewOf(db: Queries, suite: SuiteRow): Promise<Suite> {
   return view(suite, await neededNames(db, [suite]));
 }
 
-/** The suite in the path, if it belongs to the project. */
 export async function loadSuite(call: InProject<'suite_id'>): Promise<{ suite: SuiteRow }> {
   const { db, project, params } = call;
   const query = db.selectFrom('suites').selectAll().where('id', '=', params.suite_id);
   return { suite: orNotFound(await query.where('project_id', '=', project.id).executeTakeFirst()) };
 }
 
-/** The details of the audit log for a record in a suite. */
 export function inSuite({ suite }: { suite: SuiteRow }) {
   return { suite: suite.name, suite_id_str: String(suite.id) };
 }
 
-/** One request builds all combinations of all suites, so there is a bound for all suites of a project together. */
+/** One request builds all combinations of all suites, so all suites of a project share a limit. */
 async function holdVariants(db: Queries, project: { id: bigint }, changed: Partial<SuiteRow>): Promise<void> {
   if (changed.matrix === undefined && changed.matrix_include === undefined) return;
   const rows = await db
@@ -78,21 +76,19 @@ async function holdVariants(db: Queries, project: { id: bigint }, changed: Parti
 
 type Sent = Partial<ValuesOf<typeof suiteFields>>;
 
-/** Whether a file in the repository makes the change, and no person. */
 const isFile = ({ caller }: WithCaller): boolean => caller.via === 'repository';
 
-/** No suite may take longer than the server allows. */
 function checkTimeout({ buildTimeout }: { buildTimeout: number }, { timeout = 0 }: Sent): FieldErrors {
   return timeout > buildTimeout ? { timeout: ['invalid_format'] } : {};
 }
 
-/** What it opens of the kernel is the operator's to decide. */
+/** The operator decides about the kernel features that image builds need. */
 function refuseImageBuilds({ imageBuilds, input }: Pick<Call, 'imageBuilds'> & { input: Sent }): void {
   if (input.builds_images !== true || imageBuilds) return;
   throw ApiError.inWords('invalid_format', 'builds_images', imageBuildsOff);
 }
 
-/** A suite that a deploy strategy runs stays manual: otherwise it would run for every commit as well. */
+/** A suite that a deploy strategy runs stays manual. Otherwise it would run for every commit too. */
 async function checkManual(
   { db, database, project, suite }: Pick<Call, 'database'> & { db: Queries; project: { id: bigint }; suite: SuiteRow },
   { manual = true }: Sent,
@@ -102,12 +98,11 @@ async function checkManual(
   return (await isDeployed(db, suite)) ? { manual: ['invalid_format'] } : {};
 }
 
-/** Only the owner decides whether builds wait for approval, and for whose. */
 function refuseGates({ owned }: { owned: boolean }, changed: Partial<SuiteRow>, stored: Partial<SuiteRow>): void {
   if (!owned && changesAny(['approval', 'approvers'], changed, stored)) throw new ApiError('unauthorized');
 }
 
-/** A command that is sent replaces the steps, and the other way round. */
+/** A sent command replaces the steps, and vice versa. */
 function replacing({ command, steps }: Sent): Pick<Sent, 'command' | 'steps'> {
   if (command !== undefined && command !== '' && steps === undefined) return { steps: [] };
   return steps !== undefined && steps.length > 0 && command === undefined ? { command: '' } : {};
@@ -202,7 +197,7 @@ export const routes = [
       refuseGates(project, changed, suite);
       await refuseGuarded(call, changed, suite);
       const { name = suite.name, tags = suite.tags } = changed;
-      // Builds that wait, then caches, then the suite itself: so lock those who build it (db/lock-order.ts).
+      // First waiting builds, then caches, then the suite: the order of locks in builds (db/lock-order.ts).
       if (tags !== suite.tags)
         await retagBuilds(writeContextOf(call), { accountId: project.owner_id, suiteId: suite.id, tags });
       if (name !== suite.name)

@@ -14,8 +14,6 @@ import { invitedUserRecord, userRecord, type User } from '../../shared/records/i
 import { listOf } from '../../shared/records/schema.ts';
 import { likePattern, orNotFound, withIdString } from './common.ts';
 
-/** The accounts of the installation, for operators: list, block and invite users. */
-
 function view(user: Readonly<UserRow>): User {
   const { id, email, kind, billing } = user;
   return {
@@ -39,10 +37,7 @@ async function loadUser(call: { db: Queries; params: { user_id: bigint } }): Pro
   return { user: orNotFound(await findUserById(call.db, call.params.user_id)) };
 }
 
-/**
- * An operator who could make a link for any user could sign in as that user and see the secrets of projects. So a link
- * is made only for a user who never had a password and has access to no project: it shows nothing.
- */
+/** With any user's link, an operator could see secrets. So only for users without password and without projects. */
 async function linkFor(trx: Transaction, ids: IdSource, user: Readonly<UserRow>): Promise<PasswordLink> {
   if (user.password_hash !== null) throw new ApiError('already_exists');
   const projects = trx.selectFrom('collaborators').select('id').where('user_id', '=', user.id);
@@ -50,7 +45,6 @@ async function linkFor(trx: Transaction, ids: IdSource, user: Readonly<UserRow>)
   return insertLink(trx, ids, user.id);
 }
 
-/** The e-mail address of a person, in one spelling. */
 export const address = refined(text('email'), normalizeEmail);
 
 export const routes = [
@@ -116,7 +110,7 @@ export const routes = [
     load: loadUser,
     audit: { action: 'user.suspended', subject: ({ user }) => (user.suspended === 1 ? undefined : named(user)) },
     async handle({ db, caller, user }) {
-      if (user.id === caller.id) throw new ApiError('is_reserved'); // nobody else might be able to lift it
+      if (user.id === caller.id) throw new ApiError('is_reserved'); // otherwise no user might be able to lift it
       await updateUser(db, user.email, { suspended: 1 });
       return view({ ...user, suspended: 1 });
     },

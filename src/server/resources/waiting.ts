@@ -6,24 +6,21 @@ interface Waiting {
   id: bigint;
 }
 
-/** Records of an account that may be waiting: their identifiers are the subjects of jobs. */
+/** Their IDs are the subjects of jobs. */
 interface Work<Shown> {
-  /** The account whose runners would take it. */
+  /** The account whose runners would take the jobs. */
   account: bigint;
   rows: readonly Shown[];
-  /** Whether a record can be waiting at all. For others there is no query. */
+  /** False saves a query. */
   mayWait: (row: Shown) => boolean;
-  /** The column by which builds name such a record, where its work may be their jobs. */
+  /** The column by which builds name the record, if its work may be their jobs. */
   builds?: 'build_request_id' | 'deploy_id';
 }
 
-/** The source of reads: in a call that writes, its transaction, which has the jobs that the call has made. */
+/** A writing call reads in its transaction, which has its new jobs. */
 type Reading = Pick<Call, 'database'> & { db: Queries };
 
-/**
- * For each row, why it waits. The number of queries is the same for one row and for many, and none where no row may
- * wait.
- */
+/** The same number of queries for any number of rows, or none if no row may wait. */
 export async function reasonsToWait<Shown extends Waiting>(
   call: Reading,
   work: Work<Shown>,
@@ -32,7 +29,7 @@ export async function reasonsToWait<Shown extends Waiting>(
   return ({ id }) => reasons.get(id) ?? '';
 }
 
-/** For each row that waits without a possible runner, the reason. */
+/** Only rows that wait without a possible runner. */
 export async function reasonsInVain<Shown extends Waiting>(
   call: Reading,
   work: Work<Shown>,
@@ -57,7 +54,7 @@ async function reasonsFor<Shown extends Waiting>(
   for (const [id, jobs] of Map.groupBy(queued, (job) => job.id)) {
     const waiting = jobs.filter(({ claim }) => claim === null);
     const inVain = waiting.map(({ tags }) => why.nobody(tags)).find((reason) => reason !== undefined);
-    // A request with a job under way does not wait, unless the rest of it would wait for ever.
+    // A request with an active job does not wait, unless the rest of it would wait for ever.
     const reason = inVain ?? (isAny && waiting.length === jobs.length ? inTurn(why, waiting[0]) : undefined);
     if (reason !== undefined) reasons.set(id, reason);
   }
@@ -68,26 +65,22 @@ function inTurn(why: WhyWaiting, job: QueuedJob | undefined): string | undefined
   if (!job) return undefined;
   if (job.run_after <= BigInt(Date.now())) return why.busy(job.tags, job.kind);
   if (job.location !== null) return 'waits for the runner that has the files of another suite';
-  // A build that has begun is put off only while the blob store cannot be reached.
+  // A build that has begun is postponed only while blob storage is unreachable.
   return job.state === 'running'
     ? 'waits for the store of the server’s files, which is away'
     : 'waits for a dependency to be compiled';
 }
 
 interface QueuedJob {
-  /** The record that it is for. */
   id: bigint;
   kind: string;
   tags: string;
   claim: string | null;
   run_after: bigint;
-  /** Where the files are that it begins with. */
   location: string | null;
-  /** The state of the build that it is for. */
   state: string | null;
 }
 
-/** The jobs in the queue for these records, and for builds that name them. */
 async function inTheQueue(db: Queries, ids: readonly bigint[], builds: Work<never>['builds']): Promise<QueuedJob[]> {
   const jobs = db
     .selectFrom('jobs')

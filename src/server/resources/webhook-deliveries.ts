@@ -35,7 +35,6 @@ async function attemptsAt(db: Queries, deliveries: Shown[]): Promise<WebhookAtte
   return db.selectFrom('webhook_attempts').selectAll().where('delivery_id', 'in', ids).orderBy('id').execute();
 }
 
-/** One page of a receiver's deliveries. */
 export async function deliveriesOf<Extra extends object = object>(
   db: Queries,
   { id }: NotificationRow,
@@ -45,7 +44,7 @@ export async function deliveriesOf<Extra extends object = object>(
   const query = db
     .selectFrom('webhook_deliveries')
     .select(['id', 'event_type', 'state', 'created_at'])
-    // Read only if it is shown: a thousand payloads are many megabytes.
+    // Read only if shown: a thousand payloads are many megabytes.
     .select((of) => (viewPayload ? of.ref('payload').as('payload') : sql.lit('').as('payload')))
     .where('notification_id', '=', id);
   const deliveries = await onPage(query, 'id', page).execute();

@@ -4,7 +4,6 @@ import type { Project } from '../../shared/records/project.ts';
 import type { PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 
-/** The address of a project's repository in forms: whatever a person pastes. */
 export function addressField(form: PageForm, value?: string): Html {
   return form.text('clone_url', 'Repository address', {
     value,
@@ -19,7 +18,7 @@ export function addressField(form: PageForm, value?: string): Html {
   });
 }
 
-/** Whether anybody may read the repository: no key is needed for that. */
+/** Anyone may read the repository, so it needs no key. */
 export function isOpen({ clone_url: url }: Pick<Project, 'clone_url'>): boolean {
   return url.startsWith('https://');
 }

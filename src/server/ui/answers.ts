@@ -4,12 +4,9 @@ import { ApiError } from '../../shared/errors.ts';
 import { sendPacked, worthPacking } from '../http/compression.ts';
 import { problem, render, type Page, type Viewer } from './layout.ts';
 
-/** How pages are sent: what a browser may do with them, and which pages stand for errors. */
-
 /**
- * Only our own stylesheet, icons and scripts are loaded, and no page can be put into a frame. Pages that ask for a
- * password or a decision may run no scripts. Others run only the scripts that carry the nonce of this answer, and what
- * these import. An address of this server alone proves nothing: with JSON-P every answer of the API is a script.
+ * Pages load only our own stylesheet, icons and scripts, and stand in no frame. Scripts need this answer's nonce. Our
+ * address alone proves nothing: with JSON-P every answer of the API is a script.
  */
 function policy({ formTarget, nonce, hasTerminal }: Allowed): string {
   const target = formTarget === undefined ? '' : ` ${formTarget}`;
@@ -27,13 +24,12 @@ function policy({ formTarget, nonce, hasTerminal }: Allowed): string {
 
 interface Allowed {
   formTarget?: string | undefined;
-  /** The nonce of the page's scripts; without it there are none. */
+  /** Without a nonce the page runs no scripts. */
   nonce?: string | undefined;
-  /** Whether styles may carry the nonce too. */
   hasTerminal?: boolean | undefined;
 }
 
-/** Addresses of our pages can contain private data, so other sites do not get them as referrer. */
+/** Other sites must not get our addresses as referrer, because they can contain private data. */
 export function protect(reply: FastifyReply, allowed: Allowed = {}): FastifyReply {
   return reply
     .header('content-security-policy', policy(allowed))
@@ -50,16 +46,13 @@ export function sendPage(page: Page, viewer: Viewer, { headers }: FastifyRequest
     .status(page.status ?? 200)
     .headers(page.headers ?? {})
     .type('text/html; charset=utf-8');
-  // The length of a compressed page reveals something about its content (BREACH), so a page with a secret is not
-  // compressed.
+  // Its compressed length reveals something about a page (BREACH), so pages with a secret are not compressed.
   if (!page.isWorthPacking || text.length < worthPacking) return reply.send(text);
   return sendPacked(text, headers['accept-encoding'], reply);
 }
 
 export interface ErrorServices {
-  /** The API's error for an error of a lower layer, if it has one. */
   translate: (error: unknown) => ApiError | undefined;
-  /** Logs an internal error. */
   onTrouble: (error: unknown, requestId: string) => void;
 }
 
@@ -81,7 +74,6 @@ export function sendError(
 
 const nobody: Viewer = { email: undefined, formKey: '', path: '', isOperator: false, isCollaborator: false };
 
-/** The page for an error of the API. */
 export function pageForError(error: ApiError): Page {
   const codes = new Set(Object.values(error.fields).flat());
   if (codes.has('not_found') || codes.has('api_does_not_exists')) return notFound;

@@ -9,11 +9,6 @@ import { page, type PageVisit } from './pages.ts';
 import { counted } from './parts.ts';
 import type { PageRoute } from './site.ts';
 
-/**
- * Everything that acts for a user: the API key, the applications that the user allowed, and those that the user
- * registered.
- */
-
 const path = '/ui/applications';
 
 async function applicationsPage(visit: PageVisit, key?: string): Promise<Page> {
@@ -32,7 +27,6 @@ async function applicationsPage(visit: PageVisit, key?: string): Promise<Page> {
   };
 }
 
-/** A button that has to be unfolded first, with what it does. */
 function folded(summary: string, text: string, button: Html): Html {
   return html`<details>
     <summary class="button">${summary}</summary>
@@ -133,7 +127,6 @@ function fields(form: PageForm, { name, redirect_uris: addresses }: Pick<Applica
   })}`;
 }
 
-/** The secret is shown only once. */
 function applicationPage(visit: PageVisit, application: Application, secret?: string): Page {
   const { id_str: id, name, public: isPublic } = application;
   const save = pageForm(visit, 'save');

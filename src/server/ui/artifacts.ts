@@ -4,10 +4,8 @@ import { html, type Html } from './html.ts';
 import { counted, empty, table } from './parts.ts';
 import type { ProjectVisit } from './project-pages.ts';
 
-/** How many files a page lists; the archive has all of them. */
 const mostListed = 200;
 
-/** The files that were kept of a build. `address` is the address of the build in the API. */
 export async function artifactsPart(
   { api }: ProjectVisit,
   { artifacts: count, artifact_bytes: bytes }: BuildDetails,

@@ -6,10 +6,7 @@ import type { FastifyInstance } from 'fastify';
 import { sendPacked } from '../http/compression.ts';
 import { mainProgram, sourceFile } from '../../shared/lib/source-files.ts';
 
-/**
- * Stylesheet, icons and scripts of pages. The digest in each name changes with the content, so browsers may cache them
- * for ever.
- */
+/** The digest in each name changes with the content, so browsers may cache the file for ever. */
 interface Asset {
   name: string;
   path: string;
@@ -17,10 +14,6 @@ interface Asset {
   content: string;
 }
 
-/**
- * The sources that esbuild bundles: the script of all pages, the worker that tabs share, and the script and styles of a
- * shell.
- */
 const entries = {
   'style.css': ['text/css; charset=utf-8', 'style.css'],
   'main.js': ['text/javascript; charset=utf-8', 'browser/main.ts'],
@@ -36,7 +29,6 @@ function asset(name: string, type: string, content: string): Asset {
   return { name, path: `/ui/${base}.${hash('sha256', content, 'hex').slice(0, 16)}.${ending}`, type, content };
 }
 
-/** The icon shows a page's state by its colour and by its shape. */
 const iconMarks = {
   plain: ['#0a6480', 'M5 12c4-4 7-4 11 0s7 4 11 0M5 21c4-4 7-4 11 0s7 4 11 0'],
   good: ['#11663a', 'M8 17l6 6 11-13'],
@@ -54,10 +46,7 @@ function iconOf(name: IconName): Asset {
   return asset(`icon-${name}.svg`, 'image/svg+xml', svg);
 }
 
-/**
- * One file of everything that an entry imports, made by esbuild. A bundled program has the file beside it
- * (scripts/setup.sh); a program that runs from its sources makes it now.
- */
+/** A bundled program has the file next to it (scripts/setup.sh). One that runs from its sources bundles it now. */
 function built(entry: string, name: string): string {
   const ready = join(dirname(mainProgram), 'pages', name);
   if (existsSync(ready)) return readFileSync(ready, 'utf8');
@@ -69,14 +58,12 @@ function built(entry: string, name: string): string {
 
 let made: Map<string, Asset> | undefined;
 
-/** Made with the first server that has pages. */
 function assets(): Map<string, Asset> {
   const files = Object.entries(entries).map(([name, [type, entry]]) => asset(name, type, built(entry, name)));
   const icons = (Object.keys(iconMarks) as IconName[]).map(iconOf);
   return new Map([...files, ...icons].map((one) => [one.name, one]));
 }
 
-/** The address of a file, which pages name. */
 export function addressOf(name: Name): string {
   made ??= assets();
   return made.get(name)?.path ?? '';

@@ -10,7 +10,6 @@ import { signInFirst, type PageRoute, type Response, type SiteVisit } from './si
 /** RFC 6749 section 3.1: an application sends a user here to ask for access. */
 const path = '/oauth2/authorize';
 
-/** The request exactly as it came, including its errors, to be sent again with the user's answer. */
 function sentAgain(sent: RawGroup): [string, string][] {
   return parameterNames.flatMap((name): [string, string][] => {
     const value = sent[name];
@@ -36,9 +35,8 @@ function addressOf(sent: RawGroup): string {
 interface Question {
   request: Request;
   sent: RawGroup;
-  /** The user who is asked. */
   email: string;
-  /** The owner of the application; undefined for the one that comes with the program. */
+  /** Undefined for the application that comes with Headrace. */
   owner: string | undefined;
   formKey: string;
 }

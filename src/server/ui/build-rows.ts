@@ -3,7 +3,6 @@ import type { Build } from '../../shared/records/build.ts';
 import { html, type Html } from './html.ts';
 import { buildWord } from './states.ts';
 
-/** The suite with the variant of the build. */
 export function buildName(build: Pick<Build, 'suite_name' | 'variant'>): string {
   return nameWithVariant(build.suite_name, build.variant);
 }
@@ -16,13 +15,12 @@ export function attemptKey({ suite_name: suite, variant }: Pick<Build, 'suite_na
 /** 9 comes before 10. */
 const byVariant = new Intl.Collator('en', { numeric: true });
 
-/** The suites of the project in the order in which they were created, then those that only a branch's file has. */
+/** Suites of the project in their order of creation, then those that only a branch's file has. */
 function bySuite(a: Build, b: Build): number {
   if (a.suite_id === b.suite_id) return a.suite_name < b.suite_name ? -1 : Number(a.suite_name > b.suite_name);
   return a.suite_id === null || (b.suite_id !== null && a.suite_id > b.suite_id) ? 1 : -1;
 }
 
-/** The newest attempt of each suite and variant. */
 export function newestOfSuites<Of extends Build>(builds: readonly Of[]): Of[] {
   const attempts = Map.groupBy(builds, attemptKey).values();
   const newest = Array.from(attempts, (some) => some.reduce((a, b) => (b.attempt > a.attempt ? b : a)));
@@ -31,10 +29,7 @@ export function newestOfSuites<Of extends Build>(builds: readonly Of[]): Of[] {
   );
 }
 
-/**
- * A list of builds. The builds of a suite with a matrix are grouped, with a line that counts the states of its
- * variants.
- */
+/** A matrix is grouped under a line that counts the states of its variants. */
 export function groupedBuilds<Of extends Build>(builds: readonly Of[], item: (build: Of) => Html): Html {
   const groups = Array.from(Map.groupBy(builds, ({ suite_name: suite }) => suite).values());
   return html`<ul class="builds">

@@ -6,15 +6,11 @@ import { timeSpanText } from './browser/time-words.ts';
 import { empty, table } from './parts.ts';
 import type { ProjectVisit } from './project-pages.ts';
 
-/** The tests of a build: those that failed above its log, and all of them in a tab of their own. */
-
 export type TestCounts = Pick<Build, 'tests_passed' | 'tests_failed' | 'tests_skipped'>;
 
 const perPage = 50;
-/** More would leave no room for the log. */
 const mostAboveLog = 10;
 const of = '/projects/:project_id/builds/:build_id/tests';
-/** In the order in which they are shown. */
 const states = ['failed', 'skipped', 'passed'] as const;
 type State = (typeof states)[number];
 
@@ -22,7 +18,6 @@ function countsOf(build: TestCounts): Record<State, number> {
   return { failed: build.tests_failed, skipped: build.tests_skipped, passed: build.tests_passed };
 }
 
-/** The first tests that failed, one line each; `all` is the address of the list of all. */
 export async function failedTests(visit: ProjectVisit, build: TestCounts, all: string): Promise<Html> {
   const count = build.tests_failed;
   const query = { state: 'failed', limit: mostAboveLog };
@@ -47,7 +42,7 @@ function firstLine(message: string): string {
   return message.trimStart().split('\n', 1)[0]?.slice(0, 300) ?? '';
 }
 
-/** All tests: the first kind opened, the others folded. A filter opens all, and `?state=` shows one kind page by page. */
+/** The first kind is open and the others folded. A filter opens all, and `?state=` shows one kind page by page. */
 export async function testsPart(visit: ProjectVisit, build: TestCounts): Promise<Html> {
   const counts = countsOf(build);
   const present = states.filter((state) => counts[state] > 0);
@@ -110,7 +105,7 @@ function withMessages(tests: readonly Test[]): Html {
   </ul>`;
 }
 
-/** An invalid position is left out, so that a wrong address shows the first page. */
+/** A wrong address shows the first page. */
 function digits(visit: ProjectVisit, name: string): string | undefined {
   const text = visit.queryText(name);
   return /^[0-9]{1,15}$/.test(text) ? text : undefined;
@@ -129,14 +124,12 @@ function item(test: Test): Html {
     ${test.file !== '' && html`<p class="aside long-name">${test.file}</p>`} ${messagePart(test.message)}`;
 }
 
-/** The name of a test, after its class. */
 export function testName({ name, class: of }: Pick<Test, 'name' | 'class'>): Html {
   return html`<span class="long-name"
     >${of !== '' && html`<span class="aside">${of}</span> `}<strong>${name || '(no name)'}</strong></span
   >`;
 }
 
-/** A message of several lines opens on demand. */
 export function messagePart(message: string): Html | false {
   if (message === '') return false;
   const [first = '', ...more] = message.split('\n');

@@ -18,17 +18,11 @@ import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
 import { buildBadge, buildMark, isUnderWay, lookOf, stateBadge } from './states.ts';
 
-/**
- * One attempt at one suite on one commit: its result, and a tab each for its log, its tests, its files and its details.
- */
-
-/** Everything that the tabs show of a build. */
 interface ShownBuild {
   build: BuildDetails;
   commit: Commit;
   request: RequestOrigin;
   links: ForgeLinks | undefined;
-  /** The address of the build in the API. */
   address: string;
 }
 
@@ -40,7 +34,6 @@ const record = '/projects/:project_id/builds/:build_id';
 /** The first has the address of the build itself. */
 const tabs = ['log', 'tests', 'artifacts', 'details'] as const;
 type Tab = (typeof tabs)[number];
-/** The tab of a service, by its name. */
 type Service = { service: string };
 
 async function shownBuild(visit: ProjectVisit): Promise<ShownBuild> {
@@ -67,7 +60,7 @@ function attemptMarks({ build }: ShownBuild, path: string): Html | false {
   >`;
 }
 
-/** Two lines, so that the log has the rest of the window. */
+/** Two lines, to leave the window to the log. */
 function head(visit: ProjectVisit, shown: ShownBuild): Html {
   const { build, commit, request, links, address } = shown;
   const { exit_status: status, started_at: started, finished_at: finished } = build;
@@ -132,7 +125,6 @@ const whyWithheld = {
   ref: 'the commit was not built for these refs',
 } as const;
 
-/** The variables that the build does not have. */
 function withheldLine({ withheld_variables: withheld }: BuildDetails): Html | false {
   if (withheld.length === 0) return false;
   return html`<details class="part" id="withheld">
@@ -148,7 +140,6 @@ function withheldLine({ withheld_variables: withheld }: BuildDetails): Html | fa
   </details>`;
 }
 
-/** Why it was skipped, or does not begin: what it needs and did not pass. */
 function neededLine({ build_state: state, needs }: BuildDetails, path: string): Html | false {
   const hasPassed = (one: (typeof needs)[number]): boolean =>
     one.build_state === 'passed' || isAllowedFailure(one.build_state as BuildState, one.allow_failure);
@@ -191,7 +182,6 @@ async function tabLinks(visit: ProjectVisit, { build, address }: ShownBuild, cur
   </nav>`;
 }
 
-/** The facts about a build that are not in its log, its tests and its files. */
 function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownBuild): Html {
   const { build, commit, request, links } = shown;
   const { started_at: started, finished_at: finished, exit_status: status, failure_reason: reason } = build;
@@ -223,7 +213,6 @@ function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownB
   </section>`;
 }
 
-/** How to open a shell in the files of a failed build, while that is possible. */
 function shellPart({ id_str: id, files_kept_until: until }: ShownBuild['build'], path: string): Html | false {
   if (until === undefined) return false;
   return html`<p class="aside">Its files are kept until ${moment(until)}.</p>
@@ -250,7 +239,6 @@ const serviceRecord = `${record}/services/:service_name` as const;
 
 const spent = (from: string | null, to: string | null): Html => (from === null ? html`&ndash;` : duration(from, to));
 
-/** How far a service is, or came. */
 function servicePart({ build }: ShownBuild, name: string): Html {
   const service = build.services.find((one) => one.name === name);
   if (!service) return html``;

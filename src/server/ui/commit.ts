@@ -12,7 +12,6 @@ import { askedFrom, runChoices } from './suite-choice.ts';
 import { buildBadge, stateBadge } from './states.ts';
 import { reasonText } from '../lifecycle/reasons.ts';
 
-/** More files are not listed. */
 const mostFiles = 300;
 
 function names(title: string, list: readonly string[], links?: ForgeLinks): Html | false {

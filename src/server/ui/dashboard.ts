@@ -18,7 +18,6 @@ function invitedNotice(emails: string[]): Html {
   </p>`;
 }
 
-/** One bar for each of the last commits. A screen reader reads how many there are of each state. */
 function strip(commits: readonly string[]): Html | false {
   if (commits.length === 0) return false;
   const counts = Map.groupBy(commits, stateWord);
@@ -54,7 +53,6 @@ function projectItem(project: ProjectLine): Html {
   </li>`;
 }
 
-/** Projects that lack something at their forge. The owner has the button that puts it there again. */
 async function incompleteList(visit: PageVisit, projects: readonly ProjectLine[]): Promise<Html | false> {
   const lacking = projects.filter(({ forge_state: state }) => state === 'incomplete');
   if (lacking.length === 0) return false;
@@ -109,7 +107,7 @@ export const routes: PageRoute[] = [
           }
           <div id="waiting" data-live>
             ${
-              // An operator has read that above, on every page.
+              // Every page shows it to operators already.
               reason !== '' &&
               !(person.operator === 1 && isAboutIsolation(reason)) &&
               notice('bad', `Builds wait: ${reason}.`)
@@ -153,7 +151,7 @@ function sorting(chosen: Sort, filter: string): Html {
   </nav>`;
 }
 
-/** Where all projects are on the page, a script filters them while the user types. */
+/** If all projects are on the page, a script filters them. */
 function filterForm(value: string, sort: Sort, isAll: boolean): Html {
   return html`<form method="get" action="/ui/" role="search" class="filter">
     ${sort === 'failed' && html`<input type="hidden" name="sort" value="${sort}" />`}

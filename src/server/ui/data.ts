@@ -14,9 +14,9 @@ import type { RouteName } from './visit-api.ts';
 import { fitsFormKey, isFromOurPages, type Cookies } from './visitor.ts';
 
 /**
- * What the scripts and links of our pages ask for: some routes of the API again, under `/ui/data`, for the user signed in
- * in this browser. The API itself takes no cookie, because it answers pages of other sites too. These routes do not: no
- * JSON-P, no CORS, and a request from another site's page is refused. What a script changes comes with the key of a form.
+ * Routes of the API for scripts and links of our pages, under `/ui/data`, with the browser's session. The API takes no
+ * cookie, because it answers other sites too. These routes refuse other sites, JSON-P and CORS. Changes need a form's
+ * key.
  */
 
 const dependency = '/dependencies/:dependency_id';
@@ -38,7 +38,7 @@ const served = new Set<string>([
   ),
   `GET ${build}/artifacts/:artifact_id`,
   `GET ${build}/artifacts.zip`,
-  // What a form cannot do: an upload that goes on where it broke off, and a shell.
+  // A form cannot resume an upload or open a shell.
   `POST ${dependency}/uploads`,
   `GET ${dependency}/uploads/:upload_id`,
   `PATCH ${dependency}/uploads/:upload_id`,
@@ -90,7 +90,7 @@ function addRoute(server: FastifyInstance, route: Route, services: DataServices)
       if ('json' in answer || 'stream' in answer) throw new Error(`${route.path} answers a record`);
       if ('record' in answer && answer.record === undefined) return reply.status(204).send();
       const response = 'page' in answer ? answer.page.items : answer.record;
-      // Without a serializer of its own: a second one for every route would cost more memory than it saves time.
+      // A serializer per route would cost more memory than it saves time.
       return sendJson(exactJson({ response }), request, reply);
     },
   });
@@ -107,9 +107,7 @@ async function demandFormKey(request: FastifyRequest, reply: FastifyReply, servi
   if (typeof key !== 'string' || !fitsFormKey(key, visitor)) throw new ApiError('unauthorized');
 }
 
-/**
- * The signed-in user; undefined for a request from another site's page. The user may also open the address directly.
- */
+/** Undefined for a request from another site's page. The user may also open the address directly. */
 async function personFor(request: FastifyRequest, { cookies, baseUrl }: DataServices): Promise<Person> {
   const isByHand = request.headers['sec-fetch-site'] === 'none';
   if (!isByHand && !isFromOurPages(request, baseUrl)) throw new ApiError('unauthorized');

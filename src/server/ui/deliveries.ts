@@ -7,26 +7,20 @@ import { counted, pagination, shortSha, table } from './parts.ts';
 import { deletionButton } from './project-pages.ts';
 import { stateBadge, stateWord } from './states.ts';
 
-/** The deliveries of a notification, with each attempt and the receiver's answers. */
-
 export type DeliveryRecord = Delivery & Partial<Pick<StatusDelivery, 'context' | 'ref'>>;
 
 type Attempt = DeliveryRecord['attempts'][number];
 
-/** More are on the receiver's own page. */
 export const fewDeliveries = 5;
 
 interface Receiver {
   id: string;
   path: string;
   name: string;
-  /** The events that it gets, or its address. */
   about: string;
-  /** Whether the user may delete it. */
   isDeletable: boolean;
 }
 
-/** A receiver among others, with its last deliveries. */
 export function receiverCard(
   { id, path, name, about, isDeletable }: Receiver,
   { items, older }: PageOf<DeliveryRecord>,
@@ -44,7 +38,6 @@ export function receiverCard(
   </section>`;
 }
 
-/** All deliveries to a receiver, page by page. */
 export function deliveriesPart(
   page: PageOf<DeliveryRecord>,
   path: string,
@@ -57,7 +50,7 @@ export function deliveriesPart(
   </section>`;
 }
 
-/** `formFor` makes the form that sends a delivery again, where that is possible. */
+/** `formFor` makes the form that sends a delivery again, if possible. */
 function deliveriesTable(deliveries: readonly DeliveryRecord[], formFor?: (id: string) => PageForm): Html {
   if (deliveries.length === 0) return html`<p class="aside">Nothing was sent yet.</p>`;
   return table(
@@ -85,7 +78,6 @@ function row(delivery: DeliveryRecord, form: PageForm | undefined): Html {
   </tr>`;
 }
 
-/** The last attempt shows the result. Earlier ones can be opened. */
 function attemptsCell(attempts: readonly Attempt[]): Html {
   const [last, ...earlier] = attempts.toReversed();
   if (!last) return html`None yet`;

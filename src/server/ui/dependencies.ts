@@ -8,8 +8,6 @@ import { empty, pagination, table } from './parts.ts';
 import type { PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
 
-/** The dependencies of an account, the form for a new one, and the marketplace. */
-
 const list = page({
   path: '/ui/dependencies',
   async show(visit) {

@@ -4,8 +4,6 @@ import { html, type Html } from './html.ts';
 import type { PageVisit } from './pages.ts';
 import { imageField } from './registries.ts';
 
-/** The fields of a dependency, for a new one and for changes. */
-
 type Choice = OwnDependency['related_dependencies'][number];
 
 const usualPrefix = '/srv/dependency';
@@ -43,7 +41,7 @@ export async function dependencyFields(visit: PageVisit, form: PageForm, depende
   ${imageField(form, dependency?.image)} ${await relatedField(visit, dependency)}`;
 }
 
-/** Check boxes. Selected dependencies come first, in their order, which is the order in which they are mounted. */
+/** Selected dependencies come first, in the order in which they are mounted. */
 async function relatedField({ api, refused }: PageVisit, dependency?: OwnDependency): Promise<Html | undefined> {
   const named = dependency?.related_dependencies ?? [];
   const own = await api.get('/dependencies');

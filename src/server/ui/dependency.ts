@@ -12,8 +12,6 @@ import { confirmation, deletionButton } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
 import { isUnderWay, stateBadge } from './states.ts';
 
-/** One dependency: its source, its compile with the log, its uses, and whether it is shared. */
-
 const of = '/dependencies/:dependency_id';
 
 /** Only the owner sees who uses a dependency. */
@@ -174,7 +172,6 @@ function usesList({ suites, dependencies, elsewhere }: DependencyUses): Html {
   </ul>`;
 }
 
-/** A dependency that another account shares. */
 function sharedMain(dependency: OwnDependency): Html {
   const { name, description, prefix, command, launch_command: launch, id_str: id } = dependency;
   return html`<p class="aside"><a href="/ui/marketplace">Marketplace</a></p>

@@ -14,8 +14,6 @@ import { approvalLine, strategiesOf } from './settings-deploys.ts';
 import type { PageRoute } from './site.ts';
 import { buildBadge, isUnderWay, stateBadge } from './states.ts';
 
-/** The deploys of a project, and the page of each with its log. */
-
 const perPage = 30;
 const of = '/projects/:project_id/deploys';
 
@@ -27,7 +25,6 @@ function commitLink({ projectPath }: ProjectVisit, { id_str: id, ref, message }:
   return html`<a href="${projectPath}/commits/${id}"><code>${shortSha(ref)}</code> ${subjectOf(message)}</a>`;
 }
 
-/** A deleted strategy has no name any more. */
 function strategyName(strategies: readonly DeployStrategy[], { deploy_strategy_id_str: id }: FetchedDeploy): string {
   return strategies.find((one) => one.id_str === id)?.name ?? 'deleted strategy';
 }
@@ -138,7 +135,7 @@ const one = projectPage({
     const commit = await commitOf(visit, deploy.commit_id);
     const strategy = await strategyOf(visit, deploy);
     const { id_str: id, build_id_str: build, state, deploy_started_at: from, deploy_finished_at: to } = deploy;
-    // A build that takes the place of a lost one has a log of its own: with scripts the page begins again with it.
+    // A retry after a lost build has its own log. With a new address the page's script restarts.
     const address = `/projects/${visit.project.id_str}/${build === '' ? `deploys/${id}` : `builds/${build}`}`;
     return {
       title: `Deploy: ${strategy?.name ?? 'deleted strategy'}`,
@@ -194,13 +191,13 @@ const one = projectPage({
 
 const isHeld = ({ state }: FetchedDeploy): boolean => state === 'waiting_for_approval';
 
-/** Whether a user may approve or reject the deploy. The server decides when they do. */
+/** Decides only about the buttons. The server checks. */
 function mayJudge(deploy: FetchedDeploy, email: string): boolean {
   const { approvers, created_by: by } = deploy;
   return isHeld(deploy) && by !== email && (approvers.length === 0 || approvers.includes(email));
 }
 
-/** The build of a deploy by a suite: what it waits for, or why it did not run, is said nowhere else on the page. */
+/** The page shows nowhere else why the build waits or did not run. */
 async function buildPart({ api, projectPath }: ProjectVisit, id: string): Promise<Html> {
   const build = await api.get('/projects/:project_id/builds/:build_id', { params: { build_id: id } });
   const why = build.failure_reason === '' ? build.waiting_reason : reasonText(build.failure_reason);

@@ -3,7 +3,6 @@ import type { ForgeLinks as ForgeAddresses } from '../../shared/records/overview
 import { html, type Html } from './html.ts';
 import type { PersonVisit } from './site.ts';
 
-/** Links to the pages of a forge about a project's repository: commits, branches and pull requests. */
 export interface ForgeLinks {
   host: string;
   commit(sha: string): string;
@@ -11,7 +10,6 @@ export interface ForgeLinks {
   pullRequest(number: bigint | number): string;
 }
 
-/** undefined where the forge is not known. */
 export function linksOf(forge: ForgeAddresses): ForgeLinks | undefined {
   if (forge.host === '') return undefined;
   return {
@@ -30,26 +28,22 @@ function inPath(name: string): string {
   return name.toWellFormed().split('/').map(encodeURIComponent).join('/');
 }
 
-/** A link to the forge. The forge does not learn from which page the user came. */
+/** The forge does not learn the page that the user came from. */
 export function outward(href: string, text: string | Html): Html {
   return html`<a href="${href}" rel="noreferrer">${text}</a>`;
 }
 
-/** The link to a commit at the forge, in addition to the one to our own page. */
 export function commitAtForge(links: ForgeLinks | undefined, sha: string): Html | false {
   return links !== undefined && html`<span class="aside">${outward(links.commit(sha), `on ${links.host}`)}</span>`;
 }
 
-/** A branch, as a link if its forge is known. */
 export function branchAtForge(links: ForgeLinks | undefined, name: string): Html {
   const shown = html`<code>${name}</code>`;
   return links ? outward(links.branch(name), shown) : shown;
 }
 
-/** The fields of a build request about its origin. */
 export type RequestOrigin = Pick<BuildRequest, 'created_by' | 'event' | 'pull_request' | 'sender' | 'target_branch'>;
 
-/** How the build request came about, and by whom. */
 export function askedFor(request: RequestOrigin, links: ForgeLinks | undefined): Html {
   const { event, pull_request: number, target_branch: target, sender, created_by: by } = request;
   const who = sender === '' ? '' : ` by ${sender}`;

@@ -9,7 +9,6 @@ import { notice } from './layout.ts';
 import type { PageVisit } from './pages.ts';
 import { empty } from './parts.ts';
 
-/** The beginning of a new project: the repositories of a connected forge, and a way to connect one. */
 export async function forgeChoice(visit: PageVisit): Promise<Html> {
   const forges = await visit.api.get('/forges');
   const isOpen = visit.refused?.action === 'connect';
@@ -23,7 +22,7 @@ export async function forgeChoice(visit: PageVisit): Promise<Html> {
     </details>`;
 }
 
-/** How long the page waits for forges. With `wait` it waits as long as a call to a forge may take. */
+/** With `wait` the page waits as long as a call to a forge may take. */
 const longestWaitMs = 2500;
 
 interface Asked {
@@ -31,7 +30,6 @@ interface Asked {
   number: number;
 }
 
-/** The answer of one forge; undefined if it has none yet. */
 type Listed = PageOf<ForgeRepository> | { refusal: ApiError } | undefined;
 
 async function repositories(visit: PageVisit, forges: readonly Forge[]): Promise<Html> {

@@ -10,16 +10,12 @@ import { buttonTo, confirmation } from './project-pages.ts';
 import type { PersonVisit, PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
 
-/** Connected forges: on the page of the account, and each on a page of its own. */
-
 const path = '/ui/account/forges';
 
-/** Where the token of a forge is replaced. */
 export function tokenPath(forgeId: string): string {
   return `${path}/${forgeId}#token`;
 }
 
-/** What people know a forge by. */
 export function forgeName({ provider, url }: Pick<Forge, 'provider' | 'url'>): string {
   return `${providers[provider].name} at ${new URL(url).host}`;
 }
@@ -34,7 +30,6 @@ function tokenField(form: PageForm, hint: Html): Html {
   });
 }
 
-/** Where a token is made at a forge, and what to tick there. */
 function makeToken(provider: Forge['provider'], url: string): Html {
   const { tokens, scopes } = tokensAt({ provider, url });
   const ticked = scopes.map((scope, at) => html`${at > 0 && ', '}<code>${scope}</code>`);
@@ -42,7 +37,7 @@ function makeToken(provider: Forge['provider'], url: string): Html {
     ${scopes.length === 1 ? 'the scope' : 'the scopes'} ${ticked}`;
 }
 
-/** The form that connects a forge; its page has the action `connect`. A script shows the chosen kind's token page alone. */
+/** Its page has the action `connect`. A script shows only the chosen kind's token page. */
 export function connectForm(visit: FormVisit, { isCard }: { isCard: boolean }): Html {
   const form = pageForm(visit, 'connect');
   const kinds = Object.keys(providers) as Forge['provider'][];
@@ -72,7 +67,7 @@ export function connectForm(visit: FormVisit, { isCard }: { isCard: boolean }): 
   );
 }
 
-/** A forge takes the token, and something that is needed is beyond its rights. */
+/** The forge accepts the token, but it lacks rights. */
 const lacksRights = ({ state, state_reason: reason }: Forge): boolean => state === 'connected' && reason !== '';
 
 function factsOf(forge: Forge): Html {
@@ -89,9 +84,8 @@ function checkButton({ formKey }: Pick<PersonVisit, 'formKey'>, { id_str: id }: 
 }
 
 /**
- * The one button that mends a project at its forge; its page has the action `connect`, and names the project if its address
- * does not. With a token that the forge does
- * not take nothing can be put there, so that one is replaced first.
+ * Repairs a project at its forge. Its page has the action `connect`, and names the project if its address does not. If
+ * the forge rejects the token, nothing can be created there, so the token is replaced first.
  */
 export function mendButton(
   visit: FormVisit,
@@ -111,7 +105,6 @@ function twiceNotice({ login, ...forge }: Forge): Html {
   );
 }
 
-/** On the page of the account. */
 export async function forgesPart(visit: PersonVisit): Promise<Html> {
   const forges = await visit.api.get('/forges');
   const cards = forges.map((forge, at) => {

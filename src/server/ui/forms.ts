@@ -4,23 +4,19 @@ import { html, type Html } from './html.ts';
 import { keyField, notice } from './layout.ts';
 
 /**
- * The forms of pages. Each form is one action of its page, and each action is one route of the API. The fields have the
- * names of the route's fields. When the API refuses them, the page is shown again with the user's input and an error at
- * each wrong field.
+ * Each form is one action of its page, and each action is one route of the API, with the same field names. If the API
+ * refuses, the page returns with the user's input and an error at each wrong field.
  */
 
-/** A form that was sent and refused. */
 export interface Refused {
   action: string;
   typed: RawGroup;
   errors: FieldErrors;
-  /** An additional sentence, for an error that belongs to no field. */
   message?: string | undefined;
-  /** What another service said, which counts more than anything that can be said here. */
+  /** The words of another service. They replace ours. */
   words?: string | undefined;
 }
 
-/** The parts of a visit that a form needs. */
 export interface FormVisit {
   formKey: string;
   path: string;
@@ -31,10 +27,8 @@ interface FieldOptions {
   value?: string | undefined;
   hint?: string | Html | undefined;
   required?: boolean;
-  /** The error for a wrong format, instead of the usual one. */
   wrong?: string;
   placeholder?: string;
-  /** For text areas. */
   rows?: number;
   type?: 'text' | 'email' | 'url' | 'password' | 'number';
   maxlength?: number;
@@ -46,12 +40,10 @@ interface FieldOptions {
 interface ButtonOptions {
   button: string;
   kind?: 'main' | 'danger' | 'quiet' | 'plain';
-  /** The name of the form for screen readers. */
   label?: string;
-  /** On one line, where that fits. */
   isInline?: boolean;
   isCard?: boolean;
-  /** The identifier of an element that describes the button, such as the thing that it deletes. */
+  /** ID of an element that describes the button, such as the thing that it deletes. */
   describedBy?: string;
 }
 
@@ -60,11 +52,10 @@ export interface PageForm {
   /** Several words in one line, sent as a list. */
   words(name: string, label: string, options?: FieldOptions): Html;
   area(name: string, label: string, options?: FieldOptions): Html;
-  /** Several texts, one in each line, sent as a list. */
+  /** One text per line, sent as a list. */
   lines(name: string, label: string, options?: FieldOptions): Html;
   select(name: string, label: string, choices: readonly (readonly [string, string])[], options?: FieldOptions): Html;
   check(name: string, label: string, options?: { checked?: boolean } & Pick<FieldOptions, 'hint' | 'wrong'>): Html;
-  /** Several values from a short list, sent as a list. */
   checks(
     name: string,
     legend: string,
@@ -72,19 +63,17 @@ export interface PageForm {
     checked: readonly string[],
   ): Html;
   hidden(name: string, value: string | bigint): Html;
-  /** The value that a field shows: after a refusal, the one that the user typed. */
+  /** After a refusal, the user's input. */
   shown(name: string, value: string): string;
-  /** The same for a field that is sent as a list, without blank lines. */
+  /** For a field that is sent as a list, without blank lines. */
   shownList(name: string, values: readonly string[]): string[];
-  /** Fields that are folded, with a line that says what they are set to. Open if one of them is wrong. */
+  /** Folded fields, with a line that shows their values. Open if one of them is wrong. */
   group(names: readonly string[], summary: string, fields: Html): Html;
-  /** The same inside a group. */
   part(names: readonly string[], summary: string, fields: Html): Html;
-  /** The form around its fields, with its button. */
   wrap(fields: Html, options: ButtonOptions): Html;
 }
 
-/** `of` tells forms of the same action apart: hidden fields for the record of each, such as `{rule_id: …}`. */
+/** `of` distinguishes forms of the same action by hidden fields, such as `{rule_id: …}`. */
 export function pageForm(visit: FormVisit, action: string, of: Record<string, string> = {}): PageForm {
   const { refused: given } = visit;
   const isThis = given?.action === action && Object.entries(of).every(([name, value]) => given.typed[name] === value);
@@ -94,7 +83,6 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
   const typed = (name: string, value: string): string => (refused ? typedIn(refused.typed, name) : value);
   const typedList = (name: string, values: readonly string[]): readonly string[] =>
     refused ? listTyped(refused.typed, name) : values;
-  /** Label, hint, input and error. */
   const field = (
     name: string,
     label: string,
@@ -129,7 +117,7 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
       known.add(name);
       const { type = 'text', required, placeholder, maxlength, isCode, autocomplete = 'off', list } = options;
       const listId = `${idOf(name)}-list`;
-      // A page never has a secret in it that somebody typed.
+      // A page never contains a secret that a user typed.
       const value = type === 'password' ? '' : typed(name, options.value ?? '');
       return field(
         name,
@@ -288,12 +276,10 @@ function listTyped(typed: RawGroup, name: string): string[] {
   return Array.isArray(list) ? list.filter((one) => typeof one === 'string') : [];
 }
 
-/** Whether a name is that of something that one field sends, such as one of several variables. */
 function isInside(name: string, field: string): boolean {
   return name.startsWith(`${field}[`);
 }
 
-/** Errors that belong to no field of the form. */
 function general({ errors, message, words: told }: Refused, known: ReadonlySet<string>): Html | false {
   if (told !== undefined) return notice('bad', told);
   const isShown = (name: string): boolean => known.has(name) || [...known].some((field) => isInside(name, field));

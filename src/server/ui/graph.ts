@@ -3,13 +3,8 @@ import { timeSpanText } from './browser/time-words.ts';
 import { html, type Html } from './html.ts';
 import { buildWord, lookOfBuild, shapes, type Look } from './states.ts';
 
-/**
- * The suites of a request and their needs, drawn in columns: each suite is to the right of all suites that it needs.
- * The list below the drawing has the same content as text, so the drawing is hidden from screen readers and skipped by
- * the keyboard.
- */
+/** A suite is right of all that it needs. The list below has the same content, so screen readers skip the drawing. */
 
-/** The data of a node. */
 export interface DrawnBuild {
   id_str: string;
   suite_name: string;
@@ -29,25 +24,22 @@ interface Node {
   row: number;
 }
 
-/** A place in a column that a line passes through, on its way to a column further right. */
+/** A slot in a column through which a line passes to a column further right. */
 interface Passage {
-  /** The suite that the line comes from. */
   name: string;
   depth: number;
   row: number;
 }
 
-/** A larger drawing would not help. The list has the same content. */
 const mostNodes = 400;
 
-/** The depth of each suite: the length of the longest chain of suites that it needs. */
 export function depths(builds: readonly Pick<DrawnBuild, 'suite_name' | 'needs'>[]): Map<string, number> {
   const needs = new Map(builds.map((build) => [build.suite_name, build.needs]));
   const found = new Map<string, number>();
   const depthOf = (name: string): number => {
     const known = found.get(name);
     if (known !== undefined) return known;
-    found.set(name, 0); // there are no circles; if there were one, it would end here
+    found.set(name, 0); // there are no cycles, but one would end here
     const behind = (needs.get(name) ?? []).filter((needed) => needs.has(needed)).map(depthOf);
     const depth = behind.length === 0 ? 0 : Math.max(...behind) + 1;
     found.set(name, depth);
@@ -57,7 +49,7 @@ export function depths(builds: readonly Pick<DrawnBuild, 'suite_name' | 'needs'>
   return found;
 }
 
-/** False where no suite needs another one of the request. `builds` are the newest attempts. */
+/** False if no suite needs another. `builds` are the newest attempts. */
 export function graphPart(builds: readonly DrawnBuild[], path: string): Html | false {
   const nodes = nodesOf(builds);
   const edges = edgesBetween(nodes);
@@ -106,7 +98,7 @@ function edgesBetween(nodes: readonly Node[]): Edge[] {
   });
 }
 
-/** Without room of its own, a line to a column further right would seem to end at a box in between. */
+/** Without a slot, such a line would seem to end at a box in between. */
 function passagesOf(edges: readonly Edge[]): Passage[] {
   const found = new Map<string, Passage>();
   for (const [{ name, depth: start }, { depth: end }] of edges)
@@ -116,7 +108,7 @@ function passagesOf(edges: readonly Edge[]): Passage[] {
 
 const placeOf = (name: string, depth: number): string => `${depth} ${name}`;
 
-/** Gives everything its row. Returns the row in which a line from a suite comes through a column. */
+/** Gives everything its row. Returns the row in which a line from a suite crosses a column. */
 function arrange(nodes: readonly Node[], passages: readonly Passage[]): (name: string, depth: number) => number {
   const rows = new Map<string, number>();
   const rowAt = (name: string, depth: number): number => rows.get(placeOf(name, depth)) ?? 0;
@@ -148,7 +140,7 @@ function lineOf([from, to]: Edge, rowAt: (name: string, depth: number) => number
   return path.join('');
 }
 
-/** The looks, the one that needs most attention first: a matrix has the first that occurs. */
+/** A matrix has the first look that occurs. */
 const gravest: readonly Look[] = ['bad', 'warn', 'busy', 'held', 'wait', 'none', 'good'];
 
 function drawn({ name, builds, depth, row }: Node, path: string): Html {
@@ -167,7 +159,6 @@ function drawn({ name, builds, depth, row }: Node, path: string): Html {
   </a>`;
 }
 
-/** Cuts a text so that it fits into a box. */
 function cut(text: string, longest = 18): string {
   const characters = Array.from(text);
   return characters.length <= longest ? text : `${characters.slice(0, longest - 1).join('')}…`;

@@ -1,4 +1,4 @@
-/** HTML that is safe to send. All text in it was escaped; only other `Html` was inserted as it is. */
+/** All text in it is escaped. */
 export class Html {
   readonly text: string;
 
@@ -9,7 +9,7 @@ export class Html {
 
 type Piece = Html | string | number | bigint | false | undefined | readonly Piece[];
 
-/** A template whose values are escaped unless they are HTML already. A missing or false value inserts nothing. */
+/** Values are escaped unless they are `Html`. A missing or false value inserts nothing. */
 export function html(strings: TemplateStringsArray, ...values: Piece[]): Html {
   let text = strings[0] ?? '';
   for (const [at, value] of values.entries()) text += render(value) + (strings[at + 1] ?? '');
@@ -25,10 +25,7 @@ function render(piece: Piece): string {
 
 const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
 
-/**
- * Enough for text and for quoted attributes, the only two places for values. Invisible characters that change how the
- * rest is read (control characters and changes of direction) are shown as visible signs.
- */
+/** Enough for text and quoted attributes, the only places for values. Invisible control characters become signs. */
 function escaped(text: string): string {
   return text
     .replaceAll(/[&<>"']/g, (character) => entities[character] ?? character)

@@ -57,7 +57,7 @@ const others = [deploys, dependencies, dependency, operations];
 const ofProjects = [dashboard, search, newProject, setup, project, request, commit, build, shell, tests];
 const ofPeople = [signIn, password, account, authorize, applications, registries, forges];
 
-/** The pages for people, rendered on the server and complete without scripts. */
+/** All pages work without scripts. */
 export const allRoutes: readonly PageRoute[] = [...ofPeople, ...ofProjects, ...ofSettings, ...others].flatMap(
   ({ routes }) => routes,
 );
@@ -65,7 +65,7 @@ export const allRoutes: readonly PageRoute[] = [...ofPeople, ...ofProjects, ...o
 export function addPages(server: FastifyInstance, services: SiteServices): void {
   addAssets(server);
   addSite(server, allRoutes, services);
-  // The root belongs to the API, which has nothing there. A browser is sent to the pages.
+  // The root belongs to the API, which has nothing there. Browsers go to the pages.
   server.get('/', { config: { provenBy: 'none' } }, (request, reply) => {
     if (!/\btext\/html\b/.test(request.headers.accept ?? '')) throw new ApiError('api_does_not_exists');
     return reply.header('vary', 'accept').redirect('/ui/', 302);

@@ -3,42 +3,31 @@ import { addressOf } from './assets.ts';
 import { html, type Html } from './html.ts';
 import { iconFor, stateBadge, stateWord } from './states.ts';
 
-/** A page, as a handler describes it. */
 export interface Page {
   title: string;
   main: Html;
   status?: number;
   /** A small question in the middle of the window, without menus and scripts. */
   isNarrow?: boolean;
-  /** Whether the log on it fills the rest of the window. */
   isFilled?: boolean;
-  /** The state of the page's record, for its icon and title. */
   state?: string;
-  /** The project of the page, and the selected tab. */
   project?: ProjectHead;
   tab?: ProjectTab;
-  /** The text that was searched for, for the field in the header. */
   searched?: string;
-  /** The records on the page. It is updated when one of them changes. */
   live?: Live;
-  /** Whether it shows a terminal, with a script and styles of its own. */
   hasTerminal?: boolean;
   /** Other sites that the page's forms may lead to, as in a content security policy. */
   formTarget?: string | undefined;
   headers?: Record<string, string>;
-  /** Whether it may be compressed: it shows no secret. */
+  /** Only for pages without secrets. */
   isWorthPacking?: boolean;
 }
 
-/** The data about a project that all its pages show. */
 export type ProjectHead = Pick<Project, 'id_str' | 'name' | 'build_state' | 'owned'>;
 
 export type ProjectTab = 'commits' | 'tests' | 'deploys' | 'settings';
 
-/**
- * `projects`: any project of the viewer; `project:ID`: that one; `logs:ID`: also new output of that project's builds;
- * `dependency:ID`, `dependencies`: a dependency, or any of the viewer's; `clock`: it changes all the time.
- */
+/** `logs:ID`: also new output of that project's builds. `clock`: always changes. */
 export type Live = readonly (
   | 'projects'
   | 'dependencies'
@@ -46,13 +35,12 @@ export type Live = readonly (
   | `${'project' | 'logs' | 'build' | 'dependency'}:${string}`
 )[];
 
-/** The user who sees the page. */
 export interface Viewer {
   email: string | undefined;
   isOperator: boolean;
   /** Collaborators have no dependencies, and see no marketplace. */
   isCollaborator: boolean;
-  /** For operators: why no runner is there, if a server's own one does not start. */
+  /** For operators: why the server's own runner does not start. */
   trouble?: string | undefined;
   /** Proves that a form was sent from one of our pages. */
   formKey: string;
@@ -63,7 +51,7 @@ const logo = html`<svg class="logo" viewBox="0 0 32 32" aria-hidden="true" focus
   <path d="M5 12c4-4 7-4 11 0s7 4 11 0M5 21c4-4 7-4 11 0s7 4 11 0" />
 </svg>`;
 
-/** `nonce` marks the scripts that may run; without one there are none. */
+/** Only scripts with the `nonce` run. */
 export function render(page: Page, viewer: Viewer, nonce?: string): string {
   const { title, main, state, project, isNarrow = false, isFilled = false } = page;
   const { email, isOperator } = viewer;
@@ -93,7 +81,6 @@ export function render(page: Page, viewer: Viewer, nonce?: string): string {
     </html> `.text;
 }
 
-/** On every page of an operator, until a runner is there. */
 function troubleOf({ trouble, formKey }: Viewer): Html {
   return html`<div id="runner-trouble" data-live>
     ${
@@ -161,12 +148,11 @@ function projectHeader({ id_str: id, name, build_state: state }: ProjectHead, ta
   </section>`;
 }
 
-/** Part of every form. */
 export function keyField(formKey: string): Html {
   return html`<input type="hidden" name="form_key" value="${formKey}" />`;
 }
 
-/** Read aloud by a screen reader when the page loads. */
+/** Screen readers read it when the page loads. */
 export function notice(kind: 'good' | 'bad', text: string | Html): Html {
   return html`<p class="notice ${kind}" role="${kind === 'bad' ? 'alert' : 'status'}">${text}</p>`;
 }

@@ -4,31 +4,26 @@ import { html, type Html } from './html.ts';
 import type { PersonVisit } from './site.ts';
 import type { LoggedPath } from './visit-api.ts';
 
-/** The number of lines on a page. The whole log has many such pages. */
 const pageLines = 500;
 
 interface LogOptions {
-  /** The record's address in the API. */
   address: string;
-  /** The title above the log, with a link that downloads it; undefined where the page has both already. */
+  /** Stands above the log, with a download link. Undefined if the page has both already. */
   title?: string;
 }
 
-/** The link that downloads the log of a record. */
 export function downloadLink(address: string): Html {
   return html`<a class="button quiet" href="/ui/data${address}/log.txt" download="log.txt">Download log</a>`;
 }
 
-/** The number of lines of a log. */
 export async function linesIn(visit: PersonVisit, record: LoggedPath): Promise<number> {
   const { total } = await visit.api.get(`${record}/log/view`, { query: { from: -1, limit: 1 } });
   return total;
 }
 
 /**
- * The log of a record. `record` is its path in the API, with the parameters of the page's address. The page works
- * without scripts: it shows the last lines, and links to earlier ones. With scripts it becomes the viewer
- * (browser/log-viewer.ts), which shows the whole log. `?from=LINE` selects a page.
+ * `record` is the API path of the log's record. Without scripts the page shows the last lines and links to earlier
+ * ones; `?from=LINE` selects a page. With scripts it becomes the viewer (browser/log-viewer.ts).
  */
 export async function logPart(visit: PersonVisit, record: LoggedPath, { address, title }: LogOptions): Promise<Html> {
   const asked = Number.parseInt(visit.queryText('from'), 10);
@@ -56,7 +51,7 @@ export async function logPart(visit: PersonVisit, record: LoggedPath, { address,
   </section>`;
 }
 
-/** The last lines. If very long lines do not all fit into an answer, there are fewer, but the last one is included. */
+/** Very long lines may not all fit into an answer, but the last one is included. */
 async function endOf(viewFrom: (from: number) => Promise<LogView>): Promise<LogView> {
   for (let count = pageLines; ; count = Math.floor(count / 5)) {
     const view = await viewFrom(-count);
@@ -93,7 +88,7 @@ function pieceOf({ text, style, link }: Piece): Html {
   const { bold, faint, italic, underline, struck, colour } = style;
   const flags = Object.entries({ bold, faint, italic, underline, struck }).filter(([, isOn]) => isOn);
   const classes = flags.map(([name]) => `log-${name}`);
-  // Other colours would need inline styles, which the content security policy refuses.
+  // Other colours need inline styles, which the content security policy refuses.
   if (colour >= 0 && colour < 16 && style.ground < 0) classes.push(`log-c${colour}`);
   if (link !== undefined) {
     return html`<a class="${classes.join(' ')}" href="${link}" rel="noopener noreferrer nofollow">${text}</a>`;

@@ -2,9 +2,7 @@ import { agoText, timeSpanText } from './browser/time-words.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
 import { html, type Html } from './html.ts';
 
-/**
- * Times and durations for people. Without scripts, exact times are in UTC: a page does not know the user's time zone.
- */
+/** Without scripts, times are in UTC: the server does not know the user's time zone. */
 
 type Moment = bigint | number | string;
 
@@ -12,7 +10,6 @@ function millisecondsOf(at: Moment): number {
   return typeof at === 'string' ? Date.parse(at) : Number(at);
 }
 
-/** The exact time, for past events. */
 export function moment(at: Moment): Html {
   const exact = timestamp(millisecondsOf(at));
   return html`<time datetime="${exact}">${exactly(exact)}</time>`;
@@ -22,7 +19,7 @@ function exactly(exact: string): string {
   return `${exact.slice(0, 10)} ${exact.slice(11, 16)} UTC`;
 }
 
-/** How long ago, with the exact time on hover. `browser/times.ts` updates it while the page is open. */
+/** The exact time appears on hover. `browser/times.ts` updates the page. */
 export function ago(at: Moment): Html {
   const ms = millisecondsOf(at);
   const exact = timestamp(ms);
@@ -30,7 +27,7 @@ export function ago(at: Moment): Html {
   return html`<time datetime="${exact}" title="${title}" data-ago>${agoText(Date.now() - ms)}</time>`;
 }
 
-/** From one time to another. Without an end, it keeps counting in the browser. */
+/** Without an end, it keeps counting in the browser. */
 export function duration(from: Moment | null, to: Moment | null): Html {
   if (from === null) return html`&ndash;`;
   const start = millisecondsOf(from);

@@ -4,8 +4,6 @@ import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { page } from './pages.ts';
 
-/** Step 1 of a new project. */
-
 export function steps(current: 1 | 2 | 3, second = 'Key'): Html {
   const names = ['Name and repository', second, 'First suite'];
   return html`<ol class="steps" aria-label="Steps">

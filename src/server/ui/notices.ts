@@ -1,6 +1,4 @@
-/**
- * The notices after an action. The address contains the name of one of these, so nobody can put other text on a page.
- */
+/** The address contains only a notice's name, so no link can put its own text on a page. */
 export const notices = {
   saved: 'Saved.',
   forge_connected: 'Connected. Projects of this forge are set up in one step.',

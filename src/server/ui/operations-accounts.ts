@@ -5,8 +5,6 @@ import { ago } from './moments.ts';
 import type { PageVisit } from './pages.ts';
 import { pagination, table } from './parts.ts';
 
-/** The accounts of the installation: block and invite users. */
-
 const perPage = 50;
 
 export async function accountsPart(visit: PageVisit): Promise<Html> {
@@ -41,7 +39,7 @@ export async function accountsPart(visit: PageVisit): Promise<Html> {
   </section>`;
 }
 
-/** The error of a row's button is shown above the rows, because its cell has no room. */
+/** Shown above the rows, because a row's cell has no room. */
 function refusal({ refused }: PageVisit): Html | undefined {
   if (!refused || refused.action === 'invite' || refused.message === undefined) return undefined;
   return html`<p class="notice bad" role="alert">${refused.message}</p>`;

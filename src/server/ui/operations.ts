@@ -11,7 +11,7 @@ import { copyable, empty, table } from './parts.ts';
 import { notFound, type PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
 
-/** The state of the installation, for operators. Other users get the page for a missing address. */
+/** For operators. Other users get the page for a missing address. */
 
 async function show(visit: PageVisit): Promise<Page> {
   const now = await visit.api.get('/operations');
@@ -168,7 +168,7 @@ function deliveriesPart({ failing_deliveries: failing }: Operations): Html {
   </section>`;
 }
 
-/** The link is only on this page: it cannot be shown again. */
+/** The link cannot be shown again. */
 function linkPage({ email, password_path: path }: InvitedUser, { origin }: PageVisit): Page {
   return {
     title: 'Invited',

@@ -10,34 +10,29 @@ import { forPeople, type PersonVisit, type PageRoute, type Response } from './si
 import type { Answers } from '../resources/index.ts';
 import type { RouteName } from './visit-api.ts';
 
-/**
- * A page and its actions. Every action is a route of the API, and the page's form only calls it. The form is sent to
- * the page's own address with the name of the action in `do`.
- */
+/** Every action of a page is a route of the API. Its form goes to the page's address, with the action in `do`. */
 export interface PageDefinition {
   path: string;
   show: (visit: PageVisit) => Promise<Page>;
   actions?: Record<string, PageAction>;
-  /** Whether the page shows a secret: then it is not compressed. */
+  /** Then the page is not compressed. */
   showsSecrets?: boolean;
 }
 
-/** `refused` is set when a form of this page was refused and is shown again with its errors. */
+/** `refused` is set if a form of this page was refused and is shown again. */
 export type PageVisit = PersonVisit & { refused: Refused | undefined };
 
 export type PageAction = { [Name in RouteName]: ActionOf<Name> }[RouteName] | ActionOf<DeletionName>;
 
-/** The routes that delete; all of them answer the same. */
+/** All of them answer the same. */
 export type DeletionName = Extract<RouteName, `DELETE ${string}`>;
 
 interface ActionOf<Name extends RouteName> {
-  /** The parameters of its path come from the page's address, or from fields of the form. */
+  /** Parameters of its path come from the page's address or the form. */
   route: Name;
-  /** The values to send, where they differ from the form's fields. */
   fields?: (form: RawGroup, visit: PageVisit) => RawGroup;
-  /** The next page and its notice; a notice alone is shown on the same page. */
+  /** The next page and its notice. A notice alone stays on the same page. */
   done: NoticeName | ((answer: Answers[Name], visit: PageVisit) => Next | Promise<Next>);
-  /** Sentences for errors that belong to no field. */
   refusals?: Partial<Record<ErrorCode, string>>;
 }
 
@@ -81,7 +76,6 @@ async function act(definition: PageDefinition, action: PageAction, name: string,
   return attempt(definition, { ...action, name }, visit, () => visit.api.call(action.route, parts));
 }
 
-/** Calls the route. If it refuses, shows the page again with the errors. */
 async function attempt(
   definition: PageDefinition,
   { name, done: after, refusals }: PageAction & { name: string },
@@ -94,7 +88,7 @@ async function attempt(
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     const codes = Object.values(error.fields).flat();
-    // The record is deleted or belongs to somebody else: there is no form to show again.
+    // The record is gone or belongs to another user: there is no form to show.
     const isGone = error.fields.generic?.includes('not_found') ?? false;
     if (isGone || codes.every((code) => closed.has(code))) return pageForError(error);
     const message = codes.map((code) => refusals?.[code]).find((text) => text !== undefined);
@@ -109,9 +103,8 @@ async function attempt(
 const closed = new Set<ErrorCode>(['unauthorized', 'payment_required', 'account_suspended']);
 
 /**
- * Takes a file as it arrives, for a form of a page: `<form method="post" enctype="multipart/form-data"
- * action="PATH/NAME?form_key=KEY">`, with one file in the field that the API's upload route names. When it is refused,
- * the page is shown again, with the name in `refused.action`.
+ * Streams a file from `<form method="post" enctype="multipart/form-data" action="PATH/NAME?form_key=KEY">`. Its one
+ * field has the upload route's name. If refused, the page is shown again with the name in `refused.action`.
  */
 export function upload(of: PageDefinition, action: PageAction & { name: string }): PageRoute {
   const { name } = action;
@@ -120,7 +113,7 @@ export function upload(of: PageDefinition, action: PageAction & { name: string }
     path: `${of.path}/${name}`,
     takesFile: true,
     visit: (visit) => {
-      // When the file is refused, the page is shown at this address; its other forms must lead to the page's own.
+      // A refused page is shown at this address, but its other forms must lead to the page's own.
       const path = visit.path.slice(0, -name.length - 1);
       const own = visiting(Object.assign(visit, { path }));
       return attempt(of, action, own, () => visit.api.call(action.route));
@@ -134,7 +127,6 @@ function withNotice(path: string, name: NoticeName): string {
   return fragment === undefined ? target : `${target}#${fragment}`;
 }
 
-/** Separates the parameters of the route's path from the fields that are sent. */
 function divided(route: RouteName, visit: PageVisit): { params: Record<string, string>; form: RawGroup } {
   const params: Record<string, string> = {};
   for (const [, name = ''] of route.matchAll(/:(\w+)/g))

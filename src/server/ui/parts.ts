@@ -2,9 +2,6 @@ import { ApiError } from '../../shared/errors.ts';
 import type { PageOf } from '../http/paging.ts';
 import { html, type Html } from './html.ts';
 
-/** Small parts of many pages. */
-
-/** For an empty list: says what to do about it. */
 export function empty(title: string, text: string | Html): Html {
   return html`<div class="empty">
     <p class="empty-title">${title}</p>
@@ -12,15 +9,13 @@ export function empty(title: string, text: string | Html): Html {
   </div>`;
 }
 
-/** Why something waits, as the API says it. */
 export function waitingLine(reason: string): Html | false {
   return reason !== '' && html`<p class="aside">${reason.charAt(0).toUpperCase()}${reason.slice(1)}.</p>`;
 }
 
 /**
- * A table. On a phone its rows become cards without column heads. Where cells need the heads, as with figures, the
- * table scrolls instead (`isOfFigures`), and the keyboard can reach it. `none` is shown instead of a table without
- * rows.
+ * On a phone, rows become cards without column heads. Tables of figures need the heads, so they scroll instead
+ * (`isOfFigures`), also by keyboard. `none` replaces a table without rows.
  */
 export function table(
   label: string,
@@ -45,11 +40,9 @@ export function table(
 
 interface Paged {
   path: string;
-  /** Filters that links to other pages keep. */
   query?: Record<string, string>;
 }
 
-/** Links to newer and older records; nothing where one page has all. */
 export function pagination<T extends { id_str: string }>(
   { items, older, newer }: PageOf<T>,
   { path, query = {} }: Paged,
@@ -67,7 +60,7 @@ export function pagination<T extends { id_str: string }>(
   </nav>`;
 }
 
-/** Text with a button that copies it. The button needs scripts. */
+/** The button needs scripts. */
 export function copyable(text: string, id: string): Html {
   return html`<div class="copyable">
     <code class="secret" id="${id}">${text}</code>
@@ -75,7 +68,6 @@ export function copyable(text: string, id: string): Html {
   </div>`;
 }
 
-/** One of the facts about something. */
 export function fact(name: string, value: Html | string): Html {
   return html`<div>
     <dt>${name}</dt>
@@ -93,13 +85,11 @@ export function counted(count: number, what: string, several = `${what}s`): stri
 
 const longestSubject = 500;
 
-/** The first line of a commit's message. */
 export function subjectOf(message: string): string {
   const line = message.trimStart().split('\n', 1)[0]?.trim() || '(no message)';
   return line.length > longestSubject ? `${line.slice(0, longestSubject).toWellFormed()}…` : line;
 }
 
-/** Throws the page for a missing record. */
 export function orMissing<T>(found: T | undefined): T {
   if (found === undefined) throw new ApiError('not_found');
   return found;

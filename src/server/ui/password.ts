@@ -11,7 +11,6 @@ interface Shown {
   mistake?: string;
 }
 
-/** A new password, typed twice, because the field does not show it. */
 export function newPasswordFields(mistake: string | undefined): Html {
   return html` <label for="password">New password</label>
     <p class="hint" id="hint">At least 12 characters. A few words that do not belong together do well.</p>
@@ -30,7 +29,6 @@ export function newPasswordFields(mistake: string | undefined): Html {
     <input id="again" name="again" type="password" autocomplete="new-password" required />`;
 }
 
-/** The error in a new password; undefined where there is none. */
 export function mistakeIn(password: string, again: string, email: string): string | undefined {
   return weaknessOf(password, email) ?? (password === again ? undefined : 'The two passwords are not the same.');
 }
@@ -60,10 +58,7 @@ const worksNoMore = problem(
   'It was used already, it is older than a week, or a newer one took its place. The operator of this server can make another.',
 );
 
-/**
- * The target of the link that an operator gives to a user. Opening it does not use it up, because previews of messages
- * open links too.
- */
+/** An operator's link for a user. Opening does not use it up, because message previews open links too. */
 export const routes: PageRoute[] = [
   {
     method: 'GET',

@@ -8,9 +8,6 @@ import { fact } from './parts.ts';
 import type { ProjectVisit } from './project-pages.ts';
 import { stateBadge } from './states.ts';
 
-/** What a project shows of the forge that it is connected to, and of what the connection made. */
-
-/** In the settings: the forge, the repository there and its state. The owner can mend it, or connect it. */
 export async function connectionPart(visit: ProjectVisit): Promise<Html | false> {
   const { project } = visit;
   const { forge_state: state, forge_state_reason: reason, forge_repository: repository, owned } = project;
@@ -69,7 +66,6 @@ function connectPart(visit: ProjectVisit, forges: readonly Forge[]): Html {
   </section>`;
 }
 
-/** Before something that the connection made is deleted by hand. */
 export function madeByConnection({ project }: ProjectVisit, what: string): Html {
   return html`<p>
     <strong>The connection to the forge of <code>${project.forge_repository}</code> has made this ${what}</strong>, and

@@ -5,12 +5,9 @@ import { ago } from './moments.ts';
 import { counted } from './parts.ts';
 import { isUnderWay, lookOf, stateBadge, stateWord } from './states.ts';
 
-/** The state of a project, in one line. */
-
 /** The API lists no more. */
 const mostRunning = 100;
 
-/** False where nothing was built. */
 export function overviewLine(overview: Overview, path: string): Html | false {
   const { default_branch: branch, build_state: state, last_requests: builds, flaky_tests: flaky } = overview;
   const running = overview.under_way.length;
@@ -43,7 +40,6 @@ export function failingSince(at: string): Html {
 
 const [barWidth, gap, height, leastHeight] = [6, 2, 32, 3];
 
-/** A bar for each build; its height is the duration. */
 function chart(builds: Overview['last_requests'], branch: string): Html | false {
   if (builds.length === 0) return false;
   const longest = Math.max(1, ...builds.map(({ duration_ms: took }) => took ?? 0));

@@ -9,13 +9,12 @@ import type { PageRoute } from './site.ts';
 export type ProjectVisit = PageVisit & { project: Project; projectPath: string };
 
 interface ProjectPage extends Omit<PageDefinition, 'show'> {
-  /** Below `/ui/projects/:project_id`. */
   path: string;
   tab: ProjectTab;
   show: (visit: ProjectVisit) => Promise<Page>;
 }
 
-/** A page of a project. Users without access to the project get the page for a missing record. */
+/** Users without access to the project get the page for a missing record. */
 export function projectPage({ path, tab, show, ...rest }: ProjectPage): PageRoute[] {
   return page({
     ...rest,
@@ -30,21 +29,17 @@ export function projectPage({ path, tab, show, ...rest }: ProjectPage): PageRout
 }
 
 interface Confirmation {
-  /** Below `/ui/projects/:project_id/settings`. */
   path: string;
   route: DeletionName;
-  /** The record that is deleted, and everything deleted with it. */
+  /** The record, and everything deleted with it. */
   what: (visit: ProjectVisit) => Promise<{ title: string; goes: Html }>;
-  /** The page before. The next page is this one too, or `next`. */
+  /** The page before, and also the next one unless `next` is set. */
   back: (visit: PageVisit) => string;
   next?: (visit: PageVisit) => string;
   refusals?: Partial<Record<ErrorCode, string>>;
 }
 
-/**
- * Asks once before a record is deleted, and lists what is deleted with it. The button that leads here is a form with
- * method GET. A user who may not delete it gets the error here.
- */
+/** Asks once, and lists everything that is deleted. The button here is a form with GET. A refusal is shown here. */
 export function deletionPage({ path, route, what, back, next = back, refusals }: Confirmation): PageRoute[] {
   return projectPage({
     path: `/settings${path}`,
@@ -79,12 +74,10 @@ export function confirmation(
     </div>`;
 }
 
-/** The button that leads to such a page. */
 export function deletionButton(path: string, describedBy?: string): Html {
   return buttonTo(path, { button: 'Delete', kind: 'danger', describedBy });
 }
 
-/** A button that leads to another page. */
 export function buttonTo(
   path: string,
   { button, kind, describedBy }: { button: string; kind: 'plain' | 'danger'; describedBy?: string | undefined },
@@ -94,7 +87,6 @@ export function buttonTo(
   </form>`;
 }
 
-/** The head of a record's own page: a link to all records of its kind, its title, and the button that deletes it. */
 export function recordHead(
   { path, project }: ProjectVisit,
   { back, all, title, isOwners = false }: { back: string; all: string; title: string; isOwners?: boolean },

@@ -13,7 +13,6 @@ import { askedFrom, runChoices } from './suite-choice.ts';
 import { buildMark, buildWord, isUnderWay, lookOfBuild, stateBadge } from './states.ts';
 
 const commitsOnPage = 25;
-/** More suites would fill the list of commits. */
 const mostMarks = 30;
 
 function marks(builds: readonly Build[], projectPath: string): Html {
@@ -110,12 +109,11 @@ async function commitList(
     </div>`;
 }
 
-/** An invalid cursor is left out, so that a wrong address shows the first page. */
+/** A wrong address shows the first page. */
 function cursor(text: string): string | undefined {
   return /^[0-9]{1,18}$/.test(text) ? text : undefined;
 }
 
-/** The requests that the overview counts as running. */
 function runningList({ under_way: requests }: Overview, path: string): Html {
   return html`<div id="under-way" data-live>
       ${requestItems(requests, path) || empty('Nothing runs now', 'What was running is over.')}

@@ -6,11 +6,8 @@ import { empty, table } from './parts.ts';
 import { confirmation, deletionButton } from './project-pages.ts';
 import { notFound, type PageRoute } from './site.ts';
 
-/** The account's credentials for registries of images, and the field that names an image. */
-
 const path = '/ui/account/registries';
 
-/** For suites and dependencies. */
 export function imageField(form: PageForm, value: string | undefined): Html {
   return form.text('image', 'Image', {
     value,

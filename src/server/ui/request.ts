@@ -16,7 +16,6 @@ import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
 
 const record = '/projects/:project_id/build_requests/:build_request_id';
 
-/** The last line of its log, or what it waits for, or why it was skipped. */
 function saying(visit: ProjectVisit, build: SaidBuild, describedBy: string): Html {
   const { id_str, build_state: state, last_line: lastLine, waiting_reason: waits, failure_reason: reason } = build;
   if (state === 'waiting_for_approval') {
@@ -30,7 +29,6 @@ function saying(visit: ProjectVisit, build: SaidBuild, describedBy: string): Htm
   return html`<span class="build-said">${lastLine === '' ? waiting : html`<code>${lastLine}</code>`}</span>`;
 }
 
-/** A build, with the suites of the request that it needs. */
 function buildItem(
   visit: ProjectVisit,
   build: SaidBuild,
@@ -58,7 +56,7 @@ function buildItem(
   </li>`;
 }
 
-/** In an order in which each build comes after those that it needs; if there are any needs, with the drawing. */
+/** Each build comes after those that it needs. */
 function buildList(visit: ProjectVisit, builds: readonly SaidBuild[]): Html {
   const attempts = Map.groupBy(builds, attemptKey);
   const newest = newestOfSuites(builds);
@@ -159,7 +157,7 @@ async function show(visit: ProjectVisit) {
       ? undefined
       : await api.get('/projects/:project_id/commits/:commit_id/details', { params: { commit_id } });
   const address = `/projects/${project.id_str}/build_requests/${request.id_str}`;
-  // If nothing was fetched, the log says why. Otherwise it is folded.
+  // If nothing was fetched, the log shows why. Otherwise it is folded.
   const fetchLog = commit
     ? html`<details id="fetch">
         <summary class="button">Fetch log</summary>

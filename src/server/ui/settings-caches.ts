@@ -7,8 +7,6 @@ import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 import type { VisitApi } from './visit-api.ts';
 
-/** The caches of a project's suites. */
-
 const of = '/projects/:project_id/caches';
 
 /** For a suite that the project does not have. */

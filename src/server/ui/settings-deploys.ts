@@ -8,11 +8,9 @@ import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 import type { VisitApi } from './visit-api.ts';
 
-/** Deploy strategies: the branches that commits are pushed to, or the suites that deploy them. */
-
 const of = '/projects/:project_id/deploy_strategies';
 
-/** All strategies with their targets: the list has only their names. */
+/** The list has only their names. */
 export async function strategiesOf(api: VisitApi): Promise<DeployStrategy[]> {
   const items = await api.get(of);
   return Promise.all(
@@ -20,13 +18,12 @@ export async function strategiesOf(api: VisitApi): Promise<DeployStrategy[]> {
   );
 }
 
-/** The suites that a strategy can run. */
 async function manualSuites(api: VisitApi): Promise<(readonly [string, string])[]> {
   const suites = await api.get('/projects/:project_id/suites');
   return suites.filter(({ manual }) => manual).map(({ id_str: id, name }) => [id, name] as const);
 }
 
-/** Only the owner changes what stands before a deploy; others read it. */
+/** Only the owner changes these. Collaborators read them. */
 function gates(form: PageForm, { project }: ProjectVisit, strategy?: DeployStrategy): Html {
   const { refs = [], approval = false, approvers = [] } = strategy ?? {};
   if (!project.owned)
@@ -72,7 +69,6 @@ function suiteFields(
   ${gates(form, visit, strategy)} ${form.hidden('strategy_type', 'suite')}`;
 }
 
-/** The target of a strategy, for people. */
 function targetOf({ options }: DeployStrategy, suites: readonly (readonly [string, string])[]): Html {
   const [, suite] = suites.find(([id]) => id === options.suite_id_str) ?? [];
   if (options.suite_id_str !== undefined) return html`the suite ${suite ?? options.suite_id_str}`;

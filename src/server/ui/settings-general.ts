@@ -65,7 +65,6 @@ function keyUse(project: ProjectVisit['project']): string {
     : 'With this key the repository is read, and deploys are pushed. Install it where the repository is hosted.';
 }
 
-/** A collaborator sees the owner's settings. */
 function factsOf({ project }: ProjectVisit): Html {
   return html`<section class="card" aria-label="Project">
     <dl>

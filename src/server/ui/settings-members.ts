@@ -6,8 +6,6 @@ import { deletionButton, deletionPage } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 
-/** The collaborators of a project. */
-
 const of = '/projects/:project_id/collaborators';
 
 const list = settingsPage({

@@ -9,8 +9,6 @@ import { deletionPage, type ProjectVisit, recordHead } from './project-pages.ts'
 import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 
-/** Notifications: the receivers of a project's events, and the deliveries to them. */
-
 const of = '/projects/:project_id/notifications';
 
 const types: readonly (readonly [string, string])[] = [
@@ -75,7 +73,7 @@ function redelivery(fragment: string): PageAction {
   };
 }
 
-/** The secret is only on this page: it cannot be shown again. */
+/** The secret cannot be shown again. */
 async function createdPage(visit: PageVisit, secret: string): Promise<Page> {
   return {
     title: 'Notification created',

@@ -22,13 +22,12 @@ const cacheSaves = [
   ['always', 'passed and failed builds'],
 ] as const;
 
-/** The suites of the project, and what the server allows. */
 interface Around {
   all: readonly Suite[];
   mayBuildImages: boolean;
 }
 
-/** Name and command, and everything else in groups: most suites need none of it. */
+/** Everything but name and command is in groups: most suites need none of it. */
 function suiteFields(form: PageForm, { all, mayBuildImages }: Around, suite?: Suite): Html {
   const description = form.shown('description', suite?.description ?? '');
   const tags = form.shownList('tags', suite?.tags ?? []).join(' ');
@@ -130,7 +129,6 @@ function rowsFor(list: readonly string[] = []): number {
   return Math.min(10, Math.max(2, list.length));
 }
 
-/** With more suites than this, the list has a filter. */
 const fewSuites = 20;
 
 const list = settingsPage({
@@ -247,7 +245,6 @@ const one = settingsPage({
   },
 });
 
-/** The suites that need it, and the deploy strategies that run it. */
 async function usesOf(visit: ProjectVisit, { id_str: id }: Suite): Promise<Html | false> {
   const { api } = visit;
   const strategies = (await api.get('/projects/:project_id/deploy_strategies')).filter(

@@ -8,8 +8,6 @@ import { createHook, hooksPart } from './trigger-hooks.ts';
 import { createSchedule, pollingPart, schedulesPart } from './trigger-schedules.ts';
 import { createStatusTarget, statusTargetsPart } from './trigger-statuses.ts';
 
-/** The triggers of a project's builds, and the forges that get the status of its commits. */
-
 const forkPolicies: readonly (readonly [string, string])[] = [
   ['without_secrets', 'Built without secrets'],
   ['approval', 'Built without secrets once somebody approves'],

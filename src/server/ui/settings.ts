@@ -4,13 +4,9 @@ import type { PageDefinition } from './pages.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
 
-/** The settings of a project, with a page for each kind. */
-
 interface Section {
-  /** Below `/ui/projects/ID/settings`. */
   path: string;
   name: string;
-  /** Whether only the owner has access. */
   isOwners?: boolean;
 }
 
@@ -25,7 +21,6 @@ const sections: readonly Section[] = [
 ];
 
 interface SettingsPage extends Omit<PageDefinition, 'show'> {
-  /** Below `/ui/projects/:project_id/settings`. */
   path: string;
   show: (visit: ProjectVisit) => Promise<Page>;
 }
@@ -56,7 +51,6 @@ function navigation({ project, projectPath }: ProjectVisit, path: string): Html 
   </nav>`;
 }
 
-/** The path of the settings of the project in the address. */
 export function settingsPath({ param }: { param: (name: string) => string }): string {
   return `/ui/projects/${param('project_id')}/settings`;
 }

@@ -12,12 +12,8 @@ import { copyable } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
 
-/**
- * Steps 2 and 3 of a new project: the user installs the key at the repository's host, unless its forge is connected, then
- * creates and runs a first suite.
- */
+/** Steps 2 and 3 of a new project. A connected forge installs the key, or else the user does. */
 
-/** The page of the usual hosts where a key for one repository is installed. */
 function whereItGoes({ repository_url: url }: Project): Html {
   const [, host = '', path = ''] = /^[^@]*@([^:]+):(.+?)(?:\.git)?\/?$/.exec(url) ?? [];
   const at = (name: string): string => `https://${host}/${path.replace(/^\/+/, '')}${name}`;
@@ -111,7 +107,7 @@ export const routes: PageRoute[] = projectPage({
     create: {
       route: 'POST /projects/:project_id/suites',
       fields: ({ name = '', command = '' }) => groupOf({ name, command }),
-      // The suite is created; then the branch is built, as by `Run build`.
+      // Then the branch is built, as by `Run build`.
       async done(_, { api, formText, param }) {
         const body = groupOf({ commit_ref: formText('commit_ref') || 'HEAD' });
         const request = await api.call('POST /projects/:project_id/build_requests', { body });

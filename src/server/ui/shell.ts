@@ -4,7 +4,7 @@ import { orMissing } from './parts.ts';
 import { projectPage } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
 
-/** A shell in the files of a failed build, as `headrace shell` opens one: `browser/shell.ts` does the rest. */
+/** `browser/shell.ts` does the rest. */
 export const routes: PageRoute[] = projectPage({
   path: '/builds/:build_id/shell',
   tab: 'commits',

@@ -48,7 +48,7 @@ function signInPage({
   };
 }
 
-/** The page after signing in. Only a page of ours is possible, however the text is spelled. */
+/** Leads only to our own pages, however the text is spelled. */
 export function localPath(text: string): string {
   const here = 'https://headrace.invalid';
   if (!text.startsWith('/') || !URL.canParse(text, here)) return '/ui/';
@@ -65,7 +65,6 @@ function refusal(refused: Exclude<SignedIn, { session: string }>): Pick<Shown, '
   return waitFor(refused.seconds);
 }
 
-/** The answer after too many wrong passwords. */
 export function waitFor(seconds: number): { status: 429; message: string; headers: Record<string, string> } {
   const time = seconds < 120 ? `${seconds} seconds` : `${Math.ceil(seconds / 60)} minutes`;
   const message = `Too many attempts went wrong. Wait ${time}, then try again.`;

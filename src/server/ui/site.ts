@@ -17,61 +17,50 @@ export { notFound };
 
 export interface SiteServices extends ErrorServices {
   site: OwnServices;
-  /** The API's routes, for pages to call. */
   calls: InnerCalls;
-  /** The public address of this server, if it is configured. */
   baseUrl: string | undefined;
-  /** Whether this server speaks TLS itself; if not, there is a proxy before it. */
+  /** If false, a proxy in front of the server may speak TLS. */
   hasTls: boolean;
-  /** Whether suites of this server may build images. */
   imageBuilds: boolean;
 }
 
-/** One request by a user in a browser. */
 export interface Visit {
   visitor: Visitor;
   formKey: string;
-  /** Path and query. */
   url: string;
-  /** The path alone. */
   path: string;
   query: RawGroup;
   form: RawGroup;
-  /** A value from the path, the query or the form; '' when there is none, or more than one. */
+  /** '' if there is none, or more than one. */
   param: (name: string) => string;
   queryText: (name: string) => string;
   formText: (name: string) => string;
-  /** The visitor's IP address. */
   address: string;
-  /** The public address of this server: the configured one, or the one in the browser's request. */
+  /** The configured public address, or else the one in the browser's request. */
   origin: string;
-  /** Whether suites of this server may build images. */
   imageBuilds: boolean;
   signIn: (session: string) => void;
   signOut: () => void;
   apiFor: (person: Person) => VisitApi;
 }
 
-/** A visit of a page that signs somebody in or out, or asks for a decision. Other pages call routes of the API. */
+/** For pages that sign in or out, or ask for a decision. Other pages call routes of the API. */
 export type SiteVisit = Visit & { site: OwnServices };
 
-/** `api` calls the API's routes, for everything that pages show and do. */
 export type PersonVisit = Visit & { person: Person; api: VisitApi };
 
 export type Response = Page | { goTo: string; status: 302 | 303 };
 
-/** One address with its pages. */
 export interface PageRoute {
   method: 'GET' | 'POST';
   path: string;
-  /** The form contains a file: it is not read here, and its key is in the address. */
+  /** A form with a file is not read here. Its key is in the address. */
   takesFile?: boolean;
-  /** The largest form in bytes, where it differs from the usual limit. */
   largestForm?: number;
   visit(visit: SiteVisit): Promise<Response>;
 }
 
-/** A page for signed-in users. Others are sent to sign in first. */
+/** Other visitors must sign in first. */
 export function forPeople(route: {
   method: PageRoute['method'];
   path: string;
@@ -96,7 +85,7 @@ export function signInFirst(returnTo: string): Response {
 
 const usualForm = 64 * 1024;
 
-/** Serves pages: finds the user, checks the keys of forms, and sets what the browser may do with the answer. */
+/** Finds the user, checks the keys of forms, and limits what the browser may do with the answer. */
 export function addSite(server: FastifyInstance, routes: readonly PageRoute[], services: SiteServices): void {
   const isSecure = services.hasTls || (services.baseUrl?.startsWith('https:') ?? false);
   const cookies = createCookies(services.site, { isSecure });

@@ -3,7 +3,7 @@ import { html, type Html } from './html.ts';
 import { isAllowedFailure } from '../lifecycle/rollup.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 
-/** How states look: each has a shape and a word in addition to its colour. */
+/** Each has a shape and a word in addition to its colour. */
 
 export type Look = 'good' | 'bad' | 'warn' | 'busy' | 'wait' | 'held' | 'none';
 
@@ -46,7 +46,7 @@ const words: Record<string, string> = {
   waiting_archive_upload: 'waiting for its source',
 };
 
-/** Drawn in a square of 16. */
+/** In a square of 16. */
 export const shapes: Record<Look, string> = {
   good: 'M3.5 8.5l3 3 6-7',
   bad: 'M4 4l8 8M12 4l-8 8',
@@ -65,7 +65,6 @@ export function stateWord(state: string): string {
   return words[state] ?? state.replaceAll('_', ' ');
 }
 
-/** Whether the state is not final. */
 export function isUnderWay(state: string): boolean {
   return ['busy', 'wait', 'held'].includes(lookOf(state));
 }
@@ -74,7 +73,6 @@ function shape(look: Look): Html {
   return html`<svg viewBox="0 0 16 16" aria-hidden="true" focusable="false"><path d="${shapes[look]}" /></svg>`;
 }
 
-/** Shape and word. */
 export function stateBadge(state: string): Html {
   return badge(lookOf(state), stateWord(state));
 }
@@ -83,19 +81,18 @@ function badge(look: Look, word: string): Html {
   return html`<span class="state ${look}">${shape(look)}${word}</span>`;
 }
 
-/** The shape alone, for rows of many states. Its accessible name says the state. */
+/** The accessible name has the state. */
 export function stateMark(state: string, about: string, href?: string): Html {
   return mark(lookOf(state), `${about}: ${stateWord(state)}`, href);
 }
 
-/** The fields of a build on which its look depends. */
 interface ShownBuild {
   build_state: string;
   /** The API has a boolean, the database 0 or 1. */
   allow_failure: boolean | number;
 }
 
-/** A failure that is allowed does not look like one that fails the commit. */
+/** An allowed failure does not fail the commit. */
 export function lookOfBuild(build: ShownBuild): Look {
   const look = lookOf(build.build_state);
   return isAllowed(build) && look === 'bad' ? 'warn' : look;

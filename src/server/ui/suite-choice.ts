@@ -3,10 +3,8 @@ import { groupOf, type RawGroup } from '../../shared/records/raw.ts';
 import type { FormVisit, PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 
-/** A suite, for a form that asks for a build. */
 export type ChoosableSuite = Pick<Suite, 'id_str' | 'name'>;
 
-/** What a person may choose besides the commit: some of the suites, and variables. */
 export function runChoices(form: PageForm, suites: readonly ChoosableSuite[], visit: FormVisit): Html {
   return html`${suiteChoice(form, suites, visit)}
     <details class="some-suites" ${visit.refused !== undefined && html`open`}>
@@ -22,7 +20,7 @@ export function runChoices(form: PageForm, suites: readonly ChoosableSuite[], vi
     </details>`;
 }
 
-/** The fields of the route: each line of the area is a variable. The route refuses lines that are none. */
+/** Each line of the area is a variable. The route refuses other lines. */
 export function askedFrom({ variables: typed, ...form }: RawGroup): RawGroup {
   const lines = typeof typed === 'string' ? typed.split('\n').filter((line) => line.trim() !== '') : [];
   if (lines.length === 0) return form;
@@ -34,7 +32,6 @@ export function askedFrom({ variables: typed, ...form }: RawGroup): RawGroup {
   return { ...form, variables };
 }
 
-/** Lets a person choose some of the suites for a build: those that are checked, or all where none is. */
 function suiteChoice(form: PageForm, suites: readonly ChoosableSuite[], { refused }: FormVisit): Html | false {
   if (suites.length < 2) return false;
   const choices = suites.map(({ id_str: id, name }) => [id, name] as const);

@@ -6,8 +6,6 @@ import { deletionButton, deletionPage, type ProjectVisit } from './project-pages
 import type { PageRoute } from './site.ts';
 import { suitePath } from './suite-rules.ts';
 
-/** The dependencies of a suite: software that is available to its command. */
-
 interface Choice {
   id_str: string;
   name: string;
@@ -42,7 +40,6 @@ export async function dependenciesPart(visit: ProjectVisit): Promise<Html> {
   </section>`;
 }
 
-/** The owner's own dependencies, and shared ones. */
 async function choiceField(
   { api }: ProjectVisit,
   form: PageForm,

@@ -2,7 +2,6 @@ import type { Suite } from '../../shared/records/suite.ts';
 import type { PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 
-/** When a suite runs: after which others, after whose approval, and not at the same time as which. */
 export function orderGroup(form: PageForm, all: readonly Suite[], suite?: Suite): Html {
   const others = all.filter(({ id }) => id !== suite?.id);
   const needed = form.shownList('needs', suite?.needs.map((need) => need.id_str) ?? []);

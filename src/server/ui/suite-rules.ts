@@ -7,8 +7,6 @@ import { deletionButton, deletionPage, type ProjectVisit, recordHead } from './p
 import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute, Visit } from './site.ts';
 
-/** The rules of a suite: which commits it runs on. */
-
 const subjectLabels: Record<(typeof subjects)[number], string> = {
   'commit.message': 'commit message',
   'commit.branches': 'branches of the commit',

@@ -5,10 +5,9 @@ import { html, type Html } from './html.ts';
 
 type Service = Suite['services'][number];
 
-/** So many empty rows follow those that are there: more come when these are saved. */
+/** Saving brings more empty rows. */
 const emptyVariables = 2;
 
-/** What runs beside the builds of a suite, and one empty place for another. */
 export function servicesGroup(form: PageForm, services: Suite['services'] = []): Html {
   const places = Math.min(most.servicesOfSuite, services.length + 1);
   const parts = Array.from({ length: places }, (_, at) => serviceParts(form, services[at], at));
@@ -31,7 +30,6 @@ export function servicesGroup(form: PageForm, services: Suite['services'] = []):
   );
 }
 
-/** The fields of a service, and their names. */
 function serviceParts(form: PageForm, service: Service | undefined, at: number): { names: string[]; fields: Html } {
   const names: string[] = [];
   const of = (field: string): string => {

@@ -10,7 +10,7 @@ const whens = [
   ['always', 'in both cases'],
 ] as const;
 
-/** How many empty rows follow the present steps. More come when these are saved. */
+/** Saving brings more empty rows. */
 const emptyRows = 3;
 
 export function stepsGroup(form: PageForm, steps: Suite['steps'] = []): Html {

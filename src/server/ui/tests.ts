@@ -8,8 +8,6 @@ import { counted, empty, shortSha, table } from './parts.ts';
 import { projectPage } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
 
-/** The flaky and the slow tests of a project. */
-
 const mostFlaky = 100;
 
 export const routes: PageRoute[] = projectPage({

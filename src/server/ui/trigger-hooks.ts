@@ -12,8 +12,6 @@ import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
 
-/** Hooks: their addresses, the deliveries from forges, and why each was built or not. */
-
 const of = '/projects/:project_id/hooks';
 
 const providers: readonly (readonly [string, string])[] = [
@@ -27,7 +25,6 @@ const events: readonly (readonly [string, string])[] = [
   ['pull_request', 'Pull and merge requests'],
 ];
 
-/** Where to enter the address and the secret. */
 function whereTo(provider: string): string {
   if (!isProvider(provider))
     return 'Send a POST with the header Authorization: Bearer SECRET and the field ref, a branch or tag.';
@@ -52,7 +49,7 @@ export const createHook: PageAction = {
   done: (answer, visit) => secretPage(visit, 'Hook created', answer),
 };
 
-/** The secret is only on this page: it cannot be shown again. */
+/** The secret cannot be shown again. */
 async function secretPage(
   visit: PageVisit,
   title: string,
@@ -180,7 +177,7 @@ function deliveryRow(delivery: HookDelivery, visit: ProjectVisit): Html {
     </td>
     <td class="number">
       ${
-        // A refused call was never parsed, so it cannot be decided on again.
+        // A refused call was never parsed, so it cannot be decided again.
         delivery.outcome !== 'refused' &&
         pageForm(visit, 'replay', { hook_delivery_id: id }).wrap(html``, {
           button: 'Replay',

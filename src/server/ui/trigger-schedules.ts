@@ -10,8 +10,6 @@ import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
 
-/** Triggers by time: polling of the repository, and schedules. */
-
 const leastInterval = 15;
 
 export async function pollingPart(visit: ProjectVisit): Promise<Html> {

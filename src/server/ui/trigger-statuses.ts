@@ -10,8 +10,6 @@ import { madeByConnection } from './project-forge.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 
-/** Status targets: forges that get the status of each commit's suites, and the deliveries to them. */
-
 const of = '/projects/:project_id/status_targets';
 
 const nameOf = (provider: string): string => (isProvider(provider) ? forgeProviders[provider].name : provider);

@@ -7,10 +7,7 @@ import type { PageVisit } from './pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 
-/**
- * The environment variables of a suite, and those of a project, which are for all its suites. A page contains a value
- * only after the user asks for it. So a person behind the user, or the browser's cache, shows only names.
- */
+/** A page contains a value only after the user asks for it, so neither onlookers nor the browser's cache get it. */
 
 const ofSuite = {
   list: '/projects/:project_id/suites/:suite_id/environment_variables',
@@ -107,7 +104,7 @@ function row(path: string, { id_str: id, name, content, secret, refs }: Environm
   </tr>`;
 }
 
-/** The page after a write, with a warning if masking the value would hide ordinary words. */
+/** Warns if masking the value would hide ordinary words. */
 function after(notice: 'added' | 'saved', goTo: (visit: PageVisit) => string) {
   return ({ warning }: WrittenVariable, visit: PageVisit) => ({
     goTo: goTo(visit),
@@ -116,7 +113,6 @@ function after(notice: 'added' | 'saved', goTo: (visit: PageVisit) => string) {
 }
 
 const added = after('added', ({ path }) => `${path}#variables`);
-/** The form that adds a variable is on the page of its owner. */
 export const addSuiteVariable = { route: `POST ${ofSuite.list}`, done: added } as const;
 export const addProjectVariable = { route: `POST ${ofProject.list}`, done: added } as const;
 
@@ -127,7 +123,6 @@ function showButton(path: string): Html {
   </form>`;
 }
 
-/** The pages on which a variable is changed and deleted. */
 function variablePages({ list, page, back: backLabel }: Owner): PageRoute[] {
   const one = `${list}/:environment_variable_id` as const;
   const back = (visit: PageVisit): string =>

@@ -6,33 +6,26 @@ import { emptyGroup, type RawGroup } from '../../shared/records/raw.ts';
 import type { Incoming } from '../http/route.ts';
 import type { Answers } from '../resources/index.ts';
 
-/** The parts of a call. Parameters of the path that are missing are taken from the page's address. */
+/** Missing path parameters are taken from the page's address. */
 export interface CallParts {
   params?: Record<string, string | bigint> | undefined;
   query?: Record<string, string | number | bigint | undefined>;
   body?: RawGroup | undefined;
 }
 
-/**
- * The API's routes, with the visitor as the caller. A refusal is thrown as the API's own error. If a page does not
- * catch it, it becomes an error page (404 for a record that is missing or belongs to somebody else).
- */
+/** The API's routes, called as the visitor. An uncaught refusal becomes an error page (404 for a hidden record). */
 export interface VisitApi {
-  /** The record or list that a route answers; for a paged list, only its rows. */
   call<Name extends RouteName>(name: Name, parts?: CallParts): Promise<Answers[Name]>;
   get<Path extends GetPath>(path: Path, parts?: CallParts): Promise<Answers[`GET ${Path}`]>;
-  /** One page of a list, and whether there are more before and after it. */
+  /** Tells whether there are more before and after it. */
   list<Path extends GetPath>(path: Path, parts?: CallParts): Promise<PageOf<ItemOf<Answers[`GET ${Path}`]>>>;
-  /** All pages of a list together. */
   all<Path extends GetPath>(path: Path, parts?: CallParts): Promise<ItemOf<Answers[`GET ${Path}`]>[]>;
-  /** Throws where the visitor may not call this route; does nothing else. */
+  /** Throws if the visitor may not call this route. Does nothing else. */
   admit(name: RouteName): Promise<void>;
 }
 
-/** A route of the API by its method and path, as it was declared. */
 export type RouteName = keyof Answers;
 type GetPath = RouteName extends infer Name ? (Name extends `GET ${infer Path}` ? Path : never) : never;
-/** The records that have a log with a viewer. */
 export type LoggedPath = GetPath extends infer Path
   ? Path extends `${infer Logged}/log/view`
     ? Logged
@@ -40,7 +33,6 @@ export type LoggedPath = GetPath extends infer Path
   : never;
 type ItemOf<List> = List extends readonly (infer Item)[] ? Item : never;
 
-/** The request for a page. */
 export type PageRequest = Pick<Incoming, 'id' | 'url' | 'params' | 'headers' | 'raw'>;
 
 export function visitApi(calls: InnerCalls, person: Person, request: PageRequest): VisitApi {
@@ -51,7 +43,7 @@ export function visitApi(calls: InnerCalls, person: Person, request: PageRequest
     params: { ...request.params, ...textsOf(parts.params ?? {}) },
     query: Object.assign(emptyGroup(), textsOf(parts.query ?? {})),
     body: parts.body,
-    // Other sites can hardly set headers, but pages need no others anyway.
+    // Pages need no other headers, and other sites can hardly set any.
     headers: { 'content-type': request.headers['content-type'] },
     raw: request.raw,
   });
@@ -87,7 +79,7 @@ export function visitApi(calls: InnerCalls, person: Person, request: PageRequest
   };
 }
 
-/** A page of a list that another service keeps: its neighbours are in the header `Link`. */
+/** The neighbours of another service's page are in its header `Link`. */
 function pageOfOthers(items: { id: bigint }[], link = ''): PageOf<{ id: bigint }> {
   return { items, older: link.includes('rel="next"'), newer: link.includes('rel="prev"') };
 }

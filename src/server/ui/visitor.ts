@@ -4,33 +4,31 @@ import type { Services } from '../api/call.ts';
 import { personOf, sessionSeconds, type Person } from '../auth/sessions.ts';
 import { randomSecret } from '../../shared/lib/passwords.ts';
 
-/** With what the site itself knows people: their passwords and sessions, and what they allow an application. */
 export type OwnServices = Pick<Services, 'db' | 'ids'>;
 
 /**
- * The visitor of a page, known by cookies. A signed-in user has a session. Everybody else has a random number that only
- * says "the same browser", so that forms are protected before there is a session, too.
+ * A signed-in user has a session cookie. Anyone else has a random number, so that forms are protected before sign-in.
  */
 export interface Visitor {
   person: Person | undefined;
   /** The session's token, even if the session is over. */
   session: string | undefined;
   /**
-   * Part of every form. It is derived from the cookie, which other sites can neither read nor set, and does not reveal
-   * it. It is written differently each time, so that the length of a compressed page tells nothing about it (BREACH).
+   * Part of every form. It is derived from the cookie, which other sites cannot read or set, and does not reveal it. It
+   * is masked anew each time, so that compressed lengths reveal nothing (BREACH).
    */
   formKey: string;
 }
 
 export interface Cookies {
   identify(request: FastifyRequest, reply: FastifyReply): Promise<Visitor>;
-  /** The signed-in user, where no form follows. */
+  /** The signed-in user, for pages without a form. */
   person(request: FastifyRequest): Promise<Person | undefined>;
   signIn(reply: FastifyReply, session: string): void;
   signOut(reply: FastifyReply): void;
 }
 
-/** `__Host-` lets no other host, not even a subdomain, set them. Browsers accept the prefix only over TLS. */
+/** With `__Host-`, no other host can set them, not even a subdomain. Browsers accept it only over TLS. */
 export function createCookies({ db }: OwnServices, { isSecure }: { isSecure: boolean }): Cookies {
   const named = (name: string): string => `${isSecure ? '__Host-' : ''}headrace_${name}`;
   const [sessionCookie, visitCookie] = [named('session'), named('visit')];
@@ -64,7 +62,6 @@ export function createCookies({ db }: OwnServices, { isSecure }: { isSecure: boo
   };
 }
 
-/** Only values in the form that we set. */
 function readCookie({ headers }: FastifyRequest, name: string, prefix: string): string | undefined {
   const pairs = (headers.cookie ?? '').split(';').map((pair) => pair.trim());
   const value = pairs.find((pair) => pair.startsWith(`${name}=`))?.slice(name.length + 1);
@@ -95,9 +92,8 @@ export function fitsFormKey(sent: string, { formKey }: Visitor): boolean {
 }
 
 /**
- * Whether a form can have come from one of our pages. Browsers send the origin of a request in `Sec-Fetch-Site`.
- * `Origin` is `null`, because our pages ask browsers to send no referrer. Older browsers send neither, and then only
- * the key in the form decides.
+ * Browsers send a request's origin in `Sec-Fetch-Site`. `Origin` is `null`, because our pages send no referrer. Older
+ * browsers send neither, and then only the form's key decides.
  */
 export function isFromOurPages({ headers, host }: FastifyRequest, baseUrl: string | undefined): boolean {
   const { 'sec-fetch-site': site, origin } = headers;

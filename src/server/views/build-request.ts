@@ -8,7 +8,6 @@ export type Shown = BuildRequestRow & { created_by_email: string } & {
   [Name in 'base' | 'compared_with']: RequestChangesRow[Name] | null;
 };
 
-/** Build requests, with their creators. */
 export function shownRequests(db: Queries) {
   return db
     .selectFrom('build_requests')
@@ -18,7 +17,7 @@ export function shownRequests(db: Queries) {
     .select(['users.email as created_by_email', 'request_changes.base', 'request_changes.compared_with']);
 }
 
-/** `waitingReason` is blank when it does not wait. */
+/** `waitingReason` is blank if it does not wait. */
 export function buildRequestView(request: Shown, waitingReason: string): BuildRequest {
   return {
     ...withIdString('id', request.id),

@@ -3,7 +3,7 @@ import type { serviceStates } from '../../shared/domain/service-states.ts';
 import { timestampOrNull } from '../../shared/lib/timestamps.ts';
 import type { Build } from '../../shared/records/build.ts';
 
-/** How far a service of a build is, as its runner tells it. Times are milliseconds since the build began. */
+/** As the runner reports it. Times are milliseconds since the build began. */
 export interface ServiceProgress {
   name: string;
   state: (typeof serviceStates)[number];
@@ -11,11 +11,11 @@ export interface ServiceProgress {
   ready?: number;
   to?: number;
   status?: number;
-  /** The data that it has begun with, or left for others. */
+  /** The data that it began with, or left for others. */
   data?: object;
 }
 
-/** In the row of the build: with the identifier of its log, as text, because JSON has no 64 bits. */
+/** The ID of its log is text, because JSON has no 64 bits. */
 export interface BuildService extends ServiceProgress {
   log: string;
 }
@@ -28,7 +28,7 @@ export function logsOfServices(build: Pick<BuildRow, 'services'>): bigint[] {
   return storedServices(build).map(({ log }) => BigInt(log));
 }
 
-/** The services of a build. They are gone when it is over, also where its runner did not tell so. */
+/** They end with the build, even if its runner did not report it. */
 export function servicesOf(build: Pick<BuildRow, 'services' | 'started_at' | 'finished_at'>): Build['services'] {
   const { started_at: began, finished_at: over } = build;
   const at = (ms: number | undefined): bigint | null =>

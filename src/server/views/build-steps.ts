@@ -3,7 +3,7 @@ import { timestampOrNull } from '../../shared/lib/timestamps.ts';
 import type { Build } from '../../shared/records/build.ts';
 import type { stepStates } from '../../shared/domain/step-states.ts';
 
-/** A step in the row of its build. Times are milliseconds since the build began. */
+/** Times are milliseconds since the build began. */
 export interface StoredStep {
   name: string;
   state: (typeof stepStates)[number];
@@ -15,7 +15,7 @@ export interface StoredStep {
 
 type Row = Pick<BuildRow, 'steps' | 'build_state' | 'exit_status' | 'started_at' | 'finished_at'>;
 
-/** The steps of a build. Steps that its runner did not report follow from how the build ended. */
+/** Unreported steps follow from the build's result. */
 export function stepsOf(build: Row): Build['steps'] {
   const steps = build.steps === '' ? [onlyStep(build)] : (JSON.parse(build.steps) as StoredStep[]);
   const at = (ms: number | undefined): bigint | null =>
@@ -39,7 +39,7 @@ function stateOf(state: StoredStep['state'], { build_state: of, finished_at: ove
   return state === 'waiting' ? 'skipped' : state;
 }
 
-/** The single step of a build with a command, which is not reported: it has the state of its build. */
+/** A build with a command has one step, which is not reported. It has the build's state. */
 function onlyStep({ build_state: of, exit_status: status, started_at: began, finished_at: over }: Row): StoredStep {
   const state = of === 'running' || of === 'passed' || of === 'failed' ? of : 'waiting';
   const took = began === null || over === null ? undefined : Number(over - began);

@@ -4,14 +4,13 @@ import { dependencyFields, type Dependency } from '../../shared/records/dependen
 import { valuesIn } from '../../shared/records/fields.ts';
 import { withIdString } from './id-string.ts';
 
-/** A dependency that another one is compiled against. */
 export interface Related {
   dependency_id: bigint;
   related_id: bigint;
   name: string;
 }
 
-/** The dependencies that these are compiled against, in the order in which they were named. */
+/** In the order in which the user named them. */
 export async function relatedTo(db: Queries, ids: bigint[]): Promise<Related[]> {
   if (ids.length === 0) return [];
   return db

@@ -1,6 +1,4 @@
-/**
- * An identifier as a number, and as text for clients that cannot hold 64 bits. If there is none, null and a blank text.
- */
+/** The text is for clients that cannot hold 64 bits. If there is none, null and a blank text. */
 export function withIdString<Name extends string, Id extends bigint | null>(
   name: Name,
   id: Id,

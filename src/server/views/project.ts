@@ -3,14 +3,13 @@ import { valuesIn } from '../../shared/records/fields.ts';
 import { projectFields, type Project } from '../../shared/records/project.ts';
 import { withIdString } from './id-string.ts';
 
-/** The columns that are shown. */
 const columns = Object.keys(projectFields) as (keyof typeof projectFields)[];
 const ofForge = ['forge_id', 'forge_repository', 'forge_state', 'forge_state_reason'] as const;
 export const shownColumns = ['id', 'build_state', ...columns, ...ofForge] as const;
 
 type Shown = Pick<ProjectRow, (typeof shownColumns)[number]>;
 
-/** A project without its key, which is sealed in the database and opened only where it is needed. */
+/** Without its sealed key, which is opened only if needed. */
 export function projectView(project: Shown, owned: boolean): Omit<Project, 'ssh_public_key'> {
   return {
     ...withIdString('id', project.id),

@@ -19,12 +19,12 @@ import {
 import { MistakeList } from './mistake-list.ts';
 import { checkRelations } from './relations.ts';
 
-/** Reads a document, and throws all its mistakes at once, each under its path. */
+/** Throws all mistakes at once, each under its path. */
 export function readDocument(text: string): Node {
   return readTable(parsed(text));
 }
 
-/** Reads a parsed document. A file in a repository need not describe the project itself, and has no environment. */
+/** A file in a repository need not describe the project itself, and has no environment. */
 export function readTable(table: unknown, isInRepository = false): Node {
   const mistakes = new MistakeList();
   const room = { entries: most.entriesInDocument };
@@ -38,7 +38,7 @@ export function readTable(table: unknown, isInRepository = false): Node {
   return node;
 }
 
-/** When a file of a repository is read, there is no environment of a person. */
+/** A file in a repository has no user's environment. */
 function refuseSources(document: Node, mistakes: MistakeList): void {
   const nodes = [document, ...(document.children[suites.section] ?? [])];
   for (const { at, entry } of nodes.flatMap(({ children }) => children.variables ?? []))
@@ -67,7 +67,6 @@ interface Reading {
   fields: readonly DocumentField[];
   children: readonly Kind[];
   kind?: Kind;
-  /** How many more entries the document may have. */
   room: { entries: number };
 }
 
@@ -141,7 +140,7 @@ function readNode(value: unknown, { at, mistakes, fields, children, kind, room }
   };
 }
 
-/** The error that the API would answer for a value; undefined if it accepts the value. */
+/** The error that the API would answer, or undefined. */
 function mistakeIn(field: Field<unknown>, isRequired: boolean, value: Value): ErrorCode | undefined {
   const raw = typeof value === 'object' ? rawOf(value) : String(value);
   if (raw === null || (isBlank(raw) && !field.takesBlank)) return isRequired ? 'is_blank' : undefined;
@@ -154,15 +153,12 @@ function mistakeIn(field: Field<unknown>, isRequired: boolean, value: Value): Er
   }
 }
 
-/** Whether the content of a variable stays: a reference to an environment only says where it came from. */
+/** A reference to an environment only shows where the content came from. */
 function isKept({ keep, from_env: source = '' }: Record<string, unknown>): boolean {
   return (keep === true) !== (source !== '');
 }
 
-/**
- * Whether a document may contain the value: it comes from the environment of the person who applies it, or is no
- * secret.
- */
+/** A value must come from the environment of the user who applies it, or be no secret. */
 function mayHold({ content, keep, secret, from_env: source = '' }: Record<string, unknown>): boolean {
   return typeof content === 'string' && keep !== true && (secret === false || source !== '');
 }
@@ -184,19 +180,18 @@ function readRecords(
   }
 }
 
-/** Texts, numbers, flags, and lists of texts; undefined for anything else. */
+/** Texts, numbers, flags, and lists of texts. Undefined for anything else. */
 function valueOf(given: unknown): Value | undefined {
   if (typeof given === 'string' || typeof given === 'number' || typeof given === 'boolean') return given;
   if (!Array.isArray(given)) return undefined;
   return given.every((item) => typeof item === 'string') ? given : undefined;
 }
 
-/** The name of a variable in somebody's environment. */
 function isSource(given: unknown): boolean {
   return given === undefined || (typeof given === 'string' && given.length <= 255 && !/[\0\n\r=]/.test(given));
 }
 
-/** A longer name is refused. Messages about its entry have its number instead. */
+/** Longer names are refused. Messages about such an entry use its number. */
 const longestName = 255;
 
 function nameOf(item: unknown, { key, isNameless }: Kind): string | undefined {
@@ -222,9 +217,7 @@ interface WithVariables {
   variables?: Record<string, unknown>[];
 }
 
-/**
- * A document that was read without mistakes, in the form in which it may be stored: without values from an environment.
- */
+/** The stored form of a valid document, without values from an environment. */
 export function withoutValues(text: string): string {
   const document = JSON.parse(text) as WithVariables & { suites?: WithVariables[] };
   for (const { variables = [] } of [document, ...(document.suites ?? [])])
@@ -232,7 +225,7 @@ export function withoutValues(text: string): string {
   return JSON.stringify(document);
 }
 
-/** Adds the entry of the document to the name of a refused field. A document has names where a body has identifiers. */
+/** Adds the entry to the name of a refused field: a document has names where a body has identifiers. */
 export async function named<T>(at: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

@@ -8,7 +8,7 @@ import { checkTimes } from '../records/trigger.ts';
 import { rawOf, strategies, suites, type Entry, type Kind } from './kinds.ts';
 import { quoted, type MistakeList } from './mistake-list.ts';
 
-/** The rules about several fields of one entry. They are those of the API (records/). */
+/** Rules about several fields of one entry, as in the API (records/). */
 export function checkEntry(kind: Kind, entry: Entry, at: string, mistakes: MistakeList): void {
   const refuse = (errors: FieldErrors, why: Readonly<Record<string, string>>): void => {
     for (const [name, [code]] of Object.entries(errors))
@@ -56,7 +56,6 @@ export function checkEntry(kind: Kind, entry: Entry, at: string, mistakes: Mista
   }
 }
 
-/** The matrix of a suite as the API reads it; undefined if it has a mistake of its own. */
 export function matrixOf(entry: Entry): ValuesOf<typeof matrixFields> | undefined {
   try {
     const values = Object.entries(matrixFields).map(([name, field]) => [name, field.parse(rawOf(entry[name] ?? []))]);

@@ -5,12 +5,12 @@ import { areVariables, projectFields, rawOf, sections, suites, type DocumentFiel
 import { quoted } from './mistake-list.ts';
 
 const text: JsonSchema = { type: 'string' };
-/** A schema, with the field that it describes, where a whole field is meant. */
+/** `field` is set if the schema describes a whole field. */
 interface Described extends JsonSchema {
   field?: Field<unknown>;
 }
 
-/** In a document, suites are named where the API has their identifiers. */
+/** A document names suites where the API has identifiers. */
 function schemaOf({ field, fallback, isApart }: DocumentField): JsonSchema {
   if (field && !isApart) {
     return { ...field.schema, field } as Described;
@@ -34,7 +34,7 @@ function entryOf(kind: Kind): JsonSchema {
   return { ...table, properties: { ...properties, ...more } };
 }
 
-/** What is wrong with a value that was refused for its form, as the end of a sentence about it. */
+/** The end of a sentence about a value that was refused for its form. */
 export function wrongForm(path: readonly (string | number)[], value: unknown): string {
   let schema: JsonSchema | undefined = tableOf(projectFields, sections);
   for (const step of path) schema = typeof step === 'number' ? schema?.items : schema?.properties?.[step];
@@ -69,7 +69,7 @@ function wrongList(schema: JsonSchema, value: readonly unknown[]): string {
   return `has entries that do not go together${expected(schema)}`;
 }
 
-/** Whether the field takes a value; what is no field of its own counts as taken. */
+/** A part of a field counts as taken. */
 function isTaken(schema: Described, value: unknown): boolean {
   try {
     schema.field?.parse(rawOf(value));

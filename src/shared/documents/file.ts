@@ -5,19 +5,14 @@ import { readTable } from './document.ts';
 import { rawOf, suites, type DocumentField, type Entry, type Node } from './kinds.ts';
 import { linesOf, RefusedError, type DocumentFile } from './mistakes.ts';
 
-/** A file in a repository as builds use it. */
-
-/** A suite of a file, in the form of its row. */
 export interface FileSuite {
   name: string;
-  /** Its path in the file, for errors. */
   at: string;
   settings: ColumnsOf<typeof suiteFields>;
   rules: ColumnsOf<typeof ruleFields>[];
-  /** By their names. */
   dependencies: readonly string[];
   needs: readonly string[];
-  /** The name of the needed suite whose files it begins with, or blank. */
+  /** The name of the needed suite whose files it starts with, or blank. */
   filesFrom: string;
 }
 
@@ -26,7 +21,7 @@ export interface CheckedFile {
   suites: FileSuite[];
 }
 
-/** Finds every mistake in a file that can be found without its project, and throws them as a RefusedError. */
+/** Throws all mistakes that can be found without the project as one RefusedError. */
 export function checkFile(file: DocumentFile): CheckedFile {
   try {
     const document = readTable(file.table, true);
@@ -53,7 +48,7 @@ function suiteOf({ entry, at, children, dependencies }: Node): FileSuite {
 
 const ruleKind = suites.children?.find(({ section }) => section === 'rules');
 
-/** The fields were read without a mistake. Each is parsed once more, as by the API. */
+/** The fields are valid. Each is parsed again, as by the API. */
 function columnsOf(fields: readonly DocumentField[], entry: Entry): Record<string, unknown> {
   const columns = fields.flatMap(({ name, field, fallback, isApart, valueIn: isNamed }) => {
     if (!field || (isApart && isNamed)) return [];

@@ -7,67 +7,53 @@ import { projectFields as projectRecordFields } from '../records/project.ts';
 import { ruleFields, suiteFields, variableFields, type Suite } from '../records/suite.ts';
 import { hookFields, scheduleFields } from '../records/trigger.ts';
 
-/**
- * The parts of a project, as sections of one document. An entry has the fields of its record (records/), so a new field
- * of a record is in the document as well.
- */
+/** The parts of a project, as sections of one document. Entries have the fields of their records (records/). */
 export interface Kind {
   section: string;
-  /** Its name for people. */
   what: string;
-  /** The path of its list. */
   path: `/${string}`;
   param: string;
-  /** The fields that identify an entry. */
   key: readonly string[];
-  /** Whether an entry with another key may be a changed one: this holds for entries without a name. */
+  /** An entry with another key may be a changed one. True for entries without a name. */
   isNameless?: boolean;
-  /** Whether the answer of the list lacks fields of the record. */
   isShort?: boolean;
-  /** How many of them its parent may have. */
   most: number;
   fields: readonly DocumentField[];
   children?: readonly Kind[];
 }
 
-/** null is for a setting that says neither yes nor no. */
+/** null is a setting that is neither yes nor no. */
 export type Value = string | number | boolean | null | readonly (string | ListedRecord)[];
 /** An entry of a list of records, such as a step of a suite. */
 export type ListedRecord = Readonly<Record<string, string | number | boolean | readonly unknown[]>>;
 export type Entry = Readonly<Record<string, Value>>;
 
-/** A document that was read: every entry with its fields, in the form of the API, and the entries in it. */
+/** An entry that was read, with its fields in the API's form. */
 export interface Node {
   entry: Entry;
-  /** Its path in the document, for errors. */
   at: string;
   children: Readonly<Record<string, readonly Node[]>>;
-  /** The names of a suite's dependencies. */
   dependencies: readonly string[];
 }
 
-/** A field of the document: `options[url]` is `url`. */
+/** `options[url]` becomes `url`. */
 export interface DocumentField {
   name: string;
   /** Its name in a body. */
   sent: string;
   isRequired: boolean;
   fallback: Value;
-  /** The field of the API; undefined if only documents have it. */
   field?: Field<unknown>;
-  /** Reads a list of records, and fills in their defaults. Other fields are taken unchanged. */
+  /** Reads a list of records and adds their defaults. Other fields stay unchanged. */
   read?: (given: unknown) => Value;
-  /** Whether no route takes it: only documents have it. */
   isDocumentOnly?: boolean;
-  /** Whether it is set by a step of its own. */
   isApart?: boolean;
-  /** Whether what else its entry says makes it what it is, so that it need not be said. */
+  /** Other fields of the entry determine its value, so it may be omitted. */
   isImplied?: (entry: Entry) => boolean;
-  /** Its value in a record of the API, where that is not the value of the field that is sent. */
+  /** Its value in a record of the API, if the record differs from the sent field. */
   valueIn?: (record: object) => Value;
 }
 
-/** A value of a document in the form of a request body. */
 export function rawOf(given: unknown): Raw {
   if (typeof given === 'number') return new Digits(String(given));
   if (Array.isArray(given)) return given.map(rawOf);
@@ -92,7 +78,7 @@ function fieldsIn(body: FieldSet): DocumentField[] {
 
 export const projectFields = fieldsIn(projectRecordFields);
 
-/** The name of the variable, in the environment of the person who applies the document, that has the content. */
+/** Names a variable in the environment of the user who applies the document. */
 const source: DocumentField = {
   name: 'from_env',
   sent: 'from_env',
@@ -111,7 +97,6 @@ const variablesAt = (path: Kind['path']): Kind => ({
   key: ['name'],
 });
 
-/** The variables of the project. Suites have their own. */
 const variables = variablesAt('/projects/:project_id/environment_variables');
 
 export function areVariables({ section }: Kind): boolean {
@@ -132,13 +117,13 @@ const suiteParts: readonly Kind[] = [
   variablesAt('/projects/:project_id/suites/:suite_id/environment_variables'),
 ];
 
-/** The services of a suite: an identifier is text, which every number in a document could not hold. */
+/** An identifier is text here, because numbers in a document could lose digits. */
 function servicesIn(record: object): Value {
   const { services } = record as Pick<Suite, 'services'>;
   return services.map(({ dependency_id_str: id, ...service }) => ({ ...service, dependency_id: id }));
 }
 
-/** The name of the suite whose files a suite begins with, or blank. */
+/** The name of the suite whose files a suite starts with, or blank. */
 export function filesFromOf(record: object): string {
   const { needs, files_from_id: from } = record as Pick<Suite, 'needs' | 'files_from_id'>;
   return needs.find(({ id }) => id === from)?.name ?? '';
@@ -213,11 +198,10 @@ const notifications: Kind = {
 
 export const sections: readonly Kind[] = [variables, suites, strategies, hooks, schedules, notifications];
 
-/** In the order in which transactions take their locks (db/lock-order.ts): some come after the project itself. */
+/** In the order in which transactions take their locks (db/lock-order.ts). */
 export const beforeProject: readonly Kind[] = [variables, suites, strategies, hooks];
 export const afterProject: readonly Kind[] = [notifications, schedules];
 
-/** The value of a field in a record of the API. */
 export function valueIn(record: object, { sent, read, valueIn: own }: DocumentField): Value {
   if (own) return own(record);
   let at: unknown = record;

@@ -1,11 +1,11 @@
 import { ApiError, type ErrorCode, type FieldErrors } from '../errors.ts';
 
-/** The mistakes of a document, by their paths, such as `suites[unit][command]`. The first one at a path counts. */
+/** By path, such as `suites[unit][command]`. The first mistake at a path counts. */
 export class MistakeList {
   readonly #fields: FieldErrors = {};
   readonly #why = new Map<string, string>();
 
-  /** `why` is the end of a sentence about the path. Without it, the code and the value say enough. */
+  /** `why` ends a sentence about the path. Without it, the code and the value suffice. */
   add(at: string, code: ErrorCode, why?: string): void {
     if (this.#fields[at]) return;
     this.#fields[at] = [code];
@@ -32,7 +32,6 @@ export class DocumentError extends ApiError {
   }
 }
 
-/** A value of the file in a sentence. */
 export function quoted(value: unknown): string {
   const text = JSON.stringify(value) ?? '';
   return text.length > 100 ? `${text.slice(0, 100)}…` : text;

@@ -4,21 +4,15 @@ import { wrongForm } from './expected.ts';
 import { DocumentError } from './mistake-list.ts';
 import { linesOfToml, mostLevels } from './toml-lines.ts';
 
-/** Reads a document from a file, and describes its mistakes in sentences. */
-
 export type Table = Readonly<Record<string, unknown>>;
 
-/** A file that could be parsed. */
 export interface DocumentFile {
   path: string;
   table: Table;
   lines: ReadonlyMap<string, number>;
 }
 
-/**
- * The result of a parser: the value, with the line of everything in the file by its path as JSON; or why it cannot be
- * parsed.
- */
+/** `lines` has the line of everything in the file, by its path as JSON. */
 export type ParsedFile = { value: unknown; lines: ReadonlyMap<string, number> } | { problem: string; line?: number };
 
 export class RefusedError extends Error {
@@ -30,7 +24,7 @@ export class RefusedError extends Error {
   }
 }
 
-/** By the end of its name: TOML, JSON, or YAML, which is parsed by `parseYaml` (yaml.ts). */
+/** The end of the file's name selects TOML, JSON or YAML. `parseYaml` is in yaml.ts. */
 export async function readFile(
   text: string,
   path: string,
@@ -71,7 +65,6 @@ interface Found {
   line: number | undefined;
 }
 
-/** What a path of an error leads to, such as `suites[unit][command]`. */
 function find(file: DocumentFile, where: string): Found {
   const path: (string | number)[] = [];
   let line: number | undefined;
@@ -87,15 +80,14 @@ function find(file: DocumentFile, where: string): Found {
   return { path, value: inside, line };
 }
 
-/** A sentence about a path in the file, with its line. */
 export function mistake(file: DocumentFile, where: string, what: string, { line } = find(file, where)): string {
-  // Anybody may have written the names in the file, and this becomes a line of a log.
+  // Anyone may have written the names in the file, and this becomes a line of a log.
   return `${at(file.path, line).replace(/:$/, '')}: ${what.replaceAll(/\p{Cc}/gu, '\uFFFD')}`;
 }
 
 const nameAt = (rest: string): string => /^\[(.*?)(?:\](?=\[|$)|$)/s.exec(rest)?.[1] ?? rest;
 
-/** Entries are identified by their names, which may contain brackets, or by their numbers. */
+/** Names may contain brackets. Entries without a name have numbers. */
 function entryAt(list: readonly unknown[], rest: string): [key: string | number, length: number] {
   const names = list.map((item) => (item as Record<string, unknown> | null | undefined)?.name);
   const fits = (name: unknown): name is string => typeof name === 'string' && rest.startsWith(`[${name}]`);
@@ -114,7 +106,6 @@ const wordsFor: Readonly<Record<string, string>> = {
   payment_required: 'the owner of the project has to pay first',
 };
 
-/** The end of a sentence about a mistake at a path. */
 function wordsOf(error: ApiError, file: DocumentFile, name: string, code: string): string {
   const why = error instanceof DocumentError ? error.why.get(name) : undefined;
   if (why !== undefined) return `${why}.`;
@@ -123,7 +114,7 @@ function wordsOf(error: ApiError, file: DocumentFile, name: string, code: string
   return `${code === 'invalid_format' ? wrongForm(path, value) : (wordsFor[code] ?? code)}.`;
 }
 
-/** One line for each mistake in a file of a repository, in their order there. */
+/** One line per mistake, in the file's order. */
 export function linesOf(error: ApiError, file: DocumentFile): string[] {
   const found = Object.entries(error.fields).map(([name, codes]) => ({
     name,

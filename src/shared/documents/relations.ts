@@ -4,7 +4,7 @@ import { matrixOf } from './entry-checks.ts';
 import { strategies, suites, type Entry, type Node } from './kinds.ts';
 import { quoted, type MistakeList } from './mistake-list.ts';
 
-/** The rules about several entries of a document: suites and deploy strategies name suites. */
+/** Rules about several entries: suites and deploy strategies name suites. */
 export function checkRelations(document: Node, mistakes: MistakeList): void {
   const nodes = document.children[suites.section] ?? [];
   const byName = new Map(nodes.map(({ entry }) => [nameOf(entry), entry]));
@@ -33,7 +33,6 @@ const needsOf = ({ needs }: Entry): readonly string[] => (Array.isArray(needs) ?
 
 const filesFromOf = ({ files_from: from }: Entry): string => (typeof from === 'string' ? from : '');
 
-/** A suite may need only others of the file. */
 function checkNeeds({ entry, at }: Node, byName: ByName, mistakes: MistakeList): void {
   const needs = needsOf(entry);
   const missing = needs.filter((needed) => !byName.has(needed));
@@ -57,7 +56,7 @@ function checkNeeds({ entry, at }: Node, byName: ByName, mistakes: MistakeList):
     refuse('files_from', 'invalid_format', `makes a chain of more than ${most.layeredSuites} suites`);
 }
 
-/** Each circle is told of at the first of its suites. */
+/** Each cycle is reported at the first of its suites. */
 function checkCircles(nodes: readonly Node[], byName: ByName, mistakes: MistakeList): void {
   const told = new Set<string>();
   for (const { entry, at } of nodes) {
@@ -68,7 +67,6 @@ function checkCircles(nodes: readonly Node[], byName: ByName, mistakes: MistakeL
   }
 }
 
-/** The way from a suite over its needs back to itself. */
 function circleFrom(name: string, byName: ByName): string[] | undefined {
   const before = new Map<string, string>();
   const open = [name];
@@ -91,7 +89,7 @@ function variantsIn(entry: Entry): string {
   return matrix ? variantsOf(matrix).join('\n') : '';
 }
 
-/** How many suites it is to the first one whose files are a checkout. A link with a mistake of its own ends the way. */
+/** The number of suites down to one that starts with a checkout. An invalid link ends the path. */
 function layersOf(entry: Entry, byName: ByName): number {
   let depth = 0;
   for (let at = entry; needsOf(at).includes(filesFromOf(at)) && depth <= most.layeredSuites; depth += 1)

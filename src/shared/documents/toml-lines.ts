@@ -1,11 +1,11 @@
-/** The lines of the tables and keys of a TOML file: the parser gives positions only for errors. */
+/** The parser reports positions only for errors. */
 
-/** The deepest nesting of tables: more than any document needs, and few enough for every stack. */
+/** More than any document needs, and safe for every stack. */
 export const mostLevels = 10;
 
 type Path = readonly (string | number)[];
 
-/** The line of each table, key and list entry, by its path as JSON. The text was parsed, so it is TOML. */
+/** The line of each table, key and list entry, by its path as JSON. The text must be valid TOML. */
 export function linesOfToml(text: string): Map<string, number> {
   return new TomlLines(text).lines;
 }
@@ -15,9 +15,8 @@ class TomlLines {
   readonly #text: string;
   #at = 0;
   #line = 1;
-  /** Up to where line breaks are counted. */
+  /** Line breaks are counted up to here. */
   #counted = 0;
-  /** How many tables each list has so far. */
   readonly #counts = new Map<string, number>();
 
   constructor(text: string) {
@@ -78,14 +77,12 @@ class TomlLines {
     this.#at += 1;
   }
 
-  /** Numbers, dates and words. */
   #bare(): void {
     const from = this.#at;
     while (this.#at < this.#text.length && !/[\s,\]}#]/.test(this.#text[this.#at] ?? '')) this.#at += 1;
     if (this.#at === from) this.#at += 1;
   }
 
-  /** Returns what is between the quotes. */
   #string(quote: string): string {
     const long = quote.repeat(3);
     const end = this.#text.startsWith(long, this.#at) ? long : quote;
@@ -105,7 +102,6 @@ class TomlLines {
     return backslashes % 2 === 1;
   }
 
-  /** The parts of a dotted name, up to what follows them. */
   #names(): string[] {
     const names: string[] = [];
     do {
@@ -136,7 +132,7 @@ class TomlLines {
     }
   }
 
-  /** Notes the line of a path, unless an earlier one is known. */
+  /** The first line of a path counts. */
   #noted(path: Path): Path {
     while (this.#counted < this.#at) {
       const next = this.#text.indexOf('\n', this.#counted);

@@ -1,5 +1,5 @@
 import { answerTasks } from '../lib/worker-thread.ts';
 import { parseYaml } from './yaml.ts';
 
-/** Parses YAML in a separate thread, which a deeply nested file can end. */
+/** A thread can be ended if a deeply nested file takes too long. */
 answerTasks(parseYaml);

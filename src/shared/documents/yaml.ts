@@ -2,14 +2,13 @@ import yaml from 'yaml';
 import type { ParsedFile } from './mistakes.ts';
 import { mostLevels } from './toml-lines.ts';
 
-/** A few aliases of aliases can expand to more than any memory holds. */
+/** A few aliases of aliases can expand beyond any memory. */
 const mostAliases = 500;
 const mostExpanded = 10_000;
 
 /**
- * Reads YAML with anchors, aliases and merges (`<<`). The parser recurses, and takes long for a deeply nested file, so a
- * server calls it in a thread. The package has CommonJS modules: when bundled, its functions are only in its default
- * export.
+ * Takes anchors, aliases and merges (`<<`). The parser recurses and is slow for deep nesting, so a server calls it in a
+ * thread. When bundled, the CommonJS package has its functions only in its default export.
  */
 export function parseYaml(text: string): ParsedFile {
   const counter = new yaml.LineCounter();
@@ -38,12 +37,12 @@ export function parseYaml(text: string): ParsedFile {
   }
 }
 
-/** Whether aliases stand for more than a file may have, before anything is made of them. */
+/** Checked before anything is made of the aliases. */
 function expandsTooFar(contents: unknown): boolean {
   const anchored = new Map<string, unknown>();
   const sizes = new Map<unknown, number>();
   let aliases = 0;
-  /** How many values a node has when its aliases are written out. A node inside itself has infinitely many. */
+  /** The size with all aliases written out. A node inside itself has infinitely many. */
   const sizeOf = (node: unknown): number => {
     const known = sizes.get(node);
     if (known !== undefined) return known;

@@ -1,4 +1,4 @@
-/** Every variable named HEADRACE… that a build or a compile is given. A server that runs inside a build ignores them. */
+/** The HEADRACE… variables of builds and compiles. A server that runs inside a build ignores them. */
 export const buildVariables = [
   'HEADRACE',
   'HEADRACE_PROJECT_ID',
@@ -20,5 +20,5 @@ export const buildVariables = [
   'HEADRACE_SECRET_ENV',
 ] as const;
 
-/** The type of everything that gives builds such variables, so that none can be missing in the list. */
+/** Used wherever such variables are set, so that the list stays complete. */
 export type BuildVariables = Partial<Record<(typeof buildVariables)[number], string>>;

@@ -1,10 +1,7 @@
 import { bytes as bounds, most } from './bounds.ts';
 import { cutBytes } from '../lib/cut-bytes.ts';
 
-/**
- * How much is taken of a commit. Anybody who proposes a change to a repository writes these texts, and rules and pages
- * read them. Runners cut them where they read a commit, and servers whatever a runner sends.
- */
+/** Anyone who proposes a change writes these texts. Runners cut them, and servers cut them again. */
 
 const messageMark = '\n\n[The message is longer. This is its beginning.]';
 
@@ -13,12 +10,12 @@ const cut = (text: string, length: number, mark: string): string => {
   return bytes.length <= length ? text : cutBytes(bytes, length - Buffer.byteLength(mark)) + mark;
 };
 
-/** The message; of a long one its beginning, with a last line that says so. */
+/** A cut message ends with a line about the cut. */
 export const boundedMessage = (message: string): string => cut(message, bounds.commitMessage, messageMark);
 
 export const boundedPerson = (text: string): string => cut(text, bounds.person, '…');
 
-/** The first of the names, each whole: a part of a name would be another name. */
+/** Whole names only: a part would be another name. */
 export function boundedNames(names: readonly string[]): string[] {
   let bytes = 0;
   const end = names.findIndex((name, at) => {

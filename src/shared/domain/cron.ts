@@ -1,24 +1,23 @@
 import { Cron } from 'croner';
 
 /**
- * The times of a cron expression: five fields, in a time zone.
+ * Five cron fields, in a time zone.
  *
- * When clocks change, some local times do not exist and some come twice. A time that does not exist is run at the
- * moment of the change; a time that comes twice is run the first time. An hour of `*` means "every hour", so then every
- * hour that passes has one run.
+ * When clocks change, a local time that does not exist runs at the moment of the change. A time that comes twice runs
+ * the first time. With `*` as the hour, every hour that passes has one run.
  */
 
-/** Numbers and names only. Extensions that only some programs know (`L`, `W`, `#`, `?`, `@daily`) are refused. */
+/** Extensions that only some programs know (`L`, `W`, `#`, `?`, `@daily`) are refused. */
 const field = /^(?:\*|[0-9]+|[A-Za-z]{3})(?:-(?:[0-9]+|[A-Za-z]{3}))?(?:\/[0-9]+)?$/;
 const minuteMs = 60_000;
 const dayMs = 24 * 60 * minuteMs;
 
 export interface CronTimes {
-  /** The first moment after this one, in milliseconds since 1970; undefined when there is none. */
+  /** In milliseconds since 1970. Undefined if there is none. */
   after(moment: number): number | undefined;
 }
 
-/** Undefined where the text is not five valid fields. */
+/** Undefined if the text is not five valid fields. */
 export function parseCron(text: string, timeZone: string): CronTimes | undefined {
   const fields = text.trim().split(/\s+/);
   if (fields.length !== 5 || !fields.every((one) => one.split(',').every((part) => field.test(part)))) return undefined;
@@ -32,7 +31,7 @@ export function parseCron(text: string, timeZone: string): CronTimes | undefined
   }
 }
 
-/** Goes through the local times of the expression as if they were in UTC, and finds the moment of each. */
+/** Steps through the local times as if they were UTC, and converts each. */
 function byWallClock(next: (wall: number) => number | undefined, timeZone: string): CronTimes['after'] {
   const offsetAt = offsets(timeZone);
   return (moment) => {
@@ -46,9 +45,7 @@ function byWallClock(next: (wall: number) => number | undefined, timeZone: strin
   };
 }
 
-/**
- * The moment of a local time: the first one where it comes twice, and the moment of the change where it does not exist.
- */
+/** The first moment if the local time comes twice, or the change of clocks if it does not exist. */
 function momentOf(wall: number, offsetAt: (moment: number) => number): number {
   const [before, after] = [offsetAt(wall - dayMs), offsetAt(wall + dayMs)];
   const found = [wall - before, wall - after].find((moment) => moment + offsetAt(moment) === wall);
@@ -62,7 +59,7 @@ function momentOf(wall: number, offsetAt: (moment: number) => number): number {
   return high;
 }
 
-/** How far the clocks of a zone are ahead of UTC at a moment, in milliseconds. */
+/** How far the zone is ahead of UTC at a moment, in milliseconds. */
 function offsets(timeZone: string): (moment: number) => number {
   const how = { year: 'numeric', month: 'numeric', day: 'numeric', hour: 'numeric', minute: 'numeric' } as const;
   const format = new Intl.DateTimeFormat('en-US', { timeZone, hourCycle: 'h23', ...how });

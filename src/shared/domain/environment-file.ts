@@ -3,15 +3,12 @@ import { messageOf } from '../lib/error-code.ts';
 import { bytes } from './bounds.ts';
 import { isReservedVariable, variableNameForm } from './variable-names.ts';
 
-/** The message names the file and the line, and not the value. */
+/** The message omits the value. */
 export class EnvironmentFileError extends Error {
   override name = 'EnvironmentFileError';
 }
 
-/**
- * A file of `NAME=value` lines, of which the last for a name counts. A value is taken as it stands, to the end of its
- * line: neither quotes nor `$` mean anything. Blank lines and lines that begin with `#` do not count.
- */
+/** The last line per name counts. Values are literal, with quotes and `$`. Blank lines and `#` lines are ignored. */
 export function readEnvironmentFile(path: string): Record<string, string> {
   const variables: Record<string, string> = {};
   for (const [at, line] of textIn(path).split(/\r?\n/).entries()) {

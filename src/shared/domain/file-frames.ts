@@ -1,22 +1,17 @@
-/**
- * A stream of frames: a letter, a number and a text, and after a frame with the letter F as many bytes as the number
- * says, the content of a file. So many files of any size travel in one stream.
- */
+/** A frame is a letter, a number and a text. After F, that number of bytes follows: a file's content. */
 export interface Frame {
   letter: string;
   number: number;
   text: string;
-  /** The bytes of a file. What is not read of them is passed over when the next frame is asked for. */
+  /** Unread bytes are skipped when the next frame is read. */
   content: AsyncIterable<Buffer>;
 }
 
-/** The stream does not consist of frames, or ends in the middle of a file. */
 export class BrokenFramesError extends Error {}
 
 const headerSize = 13;
 const longestText = 4096;
 
-/** The beginning of a frame. */
 export function frameHead(letter: string, number: number, text: string): Buffer {
   const bytes = Buffer.from(text);
   const header = Buffer.alloc(headerSize);
@@ -26,11 +21,10 @@ export function frameHead(letter: string, number: number, text: string): Buffer 
   return Buffer.concat([header, bytes]);
 }
 
-/** Reads frames; undefined at the end of the stream, also where it ends too early. */
+/** Undefined at the end of the stream, even a premature one. */
 export function frameReader(chunks: AsyncIterable<Buffer>): { next(): Promise<Frame | undefined> } {
   const source = chunks[Symbol.asyncIterator]();
   let rest: Buffer = Buffer.alloc(0);
-  /** How many bytes of the current file are still to come. */
   let ahead = 0;
 
   const more = async (): Promise<boolean> => {

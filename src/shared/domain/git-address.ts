@@ -1,19 +1,13 @@
-/*
- * Addresses of git repositories: what people write, what git is given, and when two of them are the same repository.
- */
-
-/** An address that a repository can be fetched from, in its parts. */
 export interface GitAddress {
   scheme: 'ssh' | 'https';
-  /** As it was written, which is how git takes it. */
+  /** As the user wrote it. git gets this form. */
   url: string;
-  /** Blank where the address names none. */
   user: string;
   /** Without the brackets of an IPv6 address. */
   host: string;
-  /** Undefined for that of the scheme. */
+  /** Undefined for the scheme's default. */
   port: number | undefined;
-  /** On its host. That of a URL begins with a slash; over SSH it is what the remote command gets. */
+  /** In a URL it starts with a slash. Over SSH, the remote command gets it. */
   path: string;
 }
 
@@ -24,9 +18,9 @@ const scpLike = new RegExp(`^(?:(${user})@)?(${host}):(.+)$`, 's');
 const urlLike = new RegExp(`^(ssh|https)://(?:(${user})@)?(${host})(?::([1-9][0-9]{0,4}))?(/.+)$`, 's');
 
 /**
- * Reads `user@host:path`, `ssh://user@host:port/path` and `https://host:port/path`. Undefined for every other way of
- * transport (`ext::`, `file://`), for credentials in an https address, and for every text that git or ssh could take for
- * an option or a command: no part can begin with a dash.
+ * Reads `user@host:path`, `ssh://user@host:port/path` and `https://host:port/path`. Undefined for other transports
+ * (`ext::`, `file://`), for credentials in https, and for texts that git or ssh could take for an option or a command:
+ * no part may start with a dash.
  */
 export function parseGitAddress(url: string): GitAddress | undefined {
   if (url.length > longest || /[\s\p{Cc}]/u.test(url)) return undefined;
@@ -42,7 +36,7 @@ export function parseGitAddress(url: string): GitAddress | undefined {
     user: named,
     host: name.replaceAll(/[[\]]/g, ''),
     port: port === undefined ? undefined : Number(port),
-    // As git does it: the folder of a user is not below the root.
+    // As git does it: a user's folder is not below the root.
     path: scheme === 'ssh' ? decoded.replace(/^\/~/, '~') : path,
   };
 }
@@ -53,13 +47,13 @@ function parseScpLike(url: string): GitAddress | undefined {
   return { scheme: 'ssh', url, user: named, host: name.replaceAll(/[[\]]/g, ''), port: undefined, path };
 }
 
-/** Whether it names something, and no step of it leads upwards, which would make one repository of two names. */
+/** Upward steps are refused, because they would give one repository two names. */
 function isPath(path: string): boolean {
   const steps = path.split('/');
   return !/\p{Cc}/u.test(path) && !/^\/*(?:\.git)?\/*$/.test(path) && !steps.some((step) => /^\.\.?$/.test(step));
 }
 
-/** Whether no slash, dot or percent sign hides behind a percent sign. */
+/** True if no slash, dot or percent sign is percent-encoded. */
 function isFolded(path: string): boolean {
   return !/%(?:2e|2f|5c|25)/i.test(path);
 }
@@ -72,17 +66,15 @@ function decode(text: string): string | undefined {
   }
 }
 
-/** What ssh is told: `user@host`, or `host` alone. */
 export function destinationOf({ user: named, host: name }: GitAddress): string {
   return named === '' ? name : `${named}@${name}`;
 }
 
-/** As a proxy is asked for it. */
 export function hostAndPort({ host: name, port = 443 }: GitAddress): string {
   return `${name.includes(':') ? `[${name}]` : name}:${port}`;
 }
 
-/** The form `user@host:path` of an address. Who asks over https has no name there, and `git` is what forges take. */
+/** The form `user@host:path`. An https address names no user, and forges accept `git`. */
 export function scpLikeForm(url: string): string {
   const address = parseGitAddress(url);
   if (address === undefined || !url.includes('://')) return url;
@@ -90,7 +82,7 @@ export function scpLikeForm(url: string): string {
   return `${named || 'git'}@${name.includes(':') ? `[${name}]` : name}:${path.replace(/^\/+/, '')}`;
 }
 
-/** What a person has copied somewhere, as an address if it can be meant as one. Passwords are left for others to refuse. */
+/** Repairs a pasted address if possible. Passwords stay in, and are refused later. */
 export function pastedAddress(text: string): string {
   const plain = text
     .trim()
@@ -107,13 +99,13 @@ export function pastedAddress(text: string): string {
     .replace(/\/+$/, '');
 }
 
-/** The host, in lower case, and the path of a repository; a path from the root of a host begins with a slash. */
+/** The host is in lower case. A path from the root of a host starts with a slash. */
 export interface RepositoryLocation {
   host: string;
   path: string;
 }
 
-/** Of an address of any kind, also one that nothing is fetched from. The port does not count: each scheme has its own. */
+/** Takes addresses of any kind. The port does not count: each scheme has its own. */
 export function locationOf(text: string): RepositoryLocation | undefined {
   if (/^[a-z+]+:\/\//i.test(text)) {
     const url = URL.parse(text);
@@ -125,23 +117,23 @@ export function locationOf(text: string): RepositoryLocation | undefined {
   return { host: canonicalHost(name), path: `${/^[/~]/.test(path) ? '/' : ''}${trimmed(decode(path) ?? path)}` };
 }
 
-/** In lower case; an IP address has several spellings. */
+/** Lower case. An IP address has several spellings. */
 function canonicalHost(name: string): string {
   return URL.parse(`https://${name}`)?.hostname ?? name.toLowerCase();
 }
 
-/** Without slashes around it, and without a `.git` at its end. */
+/** Without slashes around it, and without a final `.git`. */
 function trimmed(path: string): string {
   return path.replaceAll(/^\/+|\/+$/g, '').replace(/\.git$/i, '');
 }
 
-/** One text for all addresses of a repository: forges ignore the case of a name, and so does this. */
+/** One text for all addresses of a repository. Forges ignore the case of names. */
 export function repositoryKey(text: string): string {
   const { host: name, path } = locationOf(text) ?? { host: '', path: text };
   return `${name}/${trimmed(path.replace(/^\/*(?:~\/)?/, '')).toLowerCase()}`;
 }
 
-/** Whether two addresses lead to the same repository, whichever way they go. */
+/** The transport does not matter. */
 export function isSameRepository(one: string, other: string): boolean {
   return repositoryKey(one) === repositoryKey(other);
 }

@@ -4,22 +4,20 @@ import { longest } from './bounds.ts';
  * Patterns for the names of files below a directory.
  *
  * - `*` is any part of a name, `?` one character, `[a-z]` one of these and `[!a-z]` one of the others.
- * - `**` is any number of directories, also none. At the end it is everything below.
+ * - `**` is any number of directories, or none. At the end it is everything below.
  * - `{a,b}` is one of the alternatives, which may contain everything else.
- * - A backslash takes away the meaning of the next character.
- * - A pattern that matches a directory stands for all files in it.
- * - A name that begins with a dot matches only where the pattern has that dot.
- *
- * A pattern leads down from the directory: it has no `..` and does not begin with a slash.
+ * - A backslash makes the next character literal.
+ * - A pattern that matches a directory covers all files in it.
+ * - A name with a leading dot matches only a pattern with that dot.
+ * - A pattern has no `..` and no leading slash.
  */
 
-/** One pattern stands for at most this many, after its alternatives are written out. */
+/** After the alternatives of a pattern are written out. */
 const mostAlternatives = 100;
 
 /**
- * The patterns that a glob stands for; undefined if it is none. Each is a list: a regular expression for the name of each
- * directory and of the file, or `**`. The expressions are for names as bytes and mean the same in JavaScript and in Perl;
- * none contains a slash.
+ * Undefined if the glob is invalid. Each pattern is a list: per directory and for the file, a regular expression or
+ * `**`. The expressions match names as bytes, contain no slash, and mean the same in JavaScript and in Perl.
  */
 export function compileGlob(glob: string): string[][] | undefined {
   if (glob.length > longest.glob || /^[!/]|[\p{Cc}\p{Cs}]/u.test(glob)) return undefined;
@@ -28,7 +26,6 @@ export function compileGlob(glob: string): string[][] | undefined {
   return compiled?.every((path) => path !== undefined) ? compiled : undefined;
 }
 
-/** Writes out the braces. */
 function alternatives(glob: string): string[] | undefined {
   const open = next(glob, 0, '{');
   if (open === undefined) return [glob];
@@ -58,7 +55,7 @@ function combine(before: string, parts: string[], after: string): string[] | und
   return all;
 }
 
-/** Where one of the characters is next, outside of brackets and not after a backslash. */
+/** Skips brackets and what follows a backslash. */
 function next(glob: string, from: number, characters: string): number | undefined {
   for (let at = from; at < glob.length; at += 1) {
     if (characters.includes(glob[at] ?? '')) return at;
@@ -68,7 +65,7 @@ function next(glob: string, from: number, characters: string): number | undefine
   return undefined;
 }
 
-/** The position of the bracket that closes the class; one that is the first character of the class does not. */
+/** The end of a class. A bracket as its first character does not end it. */
 function endOfClass(glob: string, open: number): number | undefined {
   const first = /^[!^]?/.exec(glob.slice(open + 1))?.[0].length ?? 0;
   for (let at = open + 1 + first; at < glob.length && glob[at] !== '/'; at += 1) {
@@ -87,7 +84,6 @@ function compilePath(path: string): string[] | undefined {
   return compiled.every((name) => name !== undefined) ? compiled : undefined;
 }
 
-/** One character in UTF-8, as bytes. */
 const anyCharacter = String.raw`(?:[\x00-\x7f]|[\xc2-\xf4][\x80-\xbf]+)`;
 const noDot = String.raw`(?!\.)`;
 
@@ -114,7 +110,7 @@ function compileName(name: string): string | undefined {
   return expression;
 }
 
-/** Ranges are for letters and digits of ASCII: others have no order that everybody expects. */
+/** Ranges are only for ASCII letters and digits: the order of others is not obvious. */
 function compileClass(content: string): string | undefined {
   const isNegated = /^[!^]/.test(content);
   const members = [...(isNegated ? content.slice(1) : content).matchAll(/\\?(.)(?:-\\?([^\]]))?/gsu)].map(
@@ -134,12 +130,11 @@ const literal = (character: string): string =>
     ? character
     : `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`;
 
-/** Says of the path of a file whether a glob stands for it; undefined if it is no glob. */
 export function globMatcher(glob: string): ((path: string) => boolean) | undefined {
   return matcher(glob, { isWhole: false });
 }
 
-/** The same for names that are no directories: a glob stands for exactly the names that it describes. */
+/** For names that are no directories, so nothing below them matches. */
 export function wholeMatcher(glob: string): ((path: string) => boolean) | undefined {
   return matcher(glob, { isWhole: true });
 }
@@ -155,10 +150,7 @@ const bytesOf = (text: string): string => Buffer.from(text).toString('latin1');
 
 type Part = ((name: string) => boolean) | '**';
 
-/**
- * The texts between the stars are searched one after the other, each at its first place. One expression for all of them
- * would try every combination of places, which takes for ever with many stars.
- */
+/** Each text between stars is searched in turn. One expression for all would try every combination, endlessly. */
 function nameMatcher(expression: string): (name: string) => boolean {
   const [first = '', ...others] = expression.split('.*');
   const last = others.pop();
@@ -179,7 +171,7 @@ function nameMatcher(expression: string): (name: string) => boolean {
   };
 }
 
-/** All positions in the pattern are followed at once, so each name is compared once with each part. */
+/** Follows all positions in the pattern at once, so each name meets each part once. */
 function leadsTo(parts: readonly Part[], names: readonly string[], isWhole: boolean): boolean {
   const from = (at: number): number[] => (parts[at] === '**' ? [at, ...from(at + 1)] : [at]);
   let positions = new Set(from(0));

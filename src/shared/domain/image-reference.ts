@@ -1,20 +1,18 @@
 import { longest } from './bounds.ts';
 
 /**
- * References to container images, in the form that all tools for them share: `registry/name:tag`,
- * `registry/name@sha256:DIGEST`, or both. Without a registry it is Docker Hub's, as everywhere else.
+ * `registry/name:tag`, `registry/name@sha256:DIGEST`, or both. The default registry is Docker Hub, as in other tools.
  */
 export interface ImageReference {
-  /** The registry's host, with its port where one is named. */
   host: string;
   name: string;
   tag: string | undefined;
-  /** `sha256:` and 64 digits; it wins over the tag. */
+  /** `sha256:` and 64 digits. It takes precedence over the tag. */
   digest: string | undefined;
 }
 
 const hubHost = 'docker.io';
-/** Other names of Docker Hub; tools treat all of them as one registry. */
+/** Tools treat all of these as Docker Hub. */
 const hubNames = new Set(['index.docker.io', 'registry-1.docker.io', 'registry.hub.docker.com']);
 
 const hostLabel = '[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?';
@@ -27,12 +25,11 @@ const restForm = new RegExp(
 );
 const longestName = 255;
 
-/** Undefined where the text is no reference. */
 export function parseImageReference(text: string): ImageReference | undefined {
   if (text.length > longest.image) return undefined;
   const slash = text.indexOf('/');
   const first = slash < 0 ? '' : text.slice(0, slash);
-  // A first part without a dot and a port is a part of the name, unless it can be nothing else than a host.
+  // A first part without dot and port belongs to the name, unless it can only be a host.
   const isHost = /[.:[]/.test(first) || first === 'localhost' || first !== first.toLowerCase();
   const host = isHost ? normalHost(first) : hubHost;
   const [, name, tag, digest] = restForm.exec(isHost ? text.slice(slash + 1) : text) ?? [];
@@ -40,7 +37,7 @@ export function parseImageReference(text: string): ImageReference | undefined {
   return { host, name: host === hubHost && !name.includes('/') ? `library/${name}` : name, tag, digest };
 }
 
-/** The one spelling of a registry's host; undefined where the text is no host. */
+/** The one spelling of a registry's host. Undefined if the text is no host. */
 export function normalHost(text: string): string | undefined {
   const found = hostForm.exec(text);
   if (text.length > 255 || !found || Number(found[1] ?? 1) > 65_535) return undefined;
@@ -48,7 +45,7 @@ export function normalHost(text: string): string | undefined {
   return hubNames.has(host) ? hubHost : host;
 }
 
-/** The image that a digest, or else the tag, stands for; `latest` without either. */
+/** By digest, or else by tag, which defaults to `latest`. */
 export function imageAddress({ host, name, tag, digest }: ImageReference, pinned = digest): string {
   return `${host}/${name}${pinned === undefined ? `:${tag ?? 'latest'}` : `@${pinned}`}`;
 }

@@ -1,7 +1,4 @@
-/**
- * How the sentence begins that says why builds cannot be isolated on a machine, and what to do. Everybody whose builds wait
- * may read it, so it is made of fixed words and names nothing of the machine but its kernel settings and devices.
- */
+/** Anyone whose build waits may read these: fixed words, and only kernel settings and devices of the machine. */
 const beginning = 'builds cannot be isolated: ';
 
 export class NotIsolatedError extends Error {
@@ -12,7 +9,7 @@ export class NotIsolatedError extends Error {
   }
 }
 
-/** Whether this is such a sentence: the runner and its server tell each other in texts. */
+/** Runner and server exchange texts, so the beginning marks such a sentence. */
 export function isAboutIsolation(text: string): boolean {
   return text.startsWith(beginning);
 }

@@ -1,31 +1,26 @@
 /*
  * Replaces secrets in a stream of bytes by `[masked]`, in all their forms (secret-forms.ts).
  *
- * Every byte that belongs to an occurrence of a form is hidden. Two secrets that overlap disappear under one
- * `[masked]`; a secret that begins with another secret is hidden completely. All other bytes pass unchanged, valid text
- * or not.
+ * Every byte of an occurrence is hidden, also if secrets overlap. All other bytes pass unchanged, valid text or not.
  *
- * A byte is held back only while it can still belong to a secret, that is, while the end of the stream so far is the
- * beginning of a form. A prompt without a line feed therefore appears at once. Held bytes are shown with later bytes or
- * at the end of the stream, never after a timeout: that would show half a secret when its other half is late.
+ * A byte is held back only while it can belong to a secret: while the end of the stream is the beginning of a form. So
+ * a prompt without a line feed appears at once. No timeout shows held bytes: that would show half a secret when the
+ * rest is late.
  */
 
 import { type Automaton, childOf, compileAutomaton } from '../lib/byte-automaton.ts';
 import { secretForms, shortestSecret } from './secret-forms.ts';
 
 export interface Mask {
-  /**
-   * The bytes that may be shown now. They can share the chunk's memory (or be the chunk itself, where nothing was
-   * hidden), so the caller must not write into a chunk again.
-   */
+  /** May be shown now. The caller must not write into a chunk again, because they share memory. */
   push(chunk: Buffer): Buffer;
   /** Ends the stream and returns the held bytes. The mask can then be used again. */
   flush(): Buffer;
-  /** Masks a whole text, independently of the stream. */
+  /** Independent of the stream. */
   maskText(text: string): string;
 }
 
-/** Not longer than the shortest form: output is never longer than the bytes it replaces (`render` relies on that). */
+/** At most as long as the shortest form: output never exceeds its input (`render` relies on that). */
 const replacement = Buffer.from('[masked]');
 if (replacement.length > shortestSecret) throw new Error('the replacement is longer than the shortest secret');
 
@@ -46,16 +41,14 @@ export function createMask(values: Iterable<string>): Mask {
   };
 }
 
-/** Positions count from the start of the current chunk; bytes held back from earlier chunks have negative ones. */
+/** Positions count from the start of the current chunk. Bytes held back from earlier chunks have negative ones. */
 class Masking {
   private readonly automaton: Automaton;
-  /**
-   * The automaton's node after the last byte. Its prefix is exactly the held bytes, so they are not kept separately.
-   */
+  /** The automaton's node after the last byte. Its prefix is exactly the held bytes. */
   private node = 0;
   /** Matches that are not rendered yet, as start, end, start, end, …: in order, without overlaps. */
   private matches: number[] = [];
-  /** Everything before this position is rendered, or hidden by a `[masked]` that is rendered. */
+  /** Everything before this position is rendered or hidden. */
   private done = 0;
 
   constructor(automaton: Automaton) {
@@ -115,7 +108,7 @@ class Masking {
     this.node = node;
   }
 
-  /** Adds a match that ends at `end`, later than all others. Matches that it overlaps are merged with it. */
+  /** `end` is later than all others. Overlapping matches are merged. */
   private add(start: number, end: number): void {
     const { matches } = this;
     let first = start;
@@ -127,8 +120,8 @@ class Masking {
   }
 
   /**
-   * Renders everything before `settled`, the first position where a later match can begin. A match that began before it
-   * is masked at once, although a longer match may still include it: the longer one then only moves `done`.
+   * Renders everything before `settled`, the first position where a later match can begin. A match that began earlier
+   * is masked at once. A longer match may still include it, and then only moves `done`.
    */
   private render(held: Buffer, chunk: Buffer, settled: number): Buffer {
     const shown = Buffer.allocUnsafe(held.length + chunk.length);
@@ -152,7 +145,7 @@ class Masking {
   }
 }
 
-/** The next position at which a match may begin, found without looking at most bytes (see `Automaton.jump`). */
+/** The next position at which a match may begin. It skips most bytes (see `Automaton.jump`). */
 function leap(chunk: Buffer, from: number, jump: Uint8Array, window: number): number {
   const last = chunk.length - window;
   let at = from;

@@ -2,16 +2,16 @@ import { longest, most } from './bounds.ts';
 import { variableNameForm } from './variable-names.ts';
 
 /**
- * The matrix of a suite: variables with several values each, written `NAME=a,b,c`. There is one build for every
- * combination of values that is not excluded, and for those that are included besides. Its variant, `NAME=a OTHER=x`,
- * tells it apart from the others and has its variables. So no value contains white space.
+ * Variables with several values each, written `NAME=a,b,c`. Every combination is a build, except excluded ones and plus
+ * included ones. The variant, `NAME=a OTHER=x`, identifies the build and holds its variables, so values contain no
+ * white space.
  */
 export interface Axis {
   name: string;
   values: string[];
 }
 
-/** What a suite says of its variants. Lines of the last two name one, or what several have in common. */
+/** Lines of the last two name one variant, or the values that several share. */
 export interface Matrix {
   matrix: readonly string[];
   matrix_include: readonly string[];
@@ -20,7 +20,7 @@ export interface Matrix {
 
 const valueForm = /^[^\s,\p{Cc}]+$/u;
 
-/** The variables of a matrix; undefined where they are no matrix. Blanks around values do not count. */
+/** Undefined if invalid. Blanks around values do not count. */
 export function readMatrix(entries: readonly string[]): Axis[] | undefined {
   const axes = entries.map(readAxis);
   const known = axes.filter((axis) => axis !== undefined);
@@ -35,7 +35,7 @@ function combinationsOf(axes: readonly Axis[]): number {
   return axes.reduce((count, { values }) => count * values.length, 1);
 }
 
-/** A variant, or a part of one, as variables with one value each; undefined where it is none. */
+/** A variant, or a part of one. Undefined if the line is neither. */
 export function readVariant(line: string): Axis[] | undefined {
   const pairs = line.split(/ +/);
   const axes = readMatrix(pairs);
@@ -62,7 +62,7 @@ export function textOfAxis({ name, values }: Axis): string {
   return `${name}=${values.join(',')}`;
 }
 
-/** All variants of a suite, the last variable changing first; one blank variant without a matrix. */
+/** The last variable changes first. Without a matrix there is one blank variant. */
 export function variantsOf({ matrix, matrix_include: included, matrix_exclude: excluded }: Matrix): string[] {
   let variants: string[] = [''];
   for (const { name, values } of readMatrix(matrix) ?? []) {
@@ -79,12 +79,12 @@ export function variantsOf({ matrix, matrix_include: included, matrix_exclude: e
   return [...seen.values()];
 }
 
-/** How many variants there may be, without making them: those that are excluded count. */
+/** An upper limit, without making them: excluded variants count. */
 export function mostVariantsOf({ matrix, matrix_include: included }: Omit<Matrix, 'matrix_exclude'>): number {
   return (matrix.length === 0 ? 0 : combinationsOf(readMatrix(matrix) ?? [])) + included.length;
 }
 
-/** Whether a variant has everything that one of the lines names. */
+/** A line names a variant if the variant has all of the line's values. */
 export function amongVariants(lines: readonly string[]): (variant: string) => boolean {
   const named = lines.map((line) => line.split(' '));
   return (variant) => {
@@ -93,12 +93,11 @@ export function amongVariants(lines: readonly string[]): (variant: string) => bo
   };
 }
 
-/** What people call a build: `unit (NODE=20)`. */
+/** Such as `unit (NODE=20)`. */
 export function nameWithVariant(suite: string, variant: string): string {
   return variant === '' ? suite : `${suite} (${variant})`;
 }
 
-/** The variables of a build, from its variant. */
 export function variablesIn(variant: string): Record<string, string> {
   const pairs = variant === '' ? [] : variant.split(' ');
   return Object.fromEntries(pairs.map((pair) => [pair.slice(0, pair.indexOf('=')), pair.slice(pair.indexOf('=') + 1)]));

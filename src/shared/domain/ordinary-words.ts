@@ -1,18 +1,17 @@
 /*
- * Whether a text is made of ordinary words, such as `production` or `us-east-1`. Masking such a text hides harmless
- * parts of a log, and the holes show which text it is. The look of the text decides, because no list of words covers
- * every language; a secret that looks like a word could be guessed like a word.
+ * Recognizes ordinary words, such as `production` or `us-east-1`. To mask them would hide harmless parts of a log, and
+ * the holes reveal the text. Only the form counts, because no word list covers every language.
  */
 
-/** The characters between words in names, paths and addresses. */
+/** In names, paths and addresses. */
 const separators = /[\s._/:@-]+/;
 
-/** More words are a passphrase, which does not stand in a log by chance. */
+/** More words are a passphrase, which no log contains by chance. */
 const mostWords = 3;
 
 const word = /^(?:\p{Lu}?[\p{Ll}\p{Lo}\p{M}]{0,15}|\p{Lu}{1,16})$/u;
 const shortNumber = /^[0-9]{1,3}$/;
-/** A key made of letters alone shows by a run of consonants. */
+/** A run of consonants reveals a key made only of letters. */
 const unpronounceable = /[bcdfghjklmnpqrstvwxz]{6}/i;
 
 /** Every line must be ordinary: a key with a heading in words is not. */

@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
 import { bytes, most } from './bounds.ts';
 
-/** Branches and tags by their full names, with their commits. */
 export type Refs = ReadonlyMap<string, string>;
 
-/** One line per ref, in a fixed order: the same refs always give the same text. */
+/** Sorted, so that the same refs always give the same text. */
 export function writeListing(refs: Refs): string {
   return Array.from(refs, ([name, sha]) => ({ name, sha }))
     .sort((one, other) => (one.name < other.name ? -1 : 1))

@@ -1,4 +1,3 @@
-/** What a rule of a suite looks at. */
 export const subjects = [
   'commit.message',
   'commit.branches',
@@ -13,7 +12,6 @@ export const subjects = [
   'request.from_fork',
 ] as const;
 
-/** How it compares that with its value. */
 export const operators = [
   'contains',
   'does_not_contain',

@@ -1,32 +1,27 @@
 /*
- * The ways in which a secret comes to be seen in the output of a build.
+ * The forms in which a secret appears in a build's output.
  *
- * A build prints it as it is; a line of it; through `base64`, alone or inside a longer text such as `user:password`; in
- * a URL; in a JSON document. Each way is a fixed sequence of bytes (a form), and masking looks for all forms of all
- * secrets at once.
+ * A build prints it unchanged; a line of it; through `base64`, alone or inside a longer text such as `user:password`;
+ * in a URL; in JSON. Each form is a fixed sequence of bytes, and masking looks for all forms of all secrets at once.
  *
- * A form has at least eight bytes: shorter ones would match in ordinary words, and a log full of holes tells more about
- * the secret than it hides.
+ * A form has at least eight bytes: shorter ones would match in ordinary words, and a log full of holes reveals more
+ * than it hides.
  */
 
 import { jsonEncoders, markupForms, plainJson, allUrlEncoders, usualJson, usualUrl } from '../lib/text-encoders.ts';
 
 export const shortestSecret = 8;
 
-/** A longer text is searched for without its rarer forms: each form costs some 25 bytes of memory per byte. */
+/** Longer texts are searched without their rarer forms: a form costs some 25 bytes of memory per byte. */
 const longText = 8192;
 
-/** `base64` and MIME break their lines after 76 characters, PEM and OpenSSL after 64. */
+/** `base64` and MIME break lines after 76 characters, PEM and OpenSSL after 64. */
 const base64LineLengths = [76, 64];
 
-/**
- * Text that is encoded twice has many forms. They are looked for in texts up to this length, short ones first, while
- * all of them together fit into the second limit: a private key of a hundred lines must not use up a build's memory.
- */
+/** Twice-encoded forms are many. Limits keep a long private key from using up a build's memory. */
 const longestTwice = 1024;
 const mostTwice = 1024 * 1024;
 
-/** Every form of every value, each once. */
 export function secretForms(values: Iterable<string>): Buffer[] {
   const forms = new Set<string>(); // latin1: one character per byte, so that equal bytes are equal strings
   const add = (text: string): number => {
@@ -57,24 +52,23 @@ export function secretForms(values: Iterable<string>): Buffer[] {
   return [...forms].map((form) => Buffer.from(form, 'latin1'));
 }
 
-/** Whether masking looks for this value at all. */
 export function hasForms(value: string): boolean {
   return [...asEchoed(value), ...textsOf(value)].some(isSecret);
 }
 
-/** White space alone is no secret, and masking it would break every table and indentation. */
+/** White space is no secret, and masking it would break every table and indentation. */
 function isSecret(text: string): boolean {
   return text.length >= shortestSecret && Array.from(text).length >= shortestSecret && text.trim() !== '';
 }
 
-/** The value and its lines, each also without the white space around it, which a shell or a paste adds or removes. */
+/** The value and its lines, each also trimmed, because a shell or a paste adds or removes white space. */
 function textsOf(value: string): Set<string> {
   const texts = new Set([value, value.trim()]);
   for (const line of value.split(/\r\n|\r|\n/)) texts.add(line).add(line.trim());
   return texts;
 }
 
-/** A terminal turns line feeds into CR LF; an unquoted `echo $VALUE` turns any white space into single spaces. */
+/** A terminal turns line feeds into CR LF. An unquoted `echo $VALUE` turns any white space into single spaces. */
 function asEchoed(value: string): string[] {
   const unix = value.replaceAll('\r\n', '\n');
   return [unix, unix.replaceAll('\n', '\r\n'), value.trim().split(/\s+/).join(' ')];
@@ -89,10 +83,7 @@ function jsonForms(text: string): string[] {
   return forms;
 }
 
-/**
- * JSON inside JSON, a query inside a query, and one inside the other. Both encodings come from the same library, or one
- * of them from a common one.
- */
+/** JSON in JSON, a query in a query, and both mixed, of one library or with a common one. */
 function* twiceEncoded(text: string): Generator<string> {
   for (const encode of jsonEncoders) {
     const once = encode(text);
@@ -116,7 +107,7 @@ function* twiceEncoded(text: string): Generator<string> {
 function base64Forms(text: string): Set<string> {
   const forms = new Set<string>();
   for (const bytes of [Buffer.from(text), Buffer.from(text + '\n')]) {
-    // The second is `echo "$SECRET" | base64`, whose last characters the line feed changes.
+    // `echo "$SECRET" | base64` adds a line feed, which changes the last characters.
     const alone = bytes.toString('base64');
     forms.add(alone).add(alone.replaceAll('=', ''));
     for (const length of base64LineLengths) for (const line of wrapped(alone, length)) forms.add(line);
@@ -127,10 +118,7 @@ function base64Forms(text: string): Set<string> {
   return forms;
 }
 
-/**
- * The characters that stand for `bytes` alone when the bytes begin at `offset` (modulo three) of a longer text. A
- * character shared with a neighbouring byte is left out, because it depends on the neighbour.
- */
+/** The base64 of `bytes` at `offset` (modulo three), without characters that depend on neighbouring bytes. */
 function insideBase64(bytes: Buffer, offset: number): string {
   const encoded = Buffer.concat([Buffer.alloc(offset), bytes]).toString('base64url');
   const first = Math.ceil((offset * 8) / 6);
@@ -138,7 +126,7 @@ function insideBase64(bytes: Buffer, offset: number): string {
   return encoded.slice(first, last).replaceAll('-', '+').replaceAll('_', '/');
 }
 
-/** The lines of a wrapped text; a last line that is too short for a form is joined with the line before it. */
+/** A last line that is too short for a form is joined with the line before it. */
 function wrapped(encoded: string, length: number): string[] {
   if (encoded.length <= length) return [];
   const lines = encoded.match(new RegExp(`.{1,${length}}`, 'g')) ?? [];

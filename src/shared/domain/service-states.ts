@@ -1,2 +1,1 @@
-/** The states of the services of a build. */
 export const serviceStates = ['starting', 'preparing', 'ready', 'stopped', 'failed'] as const;

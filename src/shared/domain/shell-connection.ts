@@ -2,29 +2,25 @@ import { ByteSender } from '../lib/byte-sender.ts';
 import { orAborted } from '../lib/or-aborted.ts';
 import { shellFrame, shellFrameReader, type ShellFrame } from './shell-frames.ts';
 
-/** How a person's end reaches the server. */
 export interface ShellRoutes {
-  /** Types bytes in base64, at a position; answers up to where the shell has them. */
+  /** `data` is base64. The answer is the position up to which the shell has the bytes. */
   type: (typed: { offset: string; data: string }) => Promise<{ taken: number }>;
-  /** What the shell shows, from a position on. */
   output: (from: number, signal: AbortSignal) => AsyncIterable<Uint8Array>;
-  /** Whether what went wrong may go well the next time. */
+  /** A retry may succeed. */
   isPassing: (error: unknown) => boolean;
 }
 
 const awayMs = 45_000;
 const pauseMs = 500;
-/** How often the server is told that somebody is there: it gives up a person who was silent for `awayMs`. */
+/** A keep-alive: the server gives up a user who is silent for `awayMs`. */
 const hereEveryMs = 10_000;
-/** One message carries at most so much. */
 const mostBytes = 32 * 1024;
 /** Input that is further ahead of the shell waits. */
 const aheadBytes = 256 * 1024;
 
 /**
- * The person's end of the bytes of a shell, for the command line and for pages. A connection that breaks is opened again
- * where it broke: nothing is typed or shown twice, and nothing is lost, unless the server is away for so long that it has
- * given the shell up.
+ * The user's end of a shell, for the command line and pages. An interrupted connection resumes: nothing is typed or
+ * shown twice. Bytes are lost only if the server is unreachable for so long that it gives the shell up.
  */
 export class ShellConnection {
   readonly #routes: ShellRoutes;
@@ -55,7 +51,6 @@ export class ShellConnection {
     await this.#sender.push(frame);
   }
 
-  /** Sends what was typed, in frames that are not too large. */
   type(typed: Uint8Array | string): Promise<void> {
     const bytes = typeof typed === 'string' ? new TextEncoder().encode(typed) : typed;
     let sent = Promise.resolve();
@@ -64,14 +59,13 @@ export class ShellConnection {
     return sent;
   }
 
-  /** What the shell sends, until it is over. */
   async *frames(): AsyncGenerator<ShellFrame> {
     const { output, isPassing } = this.#routes;
     const { signal } = this.#over;
     const read = shellFrameReader();
     let position = 0;
     for (let heardAt = performance.now(); !signal.aborted; await this.#pause()) {
-      // Says that somebody is back, who may have missed something.
+      // Announces that the user is back, who may have missed output.
       if (position > 0) void this.send(shellFrame('p'));
       try {
         for await (const piece of output(position, signal)) {

@@ -1,11 +1,11 @@
 /**
- * What the two ends of a shell say to each other, as frames: a letter, a length of 32 bits, and the content. Servers pass
- * them on and do not read them. Runners, the command line and pages all use this: there is nothing of Node in it.
+ * Frames between the two ends of a shell: a letter, a length of 32 bits, and the content. Servers relay them unread.
+ * Pages use this too, so it needs nothing of Node.
  *
- * To the shell: `h` begins it (JSON, `Hello`), `d` is what was typed, `w` the size of the window, `e` the end of the input.
- * `p` asks whether the other end is there.
- * From the shell: `d` is what it shows, `m` a message about it, `p` nothing (the other end is there), `x` its end (the exit
- * status in decimal).
+ * To the shell: `h` begins it (JSON, `Hello`), `d` typed bytes, `w` the window's size, `e` the end of the input, `p` a
+ * ping.
+ * From the shell: `d` output, `m` a message about it, `p` a sign of life, `x` its end (the exit status in
+ * decimal).
  */
 export type FrameLetter = 'h' | 'd' | 'w' | 'e' | 'm' | 'p' | 'x';
 
@@ -20,12 +20,11 @@ export interface WindowSize {
 }
 
 export interface Hello {
-  /** The type and size of the person's terminal; without them, what is sent is a script. */
+  /** The user's terminal. Without one, the input is a script. */
   terminal?: WindowSize & { type: string };
 }
 
 const headerSize = 5;
-/** The largest content of a frame. */
 const largestFrame = 1024 * 1024;
 
 export function shellFrame(letter: FrameLetter, content: Uint8Array | string = ''): Uint8Array {
@@ -59,7 +58,6 @@ export function textOf(content: Uint8Array): string {
   return new TextDecoder().decode(content);
 }
 
-/** Puts frames together from pieces of a stream. */
 export function shellFrameReader(): (piece: Uint8Array) => ShellFrame[] {
   let rest = new Uint8Array();
   return (piece) => {

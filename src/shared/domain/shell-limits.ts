@@ -1,8 +1,5 @@
-/** A runner runs at most this many shells at a time, beside its jobs. */
+/** Per runner, in addition to its jobs. */
 export const mostShells = 4;
 
-/**
- * How many of a runner's shells may be in builds of one account, whoever opened them, so that there is room for other
- * accounts.
- */
+/** Per runner in builds of one account, whoever opened them, so that other accounts have room. */
 export const mostShellsOfAccount = 2;

@@ -1,6 +1,6 @@
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 
-/** The kinds of archive that software comes in, recognized by their first bytes, and their media types. */
+/** Archives of dependencies, recognized by their first bytes, and their media types. */
 export const archiveTypes = {
   tar: 'application/x-tar',
   'tar.gz': 'application/gzip',
@@ -24,10 +24,7 @@ const signatures: [kind: ArchiveKind, bytes: number[]][] = [
   ['zip', [0x50, 0x4b, 0x03, 0x04]],
 ];
 
-/**
- * The kind of archive that begins like this; undefined for anything else. The content of a gzip or zstd file is checked
- * too. Node cannot read the other two kinds; a wrong content is found when they are unpacked.
- */
+/** Undefined for anything else. Checks the content of gzip and zstd. Node cannot read the other two kinds. */
 export async function archiveKind(head: Buffer): Promise<ArchiveKind | undefined> {
   const kind = signatures.find(([, bytes]) => bytes.every((byte, at) => head[at] === byte))?.[0];
   if (kind === undefined) return isTar(head) ? 'tar' : undefined;
@@ -49,7 +46,7 @@ export async function archiveKind(head: Buffer): Promise<ArchiveKind | undefined
   return isTar(Buffer.concat(inside)) ? kind : undefined;
 }
 
-/** Every tar header holds a sum of its own bytes, with the eight bytes of the sum counted as blanks. */
+/** A tar header holds the sum of its bytes, with the sum's own eight bytes counted as blanks. */
 function isTar(head: Buffer): boolean {
   if (head.length < tarBlock) return false;
   const stated = Number.parseInt(head.toString('latin1', 148, 156).replaceAll('\0', ' ').trim(), 8);

@@ -1,4 +1,4 @@
-/** Suggests a first suite by the files at the top of a repository. The first that matches is used. */
+/** By the files at the top of a repository. The first match is used. */
 const suggestions: readonly { file: RegExp; name: string; command: string }[] = [
   { file: /^pnpm-lock\.yaml$/, name: 'test', command: 'corepack enable\npnpm install --frozen-lockfile\npnpm test' },
   { file: /^yarn\.lock$/, name: 'test', command: 'corepack enable\nyarn install --immutable\nyarn test' },
@@ -32,7 +32,6 @@ const suggestions: readonly { file: RegExp; name: string; command: string }[] = 
 export interface Suggestion {
   name: string;
   command: string;
-  /** The file that led to the suggestion. */
   why?: string;
 }
 

@@ -6,11 +6,11 @@ import type { TlsTrust } from './tls-trust.ts';
 import { closedIpv4Ranges, ownRanges, refusedIpv4Ranges, refusedIpv6Ranges } from './special-addresses.ts';
 
 /**
- * Decides which addresses may be called for users: any account names receivers of webhooks, and any repository names
- * submodules. Without this check they could make this server call addresses that only it can reach: this machine, its
- * neighbours, the metadata service of its cloud. So only public addresses are called, and none of this machine.
+ * Addresses that may be called for users. Any account names webhook receivers, and any repository names submodules.
+ * Unchecked, the server would call addresses that only it can reach: this machine, its neighbours, its cloud's metadata
+ * service. So only public addresses pass, and none of this machine.
  *
- * Addresses have the form that sockets use. `allowed` are the ranges, in CIDR form, that the operator lets through.
+ * Addresses have the form of sockets. `allowed` are ranges in CIDR form that the operator permits.
  */
 export function publicAddressFilter(allowed: readonly string[]): (address: string) => boolean {
   const listed = rangesOf(allowed);
@@ -24,10 +24,7 @@ export function publicAddressFilter(allowed: readonly string[]): (address: strin
   };
 }
 
-/**
- * The same for addresses that repositories name: they may reach the addresses that builds may reach. Here `allowed` are
- * whole networks, in which this machine has an address; that address stays refused.
- */
+/** For addresses in repositories. `allowed` are networks in which this machine's own address stays refused. */
 export function outsideAddressFilter(allowed: readonly string[]): (address: string) => boolean {
   const isPublic = publicAddressFilter(allowed);
   const closed = rangesOf(closedIpv4Ranges);
@@ -38,7 +35,7 @@ export function outsideAddressFilter(allowed: readonly string[]): (address: stri
   };
 }
 
-/** A list of ranges in CIDR form; undefined where it has something else. */
+/** In CIDR form. Undefined if anything else is in the list. */
 export function readRanges(value: string): string[] | undefined {
   const ranges = value.split(/[\s,]+/).filter((range) => range !== '');
   return ranges.every(isRange) ? ranges : undefined;
@@ -66,7 +63,7 @@ function unmapped(address: string): { family: Family | undefined; plain: string 
   return { family: 'ipv4', plain: [high >> 8, high & 255, low >> 8, low & 255].join('.') };
 }
 
-/** One list per family: a list also matches an IPv4 address as IPv6-mapped, which is inside a refused IPv6 range. */
+/** One list per family: otherwise an IPv4 address would match a refused IPv6 range as IPv6-mapped. */
 function rangesOf(ranges: readonly string[]): Record<Family, BlockList> {
   const lists = { ipv4: new BlockList(), ipv6: new BlockList() };
   for (const range of ranges) {
@@ -79,7 +76,7 @@ function rangesOf(ranges: readonly string[]): Record<Family, BlockList> {
 
 export class ForbiddenAddressError extends Error {
   constructor() {
-    // The message leaves out the address: it may belong to an internal network.
+    // The address is omitted, because it may belong to an internal network.
     super('the address is not public, and the operator of this service has not allowed it');
     this.name = 'ForbiddenAddressError';
   }
@@ -88,11 +85,10 @@ export class ForbiddenAddressError extends Error {
 export interface AddressRules {
   mayCall: (address: string) => boolean;
   resolve: Resolve;
-  /** Whose certificates are taken, where this process speaks TLS itself. */
+  /** Trusted certificates, if this process speaks TLS itself. */
   trust?: Pick<TlsTrust, 'context'>;
 }
 
-/** Resolves a host, and returns those of its addresses that may be called: at least one. */
 export async function allowedAddresses(
   host: string,
   { mayCall, resolve }: AddressRules,
@@ -103,10 +99,7 @@ export async function allowedAddresses(
   return addresses;
 }
 
-/**
- * Resolves the host of a URL and checks its addresses. The returned lookup is for the connection and always answers
- * with the addresses that were checked, so that no second lookup can give another result.
- */
+/** The returned lookup gives the connection only checked addresses, so no second lookup can change the result. */
 export async function allowedLookup(url: URL, rules: AddressRules, signal: AbortSignal): Promise<LookupFunction> {
   return always(await allowedAddresses(url.hostname.replace(/^\[(.*)\]$/, '$1'), rules, signal));
 }

@@ -1,4 +1,4 @@
-/** Reads the first piece before the answer begins, so that an error can still be answered. */
+/** Reads the first piece before the response begins, so that an error can still be sent. */
 export async function begun(pieces: AsyncGenerator<Buffer>): Promise<AsyncGenerator<Buffer>> {
   const first = await pieces.next();
   return (async function* all() {

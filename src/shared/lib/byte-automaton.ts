@@ -1,16 +1,16 @@
 /*
- * Looks for many byte strings at once: Aho and Corasick's automaton.
+ * Finds many byte strings at once: Aho and Corasick's automaton.
  *
- * The patterns form a tree whose nodes are their prefixes. After each byte of the input the automaton stands on the
- * node of the longest suffix of the input that is such a prefix. When no pattern continues with the next byte, it falls
- * back to the next shorter suffix. Its work is therefore linear in the input, whatever the patterns.
+ * The nodes of a tree are the patterns' prefixes. After each byte the automaton is on the node of the input's longest
+ * suffix that is a prefix. If no pattern continues with the next byte, it falls back to the next shorter suffix. Its
+ * work is linear in the input, whatever the patterns.
  *
- * Nodes are numbers and the tree is a handful of typed arrays. The forms of a private key make some hundred thousand
- * nodes; as objects (or as rows of 256 successors) they would need more memory than a compiler.
+ * Nodes are numbers, and the tree is a few typed arrays. A private key's forms make some hundred thousand nodes, which
+ * as objects would need more memory than a compiler.
  */
 
 export interface Automaton {
-  /** The first child of a node and each child's next sibling; 0 means none, because the root is never a child. */
+  /** A node's first child, and each child's next sibling. 0 means none: the root is never a child. */
   readonly child: Int32Array;
   readonly sibling: Int32Array;
   /** The byte on the way into a node. */
@@ -19,22 +19,20 @@ export interface Automaton {
   readonly root: Int32Array;
   /** The node of the longest shorter suffix. */
   readonly fallback: Int32Array;
-  /** How many bytes the prefix of a node has. */
+  /** The length of a node's prefix. */
   readonly depth: Int32Array;
-  /** The length of the longest pattern that ends at a node, 0 if none does. */
+  /** The length of the longest pattern that ends at a node, or 0. */
   readonly longest: Int32Array;
-  /** The bytes that lead to a node. */
   prefix(node: number): Buffer;
-  /** The length of the shortest pattern. */
   readonly window: number;
   /**
-   * Indexed by two bytes (the first times 256 plus the second) that stand at the end of a window of the input: how far
-   * the search may jump when no match began before the window. 0 means that a match may begin at the window's start.
+   * Indexed by the two bytes at a window's end (first times 256 plus second): how far the search may jump if no match
+   * began before the window. With 0, a match may begin at the window's start.
    */
   readonly jump: Uint8Array;
 }
 
-/** The patterns must have two bytes at least. */
+/** The patterns must have at least two bytes. */
 export function compileAutomaton(patterns: readonly Buffer[]): Automaton {
   const size = 1 + patterns.reduce((sum, pattern) => sum + pattern.length, 0);
   const tree = {
@@ -55,7 +53,6 @@ export function compileAutomaton(patterns: readonly Buffer[]): Automaton {
 
 type Tree = Omit<Automaton, 'prefix' | 'window' | 'jump'>;
 
-/** The child of a node on a byte, 0 if none. */
 export function childOf(tree: Tree, node: number, byte: number): number {
   if (node === 0) return tree.root[byte] as number;
   let child = tree.child[node] as number;
@@ -108,9 +105,9 @@ function linkFallbacks(tree: Tree, nodes: number): void {
 }
 
 /**
- * Every match begins with the first `window` bytes of its pattern. Take the two bytes at the end of the window. If they
- * first occur k bytes before the end of such a beginning, no match can begin within the next k positions. If they occur
- * in no beginning, only the second byte can be a match's first byte.
+ * Every match begins with its pattern's first `window` bytes. If the window's last two bytes first occur k bytes before
+ * the end of such a beginning, no match begins within k positions. If they occur in no beginning, only the second byte
+ * can start a match.
  */
 function jumps(patterns: readonly Buffer[]): Pick<Automaton, 'window' | 'jump'> {
   const window = patterns.reduce((shortest, pattern) => Math.min(shortest, pattern.length), 255);

@@ -1,29 +1,24 @@
 import { orAborted } from './or-aborted.ts';
 
 export interface ByteSending {
-  /** Sends bytes at a position. Returns how far the other end has them; undefined where that is not known. */
+  /** Returns how far the other end has the bytes, or undefined if unknown. */
   send: (offset: number, bytes: Uint8Array) => Promise<number | undefined>;
-  /** The most in one piece. */
   mostBytes: number;
   /** A writer that is further ahead of the other end waits. */
   aheadBytes: number;
-  /** How many bytes are kept that the other end already has: it may ask for them again. */
+  /** Received bytes that are kept, because the other end may request them again. */
   keptBytes?: number;
   signal: AbortSignal;
 }
 
-/**
- * Sends bytes to another end that says how far it has them. So nothing is lost or sent twice when a message or its
- * answer gets lost. Both ends of a shell use it, in pages too: there is nothing of Node in it.
- */
+/** Lost messages neither lose nor repeat bytes. Pages use it too, so it needs nothing of Node. */
 export class ByteSender {
   readonly #sending: ByteSending;
-  /** Holds the bytes of the positions from `#base` to `#end`, the first of them at `#start`. */
+  /** The bytes of the positions from `#base` to `#end`. The first is at `#start`. */
   #room = new Uint8Array();
   #start = 0;
   #base = 0;
   #end = 0;
-  /** Where the other end is. */
   #at = 0;
   #news = Promise.withResolvers<void>();
 
@@ -35,7 +30,6 @@ export class ByteSender {
     return this.#at;
   }
 
-  /** Whether the other end has everything. */
   get isDone(): boolean {
     return this.#at >= this.#end;
   }
@@ -56,7 +50,6 @@ export class ByteSender {
     while (this.#end - this.#at > aheadBytes && !signal.aborted) await this.#change(signal);
   }
 
-  /** Sends what is pushed, until the signal. */
   async run(): Promise<void> {
     const { send, mostBytes, keptBytes = 0, signal } = this.#sending;
     while (!signal.aborted) {

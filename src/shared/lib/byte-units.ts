@@ -1,6 +1,6 @@
 const units = ['bytes', 'kB', 'MB', 'GB', 'TB'];
 
-/** A number of bytes in units that people read, with two or three digits. */
+/** In two or three digits. */
 export function formatBytes(bytes: number | bigint): string {
   let value = Math.round(Number(bytes));
   if (value <= 1000) return value === 1 ? '1 byte' : `${value} bytes`;

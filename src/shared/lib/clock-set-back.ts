@@ -1,4 +1,4 @@
-/** Whether the machine's clock was set back since the last call; true on the first call, because it cannot be known. */
+/** Reports if the clock was set back since the last call. True on the first call, which cannot know. */
 export function watchForSetBack(): () => boolean {
   let ahead = Infinity;
   return () => {

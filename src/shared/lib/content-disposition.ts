@@ -1,7 +1,4 @@
-/**
- * The header that has a browser save an answer under a name (RFC 6266): once in the letters that every program reads, and
- * once in full (RFC 8187). Nothing in the name can end the value or lead to another folder.
- */
+/** RFC 6266: the name in ASCII and in full (RFC 8187). It cannot end the value or lead to another folder. */
 export function attachmentHeader(fileName: string): string {
   const name = fileName.replaceAll(/[\p{Cc}/\\]/gu, '_').replace(/^\.+/, (dots) => '_'.repeat(dots.length));
   const plain = name.replaceAll(/[^A-Za-z0-9 ._()+,=@-]/gu, '_');

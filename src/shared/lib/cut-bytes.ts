@@ -1,4 +1,4 @@
-/** The beginning of a text in UTF-8, at most this many bytes and no half character. */
+/** At most this many bytes, without half characters. */
 export function cutBytes(bytes: Uint8Array, most: number): string {
   let end = Math.min(bytes.length, most);
   // A byte of the form 10xxxxxx continues a character.

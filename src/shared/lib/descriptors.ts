@@ -1,12 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** A program and its arguments. */
 export type Command = readonly [string, ...string[]];
 
-/**
- * Descriptors above `last` that this process inherited and did not ask for. Node does not pass its own descriptors to
- * its children, but it would pass these, and a child could use files or sockets that are not meant for it.
- */
+/** Inherited descriptors above `last`. Node would pass them to children, for whom they are not meant. */
 function strayDescriptors(last: number): number[] {
   const closeOnExec = 0o2000000;
   return readdirSync('/proc/self/fd')
@@ -18,14 +14,13 @@ function strayDescriptors(last: number): number[] {
     });
 }
 
-/** The command, started without inherited descriptors; `last` is the highest descriptor that it is given on purpose. */
+/** `last` is the highest descriptor that the command gets on purpose. */
 export function withoutStrays(command: Command, last: number): Command {
   const strays = strayDescriptors(last);
   if (strays.length === 0) return command;
   return ['perl', '-MPOSIX', '-e', 'POSIX::close($_) for split /,/, shift; exec @ARGV', strays.join(','), ...command];
 }
 
-/** How many files this process may have open. */
 export function mostOpenFiles(): number {
   const [, files = '1024'] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
   return Number(files);

@@ -3,22 +3,19 @@ import { stat, statfs } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 
 /**
- * Keeps a part of a disk free. Large data (logs, archives, software) is written only while that part is untouched, so
- * that small writes that must go on, such as a change of state in the database, always find room.
- *
- * A disk can be full for a moment only, until a process ends or a file is removed. A writer therefore waits for a while
- * before it gets an error.
+ * Keeps a part of a disk free. Large data (logs, archives, dependencies) leaves that part untouched, so that small
+ * writes such as a change of state always find room. A disk may be full only for a moment, so a writer waits before it
+ * fails.
  */
 export interface DiskReserve {
-  /** How many more bytes may be written now; negative where the reserve is already in use. */
+  /** How many more bytes may be written now. Negative if the reserve is already in use. */
   room(share?: Share): Promise<number>;
-  /** Whether this many more bytes may be written now. */
   allows(bytes: number, share?: Share): Promise<boolean>;
-  /** Resolves when this many more bytes may be written; rejects with a DiskFullError after a while without room. */
+  /** Waits for room. Rejects with a DiskFullError after a while. */
   take(bytes: number, share?: Share): Promise<void>;
-  /** Describes the shortage, also one that only large writes meet; undefined when there is none. */
+  /** Undefined if there is none. Includes a shortage that only large writes meet. */
   shortage(): Promise<string | undefined>;
-  /** The space of each file system, by the first of its folders; a file system that cannot be read is left out. */
+  /** By the first folder of each file system. Unreadable file systems are skipped. */
   spaces(): Promise<Space[]>;
 }
 
@@ -26,12 +23,12 @@ export interface DiskReserve {
 export interface Space {
   folder: string;
   size: number;
-  /** Bytes that may still be used, the reserve included. */
+  /** Includes the reserve. */
   free: number;
   reserve: number;
 }
 
-/** A `small` write may use half of the reserve: small writes cannot use up all of it, however many there are. */
+/** `small` writes may use half of the reserve, so they can never use up all of it. */
 export type Share = 'large' | 'small';
 
 export class DiskFullError extends Error {
@@ -42,7 +39,7 @@ export class DiskFullError extends Error {
   }
 }
 
-/** Whether a file system has no room, or no room for this user. */
+/** Includes a user's quota. */
 export function isNoSpace(error: unknown): boolean {
   if (error instanceof DiskFullError) return true;
   return error instanceof Error && 'code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT');
@@ -51,22 +48,17 @@ export function isNoSpace(error: unknown): boolean {
 const megabyte = 1024 * 1024;
 const waitLimitMs = 5000;
 const measureAgainMs = 200;
-/**
- * Between two measurements of the disk, written bytes are counted, up to this number. A database writes its data about
- * twice.
- */
+/** Between two measurements, written bytes are counted up to this number. A database writes its data about twice. */
 const countedUpTo = 4 * megabyte;
 const writtenTwice = 2;
 
 export interface ReserveOptions {
-  /** They may be on different file systems; each file system has a reserve. */
   folders: readonly string[];
   /** By default a twentieth of the disk, at most 1 GiB. */
   bytes?: number | undefined;
   waitLimitMs?: number;
 }
 
-/** The space of one file system, and whether it is short of files. */
 interface Room extends Space {
   lacksFiles: boolean;
 }
@@ -139,7 +131,6 @@ export function keepReserve(options: ReserveOptions): DiskReserve {
   };
 }
 
-/** How many bytes are kept free on the file system of a folder. */
 export async function reserveOf(folder: string, bytes?: number): Promise<number> {
   return bytes ?? usualReserve(await statfs(folder));
 }
@@ -148,7 +139,7 @@ function usualReserve({ blocks, bsize }: StatsFs): number {
   return Math.min(1024 * megabyte, (blocks * bsize) / 20);
 }
 
-/** Undefined where the file system cannot be read: that says nothing about its space. */
+/** Undefined if the file system cannot be read, which reveals nothing about its space. */
 async function roomOf(folder: string, bytes: number | undefined): Promise<Room | undefined> {
   try {
     const found = await statfs(folder);

@@ -1,9 +1,9 @@
-/** The code of an error of the system or of a database, such as ENOENT; empty where it has none. */
+/** An error code of the system or a database, such as ENOENT, or blank. */
 export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
-/** The message of whatever was thrown. The combined error for a host with several addresses has none of its own. */
+/** The combined error for a host with several addresses has no message. */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError && error.message === '') return messageOf(error.errors[0]);
   return error instanceof Error ? error.message : String(error);

@@ -1,12 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** How long one piece of work may keep the server from answering others. */
 const longestMs = 10;
 
-/**
- * Lets other work run now and then: code that only waits for SQLite stays in one turn of the event loop, however many
- * queries it makes. Undefined while it is too early for that.
- */
+/** Code that waits only for SQLite stays in one turn of the event loop. Undefined if it is too early. */
 export function createYield(): () => Promise<void> | undefined {
   let beganAt: number | undefined;
   return () => {
@@ -19,7 +15,7 @@ export function createYield(): () => Promise<void> | undefined {
   };
 }
 
-/** The same as `map`; where there are very many items, others have their turn in between. */
+/** Like `map`, with turns for other work in between. */
 export async function mapYielding<Item, Result>(
   items: readonly Item[],
   map: (item: Item) => Result,

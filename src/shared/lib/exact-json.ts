@@ -1,4 +1,4 @@
-/** JSON in which 64-bit integers keep all their digits. */
+/** 64-bit integers keep all their digits. */
 export function exactJson(value: unknown, indentation = 0): string {
   return JSON.stringify(value, withRaw, indentation);
 }
@@ -10,7 +10,7 @@ function withRaw(_: string, item: unknown): unknown {
 /** JSON.rawJSON is in every engine we run on, but not yet in TypeScript's library. */
 const rawJson = (JSON as unknown as { rawJSON: (this: void, text: string) => unknown }).rawJSON;
 
-/** Reads JSON with exact whole numbers: they become bigint, other numbers become number. */
+/** Whole numbers become bigint, other numbers become number. */
 export function parseExactJson(text: string): unknown {
   return JSON.parse(text, exactNumbers as (key: string, value: unknown) => unknown);
 }

@@ -1,11 +1,10 @@
-/** Quoted text; an escape, also one with braces of its own; a class of characters; a repetition; anything else. */
+/** Quoted text; an escape, perhaps with braces; a class; a repetition; anything else. */
 const tokens =
   /\\Q[\s\S]*?(?:\\E|$)|\\[pPx]\{[^}]*\}|\\[\s\S]|\[\^?\]?(?:\\[\s\S]|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|[\s\S]/g;
 
 /**
- * How many atoms an expression has once `x{n,m}` is written out. It is counted before compiling, because compiling an
- * expression that multiplies itself already does the harm. What the engine does for its classes alone counts besides.
- * It is an estimate; the engine checks the syntax.
+ * The atoms of an expression with `x{n,m}` written out, plus the cost of its classes. It is an estimate before
+ * compiling, because compiling an expression that multiplies itself already does the harm.
  */
 export function expressionSize(expression: string): number {
   return atomsOf(expression) + effortOfClasses(expression);
@@ -35,16 +34,15 @@ function atomsOf(expression: string): number {
   return size;
 }
 
-/** A range wherever there may be one, also where two overlap: `\\d-a-z` has one from `a`. */
+/** Every possible range, also overlapping ones: `\\d-a-z` has one from `a`. */
 const ranges = /(?<=(\\x\{[0-9a-f]+\}|[\s\S]))-(?=(\\x\{[0-9a-f]+\}|\\?[\s\S]))/giu;
-/** Behind this character none has another case. */
+/** No character after this one has another case. */
 const lastWithCase = 0x1e943;
-/** One range of all characters is some 40 milliseconds, which is enough; a table of Unicode is a millisecond at most. */
+/** One range of all characters takes some 40 ms, and a second one is too much. A Unicode table takes at most 1 ms. */
 const [charactersOfAnAtom, atomsOfATable] = [700, 5];
 
 /**
- * The engine copies the table of each `\pL`. Where case is ignored, it looks up the other cases of every single character
- * of a range when it reads it.
+ * The engine copies the table of each `\pL`. Without case, it looks up the other cases of every character of a range.
  */
 function effortOfClasses(expression: string): number {
   const tables = expression.match(/\\p/gi)?.length ?? 0;

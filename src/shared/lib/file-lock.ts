@@ -3,23 +3,22 @@ import { dirname } from 'node:path';
 import { spawn } from 'node:child_process';
 
 /*
- * Locks between processes that the kernel releases by itself.
+ * Locks between processes that the kernel releases automatically.
  *
- * Node cannot call flock(2), but flock(1) can lock a file that this process opened. The lock belongs to the open file,
- * which both processes share, and it stays when flock(1) has exited. It ends when the last copy of the descriptor is
- * closed: by release(), or by the death of this process, however sudden. A child that gets the descriptor keeps the
- * lock until it has exited too, so an orphan never writes beside a new holder.
+ * Node cannot call flock(2), but flock(1) can lock a file that this process opened. Both share the open file, so the
+ * lock outlives flock(1). It ends when the last copy of the descriptor is closed, by release() or by any death of this
+ * process. A child with the descriptor keeps the lock until it exits, so an orphan never writes alongside a new holder.
  */
 
 export interface FileLock {
-  /** To be handed to child processes that must hold the lock as well. */
+  /** For child processes that must hold the lock too. */
   fd: number;
   release(): Promise<void>;
 }
 
 export type LockMode = 'exclusive' | 'shared';
 
-/** Waits for the lock; creates the file and its folder when they are missing. */
+/** Waits for the lock. Creates the file and its folder if needed. */
 export async function lockFile(path: string, mode: LockMode, signal?: AbortSignal): Promise<FileLock> {
   for (;;) {
     const lock = await attempt(path, [mode === 'shared' ? '-s' : '-x'], signal);
@@ -27,12 +26,11 @@ export async function lockFile(path: string, mode: LockMode, signal?: AbortSigna
   }
 }
 
-/** Takes the lock if it is free; undefined if another process holds it. */
 export async function tryLockFile(path: string, mode: LockMode): Promise<FileLock | undefined> {
   return attempt(path, [mode === 'shared' ? '-s' : '-x', '-n']);
 }
 
-/** The same for an existing folder; no file is created in it. Not every network file system supports that. */
+/** For an existing folder, without creating a file. Not every network file system supports that. */
 export async function tryLockFolder(path: string): Promise<FileLock | undefined> {
   return attempt(path, ['-x', '-n'], undefined, (folder) => open(folder, 'r'));
 }
@@ -67,7 +65,7 @@ async function openForLock(path: string): Promise<FileHandle> {
   }
 }
 
-/** The previous holder may have removed the file. Then no other process sees the file that we locked. */
+/** If the previous holder removed the file, no other process sees the one that we locked. */
 async function isStillThere(path: string, file: FileHandle): Promise<boolean> {
   try {
     const [named, held] = await Promise.all([stat(path), file.stat()]);

@@ -1,7 +1,4 @@
-/**
- * The content type of a file, by its name. The bytes are a stranger's, so no type is used whose content a browser
- * would run: pages, scripts, style sheets and drawings with scripts in them are plain text.
- */
+/** The bytes are untrusted, so types that a browser would run, such as pages and scripts, become plain text. */
 export function contentTypeOf(path: string): string {
   const [, ending = ''] = /\.([A-Za-z0-9]+)$/.exec(path) ?? [];
   return types[ending.toLowerCase()] ?? 'application/octet-stream';
@@ -30,12 +27,11 @@ const types: Readonly<Record<string, string>> = {
   webm: 'video/webm',
 };
 
-/** All of them, without their parameters. */
 export const contentTypes: readonly string[] = [
   ...new Set([...Object.values(types), 'application/octet-stream'].map((type) => type.split(';', 1)[0] ?? '')),
 ];
 
-/** Whether a text is the path of a file below a directory, without anything that a terminal or a reader could mistake. */
+/** A path below a directory, without characters that could mislead a terminal or a reader. */
 export function isPlainPath(path: string): boolean {
   if (Buffer.byteLength(path) > 1024 || !path.isWellFormed()) return false;
   if (/[\p{Cc}\u200e\u200f\u2028-\u202e\u2066-\u2069]/u.test(path)) return false;

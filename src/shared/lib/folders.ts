@@ -2,7 +2,7 @@ import { closeSync, fsyncSync, openSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
-/** Makes new names in a folder durable. Without this, a power cut can take back a rename although it has kept the bytes. */
+/** Makes new names in a folder durable. Without this, a power cut can undo a rename although the bytes are stored. */
 export async function flushFolder(folder: string): Promise<void> {
   await using handle = await open(folder, 'r');
   await handle.sync();

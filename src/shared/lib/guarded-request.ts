@@ -3,7 +3,6 @@ import https from 'node:https';
 import { allowedLookup, type AddressRules } from './address-filter.ts';
 import { http } from './http.ts';
 
-/** A request to a server that a stranger named. */
 export interface GuardedRequest {
   url: string;
   method?: string;
@@ -12,16 +11,14 @@ export interface GuardedRequest {
 }
 
 export interface RequestRules extends AddressRules {
-  /** In milliseconds, for the whole answer. */
+  /** In milliseconds, for the whole response. */
   answerWithin: number;
-  /** Ends a request whose result is not needed any more. */
   signal: AbortSignal;
 }
 
 /**
- * Makes one request, and has its answer read. The name is resolved here and the connection is made to an address that was
- * checked, so that a second look-up cannot give another address. Redirects are answers like any other. Each request has
- * its own connection: a server could close a kept one at the moment of its use, which would look like a failure.
+ * The connection goes to a checked address, so a second lookup cannot change it. Redirects are not followed. Each
+ * request has its own connection: a server could close a reused one at that moment, which would look like a failure.
  */
 export async function guardedRequest<T>(
   asked: GuardedRequest,
@@ -62,16 +59,15 @@ async function exchange<T>(
     method,
     agent: false,
     lookup,
-    // Also where the environment tells Node not to look: the keys of others go over this connection.
+    // Even if the environment switches this off: users' keys go over this connection.
     rejectUnauthorized: true,
     ...(rules.trust && { secureContext: rules.trust.context() }),
     signal: ending,
     headers: { ...(body !== undefined && sent), 'user-agent': 'Headrace', ...headers },
   });
   call.once('response', response.resolve);
-  // Also after the answer: a server that is cut off in the middle of a long answer may cause an error.
+  // Also after the response: a server that is cut off during a long response may cause an error.
   call.on('error', response.reject);
-  // A server that switches to another protocol.
   call.once('upgrade', (_, socket) => {
     socket.destroy();
     response.reject(new Error('the receiver wants to speak another protocol'));
@@ -100,7 +96,6 @@ const failureMessages: Record<string, string> = {
   CERT_HAS_EXPIRED: 'its certificate has expired',
 };
 
-/** Why a request failed, in words. */
 export function failureText(error: unknown): string {
   if (error instanceof AggregateError) return failureText(error.errors[0]);
   if (!(error instanceof Error)) return String(error);
@@ -108,15 +103,15 @@ export function failureText(error: unknown): string {
   if (code.startsWith('HPE_')) return 'the answer is not HTTP';
   if (/wrong version number|packet length too long|http request/i.test(error.message))
     return 'the server answers in plain HTTP, and not over TLS';
-  // Node's own words end with a hint for people who start Node themselves.
+  // Node's message ends with a hint for people who start Node themselves.
   const told = error.message.replace(/;? if the root CA is installed locally.*$/s, '');
   return (failureMessages[code] ?? told).slice(0, 500).replaceAll('\0', '\uFFFD');
 }
 
-/** The longest wait that a server can ask for. */
+/** The longest wait that a server can request. */
 const longestWait = 60 * 60 * 1000;
 
-/** How long a server wants to be left alone, in milliseconds: seconds or a date (RFC 9110), or the end of a rate limit. */
+/** In milliseconds. From seconds or a date (RFC 9110), or from the end of a rate limit. */
 export function retryAfterOf(
   { headers, statusCode = 0 }: Pick<IncomingMessage, 'headers' | 'statusCode'>,
   now: number,

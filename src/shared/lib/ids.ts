@@ -1,9 +1,8 @@
 /**
  * 64-bit identifiers: 41 bits of milliseconds, 10 bits of node, 12 bits of sequence.
  *
- * They are unique across servers because no two servers hold the same node number at one time (see db/node-lease.ts).
- * On one node they only grow: when the clock steps back, or when more than 4096 are needed in a millisecond, the
- * generator continues from the last time it used.
+ * No two servers hold the same node number at once (see db/node-lease.ts), so they are unique. On one node they only
+ * grow: if the clock steps back, or a millisecond needs more than 4096, the last time continues.
  */
 
 /** 2020-01-01T00:00:00Z. Moving it would make new identifiers collide with old ones. */
@@ -21,14 +20,14 @@ export interface IdSource {
 
 export interface NodeTerms {
   node: number;
-  /** No identifier of this node was ever made with a later time than this (ms since 1970). */
+  /** No identifier of this node has a later time (ms since 1970). */
   usedUntil: number;
-  /** Asked before each new millisecond; throws when the node number is no longer ours. */
+  /** Called before each new millisecond. Throws if the node number is no longer ours. */
   mayUse(time: number): void;
 }
 
 export interface NodeIds extends IdSource {
-  /** The latest time that went into an identifier. */
+  /** The latest time in an identifier. */
   lastUsed(): number;
 }
 
@@ -57,7 +56,7 @@ export function createIds(terms: NodeTerms, now: () => number): NodeIds {
   };
 }
 
-/** When the identifier was made, in milliseconds since 1970. */
+/** In milliseconds since 1970. */
 export function timeOfId(id: bigint): number {
   return Number(id >> (nodeBits + sequenceBits)) + epoch;
 }
@@ -67,14 +66,13 @@ export function firstIdAt(ms: number): bigint {
   return BigInt(Math.max(0, ms - epoch)) << (nodeBits + sequenceBits);
 }
 
-/** Reads a decimal identifier; undefined when the text is not one. */
 export function parseId(text: string): bigint | undefined {
   if (!/^[0-9]{1,19}$/.test(text)) return undefined;
   const id = BigInt(text);
   return id <= largestId ? id : undefined;
 }
 
-/** Whether a text is an identifier as we write it. */
+/** Only in the form that we write. */
 export function isId(text: string): boolean {
   return !text.startsWith('0') && parseId(text) !== undefined;
 }

@@ -1,7 +1,7 @@
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { randomName } from './random-name.ts';
 
-/** A random name that a file holds, and that is made where there is none. Nobody else can know it. */
+/** A random secret name, created with its file if missing. */
 export async function lastingName(file: string): Promise<string> {
   const known = await readFile(file, 'utf8').catch(() => '');
   if (/^[\w-]{16,64}$/.test(known)) return known;

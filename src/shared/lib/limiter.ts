@@ -1,8 +1,8 @@
 import { orAborted } from './or-aborted.ts';
 
-/** Limits how many callers use a resource of one name at a time; the others wait for their turn. */
+/** Limits the concurrent users of each named resource. The others wait for their turn. */
 export interface Limiter {
-  /** Resolves when there is room. The returned function releases the slot; further calls of it do nothing. */
+  /** Resolves when there is room. The returned function releases the slot once. */
   take(name: string, signal: AbortSignal): Promise<() => void>;
 }
 

@@ -1,7 +1,4 @@
-/**
- * A client with IPv6 can choose among a whole network of addresses: all addresses with the same first 64 bits count as
- * one.
- */
+/** A client with IPv6 can choose among a whole network, so addresses with the same first 64 bits count as one. */
 export function networkOf(address: string): string {
   if (!address.includes(':') || address.includes('.')) return address.replace(/^::ffff:/i, '');
   const [head = '', tail] = address.toLowerCase().split('::');
@@ -11,7 +8,6 @@ export function networkOf(address: string): string {
   return `${whole.slice(0, 4).join(':')}::/64`;
 }
 
-/** Whether the address is the machine's own loopback address, which no other machine can use. */
 export function isLoopback(address: string): boolean {
   return /^(::1|(::ffff:)?127\.\d+\.\d+\.\d+)$/i.test(address);
 }

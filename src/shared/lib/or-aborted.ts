@@ -1,4 +1,4 @@
-/** The result of the work, or the signal's reason as soon as the signal is aborted; the work itself goes on. */
+/** Rejects with the signal's reason if the signal is aborted. The work itself continues. */
 export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
   const stop = (): void => reject(signal.reason as Error);

@@ -4,20 +4,17 @@ import { join } from 'node:path';
 import { tryLockFile } from './file-lock.ts';
 import { removeTree } from './remove-tree.ts';
 
-/**
- * A folder of this process alone, below a folder that several processes share. Each process holds a lock on its own while it
- * lives. A folder without a holder is that of a killed process, and the next process removes it.
- */
+/** A process locks its own folder below a shared one. A folder without a holder is removed by the next process. */
 export interface OwnFolder {
   path: string;
   remove(): Promise<void>;
 }
 
 interface Options {
-  /** The names of these folders begin with it; others below the shared folder are left alone. */
+  /** The names of these folders start with it. Other folders are left alone. */
   prefix: string;
   mode?: number;
-  /** Removes what a killed process left. A failure is logged, and the next process tries again. */
+  /** Cleans up after a killed process. A failure is logged, and the next process tries again. */
   clear?: (path: string) => Promise<void>;
   log: (message: string) => void;
 }
@@ -52,7 +49,7 @@ export async function openOwnFolder(shared: string, options: Options): Promise<O
   }
 }
 
-/** Beside the folder: who removes the folder holds the lock until all of it is gone. */
+/** Next to the folder: the process that removes the folder holds the lock to the end. */
 function lockOf(path: string): string {
   return `${path}.lock`;
 }

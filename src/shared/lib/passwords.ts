@@ -8,7 +8,7 @@ const recommended = { memory: 19_456, passes: 2, parallelism: 1, tagLength: 32 }
 
 type Cost = typeof recommended;
 
-/** Hashes with argon2id, in the PHC string form, so that the cost can change without losing old passwords. */
+/** In the PHC string form, so that the cost can change without losing old passwords. */
 export async function hashPassword(password: string, cost: Cost = recommended): Promise<string> {
   const salt = randomBytes(16);
   const tag = await derive('argon2id', parameters(password, salt, cost));
@@ -19,7 +19,7 @@ function phcString(salt: Buffer, tag: Buffer, { memory, passes, parallelism }: C
   return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${unpadded(salt)}$${unpadded(tag)}`;
 }
 
-/** A valid hash that no password has: comparing with it takes as long as comparing with a real one. */
+/** A valid hash without a password: comparing takes as long as with a real one. */
 export const matchesNothing = phcString(randomBytes(16), randomBytes(recommended.tagLength), recommended);
 
 export async function verifyPassword(password: string, stored: string): Promise<boolean> {
@@ -45,17 +45,14 @@ function unpadded(bytes: Buffer): string {
   return bytes.toString('base64').replaceAll('=', '');
 }
 
-/** A password for a person to copy once: 120 bits, no characters that look alike. */
+/** For a person to copy once: 120 bits, without characters that look alike. */
 export function randomPassword(): string {
   const alphabet = 'abcdefghijkmnpqrstuvwxyz23456789';
   const letters = Array.from(randomBytes(24), (byte) => alphabet[byte % alphabet.length]);
   return letters.join('').replace(/(.{6})(?=.)/g, '$1-');
 }
 
-/**
- * A bearer secret: 256 random bits behind a prefix that names its kind. It cannot be guessed, so in the store one round
- * of SHA-256 is as safe as a slow hash, and cheap on every request.
- */
+/** 256 random bits after a prefix for the kind. It cannot be guessed, so one round of SHA-256 is safe and cheap. */
 export function randomSecret(prefix: string): string {
   return `${prefix}_${randomBytes(32).toString('base64url')}`;
 }
@@ -64,10 +61,7 @@ export function hashSecret(secret: string): string {
   return hash('sha256', secret, 'base64url');
 }
 
-/**
- * Compares a secret that a caller sent with the hash in the store. The time of the comparison can only tell something
- * about the hash, and a caller cannot choose a secret by its hash.
- */
+/** Timing reveals only something about the hash, and a caller cannot choose a secret by its hash. */
 export function secretMatches(secret: string, storedHash: string): boolean {
   return hashSecret(secret) === storedHash;
 }

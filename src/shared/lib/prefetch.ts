@@ -1,4 +1,4 @@
-/** Something that is taken before it is needed, beside other work. Disposing of it cancels or releases it. */
+/** Work that starts before it is needed. Disposing of it cancels or releases it. */
 export interface Prefetch<T> extends AsyncDisposable {
   readonly result: Promise<T>;
 }
@@ -9,7 +9,7 @@ export function prefetch<T extends Disposable>(
 ): Prefetch<T> {
   const ending = new AbortController();
   const result = take(AbortSignal.any([signal, ending.signal]));
-  result.catch(() => {}); // who waits for it gets the error
+  result.catch(() => {}); // the waiting caller gets the error
   return {
     result,
     async [Symbol.asyncDispose]() {

@@ -1,4 +1,4 @@
-/** Signals all processes of a group. A group that has already ended is no error. */
+/** A group that has already ended is no error. */
 export function killGroup(leader: number | undefined, signal: NodeJS.Signals): void {
   if (leader === undefined) return;
   try {

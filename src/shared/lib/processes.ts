@@ -1,7 +1,7 @@
 import { spawn, type SpawnOptions } from 'node:child_process';
 
 export interface Finished {
-  /** The exit status; null when a signal ended the process. */
+  /** null if a signal ended the process. */
   status: number | null;
   signal: NodeJS.Signals | null;
   stdout: Buffer;
@@ -10,13 +10,13 @@ export interface Finished {
 
 export interface RunOptions extends Pick<SpawnOptions, 'cwd' | 'env' | 'uid' | 'gid'> {
   input?: string | Uint8Array;
-  /** Ends the process with SIGKILL; `run` then rejects with the signal's reason. */
+  /** Ends the process with SIGKILL. `run` then rejects with the signal's reason. */
   signal?: AbortSignal;
-  /** Output beyond this is read and dropped, so that a talkative process costs no memory. */
+  /** Output beyond this is read and dropped. */
   maxOutput?: number;
 }
 
-/** Runs a program to its end and collects its output. A failing exit status is a result, not an error. */
+/** A failing exit status is a result, not an error. */
 export function run(program: string, args: readonly string[], options: RunOptions = {}): Promise<Finished> {
   const { input, signal, maxOutput = 16 * 1024 * 1024, ...rest } = options;
   const { promise, resolve, reject } = Promise.withResolvers<Finished>();

@@ -2,10 +2,9 @@ import { lstat } from 'node:fs/promises';
 import { run, type Finished } from './processes.ts';
 
 /**
- * Removes the file or directory at a path, with everything below it. A hostile build may have made it and may want it
- * to stay. So `rm` removes it, which goes from directory to directory by handle: overlong paths, thousands of levels,
- * millions of entries and odd names do not stop it, and it removes links instead of following them. Where the modes of
- * directories stop an ordinary user, they are changed first.
+ * Removes a file or a directory with its content. A hostile build may have made it. So `rm` does it, which descends by
+ * handle and never follows links: overlong paths, deep levels, millions of entries and odd names do not stop it. If
+ * modes stop an ordinary user, they are changed first.
  *
  * A missing path is no error. Any other failure rejects with the output of `rm`.
  */
@@ -19,7 +18,7 @@ export async function removeTree(path: string): Promise<void> {
   if (second.status !== 0) throw refusal(path, second);
 }
 
-/** The same where a failure must not stop other work: it is logged, and the next sweep tries again. */
+/** For failures that must not stop other work: they are logged, and the next sweep tries again. */
 export async function sweepTree(path: string, log: (message: string) => void): Promise<void> {
   try {
     await removeTree(path);

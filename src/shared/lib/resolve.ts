@@ -4,16 +4,15 @@ import { isIP } from 'node:net';
 import { codeOf } from './error-code.ts';
 import { createLimiter } from './limiter.ts';
 
-/** Finds the addresses of a host. */
 export type Resolve = (host: string, signal: AbortSignal) => Promise<LookupAddress[]>;
 
 /** The system's resolver uses one of the four threads that Node also needs for files and hashes. */
 const mostBySystem = 2;
 
 /**
- * Asks the name servers directly: with the system's resolver, a few names whose servers never answer would keep all of
- * Node's threads busy and stop the whole program. The system still resolves short names, names in the hosts file, and
- * names that the name servers do not know, a limited number at a time. `servers` replaces the system's name servers.
+ * Asks the name servers directly: with the system's resolver, a few names without responses would block all of Node's
+ * threads. The system still resolves short names, the hosts file, and names that are unknown there, a limited number at
+ * a time. `servers` replaces the system's name servers.
  */
 export function createResolve(servers?: string[]): Resolve {
   const slots = createLimiter(mostBySystem);

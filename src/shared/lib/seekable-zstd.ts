@@ -1,14 +1,14 @@
 /*
- * Compressed files of which any range of bytes can be read without reading what comes before it.
+ * Compressed files with random access to any range of bytes.
  *
- * The raw bytes are cut into pieces of equal size, each compressed into its own zstd frame. After the last frame comes
- * the seek table, which holds each frame's compressed and raw length. It stands in a frame that decompressors skip, so
- * that `zstd -d` reads the file like any other. The layout is zstd's published seekable format, version 0.1:
+ * Each piece of equal size is its own zstd frame. Then comes the seek table with each frame's compressed and raw
+ * length. It is in a frame that decompressors skip, so `zstd -d` reads the file too. The layout is zstd's published
+ * seekable format, version 0.1:
  *
- *   frame … frame | magic, length of the rest | (compressed size, raw size) … | count, descriptor, magic
+ * frame … frame | magic, length of the rest | (compressed size, raw size) … | count, descriptor, magic
  *
- * All numbers are little-endian and have 32 bits, except the descriptor, which has 8. The table's optional checksums
- * are not written: each frame already carries a checksum of its content, which decompression checks.
+ * Numbers are little-endian with 32 bits, except the descriptor with 8. The table omits its optional checksums, because
+ * each frame has its own.
  */
 
 import { promisify } from 'node:util';
@@ -20,33 +20,28 @@ const headerSize = 8;
 const entrySize = 8;
 const footerSize = 9;
 
-/** Smaller frames compress worse, larger ones cost more for a small range; at this size both cost little. */
+/** Smaller frames compress worse, and larger ones cost more for a small range. */
 const usualFrameSize = 256 * 1024;
 
 /** No frame may unpack to more: a damaged or hostile file must not use up the reader's memory. */
 const largestFrame = 16 * 1024 * 1024;
 
-/** One read fetches as many neighbouring frames as fit: where a read is a request, few large reads are cheaper. */
+/** One read fetches as many neighbouring frames as fit: if a read is a request, few large reads are cheaper. */
 const readSize = 1024 * 1024;
 
-/** This many frames are unpacked at once. */
 const framesAhead = 3;
 
-/** How much of the file's end the first read fetches; usually it holds the whole table. */
+/** The first read of the file's end. It usually contains the whole table. */
 const tailSize = 64 * 1024;
 
 const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
 
-/** The file is damaged, cut short, or has another format. */
 export class CorruptSeekableError extends Error {
   override name = 'CorruptSeekableError';
 }
 
-/**
- * Compresses the raw chunks into frames of `frameSize` raw bytes. Holds one frame in memory, and its table: 8 bytes per
- * frame.
- */
+/** Holds one frame in memory, and the table with 8 bytes per frame. */
 export async function* compressSeekable(
   chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   { frameSize = usualFrameSize } = {},
@@ -63,7 +58,7 @@ export async function* compressSeekable(
   yield seekTable(sizes);
 }
 
-/** Pieces of exactly `size` bytes, except the last. A piece is valid until the next one is requested. */
+/** All pieces have `size` bytes, except the last. A piece is valid until the next is requested. */
 async function* piecesOf(
   chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   size: number,
@@ -94,17 +89,16 @@ function seekTable(sizes: readonly number[]): Buffer {
   return table;
 }
 
-/** Gives `length` bytes of the compressed file from `offset` on. */
 export type ReadAt = (offset: number, length: number) => Promise<Buffer>;
 
 export interface Seekable {
-  /** How many raw bytes there are. */
+  /** In raw bytes. */
   readonly size: number;
-  /** The raw bytes from `from` up to, not including, `to`; stops at the end of the file. */
+  /** Without the byte at `to`. Stops at the end of the file. */
   read(from: number, to: number): AsyncIterable<Buffer>;
 }
 
-/** Opens a compressed file of `size` bytes. Reads only its table; `read` then reads only the frames it needs. */
+/** Reads only the table. `read` then reads only the frames it needs. */
 export async function openSeekable(readAt: ReadAt, size: number): Promise<Seekable> {
   const exactly: ReadAt = async (offset, length) => {
     const bytes = await readAt(offset, length);
@@ -123,7 +117,7 @@ export async function openSeekable(readAt: ReadAt, size: number): Promise<Seekab
   };
 }
 
-/** The start of each frame, in the compressed file and in the raw bytes, and, as the last entry, the end of all. */
+/** Where each frame starts, compressed and raw. The last entry is the end of all. */
 interface Frames {
   compressed: Float64Array;
   raw: Float64Array;
@@ -190,7 +184,7 @@ async function* readRange(
 }
 
 async function unpack(frame: Buffer, size: number, index: number): Promise<Buffer> {
-  // One byte more than the table says is enough to notice a frame that is longer.
+  // One byte more than in the table reveals a frame that is longer.
   const options = { maxOutputLength: size + 1, chunkSize: Math.max(size + 1, constants.Z_MIN_CHUNK) };
   const content = await decompress(frame, options).catch((cause: unknown) => {
     throw new CorruptSeekableError(`frame ${index} cannot be unpacked`, { cause });

@@ -1,22 +1,21 @@
 /**
- * Memory for what senders have begun and not finished, shared by names: of all senders together, and of each name, only
- * so many bytes are held. If a share is full, the senders that are slowest are ended. A sender that only holds bytes
- * loses them, and one that keeps others out has to send more bytes in a second than they do.
+ * Limits the memory for unfinished input of all senders and of each name. If a share is full, its slowest senders are
+ * ended. So idle senders lose their bytes, and one that crowds out others must send faster than they do.
  */
 export interface RoomLimits {
-  /** The bytes of all senders together. */
+  /** In bytes, for all senders. */
   room: number;
-  /** The bytes of those with one name. */
+  /** In bytes, per name. */
   share: number | ((name: string) => number);
-  /** Only older senders are ended to make room: before that it is not known how fast they are. */
+  /** Younger senders are not ended, because their speed is unknown. */
   graceMs: number;
 }
 
-/** Why a sender is ended: it was among the slowest, or there is no room although nobody is slow. */
+/** The sender was among the slowest, or there is no room although none is slow. */
 export type Crowding = 'slow' | 'full';
 
 export interface HeldBytes {
-  /** Counts what has arrived, and ends senders where it is too much. This sender may be one of them. */
+  /** Counts what has arrived, and ends senders if it is too much. This sender may be one of them. */
   add(bytes: number): void;
   release(): void;
 }
@@ -39,7 +38,7 @@ export function sharedRoom({ room, share: shareOf, graceMs }: RoomLimits, now = 
   const all: Share = { most: room, taken: 0, senders: new Set() };
   const byName = new Map<string, Share>();
 
-  /** Ends a little more than is needed, so that it is not done for every piece. */
+  /** Ends a little more than needed, so that it is not done for every piece. */
   const endSlowest = ({ senders, taken, most: limit }: Share): void => {
     const at = now();
     const speed = ({ bytes, since }: Sender): number => bytes / (at - since);

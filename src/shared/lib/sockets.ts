@@ -6,10 +6,7 @@ import { join } from 'node:path';
 /** The kernel accepts no longer socket paths. */
 const longestPath = 104;
 
-/**
- * The path of a folder's socket: in the folder, or, when that path is too long, in a new folder that only this user may
- * enter.
- */
+/** If the path in the folder is too long, it is in a new folder that only this user may enter. */
 export function socketPath(folder: string, name: string): string {
   const path = join(folder, name);
   if (Buffer.byteLength(path) <= longestPath) return path;

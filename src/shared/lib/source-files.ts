@@ -1,15 +1,15 @@
 import { join } from 'node:path';
 
-/** Set where modules are bundled (scripts/setup.sh): the way from the bundle to the sources. */
+/** Set in a bundle (scripts/setup.sh): the path from the bundle to the sources. */
 declare const wayToSources: string | undefined;
 
 const sources = join(import.meta.dirname, typeof wayToSources === 'undefined' ? '../..' : wayToSources);
 
-/** The path of a file of this program that is no module, such as a helper in Perl; `name` is its path below src. */
+/** For files that are no modules, such as a Perl helper. `name` is the path below src. */
 export function sourceFile(...name: string[]): string {
   return join(sources, ...name);
 }
 
-/** What Node runs to start this program once more. */
+/** The file with which Node starts this program again. */
 export const mainProgram =
   typeof wayToSources === 'undefined' ? sourceFile('main.ts') : join(import.meta.dirname, 'main.js');

@@ -2,10 +2,8 @@ import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 
 /**
- * Addresses that users must not reach: addresses outside the public internet, and the few public ones that lead inside.
- * In CIDR form, which block lists and nftables both accept.
- *
- * For IPv4 these are the blocks that the registries keep for other uses.
+ * Addresses that users must not reach: those outside the public internet, and the few public ones that lead inside. In
+ * CIDR form, which block lists and nftables both accept. For IPv4 these are the blocks that the registries reserve.
  */
 export const refusedIpv4Ranges: readonly string[] = [
   '0.0.0.0/8',
@@ -26,10 +24,7 @@ export const refusedIpv4Ranges: readonly string[] = [
   '240.0.0.0/4',
 ];
 
-/**
- * Of these, the ranges that stay closed to builds whatever is allowed: this machine, its link, and the addresses of
- * slirp4netns.
- */
+/** Closed to builds whatever is allowed: this machine, its link, and the addresses of slirp4netns. */
 export const closedIpv4Ranges: readonly string[] = [
   '0.0.0.0/8',
   '10.0.2.0/24',
@@ -40,9 +35,9 @@ export const closedIpv4Ranges: readonly string[] = [
 ];
 
 /**
- * For IPv6, everything outside 2000::/3, the only range that is given out. That covers private and link-local
- * addresses, the prefixes of NAT64, and IPv4 addresses written as IPv6. Inside 2000::/3, the ranges for documentation,
- * and those of protocols that carry an IPv4 address which a gateway would call instead (Teredo, 6to4).
+ * Everything outside 2000::/3, the only range that is given out: private and link-local addresses, NAT64, and IPv4
+ * written as IPv6. Inside it, ranges for documentation and for protocols whose gateway would call an embedded IPv4
+ * address (Teredo, 6to4).
  */
 export const refusedIpv6Ranges: readonly string[] = [
   '::/3',
@@ -55,12 +50,11 @@ export const refusedIpv6Ranges: readonly string[] = [
 ];
 
 /**
- * The machine's own addresses at this moment, as CIDR. They may be public, and a service that listens on all of them
- * would take a call from here for a call of the machine itself.
+ * The machine's own addresses at this moment, as CIDR. Even public ones are refused: a service on all addresses would
+ * take the call for a local one.
  *
- * The kernel's route tables list the addresses it treats as local. Node lists the addresses of interfaces that are up,
- * but the kernel answers on others too, and on whole ranges that were made local. Both are read: in a confined process
- * the tables may be invisible.
+ * The kernel's route tables list its local addresses, also those of whole ranges, and Node lists interfaces that are
+ * up. Both are read, because the tables may be invisible in a confined process.
  */
 export function ownRanges(): string[] {
   const listed = Object.values(networkInterfaces())
@@ -69,7 +63,7 @@ export function ownRanges(): string[] {
   return [...new Set([...listed, ...localIPv4(), ...localIPv6()])];
 }
 
-/** A leaf of the trie is an address; below it stand the lengths and kinds of the ranges that begin there. */
+/** A leaf of the trie is an address. Below it are the lengths and kinds of the ranges that begin there. */
 function localIPv4(): string[] {
   const found: string[] = [];
   let start = '';
@@ -81,9 +75,7 @@ function localIPv4(): string[] {
   return found;
 }
 
-/**
- * Address and length stand first, in hexadecimal, and the flags last but one: a local route has the highest bit set.
- */
+/** Address and length come first, in hexadecimal, and the flags last but one: a local route has the highest bit set. */
 function localIPv6(): string[] {
   return linesOf('/proc/net/ipv6_route').flatMap((line) => {
     const [, address, length = ''] = /^([0-9a-f]{32}) ([0-9a-f]{2}) .* [89a-f][0-9a-f]{7} +\S+$/.exec(line) ?? [];

@@ -2,12 +2,9 @@ import { createServer, type Socket } from 'node:net';
 import { wireReader, wireString, type SshPrivateKey } from './ssh-private-key.ts';
 
 /*
- * An SSH agent inside this process.
- *
- * ssh connects to the socket, asks which keys there are (there is one), and asks for a signature while it
- * authenticates. The key never leaves this process: it is in no file, argument, environment variable or second process,
- * and a `kill -9` leaves only a dead socket behind. All other requests to an agent (adding keys, locking, extensions)
- * get a plain refusal, which ssh accepts.
+ * ssh asks the socket for the keys (there is one), then for a signature. The key never leaves this process: no file,
+ * argument, environment variable or second process has it, and a `kill -9` leaves only a dead socket. Other requests
+ * (adding keys, locking, extensions) are refused, which ssh accepts.
  */
 
 const failure = 5;
@@ -23,7 +20,7 @@ export interface SshAgent {
   close(): Promise<void>;
 }
 
-/** Serves `key` at the Unix socket `path`. The folder around it decides who may connect. */
+/** The folder around the Unix socket `path` decides who may connect. */
 export async function serveSshAgent(path: string, key: SshPrivateKey): Promise<SshAgent> {
   const clients = new Set<Socket>();
   const server = createServer((client) => {

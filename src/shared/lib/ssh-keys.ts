@@ -2,8 +2,7 @@ import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { wireString } from './ssh-private-key.ts';
 
 /**
- * An Ed25519 key pair in OpenSSH's own formats. Node writes PKCS#8, which the ssh of Debian 12 does not
- * read for Ed25519; running ssh-keygen would put the private key on disk.
+ * In OpenSSH's formats. Debian 12's ssh cannot read Ed25519 in Node's PKCS#8, and ssh-keygen would put the key on disk.
  */
 export function generateSshKeyPair(comment: string): { publicKey: string; privateKey: string } {
   const pair = generateKeyPairSync('ed25519');
@@ -19,7 +18,7 @@ export function generateSshKeyPair(comment: string): { publicKey: string; privat
 
 /** The layout is described in OpenSSH's PROTOCOL.key. */
 function privateKeyFile(publicBlob: Buffer, point: Buffer, seed: Buffer, comment: string): string {
-  const check = randomBytes(4); // the same number twice: a reader sees by it that the decryption was correct
+  const check = randomBytes(4); // the same number twice proves a correct decryption
   const secrets = Buffer.concat([
     check,
     check,

@@ -1,15 +1,13 @@
 import { createHash, createPrivateKey, sign, type KeyObject } from 'node:crypto';
 
-/** An Ed25519 key as OpenSSH writes it, ready to sign. */
 export interface SshPrivateKey {
-  /** The line that goes into `authorized_keys`. */
+  /** The line for `authorized_keys`. */
   publicKey: string;
-  /** The public half as OpenSSH names it: `SHA256:` and 43 letters. */
+  /** `SHA256:` and 43 letters. */
   fingerprint: string;
-  /** The public half in SSH's wire format. */
+  /** In SSH's wire format. */
   publicBlob: Buffer;
   comment: string;
-  /** The signature in SSH's wire format. */
   sign(data: Uint8Array): Buffer;
 }
 
@@ -21,7 +19,7 @@ export class UnreadableKeyError extends Error {
   override name = 'UnreadableKeyError';
 }
 
-/** Reads an unencrypted OpenSSH Ed25519 private key (`-----BEGIN OPENSSH PRIVATE KEY-----`). */
+/** Only unencrypted keys (`-----BEGIN OPENSSH PRIVATE KEY-----`). */
 export function parseSshPrivateKey(pem: string): SshPrivateKey {
   const body = /-----BEGIN OPENSSH PRIVATE KEY-----([\s\S]+?)-----END OPENSSH PRIVATE KEY-----/.exec(pem)?.[1];
   if (body === undefined) throw new UnreadableKeyError('not a private key in OpenSSH format');
@@ -32,7 +30,7 @@ export function parseSshPrivateKey(pem: string): SshPrivateKey {
   const outer = wireReader(bytes.subarray(magic.length));
   if (outer.string().toString() !== 'none')
     throw new UnreadableKeyError('the private key is protected by a passphrase');
-  outer.string(); // the name of the key derivation: 'none' as well
+  outer.string(); // the name of the key derivation: also 'none'
   outer.string(); // and its options: empty
   if (outer.uint32() !== 1) throw new UnreadableKeyError('more than one key in the file');
   const publicBlob = outer.string();
@@ -41,7 +39,7 @@ export function parseSshPrivateKey(pem: string): SshPrivateKey {
   if (inner.string().toString() !== algorithm)
     throw new UnreadableKeyError(`the private key is not of type ${algorithm}`);
   const publicPart = inner.string();
-  const privatePart = inner.string().subarray(0, 32); // the seed; OpenSSH repeats the public half behind it
+  const privatePart = inner.string().subarray(0, 32); // the seed, after which OpenSSH repeats the public half
   const comment = inner.string().toString();
   const key = ed25519Key(privatePart, publicPart);
   return {
@@ -62,7 +60,7 @@ function ed25519Key(seed: Buffer, publicPart: Buffer): KeyObject {
   }
 }
 
-/** A length, then the bytes: how SSH writes every text and blob. */
+/** SSH writes texts and blobs as a length, then the bytes. */
 export function wireString(value: string | Uint8Array): Buffer {
   const bytes = Buffer.from(value);
   const length = Buffer.alloc(4);

@@ -1,9 +1,8 @@
-/** A writer to a reader that reads at its own pace. */
 export interface StreamWriter {
-  /** Accepts every piece; a caller that writes although it is full piles up memory. */
+  /** Accepts every piece. A caller that writes to a full writer piles up memory. */
   write(piece: Buffer): void;
   readonly isFull: boolean;
-  /** Resolves when it is not full any more, or when the reader has gone. */
+  /** Resolves when it is no longer full, or when the reader has gone. */
   drained(): Promise<void>;
   /** Aborted when the reader has gone. */
   readonly signal: AbortSignal;

@@ -1,4 +1,3 @@
-/** The last bytes of an output, however long it is. */
 export interface Tail {
   add(chunk: Uint8Array): void;
   bytes(): Buffer;

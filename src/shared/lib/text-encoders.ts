@@ -1,17 +1,11 @@
-/*
- * The ways in which libraries write a text inside JSON, a URL or HTML. All are read back alike, but they are written in
- * many ways.
- */
+/* How libraries write a text inside JSON, a URL or HTML. One text has many valid forms. */
 
 export type Encoder = (text: string) => string;
 
 /** As short as JSON allows. */
 export const plainJson: Encoder = (text) => JSON.stringify(text).slice(1, -1);
 
-/**
- * The characters that libraries escape beyond that: slashes, HTML's special characters, characters outside ASCII, in
- * either case.
- */
+/** Libraries also escape slashes, HTML's special characters, or non-ASCII characters, in either case. */
 function jsonEncoder(slashes: boolean, html: RegExp | undefined, others: 'raw' | 'lower' | 'upper'): Encoder {
   return (text) => {
     const json = slashes ? plainJson(text).replaceAll('/', '\\/') : plainJson(text);
@@ -31,7 +25,7 @@ export const jsonEncoders: readonly Encoder[] = [
   (text) => unicode(plainJson(text).replaceAll('\\"', '\\u0022'), /[<>&'+`]|[^\0-\x7e]/g, true), // .NET
 ];
 
-/** JavaScript, Python, PHP and Go: the ones that are looked for inside other encodings. */
+/** JavaScript, Python, PHP and Go: masking looks for these inside other encodings. */
 export const usualJson = [
   plainJson,
   jsonEncoder(false, undefined, 'lower'),
@@ -40,7 +34,6 @@ export const usualJson = [
   jsonEncoder(false, /[<>&]/g, 'raw'),
 ];
 
-/** In HTML and in XML, such as reports of tests. */
 export function markupForms(text: string): string[] {
   const content = text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
   const attribute = content.replaceAll('"', '&quot;');
@@ -55,10 +48,7 @@ function unicode(text: string, which: RegExp, upper = false): string {
   });
 }
 
-/**
- * Percent-encoding leaves some characters unchanged, and every library has its own set. The names say which standard or
- * library leaves them.
- */
+/** Percent-encoding leaves some characters unchanged. The names are the standards and libraries with each set. */
 const leftAlone = {
   'RFC 3986': /[\w.~-]/,
   encodeURIComponent: /[\w.~!'()*-]/,
@@ -67,7 +57,7 @@ const leftAlone = {
   encodeURI: /[\w.~!'()*;/?:@&=+$,#-]/,
 };
 
-/** Each with capital and small digits, and with a space as `%20` and as `+`. */
+/** With capital and small digits, and with a space as `%20` and as `+`. */
 function urlEncoders(alone: RegExp): [Encoder, Encoder, Encoder, Encoder] {
   const table = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte)).map((one) =>
     alone.test(one) ? one : percent(one),
@@ -86,7 +76,7 @@ const [inComponent] = urlEncoders(leftAlone.encodeURIComponent);
 const [strict, strictLower, strictPlus] = urlEncoders(leftAlone['RFC 3986']);
 const [, , inForm] = urlEncoders(leftAlone['HTML forms, Java']);
 
-/** The encodings that are looked for around other encodings. */
+/** Masking looks for these around other encodings. */
 export const usualUrl: Encoder[] = [inComponent, strict, strictLower, strictPlus, inForm];
 
 function percent(character: string): string {

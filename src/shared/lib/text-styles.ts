@@ -1,16 +1,14 @@
 /*
- * The colours and styles that a terminal would use after the sequences it got (SGR, ECMA-48 8.3.117). As text, a style
- * is the shortest sequence that sets it: '' is the default, '1;31' is bold and red. A log may hold nothing but such
- * sequences, so reading one creates no objects.
+ * Reads the colours and styles of terminal sequences (SGR, ECMA-48 8.3.117). A style as text is the shortest sequence
+ * that sets it: '' is the default, '1;31' is bold and red. A log may consist of sequences, so reading one creates no
+ * objects.
  */
 
 const bold = 0;
 const faint = 1;
 const colour = 7;
 const ground = 8;
-/**
- * 1 bold, 2 faint, 3 italic, 4 underlined, 7 inverse, 8 hidden, 9 struck; then the text's and the background's colours.
- */
+/** 1 bold, 2 faint, 3 italic, 4 underlined, 7 inverse, 8 hidden, 9 struck. Then the two colours. */
 const places: readonly number[] = [-1, bold, faint, 2, 3, -1, -1, 4, 5, 6];
 const size = 9;
 /** Above the codes of a terminal's own colours: one of 256, and an RGB colour. */
@@ -29,7 +27,7 @@ export class TextStyle {
     if (style !== '') this.change(Buffer.from(style, 'latin1'), 0, style.length);
   }
 
-  /** Applies the parameters of a sequence, which stand in these bytes. Unknown parameters change nothing. */
+  /** The parameters are in these bytes. Unknown parameters change nothing. */
   change(bytes: Uint8Array, from: number, to: number): void {
     const read = this.#read;
     let count = 0;

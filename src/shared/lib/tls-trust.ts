@@ -2,17 +2,15 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 
-/** Whose certificates are taken where this program calls others: those of the machine, and of the operator's file. */
+/** Trusted certificates for outgoing calls: the machine's, and those of the operator's file. */
 export interface TlsTrust {
-  /** For connections of this process. */
   context(): SecureContext;
-  /** All of them as PEM, for other programs; undefined where the machine's own are all: programs find these. */
+  /** As PEM, for other programs. Undefined if only the machine's are trusted: programs find these. */
   authorities(): string | undefined;
-  /** Those of the file, as PEM. */
   added: string;
 }
 
-/** Nothing of the machine is read before it is needed: that takes a tenth of a second. */
+/** Reads the machine's certificates on first use, because that takes a tenth of a second. */
 export function createTlsTrust(file?: string): TlsTrust {
   const added = file === undefined ? '' : readCertificates(file);
   let all: string[] | undefined;
@@ -26,7 +24,7 @@ export function createTlsTrust(file?: string): TlsTrust {
   };
 }
 
-/** Throws where it cannot be read, or has no certificate or a wrong one. */
+/** Throws if the file is unreadable, has no certificate, or a wrong one. */
 export function readCertificates(file: string): string {
   const text = readFileSync(file, 'utf8');
   const certificates = text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];

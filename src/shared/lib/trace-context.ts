@@ -1,20 +1,17 @@
 import { createHash, randomBytes } from 'node:crypto';
 
-/** A place in a trace, as the W3C's Trace Context has it. */
+/** As in the W3C's Trace Context. */
 export interface TraceContext {
   /** 32 hexadecimal digits, not all of them zero. */
   traceId: string;
-  /** 16 of them. */
+  /** 16 hexadecimal digits. */
   spanId: string;
   isSampled: boolean;
 }
 
 const shape = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$/;
 
-/**
- * Reads a `traceparent` header. Anything but the one form that version 00 has is undefined, as if nothing had been sent:
- * a version that does not exist yet may mean something else by it.
- */
+/** Undefined for anything but the exact form of version 00: a later version may mean something else by it. */
 export function parseTraceparent(header: unknown): TraceContext | undefined {
   const [, traceId, spanId, flags = ''] = (typeof header === 'string' && shape.exec(header)) || [];
   if (traceId === undefined || spanId === undefined) return undefined;
@@ -33,15 +30,11 @@ export function newSpanId(): string {
   return withoutZeros(randomBytes(8).toString('hex'));
 }
 
-/**
- * The identifier of a span below another one. It follows from what the span is about: so whoever starts something can
- * name its span, whoever sees it end can send that span, and neither has to tell the other.
- */
+/** Derived from the span's subject. So the process that starts it and the one that sees it end need not exchange it. */
 export function spanIdBelow({ traceId, spanId }: Pick<TraceContext, 'traceId' | 'spanId'>, about: string): string {
   return withoutZeros(createHash('sha256').update(`${traceId} ${spanId} ${about}`).digest('hex').slice(0, 16));
 }
 
-/** All zeros would mean that there is none. */
 function withoutZeros(id: string): string {
   return /^0+$/.test(id) ? id.replace(/.$/, '1') : id;
 }

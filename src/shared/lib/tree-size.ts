@@ -1,6 +1,5 @@
 import { run } from './processes.ts';
 
-/** How much a directory takes of the disk. */
 export async function treeSize(folder: string): Promise<number> {
   // Without exclude patterns: in a deep tree `du` would take hours to compare every path with them.
   const how = ['--summarize', '--one-file-system', '--block-size=1'];

@@ -7,7 +7,6 @@ const codes = new Set([
   'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
 ]);
 
-/** Whether a connection failed because nobody here trusts who issued the certificate. */
 export function hasUntrustedIssuer(code: string | undefined): boolean {
   return codes.has(code ?? '');
 }

@@ -1,7 +1,4 @@
-/**
- * How much JSON there may be in a text. A few bytes can cost a hundred as a value, a new name in an object costs some
- * microseconds, and a text that is nested a million times keeps its reader for a second.
- */
+/** A few bytes can cost a hundred as a value, a new name some microseconds, and a million levels a second. */
 export interface JsonLimits {
   depth: number;
   /** Entries of lists and objects, and the lists and objects themselves. */
@@ -9,15 +6,15 @@ export interface JsonLimits {
   names: number;
 }
 
-/** Read within some milliseconds. What forges and runners send has a tenth of that. */
+/** Readable within some milliseconds. Usual input of forges and runners has a tenth of that. */
 export const modest: JsonLimits = { depth: 64, values: 100_000, names: 20_000 };
 
-/** The text is no JSON, or too much of it. */
+/** Invalid, or beyond the limits. */
 export class UnreadableJsonError extends Error {
   override name = 'UnreadableJsonError';
 }
 
-/** Reads JSON that a stranger wrote. A text beyond the limits is refused before it is parsed. */
+/** A text beyond the limits is refused before it is parsed. */
 export function readUntrustedJson(text: string, limits: JsonLimits = modest): unknown {
   if (measuredNames(text, limits) === undefined)
     throw new UnreadableJsonError('the JSON is nested too deeply, or has too many values');
@@ -28,14 +25,13 @@ export function readUntrustedJson(text: string, limits: JsonLimits = modest): un
   }
 }
 
-/** The same for an object; anything else is refused. */
 export function readUntrustedObject(text: string, limits?: JsonLimits): Record<string, unknown> {
   const value = readUntrustedJson(text, limits);
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
   throw new UnreadableJsonError('the JSON is no object');
 }
 
-/** How many names the objects in a text have; undefined where the text is beyond the limits. */
+/** Undefined if the text is beyond the limits. */
 export function measuredNames(text: string, limits: JsonLimits): number | undefined {
   let [depth, values, names, inString] = [0, 0, 0, false];
   for (let at = 0; at < text.length; at += 1) {

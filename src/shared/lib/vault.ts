@@ -12,22 +12,19 @@ import { chmodSync, existsSync, linkSync, readFileSync, renameSync, rmSync, stat
 import { flushFolderOf } from './folders.ts';
 
 /**
- * Seals secrets for the store: AES-256-CBC, then HMAC-SHA256 over everything and over its location, so that
- * neither a changed value nor a value moved to another row opens.
+ * Seals secrets for the store: AES-256-CBC, then HMAC-SHA256 over everything and the location. So a changed value does
+ * not open, nor does one moved to another row.
  *
- * Sealed form, in base64: version (2) · key number (4) · IV (16) · ciphertext · MAC (32). It is text because both
- * databases return text most cheaply.
+ * Sealed form, in base64: version (2) · key number (4) · IV (16) · ciphertext · MAC (32). Both databases return text
+ * most cheaply.
  *
- * The master keys are lines of a file, `<number in hex>:<base64>`. The first key seals, the others only open, which
- * makes rotation possible while servers run. A server reads the file again when it meets an unknown key, and, if the
- * file has changed, before it seals.
+ * The master keys are lines of a file, `<number in hex>:<base64>`. The first key seals and all open, so keys can rotate
+ * while servers run. A server rereads the file for an unknown key, and before it seals if the file has changed.
  */
 export interface Vault {
   seal(text: string, place: string): string;
   open(sealed: string, place: string): string;
-  /**
-   * The prefix of every value sealed with the current key, by which a database finds the values sealed with another.
-   */
+  /** The prefix of every value sealed with the current key. It finds values sealed with another. */
   currentPrefix(): string;
 }
 
@@ -48,7 +45,7 @@ interface MasterKey {
   number: number;
   secret: Buffer;
 }
-/** Key objects: with plain bytes, Node would import the key again for each value, at five times the cost. */
+/** Key objects: with plain bytes, Node would import the key for each value, at five times the cost. */
 interface WorkingKeys {
   number: number;
   cipher: KeyObject;
@@ -103,7 +100,6 @@ export function openVault(file: string): Vault {
   }
 }
 
-/** The number of the key that a value was sealed with. */
 export function sealedWith(sealed: string): string {
   return hex(Buffer.from(sealed.slice(0, 8), 'base64').readUInt32BE(2));
 }
@@ -139,9 +135,7 @@ function readMasterKeys(file: string): MasterKey[] {
     });
 }
 
-/**
- * Creates the first key where there is none. Of two processes that start together, the second finds the first's key.
- */
+/** If two processes start together, the second finds the first's key. */
 export function createMasterKey(file: string): void {
   if (existsSync(file)) return;
   const fresh = `${file}.${randomBytes(4).toString('hex')}`;
@@ -156,17 +150,17 @@ export function createMasterKey(file: string): void {
   flushFolderOf(file);
 }
 
-/** The numbers of the keys in the file; the sealing key comes first. */
+/** The sealing key comes first. */
 export function masterKeyNumbers(file: string): string[] {
   return readMasterKeys(file).map((key) => hex(key.number));
 }
 
-/** Puts a new key first: from now on it seals, and the older ones only open. */
+/** The new key seals from now on. The older ones only open. */
 export function addMasterKey(file: string): void {
   writeMasterKeys(file, [randomMasterKey(), ...readMasterKeys(file)]);
 }
 
-/** Removes every key but the current one. Values still sealed with another key are lost. */
+/** Values still sealed with another key are lost. */
 export function dropOldMasterKeys(file: string): void {
   writeMasterKeys(file, readMasterKeys(file).slice(0, 1));
 }

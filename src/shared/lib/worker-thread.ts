@@ -2,24 +2,18 @@ import { pathToFileURL } from 'node:url';
 import { parentPort, Worker } from 'node:worker_threads';
 import { sourceFile } from './source-files.ts';
 
-/**
- * A thread for work that would keep the server from answering others. Accounts take turns, however much one of them asks
- * for: each is served one task at a time. The thread starts with the first task and ends after a while without one.
- */
+/** Accounts take turns, one task each at a time. The thread starts on demand and ends when idle. */
 export interface WorkerThread<Task, Answer> {
-  /**
-   * Rejects with a BusyThreadError when the account, or all accounts together, have too many tasks waiting. What is in
-   * `moved` is not copied: the thread takes it over.
-   */
+  /** Rejects with a BusyThreadError if too many tasks wait. `moved` is transferred, not copied. */
   ask(account: bigint, task: Task, moved?: ArrayBuffer[]): Promise<Answer>;
   close(): Promise<void>;
 }
 
 export interface ThreadLimits {
-  /** At most this many tasks wait, of one account and of all. */
+  /** Waiting tasks of one account, and of all. */
   mostOfOne: number;
   mostOfAll: number;
-  /** A task that takes longer is given up, and the thread is ended: by itself a task stops much earlier. */
+  /** A task that takes longer ends the thread. Tasks normally stop themselves much earlier. */
   timeoutMs: number;
 }
 const idleMs = 30_000;
@@ -134,7 +128,6 @@ async function answerOf<Task, Answer>(
   }
 }
 
-/** What `program` does with each task. */
 export function answerTasks(answer: (task: never) => unknown): void {
   parentPort?.on('message', (task: unknown) => {
     try {

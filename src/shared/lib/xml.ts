@@ -9,9 +9,7 @@ const entities: Record<string, string> = {
   '\r': '&#13;',
 };
 
-/**
- * Escapes a text for use between tags or in quotes. Characters that XML 1.0 cannot hold become replacement characters.
- */
+/** For use between tags or in quotes. Characters that XML 1.0 forbids become replacement characters. */
 export function escapeXml(text: string): string {
   return text
     .toWellFormed()

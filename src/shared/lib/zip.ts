@@ -9,10 +9,7 @@ export interface ZipEntry {
   modifiedAt: Date;
 }
 
-/**
- * A ZIP archive as a stream, of files of known sizes, so that its length is known too. The files are stored as they are:
- * what is large is mostly compressed already.
- */
+/** The length is known, because sizes are. Files are stored uncompressed: large ones mostly are compressed already. */
 export function zip<Entry extends ZipEntry>(
   entries: readonly Entry[],
   contentOf: (entry: Entry) => AsyncIterable<Uint8Array>,
@@ -39,13 +36,10 @@ export function zip<Entry extends ZipEntry>(
   return { length, content };
 }
 
-/**
- * Names for the archive: no path in it leads out of the folder into which it is unpacked, also where a backslash
- * separates folders or a letter and a colon name a disk. Those that would be the same get a number.
- */
+/** No name leads out of the target folder, even with backslashes or a disk's letter. Equal names get a number. */
 export async function zipNames(paths: readonly string[]): Promise<string[]> {
   const taken = new Set<string>();
-  /** The last number that each name got: with thousands of the same, nothing is tried twice. */
+  /** The last number of each name, so that thousands of equal names need no retries. */
   const numbers = new Map<string, number>();
   return mapYielding(paths, (path) => {
     const parts = path.replaceAll('\\', '_').split('/');

@@ -10,25 +10,23 @@ import { bytesOf, claim, cutList, flag, id, listOf, object, oneOf, optional, siz
 import { shellEnds, type ShellOrder } from './shells.ts';
 import { testBatch, type TestReceipt } from './tests.ts';
 
-/** A signal about a claim that is not to go on. */
 export type ClaimSignal = 'cancel' | 'gone';
 
-/** How many runners are needed. */
 export interface Demand {
-  /** How many jobs could begin now, if there were runners with this token and these tags. */
+  /** Jobs that could begin now on a runner with this token and these tags. */
   waiting: number;
-  /** How many jobs the runners with this token do at the moment. */
+  /** Jobs of the runners with this token at the moment. */
   running: number;
 }
 
 interface Call {
-  /** What the runner sends with it. Bytes go behind the JSON, in both directions. */
+  /** Bytes follow the JSON, in both directions. */
   message: TSchema;
-  /** What the server answers, which the runner believes. */
+  /** Not checked: the runner trusts its server. */
   answer: TSchema;
-  /** The largest message; one with claims alone, where nothing else is given. */
+  /** The default is `shortMessage`. */
   mostBytes?: number;
-  /** Whether the answer may take long although there is nothing to do for it. */
+  /** The answer may take long although there is nothing to do for it. */
   waits?: true;
 }
 
@@ -37,25 +35,22 @@ const nothing = answer<void>();
 const claims = cutList(most.claims, claim, (list) => [...new Set(list)]);
 const underClaim = object({ claim });
 
-/** The largest message with claims alone. */
 export const shortMessage = 1024;
 
 /** A timer takes no more. */
 const longestHoldMs = 2 ** 31 - 1;
-/** No log is longer. */
 const furthest = 10 ** 15 - 1;
 
-/** A slot that is free. */
 const wish = object({
-  /** The name of the claim with which its order is to come. */
+  /** The runner's name for the claim with which the order comes. */
   claim,
-  /** What the order may be for; everything where it is left out. */
+  /** Without it, the order may be for any slot. */
   slot: optional(oneOf(slotKinds)),
-  /** How long it waits, if not for ever. */
+  /** Without it, the wish waits for ever. */
   holdMs: optional(whole(longestHoldMs)),
-  /** The name of the folder in which it keeps files for other suites, if it keeps any. */
+  /** The folder in which the runner keeps files for other suites, if it keeps any. */
   location: optional(claim),
-  /** Whether only that is wanted which needs these files: the runner is about to end. */
+  /** The runner is about to end, so it wants only work that needs these files. */
   isLeaving: optional(flag),
 });
 export type Wish = Static<typeof wish>;
@@ -64,37 +59,34 @@ const logChunk = object({
   claim,
   offset: whole(furthest),
   bytes: bytesOf(0, bytes.logChunk),
-  /** The service of the build whose log it is a part of; the build's own where none is named. */
+  /** Without it, the chunk belongs to the build's own log. */
   service: optional(serviceName),
 });
 export type LogChunk = Static<typeof logChunk>;
 
-/** The tree of a cache of a project. */
 const keptTree = object({ project: id, name: id });
 export type KeptTree = Static<typeof keptTree>;
 
-/** What a runner calls. A call may be repeated; the repetition changes nothing. */
+/** Every call may be repeated: the repetition changes nothing. */
 export const calls = {
-  /** The next order; undefined when there was none in the time of the wish, or it was taken back. Throws `DrainedError`. */
+  /** Undefined if there was none in the wish's time, or the wish was withdrawn. Throws `DrainedError`. */
   next: { message: wish, answer: answer<Order | undefined>(), waits: true },
-  /** Takes wishes back: the runner takes no more. */
+  /** Withdraws wishes: the runner takes no more. */
   leave: { message: object({ claims }), answer: nothing, mostBytes: bytes.body },
   demand: { message: object({}), answer: answer<Demand>() },
   log: { message: logChunk, answer: answer<Receipt>(), mostBytes: bytes.logChunk + shortMessage },
-  /** How far the steps of a build are. */
   steps: {
     message: object({ claim, steps: listOf(most.stepsOfSuite, stepState) }),
     answer: answer<Receipt>(),
     mostBytes: bytes.stepReports,
   },
-  /** How far the services of a build are. */
   services: {
     message: object({ claim, services: listOf(most.servicesOfSuite, serviceState) }),
     answer: answer<Receipt>(),
     mostBytes: bytes.serviceReports,
   },
   tests: { message: testBatch, answer: answer<TestReceipt>(), mostBytes: bytes.testReports },
-  /** Extends the claims; answers signals about some of them. */
+  /** Extends the claims. The answer has signals about some of them. */
   extend: {
     message: object({ claims }),
     answer: answer<Record<string, ClaimSignal>>(),
@@ -102,52 +94,48 @@ export const calls = {
     waits: true,
   },
   finish: { message: finishReport, answer: answer<Receipt>(), mostBytes: bytes.runnerReport },
-  /** Tells what became of the files that waited on the runner. */
   uploaded: { message: uploadReport, answer: answer<Receipt>(), mostBytes: 64 * 1024 },
-  /** What opens the repository of this claim's suite; undefined when the claim is not held any more. */
+  /** Undefined if the claim is no longer held. */
   access: { message: underClaim, answer: answer<Access | undefined>() },
-  /**
-   * The credentials for the registry of this claim's image, or of one of its services; undefined when the claim is not held
-   * any more.
-   */
+  /** For the registry of the claim's image or of a service's. Undefined if the claim is no longer held. */
   registry: {
     message: object({ claim, service: optional(serviceName) }),
     answer: answer<RegistryAccess | undefined>(),
   },
-  /** The polls that are due, at most this many, as soon as there are some. */
+  /** Answered with the polls that are due, as soon as there are some. */
   polls: { message: object({ room: whole(mostPolls) }), answer: answer<PollOrder[]>(), waits: true },
   polled: {
     message: object({ reports: listOf(most.pollReports, pollReport) }),
     answer: nothing,
     mostBytes: bytes.pollReports,
   },
-  /** Which of these projects, of which the runner has data, are gone. */
+  /** Asks which of these projects are gone. The runner has data of them. */
   gone: {
     message: object({ projects: listOf(most.askedAbout, id) }),
     answer: answer<string[]>(),
     mostBytes: 64 * 1024,
   },
-  /** Which of these trees, that the runner keeps, no cache has any more. */
+  /** Asks which of these trees no cache has any more. */
   stale: {
     message: object({ trees: listOf(most.askedAbout, keptTree) }),
     answer: answer<KeptTree[]>(),
     mostBytes: 256 * 1024,
   },
-  /** Which of the files that it keeps for other suites are gone for the server, and which are still needed. */
+  /** Asks which of these kept files are gone, and which are still needed. */
   kept: {
     message: object({ location: claim, names: listOf(most.askedAbout, claim) }),
     answer: answer<{ gone: string[]; needed: string[] }>(),
     mostBytes: 256 * 1024,
   },
-  /** The shells that were opened in files of this location, besides those that it runs. */
+  /** New shells in files of this location. */
   shells: {
     message: object({ location: claim, running: listOf(mostShells, id), room: whole(mostShells) }),
     answer: answer<ShellOrder[]>(),
     waits: true,
   },
-  /** What was typed, from a position on; undefined when the shell is over. */
+  /** From a position on. Undefined if the shell is over. */
   shellInput: { message: object({ shell: id, from: size }), answer: answer<Buffer | undefined>(), waits: true },
-  /** The position of the person's side, if it is known by now; undefined when the shell is over. */
+  /** Answers the position of the user's side, if known. Undefined if the shell is over. */
   shellOutput: {
     message: object({ shell: id, offset: size, bytes: bytesOf(1, bytes.shellOutput) }),
     answer: answer<{ at: number | null } | undefined>(),

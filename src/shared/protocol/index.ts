@@ -12,125 +12,95 @@ export * from './schema.ts';
 /**
  * The protocol between the server and a runner.
  *
- * A runner opens one WebSocket to its server, with its token, and says with it which version of the protocol it speaks, its
- * tags, and how many slots for builds it has. Over it go calls of the runner, each with a number, and their answers
- * (calls.ts, messages.ts). An answer may take as long as it takes, and answers come in any order. A connection that breaks is opened
- * again, to whichever server, and calls without an answer are called again: the repetition of a call changes nothing. Both
- * sides notice when the other is silent for too long.
+ * **Connection.** A runner opens one WebSocket with its token, and sends its protocol version, tags and slots for
+ * builds. It makes numbered calls over it (calls.ts, messages.ts). Answers may take long and come in any order. A
+ * broken connection is reopened, to any server, and unanswered calls are repeated, which changes nothing. Both sides
+ * notice if the other is silent for too long. A revoked or replaced token loses its claims at once and its connection
+ * within a second. The next one gets 401. A malformed message is refused with the reason.
  *
- * A runner has a number of executors: some for builds and what else takes long, some for fetches and connection checks,
- * so that these never wait behind builds (domain/runner-slots.ts). One that has nothing to do calls *next*, which says that it is
- * free, and for which *slot*; the answer is an order. It does the work, sends its output as *log* chunks, and reports the
- * outcome with *finish*. While there is work, the runner calls *extend* again and again, which names its claims and shows
- * the server that it is alive. It is answered at once when one of these claims, or one that the runner got since, is to be
- * dropped.
+ * **Work.** A free slot calls *next* and gets an order. Slots for fetches and connection checks are separate, so these
+ * never wait behind builds (domain/runner-slots.ts). A runner gets only work whose tags it has. It sends output as
+ * *log* chunks and the outcome with *finish*. Meanwhile it calls *extend* with its claims. That is answered at once if
+ * a claim is to be dropped.
  *
- * An order comes with a claim: the right to do this piece of work, until it is finished or lost. The runner chooses the
- * claim's name and sends it with *next*, so that a call whose answer was lost can be repeated: the server sends the order
- * that the name was given to again, and no order counts as under way that no runner has. A claim expires when it is not
- * extended for a while (`claimSeconds`). Then another executor gets the work, and later messages under the old claim are
- * answered with `gone`: the first executor stops, and its work does not count.
+ * **Claims.** An order comes with a claim: the right to do this work until it is finished or lost. The runner chooses
+ * the claim's name and sends it with *next*. So if the answer is lost, the repeated call gets the same order. A claim
+ * that is not extended for `claimSeconds` expires, and another executor gets the work. Messages under the old claim
+ * then get `gone`: the first executor stops, and its work does not count. After a restart, a server first lets every
+ * claim be extended. If the server is unreachable, the runner goes on: it stores a limited log on its disk and retries.
  *
- * When the server is unreachable, the runner goes on. It keeps the log on its disk within a limit, retries until the
- * server answers, and then sends the log and the outcome. A server that restarts gives every claim time to be extended
- * before it lets any expire.
+ * **Logs.** A chunk has the offset of its first byte. An overlap is skipped, and a gap is refused with the expected
+ * offset. So a repeated chunk changes nothing and no byte is missing. At the order's limit the runner ends the work and
+ * reports it as cut short. The server stores nothing beyond the limit, or if its disk is full. It answers with the
+ * reason and the stored size, and marks a cut log with a line.
  *
- * A log chunk carries the offset of its first byte. A chunk that overlaps stored bytes is stored from the end of the
- * overlap on. A chunk that leaves a gap is refused with the expected offset. So a repeated chunk changes nothing and no
- * byte is missing.
+ * **Blobs.** Larger data are blobs named by the SHA-256 of their bytes, in HTTP requests of their own: source archives
+ * and compiled dependencies. A runner *reads* from any offset, so broken transfers resume. It *stores* a result under
+ * its claim before the outcome that names it. A claim has one blob: a new one replaces it. A blob over the order's
+ * limit is `refused`, and one that no outcome names is removed. A runner that sends `headrace-follows: yes` may get 307
+ * with an address that opens this blob for some minutes. It fetches there without its token. If that fails, it asks the
+ * server again without the header.
  *
- * A log has a limit, which comes with the order: at that length the runner ends the work, and reports it as cut short.
- * The server stores nothing beyond the limit whatever a runner sends, and nothing when its disk is full: it answers
- * with the reason and the stored size, and the runner ends the work likewise. The server adds a line to a log that was
- * cut.
+ * **Artifacts.** Before the outcome, a suite's files are *kept* under the claim: many in one request, as frames
+ * (domain/file-frames.ts, the letter F with size and path). A file that exists already under its path is skipped, so a
+ * broken request can be repeated. The order limits the amount, and the server enforces it: it answers `refused` with
+ * the reason, and keeps what it took. Files of a lost build are removed.
  *
- * Data that is too large for a message is a blob on the server, named by the SHA-256 of its bytes: source archives, and
- * the software compiled from them. Blobs go in HTTP requests of their own. A runner *reads* them from any offset on, so a
- * broken transfer continues where it stopped. It *stores* a compiled result under its claim before it reports the outcome,
- * which names the result. That is one blob for each claim: another takes the place of the one before. What is larger than
- * the order allows is answered `refused`, and what no outcome names is removed. Where the server keeps its blobs elsewhere,
- * a runner that says that it follows (`headrace-follows: yes`) may be answered with 307 and an address that opens this blob
- * for some minutes. It fetches the bytes there, without its token. Where it cannot get there, it asks the server again,
- * without saying so.
+ * **Blob storage unreachable.** The server answers 503 with `blobsAwayField` as the field. Files and cache then stay on
+ * the runner, which reports the outcome at once with `uploads`. That ends the claim, but the runner may still *keep*
+ * and *store* under it, until *uploaded* says that everything arrived, or what is lost and why. The answer is `gone` if
+ * the build is gone or the wait was given up.
  *
- * The files that a suite keeps of its build are *kept* before the outcome is reported: under its claim, many files go in
- * one request, as frames (domain/file-frames.ts, the letter F with size and path). The server stores them and notes them with the
- * build. A file that is there already under its path is passed over, so a request that broke off can be repeated. The
- * order says how much may be kept, and the server holds to that too: it answers `refused` with the reason, and what it
- * took before stays. The files of a build that is lost are removed.
+ * **Tests.** An order may name reports. The runner sends their tests under its claim before the outcome, in batches
+ * with the position of the first test, so repetition changes nothing. They count only after the batch that is marked as
+ * the last.
  *
- * Where the server cannot store files, because its store of blobs is away, it answers 503 with `blobsAwayField` as the field
- * at fault. Then files and cache of a build stay on the runner, which reports the outcome at once and says that they wait
- * (`uploads`). The claim is over with it, but for this: the runner may still *keep* files and *store* a cache under it, until
- * it says with *uploaded* that everything is there, or what is lost, and why. The answer to any of these is `gone` when the
- * build is gone or the wait was given up.
+ * **Access.** A held claim opens only what its order needs: its blobs, its log, *access* to the repository and
+ * credentials for the *registry* of its image. Orders omit repository access, because most runners have the commit
+ * already.
  *
- * A suite's order may name reports. The runner reads the tests in them, and sends these under its claim, some at a time
- * and each batch with the position of its first test, before it reports the outcome. So a repeated batch changes nothing,
- * as with the log. The last one says that it is the last; only then do the tests count.
+ * **Ending.** A runner that does one job and ends sends with *next* how long it still waits. A launcher of such runners
+ * (`headrace scale`) calls *demand* with their token and tags. A draining runner gets no more orders. Once it has none
+ * left, *next* is answered with `end`, also after it reconnects.
  *
- * A claim gives access to what its order needs and nothing else, while it is held: the blobs that the order names, the
- * log of its record, and the *access* to the project's repository, which a suite's order leaves out because most runners have the commit
- * already. Likewise the credentials for the *registry* of its image. A runner whose token is revoked or replaced has lost
- * its claims at once; its connection is ended within a second, and it is answered 401 when it comes again. A malformed
- * message is refused with the reason; repeating it would not help.
+ * **Retained data.** A runner asks every few seconds which of its projects are *gone*, and removes their data. An order
+ * names the blob of a suite's cache. A runner that already has the tree mounts it. A new cache is stored like a
+ * compiled result and named in the outcome. Now and then a runner asks which of its trees are *stale*.
  *
- * A runner sends its tags, with commas between them, and gets only work whose tags it has. It says how many slots for
- * builds it has, so that work which waits can say why.
+ * **Polls.** They are short and many, so they are no jobs. *polls* is answered with all that are due, up to the
+ * runner's room, and *polled* reports many at once. Without a report in time, a poll goes to another runner.
  *
- * A runner that does one job and ends waits for a while only, and says with *next* how long it still waits. What starts
- * such runners (`headrace scale`) asks for the *demand*, with the token and the tags that they have.
+ * **Kept files.** An order may have a failed build's files kept, or files for later suites. The outcome has the
+ * runner's folder, a name, and the key that encrypts the runner's notes about the build, so no secret is readable on
+ * its disk. A runner names its folder in *next* (`location`), and first gets work that begins with its files. For
+ * another runner it is ordered to pack them. Now and then it asks which *kept* files are gone or still needed.
  *
- * A runner that is to be drained gets no more orders. When it has none any more, its calls for the next one are
- * answered with `end`: it ends, and when it comes again it is told so again.
+ * **Shells.** A runner with kept files calls *shells*, which is answered when a user opens one. A shell has no claim.
+ * Its bytes pass through the server (domain/shell-frames.ts): *input* from a position also confirms everything before
+ * it, and *output* is sent with its position until the user's side has it.
  *
- * A runner keeps fetched data for the next time. Every few seconds it asks which of the projects it has data of are
- * *gone*, and removes that data.
- *
- * A suite's cache is restored from a blob that its order names; a runner that has its tree from earlier mounts it at once.
- * What a build leaves instead is stored under the claim like a compiled result, and the outcome says so. Now and then a
- * runner asks which of the trees that it keeps are *stale*, because no cache has them any more.
- *
- * Beside its executors a runner polls repositories. Polls are short and many, so they are no jobs of the queue: the call
- * *polls* is answered with all that are due, as many as the runner has room for, and it reports what it found with
- * *polled*, many at a time. A poll belongs to the runner for a while; without a report in that time it is handed to
- * another one.
- *
- * An order of a suite may ask for its files to be kept if it fails. The runner keeps them under a name of its own, and says
- * with the outcome who keeps them (the name of its folder), that name, and the key with which it has encrypted what it wrote
- * down about the build, so that no secret lies open on its disk. While it keeps files, it calls for *shells* in them, which
- * is answered when somebody opens one. A shell is no work of the queue: it has no claim. Its bytes go through
- * the server in both directions (domain/shell-frames.ts): the runner asks for the *input* from a position on, which also says
- * that it has everything before, and sends *output* with its position, until the answer says that the person's side has it.
- *
- * Files of a build are kept in the same way where other suites begin with them. A runner that keeps such files says so with
- * *next* (`location`), and is given work that begins with them before others are. Where another runner is to have them, the
- * one that has them is ordered to pack them. Now and then it asks which of those that it has *kept* are gone or still needed.
- *
- * An outcome says what became of the work. That a command failed is an outcome; that the runner could not do its part
- * is one too, of kind `lost`, and leads to another try. Identifiers are texts here, because JSON has no 64 bits.
+ * **Outcomes.** A failed command is an outcome. A failure of the runner itself is one too, of kind `lost`, and leads to
+ * a retry. Identifiers are texts, because JSON has no 64 bits.
  */
 
 /** Sent with a read by runners that follow an answer to another address. */
 export const followsHeader = 'headrace-follows';
 
-/** In the body of a 503: it is the store of the blobs that is away, and not the server. */
+/** In the body of a 503: blob storage is unreachable, not the server. */
 export const blobsAwayField = 'blobs';
 
 /** A claim that is not extended for this long has expired. */
 export const claimSeconds = 15;
 
-/** How long the answer about claims takes where there is nothing to say. */
+/** How long the answer about claims takes if there is nothing to report. */
 export const holdSeconds = 5;
 
-/** There is nothing more for this runner: it is to end. */
 export class DrainedError extends Error {
   constructor() {
     super('the runner was drained: it has nothing more to do');
   }
 }
 
-/** The runner's side of the protocol. */
 export type Link = Omit<LinkCalls, 'demand'> & BlobLink;
 
 export type LinkCalls = {
@@ -138,15 +108,15 @@ export type LinkCalls = {
 };
 
 export interface BlobLink {
-  /** A blob from an offset on, as a stream; undefined when the server has no such blob. */
+  /** Undefined if the server has no such blob. */
   read(digest: string, offset: number, signal: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined>;
   store(claim: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Stored>;
-  /** Keeps files of the build; `content` is a stream of frames. */
+  /** `content` is a stream of frames. */
   keep(claim: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Kept>;
 }
 
-/** The answer to files of a build: all are kept, they are not wanted any more, or there is no room for more. */
+/** `gone`: the files are no longer wanted. */
 export type Kept = { kept: true } | { gone: true } | { refused: 'disk_full' | 'too_large' };
 
-/** The answer to a stored blob: its digest, not wanted any more, or no room, or more than the order allows. */
+/** `gone`: the blob is no longer wanted. `too_large`: the order allows less. */
 export type Stored = { digest: string } | { gone: true } | { refused: 'disk_full' | 'too_large' };

@@ -1,30 +1,25 @@
 import { readUntrustedObject } from '../lib/untrusted-json.ts';
 import type { CallName } from './calls.ts';
 
-/** Where a runner opens its connection. */
 export const connectionPath = '/runner/connection';
 
-/** A message to the server: what is said with the call is beside its name. */
 export interface ToServer {
   id: number;
   call: CallName;
   bytes?: Uint8Array;
 }
 
-/**
- * A message to a runner: the answer to a call, that the runner is to end, or why there is no answer, with the status and in
- * the form of the API.
- */
+/** An answer, the command to end, or a refusal with its status and in the form of the API. */
 export type ToRunner = { id: number } & (
   | { answer?: unknown; bytes?: Buffer }
   | { end: true }
   | { status: number; error: object }
 );
 
-/** Why a server closes a connection, other than that it closes itself. */
+/** Codes with which a server closes a connection. */
 export const closing = { tokenEnded: 4401, elsewhere: 4503 } as const;
 
-/** A message is a text in JSON, or, where it has bytes, binary: a line of JSON and the bytes. */
+/** JSON text, or with bytes a binary message: a line of JSON and the bytes. */
 export function encodeMessage(message: ToServer | ToRunner): string | Buffer {
   const { bytes, ...head } = message as { bytes?: Uint8Array };
   const text = JSON.stringify(head);

@@ -9,17 +9,15 @@ export const workKinds = [
 
 export type WorkKind = (typeof workKinds)[number];
 
-/** A repository, and the project that its work trees belong to. */
 export interface Repository {
   projectId: string;
   repositoryUrl: string;
 }
 
-/** What opens a repository. */
 export interface Access {
   /** Over SSH. */
   privateKey: string;
-  /** Over HTTPS, where not anybody may read it. */
+  /** Over HTTPS, if the repository is not public. */
   credential?: HttpsCredential;
 }
 
@@ -30,50 +28,49 @@ export interface HttpsCredential {
 
 export interface Source extends Repository, Access {}
 
-/** What a commit is compared with, to tell which files changed. */
+/** The commit whose files are compared, to find the changed ones. */
 export type Comparison =
-  /** What its branch had; where that is gone, where it left the default branch. */
+  /** The branch's earlier commit. If that is gone, the commit where it left the default branch. */
   | { before: string }
-  /** Where it left this branch; the default branch where it is null. */
+  /** The commit where it left this branch. null is the default branch. */
   | { leaving: string | null }
-  /** Its first parent on the default branch, and elsewhere where it left that. */
+  /** On the default branch, its first parent. Elsewhere, the commit where it left that branch. */
   | { asked: true };
 
 export interface FetchOrder {
   kind: 'fetch_commit';
   source: Source;
   commitRef: string;
-  /** The full name of the ref that reaches the commit, where `commitRef` is a SHA that came together with the ref. */
+  /** The full name of the ref that reaches the commit, if `commitRef` is a SHA that came with the ref. */
   fetchRef?: string;
-  /** The commits of refs when they were last built, by the refs' full names. */
+  /** By full name of a ref: its commit when last built. */
   previous: Record<string, string>;
   /** The newest built commit of the default branch so far. */
   defaultHead: string | null;
-  /** The file that says how the commit is built, and on the default branch configures the project. */
+  /** Sets how the commit is built. On the default branch it configures the project. */
   configFile?: string;
-  /** What the files of the commit are compared with. */
   compare: Comparison;
 }
 
-/** The image whose files stand in the sandbox instead of the machine's programs. */
+/** Its files replace the machine's programs in the sandbox. */
 export interface ImageOrder {
-  /** As it was set; domain/image-reference.ts has the form. */
+  /** As the user wrote it (domain/image-reference.ts). */
   reference: string;
-  /** The account whose image it is: no other account's pull serves for it. */
+  /** Another account's pull must not serve for this one. */
   accountId: string;
 }
 
-/** The account's credentials for the registry of a claim's image; without a user name it has none. */
+/** The account's credentials for the registry of a claim's image, if there are any. */
 export interface RegistryAccess {
-  /** The registry that they are for, and no other may be sent them. */
+  /** Only this registry may get the credentials. */
   host: string;
   username?: string;
   password?: string;
 }
 
-/** The build may make user namespaces and mounts of its own, as programs do that build images. */
+/** The build may make user namespaces and mounts, as programs that build images do. */
 export interface ImageBuildsOrder {
-  /** The registries of its account, with what opens them. */
+  /** The account's registries with credentials. */
   registries: Required<RegistryAccess>[];
 }
 
@@ -82,49 +79,47 @@ export interface SuiteOrder {
   /** Its key is requested only if the commit has to be fetched. */
   source: Repository;
   sha: string;
-  /** The full name of the ref that reaches the commit, where no branch or tag does. */
+  /** The full name of the ref that reaches the commit, if no branch or tag does. */
   fetchRef?: string;
-  /** Whether the commit comes from a fork. Where this is not said, it counts as one that does. */
+  /** Missing counts as true. */
   isFork?: boolean;
-  /** The commands of the suite, in their order; at least one. */
+  /** In order, at least one. */
   steps: StepOrder[];
   environment: Record<string, string>;
-  /** The values to mask in the log. */
+  /** Masked in the log. */
   secrets: string[];
   limits: { memoryBytes: number; processes: number; timeoutSeconds: number };
-  /** The software in the sandbox; of several at one prefix, later ones lie over earlier ones. */
+  /** Of several at one prefix, later ones overlay earlier ones. */
   software: Software[];
-  /** The prefixes in the order in which programs and libraries are searched. */
+  /** In the order in which programs and libraries are searched. */
   prefixes: string[];
-  /** The commands that run before the suite's steps, in this order. */
+  /** Run before the suite's steps, in this order. */
   launches: { name: string; command: string }[];
-  /** Whether the report is to say when its steps began and ended. */
+  /** The report is to have the times of its steps. */
   isTraced?: boolean;
   image?: ImageOrder;
-  /** Whether it is root there, or is not; otherwise the image says who runs. */
+  /** Root there, or not. Without it, the image decides. */
   root?: boolean;
   imageBuilds?: ImageBuildsOrder;
-  /** The files to keep, and how much of them. */
   artifacts?: { globs: string[]; mostFiles: number; mostBytes: number };
-  /** What the suite keeps from build to build, if it keeps anything. */
   cache?: CacheOrder;
-  /** The patterns of the files in the workspace that are reports of tests. */
+  /** The patterns of files in the workspace that are reports of tests. */
   reports?: string[];
-  /** The files that it begins with, in the place of the commit's alone. */
+  /** The files that it begins with, instead of only the commit. */
   files?: FilesOrder;
   keep?: KeepOrder;
-  /** What runs beside it, in its network. */
+  /** In its network. */
   services?: ServiceOrder[];
 }
 
-/** What runs beside a build: it is ready before the first step, and gone when the build is over. */
+/** Ready before the build's first step, and ended with the build. */
 export interface ServiceOrder {
   name: string;
-  /** The image whose files it has; without one, the machine's programs and the software. */
+  /** Without an image, it has the machine's programs and the dependencies. */
   image?: ImageOrder;
   software: Software[];
   prefixes: string[];
-  /** Blank for what the image says. */
+  /** Blank for the image's own command. */
   command: string;
   environment: Record<string, string>;
   /** 0 for the first port that the image names. */
@@ -132,18 +127,18 @@ export interface ServiceOrder {
   /** Blank for none. */
   readyCommand: string;
   readyTimeoutSeconds: number;
-  /** What fills it, in the build's files; blank for nothing. */
+  /** Fills it, in the build's files. Blank for nothing. */
   prepare: string;
   prepareInputs: string[];
   /** The directories that are kept after that. */
   data: string[];
-  /** What it may begin with, those of the build's own branch first. */
+  /** Data that it may begin with. Data of the build's own branch come first. */
   kept?: ServiceData[];
-  /** Whether what it holds after it was filled is kept. */
+  /** Its data after filling are kept. */
   saves?: boolean;
 }
 
-/** What a service held after it was filled, as the runner calls it that keeps it. */
+/** A service's data after filling, by the name that its runner uses. */
 export interface ServiceData {
   name: string;
   digest: string;
@@ -152,26 +147,25 @@ export interface ServiceData {
   madeAt: number;
 }
 
-/** What is kept of the files that a build leaves, and as whose. */
 export interface KeepOrder {
-  /** For how many hours, if it fails; 0 for none. */
+  /** If it fails. 0 for none. */
   hours: number;
   accountId: string;
-  /** Other suites begin with them: those that pass, or also those that fail. */
+  /** Other suites begin with the files: of builds that pass, or also of those that fail. */
   forSuites?: 'passed' | 'always';
 }
 
-/** What a build of another suite left in its workspace and its home. */
+/** Workspace and home of another suite's build. */
 export interface FilesOrder {
   /** The name of that suite. */
   suite: string;
-  /** Where this runner keeps them, if it is the one. */
+  /** Set if this runner keeps them. */
   kept?: { name: string; key: string };
-  /** All of it as a packed blob, by the name of the build, if it was packed. */
+  /** All files as a packed blob, by the name of the build, if it was packed. */
   packed?: CacheTree;
 }
 
-/** One command of a suite. `when` says whether it runs after a failure, or only then. */
+/** `when`: also after a failure, or only then. */
 export interface StepOrder {
   name: string;
   command: string;
@@ -179,19 +173,19 @@ export interface StepOrder {
 }
 
 export interface CacheOrder {
-  /** The paths that are kept, in the workspace or under `~`. */
+  /** In the workspace, or under `~`. */
   paths: string[];
-  /** What is there to begin with. */
+  /** The cache to restore. */
   found?: FoundCache;
-  /** Under this name the build saves what it leaves; builds without it, such as those of forks, save nothing. */
+  /** Builds without it, such as those of forks, save nothing. */
   savesAs?: string;
-  /** Whether it saves that also when its command fails. */
+  /** Also if its command fails. */
   savesFailed?: boolean;
-  /** A cache that is larger is not kept. */
+  /** A larger cache is not kept. */
   mostBytes: number;
 }
 
-/** A cache, and the branch whose builds save it. */
+/** The branch whose builds save it. */
 export interface FoundCache extends CacheTree {
   id: string;
   branch: string;
@@ -199,7 +193,7 @@ export interface FoundCache extends CacheTree {
   sha: string;
 }
 
-/** What a build left, as a packed blob: at the paths of its cache, or all of it. */
+/** A build's files as a packed blob: at the paths of its cache, or all. */
 export interface CacheTree {
   /** The name of the build. */
   name: string;
@@ -208,7 +202,7 @@ export interface CacheTree {
   bytes: number;
 }
 
-/** Compiled software: a packed directory, and its prefix. */
+/** A packed directory, and its prefix. */
 export interface Software {
   digest: string;
   prefix: string;
@@ -222,7 +216,7 @@ export interface CompileOrder {
   command: string;
   prefix: string;
   environment: Record<string, string>;
-  /** The software that it is compiled against. */
+  /** Dependencies for its compile. */
   software: Software[];
   prefixes: string[];
   limits: { memoryBytes: number; processes: number; timeoutSeconds: number };
@@ -233,25 +227,24 @@ export interface CompileOrder {
 
 export interface PushOrder {
   kind: 'push_deploy';
-  /** The repository of the commit. Its key also opens the target. */
+  /** The key of the commit's repository also opens the target. */
   source: Source;
   sha: string;
   /** The branch of the source that must contain the commit. */
   localBranch: string;
-  /** The target repository. */
   remoteUrl: string;
   remoteBranch: string;
   timeoutSeconds: number;
 }
 
-/** A check of a repository for a caller that waits: it has no log. */
+/** For a waiting caller. It has no log. */
 export interface CheckOrder {
   kind: 'check_connection';
   source: Source;
   timeoutMs: number;
 }
 
-/** To pack the files that this runner keeps of a build, because another runner is to begin with them. It has no log. */
+/** This runner packs a build's files, because another runner is to begin with them. It has no log. */
 export interface PackOrder {
   kind: 'pack_files';
   source: Source;
@@ -265,10 +258,8 @@ export type Work = FetchOrder | SuiteOrder | CompileOrder | PushOrder | CheckOrd
 export interface Order {
   claim: string;
   work: Work;
-  /** The current size of the log: more than 0 when earlier work on the same record wrote to it. */
+  /** More than 0 if earlier work on the same record wrote to the log. */
   logOffset: number;
-  /** How many lines it has, if it has any. */
   logLines?: number;
-  /** The longest log. */
   logLimit: number;
 }

@@ -2,32 +2,27 @@ import * as Type from 'typebox';
 import type { Static, TArray, TObject, TProperties, TSchema, TString, TUnsafe } from 'typebox';
 import { longest } from '../domain/bounds.ts';
 
-/**
- * The parts of which the messages of runners are made. A message is defined once, with TypeBox: its TypeScript type follows
- * from that, and so does what the server takes of it (dispatch/read-message.ts). Each text and each list has a bound.
- */
+/** A message is defined once, with TypeBox. Its type and the check follow (dispatch/read-message.ts). */
 
 export function matching(form: RegExp): TString {
   return Type.String({ pattern: form.source });
 }
 
-/** Text that either database can store, of at most so many characters. */
+/** Both databases can store it. */
 export function text(maxLength: number): TString {
   return Type.String({ maxLength });
 }
 
-/** The same, of at most so many bytes. */
 export function textOfBytes(maxBytes: number): TUnsafe<string> {
   return Type.Unsafe<string>({ type: 'string', maxLength: maxBytes, maxBytes });
 }
 
-/** Text of any length, of which only a part is taken; the whole message has a bound of its own. */
+/** Only a part of the text is taken. The whole message has its own limit. */
 export function cutText(taking: (text: string) => string): TUnsafe<string> {
   // A cut may leave half of a character.
   return Type.Unsafe<string>({ type: 'string', taking: (whole: string) => taking(whole).toWellFormed() });
 }
 
-/** A number without fraction and sign. */
 export function whole(maximum: number): TUnsafe<number> {
   return Type.Unsafe<number>({ type: 'integer', maximum });
 }
@@ -40,7 +35,7 @@ export function listOf<Of extends TSchema>(maxItems: number, items: Of): TArray<
   return Type.Array(items, { maxItems });
 }
 
-/** A list of which only a part is taken. */
+/** Only a part of the list is taken. */
 export function cutList<Of extends TSchema>(
   maxItems: number,
   items: Of,
@@ -57,7 +52,7 @@ export function orNull<Of extends TSchema>(schema: Of): TUnsafe<Static<Of> | nul
   return Type.Unsafe<Static<Of> | null>({ orNull: schema });
 }
 
-/** One of several objects: the one whose `kind` it has, or, where they have none, whose first field is there. */
+/** One of several objects, by their `kind`, or by their first field if they have none. */
 export const eitherOf = Type.Union;
 export const optional = Type.Optional;
 export const literal = Type.Literal;
@@ -67,14 +62,13 @@ export function object<Fields extends TProperties>(fields: Fields): TObject<Fiel
   return Type.Object(fields);
 }
 
-/** The runner chooses the names of claims. They are long enough that nobody can guess another's. */
+/** Chosen by the runner, and long enough that no other can guess it. */
 export const claim = matching(/^[\w-]{16,64}$/);
 /** 64 bits in decimal, because JSON has none. */
 export const id = Type.String({ format: 'int64' });
 /** SHA-256, or another 256 bits. */
 export const digest = matching(/^[0-9a-f]{64}$/);
 export const size = whole(Number.MAX_SAFE_INTEGER);
-/** A reason in one word. */
 export const reason = matching(/^[a-z][a-z0-9_]{0,63}$/);
 export const message = cutText((said) => said.slice(0, longest.runnerWords));
 export const gitName = text(longest.gitName);

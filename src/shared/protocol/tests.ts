@@ -6,12 +6,10 @@ export const testStates = ['passed', 'failed', 'skipped'] as const;
 
 export type TestState = (typeof testStates)[number];
 
-/** No test takes longer, in milliseconds. */
+/** In milliseconds. */
 const longestDuration = 1_000_000_000_000;
-/** More often no test is tried. */
 const mostFailures = 1000;
 
-/** A test in a report. */
 const testReport = object({
   name: textOfBytes(bytesOfTest.name),
   class: textOfBytes(bytesOfTest.class),
@@ -22,21 +20,21 @@ const testReport = object({
   durationMs: whole(longestDuration),
   /** Why it failed or was skipped. */
   message: textOfBytes(bytesOfTest.message),
-  /** How often it failed before it passed, where it was run again at once. */
+  /** Failures before it passed, if it was rerun at once. */
   failures: optional(whole(mostFailures)),
 });
 export type TestReport = Static<typeof testReport>;
 
 export const testBatch = object({
   claim,
-  /** How many tests of the build come before it. */
+  /** The number of the build's tests before it. */
   start: whole(most.tests),
   tests: listOf(most.testsAtOnce, testReport),
   isLast: flag,
 });
 export type TestBatch = Static<typeof testBatch>;
 
-/** The answer to a batch: taken, not wanted any more, at a wrong position, or that no more is stored. */
+/** `gone`: no longer wanted. `expected`: the batch was at a wrong position. */
 export type TestReceipt = { taken: true } | { gone: true } | { expected: number } | { refused: TestRefusal };
 
 export type TestRefusal = 'too_many' | 'disk_full';

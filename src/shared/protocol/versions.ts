@@ -3,8 +3,7 @@ import packageJson from '../../../package.json' with { type: 'json' };
 export const version = packageJson.version;
 
 /**
- * What a runner and a server say to each other, as a number: it changes with each change that one of them could
- * misunderstand. Those that have different numbers do not work together. It is sent as text.
+ * Changes with every change that one side could misunderstand. Different numbers do not work together. Sent as text.
  */
 export const protocolNumber = '1';
 

@@ -1,7 +1,7 @@
 import { isSameRepository, scpLikeForm } from '../domain/git-address.ts';
 import type { ErrorCode } from '../errors.ts';
 
-/** The two addresses of a repository: the one that is fetched, and its form `user@host:path`. One of them is written. */
+/** A user writes one, and the other is derived. */
 export interface Addresses {
   repository_url: string;
   clone_url: string;
@@ -9,13 +9,13 @@ export interface Addresses {
 
 type Written = Partial<Addresses>;
 
-/** Both, of what was written; nothing where neither was. `clone_url` says more, so it counts where both were. */
+/** `clone_url` has more information, so it wins if both were sent. */
 export function addressesOf({ repository_url: repository = '', clone_url: clone = '' }: Written): Written {
   if (clone !== '') return { repository_url: scpLikeForm(clone), clone_url: clone };
   return repository === '' ? {} : { repository_url: repository, clone_url: repository };
 }
 
-/** What is wrong with them: one is needed, and two must be of one repository. Undefined: not sent, or wrong in itself. */
+/** One is needed, and two must be of one repository. Undefined values were not sent, or are invalid by themselves. */
 export function wrongAddresses(
   { repository_url: repository, clone_url: clone }: Written,
   { isNew }: { isNew: boolean },

@@ -1,12 +1,10 @@
 import type { Static } from 'typebox';
 import { boolean, dateTime, ownId, nullable, optional, record, string, strings } from './schema.ts';
 
-/** What acts for an account: its API key, the applications that it registered, and those that its user allowed. */
-
 const fields = { ...ownId, name: string, public: boolean, redirect_uris: strings, created_at: dateTime };
 export const applicationRecord = record('Application', fields);
 export type Application = Static<typeof applicationRecord>;
-/** With the secret, which only the answer to its creation has; a public application has none. */
+/** Only the response to its creation has the secret. A public application has none. */
 export const secretApplicationRecord = record('SecretApplication', { ...fields, client_secret: optional(string) });
 export type SecretApplication = Static<typeof secretApplicationRecord>;
 

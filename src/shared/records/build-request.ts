@@ -61,7 +61,7 @@ export const buildRequestRecord = record('BuildRequest', {
 });
 export type BuildRequest = Type.Static<typeof buildRequestRecord>;
 
-/** Why a suite was run for a request, or was not. */
+/** Why a suite ran for a request, or did not. */
 export const explanationRecord = record('Explanation', {
   ...nullableIdWithString('suite_id'),
   name: string,

@@ -70,7 +70,6 @@ const fields = {
 export const buildRecord = record('Build', fields);
 export type Build = Static<typeof buildRecord>;
 
-/** A variable that a build lacks. */
 const withheldVariable = object({
   name: string,
   refs: listOf(string),
@@ -78,7 +77,7 @@ const withheldVariable = object({
 });
 export type WithheldVariable = Static<typeof withheldVariable>;
 
-/** A build that is fetched alone also says until when a shell can be opened in its files, if one can. */
+/** Also shows until when a shell can be opened in its files. */
 export const fetchedBuildRecord = record('FetchedBuild', {
   ...fields,
   files_kept_until: optional(dateTime),

@@ -20,7 +20,7 @@ import {
 import { dependencyStates } from './states.ts';
 import { reasonInVain } from './waiting.ts';
 
-/** Directories that the sandbox itself needs. A dependency can be neither there, nor below, nor above. */
+/** The sandbox needs these. A dependency can be neither there, nor below, nor above. */
 const sandboxDirectories = new Set(['usr', 'bin', 'sbin', 'etc', 'proc', 'sys', 'dev', 'tmp', 'run', 'build']);
 const deeperDirectories = ['/home/build', '/var/run', '/var/tmp'];
 
@@ -43,18 +43,16 @@ export const dependencyFields = {
   description,
   command: required(command),
   prefix: withDefault(prefix, '/srv/dependency'),
-  /** A directory inside the archive. */
+  /** Inside the archive. */
   source: text('path', { check: (value) => !value.startsWith('/') && !value.split('/').includes('..') }),
   image,
   launch_command: command,
 };
-/**
- * Every view of a dependency begins with these fields. The views have different fields, but always in the same order.
- */
+/** Every view of a dependency starts with these fields, in the same order. */
 const { launch_command, ...described } = answersOf(dependencyFields);
 const state = stateOf(dependencyStates);
 
-/** The answer to a create call names one field differently, and says `private` for the state. */
+/** This response names one field differently, and has `private` for the state. */
 export const createdDependencyRecord = record('CreatedDependency', {
   id,
   id_ref: string,
@@ -106,16 +104,16 @@ export const uploadRecord = record('Upload', {
 });
 export type Upload = Static<typeof uploadRecord>;
 
-/** A registry as in references to images: a host and perhaps a port, in one spelling. */
+/** In one spelling. */
 const host = refined(
   text('host', { description: 'a host, with its port where it has one: registry.example.org:5000' }),
   (value) => normalHost(value.trim()),
 );
 
-/** Credentials for a registry of images, without the password. */
+/** Without the password. */
 export const registryFields = {
   host: required(host),
-  // It is sent together with the password in one header, separated by a colon.
+  // It is sent with the password in one header, separated by a colon.
   username: required(text('name', { pattern: /^[^:]+$/ })),
 };
 export const registryRecord = record('Registry', { ...ownId, ...answersOf(registryFields) });

@@ -34,12 +34,11 @@ const fields = {
 
 export const deployItemRecord = record('DeployItem', { ...itemFields, waiting_reason: reasonInVain });
 export const deployRecord = record('Deploy', fields);
-/** A deploy that is fetched alone also says why no runner can take it. */
+/** Also has the reason why no runner can take it. */
 export const fetchedDeployRecord = record('FetchedDeploy', { ...fields, waiting_reason: reasonInVain });
 export type FetchedDeploy = Static<typeof fetchedDeployRecord>;
 
 export const strategyItemFields = { name: required(name), strategy_type: required(oneOf(['git', 'suite'])) };
-/** The options of a push. */
 export const pushOptions = {
   repository_url: repositoryUrl,
   clone_url: sshCloneUrl,
@@ -47,7 +46,7 @@ export const pushOptions = {
   remote_branch: branch,
 };
 export const suiteOptions = { suite_id: described(identifier(), 'a manual suite, which a deploy runs on its commit') };
-/** What stands before a deploy. Only the owner of the project changes it. */
+/** Only the owner changes these. */
 export const gateFields = {
   refs: refs('only commits of these branches and tags are deployed, such as main or refs/tags/v*; none for all'),
   approval: described(flag(), 'whether each deploy waits until a user other than the one who requested it approves'),
@@ -69,7 +68,7 @@ export const writtenAddresses = ({
   ...(clone !== undefined && { clone_url: clone }),
 });
 
-/** Each type has options of its own, and all of them are needed; without a type, those of a push. */
+/** Each type requires all of its own options. The default type is a push. */
 export function checkOptions(values: Written, { isNew }: { isNew: boolean }): FieldErrors {
   const isSuite = values.strategy_type === 'suite';
   const wrong = isSuite ? {} : wrongAddresses(writtenAddresses(values), { isNew });
@@ -91,7 +90,6 @@ export const strategyItemRecord = record('DeployStrategyItem', strategyItem);
 export const strategyRecord = record('DeployStrategy', {
   ...strategyItem,
   ...answersOf(gateFields),
-  /** The options of its type. */
   options: object({
     repository_url: optional(string),
     clone_url: optional(string),

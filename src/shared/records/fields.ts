@@ -6,25 +6,22 @@ import { parseId } from '../lib/ids.ts';
 import { sentId, type JsonSchema } from './schema.ts';
 
 /**
- * One field, for everything that uses it: how it is read from a request, described in the OpenAPI document, stored in
- * its column, and answered. A record that people write declares its fields once (decision 0115).
+ * How a field is read, described in OpenAPI, stored and answered. Each record declares its fields once (decision 0115).
  */
 export interface Field<T, Column = T> {
   readonly required: boolean;
-  /** The value of an optional field that was not sent, or sent blank. */
+  /** For an optional field that was not sent, or sent blank. */
   readonly fallback: T;
   readonly schema: JsonSchema;
-  /** Whether white space alone is a valid value. */
+  /** White space alone is a valid value. */
   readonly takesBlank?: boolean;
-  /**
-   * Reads the value that was sent (records/raw.ts). It throws an ApiError, whose code is reported under the field's name.
-   */
+  /** Reads a raw value (records/raw.ts). Throws an ApiError, whose code is reported under the field's name. */
   parse(raw: unknown): T;
   toColumn(value: T): Column;
   fromColumn(column: Column): T;
 }
 
-/** Fields by name; brackets nest (`options[url]`). */
+/** Brackets nest (`options[url]`). */
 export type FieldSet = Record<string, Field<unknown>>;
 
 export type NoFields = Record<string, never>;
@@ -37,7 +34,7 @@ type ColumnName<Name> = Name extends `${string}[${infer Column}]` ? Column : Nam
 export type ValuesOf<F extends FieldSet> = { [Name in keyof F]: ValueOf<F[Name]> };
 export type ColumnsOf<F extends FieldSet> = { [Name in keyof F as ColumnName<Name>]: ColumnOf<F[Name]> };
 
-/** The parts of a field's name; the last one is its column. */
+/** The last part is the column. */
 export function pathOf(name: string): string[] {
   return name.split(/[[\]]+/).filter((part) => part !== '');
 }
@@ -46,10 +43,7 @@ export function columnName(name: string): string {
   return pathOf(name).at(-1) ?? name;
 }
 
-/**
- * The columns of the fields that were sent. A field that was not sent is not written: that would undo the change of
- * another caller.
- */
+/** Only fields that were sent: to write others would undo another caller's change. */
 export function columnsOf<F extends FieldSet, Sent extends Partial<ValuesOf<F>>>(
   fields: F,
   sent: Sent,
@@ -60,14 +54,14 @@ export function columnsOf<F extends FieldSet, Sent extends Partial<ValuesOf<F>>>
   return Object.fromEntries(columns) as never;
 }
 
-/** The values of fields whose columns have the same names. */
+/** Columns must have the fields' names. */
 export function valuesIn<F extends FieldSet>(fields: F, row: Readonly<ColumnsOf<F>>): ValuesOf<F> {
   const columns: Readonly<Record<string, unknown>> = row;
   const values = Object.entries(fields).map(([name, field]) => [name, field.fromColumn(columns[name])]);
   return Object.fromEntries(values) as ValuesOf<F>;
 }
 
-/** How fields are answered. Limits hold only for requests: a stored row is never wrong. */
+/** Limits apply only to requests: a stored row is never wrong. */
 export function answersOf<F extends FieldSet>(fields: F): { [Name in keyof F]: TUnsafe<ValueOf<F[Name]>> } {
   const answers = Object.entries(fields).map(([name, { schema }]) => [name, Type.Unsafe(answered(schema))]);
   return Object.fromEntries(answers) as never;
@@ -86,7 +80,7 @@ function answered({ type, enum: choices, items, properties }: JsonSchema): JsonS
   };
 }
 
-/** The same fields inside a group: `options[url]`. */
+/** Such as `options[url]`. */
 export function grouped<Group extends string, F extends FieldSet>(
   group: Group,
   fields: F,
@@ -94,7 +88,7 @@ export function grouped<Group extends string, F extends FieldSet>(
   return Object.fromEntries(Object.entries(fields).map(([name, field]) => [`${group}[${name}]`, field])) as never;
 }
 
-/** A number of JSON as text, so that no digit is lost. */
+/** A JSON number as text, so that no digit is lost. */
 export class Digits {
   readonly digits: string;
 
@@ -103,7 +97,7 @@ export class Digits {
   }
 }
 
-/** The text of a number: JSON may have a number, a form has only text. */
+/** JSON may have a number, a form has only text. */
 export function digitsIn(raw: unknown): string {
   if (raw instanceof Digits) return raw.digits;
   return typeof raw === 'string' ? raw : '';
@@ -117,26 +111,23 @@ function invalid(): ApiError {
   return new ApiError('invalid_format');
 }
 
-/**
- * Whether a text has more characters than `most`, counted as in JSON Schema: some characters are two units of a
- * JavaScript text.
- */
+/** Counts characters as in JSON Schema: some are two units of a JavaScript text. */
 function isLonger(text: string, most: number): boolean {
   return text.length > most && (text.length > 2 * most || Array.from(text).length > most);
 }
 
 export interface TextRules {
-  /** Whether it may contain line breaks. */
+  /** The default is one line. */
   lines?: 'one' | 'many';
   pattern?: RegExp;
   check?: (value: string) => boolean;
   description?: string;
 }
 
-/** A text without a bound does not compile: the bounds of all fields are in one table. */
+/** The limits of all fields are in one table. */
 export function text(bound: TextBound, rules: TextRules = {}): Field<string> {
   const max = longest[bound];
-  // One line: no control characters at all. Many: only NUL is refused, because no database and no process can hold it.
+  // One line: no control characters. Many: only NUL is refused, because no database or process can hold it.
   const unfit = rules.lines === 'many' ? /\0/ : /\p{Cc}/u;
   const schema: JsonSchema = { type: 'string', maxLength: max };
   if (rules.pattern) schema.pattern = rules.pattern.source;
@@ -159,19 +150,18 @@ export function oneOf<const Choice extends string>(choices: readonly Choice[]): 
   });
 }
 
-/** A list, stored as one text with commas. */
+/** Stored as one text with commas. */
 const withCommas = {
   toColumn: (list: readonly string[]): string => list.join(','),
   fromColumn: (column: string): string[] => (column === '' ? [] : column.split(',')),
 };
 
-/** A list, stored as JSON. */
 const asJson = {
   toColumn: (list: readonly string[]): string => JSON.stringify(list),
   fromColumn: (column: string): string[] => JSON.parse(column) as string[],
 };
 
-/** A list of some of the choices, each once and in order; if none is named, all choices. */
+/** Some of the choices, each once and in order. If none is named, all. */
 export function severalOf<const Choice extends string>(choices: readonly Choice[]): Field<Choice[], string> {
   const schema: JsonSchema = {
     type: 'array',
@@ -201,7 +191,7 @@ export function flag(): Field<boolean, number> {
   return { ...field, toColumn: Number, fromColumn: (column) => column === 1 };
 }
 
-/** The same, or null: neither is said. */
+/** null: neither true nor false. */
 export function flagOrNone(description: string): Field<boolean | null, number | null> {
   const said = flag();
   const field = optional<boolean | null>(null, { type: ['boolean', 'null'], default: null, description }, (raw) =>
@@ -222,7 +212,7 @@ export function identifier(): Field<bigint | undefined> {
   });
 }
 
-/** An identifier, or none: null, or sent blank. */
+/** Blank means none. */
 export function identifierOrNone(description: string): Field<bigint | null> {
   const schema: JsonSchema = { ...sentId, type: [sentId.type, 'null'].flat() as never, description };
   return optional<bigint | null>(null, schema, (raw) => {
@@ -232,13 +222,13 @@ export function identifierOrNone(description: string): Field<bigint | null> {
   });
 }
 
-/** The same as text, blank for none: for lists of records, which are kept as JSON, where numbers have no 64 bits. */
+/** As text, blank for none: lists of records are JSON, where numbers have no 64 bits. */
 export function identifierText(description: string): Field<string> {
   const field = identifierOrNone(description);
   return optional('', field.schema, (raw) => String(field.parse(raw)));
 }
 
-/** A list of identifiers, in the order sent; blank entries, with which a form empties a list, do not count. */
+/** In the order sent. A form empties a list with a blank entry, which does not count. */
 export function identifiers(bound: ListBound): Field<bigint[]> {
   const maxItems = most[bound];
   const schema: JsonSchema = { type: 'array', items: sentId, maxItems, uniqueItems: true };
@@ -251,7 +241,6 @@ export function identifiers(bound: ListBound): Field<bigint[]> {
   });
 }
 
-/** The same, stored as JSON. */
 export function storedIdentifiers(bound: ListBound, description: string): Field<bigint[], string> {
   return {
     ...described(identifiers(bound), description),
@@ -260,7 +249,7 @@ export function storedIdentifiers(bound: ListBound, description: string): Field<
   };
 }
 
-/** The texts of a list. Each text that was sent may contain several. */
+/** Each text that was sent may contain several. */
 function textsIn(raw: unknown, separator: RegExp): string[] {
   if (!Array.isArray(raw) || !raw.every((item) => typeof item === 'string')) throw invalid();
   return raw.flatMap((item) => item.split(separator));
@@ -273,10 +262,7 @@ export interface WordRules {
   description: string;
 }
 
-/**
- * A list of words, sorted and each once. Blanks and commas also separate words, so that a form with one line for all of
- * them needs no script. Entries without a word do not count.
- */
+/** Sorted, each once. Blanks and commas also separate words, so a form needs no script. */
 export function words({ pattern, description, ...bounds }: WordRules): Field<string[], string> {
   const maxItems = most[bounds.most];
   const maxLength = longest[bounds.longest];
@@ -293,17 +279,13 @@ export function words({ pattern, description, ...bounds }: WordRules): Field<str
 export interface LineRules {
   most: ListBound;
   longest: TextBound;
-  /** Whether a line is allowed. */
   check?: (line: string) => boolean;
-  /** Whether a line that was sent twice counts once. */
+  /** A line that was sent twice counts once. */
   isSet?: boolean;
   description: string;
 }
 
-/**
- * A list of texts of one line each, in the order sent, without blanks around them. Line breaks also separate texts, so
- * that a form with one text area for all of them needs no script. Blank texts do not count.
- */
+/** In the order sent, trimmed, without blank lines. Line breaks also separate texts, so a form needs no script. */
 export function lines({ check = () => true, isSet, description, ...bounds }: LineRules): Field<string[], string> {
   const maxItems = most[bounds.most];
   const maxLength = longest[bounds.longest];
@@ -320,10 +302,7 @@ export function lines({ check = () => true, isSet, description, ...bounds }: Lin
   return { ...optional([], { type: 'array', items, maxItems, description }, parse), ...asJson };
 }
 
-/**
- * Texts by names that the caller chooses (`variables[NAME]=value`), stored as JSON. A mistake is reported under its
- * name.
- */
+/** By names that the caller chooses (`variables[NAME]=value`), as JSON. A mistake is reported under its name. */
 export function texts(
   name: Field<string>,
   value: Field<string>,
@@ -345,7 +324,7 @@ export function texts(
       }
     }
     if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
-    const read = Object.fromEntries(parsed); // also one that is called __proto__
+    const read = Object.fromEntries(parsed); // also for the name __proto__
     if (Buffer.byteLength(JSON.stringify(read)) > bytes[bound]) throw invalid();
     return read;
   };
@@ -369,7 +348,6 @@ export function required<T, Column>(field: Field<T, Column>): Field<Exclude<T, u
   return { ...(field as unknown as Field<Exclude<T, undefined>, Column>), required: true, schema };
 }
 
-/** The same field with a description for the OpenAPI document. */
 export function described<T, Column>(field: Field<T, Column>, description: string): Field<T, Column> {
   return { ...field, schema: { ...field.schema, description } };
 }
@@ -378,7 +356,7 @@ export function withDefault<T, Column>(field: Field<T, Column>, fallback: T): Fi
   return { ...field, fallback, schema: { ...field.schema, default: fallback } };
 }
 
-/** The same field; `refine` changes its value after it was read, or refuses it with undefined. */
+/** `refine` changes the value after it was read, or refuses it with undefined. */
 export function refined<T, Column>(field: Field<T, Column>, refine: (value: T) => T | undefined): Field<T, Column> {
   const parse = (raw: unknown): T => {
     const value = refine(field.parse(raw));
@@ -388,12 +366,11 @@ export function refined<T, Column>(field: Field<T, Column>, refine: (value: T) =
   return { ...field, parse };
 }
 
-/** Keeps white space and the empty text as they were sent. */
+/** Keeps white space and the empty text unchanged. */
 export function takingBlank<T, Column>(field: Field<T, Column>): Field<T, Column> {
   return { ...field, takesBlank: true };
 }
 
-/** A field that need not be sent, and whose column has the same value. */
 function optional<T>(fallback: T, schema: JsonSchema, parse: (raw: unknown) => T): Field<T> {
   return { required: false, fallback, schema, parse, toColumn: (value) => value, fromColumn: (column) => column };
 }

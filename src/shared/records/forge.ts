@@ -15,12 +15,9 @@ import {
   wordOf,
 } from './schema.ts';
 
-/** Forges that an account has connected, and the repositories there. */
-
 export const forgeStates = ['connected', 'refused', 'unreachable'] as const;
 export type ForgeState = (typeof forgeStates)[number];
 
-/** Whether all that a project needs is at its forge. */
 export const linkStates = ['none', 'connected', 'incomplete'] as const;
 
 /** It becomes part of a header, so only visible ASCII characters are allowed. */
@@ -33,7 +30,7 @@ const url = refined(
   }),
   (value) => {
     const { origin, pathname } = new URL(value);
-    // Documentation shows the address of the API, from which the forge's own is known.
+    // Documentation shows the address of the API. The forge's own follows from it.
     return `${origin}${pathname.replace(/\/+$/, '').replace(/\/api\/v\d+$/, '')}`;
   },
 );
@@ -51,7 +48,7 @@ export const forgeRecord = record('Forge', {
 });
 export type Forge = Static<typeof forgeRecord>;
 
-/** It becomes part of a path, so no segment of it can be `.` or `..`. */
+/** It becomes part of a path, so no segment can be `.` or `..`. */
 export const forgeRepository = text('repository', {
   pattern: /^(?!\.{1,2}\/)[\w.~-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/,
   description: 'owner/name; at GitLab the whole path',

@@ -10,8 +10,6 @@ import { tagForm } from '../domain/tags.ts';
 import { isReservedVariable, variableNameForm } from '../domain/variable-names.ts';
 import { lines, refined, text, words, type Field } from './fields.ts';
 
-/** Fields that several records share, and fields that take more than a line. */
-
 export const name = text('name');
 export const description = text('description', { lines: 'many' });
 export const command = text('command', { lines: 'many' });
@@ -25,10 +23,9 @@ export const image = text('image', {
   check: (value) => parseImageReference(value) !== undefined,
   description: "an OCI reference, such as registry/name:tag; blank for the machine's programs",
 });
-/** Files in the workspace. */
 export const globs = (description: string): Field<string[], string> =>
   lines({ most: 'globs', longest: 'glob', check: (glob) => compileGlob(glob) !== undefined, isSet: true, description });
-/** Which refs may use something. Each of the alternatives in braces counts as a glob. */
+/** Refs that may use something. Each alternative in braces counts as a glob. */
 export const refs = (description: string): Field<string[], string> =>
   refined(
     lines({
@@ -40,7 +37,7 @@ export const refs = (description: string): Field<string[], string> =>
     }),
     (named) => (named.flatMap((glob) => compileGlob(glob) ?? []).length > most.refGlobs ? undefined : named),
   );
-/** Who may approve: their e-mail addresses. */
+/** Their email addresses. */
 export const approvers = refined(
   lines({
     most: 'approvers',
@@ -74,7 +71,7 @@ export const variants = (description: string): Field<string[], string> =>
     return read.length === entries.length ? read.map((axes) => textOfVariant(axes.map(freeAxis))) : undefined;
   });
 
-/** A name that a shell can use. Names that the service sets itself are refused. */
+/** Names that the service sets itself are refused. */
 export const variableName = refined(text('variableName', { pattern: variableNameForm }), freeVariable);
 
 export const variableContent = text('variableContent', { lines: 'many' });
@@ -88,10 +85,7 @@ function freeVariable(variable: string): string {
   return variable;
 }
 
-/**
- * A document in the repository. Its path must be one that git can have: relative, without `..` and without git's own
- * names.
- */
+/** The path must be one that git can have: relative, without `..` and without git's own names. */
 export const configFile = text('file', {
   check: isDocumentPath,
   description: 'a path in the repository, such as .headrace.toml; blank for none',
@@ -102,7 +96,7 @@ function isDocumentPath(path: string): boolean {
   return isPlain && path.split('/').every((part) => !['', '.', '..'].includes(part) && part.toLowerCase() !== '.git');
 }
 
-/** The address of a repository over SSH has a user: the one who runs git here means nothing there. */
+/** Over SSH a user is needed: the default would be the user who runs git here. */
 const isOverSsh = (url: string): boolean => {
   const { scheme, user = '' } = parseGitAddress(url) ?? {};
   return scheme === 'ssh' && user !== '';
@@ -121,7 +115,7 @@ export const cloneUrl = text('repositoryUrl', {
   description: 'ssh://user@host:port/path, https://host:port/path, or as repository_url, in whose place it may stand',
 });
 
-/** The rules of git-check-ref-format for a branch, without names that git would take for an option. */
+/** The rules of git-check-ref-format, without names that git would take for an option. */
 export const branch = text('ref', { check: isBranchName });
 
 function isBranchName(value: string): boolean {
@@ -129,10 +123,10 @@ function isBranchName(value: string): boolean {
   return value !== '@' && value !== 'HEAD';
 }
 
-/** A branch, a tag, or a full or short SHA: any name of a commit that git cannot take for an option. */
+/** A branch, a tag, or a full or short SHA, but nothing that git could take for an option. */
 export const commitRef = text('ref', { check: (value) => isBranchName(value) || value === 'HEAD' });
 
-/** A web address without credentials, because they would be stored and shown in clear. */
+/** Credentials are refused, because they would be stored and shown in clear. */
 export function isWebAddress(value: string): boolean {
   const url = URL.canParse(value) ? new URL(value) : undefined;
   return (

@@ -18,8 +18,6 @@ import {
   idWithString,
 } from './schema.ts';
 
-/** What operators see of the whole installation. */
-
 export const whoamiRecord = record('Whoami', { email: string });
 
 const userFields = {
@@ -34,7 +32,7 @@ const userFields = {
 };
 export const userRecord = record('User', userFields);
 export type User = Static<typeof userRecord>;
-/** With the link to set a password, which only this answer has. */
+/** Only this response has the link to set a password. */
 export const invitedUserRecord = record('InvitedUser', { ...userFields, password_path: string, expires_at: dateTime });
 export type InvitedUser = Static<typeof invitedUserRecord>;
 

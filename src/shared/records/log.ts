@@ -22,7 +22,6 @@ export const logSearchRecord = record('LogSearch', {
   next: nullable(integer),
 });
 
-/** What the log viewer of our pages shows. */
 export const logViewRecord = record('LogView', {
   from: integer,
   total: integer,
@@ -39,10 +38,7 @@ export const logMatchesRecord = record('LogMatches', {
   next: nullable(integer),
 });
 
-/**
- * An event of a firehose. In the stream of a request, the events of a build name their build, and in that of a project
- * all events name their record.
- */
+/** An event of a firehose. In a request's stream only builds' events name their record, in a project's all do. */
 export const eventRecord = record('Event', {
   event: wordOf(['state', 'log', 'end']),
   id: optional(string),

@@ -15,13 +15,12 @@ const { name, notifiable_type } = answersOf(webhookFields);
 const own = { ...ownId, name, options: object(answersOf(notificationOptions)), notifiable_type };
 export const notificationRecord = record('Notification', { ...own, ...idWithString('project_id') });
 export type Notification = Static<typeof notificationRecord>;
-/** With its secret, which only the answer to its creation has. */
+/** Only the response to its creation has the secret. */
 export const createdNotificationRecord = record('CreatedNotification', { ...own, secret: string });
 
-/** It becomes part of a path, so no segment of it can be `.` or `..`. */
+/** It becomes part of a path, so no segment can be `.` or `..`. */
 const repositoryForm = /^(?:\d{1,19}|(?!\.{1,2}\/)[\w.{}~-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.{}~-]+)+)$/;
 
-/** A forge that gets the status of each commit's suites. */
 export const targetFields = {
   provider: required(oneOf(providerNames)),
   api_url: text('webAddress', { check: (value) => isWebAddress(value) && !/[?#]/.test(value) }),
@@ -36,7 +35,6 @@ export const statusTargetRecord = record('StatusTarget', {
 });
 export type StatusTarget = Static<typeof statusTargetRecord>;
 
-/** The fields of a delivery, for every kind of receiver. */
 const deliveryFields = {
   ...ownId,
   type: string,
@@ -49,7 +47,6 @@ const deliveryFields = {
 export const deliveryRecord = record('Delivery', deliveryFields);
 export type Delivery = Static<typeof deliveryRecord>;
 
-/** The report that was sent to a forge, with the result of sending it. */
 export const statusDeliveryRecord = record('StatusDelivery', {
   ...deliveryFields,
   ref: string,

@@ -20,8 +20,6 @@ import {
 } from './schema.ts';
 import { buildRequestStates, buildStates, commitStates, projectStates } from './states.ts';
 
-/** Views of several records together, so that one call shows the whole state. */
-
 const projectState = stateOf(projectStates);
 const requestState = stateOf(buildRequestStates);
 
@@ -77,7 +75,7 @@ export const overviewRecord = record('Overview', {
 });
 export type Overview = Static<typeof overviewRecord>;
 
-/** Addresses to which a SHA, a branch or a number is appended; blank where the forge is not known. */
+/** A SHA, a branch or a number is appended. Blank if the forge is unknown. */
 export const forgeLinksRecord = record('ForgeLinks', {
   host: string,
   commit_url: string,
@@ -113,7 +111,7 @@ export const buildDetailsRecord = record('BuildDetails', {
   files_of: listOf(object({ ...ownId, suite_name: string, variant: string }), {
     description: 'The build whose files it began with; empty where it began with the checkout',
   }),
-  /** How it ended, as forges are told it; blank before that. */
+  /** The result as sent to forges. Blank before the end. */
   sentence: string,
   needs: listOf(
     object({

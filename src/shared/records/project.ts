@@ -26,7 +26,7 @@ import { projectStates } from './states.ts';
 const shortestPoll = 15;
 const longestPoll = 86_400;
 
-/** Seconds; 0 for never. */
+/** In seconds. 0 for never. */
 const pollInterval = refined(wholeNumber({ min: 0, max: longestPoll, fallback: 0 }), (seconds) =>
   seconds > 0 && seconds < shortestPoll ? undefined : seconds,
 );
@@ -42,9 +42,8 @@ const inRanges: JsonSchema = {
 const about = { name: required(name), description, repository_url: repositoryUrl, clone_url: cloneUrl };
 const policies = {
   poll_interval: { ...pollInterval, schema: inRanges },
-  /** How pull requests from forks are treated; see lifecycle/forks.ts. */
+  /** See lifecycle/forks.ts. */
   fork_builds: oneOf(['without_secrets', 'approval', 'never']),
-  /** Which older requests a newer one cancels. */
   cancel_superseded: oneOf(['none', 'waiting', 'running']),
   public_badge: flag(),
   config_file: configFile,
@@ -76,7 +75,6 @@ export type Project = Static<typeof projectRecord>;
 export const collaboratorRecord = record('Collaborator', { ...ownId, email: string, created_at: dateTime });
 export type Collaborator = Static<typeof collaboratorRecord>;
 
-/** The result of a check of the repository. */
 export const connectionCheckRecord = record('ConnectionCheck', {
   connected: boolean,
   message: string,
@@ -107,7 +105,6 @@ export const foundRecord = record('Found', {
 });
 export type Found = Static<typeof foundRecord>;
 
-/** The settings of a project as one document. */
 export const configRecord = record('Config', { document: string });
 
 const changed = {

@@ -1,23 +1,19 @@
 import { ApiError } from '../errors.ts';
 import { Digits } from './fields.ts';
 
-/**
- * The data of a request before it is interpreted: texts, lists and groups, the same for a form, multipart or JSON, and what
- * JSON has beside them. Groups have no prototype, so that no name in them is special.
- */
+/** The same for forms, multipart and JSON. Groups have no prototype, so that no name in them is special. */
 export type Raw = string | Digits | boolean | null | Raw[] | RawGroup | typeof repeated;
 export interface RawGroup {
   [name: string]: Raw;
 }
 
-/** Stands for a field that was sent more than once: it is unclear which value is meant. */
+/** A field that was sent more than once: it is unclear which value is meant. */
 export const repeated = Symbol('sent more than once');
 
 export const mostFields = 1000;
 const deepest = 5;
 const refusedNames = new Set(['__proto__', 'constructor', 'prototype']);
 
-/** The body as a whole cannot be understood. */
 export function unreadable(): ApiError {
   return new ApiError('invalid_format');
 }
@@ -34,7 +30,7 @@ export function groupOf(values: Record<string, Raw>): RawGroup {
   return Object.assign(emptyGroup(), values);
 }
 
-/** Collects named values with nested brackets: `options[url]`, `ids[]`. */
+/** With nested brackets: `options[url]`, `ids[]`. */
 export class RawCollector {
   readonly root = emptyGroup();
   #count = 0;
@@ -76,9 +72,7 @@ function splitName(name: string): string[] {
   return path;
 }
 
-/**
- * Turns parsed JSON into the same shape. Where the text has more names than its value, one occurred twice.
- */
+/** If the text has more names than its value, one occurred twice. */
 export function fromJson(value: unknown, names?: number): RawGroup {
   const budget = { fields: mostFields, names: 0 };
   const raw = convert(value, 1, budget);

@@ -5,20 +5,13 @@ import type { JsonSchema } from './schema.ts';
 
 type Table = Readonly<Record<string, unknown>>;
 
-/**
- * The mistakes of a record beside those of single fields, by the names of fields. `before` are the records before it. A field
- * that was refused by itself is undefined, so that all mistakes are reported at once.
- */
+/** Mistakes by field. `before` are earlier records. Refused fields are undefined: all mistakes appear at once. */
 export type RecordCheck<F extends FieldSet> = (
   record: Partial<ValuesOf<F>>,
   before: readonly Partial<ValuesOf<F>>[],
 ) => FieldErrors;
 
-/**
- * A list of records with these fields, stored as JSON. In JSON it is an array. In a form each record has a number,
- * which gives its position: `steps[0][name]`. Empty records of a form do not count, so that a page can have empty rows.
- * A mistake is reported under its field. A field may be such a list itself.
- */
+/** As JSON. A form numbers the records: `steps[0][name]`. Its empty records do not count. Lists may nest. */
 export function recordList<F extends FieldSet>(
   bound: ListBound,
   fields: F,
@@ -55,7 +48,7 @@ export function recordList<F extends FieldSet>(
   };
 }
 
-/** The records in their order, each with the number that it was sent with. */
+/** Each with the number that it was sent with. */
 function numbered(raw: unknown, fields: FieldSet): [at: string, record: unknown][] {
   // A form empties a list with a blank entry.
   if (Array.isArray(raw)) return raw.flatMap((one: unknown, at) => (isBlank(one) ? [] : [[String(at), one]]));
@@ -65,12 +58,11 @@ function numbered(raw: unknown, fields: FieldSet): [at: string, record: unknown]
     .toSorted(([a], [b]) => Number(a) - Number(b));
 }
 
-/** Choices always have a value, so only the other required fields decide. */
+/** Choices always have a value, so only the other fields decide. */
 function isFilled(record: Table, fields: FieldSet): boolean {
   return Object.keys(record).some((name) => !(fields[name]?.schema.enum || isEmpty(record[name])));
 }
 
-/** Also a list, or a list of records, in which nothing was typed. */
 function isEmpty(raw: unknown): boolean {
   return isTable(raw) || Array.isArray(raw) ? Object.values(raw).every(isEmpty) : isBlank(raw);
 }

@@ -17,24 +17,21 @@ import { command, globs, image, variableContent, variableName } from './forms.ts
 import { recordList, type RecordCheck } from './record-lists.ts';
 import { nullable, object, id, string, integer, listOf, strings } from './schema.ts';
 
-/** What runs beside the builds of a suite: a database, a queue, a server that is tried. */
-
-/** The names that the machine of a build has for itself. */
+/** The build's machine uses these itself. */
 const namesOfMachine = new Set(['localhost', 'build']);
 
-/** It is a host's name inside the build, and a part of addresses here. */
+/** It is a host name inside the build, and a part of addresses here. */
 const serviceName = refined(text('serviceName', { pattern: /^[a-z][a-z0-9-]*$/ }), (name) =>
   namesOfMachine.has(name) ? undefined : name,
 );
 
-/** Not in the places that a service has no files of its own in. */
+/** A service has no files of its own in these directories. */
 function isDataPath(path: string): boolean {
   const [, first = '', ...rest] = path.split('/');
   const isPlain = [first, ...rest].every((part) => part !== '' && part !== '.' && part !== '..');
   return path.startsWith('/') && isPlain && !['build', 'dev', 'proc', 'run', 'sys'].includes(first);
 }
 
-/** A place in the service where it keeps its data. */
 const dataPaths = refined(
   lines({
     most: 'dataPaths',
@@ -63,7 +60,6 @@ type Group = Readonly<Record<string, unknown>>;
 const isGroup = (raw: unknown): raw is Group =>
   typeof raw === 'object' && raw !== null && !Array.isArray(raw) && !(raw instanceof Digits);
 
-/** The records of a list, or of a form, each changed. */
 function mapped(raw: unknown, change: (record: Group) => Group): unknown {
   const changed = (one: unknown): unknown => (isGroup(one) ? change(one) : one);
   if (Array.isArray(raw)) return raw.map(changed);
@@ -71,8 +67,7 @@ function mapped(raw: unknown, change: (record: Group) => Group): unknown {
 }
 
 /**
- * The answer has the identifier twice. A client whose numbers have no 64 bits sends the number back rounded, and the text
- * exact. Two different identifiers are refused.
+ * A client without 64-bit numbers returns the number rounded and the text exact. Two different identifiers are refused.
  */
 function withOneId({ dependency_id_str: exact, ...record }: Group): Group {
   if (exact === undefined || isBlank(exact)) return record;
@@ -128,7 +123,6 @@ export const services: typeof serviceList = {
 };
 export type StoredService = ReturnType<typeof services.parse>[number];
 
-/** As the API answers it. */
 export const serviceAnswer = object({
   name: string,
   image: string,

@@ -1,4 +1,4 @@
-/** The words for states, which the state machines (lifecycle/states.ts) move between. */
+/** The state machines are in lifecycle/states.ts. */
 
 export const buildStates = [
   'enqueued',

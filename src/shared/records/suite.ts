@@ -51,7 +51,6 @@ import {
   idWithString,
 } from './schema.ts';
 
-/** Which of a build's steps run after one that failed. */
 export const stepFields = {
   name: required(name),
   command: required(command),
@@ -63,7 +62,6 @@ export const stepFields = {
 
 const month = 30 * 24 * 3600;
 
-/** Which variants there are, and which of them may fail. */
 export const matrixFields = {
   matrix,
   matrix_include: variants('NAME=a OTHER=x: combinations that are built besides'),
@@ -108,7 +106,7 @@ export const suiteFields = {
 };
 type Written = Partial<ValuesOf<typeof suiteFields>>;
 
-/** A suite has a command or steps. A field that is undefined was sent with a mistake of its own. */
+/** A suite has a command or steps. An undefined field is invalid by itself. */
 export function checkCommand({ command, steps }: Pick<Written, 'command' | 'steps'>): FieldErrors {
   if (command === undefined || steps === undefined) return {};
   if (command !== '' && steps.length > 0) return { command: ['invalid_format'] };
@@ -121,7 +119,7 @@ export function checkRoot(sent: Written, stored?: Pick<ValuesOf<typeof suiteFiel
   return root === true && image === '' && ('root' in sent || 'image' in sent) ? { root: ['invalid_format'] } : {};
 }
 
-/** There must be something to build, and not too much. The error is reported at the field that causes it. */
+/** There must be something to build, and not too much. The error is at the field that causes it. */
 export function checkVariants(sent: Written, stored?: ValuesOf<typeof matrixFields>): FieldErrors {
   if (!Object.keys(matrixFields).some((name) => name in sent)) return {};
   const { matrix = [], matrix_include = [], matrix_exclude = [] } = { ...stored, ...sent };
@@ -164,7 +162,6 @@ export type EnvironmentVariable = Static<typeof variableRecord>;
 export const writtenVariableRecord = record('WrittenEnvironmentVariable', { ...variable, warning: optional(string) });
 export type WrittenVariable = Static<typeof writtenVariableRecord>;
 
-/** A dependency that is attached to a suite. */
 export const suiteDependencyRecord = record('SuiteDependency', {
   id,
   id_ref: string,
@@ -180,7 +177,6 @@ const mountedSoftware = {
   prefixes: strings,
 };
 
-/** The compiled software that builds of a suite use. */
 export const softwareRecord = record('Software', {
   ...mountedSoftware,
   services: listOf(object({ name: string, ...mountedSoftware })),

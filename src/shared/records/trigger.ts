@@ -16,7 +16,7 @@ export const scheduleFields = {
   /** Blank for the default branch. */
   commit_ref: commitRef,
 };
-/** Whether there is a next time depends on both fields. An expression without one is refused like an unreadable one. */
+/** Both fields decide whether there is a next time. An expression without one is refused. */
 export function checkTimes({
   cron,
   time_zone: timeZone = 'UTC',
@@ -50,7 +50,7 @@ const hook = {
 };
 export const hookRecord = record('Hook', hook);
 export type Hook = Static<typeof hookRecord>;
-/** With its secret, which only the answers that create one have. */
+/** Only the responses that create one have the secret. */
 export const secretHookRecord = record('SecretHook', { ...hook, secret: string });
 export type SecretHook = Static<typeof secretHookRecord>;
 

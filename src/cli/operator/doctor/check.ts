@@ -1,11 +1,11 @@
-/** One thing that a server or a runner needs of this machine. `cost` and `mend` are empty where it is ok. */
+/** A need of a server or a runner. `cost` and `mend` are empty if it is ok. */
 export interface Check {
   name: string;
   state: 'ok' | 'warning' | 'missing';
   found: string;
-  /** What cannot be done, or is done worse. */
+  /** The effect of a missing or poor state. */
   cost: string;
-  /** What somebody has to type, or to change. */
+  /** A command to type, or something to change. */
   mend: string;
 }
 

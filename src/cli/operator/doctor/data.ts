@@ -15,7 +15,6 @@ import { missing, ok, warning, type Check } from './check.ts';
 
 const firstStart = 'the first start makes it';
 
-/** What a server needs: room, the time, its port, and what its data folder holds. It opens all of it only to read. */
 export async function checkData(config: Config): Promise<Check[]> {
   return [
     dataFolder(config),
@@ -58,7 +57,7 @@ async function disk({ data_dir: folder, disk_reserve: reserve }: Config): Promis
   return ok('disk', found);
 }
 
-/** Without asking another machine: files of the past are not from the future. */
+/** Asks no other machine: a clock before the newest file's time is wrong. */
 function clock({ data_dir: folder }: Config): Check {
   const files = [join(folder, 'headrace.db'), join(folder, 'tls', 'cert.pem'), process.execPath];
   const newest = Math.max(...files.filter((file) => existsSync(file)).map((file) => statSync(file).mtimeMs));
@@ -108,7 +107,7 @@ async function database(config: Config): Promise<Check> {
   }
 }
 
-/** A file that nobody has open is read as it is: otherwise SQLite would put its lock files beside it. */
+/** An unused file is opened as immutable. Otherwise SQLite would put lock files next to it. */
 function migrationsInFile(file: string): string[] {
   const address = pathToFileURL(file);
   if (!existsSync(`${file}-wal`)) address.searchParams.set('immutable', '1');
@@ -127,7 +126,7 @@ function migrationsInFile(file: string): string[] {
 async function migrationsInPostgres(connectionString: string): Promise<string[]> {
   const { default: pg } = await import('pg');
   const client = new pg.Client({ connectionString, connectionTimeoutMillis: 10_000, query_timeout: 10_000 });
-  client.on('error', () => {}); // the query says so
+  client.on('error', () => {}); // the query reports it
   await client.connect();
   try {
     const { rows } = await client.query<{ found: string | null }>("select to_regclass('applied_migrations') as found");

@@ -8,7 +8,7 @@ import { checkData } from './data.ts';
 import { missing, warning, type Check } from './check.ts';
 import { checkMachine } from './machine.ts';
 
-/** Says what this machine has of all that a server and a runner need. Its exit status is about isolation alone. */
+/** Checks this machine for a server and a runner. The exit status is only about isolation. */
 export async function doctor({ config, options }: Call<{ json?: true }>): Promise<void> {
   const [trial, machine, data] = await Promise.all([tryIsolation(config), checkMachine(config), checkData(config)]);
   const checks = [...machine, ...data, ...sandboxCheck(config, trial, machine)];
@@ -18,7 +18,6 @@ export async function doctor({ config, options }: Call<{ json?: true }>): Promis
 }
 
 interface Trial {
-  /** null where it could not be found out. */
   isolated: boolean | null;
   why: string;
 }
@@ -40,7 +39,7 @@ async function tryIsolation({ sandbox, data_dir: folder }: Config): Promise<Tria
   }
 }
 
-/** What the trial says, where no other check says it. */
+/** Reports the trial's result unless another check already does. */
 function sandboxCheck({ sandbox }: Config, { isolated, why }: Trial, machine: readonly Check[]): Check[] {
   const cost = 'builds see and change everything that this user can';
   if (sandbox === 'off') return [warning('sandbox', why, cost, 'leave out HEADRACE_SANDBOX=off, and start again')];

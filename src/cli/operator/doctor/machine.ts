@@ -10,7 +10,6 @@ import { isCapable, surroundings } from '../../../runner/sandbox/surroundings.ts
 import { ownEntries } from '../subordinate-ids.ts';
 import { missing, ok, warning, type Check } from './check.ts';
 
-/** What a runner needs of the machine: its kernel, its programs, and what it lets this user do. */
 export async function checkMachine(config: Config): Promise<Check[]> {
   return [
     kernel(),
@@ -94,7 +93,6 @@ function nameOfUser(): string {
 interface Program {
   name: string;
   package: string;
-  /** What asks for its version. */
   args?: string[];
   for: string;
   isOptional?: true;

@@ -1,6 +1,6 @@
 import { listen, type Message } from './stream.ts';
 
-// One connection for all tabs. A tab reports when it closes. When no tab is left, the browser ends the worker.
+// One connection for all tabs. When the last tab closes, the browser ends the worker.
 
 const tabs = new Set<MessagePort>();
 let stop: (() => void) | undefined;

@@ -1,4 +1,4 @@
-/** Buttons that copy text from elsewhere on the page. Without scripts they do nothing, so they are hidden then. */
+/** Copying needs scripts, so the buttons are hidden without. */
 export function copyOnDemand(): void {
   document.documentElement.classList.add('scripted');
   document.addEventListener('click', (event) => {
@@ -15,7 +15,7 @@ async function copy(source: HTMLElement, button: HTMLElement): Promise<void> {
     await navigator.clipboard.writeText(source.textContent);
     button.textContent = 'Copied';
   } catch {
-    // Without HTTPS a browser does not let pages copy. So the text is selected, and the user can copy it.
+    // Without HTTPS browsers refuse to copy. The text is selected for the user instead.
     getSelection()?.selectAllChildren(source);
     button.textContent = 'Selected';
   }

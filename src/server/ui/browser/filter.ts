@@ -1,7 +1,4 @@
-/**
- * Shows the records whose name contains the text in the field `Filter`, while the user types. Without scripts the server
- * filters in the same way; so it does where not all records are on the page.
- */
+/** Filters records by name while the user types. The server does it without scripts, or if the page lacks records. */
 export function filterHere(): void {
   const field = document.querySelector<HTMLInputElement>('input[data-filter]');
   if (!field) return;
@@ -15,8 +12,7 @@ export function filterHere(): void {
     const none = document.getElementById('none-fit');
     if (none) none.hidden = shown > 0;
   };
-  // A page that was loaded with a filter has only the matching records. To show the rest, it is loaded again without
-  // one.
+  // A page loaded with a filter has only the matches. The rest needs a new load.
   const loadedWith = new URL(location.href).searchParams.get('filter')?.trim().toLowerCase() ?? '';
   field.addEventListener('input', () => {
     if (wanted().includes(loadedWith)) apply();

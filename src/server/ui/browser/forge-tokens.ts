@@ -1,7 +1,4 @@
-/**
- * Where a forge is connected, only the page of the chosen kind is named on which a token is made, at the address that is
- * typed. Without scripts all kinds are named, with their public addresses.
- */
+/** Shows the token page of only the chosen kind, at the typed address. Without scripts, all kinds are listed. */
 export function nameTokenPage(): void {
   for (const list of document.querySelectorAll<HTMLElement>('[data-forge-tokens]')) {
     const form = list.closest('form');
@@ -20,7 +17,6 @@ export function nameTokenPage(): void {
   }
 }
 
-/** Undefined for what is no web address. */
 function baseOf(typed: string): string | undefined {
   const url = URL.parse(typed.trim());
   return url && /^https?:$/.test(url.protocol) ? `${url.origin}${url.pathname.replace(/\/+$/, '')}` : undefined;

@@ -2,11 +2,7 @@ import { Idiomorph } from 'idiomorph';
 import { onChanges, type Changes } from './changes.ts';
 import { showTimes } from './times.ts';
 
-/**
- * Keeps a page up to date. When something on it has changed, the page is loaded again, and differences in elements
- * marked with `data-live` are taken over. The rest, above all forms, stays as it is. A tab that was asleep or lost its
- * connection does the same when it is back, so it misses nothing.
- */
+/** After a change the page is loaded again, and only elements with `data-live` are updated, so forms stay. */
 export function keepFresh(): void {
   const live = document.querySelector<HTMLMetaElement>('meta[name=live]');
   if (!live) return;
@@ -43,7 +39,7 @@ function concerns(about: ReadonlySet<string>, { projects, logs, builds, dependen
   );
 }
 
-/** One load after the other, with a pause between them that grows with the time a load takes. A hidden page waits. */
+/** The pause between loads grows with the time a load takes. A hidden page waits. */
 function oneAtATime(work: () => Promise<void>): () => void {
   let isWanted = false;
   let isWorking = false;
@@ -90,17 +86,14 @@ async function load(): Promise<void> {
   announce('');
 }
 
-/** The address of the log that a page shows. */
 function logOf(page: Document): string | undefined {
   return page.querySelector<HTMLElement>('[data-log]')?.dataset['log'];
 }
 
-/** A field that the user is editing is left alone. */
 function beforeNodeMorphed(element: Node): boolean {
   return element !== document.activeElement || !(element as Element).matches('input, select, textarea');
 }
 
-/** Parts that the user has opened stay open. */
 function beforeAttributeUpdated(name: string, element: Element, change: 'update' | 'remove'): boolean {
   return !(name === 'open' && change === 'remove' && element instanceof HTMLDetailsElement);
 }

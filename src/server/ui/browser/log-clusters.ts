@@ -3,9 +3,8 @@ import type { LogLine, LogSource, Matches } from './log-source.ts';
 import { styleOf } from './log-text.ts';
 import type { Rows } from './log-rows.ts';
 
-/** The number of lines that are loaded, shown and dropped together. */
 export const clusterSize = 100;
-/** The most clusters that are kept outside the visible part. */
+/** Cached clusters outside the visible part. */
 const mostKept = 40;
 const nothing: Matches = { matches: [], complete: true, next: null };
 
@@ -14,7 +13,6 @@ interface Cluster {
   style: string;
   lines: LogLine[] | undefined;
   isLoading: boolean;
-  /** Whether the log has grown in this cluster since it was loaded. */
   isStale: boolean;
   element: HTMLElement | undefined;
   ranges: Range[];
@@ -25,7 +23,7 @@ export interface Selection {
   last: number;
 }
 
-/** The part of a log around the visible lines. Only this part is in the page. */
+/** Only the part of the log around the visible lines is in the page. */
 export class Clusters {
   readonly #source: LogSource;
   readonly #rows: Rows;
@@ -34,7 +32,6 @@ export class Clusters {
   #wanted = new Set<number>();
   #query = '';
   selection: Selection | undefined;
-  /** Called when new lines were loaded. */
   onLoaded: () => void = () => {};
 
   constructor(source: LogSource, rows: Rows, space: HTMLElement) {
@@ -43,7 +40,6 @@ export class Clusters {
     this.#space = space;
   }
 
-  /** Shows the rows from one to another. */
   show(first: number, last: number): void {
     const wanted = new Set<number>();
     const { total } = this.#rows;
@@ -60,7 +56,6 @@ export class Clusters {
     this.place();
   }
 
-  /** Moves the loaded clusters to their positions. */
   place(): void {
     for (const index of this.#wanted) {
       const element = this.#clusters.get(index)?.element;
@@ -68,20 +63,18 @@ export class Clusters {
     }
   }
 
-  /** The first line of a cluster that is not hidden in a closed group. */
   #firstShown(index: number): number {
     let line = index * clusterSize + 1;
     while (this.#rows.isHidden(line) && line < (index + 1) * clusterSize) line += 1;
     return line;
   }
 
-  /** The log has grown. The line that was last before may be longer now. */
+  /** The line that was last before may be longer now. */
   grown(before: number): void {
     const first = clusterOf(Math.max(1, before));
     for (const cluster of this.#clusters.values()) if (cluster.index >= first) cluster.isStale = true;
   }
 
-  /** Draws everything again from the loaded lines. */
   redraw(): void {
     for (const index of this.#wanted) {
       const cluster = this.#clusters.get(index);
@@ -131,7 +124,7 @@ export class Clusters {
         }
       } while (cluster.isStale && this.#wanted.has(cluster.index));
     } catch {
-      cluster.isStale = true; // it was refused, and is asked for again when the view moves or the log grows
+      cluster.isStale = true; // refused, and requested again when the view moves or the log grows
     } finally {
       cluster.isLoading = false;
     }
@@ -141,7 +134,7 @@ export class Clusters {
     const first = cluster.index * clusterSize + 1;
     const end = first + clusterSize - 1;
     const lines: LogLine[] = [];
-    // Where lines are very long, the answer has fewer than were asked for.
+    // Where lines are very long, the answer has fewer than requested.
     for (let from = first, isMore = true; isMore && from <= end;) {
       const view = await this.#source.view(from, end - from + 1);
       if (from === first) cluster.style = view.style;
@@ -177,7 +170,6 @@ export class Clusters {
     return found;
   }
 
-  /** Marks the matches of the search. */
   async #mark(cluster: Cluster): Promise<void> {
     const { element, lines = [] } = cluster;
     const highlight = highlightOf();
@@ -192,14 +184,14 @@ export class Clusters {
       const line = element.querySelector(`[data-line="${number}"]`);
       if (!line) continue;
       line.classList.add('log-match');
-      // A line with carriage returns is shown differently from the text that was searched.
+      // A line with carriage returns is shown differently from the searched text.
       if (!lines.find((one) => one.number === number)?.text.includes('\r'))
         cluster.ranges.push(...rangesIn(line, ranges));
     }
     for (const range of cluster.ranges) highlight?.add(range);
   }
 
-  /** A busy server answers with a part of the matches, and the position to go on from. */
+  /** A busy server answers with some of the matches and the next position. */
   async #matchesIn(q: string, first: number, last: number): Promise<Matches['matches']> {
     const all: Matches['matches'] = [];
     for (let from: number | null = first; from !== null && from <= last;) {
@@ -242,7 +234,7 @@ function clusterOf(line: number): number {
   return Math.floor((line - 1) / clusterSize);
 }
 
-/** The browser's highlights, which mark text without new elements. Where there are none, the whole line is marked. */
+/** Highlights mark text without new elements. Browsers that lack them mark the whole line. */
 function highlightOf(): Highlight | undefined {
   if (!('highlights' in CSS)) return undefined;
   const known = CSS.highlights.get('log-match') ?? new Highlight();

@@ -1,9 +1,8 @@
 import { anyColour, type Style } from './log-text.ts';
 
 /**
- * Readable colours. The sixteen basic colours are in the stylesheet, for light and for dark. All others are moved
- * towards black or white until they have enough contrast to their background (WCAG 2.2, 1.4.3). The contrast is a
- * little more than 4.5 to 1, because selected and found lines have another background.
+ * The stylesheet has the sixteen basic colours. All others move towards black or white until their contrast suffices
+ * (WCAG 2.2, 1.4.3). It is above 4.5 to 1, because selected and found lines have another background.
  */
 
 const enough = 6.2;
@@ -15,7 +14,7 @@ let text: Rgb = [0, 0, 0];
 let behind: Rgb = [255, 255, 255];
 const made = new Map<string, [string, string]>();
 
-/** Reads the stylesheet's present colours. They change when the user switches between light and dark. */
+/** They change when the user switches between light and dark. */
 export function readColours(element: Element): void {
   const style = getComputedStyle(element);
   const named = (name: string): Rgb => parsed(style.getPropertyValue(name));
@@ -30,7 +29,6 @@ function parsed(hex: string): Rgb {
   return [(value >> 16) & 255, (value >> 8) & 255, value & 255];
 }
 
-/** The two colours of a style that no class covers. */
 export function coloursOf({ colour, ground, inverse }: Style): [colour: string, ground: string] {
   const name = `${colour} ${ground} ${inverse ? 1 : 0}`;
   const known = made.get(name);
@@ -61,7 +59,6 @@ function css([red, green, blue]: Rgb): string {
   return `rgb(${red} ${green} ${blue})`;
 }
 
-/** The brightness of one component of a colour. */
 function part(value: number): number {
   const share = value / 255;
   return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;

@@ -2,7 +2,7 @@ import { coloursOf } from './log-colours.ts';
 import { groupOf, piecesOf, type Piece, type Style } from './log-text.ts';
 import type { LogLine } from './log-source.ts';
 
-/** Creates elements by name and content. Content of a log is only ever inserted as text. */
+/** Content of a log is only ever inserted as text. */
 export function make<Name extends keyof HTMLElementTagNameMap>(
   name: Name,
   attributes: Record<string, string> = {},
@@ -19,7 +19,6 @@ export interface LineOptions {
   isFolded: boolean;
 }
 
-/** The element of a line, and the style in which the next one begins. */
 export function lineElement(
   { number, at, text, cut }: LogLine,
   before: Style,
@@ -79,7 +78,7 @@ function clock(milliseconds: number): string {
   return hours > 0 ? `${hours}:${rest}` : rest;
 }
 
-/** The ranges of matches in the text of a line. A match may span several elements. */
+/** A match may span several elements. */
 export function rangesIn(element: Element, positions: readonly number[]): Range[] {
   const words = element.querySelector('.log-text');
   if (!words) return [];

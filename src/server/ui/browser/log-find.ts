@@ -1,12 +1,10 @@
 import { RefusedError, type LogSource } from './log-source.ts';
 
-/** Search in a log: from one line with a match to the next, and around at the end. */
-
 /** Searching backwards reads this many lines first, then four times as many. */
 const firstStep = 2000;
 
 export interface Finder {
-  /** The next match after a line, or before it; undefined when there is none in the whole log. */
+  /** Wraps around at the end. Undefined if the log has no match. */
   find(from: number, isForward: boolean, total: number): Promise<number | undefined>;
 }
 
@@ -41,10 +39,8 @@ export function finder(source: LogSource, wanted: Record<string, string>, signal
   };
 }
 
-/** More matches are not counted. */
 const mostCounted = 5000;
 
-/** The number of lines with a match, as text. */
 export async function countMatches(source: LogSource, q: string, signal: AbortSignal): Promise<string> {
   let count = 0;
   for (let at: number | null = 1; at !== null;) {

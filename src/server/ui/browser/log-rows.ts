@@ -1,11 +1,10 @@
 /**
- * The position of each line. Rows are the lines that are not hidden in closed groups. Browsers limit an element's
- * height to about 16 million pixels, so the element of a long log is lower than its rows would be. When the user
- * scrolls a little, the lines move by the same distance. When the user jumps, the position on the scroll bar decides.
+ * Rows are the lines outside closed groups. Browsers limit an element to about 16 million pixels, so a long log's
+ * element is lower than its rows. A small scroll moves the lines by the same distance. After a jump, the scroll bar's
+ * position decides.
  */
 
 interface Fold {
-  /** The line that stays visible, and the last hidden one. */
   line: number;
   last: number;
 }
@@ -14,7 +13,6 @@ const highest = 8_000_000;
 
 export class Rows {
   total = 0;
-  /** In pixels. */
   rowHeight = 24;
   viewHeight = 400;
   #folds: Fold[] = [];
@@ -27,7 +25,6 @@ export class Rows {
     return count;
   }
 
-  /** The height of the element. */
   get height(): number {
     return Math.min(this.#whole, highest);
   }
@@ -53,12 +50,11 @@ export class Rows {
     this.#folds = this.#folds.filter((fold) => fold.line !== line);
   }
 
-  /** Opens the group that hides a line. */
   reveal(line: number): void {
     this.#folds = this.#folds.filter((fold) => !(fold.line < line && line <= fold.last));
   }
 
-  /** From 0; for a hidden line, the row of the visible line above it. */
+  /** From 0. A hidden line has the row of the visible line above it. */
   rowOf(line: number): number {
     let row = line - 1;
     for (const fold of this.#folds) if (fold.line < line) row -= Math.min(line, fold.last) - fold.line;
@@ -71,17 +67,15 @@ export class Rows {
     return Math.min(Math.max(line, 1), Math.max(this.total, 1));
   }
 
-  /** The position within the element. */
   topOf(line: number): number {
     return this.rowOf(line) * this.rowHeight - this.#base;
   }
 
-  /** The first visible row, with the hidden part of it as a fraction. */
+  /** The fraction is the hidden part of the first visible row. */
   rowAt(scrollTop: number): number {
     return (scrollTop + this.#base) / this.rowHeight;
   }
 
-  /** The scroll position at which a row is the first. */
   scrollTo(row: number): number {
     const wanted = Math.min(Math.max(0, row * this.rowHeight), Math.max(0, this.#whole - this.viewHeight));
     const scrollTop = this.#whole <= highest ? wanted : this.#share(wanted, this.#whole, highest);
@@ -89,7 +83,7 @@ export class Rows {
     return scrollTop;
   }
 
-  /** The user has scrolled. Returns the position to scroll to, where it is another. */
+  /** Returns the position to scroll to, if it differs. */
   scrolled(scrollTop: number, before: number): number | undefined {
     if (this.#whole <= highest) {
       this.#base = 0;
@@ -107,7 +101,6 @@ export class Rows {
     return Math.abs(position - scrollTop) > 1 ? position : undefined;
   }
 
-  /** Converts a position between two heights. */
   #share(position: number, from: number, to: number): number {
     return (position / Math.max(1, from - this.viewHeight)) * (to - this.viewHeight);
   }

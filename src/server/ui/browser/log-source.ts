@@ -1,5 +1,3 @@
-/** The viewer's access to the log: its lines by number, its matches, and its growth. */
-
 export interface LogLine {
   number: number;
   at: number | null;
@@ -11,7 +9,7 @@ export interface View {
   from: number;
   total: number;
   complete: boolean;
-  /** The style and the group at the start of the first line. */
+  /** At the start of the first line. */
   style: string;
   group: number;
   lines: LogLine[];
@@ -63,7 +61,7 @@ export class LogSource {
     }
   }
 
-  /** Reports the log's length until it is complete, and whether the connection is open. */
+  /** Reports the log's length until it is complete, and whether it is connected. */
   follow(grown: (growth: Growth) => void, connected: (isThere: boolean) => void): void {
     let pauseMs = 1000;
     const open = (): void => {
@@ -77,7 +75,7 @@ export class LogSource {
       });
       stream.addEventListener('error', () => {
         connected(false);
-        // A browser reconnects by itself after a broken connection, but not after an answer that was no stream.
+        // A browser reconnects automatically, except after an answer that was no stream.
         if (stream.readyState !== EventSource.CLOSED) return;
         setTimeout(open, pauseMs);
         pauseMs = Math.min(30_000, pauseMs * 2);

@@ -1,10 +1,7 @@
-/**
- * A line of a log as a terminal shows it: pieces of text, each with its style. The server uses this for its pages too.
- * Nothing here creates markup: a piece is text, and a link only leads to http or https.
- */
+/** Nothing here creates markup: a piece is text, and links lead only to http or https. The server uses it too. */
 
 export interface Style {
-  /** One of the 16 colours, one of 256 (+ 16), or any (+ 512), for the text and its background; -1 for none. */
+  /** One of 16 colours, of 256 (+ 16) or of all (+ 512); -1 for none. */
   colour: number;
   ground: number;
   bold: boolean;
@@ -34,10 +31,10 @@ export const plain: Style = {
 
 export const anyColour = 512;
 
-/** The most pieces in one line: a line of nothing but escape sequences must not block the page. */
+/** A line of only escape sequences must not block the page. */
 const mostPieces = 100;
 
-/** Colours and links; sequences that move the cursor or erase; and every other sequence, which is left out. */
+/** Colours and links; cursor movements and erasing; and all others, which are dropped. */
 const sequences =
   // oxlint-disable-next-line no-control-regex -- control characters are what this is about
   /\x1b(?:\[([\x30-\x3f]*)[\x20-\x2f]*([\x40-\x7e]?)|\](\d*);?([^\x07\x1b\n]*)(?:\x07|\x1b\\)?|[^[\]]?)/g;
@@ -85,7 +82,6 @@ function extended(codes: readonly number[], at: number): [colour: number, used: 
   return [isByte(a) && isByte(b) && isByte(c) ? anyColour + ((a << 16) | (b << 8) | c) : -1, 4];
 }
 
-/** The pieces of a line that begins in a style, and the style in which the next line begins. */
 export function piecesOf(line: string, before: Style): { pieces: Piece[]; after: Style } {
   // oxlint-disable-next-line no-control-regex -- these move the cursor
   const moves = /[\r\x08]|\x1b\[[\d;]*[CDGK]/.test(line.endsWith('\r') ? line.slice(0, -1) : line);
@@ -110,7 +106,7 @@ function linkTo(address: string): string | undefined {
   return address;
 }
 
-/** Invisible characters, and those that change the direction of text, are shown as signs, one for one. */
+/** Characters that are invisible or change text direction are shown as signs, one for one. */
 // oxlint-disable-next-line no-control-regex -- control characters are what this is about
 const unseen = /[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
 
@@ -121,7 +117,6 @@ function shown(text: string): string {
   });
 }
 
-/** Text without cursor movements. */
 class Pieces {
   readonly #pieces: Piece[] = [];
 
@@ -141,10 +136,8 @@ class Pieces {
   }
 }
 
-/** The widest line that cursor movements can make. */
 const widest = 4096;
 
-/** A line with cursor movements. */
 class Cells {
   #cells: { text: string; style: Style; link: string | undefined }[] = [];
   #at = 0;
@@ -186,7 +179,6 @@ class Cells {
   }
 }
 
-/** Whether a line opens or closes a group. */
 export function groupOf(line: string): { opens: string } | 'closes' | undefined {
   const group = /^(?:::group::|--- )(.*)$/s.exec(line);
   // oxlint-disable-next-line no-control-regex -- sequences are no part of a name

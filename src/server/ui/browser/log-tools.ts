@@ -1,14 +1,11 @@
 import { make } from './log-dom.ts';
 
-/** The tools above a log: search, switches and status. */
 export interface Tools {
   element: HTMLElement;
   field: HTMLInputElement;
   times: HTMLButtonElement;
   follow: HTMLButtonElement;
-  /** Shows the result of a search. */
   showStatus(text: string): void;
-  /** Shows that the connection is lost. */
   connection(text: string): void;
   showKeys(): void;
 }
@@ -93,7 +90,6 @@ function keysDialog(): HTMLDialogElement {
   return dialog;
 }
 
-/** Whether a key is for the log, and not for a text field or the browser. */
 export function isForLog({ target, ctrlKey, altKey, metaKey }: KeyboardEvent): boolean {
   if (ctrlKey || altKey || metaKey || document.querySelector('dialog[open]')) return false;
   return !(target instanceof Element && target.closest('input, textarea, select, [contenteditable]'));

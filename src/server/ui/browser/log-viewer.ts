@@ -6,14 +6,13 @@ import { Rows } from './log-rows.ts';
 import { LogSource, type Growth } from './log-source.ts';
 import { isForLog, makeTools, type Command } from './log-tools.ts';
 
-/** Lines that open or close a group, to search for a group's end. */
+/** Lines that open or close a group, to find a group's end. */
 const groupLine = '^(?:::group::|::endgroup::|--- )';
 const timesKey = 'headrace-log-times';
 
 /**
- * Shows a log of any length. Only lines near the visible part are in the page; the rest is on the server. When the log
- * grows, nothing is appended: the viewer gets the new length and loads the visible lines. So no line can be lost or
- * shown twice, however fast lines arrive and however often the connection breaks.
+ * Shows a log of any length. Only lines near the visible part are in the page. When the log grows, the viewer loads the
+ * visible lines anew, so none is lost or doubled, however often the connection breaks.
  */
 class LogViewer {
   readonly #rows = new Rows();
@@ -27,7 +26,6 @@ class LogViewer {
   #isFollowing = false;
   #scrollTop = 0;
   #isDrawing = false;
-  /** The line that the user went to last. */
   #current = 0;
   #searching = new AbortController();
 
@@ -50,7 +48,7 @@ class LogViewer {
     this.#root.classList.add('log-live');
     this.#measure();
     this.#listen();
-    // The lines from the server are shown until the same lines are loaded.
+    // The server's lines stay until the same lines are loaded.
     this.#clusters.onLoaded = () => this.#loaded();
     if (this.#rows.total === 0) this.#loaded();
     const selection = selectionIn(location.hash);
@@ -117,7 +115,7 @@ class LogViewer {
     else this.#draw();
   }
 
-  /** Draws once for all changes before the next frame. */
+  /** Draws all changes once, before the next frame. */
   #draw(): void {
     if (this.#isDrawing) return;
     this.#isDrawing = true;
@@ -133,7 +131,7 @@ class LogViewer {
   #scrolled(): void {
     const { scrollTop, scrollHeight, clientHeight } = this.#view;
     if (Math.abs(scrollTop - this.#scrollTop) < 1) return;
-    // When the view becomes higher at the end of the log, the browser scrolls up, and nobody asked for that.
+    // If the view grows at the end of the log, the browser scrolls up without the user.
     const isAtEnd = scrollHeight - clientHeight - scrollTop < 1;
     const isUp = scrollTop < this.#scrollTop && !isAtEnd;
     const other = this.#rows.scrolled(scrollTop, this.#scrollTop);
@@ -158,7 +156,7 @@ class LogViewer {
     this.#scrollTo(this.#rows.scrollTo(this.#rows.count));
   }
 
-  /** The end of the log, also where the log itself is not in the window. */
+  /** Scrolls the window too if the log is outside it. */
   #showEnd(): void {
     this.#end();
     this.#root.scrollIntoView({ block: 'nearest' });
@@ -169,7 +167,6 @@ class LogViewer {
     this.#tools.follow.setAttribute('aria-pressed', String(isOn));
   }
 
-  /** Scrolls a line to a well visible position. */
   #goTo(line: number): void {
     this.#follow(false);
     this.#current = line;
@@ -190,7 +187,7 @@ class LogViewer {
   #click(event: MouseEvent): void {
     const target = event.target as Element;
     const line = Number(target.closest<HTMLElement>('.log-line')?.dataset['line'] ?? 0);
-    // The end of a selection in the name of a group is no click on it.
+    // A selection that ends in a group's name is no click on it.
     if (target.closest('.log-head .log-text') && getSelection()?.isCollapsed !== false) void this.#fold(line);
     if (!target.closest('.log-number') || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
@@ -200,7 +197,6 @@ class LogViewer {
     this.#select(selection, false);
   }
 
-  /** All of the log is on this page already. */
   #openStep(event: MouseEvent): void {
     const link = (event.target as Element).closest('a');
     const selection = selectionIn(link?.hash ?? '');

@@ -19,10 +19,10 @@ nameTokenPage();
 showLogs();
 openShellOnDemand();
 
-// On a phone the tabs of a build are wider than the window.
+// On a phone the tabs are wider than the window.
 document.querySelector('.build-tabs [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
 
-// The notice is shown once. It is not shown again when the page is reloaded, or when its address is sent to somebody.
+// The notice is not shown again on reload, or when the address is shared.
 const address = new URL(location.href);
 if (address.searchParams.has('done')) {
   address.searchParams.delete('done');

@@ -1,6 +1,5 @@
 /**
- * The search from every page: `Ctrl-K`, or `/` where no log takes it for its own search, opens a dialog. It shows the list
- * of the page that the field in the header leads to without scripts.
+ * `Ctrl-K` opens search, and `/` if no log takes it. The list is the same as on the page that is used without scripts.
  */
 export function searchOnDemand(): void {
   const form = document.querySelector<HTMLFormElement>('#search');
@@ -18,7 +17,6 @@ export function searchOnDemand(): void {
   });
 }
 
-/** Whether the key belongs to what the user writes, or to another dialog. */
 function isWriting(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && target.closest('input, select, textarea, dialog, [contenteditable]') !== null;
 }
@@ -47,7 +45,7 @@ function makeDialog(form: HTMLFormElement): Dialog {
     status.textContent = wanted === '' || count === 0 ? '' : `${count} found. Enter opens the first.`;
   });
   field?.addEventListener('input', () => find(field.value.trim()));
-  // Enter leads to the first entry, as soon as the entries are those of the text; until then to the page with all.
+  // Enter opens the first entry, or the page with all if the entries are not yet those of the text.
   copy.addEventListener('submit', (event) => {
     const first = list.querySelector('a');
     if (!first || status.textContent === '') return;
@@ -64,7 +62,6 @@ function makeDialog(form: HTMLFormElement): Dialog {
     const at = stops.indexOf(document.activeElement as HTMLInputElement);
     stops[Math.max(0, Math.min(stops.length - 1, at + step))]?.focus();
   });
-  // A click beside it.
   dialog.addEventListener('click', (event) => {
     if (event.target === dialog) dialog.close();
   });

@@ -3,8 +3,6 @@ import { Terminal, type ITheme } from '@xterm/xterm';
 import { ShellConnection } from '../../../shared/domain/shell-connection.ts';
 import { helloFrame, textOf, windowFrame } from '../../../shared/domain/shell-frames.ts';
 
-// A shell in the files of a failed build.
-
 const container = document.getElementById('shell');
 const statusLine = document.getElementById('shell-told');
 const { at = '', key = '' } = container?.dataset ?? {};
@@ -18,10 +16,7 @@ const refusals: Record<string, string> = {
   shells: 'That runner has as many shells open as it may. Close one, or try again later.',
 };
 
-/**
- * The policy of the page allows style elements with its nonce, and styles that a script sets as properties of an
- * element. But xterm.js makes style elements without a nonce, and sets the attribute.
- */
+/** The policy allows only style elements with its nonce. xterm.js makes them without one, and sets style attributes. */
 function fitToPolicy(): void {
   const number = document.querySelector<HTMLScriptElement>('script[nonce]')?.nonce ?? '';
   document.createElement = (name: string): HTMLElement => {
@@ -37,7 +32,7 @@ function setAttribute(this: HTMLElement, name: string, value: string): void {
   else this.setAttributeNS(null, name, value);
 }
 
-/** The server refuses it: asking again would not help. */
+/** A retry would not help. */
 class Refusal extends Error {}
 
 async function ask(method: string, path: string, fields: Record<string, string> = {}): Promise<unknown> {
@@ -60,7 +55,6 @@ async function* output(at: string, from: number, signal: AbortSignal): AsyncGene
   yield* answer.body;
 }
 
-/** The colours of logs. */
 function themeOf(element: HTMLElement): ITheme {
   const style = getComputedStyle(element);
   const colour = (name: string): string => style.getPropertyValue(name).trim();
@@ -85,7 +79,7 @@ async function show(element: HTMLElement): Promise<void> {
     output: (from, signal) => output(own, from, signal),
     isPassing: (error) => !(error instanceof Refusal),
   });
-  // The user leaves the page, so the shell need not wait for a return.
+  // The user leaves, so the shell need not wait for a return.
   addEventListener('pagehide', () => void ask('DELETE', own).catch(() => {}));
   fitToPolicy();
   // A build's files may write to the terminal, so addresses in it are no links.
@@ -124,7 +118,7 @@ async function show(element: HTMLElement): Promise<void> {
   }
   shell.end();
   terminal.options.disableStdin = true;
-  terminal.write('\u001b[?25l'); // hides the cursor, because nothing can be typed any more
+  terminal.write('\u001b[?25l'); // hides the cursor, because typing has no effect now
   report([statusLine?.textContent, end].join(' ').trim());
 }
 

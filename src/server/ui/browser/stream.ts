@@ -7,7 +7,6 @@ export interface Changes {
 
 export type Message = { kind: 'change'; changes: Changes } | { kind: 'connected' } | { kind: 'lost' };
 
-/** Returns a function that stops it. */
 export function listen(send: (message: Message) => void): () => void {
   let source: EventSource;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -23,7 +22,7 @@ export function listen(send: (message: Message) => void): () => void {
     );
     source.addEventListener('error', () => {
       send({ kind: 'lost' });
-      // A browser reconnects by itself after a broken connection, but not after an answer that was no stream.
+      // A browser reconnects automatically, except after an answer that was no stream.
       if (source.readyState !== EventSource.CLOSED) return;
       timer = setTimeout(open, pauseMs);
       pauseMs = Math.min(30_000, pauseMs * 2);

@@ -1,5 +1,3 @@
-/** Times as texts, the same on the server and in the browser. */
-
 const units: [string, number][] = [
   ['year', 365 * 24 * 3600],
   ['month', 30 * 24 * 3600],
@@ -8,7 +6,6 @@ const units: [string, number][] = [
   ['minute', 60],
 ];
 
-/** Future times are written in the same way. */
 export function agoText(ms: number): string {
   const seconds = Math.floor(Math.abs(ms) / 1000);
   for (const [unit, length] of units) {

@@ -1,6 +1,6 @@
 import { agoText, timeSpanText } from './time-words.ts';
 
-/** Updates "3 minutes ago" and durations while a page is open. The words are those of `ui/moments.ts`. */
+/** The words are those of `ui/moments.ts`. */
 export function keepTimes(): void {
   setInterval(showTimes, 1000);
   document.addEventListener('visibilitychange', showTimes);
@@ -18,10 +18,7 @@ export function showTimes(): void {
   }
 }
 
-/**
- * Shows the exact time in the user's time zone on hover. Before that the title has the server's form: converting all
- * times when the page loads would keep a phone busy for a while.
- */
+/** On hover the title gets the user's time zone. To convert all times at load would keep a phone busy. */
 function showExact({ target }: Event): void {
   const time = target instanceof Element ? target.closest<HTMLTimeElement>('time[data-ago=""]') : null;
   if (!time) return;

@@ -1,5 +1,4 @@
-// Sends a file by script, to show a progress bar and to go on where a connection broke. Without scripts the browser sends
-// the form.
+// With scripts, an upload shows its progress and resumes. Without, the browser sends the form.
 
 const form = document.querySelector<HTMLFormElement>('#upload');
 const field = document.querySelector<HTMLInputElement>('#archive');
@@ -8,7 +7,7 @@ const statusLine = document.getElementById('upload-told');
 const area = document.getElementById('upload-progress');
 const mistake = document.getElementById('archive-mistake');
 
-/** How often a connection may break without anything more having arrived. */
+/** Interruptions in a row without any progress. */
 const mostBreaks = 5;
 
 const notTaken = 'It was not taken. Load the page again and retry.';
@@ -38,7 +37,7 @@ form?.addEventListener('submit', (event) => {
   );
 });
 
-/** The server refuses it: sending it again would not help. */
+/** A retry would not help. */
 class Refusal extends Error {}
 
 async function upload(file: File): Promise<void> {
@@ -71,7 +70,7 @@ async function upload(file: File): Promise<void> {
   }
 }
 
-/** Whether all of it arrived. Uses XMLHttpRequest, which reports how much has been sent. */
+/** True if all of it arrived. XMLHttpRequest reports progress. */
 async function sendRest(address: string, file: File, offset: number): Promise<boolean> {
   const request = new XMLHttpRequest();
   request.upload.addEventListener('progress', ({ loaded }) => {
