@@ -78,7 +78,7 @@ export async function pack(
   mounts: Mount[],
   command: string,
 ): Promise<number | undefined> {
-  const { ended, output } = await run(packing, into, mounts, command);
+  const { ended, output } = await runAsRoot(packing, into, mounts, command);
   if (ended.reason === null && ended.exitStatus === unchanged) return undefined;
   if (ended.reason === null && ended.exitStatus === tooLarge) throw new TooLargeError();
   if (ended.exitStatus !== 0) throw new Error(ended.reason ?? output.trim());
@@ -100,7 +100,7 @@ export async function unpack(
   // With one ID, everything belongs to it. Otherwise an owner beyond a run's IDs is an error.
   const owners = packing.sandboxes.hasManyUsers ? '--same-owner' : '--no-same-owner';
   const command = `bsdtar -xpf ${packedFile} -C tree ${owners} ${plainly}\n${afterwards}`;
-  const { ended, output } = await run(packing, packed, mounts, command);
+  const { ended, output } = await runAsRoot(packing, packed, mounts, command);
   if (ended.exitStatus !== 0) throw new Error(`a tree was not unpacked: ${ended.reason ?? output.trim()}`);
 }
 
@@ -109,7 +109,8 @@ export function listsChanged(tree: string): boolean {
   return (lstatSync(join(tree, changedList), { throwIfNoEntry: false })?.size ?? 0) > 0;
 }
 
-async function run(
+/** Runs a command over files that builds left. They may have had several users, and files that only one of them reads. */
+export async function runAsRoot(
   { id, sandboxes, signal }: Packing,
   directory: string,
   mounts: Mount[],
@@ -119,7 +120,6 @@ async function run(
   const ended = await sandboxes.run({
     id,
     steps: [{ name: 'pack', command }],
-    // Builds may have had several users, and files that only one of them can read.
     user: rootUser,
     environment: {},
     workspace: { directory },

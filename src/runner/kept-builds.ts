@@ -45,6 +45,8 @@ export interface BuildFacts {
   serviceData?: Record<string, Pick<ServiceData, 'name' | 'digest'>> | undefined;
   /** The cache that the build began with. */
   cache?: CacheTree | undefined;
+  /** Whether all that it wrote belongs to whoever ran it. Only root can give files to others. */
+  hasOneOwner?: boolean;
 }
 
 export interface OpenedBuild extends Disposable, BuildFacts {

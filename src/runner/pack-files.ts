@@ -6,7 +6,7 @@ import type { PackOrder } from '../shared/protocol/index.ts';
 import { pack, packedIn, packer, roots, unpack, type Making, type Packing } from './cache-trees.ts';
 import type { JobRunner } from './job-runner.ts';
 import { quote } from '../shared/lib/shell-word.ts';
-import { FilesGoneError, layersOf } from './suite-files.ts';
+import { FilesGoneError, layersOf, oneOwner } from './suite-files.ts';
 import { storeBlob, TooLargeError } from './transfers.ts';
 
 const lister = readFileSync(sourceFile('runner/pack-files.pl'), 'utf8');
@@ -42,9 +42,11 @@ export const packFiles: JobRunner<PackOrder> = async (services, order, { id, sig
   }
 };
 
-/** Restores the times of files too. */
+/** Restores the times of files too, and notes whether they have one owner. */
 export async function unpackFiles(packing: Packing, making: Pick<Making, 'packed' | 'tree'>): Promise<void> {
   // Directories that existed before unpacking have another time than in the archive.
   const times = roots.map((root) => `[ ! -e facts/${root} ] || touch -r facts/${root} ${root}`);
-  await unpack(packing, making, ['cd tree', ...times].join('\n'));
+  const others = String.raw`find workspace home \( ! -uid 0 -o ! -gid 0 \) -print -quit`;
+  const note = `rm -rf ${oneOwner}; [ -n "$(${others})" ] || : >${oneOwner}`;
+  await unpack(packing, making, ['cd tree', ...times, note].join('\n'));
 }

@@ -18,8 +18,9 @@ import { hideIn, maskedLog } from './masked-log.ts';
 import { unkept } from './services/service-log.ts';
 import { openSuiteServices } from './services/suite-services.ts';
 import { openSuiteCache } from './suite-cache.ts';
-import { FilesGoneError, overCache, takeFiles } from './suite-files.ts';
+import { FilesGoneError, overCache, takeFiles, whoRunsOver } from './suite-files.ts';
 import { suiteSteps } from './suite-steps.ts';
+import { takeOwn } from './taken-files.ts';
 import type { JobRunner, RunnerServices, Task } from './job-runner.ts';
 import type { BuildFacts } from './kept-builds.ts';
 
@@ -88,6 +89,12 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
     const inside = image && (await inImage(image, order.root));
     const making = order.imageBuilds && imageBuild(inside, order.imageBuilds);
+    const who = making ? making.user : (inside?.user ?? whoRunsOver(files, sandboxes));
+    const taking = files.hasOneOwner || !sandboxes.hasLayers || (who?.uid === 0 && who.gid === 0) ? undefined : who;
+    await using owning = taking && (await services.trees.begin());
+    const packing = { id: `${id}-owners`, sandboxes, signal };
+    const layers = { workspace: [lowest, ...over], home };
+    const changes = owning && (await takeOwn(packing, { layers, user: taking, making: owning, print }));
     const variables = {
       ...services.operatorVariables(),
       ...image?.configuration.environment,
@@ -138,7 +145,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       home,
       mounts: [...software.mounts, ...(beside?.mounts ?? [])],
       ...inside,
-      ...(making && { user: making.user }),
+      user: who,
       limits,
     };
     const workspaceLayers = { checkout: lowest, over };
@@ -153,7 +160,8 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       ...suite.job,
       ...build,
       ...(making && { buildsImages: making.buildsImages, files: making.files }),
-      workspace: { ...workspaceLayers, changes: cache?.changes },
+      workspace: workspaceLayers,
+      changes: changes ?? { workspace: cache?.changes },
       ...(order.files && { like: tops }),
       before:
         beside &&
@@ -198,6 +206,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
           serviceImages: beside?.imageDigests,
           serviceData: beside?.data,
           cache: began,
+          hasOneOwner: who?.uid !== 0 || !sandboxes.hasManyUsers,
         };
         await keepFiles(services, left, how, facts, { print, onKept });
       },

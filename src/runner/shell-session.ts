@@ -15,7 +15,7 @@ import { findable } from './search-paths.ts';
 import { CannotRunError } from './cannot-run.ts';
 import { unkept } from './services/service-log.ts';
 import { openSuiteServices } from './services/suite-services.ts';
-import { layersOf } from './suite-files.ts';
+import { layersOf, whoRunsOver } from './suite-files.ts';
 import type { ShellIo } from './shell-io.ts';
 
 /** A shell runs in a new sandbox with the build's limits. Its changes to the build's files are removed with it. */
@@ -133,7 +133,8 @@ async function runOver(
   const { order, imageDigest, serviceImages = {}, serviceData = {}, files } = build;
   const { software: wanted, limits } = order;
   using held = new DisposableStack();
-  const { workspace, home, isWhole } = await layersOf(services, build, { held, signal });
+  const layers = await layersOf(services, build, { held, signal });
+  const { workspace, home, isWhole } = layers;
   const repository = { ...source, privateKey: async () => source.privateKey };
   const checkout = isWhole ? [] : [held.use(await checkouts.of(repository, order, () => {}, signal)).path];
   const [lowest = '', ...over] = [...checkout, ...workspace];
@@ -173,6 +174,7 @@ async function runOver(
     home,
     tmp: [join(files, wholeRun.tmp)],
     mounts: [...software.mounts, ...(beside?.mounts ?? [])],
+    user: whoRunsOver(layers, sandboxes),
     ...(image && { ...inside, imageLayers: { below, above: [join(files, wholeRun.image)] } }),
     ...(making && { buildsImages: making.buildsImages, files: making.files, user: making.user }),
     limits: within,

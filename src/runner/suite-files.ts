@@ -1,3 +1,4 @@
+import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import { isNoSpace } from '../shared/lib/disk-reserve.ts';
 import { messageOf } from '../shared/lib/error-code.ts';
@@ -6,13 +7,18 @@ import { roots, type Root } from './cache-trees.ts';
 import { StoreAwayError } from './failures.ts';
 import type { RunnerServices } from './job-runner.ts';
 import type { OpenedBuild } from './kept-builds.ts';
-import { wholeRun } from './sandbox/types.ts';
+import { buildUser, wholeRun, type RunUser, type Sandboxes } from './sandbox/types.ts';
 
 /** If a suite begins with another one's files, its build is mounted over them. No build changes them. */
 export interface Layers extends Record<Root, readonly string[]> {
   /** Otherwise the layers are mounted over the commit's work tree. */
   isWhole: boolean;
+  /** Whether all of them belong to whoever runs, in any run. */
+  hasOneOwner: boolean;
 }
+
+/** In an unpacked tree: all of its files belong to whoever runs. */
+export const oneOwner = 'facts/one-owner';
 
 export class FilesGoneError extends Error {
   override name = 'FilesGoneError';
@@ -24,7 +30,8 @@ interface Holding {
   signal: AbortSignal;
 }
 
-const none: Layers = { workspace: [], home: [], isWhole: false };
+const plainUser: RunUser = { ...buildUser, groups: [] };
+const none: Layers = { workspace: [], home: [], isWhole: false, hasOneOwner: true };
 
 /** The files that another suite's build left for this one. */
 export async function takeFiles(services: RunnerServices, order: SuiteOrder, holding: Holding): Promise<Layers> {
@@ -42,7 +49,8 @@ export async function takeFiles(services: RunnerServices, order: SuiteOrder, hol
     }
     if (!files.packed) throw new FilesGoneError();
     const { path } = held.use(await services.trees.take(source.projectId, files.packed, signal));
-    return { workspace: [join(path, 'workspace')], home: [join(path, 'home')], isWhole: true };
+    const hasOneOwner = lstatSync(join(path, oneOwner), { throwIfNoEntry: false }) !== undefined;
+    return { workspace: [join(path, 'workspace')], home: [join(path, 'home')], isWhole: true, hasOneOwner };
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof FilesGoneError || error instanceof StoreAwayError || isNoSpace(error)) throw error;
@@ -52,12 +60,25 @@ export async function takeFiles(services: RunnerServices, order: SuiteOrder, hol
 }
 
 export async function layersOf(services: RunnerServices, build: OpenedBuild, holding: Holding): Promise<Layers> {
-  const { order, cache, files } = build;
+  const { order, cache, files, hasOneOwner = false } = build;
   const { held, signal } = holding;
   const tree = cache && held.use(await services.caches.take(order.source.projectId, cache, signal)).path;
   const began = overCache(await takeFiles(services, order, holding), tree);
   const written = (root: Root): string[] => [...began[root], join(files, wholeRun[root])];
-  return { workspace: written('workspace'), home: written('home'), isWhole: began.isWhole };
+  return {
+    workspace: written('workspace'),
+    home: written('home'),
+    isWhole: began.isWhole,
+    hasOneOwner: began.hasOneOwner && hasOneOwner,
+  };
+}
+
+/**
+ * Who runs without an image over these files. Usually that run has one user ID, which nothing else needs. Files of other users
+ * would be nobody's there, and some could not even be read.
+ */
+export function whoRunsOver({ hasOneOwner }: Layers, { hasManyUsers }: Pick<Sandboxes, 'hasManyUsers'>) {
+  return hasOneOwner || !hasManyUsers ? undefined : plainUser;
 }
 
 /** The cache's tree is mounted below: if both have a file, the suite's file counts. */

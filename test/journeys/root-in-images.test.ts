@@ -89,8 +89,7 @@ onOneDatabase((database) => {
     const seen = (own: string, app: string): string =>
       `of/root ${own} 644\nof/app ${app} 700\nof/app/file ${app} 644\nof/other/file 65534:1234 644\n`;
     assert.match((await of(again)).log, new RegExp(`${seen('0:0', '70:80')}$`));
-    // Whoever runs has what whoever ran had, so what this user had before is root's.
-    assert.match((await of(as)).log, /of\/root 70:71 644\nof\/app 0:80 700\n/);
+    assert.match((await of(as)).log, new RegExp(`${seen('70:71', '70:80')}$`));
     for (const id of [again, as])
       await installation.api().put(`/projects/${project.id_str}/suites/${id}`, { 'needs[]': '', files_from_id: '' });
   });
@@ -151,6 +150,46 @@ onOneDatabase((database) => {
       // So that both can be deleted.
       const alone = { 'needs[]': '', files_from_id: '' };
       await installation.api().put(`/projects/${project.id_str}/suites/${next}`, alone);
+    });
+
+    test(`whoever runs next owns what whoever ran owned, and other users keep theirs, where the runner is ${runner}`, async (t) => {
+      const inImage = (tag: string) => ({ image: `${registry.host}/debian:${tag}`, ...on });
+      const look = 'stat -c "%n %u:%g %a %h" own app other; cat app; ';
+      const give = [
+        'echo of root >own; echo of app >app; echo of another >other; chmod 6750 app; chmod 600 other; ln app hard',
+        'chown app:app app; chown 1234:1234 other; chmod 6750 app; touch thousand; chown 1000:1000 thousand; mkdir closed ~/of-app; touch closed/file',
+        'chown -R app:app closed ~/of-app; chmod 700 closed; touch -d 2001-02-03 closed; ln -s /etc/shadow link; chown -h app link',
+      ].join('\n');
+      const over = (from: string) => ({ 'needs[]': from, files_from_id: from });
+      const first = await project.suite(t, 'gives', give, inImage('root'));
+      const asApp = await project.suite(
+        t,
+        'as app',
+        `${look} stat -c "%U %a %y" closed; touch closed/mine ~/of-app/mine; stat -c %U link ~/of-app; chmod 600 app`,
+        { ...inImage('app'), ...over(first) },
+      );
+      const beside =
+        'stat -c "%n %u:%g" own app other thousand; echo more >>thousand; cat app other || ls -A closed || echo no';
+      const alone = await project.suite(t, 'without an image', beside, { ...on, ...over(first) });
+      const again = await project.suite(t, 'as root again', look, { ...inImage('root'), ...over(first) });
+      const after = await project.suite(t, 'after app', look, { ...inImage('root'), ...over(asApp) });
+      const of = await buildsOf('Owners');
+      const logOf = async (suite: string): Promise<string> => {
+        const { build, log } = await of(suite);
+        assert.equal(build?.build_state, 'passed', log);
+        return log;
+      };
+      assert.ok((await logOf(again)).endsWith('own 0:0 644 1\napp 70:71 6750 2\nother 1234:1234 600 1\nof app\n'));
+      const log = await logOf(asApp);
+      assert.match(log, /own 70:71 644 1\napp 70:71 6750 1\nother 1234:1234 600 1\nof app\n/);
+      assert.match(log, /\napp 700 2001-02-03 .*\napp\napp\n$/);
+      assert.match(
+        await logOf(alone),
+        /own 1000:1000\napp 70:71\nother 1234:1234\nthousand 1000:1000\n(.*Permission denied\n){3}no\n$/,
+      );
+      assert.ok((await logOf(after)).endsWith('own 0:0 644 1\napp 0:0 600 1\nother 1234:1234 600 1\nof app\n'));
+      for (const id of [alone, again, after, asApp])
+        await installation.api().put(`/projects/${project.id_str}/suites/${id}`, { 'needs[]': '', files_from_id: '' });
     });
 
     test(`so it is in an image of BusyBox alone, where the runner is ${runner}`, async (t) => {

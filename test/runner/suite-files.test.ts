@@ -332,6 +332,32 @@ describe('files of another suite', () => {
     }
   });
 
+  test('have the owners that they had for root, and whoever runs gets what was root’s or theirs, also elsewhere', async (t) => {
+    if (!sandboxes.hasManyUsers || !sandboxes.translatesOwners) return t.skip('runs have one user ID');
+    const asRoot = { imageBuilds: { registries: [] } };
+    const runner = await open();
+    const give =
+      'mkdir of; echo 1 >of/file; ln of/file of/hard; mkfifo of/pipe; echo 2 >~/at-home; ln -s of to; touch own other';
+    const chown =
+      'chown -hR 1000:1000 of ~/at-home to; chown 1234:1000 other; chmod 4700 of/file; chmod 0 of ~/at-home';
+    const files = await runner.left(`${give}; ${chown}; touch -d @99 own of`, asRoot);
+    const see =
+      'stat -c "%n %u:%g %a %Y" own of; chmod 700 of; stat -c "%u:%g %a" of/file of/hard of/pipe to ~/at-home other; cat of/*d';
+    const seen = (own: string): string =>
+      [`own ${own} 644 99`, 'of 1000:1000 0 99', ...[4700, 4700, 644, 777, 0].map((mode) => `1000:1000 ${mode}`)].join(
+        '\n',
+      );
+    const there = await open(runner.blobs);
+    for (const [which, has] of [[runner, files] as const, [there, await runner.packed(files)] as const]) {
+      assert.equal((await which.build(see, { files: has })).text, `${seen('1000:1000')}\n1234:1000 644\n1\n`);
+      assert.equal((await which.build(see, { files: has, ...asRoot })).text, `${seen('0:0')}\n1234:1000 644\n1\n`);
+    }
+    const next = await runner.left('echo more >of/more', { files: await runner.left('chmod 700 of', { files }) });
+    const third = await runner.build('cat of/more; stat -c %u:%g of/file own other', { files: next, ...asRoot });
+    assert.equal(third.text, 'more\n0:0\n0:0\n1234:0\n');
+    assert.deepEqual(readdirSync(join(runner.folder, 'files')), [], 'nothing is left of the work on them');
+  });
+
   test('that are too large are not packed, and nothing is left of the attempt', async () => {
     const runner = await open();
     const files = await runner.left('head -c 300000 /dev/urandom >large');

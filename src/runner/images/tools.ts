@@ -68,7 +68,7 @@ const relayProgram = quote(readFileSync(sourceFile('runner/proxy-relay.pl'), 'ut
 const accountsProgram = quote(readFileSync(sourceFile('runner/images/accounts.pl'), 'utf8'));
 const socketPlace = '/run/headrace/proxy';
 const authoritiesFile = 'authorities.pem';
-const giving = quote(readFileSync(sourceFile('runner/images/give-files.pl'), 'utf8'));
+const giving = quote(readFileSync(sourceFile('runner/give-files.pl'), 'utf8'));
 const treePlace = '/run/headrace/tree';
 const layoutPlace = '/run/headrace/layout';
 const authFile = '/dev/shm/auth.json'; // in memory, and gone with the sandbox
@@ -187,7 +187,7 @@ export function openImageTools({
     async giveTo({ uid, gid }, tree, into, { mostBytes, signal }) {
       const copy = `${fileLimit(mostBytes)}cp -a --reflink=auto ${treePlace}/. /build`;
       const { ended, bytes } = await run({
-        steps: [{ name: 'give', command: `${copy}\nexec perl -e ${giving} -- ${uid} ${gid}` }],
+        steps: [{ name: 'give', command: `${copy}\nexec perl -e ${giving} -- exchange ${uid} ${gid}` }],
         user: rootUser,
         workspace: { directory: into },
         mounts: [{ at: treePlace, layers: [tree] }],

@@ -60,8 +60,6 @@ export type Workspace =
       checkout: string;
       /** Layers over it, later ones on top. */
       over?: readonly string[];
-      /** Changes that are present when the run begins. The directory is moved away. */
-      changes?: string | undefined;
     }
   /** The run changes it in place. */
   | { directory: string }
@@ -121,6 +119,8 @@ export interface Job {
   /** Layers below the run's home and below /tmp, later ones on top. */
   home?: readonly string[];
   tmp?: readonly string[];
+  /** Changes in a checkout and the home that are present when the run begins. The directories are moved away. */
+  changes?: Partial<Record<'workspace' | 'home', string | undefined>> | undefined;
   /** Directories whose mode and time the workspace and the home take over at their top. */
   like?: Partial<Record<'workspace' | 'home', string | undefined>>;
   /** Steps read from the terminal and their output goes there. `onOpen` is called before they begin. */

@@ -27,6 +27,11 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   let bound = 0;
   const mounts = withPaths(job, machine).toSorted((a, b) => a.at.length - b.at.length); // outer ones first
   if (job.image !== undefined) await image(job.image);
+  if (job.changes) {
+    await directories.settled();
+    began('changes', job.changes.workspace);
+    began('home', job.changes.home);
+  }
   if (job.like) {
     like('changes', job.like.workspace);
     like('home', job.like.home);
@@ -58,6 +63,14 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     (await showImage(sandbox, { tree, overImages, owner, layers, directories })).forEach(mounting);
   }
 
+  /** In the place of an empty directory, which may be mounted already and so must stay. */
+  function began(name: RunDirectory, changes: string | undefined): void {
+    if (changes === undefined) return;
+    const place = directories.make(name);
+    renameSync(place, `${changes}.before`);
+    renameSync(changes, place);
+  }
+
   /** The owner can always enter the directory. */
   function like(name: RunDirectory, other: string | undefined): void {
     if (other === undefined) return;
@@ -70,11 +83,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     if ('layers' in job.workspace) return layers({ at: sandboxPaths.workspace, ...job.workspace }, target, 0, null);
     if ('checkout' in job.workspace && machine.overlay) {
       const upper = { directory: mapped('changes'), work: mapped('work') };
-      const { checkout, over: above = [], changes } = job.workspace;
-      if (changes !== undefined) {
-        await directories.settled();
-        renameSync(changes, directories.make('changes')); // in the place of an empty one
-      }
+      const { checkout, over: above = [] } = job.workspace;
       const lower = [checkout, ...above].map((path) => layer(path));
       return mounting(namespaces.overlay(target, { lower, upper }));
     }

@@ -79,6 +79,8 @@ export interface Call<
    */
   within: (name: RouteName, params: Readonly<Record<string, bigint>>, body?: RawGroup) => Promise<unknown>;
   input: Input<M, Body>;
+  /** The body as it came, for checks that look at a field also if a part of it was refused. */
+  sent: RawGroup;
   query: ValuesOf<Query>;
   page: Page;
 }

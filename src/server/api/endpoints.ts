@@ -69,7 +69,8 @@ export async function perform(
   const { values: page, errors: pageErrors } = readFields(route.paged ? pageFields : noFields, request.query, 'create');
   const purpose = route.method === 'PUT' ? 'change' : 'create';
   const { body: fields = noFields } = route;
-  const { values: input, errors: bodyErrors } = readFields(fields, request.body ?? emptyGroup(), purpose);
+  const { body: sent = emptyGroup() } = request;
+  const { values: input, errors: bodyErrors } = readFields(fields, sent, purpose);
   const unknown = request.body === undefined ? {} : unknownFields(fields, request.body);
   const errors = { ...queryErrors, ...pageErrors, ...unknown, ...bodyErrors };
   const address = addressOf(request.raw, isBehindProxy);
@@ -82,7 +83,7 @@ export async function perform(
   const callOn = (db: Queries): AnyCall => {
     const within: Call['within'] = (name, params, body) =>
       performWithin(find(name), services, around, { caller: admitted.caller, params, body, db });
-    return callWith(services, around, { ...admitted, db, within, input, query, page });
+    return callWith(services, around, { ...admitted, db, within, input, sent, query, page });
   };
 
   if (Object.keys(errors).length > 0) {
@@ -189,7 +190,15 @@ async function performWithin(
   const { values: input, errors } = readFields(fields, body, route.method === 'PUT' ? 'change' : 'create');
   const wrong = { ...unknownFields(fields, body), ...errors };
   if (Object.keys(wrong).length > 0) throw ApiError.ofFields(wrong);
-  const call = callWith(services, around, { ...admitted, db, within: noFurther, input, query: {}, page: {} });
+  const call = callWith(services, around, {
+    ...admitted,
+    db,
+    within: noFurther,
+    input,
+    sent: body,
+    query: {},
+    page: {},
+  });
   const answer = await handle(route, call, input);
   if (route.method !== 'GET')
     await noteDone(route, { trx: db as Transaction, ids: services.ids, address: around.address, call, answer });
@@ -200,6 +209,7 @@ interface CallParts extends Admitted {
   db: Queries;
   within: Call['within'];
   input: unknown;
+  sent: RawGroup;
   query: unknown;
   page: Partial<Page>;
 }

@@ -54,10 +54,10 @@ export interface Database extends Idioms {
   /** Until the transaction ends. `of` identifies the object of the right. */
   holdRight(trx: Transaction, right: Right, of: bigint | string): Promise<void>;
   /**
-   * Makes queries follow indexes in their order instead of sorting, for a table that may be far longer than last
-   * counted.
+   * Makes queries follow indexes in their order instead of sorting or reading the whole table: the queue may be far longer
+   * than last counted. No other query needs that.
    */
-  unsorted<T>(trx: Transaction, work: () => Promise<T>): Promise<T>;
+  alongIndexes<T>(trx: Transaction, work: () => Promise<T>): Promise<T>;
   holdTable(trx: Transaction, table: keyof Schema, otherwise?: 'give up'): Promise<void>;
   /** After the rest of the transaction and before its commit. */
   atEnd(trx: Transaction, work: () => Promise<void>): void;
@@ -205,11 +205,11 @@ export async function openDatabase({
       const name = `${right} ${of}`;
       if (isPostgres) await sql`select pg_advisory_xact_lock(hashtextextended(${name}, 0))`.execute(trx);
     },
-    async unsorted(trx, work) {
+    async alongIndexes(trx, work) {
       if (!isPostgres) return work();
-      await sql`set local enable_sort = off`.execute(trx);
+      await setOtherPlans(trx, 'off');
       const result = await work();
-      await sql`set local enable_sort = on`.execute(trx);
+      await setOtherPlans(trx, 'on');
       return result;
     },
     async holdTable(trx, table, otherwise) {
@@ -245,6 +245,15 @@ function tooBusy(error: unknown, onLost: (error: Error) => void): UnavailableErr
   return busy;
 }
 
+/** Until the transaction is over. One statement, because each is a round trip. */
+function setOtherPlans(trx: Transaction, to: 'on' | 'off'): Promise<unknown> {
+  const value = sql.lit(to);
+  return sql`select set_config('enable_sort', ${value}, true), set_config('enable_seqscan', ${value}, true)`.execute(
+    trx,
+  );
+}
+
+/** Any other text is the path of an SQLite file. */
 export function isPostgresUrl(url: string): boolean {
   return /^postgres(ql)?:/.test(url);
 }

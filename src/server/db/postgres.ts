@@ -28,12 +28,8 @@ const connectWithinMs = 5000;
 /** A connection silent for this long is tested: its server may be gone without closing it. */
 const silenceMs = 5000;
 
-/**
- * All queries here use indexes and take a millisecond; compiling one takes twenty or more. For a table that is empty
- * now and long soon, the planner underestimates a plan without an index. Sorts stay allowed: otherwise PostgreSQL would
- * read a whole table in its order to find a few rows. Queue searches forbid them (`unsorted`).
- */
-const alongIndexes = ['set jit = off', 'set enable_seqscan = off'].join(';');
+/** All queries here take a millisecond; compiling one takes twenty or more. */
+const withoutCompiler = 'set jit = off';
 
 /** The driver is loaded only on use: most servers run on SQLite. */
 export async function openPostgres({ url, waitLimitMs, onLost, onRead }: PostgresOptions): Promise<PostgresParts> {
@@ -50,7 +46,7 @@ export async function openPostgres({ url, waitLimitMs, onLost, onRead }: Postgre
     connectionTimeoutMillis: busyFactor * waitLimitMs,
     pipeline: true, // queries of a transaction that are asked together are sent together
     Client: Watched,
-    verify: (client, done) => client.query(alongIndexes, (error: Error | null) => done(error ?? undefined)),
+    verify: (client, done) => client.query(withoutCompiler, (error: Error | null) => done(error ?? undefined)),
   });
   pool.on('error', () => {}); // idle connections that break are replaced; without a listener this would end the process
   const announcements = announceOverNotify(makeClient, reach, (text, message) => pool.query(text, [message]));

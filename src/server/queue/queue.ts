@@ -98,7 +98,7 @@ export async function claim(
   trx: Transaction,
   { holder, seconds, turn, name = randomName(), ...serving }: Claiming,
 ): Promise<ClaimedJob | 'overtaken' | undefined> {
-  const next = await db.unsorted(trx, () => findNext(db, trx, serving));
+  const next = await db.alongIndexes(trx, () => findNext(db, trx, serving));
   if (next === undefined || next === 'overtaken') return next;
   const { job, turnOf } = next;
   const taken = { claim: name, holder, tries: job.tries + 1 };

@@ -1,3 +1,4 @@
+import { isSameRepository } from '../../shared/domain/git-address.ts';
 import type { Forge } from '../../shared/records/forge.ts';
 import type { Project } from '../../shared/records/project.ts';
 import { forgeName, mendButton } from './forges.ts';
@@ -30,12 +31,18 @@ export async function connectionPart(visit: ProjectVisit): Promise<Html | false>
   </section>`;
 }
 
-/** Statuses have the names of suites, so two projects on one repository overwrite each other's. */
+/**
+ * Statuses have the names of suites, so two projects on one repository overwrite each other's, whichever accounts and
+ * connections they belong to. A project that the reader may not see is not in the list.
+ */
 async function sharedWith({ api, project }: ProjectVisit): Promise<Html | false> {
   if (!project.owned) return false;
   const { forge_id_str: forge, forge_repository: repository } = project;
   const isSame = (one: Project): boolean =>
-    one.id_str !== project.id_str && one.forge_id_str === forge && one.forge_repository === repository;
+    one.id_str !== project.id_str &&
+    one.forge_state !== 'none' &&
+    ((one.forge_id_str === forge && one.forge_repository === repository) ||
+      isSameRepository(one.clone_url, project.clone_url));
   const [other] = (await api.get('/projects')).filter(isSame);
   if (!other) return false;
   const link = html`<a href="/ui/projects/${other.id_str}">${other.name}</a>`;

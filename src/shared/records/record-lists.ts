@@ -49,7 +49,7 @@ export function recordList<F extends FieldSet>(
 }
 
 /** Each with the number that it was sent with. */
-function numbered(raw: unknown, fields: FieldSet): [at: string, record: unknown][] {
+export function numbered(raw: unknown, fields: FieldSet): [at: string, record: unknown][] {
   // A form empties a list with a blank entry.
   if (Array.isArray(raw)) return raw.flatMap((one: unknown, at) => (isBlank(one) ? [] : [[String(at), one]]));
   if (!isTable(raw) || !Object.keys(raw).every((name) => /^\d{1,4}$/.test(name))) throw new ApiError('invalid_format');

@@ -1,5 +1,5 @@
 import { most } from '../domain/bounds.ts';
-import type { FieldErrors } from '../errors.ts';
+import { ApiError, type FieldErrors } from '../errors.ts';
 import {
   described,
   Digits,
@@ -14,7 +14,7 @@ import {
   wholeNumber,
 } from './fields.ts';
 import { command, globs, image, variableContent, variableName } from './forms.ts';
-import { recordList, type RecordCheck } from './record-lists.ts';
+import { numbered, recordList, type RecordCheck } from './record-lists.ts';
 import { nullable, object, id, string, integer, listOf, strings } from './schema.ts';
 
 /** The build's machine uses these itself. */
@@ -122,6 +122,31 @@ export const services: typeof serviceList = {
   parse: (raw) => serviceList.parse(mapped(raw, withOneId)),
 };
 export type StoredService = ReturnType<typeof services.parse>[number];
+
+/** The dependencies that are named, each with the number that its service was sent with, whatever else is wrong. */
+export function dependenciesIn(raw: unknown): { at: string; id: string }[] {
+  try {
+    const sent = numbered(mapped(raw, withOneId), serviceFields);
+    if (sent.length > most.servicesOfSuite) return [];
+    return sent.flatMap(([at, service]) => {
+      const id = isGroup(service) ? readable(service.dependency_id) : '';
+      return id === '' ? [] : [{ at, id }];
+    });
+  } catch (error) {
+    if (error instanceof ApiError) return [];
+    throw error;
+  }
+}
+
+function readable(raw: unknown): string {
+  if (raw === undefined || raw === null || isBlank(raw)) return '';
+  try {
+    return serviceFields.dependency_id.parse(raw);
+  } catch (error) {
+    if (error instanceof ApiError) return '';
+    throw error;
+  }
+}
 
 export const serviceAnswer = object({
   name: string,

@@ -33,6 +33,26 @@ describe('fetches and builds', () => {
       assert.equal(await take('run_suite', 1), undefined);
     });
 
+    test('are the only queries that are kept from reading a whole table', async () => {
+      if (db.kind === 'sqlite') return;
+      const settings = async (queries: Queries): Promise<unknown> => {
+        const { rows } = await sql<Record<string, string>>`
+          select current_setting('enable_seqscan') as tables, current_setting('enable_sort') as sorts`.execute(queries);
+        return [rows[0]?.tables, rows[0]?.sorts];
+      };
+      const seen = await db.transaction(async (trx) => [
+        await settings(trx),
+        await db.alongIndexes(trx, () => settings(trx)),
+        await settings(trx),
+      ]);
+      assert.deepEqual(seen, [
+        ['on', 'on'],
+        ['off', 'off'],
+        ['on', 'on'],
+      ]);
+      assert.deepEqual(await settings(db.read), ['on', 'on']);
+    });
+
     test('are found at once, however many of the others wait before them', async () => {
       const planOn = async (queries: Queries, kind: string): Promise<string> => {
         const search = { queries, kinds: [kind], account: sql`${1n}`, now: BigInt(Date.now()), tags: '' };
@@ -45,7 +65,7 @@ describe('fetches and builds', () => {
         return JSON.stringify((await sql`explain (costs off) select ${query}`.execute(queries)).rows);
       };
       const plan = (kind: string): Promise<string> =>
-        db.transaction((trx) => db.unsorted(trx, () => planOn(trx, kind)));
+        db.transaction((trx) => db.alongIndexes(trx, () => planOn(trx, kind)));
       await put('run_suite', 3000);
       if (db.kind === 'postgres') await db.transaction((trx) => sql`analyze jobs`.execute(trx));
       assert.match(await plan('fetch_commit'), /jobs_waiting_fetches/);

@@ -248,6 +248,28 @@ describeService('suites', (service, database) => {
     const foreign = { name: 'db', dependency_id: String(others.id), command: 'x' };
     const refused = await alice.api.put(own, json({ services: [foreign] }));
     assert.deepEqual([refused.status, refused.body.error], [404, { 'services[0][dependency_id]': ['not_found'] }]);
+    // What is wrong is told of all services at once, by the places that were sent.
+    const blanks = { 'services[0][name]': '', 'services[2][name]': 'q', 'services[2][command]': 'x' };
+    const third = await alice.put(own, { ...blanks, 'services[2][dependency_id]': String(others.id) });
+    assert.deepEqual(third.body.error, { 'services[2][dependency_id]': ['not_found'] });
+    const several = [
+      { ...foreign, ready_port: -1 },
+      one,
+      '',
+      { ...foreign, name: 'db' },
+      { name: 'D', dependency_id: 'x', command: 'x' },
+    ];
+    const all = await alice.api.put(own, json({ services: several, timeout: 'x' }));
+    assert.deepEqual(all.body.error, {
+      timeout: ['invalid_format'],
+      'services[0][dependency_id]': ['not_found'],
+      'services[0][ready_port]': ['invalid_format'],
+      'services[1][name]': ['already_exists'],
+      'services[3][name]': ['already_exists'],
+      'services[3][dependency_id]': ['not_found'],
+      'services[4][name]': ['invalid_format'],
+      'services[4][dependency_id]': ['invalid_format'],
+    });
     assertWrongFields(await alice.api.put(own, json({ services: [one, one] })), at('name', 'already_exists', 1));
     const many = Array.from({ length: 11 }, (_, index) => ({ ...one, name: `db${index}` }));
     assertWrongFields(await alice.api.put(own, json({ services: many })), { services: 'invalid_format' });

@@ -214,6 +214,33 @@ describeServiceOnOne(
         assert.match(text, /connected to this repository too\. [^.]* overwrites the statuses of the other\./);
       }
       await alice.delete(`/projects/${twinId}`);
+      assert.doesNotMatch(await seen(other), /overwrites/);
+      // So it is by another connection of the same account, and by another account, whose projects only its people see.
+      const { id: again } = (await alice.post('/forges', forge.fields)).record;
+      const bob = await service.user();
+      const { id: bobs } = (await bob.post('/forges', forge.fields)).record;
+      for (const [by, connection] of [
+        [alice, again],
+        [bob, bobs],
+      ] as const) {
+        const unconnected = (await by.post('/projects', { name: 'third', clone_url: String(late.clone_url) })).record;
+        if (by === bob) {
+          assert.doesNotMatch(await seen(other), /overwrites/);
+          await bob.invite(unconnected, alice);
+        }
+        assert.doesNotMatch(await seen(other), /overwrites/, 'it puts no statuses there');
+        const connected = await by.post(`/projects/${unconnected.id}/connect`, { forge_id: String(connection) });
+        assert.equal(connected.status, 200, connected.text);
+        assert.match(
+          await seen(other),
+          new RegExp(`/ui/projects/${unconnected.id}">third</a> is connected to this repos`),
+        );
+        await by.delete(`/projects/${unconnected.id}`);
+      }
+      const hidden = (await bob.post('/projects', { forge_id: String(bobs), repository: 'team/late' })).record;
+      assert.equal(hidden.forge_state, 'connected');
+      assert.doesNotMatch(await seen(other), /overwrites/, 'its name is not for this reader');
+      await alice.delete(`/forges/${again}`);
 
       const browser = new TestBrowser(database);
       const signIn = (options: Parameters<TestBrowser['open']>[0]) =>

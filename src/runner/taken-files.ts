@@ -1,0 +1,51 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DiskFullError } from '../shared/lib/disk-reserve.ts';
+import { messageOf } from '../shared/lib/error-code.ts';
+import { sourceFile } from '../shared/lib/source-files.ts';
+import { roots, runAsRoot, type Making, type Packing, type Root } from './cache-trees.ts';
+import type { Identity, Job, Mount } from './sandbox/types.ts';
+import { quote } from '../shared/lib/shell-word.ts';
+
+const program = quote(readFileSync(sourceFile('runner/give-files.pl'), 'utf8'));
+const view = '/run/headrace/files';
+
+interface Wanted {
+  /** All files that the build begins with. */
+  layers: Record<Root, readonly string[]>;
+  /** Who runs. */
+  user: Identity;
+  making: Making;
+  print: (text: string) => Promise<void>;
+}
+
+/**
+ * On disk, files of whoever runs have one number, and files of every other user have theirs (sandbox/identity.ts). A build
+ * that ran as root may have given files to the user who runs now. Mounts cannot translate both numbers to one, so such files
+ * are given to that user here.
+ *
+ * This is done in an overlay in a sandbox, and what it changes is where the build's own changes begin. So it costs a look at
+ * every file and a copy of these, and other builds see the files as they were.
+ */
+export async function takeOwn(
+  packing: Packing,
+  { layers, user, making, print }: Wanted,
+): Promise<Job['changes'] | undefined> {
+  const seen = roots.filter((root) => layers[root].length > 0);
+  const mounts = seen.map((root): Mount => ({
+    at: join(view, root),
+    layers: [...layers[root]],
+    writable: join(making.tree, root),
+  }));
+  const commands = seen.map((root) => `cd ${view}/${root}\nperl -e ${program} -- take ${user.uid} ${user.gid}`);
+  try {
+    const { ended, output } = await runAsRoot(packing, making.packed, mounts, commands.join('\n'));
+    if (ended.exitStatus !== 0) throw new Error(ended.reason ?? output.trim());
+    return Object.fromEntries(seen.map((root) => [root, join(making.tree, root)]));
+  } catch (error) {
+    packing.signal.throwIfAborted();
+    if (error instanceof DiskFullError) throw error;
+    await print(`Files of other users keep their owners, because these could not be set: ${messageOf(error)}\n`);
+    return undefined;
+  }
+}
