@@ -1,106 +1,42 @@
-import { oneIdWords } from './one-id.ts';
-import { messageOf } from '../shared/lib/error-code.ts';
 import { EnvironmentFileError } from '../shared/domain/environment-file.ts';
-import { prefetch } from '../shared/lib/prefetch.ts';
 import { keepTail } from '../shared/lib/tail.ts';
-import type { Access, Link, Outcome, SuiteOrder } from '../shared/protocol/index.ts';
-import { FetchError } from './git/failures.ts';
-import { imageBuild, refuseImageBuilds, secretsIn } from './image-builds.ts';
+import type { Outcome, SuiteOrder } from '../shared/protocol/index.ts';
 import { CannotRunError } from './cannot-run.ts';
-import { inImage } from './images/images.ts';
-import { CannotMountError, TimedOutError, type Ended, type RunFiles } from './sandbox/types.ts';
-import { keepArtifacts } from './keep-artifacts.ts';
-import { collectReports } from './reports/collect-reports.ts';
-import { untilAnswered } from './retry.ts';
-import { refusedText } from './refused-addresses.ts';
-import { findable } from './search-paths.ts';
+import { FetchError } from './git/failures.ts';
+import { secretsIn } from './image-builds.ts';
+import type { JobRunner } from './job-runner.ts';
 import { hideIn, maskedLog } from './masked-log.ts';
+import { CannotMountError, TimedOutError, type Ended } from './sandbox/types.ts';
+import { findable } from './search-paths.ts';
 import { unkept } from './services/service-log.ts';
 import { openSuiteServices } from './services/suite-services.ts';
-import { openSuiteCache } from './suite-cache.ts';
-import { FilesGoneError, overCache, takeFiles, whoRunsOver } from './suite-files.ts';
+import { FilesGoneError } from './suite-files.ts';
+import { standOn } from './suite-ground.ts';
+import { takeLeft } from './suite-leaves.ts';
 import { suiteSteps } from './suite-steps.ts';
-import { takeOwn } from './taken-files.ts';
-import type { JobRunner, RunnerServices, Task } from './job-runner.ts';
-import type { BuildFacts } from './kept-builds.ts';
 
-/** Registry passwords are stored on no disk, in whatever form. */
-const withoutPasswords = { registries: [] };
 const mostTail = 64 * 1024;
 
 /** Runs in a new sandbox, over the commit's shared work tree or the files of another suite's build. */
-export const runSuite: JobRunner<SuiteOrder> = async (
-  services,
-  order,
-  { id, writeLog, signal, steps, logLines, onSteps, openLog, onServices, onKept, onWaiting, onOutput },
-) => {
+export const runSuite: JobRunner<SuiteOrder> = async (services, order, task) => {
+  const { writeLog, logLines, id, signal, steps, onSteps, openLog, onServices, onKept, onWaiting, onOutput } = task;
   const began = performance.now();
-  const { checkouts, sandboxes, dependencyCache, images, link } = services;
   const secrets = [...order.secrets, ...(order.imageBuilds ? secretsIn(order.imageBuilds) : [])];
   const log = maskedLog({ writeLog, secrets, lines: logLines });
   const { print } = log;
   // git's output belongs to the log of the fetch. For a repeated fetch, it is shown only on failure.
   const tail = keepTail(mostTail);
+  const keepOutput = (text: string | Buffer): void => tail.add(Buffer.from(text));
   try {
-    if (order.imageBuilds) refuseImageBuilds(sandboxes, services.forbidsImageBuilds);
-    const access = (): Promise<Access> => accessFor(link, id, signal);
-    const source = {
-      ...order.source,
-      privateKey: async () => (await access()).privateKey,
-      credential: async () => (await access()).credential,
-    };
-    // The registry is queried while the workspace is prepared.
-    let aboutImage = '';
-    const { image: wanted } = order;
-    await using coming =
-      wanted &&
-      prefetch(
-        (ending) => images.take(wanted, { id, writeLog: (text) => void (aboutImage += text), signal: ending }),
-        signal,
-      );
-    steps.begin('checkout');
-    using held = new DisposableStack();
-    const files = await takeFiles(services, order, { held, signal });
-    const keepOutput = (text: string | Buffer): void => tail.add(Buffer.from(text));
-    const checkout = files.isWhole ? undefined : held.use(await checkouts.of(source, order, keepOutput, signal));
-    if (order.software.length > 0) steps.begin('software');
-    using software = await dependencyCache.take(order.software, signal);
-    // Not earlier: if a dependency cannot be fetched, the build begins again and would print this twice.
-    for (const miss of checkout?.misses ?? []) await print(`${miss}\n`);
-    if (order.files) await print(`This begins with the files of ${order.files.suite}.\n`);
-    if (wanted) steps.begin('image');
-    const image = await coming?.result;
-    if (image) await print(aboutImage + (sandboxes.hasManyUsers ? '' : oneIdWords));
-    steps.end();
-    await using waiting = services.outbox.begin(id, order.source.projectId);
-    await using cache = await openSuiteCache(services, order.cache, {
-      id,
-      source: order.source,
-      sha: order.sha,
-      checkout: checkout?.path ?? files.workspace[0] ?? '',
-      isOwnCheckout: !order.files,
-      writeLog: print,
-      waiting,
-      signal,
-    });
-    const { workspace, home } = overCache(files, cache?.tree);
-    const [lowest = '', ...over] = [...(checkout ? [checkout.path] : []), ...workspace];
-    const tops = { workspace: files.workspace.at(-1), home: files.home.at(-1) };
-    const { memoryBytes, processes, timeoutSeconds } = order.limits;
-    const inside = image && (await inImage(image, order.root));
-    const making = order.imageBuilds && imageBuild(inside, order.imageBuilds);
-    const who = making ? making.user : (inside?.user ?? whoRunsOver(files, sandboxes));
-    const taking = files.hasOneOwner || !sandboxes.hasLayers || (who?.uid === 0 && who.gid === 0) ? undefined : who;
-    await using owning = taking && (await services.trees.begin());
-    const packing = { id: `${id}-owners`, sandboxes, signal };
-    const layers = { workspace: [lowest, ...over], home };
-    const changes = owning && (await takeOwn(packing, { layers, user: taking, making: owning, print }));
+    await using ground = await standOn(services, order, { id, signal, steps, print, keepOutput });
+    const { checkout, software, image, inside, making, cache, waiting, user, home, workspace } = ground;
     const variables = {
       ...services.operatorVariables(),
       ...image?.configuration.environment,
       ...making?.environment,
       ...order.environment,
     };
+    const { memoryBytes, processes, timeoutSeconds } = order.limits;
     const limits = { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 };
     await using beside =
       order.services &&
@@ -108,7 +44,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
         async takeImage(of, { name, isAsItIs }) {
           let said = '';
           const writeLog = (text: string): void => void (said += text);
-          const taken = await images.take(of, { id, service: name, isAsItIs, writeLog, signal });
+          const taken = await services.images.take(of, { id, service: name, isAsItIs, writeLog, signal });
           await print(`Service ${name}: ${said}`);
           return taken;
         },
@@ -145,28 +81,27 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       home,
       mounts: [...software.mounts, ...(beside?.mounts ?? [])],
       ...inside,
-      user: who,
+      user,
       limits,
     };
-    const workspaceLayers = { checkout: lowest, over };
     const { found } = order.cache ?? {};
     const filling = {
       parts: { image: image?.digest, user: build.user, software: order.software, prefixes: order.prefixes },
       checkout: checkout?.path,
       over: { misses: checkout?.misses, files: order.files, cache: cache?.tree && [found?.name, found?.digest] },
     };
-    const ended = await sandboxes.run({
+    const ended = await services.sandboxes.run({
       id,
       ...suite.job,
       ...build,
       ...(making && { buildsImages: making.buildsImages, files: making.files }),
-      workspace: workspaceLayers,
-      changes: changes ?? { workspace: cache?.changes },
-      ...(order.files && { like: tops }),
+      workspace,
+      changes: ground.changes,
+      ...(order.files && { like: ground.tops }),
       before:
         beside &&
         (async (around) => {
-          await beside.start(around, { ...build, workspace: workspaceLayers, filling });
+          await beside.start(around, { ...build, workspace, filling });
           await begin();
         }),
       onOver: beside?.over,
@@ -176,39 +111,14 @@ export const runSuite: JobRunner<SuiteOrder> = async (
         // The mask may have held back the last bytes. If a launch command failed, its reason follows.
         await log.flush();
         onSteps?.(suite.conclude(how));
-        if (suite.launch(how) === undefined) onOutput?.('to');
-        if (order.reports && how.reason !== 'cancelled' && how.reason !== 'out_of_disk') {
-          steps.begin('reports');
-          await collectReports(left, {
-            globs: order.reports,
-            secrets: log.secrets,
-            link,
-            claim: id,
-            tell: print,
-            signal,
-          });
-          steps.end();
-        }
-        if (order.artifacts && how.reason !== 'cancelled') {
-          steps.begin('artifacts');
-          if (how.reason === 'out_of_disk') await print('\nNo artifacts are kept: the disk has to be freed at once.\n');
-          else await keepArtifacts(services, left, order.artifacts, { claim: id, waiting, print: print, signal });
-          steps.end();
-        }
-        await cache?.take(left, how, suite.launch(how) === undefined);
-        await print(refusedText(how.refused));
-        const began = cache?.tree === undefined ? undefined : order.cache?.found;
-        const environment = { ...variables, ...suite.added() };
-        // Last, because this moves the files away.
-        const facts = {
-          order: { ...order, environment, ...(order.imageBuilds && { imageBuilds: withoutPasswords }) },
-          imageDigest: image?.digest,
-          serviceImages: beside?.imageDigests,
-          serviceData: beside?.data,
-          cache: began,
-          hasOneOwner: who?.uid !== 0 || !sandboxes.hasManyUsers,
-        };
-        await keepFiles(services, left, how, facts, { print, onKept });
+        const isLaunched = suite.launch(how) === undefined;
+        if (isLaunched) onOutput?.('to');
+        await takeLeft(services, order, [left, how], {
+          ...{ id, signal, steps, onKept, ground, print, isLaunched },
+          secrets: () => log.secrets,
+          environment: { ...variables, ...suite.added() },
+          services: { serviceImages: beside?.imageDigests, serviceData: beside?.data },
+        });
       },
       interrupt: beside?.signal,
       signal,
@@ -230,67 +140,32 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     if (await waiting.complete()) onWaiting?.();
     return { kind: 'launch_failed' };
   } catch (error) {
-    if (error instanceof FetchError) {
-      await log.push(tail.bytes());
-      return { kind: 'unfetchable', reason: error.kind };
-    }
-    if (error instanceof CannotRunError) {
-      await log.newLine();
-      await print(`${error.message}\n`);
-      return { kind: 'unrunnable', reason: error.reason };
-    }
-    if (error instanceof TimedOutError) {
-      await print(`${error.message}\n`);
-      return { kind: 'timed_out' };
-    }
-    if (error instanceof FilesGoneError) return { kind: 'files_gone' };
-    if (error instanceof EnvironmentFileError) {
-      await print(`The variables that the operator of this runner sets for builds cannot be read: ${error.message}\n`);
-      return { kind: 'unrunnable', reason: 'environment_unreadable' };
-    }
-    if (!(error instanceof CannotMountError)) throw error;
-    await print(`The suite cannot run here: ${error.message}\n`);
-    return { kind: 'unrunnable', reason: 'not_isolated' };
+    const { outcome, words } = failureBefore(error);
+    if (error instanceof FetchError) await log.push(tail.bytes());
+    if (error instanceof CannotRunError) await log.newLine();
+    if (words !== undefined) await print(`${words}\n`);
+    return outcome;
   } finally {
     await log.flush();
   }
 };
 
-/** A run that was ended from outside did not fail, and files on a full disk must be removed. */
-function hasFailed({ exitStatus, reason }: Ended): boolean {
-  return reason === null ? exitStatus !== 0 : reason === 'timed_out' || reason === 'out_of_memory';
-}
-
-/** Keeps a failed build's files for a shell, and for other suites. An error here does not change the result. */
-async function keepFiles(
-  { kept, sandboxes, isSoonGone = false, log }: RunnerServices,
-  left: RunFiles,
-  ended: Ended,
-  build: BuildFacts,
-  { print, onKept }: { print: (text: string) => Promise<void>; onKept: Task['onKept'] | undefined },
-): Promise<void> {
-  const { keep } = build.order;
-  const isFailed = hasFailed(ended);
-  if (!keep || (!isFailed && (ended.reason !== null || ended.exitStatus !== 0))) return;
-  const { forSuites: when, accountId } = keep;
-  const hours = isFailed && !isSoonGone ? keep.hours : 0;
-  const forSuites = when !== undefined && (when === 'always' || !isFailed);
-  if (!forSuites && hours === 0) return;
-  try {
-    if (!kept || !sandboxes.hasLayers) throw new Error('this runner cannot lay directories over each other');
-    const files = await kept.keep(left, build, { hours, accountId, ...(forSuites && { forSuites: when }) });
-    onKept?.({ ...files, ...(isSoonGone && { isLeaving: true }) });
-  } catch (error) {
-    log(`the files of a build are not kept: ${messageOf(error)}`);
-    if (forSuites) await print('\nThe files are not kept for other suites: the runner could not keep them.\n');
+/** How a build ends that could not run, with words for its log. Other errors are the runner's own. */
+function failureBefore(error: unknown): { outcome: Outcome; words?: string } {
+  if (error instanceof FetchError) return { outcome: { kind: 'unfetchable', reason: error.kind } };
+  if (error instanceof CannotRunError)
+    return { outcome: { kind: 'unrunnable', reason: error.reason }, words: error.message };
+  if (error instanceof TimedOutError) return { outcome: { kind: 'timed_out' }, words: error.message };
+  if (error instanceof FilesGoneError) return { outcome: { kind: 'files_gone' } };
+  if (error instanceof EnvironmentFileError) {
+    const words = `The variables that the operator of this runner sets for builds cannot be read: ${error.message}`;
+    return { outcome: { kind: 'unrunnable', reason: 'environment_unreadable' }, words };
   }
-}
-
-/** Requested only if the commit is missing here, and never stored. */
-async function accessFor(link: Pick<Link, 'access'>, claim: string, signal: AbortSignal): Promise<Access> {
-  const access = await untilAnswered(signal, () => link.access({ claim }, signal));
-  if (access === undefined) throw new Error('the claim expired');
-  return access;
+  if (!(error instanceof CannotMountError)) throw error;
+  return {
+    outcome: { kind: 'unrunnable', reason: 'not_isolated' },
+    words: `The suite cannot run here: ${error.message}`,
+  };
 }
 
 function failureOf(name: string, { exitStatus, reason }: Ended): string {

@@ -1,0 +1,88 @@
+import { messageOf } from '../shared/lib/error-code.ts';
+import type { SuiteOrder } from '../shared/protocol/index.ts';
+import type { RunnerServices, Task } from './job-runner.ts';
+import { keepArtifacts } from './keep-artifacts.ts';
+import type { BuildFacts } from './kept-builds.ts';
+import { refusedText } from './refused-addresses.ts';
+import { collectReports } from './reports/collect-reports.ts';
+import type { Ended, RunFiles } from './sandbox/types.ts';
+import type { Ground } from './suite-ground.ts';
+
+/** Registry passwords are stored on no disk, in whatever form. */
+const withoutPasswords = { registries: [] };
+
+interface Leaving extends Pick<Task, 'id' | 'signal' | 'steps'> {
+  onKept: Task['onKept'] | undefined;
+  ground: Ground;
+  /** The values to mask in reports. */
+  secrets: () => readonly string[];
+  print: (text: string) => Promise<void>;
+  /** Whether all launch commands passed. */
+  isLaunched: boolean;
+  /** The environment of the build, with what its steps added. */
+  environment: Record<string, string>;
+  services: Pick<BuildFacts, 'serviceImages' | 'serviceData'>;
+}
+
+/** Takes what a build left when its processes are gone: reports, artifacts, its cache, and its files for a shell. */
+export async function takeLeft(
+  services: RunnerServices,
+  order: SuiteOrder,
+  [left, ended]: [RunFiles, Ended],
+  { id, signal, steps, onKept, ground, secrets, print, isLaunched, environment, services: beside }: Leaving,
+): Promise<void> {
+  const { cache, image, user, waiting } = ground;
+  if (order.reports && ended.reason !== 'cancelled' && ended.reason !== 'out_of_disk') {
+    steps.begin('reports');
+    const told = { claim: id, tell: print, signal };
+    await collectReports(left, { globs: order.reports, secrets: secrets(), link: services.link, ...told });
+    steps.end();
+  }
+  if (order.artifacts && ended.reason !== 'cancelled') {
+    steps.begin('artifacts');
+    if (ended.reason === 'out_of_disk') await print('\nNo artifacts are kept: the disk has to be freed at once.\n');
+    else await keepArtifacts(services, left, order.artifacts, { claim: id, waiting, print, signal });
+    steps.end();
+  }
+  await cache?.take(left, ended, isLaunched);
+  await print(refusedText(ended.refused));
+  // Last, because this moves the files away.
+  const facts = {
+    order: { ...order, environment, ...(order.imageBuilds && { imageBuilds: withoutPasswords }) },
+    imageDigest: image?.digest,
+    ...beside,
+    cache: cache?.tree === undefined ? undefined : order.cache?.found,
+    hasOneOwner: user?.uid !== 0 || !services.sandboxes.hasManyUsers,
+  };
+  await keepFiles(services, left, ended, facts, { print, onKept });
+}
+
+/** A run that was ended from outside did not fail, and files on a full disk must be removed. */
+function hasFailed({ exitStatus, reason }: Ended): boolean {
+  return reason === null ? exitStatus !== 0 : reason === 'timed_out' || reason === 'out_of_memory';
+}
+
+/** Keeps a failed build's files for a shell, and for other suites. An error here does not change the result. */
+async function keepFiles(
+  { kept, sandboxes, isSoonGone = false, log }: RunnerServices,
+  left: RunFiles,
+  ended: Ended,
+  build: BuildFacts,
+  { print, onKept }: { print: (text: string) => Promise<void>; onKept: Task['onKept'] | undefined },
+): Promise<void> {
+  const { keep } = build.order;
+  const isFailed = hasFailed(ended);
+  if (!keep || (!isFailed && (ended.reason !== null || ended.exitStatus !== 0))) return;
+  const { forSuites: when, accountId } = keep;
+  const hours = isFailed && !isSoonGone ? keep.hours : 0;
+  const forSuites = when !== undefined && (when === 'always' || !isFailed);
+  if (!forSuites && hours === 0) return;
+  try {
+    if (!kept || !sandboxes.hasLayers) throw new Error('this runner cannot lay directories over each other');
+    const files = await kept.keep(left, build, { hours, accountId, ...(forSuites && { forSuites: when }) });
+    onKept?.({ ...files, ...(isSoonGone && { isLeaving: true }) });
+  } catch (error) {
+    log(`the files of a build are not kept: ${messageOf(error)}`);
+    if (forSuites) await print('\nThe files are not kept for other suites: the runner could not keep them.\n');
+  }
+}
