@@ -9,10 +9,10 @@ export function translateWith(log: FastifyBaseLogger): (error: unknown) => ApiEr
   return (error) => {
     // A record that the new one belongs to was deleted meanwhile.
     if (isForeignKeyViolation(error)) return new ApiError('not_found');
-    if (error instanceof LeaseLapsedError || isUnavailable(error))
-      return new ApiError('resource_temporary_unavailable');
-    if (!isDatabaseFull(error) && !isNoSpace(error)) return undefined;
-    log.error({ err: error }, 'a request was refused because the disk is full');
-    return new ApiError('resource_temporary_unavailable');
+    const isFull = isDatabaseFull(error) || isNoSpace(error);
+    if (isFull) log.error({ err: error }, 'a request was refused because the disk is full');
+    return isFull || error instanceof LeaseLapsedError || isUnavailable(error)
+      ? new ApiError('resource_temporary_unavailable')
+      : undefined;
   };
 }

@@ -1,5 +1,5 @@
 import type { Changes, Comparison } from '../../shared/protocol/index.ts';
-import { changedFiles, type KnownCommit } from './commits.ts';
+import { changedFiles, tipsOf, type KnownCommit } from './commits.ts';
 import { expectSuccess } from './git.ts';
 import { remoteHead } from './refs.ts';
 import type { Session } from './session.ts';
@@ -25,10 +25,12 @@ export async function changesOf(
   // A new default branch did not begin from another branch.
   const isFirst = 'leaving' in compare && left === null && branch !== null && branch === commit.defaultBranch;
   if (isFirst) return between(session, null, sha, 'nothing: the branch is new');
-  const named = left !== null && (await exists(session, `refs/heads/${left}^{commit}`));
-  const [ref, name] = named ? [`refs/heads/${left}`, left] : [remoteHead, 'the default branch'];
-  if (!(await exists(session, `${ref}^{commit}`))) return undefined;
-  const found = await session.git(['merge-base', ref, sha]);
+  const target = `refs/heads/${left}`;
+  const tips = await tipsOf(session, left === null ? [remoteHead] : [target, remoteHead]);
+  const name = tips.has(target) ? left : 'the default branch';
+  const tip = tips.get(target) ?? tips.get(remoteHead);
+  if (tip === undefined || !(await exists(session, `${tip}^{commit}`))) return undefined;
+  const found = await session.git(['merge-base', tip, sha]);
   if (found.status === 1) return between(session, null, sha, `nothing: it has no commit in common with ${name}`);
   const base = expectSuccess('looking for a merge base', found).stdout.toString().trim();
   return between(session, base, sha, `the merge base with ${name}`);

@@ -29,8 +29,14 @@ export interface Found {
 
 const mostOfCommits = 16 * 1024 * 1024;
 
+/**
+ * Looks up all candidates. git gets their full SHAs, and no names: it also takes a name for part of another one. Where
+ * there is no branch `main`, `refs/heads/main` would be the branch `refs/heads/main`, which anyone may push.
+ */
 export async function findCandidates(session: Session, candidates: readonly RefCandidate[]): Promise<Found[]> {
-  const input = candidates.map((candidate) => `${candidate.name}^{commit}\n`).join('');
+  const named = await shasOf(session, candidates);
+  if (named.length === 0) return [];
+  const input = named.map(({ sha }) => `${sha}^{commit}\n`).join('');
   const finished = await session.git(['cat-file', '--batch'], { input, maxOutput: mostOfCommits });
   if (finished.truncated) {
     const message = `The commit is described in more than ${mostOfCommits / 1024 ** 2} MB, which is no description.`;
@@ -38,25 +44,63 @@ export async function findCandidates(session: Session, candidates: readonly RefC
   }
   const found: Found[] = [];
   let at = 0;
-  for (const candidate of candidates) {
+  for (const { candidate } of named) {
     const lineEnd = finished.stdout.indexOf(10, at);
     if (lineEnd < 0) throw new GitError('reading a commit', finished);
     const [sha = '', type, size] = finished.stdout.subarray(at, lineEnd).toString().split(' ');
     at = lineEnd + 1;
-    if (type !== 'commit') continue; // a missing or ambiguous object has an answer of one line
-    found.push({ candidate, sha, bytes: finished.stdout.subarray(at, at + Number(size)) });
+    if (type !== 'commit') continue; // a missing object has an answer of one line
+    const bytes = finished.stdout.subarray(at, at + Number(size));
     at += Number(size) + 1;
+    if (!found.some((one) => one.candidate === candidate && one.sha === sha)) found.push({ candidate, sha, bytes });
   }
   return found;
 }
 
-/** Whether a short SHA was not found only because it is too short. */
-export async function isAmbiguous(session: Session, candidates: readonly RefCandidate[]): Promise<boolean> {
-  for (const { name } of candidates.filter((candidate) => candidate.kind === 'sha')) {
-    const fitting = await session.git(['rev-parse', `--disambiguate=${name}`]);
-    if (fitting.stdout.toString().trim().split('\n').length > 1) return true;
+interface Named {
+  candidate: RefCandidate;
+  /** Of an object, which is a commit, or a tag that leads to one. */
+  sha: string;
+}
+
+/** A short SHA may stand for several objects. */
+async function shasOf(session: Session, candidates: readonly RefCandidate[]): Promise<Named[]> {
+  const refs = await tipsOf(
+    session,
+    candidates.flatMap(({ kind, name }) => (kind === 'sha' ? [] : [name])),
+  );
+  const named: Named[] = [];
+  for (const candidate of candidates) {
+    const { kind, name } = candidate;
+    const tip = refs.get(name);
+    const shas =
+      kind !== 'sha' ? (tip === undefined ? [] : [tip]) : isFullSha(name) ? [name] : await shasFrom(session, name);
+    named.push(...shas.map((sha) => ({ candidate, sha })));
   }
-  return false;
+  return named;
+}
+
+const isFullSha = (text: string): boolean => /^[0-9a-f]{40}$/.test(text);
+
+/** Enough to see that a short SHA is too short. */
+const mostFitting = 100;
+
+async function shasFrom(session: Session, digits: string): Promise<string[]> {
+  const fitting = await session.git(['rev-parse', `--disambiguate=${digits}`]);
+  return linesOf(fitting, '\n', mostFitting);
+}
+
+/** The objects that refs point to, by the full names of the refs. */
+export async function tipsOf(session: Session, names: readonly string[]): Promise<ReadonlyMap<string, string>> {
+  if (names.length === 0) return new Map();
+  const listing = await session.git(['for-each-ref', '--format=%(objectname) %(refname)', ...names]);
+  const tips = new Map<string, string>();
+  // A pattern is also matched by what lies below it.
+  for (const line of linesOf(wholeOrCut('looking for refs', listing), '\n')) {
+    const [sha = '', name = ''] = line.split(' ');
+    if (names.includes(name)) tips.set(name, sha);
+  }
+  return tips;
 }
 
 export async function describe(session: Session, found: Found): Promise<KnownCommit> {

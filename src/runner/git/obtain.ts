@@ -1,5 +1,5 @@
 import { pathExists } from '../../shared/lib/path-exists.ts';
-import { descends, isAmbiguous, findCandidates, type Found } from './commits.ts';
+import { descends, findCandidates, type Found } from './commits.ts';
 import { FetchError, tooSlow } from './failures.ts';
 import { GitError } from './git.ts';
 import { fetchSpecial, noteUse, rebuild, update, whileLocked, writeTo, type Mirror, type Remote } from './mirror.ts';
@@ -88,7 +88,7 @@ async function ifKnown<T>(
   });
 }
 
-/** Names come before abbreviations, as in git. A name for two different commits is ambiguous. */
+/** Names come before abbreviations, as in git; but what stands for two different commits is ambiguous. */
 function choose(wanted: WantedRef, found: readonly Found[]): Found | undefined {
   const [first, second] = found.filter(({ candidate }) => candidate.kind !== 'sha');
   if (first !== undefined && second !== undefined && first.sha !== second.sha) {
@@ -98,13 +98,13 @@ function choose(wanted: WantedRef, found: readonly Found[]): Found | undefined {
         `Ask for ${second.candidate.name} or ${first.candidate.name} instead.`,
     );
   }
+  if (first === undefined && found.length > 1) {
+    throw new FetchError('ambiguous_ref', `Several commits start with ${quoted(wanted.asked)}. Give more of the SHA.`);
+  }
   return first ?? found[0];
 }
 
 async function notFound(session: Session, wanted: WantedRef, source: Source): Promise<FetchError> {
-  if (wanted.fullSha === undefined && (await isAmbiguous(session, wanted.candidates))) {
-    return new FetchError('ambiguous_ref', `Several commits start with ${quoted(wanted.asked)}. Give more of the SHA.`);
-  }
   if (wanted.by !== undefined) {
     return new FetchError(
       'ref_not_found',

@@ -123,6 +123,8 @@ const wasOvertaken = [
 
 interface Result {
   flag: string;
+  /** The full name of the branch. */
+  to: string;
   summary: string;
 }
 
@@ -131,7 +133,7 @@ function resultOf({ stdout }: GitOutput): Result | undefined {
   for (const line of stdout.toString().split('\n', mostLines)) {
     const [flag = '', where, summary] = line.slice(0, longestLine).split('\t');
     if (flag.length === 1 && ' =*!'.includes(flag) && where !== undefined && summary !== undefined)
-      return { flag, summary };
+      return { flag, to: where.slice(where.indexOf(':') + 1), summary };
   }
   return undefined;
 }
@@ -140,7 +142,13 @@ const mostLines = 100;
 const longestLine = 4096;
 
 function outcomeOf(finished: GitOutput, result: Result | undefined, remote: Remote, branch: string): PushOutcome {
-  const { flag, summary } = result ?? { flag: '', summary: '' };
+  const name = `refs/heads/${branch}`;
+  const { flag, to, summary } = result ?? { flag: '', to: name, summary: '' };
+  // git cannot be told that a name is the whole name of a branch of the remote.
+  if (to !== name || finished.stderr.toString().includes(`dst refspec ${name} matches more than one`)) {
+    const message = `${remote.url} has another branch whose name ends in ${quoted(name)}, and git takes it for ${quoted(branch)}. Delete that branch there, then deploy again.`;
+    return refusal('refused_by_remote', message);
+  }
   if (finished.status === 0) return { pushed: true, alreadyThere: flag === '=' };
   if (flag === '!') {
     const notForward = containsAny(summary, ['non-fast-forward', 'fetch first', 'stale info', 'needs force']);

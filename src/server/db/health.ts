@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { DiskReserve } from '../../shared/lib/disk-reserve.ts';
-import { isUnavailable } from './unavailable.ts';
+import { isUnavailable, WritesRefusedError } from './unavailable.ts';
 
 export interface HealthParts {
   disk: Pick<DiskReserve, 'shortage'>;
@@ -51,11 +51,16 @@ async function troubleWith(work: () => Promise<void>, whenItFails: string): Prom
   late.catch(() => {}); // it answered in time
   const done = work().then(
     () => undefined,
-    (error: unknown) => (isUnavailable(error) ? unreachable : whenItFails),
+    (error: unknown) => reasonOf(error) ?? whenItFails,
   );
   try {
     return await Promise.race([done, late]);
   } finally {
     waiting.abort();
   }
+}
+
+function reasonOf(error: unknown): string | undefined {
+  if (error instanceof WritesRefusedError) return `the database is ${error.why}`;
+  return isUnavailable(error) ? unreachable : undefined;
 }

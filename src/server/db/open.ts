@@ -9,7 +9,7 @@ import { openPostgres } from './postgres.ts';
 import { sqliteDialect } from './sqlite.ts';
 import type { Right } from './lock-order.ts';
 import { LockWatch, lockReport } from './lock-watch.ts';
-import { isUnavailable, UnavailableError } from './unavailable.ts';
+import { isUnavailable, UnavailableError, WritesRefusedError } from './unavailable.ts';
 
 export type Queries = Kysely<Schema>;
 export type Transaction = KyselyTransaction<Schema> & TransactionState;
@@ -189,7 +189,7 @@ export async function openDatabase({
           const isOver = (!isTie && !(isUnavailable(error) && !error.mayBeDone)) || performance.now() > giveUpAt;
           if (isOver) {
             observer?.transaction(performance.now() - beganAt);
-            throw isTie ? tooBusy(error, onLost) : error;
+            throw isTie ? tooBusy(error, onLost) : (asRefusal(error) ?? error);
           }
           if (isTie) await pause(Math.random() * wait); // so that the same transactions do not collide again
         }
@@ -238,6 +238,12 @@ export async function openDatabase({
   };
 }
 
+/** An error by which the database refuses all writes, and not only this one. */
+function asRefusal(error: unknown): WritesRefusedError | undefined {
+  if (isDatabaseFull(error)) return new WritesRefusedError('full', messageOf(error));
+  return codeOf(error) === '25006' ? new WritesRefusedError('read-only', messageOf(error)) : undefined;
+}
+
 function tooBusy(error: unknown, onLost: (error: Error) => void): UnavailableError {
   const why = messageOf(error);
   const busy = new UnavailableError(`a transaction was rolled back repeatedly: ${why}`);
@@ -272,6 +278,7 @@ export function isLockTimeout(error: unknown): boolean {
 }
 
 export function isDatabaseFull(error: unknown): boolean {
+  if (error instanceof WritesRefusedError) return error.why === 'full';
   return codeOf(error) === '53100' || (sqliteMessage(error) !== '' && sqliteFull.has(sqliteCode(error)));
 }
 

@@ -15,6 +15,17 @@ export class UnavailableError extends Error {
   }
 }
 
+/** The database takes no writes at present; reads go on. */
+export class WritesRefusedError extends UnavailableError {
+  readonly why: 'full' | 'read-only';
+
+  constructor(why: 'full' | 'read-only', message: string) {
+    super(`the database is ${why}: ${message}`);
+    this.name = 'WritesRefusedError';
+    this.why = why;
+  }
+}
+
 /** Blob storage is unreachable. Work without blobs can continue. */
 export class BlobsAwayError extends UnavailableError {}
 

@@ -8,7 +8,7 @@ import { appendToHeld, findLog } from '../streams/logs.ts';
 
 /**
  * When the disk is full, only short logs are stored. Its reserve is for small writes, so one long log does not end all
- * other work.
+ * other work. If there is no room for a short log either, the runner repeats it until there is.
  */
 const shortLog = 1024 * 1024;
 
@@ -82,7 +82,8 @@ export function logIntake({ db, disk, limit, onStored = () => {} }: LogIntakePar
       try {
         return await store(holder, chunk, await hasRoom(chunk));
       } catch (error) {
-        if (!isDatabaseFull(error) && !isNoSpace(error)) throw error;
+        const isShort = chunk.offset + chunk.bytes.length <= shortLog;
+        if (isShort || (!isDatabaseFull(error) && !isNoSpace(error))) throw error;
         const job = await jobOf(db.read, chunk.claim);
         if (job?.holder !== holder) return { gone: true };
         return { refused: 'disk_full', size: Number((await findLog(db.read, job.subject_id))?.size ?? 0n) };

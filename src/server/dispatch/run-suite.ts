@@ -3,7 +3,13 @@ import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
 import { dropArtifacts } from '../outputs/artifacts.ts';
 import { openServices } from '../lifecycle/build-services.ts';
 import { noteSteps, waitingSteps } from '../lifecycle/build-steps.ts';
-import { environmentOf, noVariables, variablesFor, whyNoVariables } from '../lifecycle/build-variables.ts';
+import {
+  environmentOf,
+  isTrustedBranch,
+  noVariables,
+  variablesFor,
+  whyNoVariables,
+} from '../lifecycle/build-variables.ts';
 import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
 import { forgetKept } from '../lifecycle/kept-builds.ts';
 import type { Layer } from '../software/software.ts';
@@ -73,7 +79,10 @@ export const runSuite: JobHandler = {
     const attached = { suiteId: build.suite_id, accountId: job.account_id, names: dependencies };
     const findSoftware = () => suiteSoftware(context, attached);
     const found = hasSoftware ? await findSoftware() : noSoftware;
-    const { variables, withheld } = hasVariables ? await variablesFor(context, parts) : noVariables;
+    const given = hasVariables ? await variablesFor(context, parts) : noVariables;
+    const { variables, withheld } = given;
+    // Caches and data of services are files that a branch's builds have made. Without a branch, a build has the default one's.
+    const keeping = (await isTrustedBranch(parts.branch, given)) ? parts : { ...parts, branch: '' };
     const mayHave = whyNoVariables(parts) === undefined;
     const chosen = {
       ...environmentOf(variables.filter(({ isSecret }) => !isSecret)),
@@ -83,7 +92,7 @@ export const runSuite: JobHandler = {
     };
     const findServices = () =>
       orderServices(context, {
-        build: parts,
+        build: keeping,
         services: suiteServices,
         accountId: job.account_id,
         variables: mayHave ? chosen : undefined,
@@ -120,7 +129,7 @@ export const runSuite: JobHandler = {
     }
     const begins = await filesOrder(context, job, parts, asker);
     if (!begins || 'until' in begins) return begins;
-    const cache = await cacheOrder(context, parts);
+    const cache = await cacheOrder(context, keeping);
     // A running build is ordered again if the runner did not get the first response.
     if (build.build_state !== 'running') {
       if (!(await advanceBuild(context, build, 'running'))) return undefined;

@@ -1,6 +1,6 @@
 import { bytes, most } from '../../shared/domain/bounds.ts';
-import { isDatabaseFull, type Database } from '../db/open.ts';
-import { DiskFullError, isNoSpace, type DiskReserve } from '../../shared/lib/disk-reserve.ts';
+import type { Database } from '../db/open.ts';
+import { DiskFullError, type DiskReserve } from '../../shared/lib/disk-reserve.ts';
 import { noteTestCounts } from '../lifecycle/build-tests.ts';
 import { noteFlakes } from '../results/flaky-tests.ts';
 import { packTests } from '../results/packed-tests.ts';
@@ -45,7 +45,7 @@ export function testIntake(db: Database, disk: DiskReserve): TestIntake {
       try {
         return await store(holder, claim, { start, packed, counts, slowest: slowestOf(tests), bytes, isLast });
       } catch (error) {
-        if (!(error instanceof DiskFullError) && !isDatabaseFull(error) && !isNoSpace(error)) throw error;
+        if (!(error instanceof DiskFullError)) throw error;
         return { refused: 'disk_full' };
       }
     },

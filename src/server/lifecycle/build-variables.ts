@@ -21,9 +21,11 @@ export interface Variable {
 export interface BuildsVariables {
   variables: Variable[];
   withheld: WithheldVariable[];
+  /** The limits of those that it has because of its ref. */
+  limits: readonly (readonly string[])[];
 }
 
-export const noVariables: BuildsVariables = { variables: [], withheld: [] };
+export const noVariables: BuildsVariables = { variables: [], withheld: [], limits: [] };
 
 type Asking = Pick<BuildRow, 'id' | 'project_id' | 'suite_id' | 'commit_id' | 'limited' | 'withheld'> &
   Pick<BuildRequestRow, 'commit_ref' | 'event' | 'pull_request' | 'from_fork' | 'fetch_ref' | 'fetched_as'> & {
@@ -120,7 +122,16 @@ export async function variablesFor(
     content: vault.open(content, sealedLocation({ table: 'environment_variables', column: 'content' }, id)),
     isSecret: secret === 1,
   }));
-  return { variables, withheld };
+  return { variables, withheld, limits: limited.map(refsOf) };
+}
+
+/**
+ * Whether builds of a branch have what a build has because of its ref. A SHA or a tag may be on several branches, and who
+ * pushes chooses which of them the build is counted with.
+ */
+export async function isTrustedBranch(branch: string, { limits }: Pick<BuildsVariables, 'limits'>): Promise<boolean> {
+  const may = await Promise.all(limits.map((refs) => areAmong([`refs/heads/${branch}`], refs)));
+  return may.every(Boolean);
 }
 
 const isOfPull = ({ pull_request: pull, event }: Asking): boolean => pull !== null || event === 'pull_request';

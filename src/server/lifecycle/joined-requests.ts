@@ -112,29 +112,35 @@ export async function findFirst(
   return first;
 }
 
-/** Those that the first did not choose, or has with other variables. */
+/**
+ * The suites that a request has to run beside the first one's: those that it did not choose, or with other variables, or
+ * with files of one that has other variables.
+ */
 export async function besidesFirst(
   { trx }: WriteContext,
   { request, first, commit }: { request: BuildRequestRow; first: BuildRequestRow; commit: CommitRow },
   { tried, leftOut }: Chosen,
 ): Promise<Chosen> {
   const shared = await suitesBuiltFor(trx, first.id);
-  const both = tried.filter(({ suiteName }) => shared.has(suiteName));
-  const suites = new Set(both.map(({ suiteId }) => suiteId));
-  const differing = await haveOtherVariables(trx, { suites: [...suites], requests: [first, request], commit });
-  return { tried: tried.filter((one) => !both.includes(one) || differing.has(one.suiteId)), leftOut };
+  const suites = [...new Set(shared.values())];
+  const differing = await haveOtherVariables(trx, { suites, requests: [first, request], commit });
+  const apart = new Set(Array.from(shared).flatMap(([name, id]) => (differing.has(id) ? [name] : [])));
+  for (const name of apart) for (const { suiteName, filesFrom } of tried) if (filesFrom === name) apart.add(suiteName);
+  return { tried: tried.filter(({ suiteName: name }) => !shared.has(name) || apart.has(name)), leftOut };
 }
 
-async function suitesBuiltFor(db: Queries, requestId: bigint): Promise<ReadonlySet<string>> {
-  const builds = db.selectFrom('builds').select('suite_name').distinct().where('build_request_id', '=', requestId);
-  return new Set((await builds.execute()).map(({ suite_name: name }) => name));
+/** By their names. */
+async function suitesBuiltFor(db: Queries, requestId: bigint): Promise<ReadonlyMap<string, bigint | null>> {
+  const builds = db.selectFrom('builds').select(['suite_name', 'suite_id']).distinct();
+  const found = await builds.where('build_request_id', '=', requestId).execute();
+  return new Map(found.map(({ suite_name: name, suite_id: id }) => [name, id]));
 }
 
 export async function suitesOfFirst(
   db: Queries,
   { joined_to_id: first }: Pick<BuildRequestRow, 'joined_to_id'>,
 ): Promise<ReadonlySet<string>> {
-  return first === null ? new Set() : suitesBuiltFor(db, first);
+  return new Set(first === null ? [] : (await suitesBuiltFor(db, first)).keys());
 }
 
 export function joinedText({ id, pull_request: pull, target_branch: branch }: BuildRequestRow): string {

@@ -3,6 +3,7 @@ import { sealIn } from '../db/sealing.ts';
 import { sealedLocation, type BuildRequestRow, type BuildRow, type KeptBuildRow } from '../db/schema.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import { enqueue } from '../queue/queue.ts';
+import { ownRefs } from './own-refs.ts';
 import { buildRequestMachine, isFinal, type BuildRequestState } from './states.ts';
 import type { WriteContext } from './write-context.ts';
 
@@ -98,7 +99,10 @@ export async function findFilesForSuite(
   return isOver ? undefined : kept;
 }
 
-/** The newest first. In the build's own variant or without one, of its own request or else the one that this joined. */
+/**
+ * The attempts at the suite whose files a build begins with, in its own variant or without one; the newest first. They
+ * are of its own request, or else of the one that this joined, if that gives away nothing that is limited to refs.
+ */
 export async function findLeaving(
   db: Queries,
   {
@@ -123,7 +127,24 @@ export async function findLeaving(
     .orderBy('attempt', 'desc')
     .execute();
   const own = attempts.filter(({ build_request_id: by }) => by === request);
-  return own.length > 0 ? own : attempts;
+  if (own.length > 0) return own;
+  for (const attempt of attempts) if (!(await mayGive(db, attempt, request))) return [];
+  return attempts;
+}
+
+/** Whether a request may have the files of another one's build: that had no variables which are limited to other refs. */
+async function mayGive(db: Queries, build: BuildRow, to: bigint): Promise<boolean> {
+  const builds = db.selectFrom('builds').selectAll();
+  let began: BuildRow | undefined = build;
+  while (began && began.limited === '[]') {
+    const { files_of: source }: BuildRow = began;
+    began = source === null ? undefined : await builds.where('id', '=', source).executeTakeFirst();
+  }
+  if (!began) return true;
+  const requests = db.selectFrom('build_requests').selectAll();
+  const taking = await requests.where('id', '=', to).executeTakeFirstOrThrow();
+  const giving = await requests.where('id', '=', began.build_request_id).executeTakeFirstOrThrow();
+  return ownRefs(taking, { branches: '[]' }).includes(giving.fetched_as);
 }
 
 /** Includes the holder: a copied machine has the original's location, and would get the same job again and again. */

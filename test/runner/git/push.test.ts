@@ -65,6 +65,29 @@ test('nothing is overwritten by force', async (t) => {
   }
 });
 
+test('a branch of the target that is called by the full name of another one is not taken for it', async (t) => {
+  const { repository, target, push } = await twoRepositories(t);
+  const first = await repository.commit();
+  const second = await repository.commit();
+  await push(first);
+  await target.branch('refs/heads/production', first);
+  const refused = async (): Promise<void> => {
+    const outcome = await push(second);
+    assert.ok(!outcome.pushed);
+    assert.equal(outcome.reason, 'refused_by_remote');
+    assert.match(
+      outcome.message,
+      /has another branch whose name ends in “refs\/heads\/production”.*Delete that branch/,
+    );
+  };
+  await refused();
+  assert.equal(await target.sha('refs/heads/production'), first);
+  await target.git(['update-ref', '-d', 'refs/heads/production']);
+  await refused();
+  await target.git(['update-ref', '-d', 'refs/heads/refs/heads/production']);
+  assert.deepEqual(await push(second), { pushed: true, alreadyThere: false });
+});
+
 test('a hook that refuses is heard in its own words', async (t) => {
   const { repository, target, push, log } = await twoRepositories(t);
   const sha = await repository.commit();

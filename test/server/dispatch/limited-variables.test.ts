@@ -415,4 +415,63 @@ describeWithRunner('variables that are limited to refs', (service, runner) => {
       await task.exit(0);
     }
   });
+
+  test('are in no build that begins with what a branch that lacks them has made [promise: limited-variables]', async () => {
+    const own = await alice.createProject();
+    const at = `/projects/${own.id}`;
+    const json = {
+      name: 'cached',
+      command: 'x',
+      cache: ['deps'],
+      services: [{ name: 'db', image: 'db:1', prepare: 'fill', data: ['/srv/data'] }],
+    };
+    const suite = (await service.api.post(`${at}/suites`, { as: alice.credentials, json })).record;
+    const begin = async (ask: string, commit: Partial<CommitReport>, sha = freshSha()) => {
+      await alice.requestBuild(own, ask === 'SHA' ? sha : ask);
+      await (await runner.take('fetch_commit')).fetched({ ...commit, sha });
+      return runner.take('run_suite');
+    };
+    /** Leaves a cache and the data of its service, named by the branch. */
+    let trees = 1n;
+    const leave = async (task: Awaited<ReturnType<typeof begin>>): Promise<void> => {
+      const content = (async function* all() {
+        yield Buffer.from(freshSha());
+      })();
+      const stored = await runner.dispatch.store(runner.self, task.order.claim, content);
+      assert.ok('digest' in stored);
+      const data = { name: String((trees += 1n)), digest: 'd'.repeat(64), bytes: 1, isMade: true, hadSecrets: false };
+      await runner.dispatch.services(runner.self, {
+        claim: task.order.claim,
+        services: [{ name: 'db', state: 'ready', data }],
+      });
+      await task.finish({ kind: 'exited', status: 0, cache: { digest: stored.digest } });
+    };
+    const branch = (name: string, isDefault = false) => ({
+      ...found(`refs/heads/${name}`, [name]),
+      ...(isDefault && { defaultHead: 'this' as const, defaultBranch: name }),
+    });
+    await leave(await begin('main', branch('main', true)));
+    await leave(await begin('scratch', branch('scratch')));
+    await leave(await begin('release/1', branch('release/1')));
+    const both = { ...found(null, ['release/1', 'scratch']), branch: 'scratch' };
+    const tagged = { ...found('refs/tags/v1', ['release/1', 'scratch'], ['v1']), branch: 'scratch' };
+    const seen = async (ask: string, commit: Partial<CommitReport>) => {
+      const task = await begin(ask, commit);
+      const { cache, services, environment } = task.order.work;
+      const [data] = services ?? [];
+      await task.exit(0);
+      const writes = [cache?.savesAs, data?.saves].filter((saves) => saves !== undefined).length;
+      return [cache?.found?.branch, data?.kept?.length, writes, 'KEY' in environment];
+    };
+    assert.deepEqual(await seen('SHA', both), ['scratch', 2, 2, false]);
+    const key = await alice.createVariable(own, suite, { name: 'KEY', 'refs[]': 'release/*' });
+    // The commit is on a branch that has the variable, and is counted with one that has not.
+    assert.deepEqual(await seen('SHA', both), ['main', 1, 0, true]);
+    assert.deepEqual(await seen('SHA', { ...both, branch: 'release/1' }), ['release/1', 2, 2, true]);
+    assert.deepEqual(await seen('release/1', branch('release/1')), ['release/1', 2, 2, true]);
+    assert.deepEqual(await seen('scratch', branch('scratch')), ['scratch', 2, 2, false]);
+    assert.deepEqual(await seen('v1', tagged), ['scratch', 2, 2, false]);
+    await alice.put(`${at}/suites/${suite.id}/environment_variables/${key.id}`, { 'refs[]': 'refs/tags/v*' });
+    assert.deepEqual(await seen('v1', tagged), ['main', 1, 0, true]);
+  });
 });

@@ -127,6 +127,48 @@ describeWithRunner(described, (service, runner) => {
     }
   });
 
+  test('get no files of the first that came about with variables that are limited to refs [promise: limited-variables]', async () => {
+    for (const isLate of [false, true]) {
+      const brought = await Brought.begin(service, runner, []);
+      const from = ({ id_str: id }: Record_) => ({ 'needs[]': id, files_from_id: id });
+      const make = await brought.suiteFor('push', { name: 'make' });
+      const sign = await brought.user.createSuite(brought.project, { name: 'sign', ...from(make) });
+      await brought.suiteFor('pull_request', { name: 'peek', ...from(make) });
+      await brought.suiteFor('pull_request', { name: 'preview', ...from(sign) });
+      const key = await brought.user.createVariable(brought.project, make, { name: 'KEY', 'refs[]': 'topic' });
+      const location = randomUUID();
+      const ran: string[] = [];
+      /** Runs the builds that wait; each leaves its files. */
+      const run = async (count: number): Promise<void> => {
+        for (let at = 0; at < count; at += 1) {
+          const task = await runner.take('run_suite', { location });
+          const { environment, files } = task.order.work;
+          const { HEADRACE_EVENT: event, HEADRACE_SUITE: suite } = environment;
+          const has = files === undefined ? '' : ` with files of ${files.suite}`;
+          ran.push(`${event} ${suite}${'KEY' in environment ? ' with KEY' : ''}${has}`);
+          await task.exit(0, { kept: { location, name: randomUUID(), key: 'a'.repeat(64) } });
+        }
+        await runner.assertIdle();
+      };
+      await brought.bring(push);
+      let second = isLate ? 0n : await brought.bring(pull);
+      await brought.fetched();
+      if (!isLate) await brought.fetched();
+      if (isLate) {
+        await run(2);
+        // The variable does not count any more for what is built now, but for what was built with it.
+        await brought.user.delete(`${brought.path}/suites/${make.id}/environment_variables/${key.id}`);
+        second = await brought.bring(pull);
+      }
+      await run(isLate ? 2 : 5);
+      const ofPull = isLate
+        ? ['pull_request peek', 'pull_request preview']
+        : ['pull_request peek', 'pull_request preview with files of sign', 'pull_request sign'];
+      assert.deepEqual(ran.toSorted(), [...ofPull, 'push make with KEY', 'push sign with files of make']);
+      assert.equal((await brought.seen(second))[0], 'passed');
+    }
+  });
+
   test('wait for the approval of the first', async () => {
     const brought = await Brought.begin(service, runner, []);
     await brought.user.createSuite(brought.project, { name: 'careful', approval: 'true' });
