@@ -138,7 +138,8 @@ export class CachingRunner {
       id: task.id,
       steps: [{ name: 'command', command: `set +e; ${command}` }],
       environment: {},
-      workspace: { checkout, ...(cache && { over: part('workspace'), changes: cache.changes }) },
+      workspace: { checkout, ...(cache && { over: part('workspace') }) },
+      changes: { workspace: cache?.changes },
       ...(cache && { home: part('home') }),
       limits: { ...limits, timeoutMs },
       output: (chunk) => {
