@@ -94,8 +94,12 @@ results.on('test:complete', ({ name, nesting, details }) => {
   if (nesting === 0 && name.endsWith('.test.ts')) durations.set(name, details.duration_ms);
 });
 // A skipped suite counts as one: nobody knows how many tests it would have.
-results.on('test:pass', ({ skip: why }) => {
-  if (why !== undefined && why !== false) skip(typeof why === 'string' && why !== '' ? why : 'no reason given');
+results.on('test:pass', ({ name, skip: why }) => {
+  if (typeof why === 'string' && why !== '') skip(why);
+  else if (why !== undefined && why !== false) {
+    process.exitCode = 1;
+    skip(`no reason is given, which fails the run: ${name}`);
+  }
 });
 results.on('test:fail', ({ todo, details }) => {
   if (todo !== undefined && todo !== false) return;
