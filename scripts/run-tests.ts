@@ -16,6 +16,8 @@ import { processorTime } from '../test/support/processor-time.ts';
 import { lacksForFile } from '../test/support/needs.ts';
 import { isQuick } from '../test/quick.ts';
 
+// As a runner sets it, whatever it inherited: tests open sandboxes in their own processes, and builds are other users.
+process.umask(0o022);
 const root = join(import.meta.dirname, '..');
 const startedAt = performance.now();
 const pattern: { type: 'string'; multiple: true; default: string[] } = { type: 'string', multiple: true, default: [] };
