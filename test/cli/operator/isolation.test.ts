@@ -137,6 +137,7 @@ describe('headrace doctor', () => {
   };
 
   const whyNotIsolated = lacks('isolated runner');
+  const hidesProc = lacks('mounts', 'isolated runner');
   test('says by its exit status that builds are isolated', { ...limit, skip: whyNotIsolated }, async () => {
     const folder = join(folderFor(afterwards), 'none');
     const good = await examine(folder, [], network);
@@ -158,6 +159,12 @@ describe('headrace doctor', () => {
     assertAdvised(refused.report);
     const off = await examine(folder, [], { ...network, HEADRACE_SANDBOX: 'off' });
     assert.deepEqual([off.status, off.report.isolated], [1, false]);
+  });
+
+  test('tells the reason of the kernel for a /proc that cannot be mounted', { ...limit, skip: hidesProc }, async () => {
+    const hide = ['unshare', '--mount', 'sh', '-c', 'mount -t tmpfs none /proc/sys && exec "$@"', 'sh'];
+    const { report } = await examine(join(folderFor(afterwards), 'none'), [...hide, ...unprivilegedRoot], network);
+    assert.match(named(report, '/proc')?.found ?? '', /^mount: \/proc: .*(permission denied|not permitted)\.?$/);
   });
 
   test('takes the port of its own server for free, and that of another program for taken', limit, async () => {
