@@ -16,6 +16,8 @@ import { processorTime } from '../test/support/processor-time.ts';
 import { lacksForFile } from '../test/support/needs.ts';
 import { isQuick } from '../test/quick.ts';
 
+// As a runner sets it, whatever it inherited: tests open sandboxes in their own processes, and builds are other users.
+process.umask(0o022);
 const root = join(import.meta.dirname, '..');
 const startedAt = performance.now();
 const pattern: { type: 'string'; multiple: true; default: string[] } = { type: 'string', multiple: true, default: [] };
@@ -94,8 +96,12 @@ results.on('test:complete', ({ name, nesting, details }) => {
   if (nesting === 0 && name.endsWith('.test.ts')) durations.set(name, details.duration_ms);
 });
 // A skipped suite counts as one: nobody knows how many tests it would have.
-results.on('test:pass', ({ skip: why }) => {
-  if (why !== undefined && why !== false) skip(typeof why === 'string' && why !== '' ? why : 'no reason given');
+results.on('test:pass', ({ name, skip: why }) => {
+  if (typeof why === 'string' && why !== '') skip(why);
+  else if (why !== undefined && why !== false) {
+    process.exitCode = 1;
+    skip(`no reason is given, which fails the run: ${name}`);
+  }
 });
 results.on('test:fail', ({ todo, details }) => {
   if (todo !== undefined && todo !== false) return;

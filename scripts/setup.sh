@@ -149,8 +149,7 @@ require_programs() {
   say "headrace: installing$missing_packages"
   DEBIAN_FRONTEND=noninteractive
   export DEBIAN_FRONTEND
-  # A package list that is missing or old is the usual reason for a first failure.
-  apt_install $missing_packages || { apt update -qq && apt_install $missing_packages; } || {
+  apt_install $missing_packages || {
     say "Could not install them. Try:  apt-get update && apt-get install -y --no-install-recommends$missing_packages"
     exit 1
   }
@@ -173,33 +172,38 @@ wish_programs() {
   say "headrace: installing$missing_packages (for $wished_for)"
   DEBIAN_FRONTEND=noninteractive
   export DEBIAN_FRONTEND
-  apt_install -o Acquire::Retries=0 -o Acquire::http::Timeout=10 $missing_packages && return 0
+  impatient='-o Acquire::Retries=0 -o Acquire::http::Timeout=10'
+  apt_install $missing_packages && return 0
   say "Could not install them; it goes on without $wished_for."
   printf '%s\n' "$missing_packages" 2>/dev/null >>"$refused" || true
 }
 
-apt_install() { apt install -y -qq --no-install-recommends "$@"; }
+# A package list that is missing or old is the usual reason for a first failure, which is told only if fresh lists do not help.
+# Where those of one source cannot be had, those of the others may do.
+apt_install() {
+  apt install -y -qq --no-install-recommends "$@" && return 0
+  first_said=$apt_said
+  apt update -qq || first_said=$(printf '%s\n%s' "$first_said" "$apt_said")
+  apt install -y -qq --no-install-recommends "$@" && return 0
+  say "$first_said"
+  [ "$apt_said" = "$first_said" ] || say "$apt_said"
+  return 1
+}
 
+# Says nothing: what apt says is left in $apt_said, for whoever finds that it failed.
 # Somebody else may be installing: apt's own patience covers only one of its three locks, and says nothing.
 apt() {
   apt_waited=0
-  until { apt_said=$(LC_ALL=C apt-get "$@" 2>&1 >&3 3>&- </dev/null); } 3>&2; do
+  until apt_said=$(LC_ALL=C apt-get ${impatient-} "$@" 2>&1 </dev/null); do
     case $apt_said in
       *'Could not get lock'*) ;;
-      *)
-        say "$apt_said"
-        return 1
-        ;;
+      *) return 1 ;;
     esac
     if [ $apt_waited -eq 0 ]; then say "headrace: another program is installing packages; waiting for it"; fi
-    if [ $apt_waited -ge 600 ]; then
-      say "$apt_said"
-      return 1
-    fi
+    [ $apt_waited -lt 600 ] || return 1
     apt_waited=$((apt_waited + 1))
     sleep 1
   done
-  [ -z "$apt_said" ] || say "$apt_said"
 }
 
 # Servers live outside a person's PATH on Debian. Without a font, a browser has no letters to lay out. A library for Debian's

@@ -6,14 +6,8 @@ import { before, test, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { groupsOf, marked } from '../runner/sandbox/support.ts';
 import { onEveryDatabase } from '../support/databases.ts';
-import {
-  commandsWith,
-  startInstallation,
-  type Build,
-  type Installation,
-  type Item,
-  type Project,
-} from '../support/installation.ts';
+import { startInstallation, type Build, type Installation, type Item, type Project } from '../support/installation.ts';
+import { commandsWith } from '../support/process-list.ts';
 
 /**
  * Server and runner are killed at random moments while builds run. Whatever was accepted comes to its end, what the

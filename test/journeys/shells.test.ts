@@ -4,13 +4,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Scope } from '../../src/server/http/route.ts';
 import { onOneDatabase } from '../support/databases.ts';
 import { Developer } from '../support/developer.ts';
-import {
-  commandsWith,
-  startInstallation,
-  type Build,
-  type Installation,
-  type Project,
-} from '../support/installation.ts';
+import { startInstallation, type Build, type Installation, type Project } from '../support/installation.ts';
+import { commandsWith } from '../support/process-list.ts';
 
 /** Shells in the files of failed builds, with the real server, runner, sandbox and terminals. */
 onOneDatabase((database) => {

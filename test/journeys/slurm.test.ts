@@ -5,13 +5,8 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { command } from '../support/command.ts';
 import { temporaryFolder } from '../support/folders.ts';
-import {
-  commandsWith,
-  startInstallation,
-  type Build,
-  type Installation,
-  type Project,
-} from '../support/installation.ts';
+import { startInstallation, type Build, type Installation, type Project } from '../support/installation.ts';
+import { commandsWith } from '../support/process-list.ts';
 import { startProgram, type Started } from '../support/program.ts';
 import { nodes, startCluster, type Cluster } from '../support/slurm.ts';
 import { longestWait } from '../support/pauses.ts';

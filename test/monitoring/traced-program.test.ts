@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { attributesOf, startCollector, treeOf, type Collector } from '../support/collector.ts';
 import { onOneDatabase, temporaryFolder } from '../support/databases.ts';
-import { commandsWith, startInstallation, type Installation, type Project } from '../support/installation.ts';
+import { startInstallation, type Installation, type Project } from '../support/installation.ts';
+import { commandsWith } from '../support/process-list.ts';
 import { headrace, serve } from '../support/program.ts';
 import { archiveOf, dependenciesOf } from '../support/software.ts';
 

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { signalAll } from '../../src/runner/sandbox/descendants.ts';
-import { commandsWith } from './installation.ts';
+import { commandsWith } from './process-list.ts';
 import { growingPauses } from './pauses.ts';
 
 /** Where builds wait until a test lets them go on. */

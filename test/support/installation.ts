@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -10,6 +10,7 @@ import { copyTables, settingsFor, temporaryFolder, type TestDatabase } from './d
 import type { CleanUp } from './folders.ts';
 import { command } from './command.ts';
 import { serve, type Serving } from './program.ts';
+import { commandsWith } from './process-list.ts';
 import { createRepository, type Repository } from './repository.ts';
 import { startGitHost, type GitHost } from './sshd.ts';
 import { growingPauses, longestWait } from './pauses.ts';
@@ -151,24 +152,6 @@ async function prepare({ kind, emptyUrl, migratedUrl }: Place, folder: string): 
   copyCertificate(folder);
   if (kind === 'sqlite') copyTables(join(folder, 'headrace.db'));
   return settingsFor({ kind, emptyUrl: migratedUrl });
-}
-
-/** The processes with this text in their command line. Arguments are separated by NUL. */
-export function commandsWith(text: string): number[] {
-  const commandOf = (pid: string): string => {
-    try {
-      return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
-    } catch {
-      return ''; // it ended in this moment
-    }
-  };
-  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-  return pids.filter((pid) => commandOf(pid).includes(text)).map(Number);
-}
-
-/** Returns when a file or folder exists. Checking is cheaper than watching a whole tree. */
-export async function untilCreated(folder: string, name: string): Promise<void> {
-  while (!existsSync(join(folder, name))) await pause(2, undefined, { ref: false });
 }
 
 export interface Caller {

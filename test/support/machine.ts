@@ -17,6 +17,7 @@ const probes = {
   mounts: () => needsRoot('mount a file system', ['unshare', '--mount', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt']),
   networks: () => needsRoot('make network namespaces', ['unshare', '--net', 'true']),
   'other users': whyNoOtherUsers,
+  IPv6: () => !existsSync('/proc/net/if_inet6') && 'the kernel has no IPv6',
   postgres: () => (existsSync('/usr/lib/postgresql') ? whyNoAccount() : 'PostgreSQL is not installed'),
   sshd: () => whyNo('sshd') || whyNoAccount(),
   swift: () => whyNoPython('swift'),

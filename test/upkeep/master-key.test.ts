@@ -7,6 +7,7 @@ import type { Database, Queries } from '../../src/server/db/open.ts';
 import { sealedColumns, sealedLocation } from '../../src/server/db/schema.ts';
 import { sealIn } from '../../src/server/db/sealing.ts';
 import { addMasterKey, masterKeyNumbers, openVault, type Vault } from '../../src/shared/lib/vault.ts';
+import { whyNoPostgres } from '../support/databases.ts';
 import { fillTables } from './rows.ts';
 import { kinds, preparedInstallation } from './support.ts';
 
@@ -131,7 +132,7 @@ for (const kind of kinds) {
   });
 }
 
-describe('rotating the master key on postgres', { skip: !kinds.includes('postgres') }, () => {
+describe('rotating the master key on postgres', { skip: whyNoPostgres() }, () => {
   it('misses nobody who read an old value and writes it back', async (t) => {
     const { installation, db } = await preparedInstallation(t, 'postgres');
     const vault = openVault(installation.keyFile);

@@ -1,5 +1,5 @@
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { homedir } from 'node:os';
+import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { Failure } from '../client/failure.ts';
 import { codeOf } from '../../shared/lib/error-code.ts';
@@ -17,11 +17,20 @@ interface Stored {
   servers: SignedIn[];
 }
 
+/** A user has neither HOME nor an account, as in some containers. */
+class Homeless extends Failure {}
+
 /** As in XDG: for settings, or for files that can be fetched again. */
 export function folderOf(env: NodeJS.ProcessEnv, kind: 'config' | 'cache'): string {
-  const { [`XDG_${kind.toUpperCase()}_HOME`]: chosen = '', HOME: home = homedir() } = env;
+  const variable = `XDG_${kind.toUpperCase()}_HOME`;
+  const { [variable]: chosen = '', HOME: home = '' } = env;
   // XDG: a relative path is ignored.
-  return join(chosen.startsWith('/') ? chosen : join(home, `.${kind}`), 'headrace');
+  if (chosen.startsWith('/')) return join(chosen, 'headrace');
+  try {
+    return join(home === '' ? userInfo().homedir : home, `.${kind}`, 'headrace');
+  } catch {
+    throw new Homeless('refused', `This user has no home folder. Set HOME or ${variable} to a folder.`);
+  }
 }
 
 function fileOf(env: NodeJS.ProcessEnv): string {
@@ -33,7 +42,8 @@ export function readStore(env: NodeJS.ProcessEnv): Stored {
   try {
     text = readFileSync(fileOf(env), 'utf8');
   } catch (error) {
-    if (['ENOENT', 'ENOTDIR'].includes(codeOf(error))) return { current: undefined, servers: [] };
+    if (error instanceof Homeless || ['ENOENT', 'ENOTDIR'].includes(codeOf(error)))
+      return { current: undefined, servers: [] };
     throw new Failure('refused', `Cannot read ${fileOf(env)}: ${(error as Error).message}`);
   }
   try {

@@ -37,7 +37,7 @@ export async function examineIsolation(network: Network): Promise<Need[]> {
       env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
     }).catch(() => undefined);
     if (!tried) return 'the program unshare was not found';
-    return tried.status === 0 ? undefined : (tried.stderr.toString().trim().split('\n').at(-1) ?? 'refused');
+    return tried.status === 0 ? undefined : reasonIn(tried.stderr.toString());
   };
   const refusal = await attempt('true');
   const needs = [need('namespaces', refusal, 'can be made', here)];
@@ -47,6 +47,12 @@ export async function examineIsolation(network: Network): Promise<Need[]> {
   }
   if (network === 'internet') needs.push(need(tun, await tunRefusal(), 'can be opened', here));
   return needs;
+}
+
+/** The last line, unless it is the hint that mount(8) puts behind the reason. */
+function reasonIn(said: string): string {
+  const lines = said.split('\n').map((line) => line.trim());
+  return lines.findLast((line) => line !== '' && !line.startsWith('dmesg(1)')) ?? 'refused';
 }
 
 function need(name: Need['name'], refusal: string | undefined, good: string, here: Surroundings): Need {

@@ -25,6 +25,7 @@ import { lacks } from '../../support/machine.ts';
 
 const isRoot = process.getuid?.() === 0;
 const user = 60_914;
+const isolated = { skip: lacks('isolation') };
 
 /** The reference of an image with a shell, at a registry of this machine that is open to everybody. */
 async function greetingImage(t: TestContext): Promise<string> {
@@ -55,7 +56,7 @@ describeWithRunnerOnOne('headrace exec', (service, runner) => {
     writeFileSync(join(developer.folder, 'source'), 'as it is\n');
   });
 
-  test('runs the suite on the tree as it is, with its software, and leaves the tree alone', async () => {
+  test('runs the suite on the tree as it is, with its software, and leaves the tree alone', isolated, async () => {
     const { dependency, task } = await compiling(alice, runner, {
       name: 'tool',
       prefix: '/srv/tool',
@@ -99,7 +100,7 @@ describeWithRunnerOnOne('headrace exec', (service, runner) => {
     assert.match(again.out, /unit main true \[\[masked\]-north\]\n/, 'the suite’s own wins');
   });
 
-  test('tells the result by its exit status, also of a variant, and says what it does not know', async () => {
+  test('tells the result by its exit status, also of a variant, and says what it does not know', isolated, async () => {
     await suite('passes', 'test "$CC" = clang', { 'matrix[]': 'CC=gcc,clang' });
     const passed = await exec('passes', '--variant', 'CC=clang');
     assert.deepEqual([passed.status, passed.out], [0, '']);
@@ -126,7 +127,7 @@ describeWithRunnerOnOne('headrace exec', (service, runner) => {
     if (isRoot) assert.match((await exec('passes', '--write')).err, /--write is not for root/);
   });
 
-  test('runs the steps of a suite, with what they hand on, and says which one failed', async () => {
+  test('runs the steps of a suite, with what they hand on, and says which one failed', isolated, async () => {
     await suite('stepwise', '', {
       'steps[0][name]': 'hand on',
       'steps[0][command]':
@@ -153,38 +154,42 @@ describeWithRunnerOnOne('headrace exec', (service, runner) => {
     assert.deepEqual(left(), []);
   });
 
-  test('runs a suite in an image; one that its server names is not fetched from this network [promise: registry-addresses]', async (t) => {
-    const image = await greetingImage(t);
-    await suite('in an image', 'greet; echo "$COLOUR $HEADRACE_SUITE"; cat source; ls /usr', { image });
-    const refused = await exec('in an image');
-    assert.deepEqual([refused.status, refused.out], [3, '']);
-    assert.match(refused.err, /has, or leads to, an address that is not public/);
-    const ran = await exec('in an image', '--image', image);
-    const [first, ...rest] = ran.out.split('\n');
-    assert.match(first ?? ran.err, new RegExp(`^Image ${image} \\(sha256:[0-9a-f]{64}\\)$`));
-    assert.deepEqual(rest, ['greetings', 'green in an image', 'as it is', 'ls: /usr: No such file or directory', '']);
-    assert.equal(ran.status, 1);
-    await suite('with a service', 'echo ran', {
-      'services[0][name]': 'web',
-      'services[0][image]': image,
-      'services[0][command]': 'greet; : >/tmp/greeted; exec sleep 1000',
-      'services[0][ready_command]': 'test "$COLOUR" = green -a -e /tmp/greeted',
-    });
-    const without = await exec('with a service');
-    assert.deepEqual([without.status, without.out], [3, '']);
-    assert.match(without.err, /an address that is not public, and your environment does not allow it/);
-    const asking = (HEADRACE_REGISTRY_ALLOW: string) =>
-      developer.run(['exec', 'with a service', '--offline'], '', { HEADRACE_REGISTRY_ALLOW });
-    const allowed = await asking('127.0.0.0/8');
-    // What a service says comes beside the rest.
-    assert.match(allowed.out, /^web: greetings$/m, allowed.err);
-    assert.match(allowed.out.replace('web: greetings\n', ''), /\nThe service web is ready\.\nran\n$/);
-    assert.equal(allowed.status, 0);
-    assert.equal((await asking('127.0.0.1')).status, 2);
-    assert.deepEqual(left(), []);
-  });
+  test(
+    'runs a suite in an image; one that its server names is not fetched from this network [promise: registry-addresses]',
+    isolated,
+    async (t) => {
+      const image = await greetingImage(t);
+      await suite('in an image', 'greet; echo "$COLOUR $HEADRACE_SUITE"; cat source; ls /usr', { image });
+      const refused = await exec('in an image');
+      assert.deepEqual([refused.status, refused.out], [3, '']);
+      assert.match(refused.err, /has, or leads to, an address that is not public/);
+      const ran = await exec('in an image', '--image', image);
+      const [first, ...rest] = ran.out.split('\n');
+      assert.match(first ?? ran.err, new RegExp(`^Image ${image} \\(sha256:[0-9a-f]{64}\\)$`));
+      assert.deepEqual(rest, ['greetings', 'green in an image', 'as it is', 'ls: /usr: No such file or directory', '']);
+      assert.equal(ran.status, 1);
+      await suite('with a service', 'echo ran', {
+        'services[0][name]': 'web',
+        'services[0][image]': image,
+        'services[0][command]': 'greet; : >/tmp/greeted; exec sleep 1000',
+        'services[0][ready_command]': 'test "$COLOUR" = green -a -e /tmp/greeted',
+      });
+      const without = await exec('with a service');
+      assert.deepEqual([without.status, without.out], [3, '']);
+      assert.match(without.err, /an address that is not public, and your environment does not allow it/);
+      const asking = (HEADRACE_REGISTRY_ALLOW: string) =>
+        developer.run(['exec', 'with a service', '--offline'], '', { HEADRACE_REGISTRY_ALLOW });
+      const allowed = await asking('127.0.0.0/8');
+      // What a service says comes beside the rest.
+      assert.match(allowed.out, /^web: greetings$/m, allowed.err);
+      assert.match(allowed.out.replace('web: greetings\n', ''), /\nThe service web is ready\.\nran\n$/);
+      assert.equal(allowed.status, 0);
+      assert.equal((await asking('127.0.0.1')).status, 2);
+      assert.deepEqual(left(), []);
+    },
+  );
 
-  test('has the services of a suite beside it, and shows what they say, line by line', async () => {
+  test('has the services of a suite beside it, and shows what they say, line by line', isolated, async () => {
     const perl = 'exec perl -MIO::Socket::INET -e';
     const [tool] = (await alice.get('/dependencies')).list;
     const served = await suite('served', `${perl} '$s = IO::Socket::INET->new("web:7070") or die; print <$s>'`, {
@@ -213,7 +218,7 @@ describeWithRunnerOnOne('headrace exec', (service, runner) => {
     assert.match(other.out, /^web: tool for \n/, other.err);
   });
 
-  test('says in one line what is missing', async () => {
+  test('says in one line what is missing', { skip: lacks('isolation', 'mounts') }, async () => {
     const without = (program: string, ...args: string[]) => {
       const hide = `mount --bind /dev/null "$(command -v ${program})" && exec "$@"`;
       const exec = ['bin/headrace', 'exec', 'passes', '--offline', '--project', 'Sluice', ...args];
@@ -235,7 +240,7 @@ describeWithRunnerOnOne('headrace exec', (service, runner) => {
     assert.deepEqual(left(), []);
   });
 
-  test('ends with Ctrl-C, and leaves nothing', async () => {
+  test('ends with Ctrl-C, and leaves nothing', isolated, async () => {
     await suite('slow', 'echo begun; sleep 4141 & sleep 4142');
     const terminal = developer.sit(['exec', 'slow', '--offline']);
     await terminal.until(/begun/);
@@ -264,7 +269,7 @@ describeWithRunnerOnOne('headrace exec', (service, runner) => {
     return { home, work, as };
   };
 
-  test('is for ordinary users too, who can let it write', { skip: lacks('other users') }, async (t) => {
+  test('is for ordinary users too, who can let it write', { skip: lacks('isolation', 'other users') }, async (t) => {
     await suite('writes', 'id -u; cat source; echo written > source; echo new > made');
     const { home, work, as } = ordinaryUser();
     writeFileSync(join(work, 'source'), 'mine\n');
@@ -308,33 +313,37 @@ describeWithRunnerOnOne('headrace exec', (service, runner) => {
     'cp -r evil evil/.git; echo written >made',
   ].join('\n');
 
-  test('with --write, what git reads stays as it is [promise: exec-git]', { skip: lacks('other users') }, async () => {
-    await suite('attacks git', `set +e\nexec 2>/dev/null\n${attack}\nexit 0`);
-    const exec = [program, 'exec', 'attacks git', '--project', 'Sluice', '--offline', '--write'];
-    const facts =
-      'find . -path "*/.git*" -printf "%p %y %m %s %l\n" | sort; find . -path "*/.git*" -type f -exec md5sum {} + | sort';
-    for (const [what, prepare] of Object.entries({
-      'a repository': repository,
-      'a work tree beside one': `git init -q ../one && (cd ../one && ${repository}) && rmdir ../work && git -C ../one worktree add -q ../work && cd ../work && git init -q vendor/tool`,
-      'no repository': 'true',
-    })) {
-      const { home, work, as } = ordinaryUser();
-      const made = await as('sh', '-c', prepare);
-      assert.equal(made.status, 0, made.stderr.toString());
-      const before = (await as('sh', '-c', `cd ..; ${facts}`)).stdout.toString();
-      const ran = await as(...exec);
-      assert.equal(ran.status, 0, ran.stderr.toString());
-      assert.equal(readFileSync(join(work, 'made'), 'utf8'), 'written\n', what);
-      // In a directory that the suite itself has made, it may make a repository: that is no place of the developer's.
-      const isNew = what === 'no repository' ? /(evil|\.cache|inner|vendor)/ : /(evil|\.cache)\//;
-      const paths = (text: string): string[] => text.split('\n').filter((line) => !isNew.test(line));
-      assert.deepEqual(paths((await as('sh', '-c', `cd ..; ${facts}`)).stdout.toString()), paths(before), what);
-      await as('sh', '-c', `for d in ${what === 'no repository' ? '.' : places}; do (cd $d && git status); done`);
-      assert.deepEqual(
-        readdirSync(home, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('pwned')),
-        [],
-        what,
-      );
-    }
-  });
+  test(
+    'with --write, what git reads stays as it is [promise: exec-git]',
+    { skip: lacks('isolation', 'other users') },
+    async () => {
+      await suite('attacks git', `set +e\nexec 2>/dev/null\n${attack}\nexit 0`);
+      const exec = [program, 'exec', 'attacks git', '--project', 'Sluice', '--offline', '--write'];
+      const facts =
+        'find . -path "*/.git*" -printf "%p %y %m %s %l\n" | sort; find . -path "*/.git*" -type f -exec md5sum {} + | sort';
+      for (const [what, prepare] of Object.entries({
+        'a repository': repository,
+        'a work tree beside one': `git init -q ../one && (cd ../one && ${repository}) && rmdir ../work && git -C ../one worktree add -q ../work && cd ../work && git init -q vendor/tool`,
+        'no repository': 'true',
+      })) {
+        const { home, work, as } = ordinaryUser();
+        const made = await as('sh', '-c', prepare);
+        assert.equal(made.status, 0, made.stderr.toString());
+        const before = (await as('sh', '-c', `cd ..; ${facts}`)).stdout.toString();
+        const ran = await as(...exec);
+        assert.equal(ran.status, 0, ran.stderr.toString());
+        assert.equal(readFileSync(join(work, 'made'), 'utf8'), 'written\n', what);
+        // In a directory that the suite itself has made, it may make a repository: that is no place of the developer's.
+        const isNew = what === 'no repository' ? /(evil|\.cache|inner|vendor)/ : /(evil|\.cache)\//;
+        const paths = (text: string): string[] => text.split('\n').filter((line) => !isNew.test(line));
+        assert.deepEqual(paths((await as('sh', '-c', `cd ..; ${facts}`)).stdout.toString()), paths(before), what);
+        await as('sh', '-c', `for d in ${what === 'no repository' ? '.' : places}; do (cd $d && git status); done`);
+        assert.deepEqual(
+          readdirSync(home, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('pwned')),
+          [],
+          what,
+        );
+      }
+    },
+  );
 });

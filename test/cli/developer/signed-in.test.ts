@@ -1,12 +1,17 @@
 import assert from 'node:assert/strict';
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
+import { run } from '../../../src/shared/lib/processes.ts';
 import { Developer, type Terminal } from '../../support/developer.ts';
-import { onOneDatabase } from '../../support/databases.ts';
+import { onOneDatabase, temporaryFolder } from '../../support/databases.ts';
+import { lacks } from '../../support/machine.ts';
 import { Service } from '../../support/service.ts';
 import { Tab } from '../../support/tab.ts';
 import type { User } from '../../support/user.ts';
+
+const root = join(import.meta.dirname, '../../..');
+const options = { skip: lacks('other users') };
 
 describe('headrace login', () => {
   onOneDatabase((database) => {
@@ -137,6 +142,29 @@ describe('headrace login', () => {
       assert.equal(piped.status, 3);
       assert.match(piped.err, /--ca-file FILE/);
       assert.throws(() => readFileSync(stored(developer)), /ENOENT/);
+    });
+
+    test('is not needed by a user without a home whose environment has a token', options, async (t) => {
+      const folder = temporaryFolder();
+      t.after(() => rmSync(folder, { recursive: true }));
+      chmodSync(folder, 0o755);
+      const ca = join(folder, 'ca.pem');
+      copyFileSync(caFile(), ca);
+      const { HEADRACE_TOKEN: token = '' } = (await Developer.of(service, alice)).env;
+      const env = {
+        HEADRACE_URL: service.address,
+        HEADRACE_TOKEN: token,
+        HEADRACE_CA_FILE: ca,
+        PATH: process.env.PATH,
+      };
+      const become = ['--reuid', '60920', '--regid', '60920', '--clear-groups', '--'];
+      const said = await run('setpriv', [...become, join(root, 'bin/headrace'), 'whoami'], { env, cwd: folder });
+      assert.deepEqual([said.status, said.stderr.toString()], [0, '']);
+      assert.match(said.stdout.toString(), new RegExp(alice.email));
+      const ask = `import('${root}/src/cli/developer/store.ts').then(({ folderOf }) => folderOf({}, 'cache'))`;
+      const words = [...become, process.execPath, '-e', `${ask}.catch(({ message }) => console.log(message))`];
+      const { stdout } = await run('setpriv', words, { env: { PATH: process.env.PATH }, cwd: folder });
+      assert.equal(stdout.toString(), 'This user has no home folder. Set HOME or XDG_CACHE_HOME to a folder.\n');
     });
 
     test('says what to do when it cannot be', async () => {

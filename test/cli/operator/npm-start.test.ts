@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { temporaryFolder } from '../../support/databases.ts';
-import { commandsWith, untilCreated } from '../../support/installation.ts';
+import { commandsWith, untilCreated } from '../../support/process-list.ts';
+import { lacks } from '../../support/machine.ts';
 import { longestWait } from '../../support/pauses.ts';
 
 const limit = { timeout: longestWait };
@@ -25,13 +26,14 @@ describe('npm start', () => {
   const begun = async (folder: string, npm: number): Promise<void> => {
     while (!commandsWith(folder).some((pid) => pid !== npm)) await pause(1);
   };
-  const moments: Record<string, (folder: string, npm: number) => Promise<void>> = {
-    'has just begun': begun,
-    'has its runner': (folder) => untilCreated(folder, 'runner.sock'),
-  };
+  type Reached = (folder: string, npm: number) => Promise<void>;
+  const moments: [moment: string, reached: Reached, skip: string | false][] = [
+    ['has just begun', begun, false],
+    ['has its runner', (folder) => untilCreated(folder, 'runner.sock'), lacks('isolated runner')],
+  ];
 
   /** Starts it in a group of its own, sends the signal at that moment, and waits until nothing of it is left. */
-  const leavesNothing = async (signal: NodeJS.Signals, who: 'npm' | 'group', moment: string): Promise<void> => {
+  const leavesNothing = async (signal: NodeJS.Signals, who: 'npm' | 'group', reached: Reached): Promise<void> => {
     const folder = join(temporaryFolder(), 'data');
     mkdirSync(folder);
     const args = ['start', '--', '--data-dir', folder, '--port', '0'];
@@ -39,27 +41,29 @@ describe('npm start', () => {
     const exited = once(npm, 'exit');
     const { pid = 0 } = npm;
     try {
-      await Promise.race([moments[moment]?.(folder, pid), exited]);
+      await Promise.race([reached(folder, pid), exited]);
       process.kill(who === 'npm' ? pid : -pid, signal);
       await exited;
       const deadline = Date.now() + longestStop;
       while (commandsWith(folder).length > 0 && Date.now() < deadline) await pause(50);
-      assert.deepEqual(commandsWith(folder), [], `${signal} to ${who} when it ${moment}`);
+      assert.deepEqual(commandsWith(folder), [], `${signal} to ${who}`);
     } finally {
       for (const left of commandsWith(folder)) process.kill(left, 'SIGKILL');
       rmSync(join(folder, '..'), { recursive: true, force: true });
     }
   };
 
-  for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM'] as const) {
-    test(`leaves no server behind when ${signal} comes, to npm alone or to all of them`, limit, async () => {
-      for (const moment of Object.keys(moments)) {
-        await Promise.all([leavesNothing(signal, 'npm', moment), leavesNothing(signal, 'group', moment)]);
-      }
+  for (const [moment, reached, skip] of moments) {
+    const options = { ...limit, skip };
+    for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM'] as const) {
+      const name = `leaves no server behind when ${signal} comes to npm alone or to all of them, once it ${moment}`;
+      test(name, options, async () => {
+        await Promise.all([leavesNothing(signal, 'npm', reached), leavesNothing(signal, 'group', reached)]);
+      });
+    }
+
+    test(`leaves no server behind when npm is killed, once it ${moment}`, options, async () => {
+      await leavesNothing('SIGKILL', 'npm', reached);
     });
   }
-
-  test('leaves no server behind when npm is killed', limit, async () => {
-    await Promise.all(Object.keys(moments).map((moment) => leavesNothing('SIGKILL', 'npm', moment)));
-  });
 });

@@ -5,7 +5,8 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { command } from '../../support/command.ts';
 import { temporaryFolder } from '../../support/folders.ts';
-import { commandsWith } from '../../support/installation.ts';
+import { lacks } from '../../support/machine.ts';
+import { commandsWith } from '../../support/process-list.ts';
 import { headrace, serve, startProgram, type Serving, type Started } from '../../support/program.ts';
 
 describe('runner --once', () => {
@@ -46,7 +47,8 @@ describe('runner --once', () => {
     }
   };
 
-  test('ends with 0 when nothing waits, and leaves nothing, not even of one that was killed', async () => {
+  const isolated = { skip: lacks('isolated runner') };
+  test('ends with 0 when nothing waits, and leaves nothing, not even of one that was killed', isolated, async () => {
     const killed = runner('--once', '--scratch', scratch);
     await untilOpen(killed);
     killed.process.kill('SIGKILL');

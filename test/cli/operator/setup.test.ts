@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, test } from 'node:test';
+import { describe, test, type TestContext } from 'node:test';
 import { text } from 'node:stream/consumers';
 import { run } from '../../../src/shared/lib/processes.ts';
 import { folderFor } from '../../support/folders.ts';
@@ -98,40 +98,61 @@ describe('a clone that cannot be made ready', () => {
   });
 });
 
-describe('programs that one can do without', () => {
-  test(
-    'are not asked for again at each start, once they could not be installed',
-    { skip: lacks('root') },
-    async (t) => {
-      const folder = folderFor((cleanUp) => t.after(cleanUp));
-      const clone = freshClone(folder);
-      mkdirSync(join(clone, 'node_modules'));
-      const programs = join(folder, 'programs');
-      mkdirSync(programs);
-      const called = join(folder, 'called');
-      writeFileSync(join(programs, 'apt-get'), `#!/bin/sh\necho "$*" >>${called}\necho E: no network >&2\nexit 100\n`, {
-        mode: 0o755,
-      });
-      const env = { ...environment, PATH: `${programs}:${environment.PATH}` };
-      const start = async (packages: string): Promise<string> => {
-        const { status, stderr } = await inSetup(
-          clone,
-          `wish_programs sums no-such-program=${packages}; echo on >&2`,
-          env,
-        );
-        assert.equal(status, 0);
-        return stderr.toString();
-      };
-      const said =
-        'headrace: installing sums (for sums)\nE: no network\nCould not install them; it goes on without sums.\non\n';
-      assert.equal(await start('sums'), said);
-      assert.equal(await start('sums'), 'on\n');
-      assert.equal(readFileSync(called, 'utf8').split('\n').length - 1, 1);
-      assert.notEqual(await start('others'), 'on\n', 'others were not tried yet');
-      utimesSync(join(clone, 'node_modules/.not-installed'), 0, 0);
-      assert.equal(await start('sums'), said, 'a day later it tries again');
-    },
-  );
+describe('programs that are installed', { skip: lacks('root') }, () => {
+  /** A clone on a machine where apt-get is this shell script; `called` is the file of its calls. */
+  const withApt = (t: TestContext, script: string) => {
+    const folder = folderFor((cleanUp) => t.after(cleanUp));
+    const clone = freshClone(folder);
+    mkdirSync(join(clone, 'node_modules'));
+    const programs = join(folder, 'programs');
+    mkdirSync(programs);
+    const called = join(folder, 'called');
+    const env = { ...environment, PATH: `${programs}:${environment.PATH}`, CALLED: called };
+    const text = `#!/bin/sh\necho "$*" >>"$CALLED"\n${script}\n`;
+    writeFileSync(join(programs, 'apt-get'), text, { mode: 0o755 });
+    return {
+      clone,
+      calls: () => readFileSync(called, 'utf8').split('\n').length - 1,
+      setUp: async (functions: string): Promise<[status: number | null, said: string]> => {
+        const { status, stderr } = await inSetup(clone, functions, env);
+        return [status, stderr.toString()];
+      },
+    };
+  };
+  const old = 'E: Unable to correct problems, you have held broken packages.';
+
+  test('say nothing of old package lists when fresh ones help', async (t) => {
+    const fails = `case $* in *update*) exit ;; esac\ngrep -q update "$CALLED" && exit\necho '${old}' >&2; exit 100`;
+    const { setUp, calls } = withApt(t, fails);
+    assert.deepEqual(await setUp('require_programs no-such-program=sums'), [0, 'headrace: installing sums\n']);
+    assert.equal(calls(), 3);
+  });
+
+  test('tell every failure when the last attempt fails too', async (t) => {
+    const fails = `case $* in\n*update*) echo 'E: one source' ;;\n*) grep -q update "$CALLED" && echo 'E: no space' || echo '${old}' ;;\nesac >&2\nexit 100`;
+    const { setUp } = withApt(t, fails);
+    const [status, said] = await setUp('require_programs no-such-program=sums');
+    const expected = `headrace: installing sums\n${old}\nE: one source\nE: no space\nCould not install them. Try:`;
+    assert.deepEqual([status, said.slice(0, expected.length)], [1, expected]);
+  });
+
+  test('are not asked for again at each start, if one can do without them', async (t) => {
+    const { clone, setUp, calls } = withApt(t, 'case $* in *update*) exit ;; esac\necho E: no network >&2; exit 100');
+    const start = async (packages: string): Promise<string> => {
+      const [status, said] = await setUp(`wish_programs sums no-such-program=${packages}; echo on >&2`);
+      assert.equal(status, 0);
+      return said;
+    };
+    const said =
+      'headrace: installing sums (for sums)\nE: no network\nCould not install them; it goes on without sums.\non\n';
+    assert.equal(await start('sums'), said);
+    const once_ = calls();
+    assert.equal(await start('sums'), 'on\n');
+    assert.equal(calls(), once_);
+    assert.notEqual(await start('others'), 'on\n', 'others were not tried yet');
+    utimesSync(join(clone, 'node_modules/.not-installed'), 0, 0);
+    assert.equal(await start('sums'), said, 'a day later it tries again');
+  });
 });
 
 describe('packages that somebody else installed', () => {

@@ -4,8 +4,9 @@ import { mkdirSync, readFileSync, watch, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { cleanUpAfterwards, folderFor } from '../../support/folders.ts';
-import { commandsWith, untilCreated } from '../../support/installation.ts';
+import { commandsWith, untilCreated } from '../../support/process-list.ts';
 import { headrace, serve, startProgram, type Started } from '../../support/program.ts';
+import { lacks } from '../../support/machine.ts';
 import { longestWait } from '../../support/pauses.ts';
 
 const limit = { timeout: longestWait };
@@ -26,7 +27,7 @@ describe('a signal', () => {
     assert.ok(status === 0 || status === signal, `${status}: ${started.said()}`);
 
   // As they come, from the first thing that a start makes to the moment when the runner has its first sandbox open.
-  const stages = ['server.lock', 'headrace.db', 'headrace.db-wal', 'master.key', 'blobs', 'tls', 'server.sock'];
+  const stages = ['', 'server.lock', 'headrace.db', 'headrace.db-wal', 'master.key', 'blobs', 'tls', 'server.sock'];
   const runnerStages = [
     'runner.log',
     'runner',
@@ -37,11 +38,13 @@ describe('a signal', () => {
   ];
   const lastStages = ['runner/spool', 'runner/pid', 'runner.sock'];
 
-  for (const [at, stage] of ['', ...stages, ...runnerStages, ...lastStages].entries()) {
+  const withRunner = { ...limit, skip: lacks('isolated runner') };
+
+  for (const [at, stage] of [...stages, ...runnerStages, ...lastStages].entries()) {
     const signal = ofServers[at % ofServers.length] ?? 'SIGTERM';
     test(
       `${signal} stops a server and its runner when ${stage === '' ? 'it has just begun' : `${stage} is there`}`,
-      limit,
+      stages.includes(stage) ? limit : withRunner,
       async () => {
         const folder = join(place(), 'data');
         mkdirSync(folder);
@@ -55,7 +58,7 @@ describe('a signal', () => {
     );
   }
 
-  test('stops a server once, also when it comes again and again', limit, async () => {
+  test('stops a server once, also when it comes again and again', withRunner, async () => {
     for (const stage of ['server.sock', 'runner.log', 'runner/sandboxes', 'runner.sock']) {
       const folder = join(place(), 'data');
       mkdirSync(folder);
@@ -70,7 +73,7 @@ describe('a signal', () => {
     }
   });
 
-  test('at the moment when a server finds the runner of one that was killed stops both', limit, async () => {
+  test('at the moment when a server finds the runner of one that was killed stops both', withRunner, async () => {
     const folder = join(place(), 'data');
     mkdirSync(folder);
     const alive = untilCreated(folder, 'runner.sock');
@@ -90,7 +93,7 @@ describe('a signal', () => {
 
   test(
     'to a server that was killed before its runner could be reached leaves one runner to the next',
-    limit,
+    withRunner,
     async () => {
       const folder = join(place(), 'data');
       mkdirSync(folder);
@@ -115,7 +118,7 @@ describe('a signal', () => {
     for (const pid of runners) process.kill(pid, 'SIGTERM');
   }
 
-  test('stops a runner elsewhere whenever it comes', limit, async () => {
+  test('stops a runner elsewhere whenever it comes', withRunner, async () => {
     const folder = place();
     const data = join(folder, 'server');
     mkdirSync(data);

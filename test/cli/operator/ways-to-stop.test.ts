@@ -5,7 +5,8 @@ import { before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { onOneDatabase } from '../../support/databases.ts';
 import { Listener, logOf, statesOf } from '../../support/firehose.ts';
-import { commandsWith, startInstallation, type Installation, type Project } from '../../support/installation.ts';
+import { startInstallation, type Installation, type Project } from '../../support/installation.ts';
+import { commandsWith } from '../../support/process-list.ts';
 
 /** What becomes of a running build when its server is stopped: `HEADRACE_STOP`. */
 onOneDatabase((database) => {

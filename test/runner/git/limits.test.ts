@@ -11,7 +11,7 @@ import { removeTree } from '../../../src/shared/lib/remove-tree.ts';
 import { openMirrors } from '../../../src/runner/git/mirrors.ts';
 import { openSandboxes } from '../../../src/runner/sandbox/index.ts';
 import { longestTurn } from '../../support/event-loop.ts';
-import { commandsWith } from '../../support/installation.ts';
+import { commandsWith } from '../../support/process-list.ts';
 import { longestWait } from '../../support/pauses.ts';
 import { createRepository } from '../../support/repository.ts';
 import type { GitHost } from '../../support/sshd.ts';

@@ -351,7 +351,7 @@ describeWithRunner(
 
     test(
       'may have the person at one server and the runner at another',
-      { skip: database.kind === 'sqlite' },
+      { skip: database.kind === 'sqlite' && 'an SQLite file has one server' },
       async () => {
         const store = await openStore(service.config, assert.ifError);
         const other = await ScriptedRunner.start(store);
