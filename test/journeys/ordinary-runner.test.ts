@@ -3,7 +3,8 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { onOneDatabase } from '../support/databases.ts';
-import { commandsWith, startInstallation, type Installation, type Project } from '../support/installation.ts';
+import { startInstallation, type Installation, type Project } from '../support/installation.ts';
+import { commandsWith } from '../support/process-list.ts';
 import { entry, freeIds, ordinaryRunner, type OrdinaryRunner } from '../support/ordinary-runner.ts';
 
 /**
