@@ -114,7 +114,13 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, task) => 
         const isLaunched = suite.launch(how) === undefined;
         if (isLaunched) onOutput?.('to');
         await takeLeft(services, order, [left, how], {
-          ...{ id, signal, steps, onKept, ground, print, isLaunched },
+          id,
+          signal,
+          steps,
+          onKept,
+          ground,
+          print,
+          isLaunched,
           secrets: () => log.secrets,
           environment: { ...variables, ...suite.added() },
           services: { serviceImages: beside?.imageDigests, serviceData: beside?.data },
