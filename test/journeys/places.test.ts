@@ -33,9 +33,9 @@ onOneDatabase((database) => {
     for (const wait = growingPauses(); (await request()).commit_id_str === '';) await wait();
 
     const { commit_id_str: commit, waiting_reason: reason } = await request();
-    assert.equal(reason, '1 of 1 places are busy');
+    assert.equal(reason, '1 of 1 slots are busy');
     const [build] = await project.builds({ id_str: String(commit) });
-    assert.deepEqual([build?.build_state, build?.waiting_reason], ['enqueued', '1 of 1 places are busy']);
+    assert.deepEqual([build?.build_state, build?.waiting_reason], ['enqueued', '1 of 1 slots are busy']);
     const running = await api.get(`${project.path}/build_requests/${long.id_str}`);
     assert.deepEqual([running.build_state, running.waiting_reason], ['building', '']);
     const told = async (many: number): Promise<string[]> =>

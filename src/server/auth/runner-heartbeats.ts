@@ -196,7 +196,7 @@ export async function whyWaiting(db: Database, account: bigint, read = db.read):
       const busy = sum((taker) => (isFetch ? taker.busy_fetches : taker.busy_builds));
       // A free slot may be about to take it, or its account is at its limit of running jobs.
       if (busy < all || all === 0) return waitsForItsTurn;
-      return `${busy} of ${all} places${isFetch ? ' for fetches' : ''} are busy`;
+      return `${busy} of ${all} slots${isFetch ? ' for fetches' : ''} are busy`;
     },
   };
 }

@@ -181,7 +181,7 @@ describeService('work that nobody can take', (service) => {
     await leave(far.name);
   });
 
-  test('says how many places are busy, and fetches wait for none of them', async () => {
+  test('says how many slots are busy, and fetches wait for none of them', async () => {
     const erin = await service.user();
     const far = await registered(service, [erin]);
     const link = linkWith(service, far.token, { slots: 2 });
@@ -201,18 +201,18 @@ describeService('work that nobody can take', (service) => {
     const running = [await take('builds'), await take('builds')];
     const reasons = async (): Promise<unknown[]> =>
       (await erin.get(`${at}/builds`)).list.map((build) => String(build.waiting_reason)).toSorted();
-    assert.deepEqual(await reasons(), ['', '', '2 of 2 places are busy']);
+    assert.deepEqual(await reasons(), ['', '', '2 of 2 slots are busy']);
     assert.equal(await reasonAt(first), '', 'a part of it runs');
     const second = await ask(ref);
-    assert.equal(await reasonAt(second), '2 of 2 places are busy');
+    assert.equal(await reasonAt(second), '2 of 2 slots are busy');
     const listed = (await erin.get(`${at}/build_requests`)).list.map(({ waiting_reason: reason }) => reason);
-    assert.deepEqual(listed, ['2 of 2 places are busy', '']);
+    assert.deepEqual(listed, ['2 of 2 slots are busy', '']);
     const waiting = (await erin.get(`${at}/builds`)).list.find(({ waiting_reason: reason }) => reason !== '');
-    assert.equal(await reasonAt(`${at}/builds/${waiting?.id}`), '2 of 2 places are busy');
+    assert.equal(await reasonAt(`${at}/builds/${waiting?.id}`), '2 of 2 slots are busy');
     const tab = new Tab(service);
     await tab.signIn(erin.credentials);
     for (const page of [second.replace('build_requests', 'requests'), `${at}/builds/${waiting?.id}`])
-      assert.match((await tab.get(`/ui${page}`)).text, /2 of 2 places are busy\./);
+      assert.match((await tab.get(`/ui${page}`)).text, /2 of 2 slots are busy\./);
 
     // The same runner fetches meanwhile, before builds that are older.
     const fetches = [await ask('main'), await ask('other'), await ask('third')];
@@ -220,7 +220,7 @@ describeService('work that nobody can take', (service) => {
     const fetching = [await take('fetches'), await take('fetches')];
     for (const { work } of fetching) assert.equal(work.kind, 'fetch_commit');
     assert.equal(await reasonAt(fetches[0] ?? ''), '');
-    assert.equal(await reasonAt(fetches[2] ?? ''), '2 of 2 places for fetches are busy');
+    assert.equal(await reasonAt(fetches[2] ?? ''), '2 of 2 slots for fetches are busy');
 
     const finish = async (claim: string, slot: 'builds' | 'fetches', outcome: Outcome) => {
       await link.finish({ claim, outcome, logSize: 0 }, patient);
