@@ -30,6 +30,7 @@ interface Pending {
 export interface ConnectionParts {
   open: () => WebSocket;
   explainUnreachable: (error: Error) => Error;
+  onConnected: (isConnected: boolean) => void;
 }
 
 /** The next call after a break reopens the connection, to any server. Callers repeat calls without a response. */
@@ -82,7 +83,11 @@ export class ServerConnection {
       const onMessage = (): void => void (this.lastMessageAt = performance.now());
       onMessage();
       socket.on('ping', onMessage).on('message', onMessage);
-      const connection = new Connected(socket, () => (this.#connecting = undefined));
+      const connection = new Connected(socket, () => {
+        this.#connecting = undefined;
+        this.#parts.onConnected(false);
+      });
+      this.#parts.onConnected(true);
       if (this.#isClosed) connection.close();
       return connection;
     } catch (error) {

@@ -33,6 +33,7 @@ export interface OpenLink extends LinkCalls, BlobLink {
 
 export interface LinkOptions {
   note?: (message: string) => void;
+  onConnected?: (isConnected: boolean) => void;
   /** Another version of the protocol, for tests. */
   protocol?: string;
 }
@@ -42,7 +43,7 @@ const extendMs = (2 * claimSeconds * 1000) / 3;
 
 /** One connection, and HTTP for blobs. A call that fails throws, and may be repeated. */
 export function openLink(server: ServerAddress, options: LinkOptions = {}): OpenLink {
-  const { note = () => {}, protocol = protocolNumber } = options;
+  const { note = () => {}, onConnected = () => {}, protocol = protocolNumber } = options;
   const isLocal = 'socket' in server;
   const agent = isLocal
     ? new http.Agent({ keepAlive: true })
@@ -65,6 +66,7 @@ export function openLink(server: ServerAddress, options: LinkOptions = {}): Open
   const connection = new ServerConnection({
     open: () => new WebSocket(`${address}${connectionPath}`, { ...connectionOptions, headers, ...transport }),
     explainUnreachable: (error) => explainUnreachable(error, target),
+    onConnected,
   });
 
   const called = callNames.map((name) => [

@@ -15,6 +15,7 @@ import { Claims } from './claims.ts';
 import { BrokenServerError } from './failures.ts';
 import { deliverOutbox, emptyOutbox } from './deliver-outbox.ts';
 import type { RunnerServices } from './job-runner.ts';
+import { IdleTime } from './idle-time.ts';
 import { foldersOf } from './leftovers.ts';
 import { pollRepositories } from './polls.ts';
 import { claimLost, perform } from './perform.ts';
@@ -29,12 +30,20 @@ export interface RunnerOptions {
   services: RunnerServices;
   concurrency: number;
   log: (message: string) => void;
-  /** Ends after one job, or if none came within `idleMs`. Waits at most `emptyWithinMs` to upload the job's files. */
-  once?: { idleMs: number; emptyWithinMs?: number } | undefined;
+  /** Ends after one job, or if none came within `idleMs`. */
+  once?: ShortLife | undefined;
+  /** Ends when no job came within `idleMs`, in any slot. Time without a server does not count. */
+  untilIdle?: ShortLife | undefined;
   /** The pause between two checks whether there is time for cleanup. */
   upkeepEveryMs?: number;
   /** How often an outcome is reported to a server that fails at it. */
   finishTries?: number;
+}
+
+interface ShortLife {
+  idleMs: number;
+  /** The longest wait to upload its jobs' files at the end. */
+  emptyWithinMs?: number;
 }
 
 export interface Runner {
@@ -51,9 +60,9 @@ const finishTries = 35;
 
 const stopped = new Error('the runner was stopped');
 
-/** A one-job runner waits this long for its outbox to empty: its disk may be deleted with it. */
+/** A short-lived runner waits this long for its outbox to empty: its disk may be deleted with it. */
 const emptyWithinMs = 30 * 60_000;
-/** How long it waits for the order to pack its kept files, which comes after its job. */
+/** How long it waits for the order to pack its kept files, which comes after a job. */
 const packWithinMs = 5000;
 /** If no server answers, a one-job runner gives up this long after it would have ended anyway. */
 const awayMs = 30_000;
@@ -70,7 +79,8 @@ function isGood(outcome: Outcome): boolean {
 const goodEnds: ReadonlySet<Outcome['kind']> = new Set(['fetched', 'checked', 'compiled', 'pushed', 'cancelled']);
 
 export async function startRunner(options: RunnerOptions): Promise<Runner> {
-  const { link, folder, services, log } = options;
+  const { link, folder, services, log, concurrency } = options;
+  const shortLife = options.once ?? options.untilIdle;
   await mkdir(folder, { recursive: true, mode: 0o700 });
   // Builds leave setuid programs there, which other users of the machine must not be able to start.
   await chmod(folder, 0o700);
@@ -86,7 +96,12 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     untilAnswered(signal, async () => server.answered(await work()), server.away);
 
   let isDraining = false;
-  const takesMore = (): boolean => !options.once && !isDraining;
+  const isBusy = (): boolean => !claims.isEmpty;
+  const slots: readonly SlotKind[] = [
+    ...Array.from({ length: concurrency }, () => 'builds' as const),
+    ...Array.from({ length: fetchSlots(concurrency) }, () => 'fetches' as const),
+  ];
+  const idle = options.untilIdle && new IdleTime({ ms: options.untilIdle.idleMs, slots: slots.length, isBusy });
 
   /** If files are kept here, jobs that begin with them may come here first. */
   const keeping = (): Pick<Wish, 'location'> => {
@@ -113,19 +128,21 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 
   const performNext = async (order: Order): Promise<void> => {
     const work = claims.hold(order.claim);
+    idle?.restart();
     const before = keeping();
     try {
       const report = await perform(order, { link, services, spool, work, ending: signal });
       if (!report) return;
       // The other free slots report the location too, before the server assigns the next jobs.
       if (!options.once && before.location !== keeping().location) await askAnew();
-      if (options.once && !isGood(report.outcome)) await pause(endingMs, undefined, { signal });
+      if (shortLife && !isGood(report.outcome)) await pause(endingMs, undefined, { signal });
       await finish(report);
     } catch (error) {
       if (!signal.aborted && work.signal.reason !== claimLost) log(`job abandoned: ${messageOf(error)}`);
     } finally {
       claims.release(order.claim);
       services.outbox.release(order.claim);
+      idle?.restart();
     }
   };
 
@@ -161,29 +178,41 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const doOne = async (idleMs: number): Promise<void> => {
     const order = await onlyOrder(idleMs);
     if (order) await performNext(order);
-    // Files that other suites begin with are packed, because they are deleted with the runner.
-    const rest =
+    await packNext();
+  };
+
+  /** Files that other suites begin with are packed, because they are deleted with the runner. */
+  const packNext = async (): Promise<boolean> => {
+    const order =
       keeping().location && (await onlyOrder(packWithinMs, { ...keeping(), slot: 'fetches', isLeaving: true }));
-    if (rest) await performNext(rest);
+    if (order) await performNext(order);
+    return Boolean(order);
   };
 
   const executor = async (slot: SlotKind): Promise<void> => {
-    while (!signal.aborted && takesMore()) {
-      const order = await nextOrder({ claim: randomName(), slot, ...keeping() });
-      if (order) await performNext(order);
+    try {
+      while (!signal.aborted && !isDraining) {
+        const order = await nextOrder({ claim: randomName(), slot, ...keeping() });
+        if (order) await performNext(order);
+        else if (await idle?.isOver(signal)) return;
+      }
+    } finally {
+      idle?.leave();
     }
   };
 
   /** A drained runner without a job does not wait for an unreachable server. */
   const nextOrder = async (wish: Wish): Promise<Order | undefined> => {
     wished.add(wish.claim);
+    const attempt = () => link.next(idle ? { ...wish, holdMs: idle.leftMs() } : wish, signal);
     try {
       return await untilAnswered(
         signal,
-        async () => server.answered(await link.next(wish, signal)),
+        async () => server.answered(await attempt()),
         (error) => {
           if (isDraining) throw stopped;
           server.away(error);
+          idle?.restart();
         },
       );
     } catch (error) {
@@ -197,21 +226,19 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const attending = claims
     .attend((held) => ask(() => link.extend({ claims: held }, signal)), signal)
     .catch((error: unknown) => ending.abort(error)); // ended by the signal, or refused
-  const isBusy = (): boolean => !claims.isEmpty;
   const upkeep = keepUp(link, services, { isBusy, signal, log, everyMs: options.upkeepEveryMs });
-  const polling = options.once ? undefined : pollRepositories({ link, mirrors: services.mirrors, signal, ask, log });
+  const polling = shortLife ? undefined : pollRepositories({ link, mirrors: services.mirrors, signal, ask, log });
   const shells = serveShells({ link, services, signal, log });
   const delivery = { outbox: services.outbox, link, disk: services.disk, signal, log };
   const delivering = deliverOutbox(delivery);
-  const executors = options.once
-    ? [doOne(options.once.idleMs)]
-    : [
-        ...Array.from({ length: options.concurrency }, () => executor('builds')),
-        ...Array.from({ length: fetchSlots(options.concurrency) }, () => executor('fetches')),
-      ];
+  const executors = options.once ? [doOne(options.once.idleMs)] : slots.map(executor);
+  const packAll = async (): Promise<void> => {
+    while (!signal.aborted && (await packNext()));
+  };
   const done = (async () => {
     const results = await Promise.allSettled(executors);
-    if (options.once) await emptyOutbox(delivery, options.once.emptyWithinMs ?? emptyWithinMs);
+    if (options.untilIdle) results.push(...(await Promise.allSettled([packAll()])));
+    if (shortLife) await emptyOutbox(delivery, shortLife.emptyWithinMs ?? emptyWithinMs);
     ending.abort(stopped);
     await attending;
     await upkeep;
@@ -227,6 +254,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     isBusy,
     drain() {
       isDraining = true;
+      idle?.restart();
       void askAnew();
     },
     async stop() {

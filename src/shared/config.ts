@@ -9,6 +9,7 @@ import { readEnvironmentFile } from './domain/environment-file.ts';
 import { mostOpenFiles } from './lib/descriptors.ts';
 import { messageOf } from './lib/error-code.ts';
 import { isLoopback } from './lib/networks.ts';
+import { ownFolderIn } from './lib/own-subfolder.ts';
 import { readRanges } from './lib/address-filter.ts';
 import { readCertificates } from './lib/tls-trust.ts';
 import { readTags, tagRule } from './domain/tags.ts';
@@ -121,9 +122,7 @@ const settings = {
 type SettingName = keyof typeof settings;
 type Values = { [Name in SettingName]: (typeof settings)[Name] extends Setting<infer T> ? T : never };
 
-export interface Config extends Values {
-  data_dir: string;
-}
+export type Config = Values & { data_dir: string };
 
 export function runnerEnvironment(config: Config): Record<string, string> {
   const settings = Object.keys(ofRunners).map((name) => [
@@ -265,7 +264,7 @@ export interface ConfigSources {
 }
 
 export function readConfig({ flags, env }: ConfigSources): Config {
-  const dataDir = resolve(flags.data_dir ?? env.HEADRACE_DATA_DIR ?? 'data');
+  const dataDir = ownFolderIn(resolve(flags.data_dir ?? env.HEADRACE_DATA_DIR ?? 'data'));
   const file = flags.config ?? join(dataDir, 'headrace.toml');
   if (flags.config !== undefined && !existsSync(file)) throw new ConfigError(`--config ${file}: there is no such file`);
   const found = new Map<string, Source>([...fromFile(file), ...fromEnvironment(env), ...fromFlags(flags)]);

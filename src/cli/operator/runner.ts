@@ -8,6 +8,7 @@ import { openLink, type OpenLink, type ServerAddress } from '../../runner/link.t
 import { openSandboxes } from '../../runner/sandbox/index.ts';
 import { firstOwnId, hasOwnIds } from '../../runner/sandbox/own-ids.ts';
 import { startRunner, type Runner } from '../../runner/runner.ts';
+import { isOwnSubfolder, makeOwnFolder } from '../../shared/lib/own-subfolder.ts';
 import { removeTree } from '../../shared/lib/remove-tree.ts';
 import { createTlsTrust } from '../../shared/lib/tls-trust.ts';
 import { openRunnerServices } from '../../runner/runner-services.ts';
@@ -28,6 +29,8 @@ interface Options {
   tokenFile?: string;
   caFile?: string;
   once?: true;
+  untilIdle?: true;
+  readyFile?: string;
   idle?: string;
   scratch?: string;
   local?: true;
@@ -40,7 +43,7 @@ export async function runner({ config, options }: Call<Options>): Promise<void> 
   const stopping = stopSignals();
   process.umask(forBuilds);
   if (options.trial) return tryIsolation(config, whyOneId);
-  if (!options.once && options.idle !== undefined) throw new WrongUse('--idle is for a runner with --once');
+  refuseContradictions(options);
   const log = createLog(config);
   const warn = (message: string): void => log.warn(message);
   const scratch = options.scratch === undefined ? undefined : await openScratch(options.scratch, warn);
@@ -52,6 +55,12 @@ export async function runner({ config, options }: Call<Options>): Promise<void> 
     await scratch?.remove();
   }
   process.exit(lost.signal.aborted ? 1 : 0);
+}
+
+function refuseContradictions({ once, untilIdle, idle }: Options): void {
+  if (once && untilIdle) throw new WrongUse('--once does one job, --until-idle goes on: choose one of them');
+  if (!once && !untilIdle && idle !== undefined)
+    throw new WrongUse('--idle is for a runner with --once or --until-idle');
 }
 
 /** In a temporary folder, because it needs nothing of the data folder. */
@@ -89,9 +98,18 @@ async function work({ config, options, warn, stopping: signals, lost, whyOneId }
   const isLocal = options.local === true;
   const paths = localRunnerPaths(config);
   const server = isLocal ? { socket: paths.serverSocket } : elsewhere(options);
-  const once = options.once ? { idleMs: Number(options.idle ?? 60) * 1000 } : undefined;
+  const shortLife = { idleMs: Number(options.idle ?? 60) * 1000 };
+  const once = options.once && shortLife;
+  const untilIdle = options.untilIdle && shortLife;
   const concurrency = once ? 1 : config.concurrency;
-  const link = openLink({ ...server, tags: config.tags, slots: concurrency }, { note: warn });
+  makeOwnFolder(config.data_dir);
+  if (!isLocal && isOwnSubfolder(config.data_dir))
+    warn(`the data folder is ${config.data_dir}, because the folder above it belongs to another user`);
+  const readiness = openReadiness(options.readyFile, warn);
+  const link = openLink(
+    { ...server, tags: config.tags, slots: concurrency },
+    { note: warn, onConnected: (isConnected) => readiness.set(isConnected) },
+  );
   const folder = isLocal ? paths.folder : join(config.data_dir, 'remote-runner');
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const lock = await holdFolder(folder);
@@ -118,7 +136,7 @@ async function work({ config, options, warn, stopping: signals, lost, whyOneId }
     isolation: config.sandbox === 'off' ? 'off' : 'required',
     forbidsImageBuilds: config.image_builds === 'off',
     diskReserveBytes: diskReserveBytes(config),
-    keepsBuilds: !once,
+    keepsBuilds: !once && !untilIdle,
     onLost: (error) => {
       warn(`the runner ends, because it cannot isolate jobs any more: ${error.message}`);
       lost.abort();
@@ -129,7 +147,7 @@ async function work({ config, options, warn, stopping: signals, lost, whyOneId }
     await services.close();
     return;
   }
-  const running = await startRunner({ link, folder, services, concurrency, log: warn, once });
+  const running = await startRunner({ link, folder, services, concurrency, log: warn, once, untilIdle });
   const stop = (): void => void running.stop().catch(() => {}); // `done` below has its result
   // The server decides about its own runner.
   const onSignal = config.stop === 'drain' && !isLocal ? () => running.drain() : stop;
@@ -146,6 +164,7 @@ async function work({ config, options, warn, stopping: signals, lost, whyOneId }
   } finally {
     alive?.close();
     link.close();
+    readiness.set(false);
     await lock.release();
   }
 }
@@ -167,6 +186,24 @@ function noteStart(
 function elsewhere({ url, tokenFile, caFile }: Options): ServerAddress {
   if (url === undefined || tokenFile === undefined) throw new Error('a runner needs --url and --token-file');
   return { url, token: readFileSync(tokenFile, 'utf8').trim(), ca: caFile && readFileSync(caFile, 'utf8') };
+}
+
+/** For engines: the file exists while the runner is connected. */
+function openReadiness(
+  file: string | undefined,
+  log: (message: string) => void,
+): { set: (isConnected: boolean) => void } {
+  const set = (isConnected: boolean): void => {
+    if (file === undefined) return;
+    try {
+      if (isConnected) writeFileSync(file, '');
+      else rmSync(file, { force: true });
+    } catch (error) {
+      log(`the file about the connection was not changed: ${String(error)}`);
+    }
+  };
+  set(false);
+  return { set };
 }
 
 /** An open connection shows that the runner is alive. A byte on it tells the runner to stop. */

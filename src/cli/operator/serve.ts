@@ -12,6 +12,7 @@ import { insertUser, makeCredentials, type Credentials } from '../../server/auth
 import { startServer, type RunningServer } from '../../server/server.ts';
 import { isAboutIsolation } from '../../shared/domain/isolation.ts';
 import { publicUrl } from '../../shared/domain/public-url.ts';
+import { isOwnSubfolder, makeOwnFolder } from '../../shared/lib/own-subfolder.ts';
 import { failWith, type Call } from './call.ts';
 import { lockDataFolder } from './folder-lock.ts';
 import { keepLocalRunner, type LocalRunner } from './local-runner.ts';
@@ -89,6 +90,9 @@ async function start(
   stopping: AbortSignal,
 ): Promise<RunningServer> {
   proveDataFolder(config);
+  makeOwnFolder(config.data_dir);
+  if (isOwnSubfolder(config.data_dir))
+    log.info(`the data folder is ${config.data_dir}, because the folder above it belongs to another user`);
   const lock = await lockDataFolder(config.data_dir);
   opened.defer(() => lock.release());
   await makeRoomToStart(config, (message) => log.warn(message));

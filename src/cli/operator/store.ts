@@ -1,8 +1,9 @@
-import { chmodSync, mkdirSync } from 'node:fs';
+import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Services } from '../../server/api/call.ts';
 import { forgeOpener } from '../../server/forges/index.ts';
 import { publicAddressFilter } from '../../shared/lib/address-filter.ts';
+import { makeOwnFolder } from '../../shared/lib/own-subfolder.ts';
 import { createResolve } from '../../shared/lib/resolve.ts';
 import { createTlsTrust } from '../../shared/lib/tls-trust.ts';
 import { diskReserveBytes, readBlobLocation, type BlobLocation, type Config } from '../../shared/config.ts';
@@ -134,6 +135,6 @@ export function masterKeyFile(config: Config): string {
 
 /** Other users of the machine get no access, even if the folder existed before. */
 export function makeDataFolder(folder: string): void {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  makeOwnFolder(folder);
   chmodSync(folder, 0o700);
 }

@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { run } from '../../shared/lib/processes.ts';
 import { hasMachineNumbers } from '../../runner/sandbox/identity.ts';
 import { present } from '../../runner/sandbox/machine.ts';
-import { administers } from '../../runner/sandbox/surroundings.ts';
+import { administers, mayGainPrivileges } from '../../runner/sandbox/surroundings.ts';
 import { idsOfRun } from '../../runner/sandbox/types.ts';
 import { enterOwnNamespace } from './own-namespace.ts';
 
@@ -34,9 +34,12 @@ export type IdFiles = Record<'subuid' | 'subgid' | 'passwd' | 'group', string>;
 /** More than any machine has runners. A smaller map is faster. */
 const mostRanges = 256;
 
+export const noPrivileges = 'newuidmap has no effect here, because this process may not gain privileges (no_new_privs)';
+
 /** Replaces this process with a program in a user namespace with these IDs, or returns why there are none. */
 export async function enterOwnIds(): Promise<string | undefined> {
   if (process.getuid?.() === 0) return administers() ? undefined : enterOwnNamespace();
+  if (!mayGainPrivileges()) return noPrivileges;
   const found = ownEntries();
   if (typeof found === 'string') return found;
   for (const program of ['newuidmap', 'newgidmap'])

@@ -26,6 +26,11 @@ export function isCapable(number: number): boolean {
   return (BigInt(`0x${effective}`) & (1n << BigInt(number))) !== 0n;
 }
 
+/** Otherwise setuid programs such as newuidmap do nothing more than this process may. */
+export function mayGainPrivileges(): boolean {
+  return !/^NoNewPrivs:\s+1$/m.test(textOf('/proc/self/status'));
+}
+
 function container(): Surroundings['container'] {
   if (existsSync('/.dockerenv')) return 'docker';
   if (existsSync('/run/.containerenv') || process.env.container === 'podman') return 'podman';

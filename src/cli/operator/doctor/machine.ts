@@ -6,8 +6,8 @@ import type { Config } from '../../../shared/config.ts';
 import { run } from '../../../shared/lib/processes.ts';
 import { mayMakeCgroups } from '../../../runner/sandbox/cgroups.ts';
 import { examineIsolation } from '../../../runner/sandbox/isolation.ts';
-import { isCapable, surroundings } from '../../../runner/sandbox/surroundings.ts';
-import { ownEntries } from '../subordinate-ids.ts';
+import { isCapable, mayGainPrivileges, surroundings } from '../../../runner/sandbox/surroundings.ts';
+import { noPrivileges, ownEntries } from '../subordinate-ids.ts';
 import { missing, ok, warning, type Check } from './check.ts';
 
 export async function checkMachine(config: Config): Promise<Check[]> {
@@ -76,6 +76,13 @@ function ids(): Check {
           cost,
           'start the container with --cap-add SETUID --cap-add SETGID --cap-add SETFCAP',
         );
+  if (!mayGainPrivileges())
+    return warning(
+      'ids',
+      noPrivileges,
+      cost,
+      'where images need several users, set NoNewPrivileges=no in the unit of the runner (docs/runners.md)',
+    );
   const found = ownEntries();
   if (typeof found !== 'string') return ok('ids', `${found.uids.count} from ${found.uids.first} on (/etc/subuid)`);
   const mend = `sudo apt-get install uidmap && sudo usermod --add-subuids 1000000000-1000065535 --add-subgids 1000000000-1000065535 ${nameOfUser()}`;

@@ -1,0 +1,53 @@
+import { orAborted } from '../shared/lib/or-aborted.ts';
+
+/**
+ * Shows that a runner had no job for a time. A slot rests when the server's answer came after that time and had no
+ * order, so time without a server does not count. When all slots rest, the time is over.
+ */
+export class IdleTime {
+  readonly #ms: number;
+  readonly #isBusy: () => boolean;
+  #slots: number;
+  #resting = 0;
+  #since = performance.now();
+  #decided = Promise.withResolvers<boolean>();
+
+  constructor({ ms, slots, isBusy }: { ms: number; slots: number; isBusy: () => boolean }) {
+    this.#ms = ms;
+    this.#slots = slots;
+    this.#isBusy = isBusy;
+  }
+
+  leftMs(): number {
+    if (this.#isBusy()) return this.#ms;
+    return Math.max(0, Math.ceil(this.#since + this.#ms - performance.now()));
+  }
+
+  /** Resting slots ask again. */
+  restart(): void {
+    this.#since = performance.now();
+    this.#decide(false);
+  }
+
+  /** For a slot whose wish had no order. Resolves with false if it has to ask again. */
+  async isOver(signal: AbortSignal): Promise<boolean> {
+    if (this.leftMs() > 0) return false;
+    const { promise } = this.#decided;
+    this.#resting += 1;
+    if (this.#resting === this.#slots) this.#decide(true);
+    return orAborted(promise, signal);
+  }
+
+  /** A slot that asks no longer. */
+  leave(): void {
+    this.#slots -= 1;
+    if (this.#resting > 0 && this.#resting === this.#slots) this.#decide(true);
+  }
+
+  #decide(isOver: boolean): void {
+    const { resolve } = this.#decided;
+    this.#decided = Promise.withResolvers();
+    this.#resting = 0;
+    resolve(isOver);
+  }
+}
