@@ -1,90 +1,12 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { rmSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { keepReserve } from '../../src/shared/lib/disk-reserve.ts';
-import type { FinishReport, Link, Order } from '../../src/shared/protocol/index.ts';
-import type { Mirrors } from '../../src/runner/git/mirrors.ts';
-import type { RunnerServices } from '../../src/runner/job-runner.ts';
-import { openOutbox } from '../../src/runner/outbox.ts';
+import type { FinishReport, Link } from '../../src/shared/protocol/index.ts';
 import { failureOf } from '../../src/runner/failures.ts';
-import { startRunner, type Runner } from '../../src/runner/runner.ts';
-import { noShells } from '../support/no-shells.ts';
-import { temporaryFolder } from '../support/folders.ts';
+import { orderFor, startScripted } from '../support/scripted-runner.ts';
 
-/** The kind is one that no runner knows, so its outcome is a bad one. */
-const orderFor = (claim: string): Order => ({
-  claim,
-  work: { kind: 'from_the_future' } as never,
-  logOffset: 0,
-  logLimit: 1000,
-});
-
-interface Told {
-  runner: Runner;
-  reports: FinishReport[];
-  holds: (number | undefined)[];
-}
-
-async function start(
-  t: TestContext,
-  idleMs: number,
-  next: Link['next'],
-  finish: (report: FinishReport) => void = () => {},
-): Promise<Told> {
-  const folder = temporaryFolder();
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
-  const reports: FinishReport[] = [];
-  const holds: (number | undefined)[] = [];
-  const nothing = (): never => assert.fail('not asked for');
-  const link: Link = {
-    next(wish, signal) {
-      holds.push(wish.holdMs);
-      return next(wish, signal);
-    },
-    leave: async () => {},
-    extend: async (_, signal) => (await once(signal, 'abort'), {}),
-    async finish(report) {
-      reports.push(report);
-      finish(report);
-      return { taken: true };
-    },
-    log: nothing,
-    steps: nothing,
-    services: nothing,
-    tests: nothing,
-    read: nothing,
-    store: nothing,
-    keep: nothing,
-    access: nothing,
-    registry: nothing,
-    gone: async () => [],
-    stale: async () => [],
-    polls: nothing,
-    ...noShells,
-    uploaded: () => assert.fail('nothing waits'),
-    polled: nothing,
-  };
-  const mirrors = { collect: async () => ({ removed: 0, tidied: 0 }) } as unknown as Mirrors;
-  const outbox = await openOutbox({
-    folder: join(folder, 'outbox'),
-    disk: keepReserve({ folders: [] }),
-    log: () => {},
-  });
-  const services = { mirrors, outbox, close: async () => {} } as RunnerServices;
-  const runner = await startRunner({
-    link,
-    folder,
-    services,
-    concurrency: 4,
-    log: () => {},
-    once: { idleMs },
-    finishTries: 3,
-  });
-  return { runner, reports, holds };
-}
+const start = (t: TestContext, idleMs: number, next: Link['next'], finish?: (report: FinishReport) => void) =>
+  startScripted(t, { once: { idleMs }, next, ...(finish && { finish }) });
 
 describe('a runner that does one job', () => {
   test('does no other', async (t) => {

@@ -81,7 +81,8 @@ describe('runner --once', () => {
 
   test('is told what is wrong with its command line', async () => {
     for (const [more, words] of [
-      [['--idle', '5'], /--idle is for a runner with --once/],
+      [['--idle', '5'], /--idle is for a runner with --once or --until-idle/],
+      [['--once', '--until-idle'], /--once does one job, --until-idle goes on: choose one of them/],
       [['--once', '--idle', 'soon'], /--idle is a whole number of seconds/],
       [['--once', '--tag', 'a;b'], /a tag is a word/],
     ] as const) {
