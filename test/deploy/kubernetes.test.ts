@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
+import { operatorProgram } from '../../src/cli/operator/catalog.ts';
+import { leavesOf } from '../../src/cli/developer/program.ts';
 import { readConfig } from '../../src/shared/config.ts';
 import { manifestsIn, wrongWith, type Manifest } from './manifests.ts';
 import { done, project } from './support.ts';
@@ -26,6 +28,8 @@ describe('the manifests for Kubernetes', () => {
   test('are what the published schemas of Kubernetes and KEDA let through', async () => {
     assert.deepEqual(all.map(({ kind }) => kind).toSorted(), [
       'ConfigMap',
+      'ConfigMap',
+      'DaemonSet',
       'Deployment',
       'Ingress',
       'Namespace',
@@ -52,6 +56,8 @@ describe('the manifests for Kubernetes', () => {
       changed('ScaledJob', 'headrace-runner', '"hostUsers"', '"hostUser"'),
       changed('ScaledJob', 'headrace-runner', '"procMount":"Unmasked"', '"procMount":"Naked"'),
       changed('ScaledJob', 'headrace-runner', '"scalingStrategy"', '"scalingStrategie"'),
+      changed('ScaledJob', 'headrace-runner', '"pendingPodConditions":["Ready"]', '"pendingPodConditions":"Soon"'),
+      changed('DaemonSet', 'headrace-node', '"initContainers"', '"firstContainers"'),
       changed('Ingress', 'headrace', '"pathType":"Prefix"', '"x":1'),
     ]);
     for (const wrong of [
@@ -60,6 +66,8 @@ describe('the manifests for Kubernetes', () => {
       /'hostUser'|"hostUser"/,
       /Naked/,
       /scalingStrategie/,
+      /Soon|pendingPodConditions/,
+      /firstContainers/,
       /pathType/,
     ])
       assert.match(words, wrong);
@@ -78,6 +86,15 @@ describe('the manifests for Kubernetes', () => {
       assert.match(String(image), /^registry\.example\.org\/headrace:[\d.]+$/);
     const pods = under(one('Deployment', 'headrace'), 'template');
     const [labels] = under(pods, 'labels');
+    const volumes = all.flatMap((manifest) =>
+      under(manifest, 'configMap').map((volume) => `${namespaceOf(manifest)}/${(volume as Manifest).name}`),
+    );
+    const maps = all.filter(({ kind }) => kind === 'ConfigMap');
+    const mapped = maps.map((map) => `${namespaceOf(map)}/${map.metadata.name}`);
+    assert.deepEqual(
+      volumes.filter((name) => !mapped.includes(name)),
+      [],
+    );
     for (const [kind, name] of [
       ['PodDisruptionBudget', 'headrace'],
       ['NetworkPolicy', 'headrace'],
@@ -91,9 +108,7 @@ describe('the manifests for Kubernetes', () => {
       ...all
         .flatMap((manifest) => under(manifest, 'env').flat())
         .map((variable) => (variable as { name: string }).name),
-      ...Object.keys(
-        one('ConfigMap', all.find(({ kind }) => kind === 'ConfigMap')?.metadata.name ?? '').data as object,
-      ),
+      ...all.filter(({ kind }) => kind === 'ConfigMap').flatMap(({ data }) => Object.keys(data as object)),
       ...secrets.flatMap(({ stringData }) => Object.keys(stringData as object)),
     ].filter((name) => name.startsWith('HEADRACE'));
     assert.ok(names.length > 6);
@@ -104,6 +119,41 @@ describe('the manifests for Kubernetes', () => {
         assert.doesNotMatch(String(error), /is not a setting/);
       }
     }
+  });
+
+  test('give every file and flag that they name to the command that they name', () => {
+    const known = leavesOf(operatorProgram({}));
+    for (const [kind, name] of [
+      ['Deployment', 'headrace'],
+      ['ScaledJob', 'headrace-runner'],
+    ] as const) {
+      const [args = []] = under(one(kind, name), 'args') as string[][];
+      const command = known.find((leaf) => leaf.name() === args[0]) ?? assert.fail(`${name}: ${args[0]}`);
+      const flags = args.filter((word) => word.startsWith('--')).map((word) => word.replace(/=.*/, ''));
+      const own = command.options.map(({ long }) => long);
+      assert.deepEqual(
+        flags.filter((flag) => !own.includes(flag)),
+        [],
+      );
+    }
+    const pod = one('ScaledJob', 'headrace-runner');
+    const [args = []] = under(pod, 'args') as string[][];
+    const [probe] = under(pod, 'readinessProbe') as [{ exec: { command: string[] } }];
+    assert.ok(args.includes(`--ready-file=${probe.exec.command.at(-1)}`));
+    const [strategy] = under(pod, 'scalingStrategy') as [{ pendingPodConditions: string[] }];
+    assert.deepEqual(strategy.pendingPodConditions, ['Ready'], 'KEDA counts by that probe');
+  });
+
+  test('mount from the nodes what is put there, and nothing of /dev', () => {
+    const mounted = (kind: string, name: string): string[] =>
+      under(one(kind, name), 'hostPath').map((volume) => (volume as { path: string }).path);
+    const [profiles = '', devices = ''] = mounted('DaemonSet', 'headrace-node');
+    assert.equal(profiles, '/var/lib/kubelet/seccomp/profiles');
+    assert.deepEqual(mounted('ScaledJob', 'headrace-runner'), [`${devices}/tun`]);
+    const same = ['container', 'kubernetes'].map((name) =>
+      readFileSync(join(folder, '..', name, 'seccomp.json'), 'utf8'),
+    );
+    assert.equal(same[0], same[1], 'the profile of containers and that of pods');
   });
 
   test('give the server’s secrets to the server alone, and builds no token of the cluster', () => {

@@ -150,11 +150,11 @@ describe('a Slurm cluster', () => {
     assert.ok(watching.seen.groups.size > 0);
     for (const group of watching.seen.groups) assert.equal(existsSync(group), false, group);
 
-    // No job too many: one for each build and fetch, and for the build that was lost.
+    // No job too many: none is started where one is about to take the work.
     assert.ok(watching.seen.jobsAtOnce <= most, `${watching.seen.jobsAtOnce} jobs at once`);
     const jobs = await cluster.jobs();
     const needed = builds.length + requests.length;
-    assert.ok(jobs.length >= needed && jobs.length <= needed + most, `${jobs.length} jobs for ${needed}`);
+    assert.ok(jobs.length <= needed + most, `${jobs.length} jobs for ${needed}`);
     assert.deepEqual(
       jobs.filter(({ state }) => !/^(COMPLETED|CANCELLED)$/.test(state)),
       [],

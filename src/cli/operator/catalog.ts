@@ -75,7 +75,7 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
     .option('--ca-file <F>', 'the certificates that the server’s is checked against')
     .option('--max <N>', 'at most so many jobs, whatever waits (default 10)', max)
     .option('--partition <P>', 'the partition, if not the default one', partition)
-    .option('--idle <SECONDS>', 'so long a job without work waits for some (default 60)', idle)
+    .option('--idle <SECONDS>', 'so long a job without work waits for some, and then ends (default 60)', idle)
     .addOption(repeated('--tag <T>', 'a tag of the runners', tag))
     .option('--scratch <D>', 'a folder on each node for the jobs’ files (default /var/tmp/headrace-UID)')
     .option('--output <F>', 'where the runners’ messages go, as sbatch takes it (default: nowhere)')

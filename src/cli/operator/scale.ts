@@ -27,7 +27,7 @@ interface Options {
   program?: string;
 }
 
-/** Keeps as many one-job runners as the queue needs. It stores nothing, so it can be killed at any moment. */
+/** Keeps as many short-lived runners as the queue needs. It stores nothing, so it can be killed at any moment. */
 export async function scaleSlurm({ config, options }: Call<Options>): Promise<void> {
   const stopping = stopSignals().asked;
   const { url, partition, output = '/dev/null' } = options;
@@ -121,7 +121,8 @@ function scriptFor(config: Config, { url, tokenFile, caFile, idle = '60', ...opt
   const program = resolve(options.program ?? sourceFile('..', 'bin', 'headrace'));
   if (!existsSync(program)) throw new WrongUse(`--program ${program}: there is no such file`);
   const scratch = resolve(options.scratch ?? `/var/tmp/headrace-${process.getuid?.() ?? 0}`);
-  const args = ['--once', '--idle', idle, '--url', url, '--token-file', tokenFile, '--scratch', scratch];
+  const life = ['--until-idle', '--idle', idle, '--concurrency', '1'];
+  const args = [...life, '--url', url, '--token-file', tokenFile, '--scratch', scratch];
   if (caFile !== undefined) args.push('--ca-file', caFile);
   const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
   return jobScript([program, 'runner', ...args], { PATH, ...runnerEnvironment(config) });

@@ -15,7 +15,7 @@ export type ClaimSignal = 'cancel' | 'gone';
 export interface Demand {
   /** Jobs that could begin now on a runner with this token and these tags. */
   waiting: number;
-  /** Jobs of the runners with this token at the moment. */
+  /** Jobs of the runners with this token at the moment, without fetches. */
   running: number;
 }
 
