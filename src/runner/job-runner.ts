@@ -29,7 +29,7 @@ export interface RunnerServices {
   outbox: Outbox;
   /** Undefined if this runner can keep no files of builds. */
   kept?: KeptBuilds | undefined;
-  /** Whether the runner ends after its job, so that no user can open a shell here. */
+  /** Whether the runner ends by itself, so that no user can open a shell here. */
   isSoonGone?: boolean;
   /** The operator forbids image builds on this runner, whatever the server allows. */
   forbidsImageBuilds?: boolean;

@@ -39,7 +39,7 @@ export interface RunnerServicesOptions {
   imageCacheBytes: number;
   /** See lib/disk-reserve.ts. */
   diskReserveBytes?: number | undefined;
-  /** A runner that does one job ends before kept files could be used. */
+  /** A short-lived runner ends before kept files could be used. */
   keepsBuilds?: boolean;
   fetchTimeoutMs: number;
   checkoutBytes: number;
