@@ -174,7 +174,10 @@ describe('a node that is prepared for runners', { skip: lacks('mounts', 'other u
     { skip: lacks('tun') },
     async () => {
       // TUNSETIFF for a device of the kind that slirp4netns makes.
-      const tunnel = `open(my $tun, '+<', $ARGV[0]) or die "open: $!"; ioctl($tun, 0x400454ca, pack('Z16 S x22', 'tap0', 0x1002)) or die "ioctl: $!"; exec 'ip', '-brief', 'link', 'show', 'tap0'`;
+      const tunnel = `open(my $tun, '+<', $ARGV[0]) or die "open: $!";
+      my $name = pack('Z16 S x22', 'tap0', 0x1002);
+      ioctl($tun, 0x400454ca, $name) or die "ioctl: $!";
+      system 'ip', '-brief', 'link', 'show', 'tap0'`;
       const within = ['--reuid', '10444', '--regid', '10444', '--clear-groups', '--no-new-privs', '--'];
       const namespace = ['unshare', '--user', '--map-root-user', '--net'];
       const made = await run('setpriv', [...within, ...namespace, 'perl', '-e', tunnel, join(folder, 'devices/tun')]);

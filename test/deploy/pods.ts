@@ -16,7 +16,7 @@ export interface Container {
   env?: { name: string; value: string }[];
   securityContext?: { capabilities?: { add?: string[] } };
   volumeMounts: { name: string; mountPath: string }[];
-  readinessProbe?: { exec: { command: string[] } };
+  readinessProbe?: { exec?: { command: string[] } };
 }
 
 interface PodSpec {
@@ -95,7 +95,7 @@ export function podIn(
   return {
     args,
     env: own,
-    probe: readinessProbe?.exec.command ?? [],
+    probe: readinessProbe?.exec?.command ?? [],
     start(afterwards, words, more = {}) {
       const child = spawn('unshare', [...within, program, ...words], { env: { ...own, ...more }, stdio: 'pipe' });
       afterwards(() => void child.kill('SIGKILL'));
