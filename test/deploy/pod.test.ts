@@ -109,8 +109,8 @@ describe('the pods of the manifests', { skip: lacks('mounts', 'other users', 'is
     const spec = podOf('runners.yaml', 'ScaledJob');
     const container = only(spec.containers);
     const pod = podIn(secrets, spec, container);
-    const [test_ = '', flag = '', file = ''] = pod.probe;
-    assert.deepEqual([test_, flag], ['test', '-e']);
+    const [program, flag, file = ''] = pod.probe;
+    assert.deepEqual([program, flag], ['test', '-e']);
     const isReady = (): boolean => existsSync(join(secrets, file));
     const args = pod.args.map((word) =>
       word.replace(/^--url=.*/, `--url=${addressOf(serving)}`).replace(/^--idle=.*/, '--idle=999999'),
