@@ -102,11 +102,11 @@ onOneDatabase((database) => {
     assert.equal((await project.end(request)).build_state, 'passed');
     assert.deepEqual(await attempts(), [[1, 'passed', '']]);
 
-    await project.command(suite, 'echo begun; sleep 1000');
+    await project.command(suite, 'echo hanging; sleep 1000');
     await project.repository.commit({ message: 'Stop at once' });
     const hard = await runner(600);
     const broken = await project.ask('main');
-    await project.untilLogged(suite, /begun/);
+    await project.untilLogged(suite, /hanging/);
     await project.command(suite, 'echo done');
     hard.process.kill('SIGTERM');
     assert.equal(await hard.exited, 0, hard.said());
