@@ -96,6 +96,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     untilAnswered(signal, async () => server.answered(await work()), server.away);
 
   let isDraining = false;
+  const takesMore = (): boolean => !isDraining;
   const isBusy = (): boolean => !claims.isEmpty;
   const slots: readonly SlotKind[] = [
     ...Array.from({ length: concurrency }, () => 'builds' as const),
@@ -191,7 +192,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 
   const executor = async (slot: SlotKind): Promise<void> => {
     try {
-      while (!signal.aborted && !isDraining) {
+      while (!signal.aborted && takesMore()) {
         const order = await nextOrder({ claim: randomName(), slot, ...keeping() });
         if (order) await performNext(order);
         else if (await idle?.isOver(signal)) return;

@@ -87,7 +87,7 @@ describe('the manifests for Kubernetes', () => {
     const pods = under(one('Deployment', 'headrace'), 'template');
     const [labels] = under(pods, 'labels');
     const volumes = all.flatMap((manifest) =>
-      under(manifest, 'configMap').map((volume) => `${namespaceOf(manifest)}/${(volume as Manifest).name}`),
+      under(manifest, 'configMap').map((volume) => `${namespaceOf(manifest)}/${(volume as { name: string }).name}`),
     );
     const maps = all.filter(({ kind }) => kind === 'ConfigMap');
     const mapped = maps.map((map) => `${namespaceOf(map)}/${map.metadata.name}`);

@@ -28,10 +28,10 @@ const only = <T>([first, ...others]: readonly T[] = []): T => {
   return first ?? assert.fail('there is none');
 };
 
-async function until(isSo: () => boolean, { said: words, process }: Started): Promise<void> {
+async function until(isSo: () => boolean, started: Started): Promise<void> {
   for (const from = performance.now(); !isSo(); await pause(20)) {
-    assert.equal(process.exitCode, null, words());
-    assert.ok(performance.now() - from < longestWait, words());
+    assert.equal(started.process.exitCode, null, started.said());
+    assert.ok(performance.now() - from < longestWait, started.said());
   }
 }
 
@@ -40,7 +40,7 @@ describe('the pods of the manifests', { skip: lacks('mounts', 'other users', 'is
   let folder: string;
   let server: Pod;
   let serving: Started;
-  const addressOf = ({ said: words }: Started): string => /^listening on (\S+)$/m.exec(words())?.[1] ?? '';
+  const addressOf = (started: Started): string => /^listening on (\S+)$/m.exec(started.said())?.[1] ?? '';
   const startServer = async (): Promise<Started> => {
     const started = server.start(afterwards, server.args, { HEADRACE_PORT: '0' });
     await until(() => addressOf(started) !== '', started);

@@ -133,17 +133,22 @@ onOneDatabase((database) => {
     await project.api().put(`${project.path}/suites/${second}`, { approval: 'false' });
   });
 
-  test('a runner that does one job leaves them behind as well', async (t) => {
+  test('a runner that ends by itself leaves them behind as well, after one job or when none comes', async (t) => {
     await project.api().put(`${project.path}/suites/${first}`, { 'tags[]': 'once' });
-    await project.repository.commit({ on: 'main' });
-    const request = await project.ask('main');
-    // The commit is fetched by the other runner: this one does one job.
-    while (!(await builds(request).catch((): Awaited<ReturnType<typeof builds>> => ({}))).compile);
-    const once = await another(t, 'once', '--once', '--idle', '20');
-    await project.end(request);
-    assert.deepEqual(await states(request), ['compile 1 passed', 'check 1 passed']);
-    assert.equal(await once.program.exited, 0, once.program.said());
-    assert.match(await project.log(await newest(request)), /This begins with the files of compile\.\nmade\n1\n/);
+    for (const [name, life] of [
+      ['one', ['--once', '--idle', '20']],
+      ['some', ['--until-idle', '--idle', '5', '--concurrency', '1']],
+    ] as const) {
+      await project.repository.commit({ on: 'main' });
+      const request = await project.ask('main');
+      // The commit is fetched by the other runner: this one has all its time for the suite.
+      while (!(await builds(request).catch((): Awaited<ReturnType<typeof builds>> => ({}))).compile);
+      const short = await another(t, name, ...life, '--tag', 'once');
+      await project.end(request);
+      assert.deepEqual(await states(request), ['compile 1 passed', 'check 1 passed']);
+      assert.equal(await short.program.exited, 0, short.program.said());
+      assert.match(await project.log(await newest(request)), /This begins with the files of compile\.\nmade\n1\n/);
+    }
     await project.api().put(`${project.path}/suites/${first}`, { 'tags[]': '' });
   });
 

@@ -45,8 +45,8 @@ onOneDatabase((database) => {
     const started = startProgram(database, ['runner', ...server, ...life, '--data-dir', join(folder, 'data')], env);
     return { ...started, isReady: () => existsSync(ready) };
   };
-  const until = async (isSo: () => boolean, { process, said }: Started): Promise<void> => {
-    for (; !isSo(); await pause(20)) assert.equal(process.exitCode, null, said());
+  const until = async (isSo: () => boolean, started: Started): Promise<void> => {
+    for (; !isSo(); await pause(20)) assert.equal(started.process.exitCode, null, started.said());
   };
   const attempts = async () => {
     const [commit] = await project.commits();

@@ -6,8 +6,7 @@ import { RefusedError } from '../../src/runner/failures.ts';
 import { orderFor, startScripted } from '../support/scripted-runner.ts';
 
 /** As a server holds a wish for which there is nothing. */
-const hold = async ({ holdMs = 0 }: Wish, signal: AbortSignal): Promise<undefined> =>
-  void (await pause(holdMs, undefined, { signal }));
+const hold = ({ holdMs = 0 }: Wish, signal: AbortSignal): Promise<undefined> => pause(holdMs, undefined, { signal });
 
 describe('a runner that works until no work comes', () => {
   test('ends when none came in time, and has asked with all of its slots', async (t) => {
