@@ -205,7 +205,11 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   /** A drained runner without a job does not wait for an unreachable server. */
   const nextOrder = async (wish: Wish): Promise<Order | undefined> => {
     wished.add(wish.claim);
-    const attempt = () => link.next(idle ? { ...wish, holdMs: idle.leftMs() } : wish, signal);
+    let wasAway = false;
+    const attempt = (): Promise<Order | undefined> => {
+      if (wasAway) idle?.restart();
+      return link.next(idle ? { ...wish, holdMs: idle.leftMs() } : wish, signal);
+    };
     try {
       return await untilAnswered(
         signal,
@@ -213,7 +217,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
         (error) => {
           if (isDraining) throw stopped;
           server.away(error);
-          idle?.restart();
+          wasAway = true;
         },
       );
     } catch (error) {
