@@ -222,6 +222,24 @@ describe('the Debian package', () => {
       assert.ok(!said(misread).includes('s3cret'));
     });
 
+    test('the version before takes the backup back, as the page has it', async () => {
+      const page = readFileSync(join(project, 'docs/install-debian.md'), 'utf8');
+      const [, steps = ''] = /To go back,.*?```sh\n(.*?)```/s.exec(page) ?? [];
+      const commands = steps
+        .replaceAll('sudo ', '')
+        .replaceAll(/^systemctl .*$/gm, ':') // nothing is running here
+        .replace(/apt-get install .*/, `${dpkg} --install --force-downgrade ${file}`)
+        .replace('before-0.3.0', 'kept');
+      await works(`set -e\n${commands}`);
+      assert.equal(await works('dpkg-query -W -f "\${Version}" headrace'), '1.0.0');
+      const key = 'sha256sum <';
+      const [restored, before] = ['/var/lib/headrace', '/var/lib/headrace.newer'];
+      assert.equal(await works(`${key}${restored}/master.key`), await works(`${key}${before}/master.key`));
+      const runners = JSON.parse(await works('headrace-server admin runner list')) as { revoked: boolean }[];
+      assert.equal(runners.length, 1);
+      await works('rm -r /var/lib/headrace.newer');
+    });
+
     test('removing it keeps settings and data; purging it leaves the backups', async () => {
       await works(`${dpkg} --remove headrace`);
       assert.equal((await machine.sh('test -e /usr/lib/headrace || test -e /usr/bin/headrace')).status, 1);
