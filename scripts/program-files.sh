@@ -13,19 +13,21 @@ stage_program() {
   rm "$installed/dist/program/current/made"
   printf '%s\n' "$platform" >"$installed/dist/program/current/packaged" # nothing is bundled at the first start
 
-  # Of the packages those that are not for development. What browsers get was made of theirs already.
-  packages=$("$node" -e '
-    const { packages } = JSON.parse(require("node:fs").readFileSync(process.argv[1], "utf8"));
+  # Of the packages those that are not for development, without their own tests. What browsers get was made of theirs
+  # already. A package's own packages are named by themselves.
+  "$node" -e '
+    const { cpSync, readFileSync } = require("node:fs");
+    const { basename, dirname, join } = require("node:path");
+    const [root, installed] = process.argv.slice(1);
+    const { packages } = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8"));
     const other = /^node_modules\/(node-linux-|@esbuild\/|@xterm\/|idiomorph$)/;
-    for (const [place, { dev }] of Object.entries(packages)) if (place !== "" && !dev && !other.test(place)) console.log(place);
-  ' "$root/package-lock.json")
-  for package in $packages; do
-    mkdir -p "$installed/$package"
-    # A package's own packages are named by themselves; its tests are for those who work on it.
-    tar -C "$root/$package" --exclude=./node_modules --exclude='./.[!.]*' --exclude=./test --exclude=./benchmark --exclude=./bench -cf - . >"$installed/package.tar"
-    tar -C "$installed/$package" --no-same-owner -xf "$installed/package.tar"
-  done
-  rm "$installed/package.tar"
+    for (const [place, { dev }] of Object.entries(packages)) {
+      if (place === "" || dev || other.test(place)) continue;
+      const from = join(root, place);
+      const isLeft = (file) => /^(node_modules|test|bench|benchmark|\..*)$/.test(basename(file)) && dirname(file) === from;
+      cpSync(from, join(installed, place), { recursive: true, filter: (file) => !isLeft(file) });
+    }
+  ' "$root" "$installed"
   stage_node "$installed/node_modules/node-$platform" "$platform"
   cp "$root/package-lock.json" "$installed/node_modules/.installed-runtime" # nothing is installed at the first start
 }
@@ -40,7 +42,7 @@ stage_node() {
     from=$fetched/package
   fi
   mkdir -p "$1/bin"
-  cp "$from/bin/node" "$1/bin/node"
+  ln "$from/bin/node" "$1/bin/node" 2>/dev/null || cp "$from/bin/node" "$1/bin/node"
   cp "$from/LICENSE" "$from/package.json" "$1/"
   [ -z "$fetched" ] || rm -rf "$fetched"
 }
@@ -57,13 +59,12 @@ fetch_package() {
     say "$1@${entry% *} is not what package-lock.json names (${entry#* }, and it is $found). Check npm's registry."
     exit 1
   fi
-  tar -C "$2" --no-same-owner -xzf "$2/$file"
+  tar -C "$2" --no-same-owner -xzmf "$2/$file"
 }
 
-# settle DIR: modes and times are those of the release, not of whoever made it.
-settle() {
-  find "$1" -type d -exec chmod 755 {} +
-  find "$1" -type f -perm /111 -exec chmod 755 {} +
-  find "$1" -type f ! -perm /111 -exec chmod 644 {} +
-  [ -z "${SOURCE_DATE_EPOCH-}" ] || find "$1" -exec touch --no-dereference --date "@$SOURCE_DATE_EPOCH" {} +
+# set_modes DIR: those of the release, not of whoever made it.
+set_modes() {
+  find "$1" -type d ! -perm 755 -exec chmod 755 {} +
+  find "$1" -type f -perm /111 ! -perm 755 -exec chmod 755 {} +
+  find "$1" -type f ! -perm /111 ! -perm 644 -exec chmod 644 {} +
 }
