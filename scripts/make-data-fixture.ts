@@ -16,7 +16,9 @@ const { version } = JSON.parse(readFileSync(join(released, 'package.json'), 'utf
 const home = mkdtempSync(join(tmpdir(), 'headrace-fixture-'));
 const data = join(home, 'data');
 const git = await startGitHost();
-const env = { PATH: process.env.PATH, HOME: home, HEADRACE_SSH_CONFIG: git.sshConfig, HEADRACE_BUILD_NETWORK: 'none' };
+const foreign = /^(HEADRACE|NODE_OPTIONS$|INVOCATION_ID$|NOTIFY_SOCKET$)/;
+const own = Object.entries(process.env).filter(([name]) => !foreign.test(name));
+const env = { ...Object.fromEntries(own), HEADRACE_SSH_CONFIG: git.sshConfig, HEADRACE_BUILD_NETWORK: 'none' };
 
 async function done(command: string, ...args: string[]): Promise<void> {
   const { status, stderr } = await run(command, args, { env });
