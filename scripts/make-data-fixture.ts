@@ -29,6 +29,7 @@ const server = spawn(program, ['serve', '--data-dir', data, '--port', '0'], {
   env,
   stdio: ['ignore', 'pipe', 'inherit'],
 });
+process.on('exit', () => server.kill('SIGKILL'));
 let said = '';
 server.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()));
 while (!said.includes('listening on')) await Promise.race([once(server.stdout, 'data'), failOn(server)]);
@@ -57,7 +58,7 @@ const unit = await post(`${path}/suites`, {
   command:
     'cat greeting; printf %s "$TOKEN" | sha256sum; seq 1 2000; mkdir -p out cached; date >cached/at; echo made >out/report',
   'artifacts[]': 'out/*',
-  'cache_paths[]': 'cached',
+  'cache[]': 'cached',
 });
 const variable = { name: 'GREETING', content: 'good morning' };
 await post(`${path}/suites/${unit.id_str}/environment_variables`, variable);

@@ -31,7 +31,7 @@ mount -t tmpfs -o size=2g layer "$folder"
 mkdir "$folder/upper" "$folder/work" "$folder/root"
 mount -t overlay -o "lowerdir=$system,upperdir=$folder/upper,workdir=$folder/work" overlay "$folder/root"
 cd "$folder/root"
-mkdir -p "./$given" proc run dev sys
+mkdir -p "./$given" proc run dev sys mnt
 mount --bind "$given" "./$given"
 mount -t proc proc proc
 mount -t tmpfs run run
@@ -51,7 +51,7 @@ exec sleep infinity`;
 export async function openScratchRoot(packages: readonly string[], given: string): Promise<ScratchRoot> {
   const folder = temporaryFolder();
   const system = temporaryFolder();
-  for (const layer of await debianLayers(folder, packages)) {
+  for (const layer of await debianLayers(folder, ['mount', ...packages])) {
     const unpacked = await run('tar', ['-C', system, '--numeric-owner', '-xf', '-'], { input: layer });
     assert.equal(unpacked.status, 0, said(unpacked));
   }
