@@ -10,7 +10,8 @@ export const gitUser = `useradd --create-home --shell /usr/bin/git-shell git && 
   git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first && git push -q origin HEAD:main; chown -R git: ~git`;
 
 /** Lets a machine without systemd answer at git@127.0.0.1. */
-export const sshd = 'useradd --system sshd; mkdir -p /run/sshd; ssh-keygen -A >/dev/null && /usr/sbin/sshd -f /dev/null';
+export const sshd =
+  'useradd --system sshd; mkdir -p /run/sshd; ssh-keygen -A >/dev/null && /usr/sbin/sshd -f /dev/null';
 
 export const authorize = (key: string): string =>
   `echo '${key}' > ~git/.ssh/authorized_keys; chown git: ~git/.ssh/authorized_keys`;

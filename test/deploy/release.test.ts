@@ -143,7 +143,6 @@ describe('a release', { skip: lacks('dpkg-deb', 'git') }, () => {
       const become = 'setpriv --reuid ada --regid ada --init-groups';
       const home = 'HOME=/home/ada NODE_COMPILE_CACHE=';
       const program = `/opt/headrace-${version}-${kind}/bin/headrace`;
-      assert.equal((await works(`${program} --version`)).trim(), version);
       const server = machine.start(`cd /home/ada; ${home} exec ${become} ${program} serve --data-dir /home/ada/ci`);
       let output = '';
       for (const stream of [server.stdout, server.stderr])
