@@ -69,6 +69,15 @@ find_node() {
   esac
   node=$root/node_modules/node-$node_platform/bin/node
   [ -x "$node" ] && return 0
+  packaged=$root/dist/program/current/packaged
+  if [ -e "$packaged" ]; then
+    say "This headrace is for $(cat "$packaged"), and this machine is $(uname -m)."
+    case $node_platform in
+      none) say "There is none for this kind of machine. Clone the repository, with Node.js 24 or newer." ;;
+      *) say "Download the one for $node_platform." ;;
+    esac
+    exit 1
+  fi
   node=$(command -v node || true)
   if [ -z "$node" ] || [ "$("$node" -p 'parseInt(process.versions.node)')" -lt 24 ]; then
     say "headrace needs Node.js 24 or newer, and brings none for this kind of machine ($(uname -m)). Install it and try again."

@@ -141,7 +141,7 @@ describe('the image', large, () => {
   });
 
   test('is documented with the flags that it is tried with', () => {
-    const documented = readFileSync(join(project, 'docs/installing.md'), 'utf8');
+    const documented = readFileSync(join(project, 'docs/install-image.md'), 'utf8');
     for (const flag of [
       '--cap-drop=ALL',
       'no-new-privileges',

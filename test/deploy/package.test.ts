@@ -7,6 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { run, type Finished } from '../../src/shared/lib/processes.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { lacks } from '../support/machine.ts';
+import { askAt, build, gitUser, makeProject, sshd } from './first-build.ts';
 import { openScratchRoot, type ScratchRoot } from './scratch-root.ts';
 import { done, inUnit, makePackage, project, said } from './support.ts';
 
@@ -96,7 +97,8 @@ describe('the Debian package', () => {
     let newer = '';
     before(async () => {
       newer = await makePackage(folder, '1.0.1');
-      machine = await openScratchRoot();
+      const depends = (await done('dpkg-deb', '--field', file, 'Depends')).trim().replaceAll(/ \([^)]*\)/g, '');
+      machine = await openScratchRoot([...depends.split(', '), 'curl', 'openssh-server'], folder);
     });
     after(() => machine.close());
 
@@ -156,7 +158,7 @@ describe('the Debian package', () => {
       );
     });
 
-    test('server and runner start, and find each other', async () => {
+    test('server and runner start, find each other, and build', async () => {
       await works(`printf '# changed\\nHEADRACE_LOG_LEVEL="info"\\n' >> /etc/headrace/server.env`);
       const server = start('headrace.service');
       await until(() => server.said().includes('listening on'), server.said);
@@ -184,6 +186,15 @@ describe('the Debian package', () => {
       for (const secret of ['/var/lib/headrace/master.key', '/etc/headrace/server.env', '/var/lib/headrace/first-user'])
         assert.match(said(await machine.sh(`${peek} ${secret}`)), /Permission denied/);
 
+      await works(`${gitUser}; ${sshd}`);
+      const key = /API key +(\S+)/.exec(credentials)?.[1] ?? assert.fail(credentials);
+      const curl = `--cacert /etc/headrace/runner/server.pem -u admin@localhost:${key}`;
+      const api = askAt(works, 'https://127.0.0.1:8443', curl);
+      const command = 'git log -1 --format=%s; ! touch /usr/here 2>&1; ! ls /var/lib/headrace 2>&1';
+      const built = await build(api, await makeProject(works, api), command);
+      assert.equal(built.state, 'passed', built.log + runner.said());
+      assert.match(built.log, /^first\n/);
+
       const early = await machine.sh(`${dpkg} --install ${newer}`);
       assert.notEqual(early.status, 0, 'nobody here can stop them, and their files are not replaced while they run');
       assert.match(said(early), /processes of its users still run: \d+/);
@@ -209,6 +220,24 @@ describe('the Debian package', () => {
       assert.equal(misread.status, 1);
       assert.match(said(misread), /line \d+ of \/etc\/headrace\/server.env is not NAME=value/);
       assert.ok(!said(misread).includes('s3cret'));
+    });
+
+    test('the version before takes the backup back, as the page has it', async () => {
+      const page = readFileSync(join(project, 'docs/install-debian.md'), 'utf8');
+      const [, steps = ''] = /To go back,.*?```sh\n(.*?)```/s.exec(page) ?? [];
+      const commands = steps
+        .replaceAll('sudo ', '')
+        .replaceAll(/^systemctl .*$/gm, ':') // nothing is running here
+        .replace(/apt-get install .*/, `${dpkg} --install --force-downgrade ${file}`)
+        .replace('before-0.3.0', 'kept');
+      await works(`set -e\n${commands}`);
+      assert.equal(await works('dpkg-query -W -f "\${Version}" headrace'), '1.0.0');
+      const key = 'sha256sum <';
+      const [restored, before] = ['/var/lib/headrace', '/var/lib/headrace.newer'];
+      assert.equal(await works(`${key}${restored}/master.key`), await works(`${key}${before}/master.key`));
+      const runners = JSON.parse(await works('headrace-server admin runner list')) as { revoked: boolean }[];
+      assert.equal(runners.length, 1);
+      await works('rm -r /var/lib/headrace.newer');
     });
 
     test('removing it keeps settings and data; purging it leaves the backups', async () => {

@@ -1,12 +1,15 @@
+import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, rmSync } from 'node:fs';
 import { run, type Finished } from '../../src/shared/lib/processes.ts';
+import { debianLayers } from '../support/debian-image.ts';
 import { temporaryFolder } from '../support/folders.ts';
+import { said } from './support.ts';
 
 /**
- * This machine's files with a layer of memory above them: whoever installs something in here changes the layer alone.
- * Processes and network are its own too, and no systemd runs.
+ * A small Debian with a layer of memory above it: whoever installs something in here changes the layer alone. Processes
+ * and network are its own too, and no systemd runs.
  */
 export interface ScratchRoot {
   /** A shell command in there, as root. */
@@ -21,10 +24,15 @@ export interface ScratchRoot {
 const begin = `set -eu
 folder=$1
 mount --make-rprivate /
+system=$2
+given=$3
+ip link set lo up
 mount -t tmpfs -o size=2g layer "$folder"
 mkdir "$folder/upper" "$folder/work" "$folder/root"
-mount -t overlay -o "lowerdir=/,upperdir=$folder/upper,workdir=$folder/work" overlay "$folder/root"
+mount -t overlay -o "lowerdir=$system,upperdir=$folder/upper,workdir=$folder/work" overlay "$folder/root"
 cd "$folder/root"
+mkdir -p "./$given" proc run dev sys mnt
+mount --bind "$given" "./$given"
 mount -t proc proc proc
 mount -t tmpfs run run
 mount --rbind /dev dev
@@ -36,13 +44,18 @@ mount --bind "$folder/upper" run/upper
 # Not chroot: the kernel makes no user namespaces for whoever has another root than their mounts have.
 pivot_root . mnt
 umount -l /mnt
-ip link set lo up
 echo ready
 exec sleep infinity`;
 
-export async function openScratchRoot(): Promise<ScratchRoot> {
+/** With these packages of this machine. `given` is a folder of this machine that is there too. */
+export async function openScratchRoot(packages: readonly string[], given: string): Promise<ScratchRoot> {
   const folder = temporaryFolder();
-  const flags = ['--mount', '--net', '--pid', '--fork', '--kill-child', 'sh', '-c', begin, 'sh', folder];
+  const system = temporaryFolder();
+  for (const layer of await debianLayers(folder, ['mount', ...packages])) {
+    const unpacked = await run('tar', ['-C', system, '--numeric-owner', '-xf', '-'], { input: layer });
+    assert.equal(unpacked.status, 0, said(unpacked));
+  }
+  const flags = ['--mount', '--net', '--pid', '--fork', '--kill-child', 'sh', '-c', begin, 'sh', folder, system, given];
   // It ends with this process, however that ends.
   const holder = spawn('setpriv', ['--pdeathsig', 'KILL', '--', 'unshare', ...flags], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -71,7 +84,7 @@ export async function openScratchRoot(): Promise<ScratchRoot> {
       const gone = once(holder, 'exit');
       holder.kill('SIGKILL');
       await gone;
-      rmSync(folder, { recursive: true, force: true });
+      for (const one of [folder, system]) rmSync(one, { recursive: true, force: true });
     },
   };
 }

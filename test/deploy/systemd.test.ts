@@ -6,6 +6,7 @@ import { removeTree } from '../../src/shared/lib/remove-tree.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { startContainer, until, type Container } from './containers.ts';
 import { debianWith } from './debian.ts';
+import { askAt, gitUser, makeProject, type Ask } from './first-build.ts';
 import { done, large, makePackage } from './support.ts';
 
 interface Build {
@@ -42,13 +43,9 @@ describe('the package on a Debian with systemd', large, () => {
     await removeTree(folder);
   });
 
-  const ask = async <T>(path: string, ...form: string[]): Promise<T> => {
-    const fields = form.map((field) => `--data-urlencode '${field}'`).join(' ');
-    const printed = await machine.works(
-      `key=$(sed -n 's/.*API key *//p' /var/lib/headrace/first-user); curl -sS --fail-with-body --cacert /etc/headrace/runner/server.pem -u "admin@localhost:$key" ${fields} https://127.0.0.1:8443${path}`,
-    );
-    return (JSON.parse(printed) as { response: T }).response;
-  };
+  const credentials = `-u "admin@localhost:$(sed -n 's/.*API key *//p' /var/lib/headrace/first-user)"`;
+  const curl = `--cacert /etc/headrace/runner/server.pem ${credentials}`;
+  const ask: Ask = (path, ...form) => askAt(machine.works, 'https://127.0.0.1:8443', curl)(path, ...form);
   const journal = (): Promise<string> => machine.works('journalctl --no-pager -n 60 -u headrace -u headrace-runner');
   const isConnected = async (): Promise<boolean> =>
     (await machine.sh('curl -sk https://127.0.0.1:8443/healthz')).stdout.toString().includes('"state":"connected"');
@@ -78,18 +75,8 @@ describe('the package on a Debian with systemd', large, () => {
   });
 
   test('a build runs there', async () => {
-    await machine.works(`useradd --create-home --shell /usr/bin/git-shell git && mkdir -m 700 ~git/.ssh
-      cd ~git && git init -q --bare -b main app.git && git clone -q app.git /tmp/work && cd /tmp/work
-      git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first && git push -q origin HEAD:main; chown -R git: ~git`);
-    const made = await ask<{ id_str: string; ssh_public_key: string }>(
-      '/projects',
-      'name=app',
-      'repository_url=git@127.0.0.1:app.git',
-    );
-    projectPath = `/projects/${made.id_str}`;
-    await machine.works(
-      `echo '${made.ssh_public_key}' > ~git/.ssh/authorized_keys; chown git: ~git/.ssh/authorized_keys`,
-    );
+    await machine.works(gitUser);
+    projectPath = await makeProject(machine.works, ask);
     await ask(`${projectPath}/suites`, 'name=unit', 'command=id -u; sleep 8; echo over');
     const asked = await request();
     await until(async () => ['passed', 'failed', 'errored'].includes(await asked.state()), journal);

@@ -68,7 +68,7 @@ function aboutListening(error: unknown, { host, port }: Config): string | undefi
       : undefined;
   const isListening = error instanceof Error && 'syscall' in error && error.syscall === 'listen';
   if (code === 'EADDRINUSE')
-    return `port ${port} of ${host} is taken by another program. End that, or choose another port with --port`;
+    return `port ${port} of ${host} is taken by another program, perhaps another Headrace. End that, or choose another port with --port or HEADRACE_PORT`;
   if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EAI_AGAIN')
     return `this machine has no address ${host}. Choose another one with --host`;
   return isListening && code === 'EACCES'

@@ -114,7 +114,7 @@ function flagsFor(here: Surroundings): string {
   return (
     `--security-opt seccomp=deploy/container/seccomp.json ${paths} --device ${tun}` +
     (lacksRights(here) ? ' --cap-add SETUID --cap-add SETGID --cap-add SETFCAP' : '') +
-    ' (or, without that file, with --cap-add SYS_ADMIN in its place; docs/installing.md has more)'
+    ' (or, without that file, with --cap-add SYS_ADMIN in its place; docs/install-image.md has more)'
   );
 }
 

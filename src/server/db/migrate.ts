@@ -24,7 +24,10 @@ export async function migrateWithin(
   const applied = new Set(rows.map((row) => row.name));
   const unknown = unknownMigrations([...applied]);
   if (unknown.length > 0) {
-    throw new Error(`the database is newer than this program: it has ${unknown.join(', ')}. Start a newer headrace.`);
+    throw new Error(
+      `the database is newer than this program: it has ${unknown.join(', ')}. ` +
+        'Start the newer headrace, or restore a backup from before its start into another folder (--data-dir).',
+    );
   }
   const missing = migrations.filter((step) => wanted(step.name) && !applied.has(step.name));
   for (const step of missing) {

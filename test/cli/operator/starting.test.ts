@@ -1,9 +1,20 @@
 import assert from 'node:assert/strict';
-import { chownSync, existsSync, lstatSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chownSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { openDatabase } from '../../../src/server/db/open.ts';
 import { onEveryDatabase, onOneDatabase, placeFor, settingsFor } from '../../support/databases.ts';
 import { commandsWith, untilCreated } from '../../support/process-list.ts';
 import { freePort } from '../../support/ports.ts';
@@ -63,7 +74,11 @@ describe('a server that starts', () => {
       const port = await freePort();
       const other = createServer();
       await once(other.listen(port, '127.0.0.1'), 'listening');
-      assert.match(await fails(folder, env, '--port', String(port)), /^headrace: .*EADDRINUSE.*\n$/);
+      const said = await fails(folder, env, '--port', String(port));
+      assert.match(
+        said,
+        /^headrace: port \d+ of 127\.0\.0\.1 is taken by another program.*--port or HEADRACE_PORT \(EADDRINUSE\)\n$/,
+      );
       assert.equal(existsSync(join(folder, 'server.sock')), false);
       other.close();
       const served = await serve(database, folder, env, { port });
@@ -174,6 +189,18 @@ describe('a server that cannot start', () => {
       const files = readdirSync(folder);
       await refuses(folder, env, [/pdp11/, new RegExp(process.arch), /headrace backup/]);
       assert.deepEqual(readdirSync(folder), files);
+    });
+
+    test('leaves the folder of a newer version as it is', limit, async () => {
+      const { folder, env } = await place();
+      await startsFirst(folder, env);
+      const db = await openDatabase({ url: env.HEADRACE_DATABASE_URL ?? join(folder, 'headrace.db') });
+      const newer = { name: '9999-from-the-future', applied_at: 0n };
+      await db.transaction((trx) => trx.insertInto('applied_migrations').values(newer).execute());
+      await db.close();
+      const key = readFileSync(join(folder, 'master.key'), 'utf8');
+      await refuses(folder, env, [/newer than this program: it has 9999-from-the-future/, /restore a backup/]);
+      assert.equal(readFileSync(join(folder, 'master.key'), 'utf8'), key);
     });
 
     test('leaves the folder of another user to that user', { ...limit, skip: lacks('root') }, async () => {

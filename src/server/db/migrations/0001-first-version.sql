@@ -163,18 +163,14 @@ create table projects (
   config_file text not null default '',
   branch_secrets integer not null default 0,
   report_left_out integer not null default 1,
-  build_twice integer not null default 0,
   passed_since bigint,
   failed_since bigint,
   forge_id bigint references forges (id),
   forge_repository text not null default '',
-  forge_repository_id text not null default '',
-  forge_git_origin text not null default '',
   forge_state text not null default 'none',
   forge_state_reason text not null default '',
   forge_check_at bigint,
   forge_mends integer not null default 0,
-  forge_held_until bigint not null default 0,
   constraint projects_name unique (owner_id, name)
 );
 create index projects_of_forge on projects (forge_id);
@@ -220,10 +216,8 @@ create table suites (
   needs text not null default '[]',
   files_from_id bigint,
   approval integer not null default 0,
-  approvers text not null default '[]',
   manual integer not null default 0,
   concurrency_group text not null default '',
-  gates_of_file text not null default '',
   constraint suites_name unique (project_id, name)
 );
 
@@ -255,7 +249,6 @@ create table environment_variables (
   name text not null,
   content text not null,
   secret integer not null default 1,
-  refs text not null default '[]',
   from_env text not null default '',
   constraint environment_variables_of_project unique (project_id, name),
   constraint environment_variables_of_suite unique (suite_id, name),
@@ -282,9 +275,6 @@ create table deploy_strategies (
   local_branch text not null,
   remote_branch text not null,
   suite_id bigint references suites (id),
-  refs text not null default '[]',
-  approval integer not null default 0,
-  approvers text not null default '[]',
   constraint deploy_strategies_name unique (project_id, name)
 );
 
@@ -458,7 +448,6 @@ create table commits (
   tags text not null,
   files text not null,
   branch text not null default '',
-  parent text not null default '',
   constraint commits_ref unique (project_id, ref)
 );
 create index commits_newest on commits (project_id, id);
@@ -491,20 +480,15 @@ create table build_requests (
   from_fork integer not null default 0,
   sender text not null default '',
   fetch_ref text not null default '',
-  fetched_as text not null default '',
-  asked_by bigint,
   concurrency_group text not null default '',
   trace text not null default '',
   suites text not null default '[]',
-  suite_names text not null default '[]',
   variables text not null default '{}',
   failure_reason text not null default '',
   before text not null default '',
   config_file text not null default '',
   config_digest text not null default '',
-  deploy_id bigint,
-  join_key text not null default '',
-  joined_to_id bigint
+  deploy_id bigint
 );
 create index build_requests_newest on build_requests (project_id, id);
 create index build_requests_by_commit on build_requests (commit_id);
@@ -516,8 +500,6 @@ create index build_requests_under_way on build_requests (project_id, concurrency
 create index build_requests_without_commit on build_requests (project_id, id) where commit_id is null;
 -- A pull request from a branch of the same name is none of the builds of the branch.
 create index build_requests_of_branch on build_requests (project_id, branch, id) where pull_request is null;
-create index build_requests_alike on build_requests (project_id, join_key, id) where join_key > '';
-create index build_requests_joined on build_requests (joined_to_id, id) where joined_to_id is not null;
 
 -- What a request's commit changes, and against what. It can be large, and lists of requests do not need it.
 create table request_changes (
@@ -558,12 +540,7 @@ create table builds (
   files_from text not null default '',
   files_of bigint,
   approval integer not null default 0,
-  approvers text not null default '[]',
-  manual integer not null default 0,
   approved_by text not null default '',
-  asked_by bigint,
-  limited text not null default '[]',
-  withheld text not null default '[]',
   concurrency_group text not null default '',
   held text not null default '',
   deploy_id bigint
@@ -573,7 +550,6 @@ create index builds_of_project on builds (project_id, id);
 create index builds_of_request on builds (build_request_id, id);
 create index builds_in_group on builds (project_id, concurrency_group, id)
   where concurrency_group > '' and finished_at is null;
-create index builds_unfinished on builds (suite_id) where finished_at is null;
 create index builds_of_deploy on builds (deploy_id, id) where deploy_id is not null;
 create unique index builds_attempt on builds (commit_id, suite_name, variant, attempt);
 
@@ -589,9 +565,7 @@ create table deploys (
   clone_url text not null default '',
   local_branch text not null default '',
   remote_branch text not null default '',
-  suite_id bigint,
-  approvers text not null default '[]',
-  approved_by text not null default ''
+  suite_id bigint
 );
 create index deploys_newest on deploys (project_id, id);
 create index deploys_of_commit on deploys (commit_id);
@@ -650,24 +624,6 @@ create index caches_of_project on caches (project_id, suite_name);
 create index caches_of_suite on caches (suite_id);
 create index caches_by_build on caches (build_id);
 create index caches_by_digest on caches (digest);
-
-create table service_data (
-  id bigint not null primary key,
-  project_id bigint not null references projects (id) on delete cascade,
-  suite_id bigint references suites (id) on delete cascade,
-  branch text not null,
-  service text not null,
-  tree bigint not null,
-  made_of text not null,
-  has_secrets integer not null,
-  build_id bigint not null,
-  size bigint not null,
-  created_at bigint not null,
-  last_used_at bigint not null
-);
-create index service_data_of_project on service_data (project_id, service);
-create index service_data_of_suite on service_data (suite_id);
-create index service_data_by_tree on service_data (tree);
 
 create table test_runs (
   build_id bigint not null primary key references builds (id) on delete cascade,
@@ -921,13 +877,8 @@ create table runner_heartbeats (
 
 create table doomed_blobs (
   digest text not null primary key,
-  remove_after bigint not null default 0,
-  account_id bigint,
-  claim text,
-  bytes bigint not null default 0
+  remove_after bigint not null default 0
 );
-create index doomed_blobs_of_account on doomed_blobs (account_id) where account_id is not null;
-create index doomed_blobs_of_claim on doomed_blobs (claim) where claim is not null;
 
 create table id_nodes (
   node integer not null primary key,

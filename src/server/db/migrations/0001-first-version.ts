@@ -1,14 +1,11 @@
-import { readFileSync } from 'node:fs';
 import { sql } from 'kysely';
-import { sourceFile } from '../../../shared/lib/source-files.ts';
 import { commandLineId, commandLineName } from '../command-line-client.ts';
 import type { Database, Transaction } from '../open.ts';
+import { applyFile } from './tables.ts';
 
 export async function firstVersion(trx: Transaction, kind: Database['kind']): Promise<void> {
-  const tables = readFileSync(sourceFile('server', 'db', 'migrations', '0001-first-version.sql'), 'utf8');
-  const statements = (kind === 'sqlite' ? tables.replaceAll(' bytea', ' blob') : tables).split(/;\n/).slice(0, -1);
-  for (const statement of [...statements, ...(kind === 'sqlite' ? sqliteWall : postgresWall)])
-    await sql.raw(statement).execute(trx);
+  await applyFile(trx, kind, '0001-first-version.sql');
+  for (const statement of kind === 'sqlite' ? sqliteWall : postgresWall) await sql.raw(statement).execute(trx);
   if (kind === 'postgres' && (await hasLz4(trx)))
     await sql`alter table log_chunks alter column bytes set compression lz4`.execute(trx);
 
