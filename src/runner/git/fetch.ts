@@ -1,12 +1,10 @@
-import type { CommitCache } from './commit-cache.ts';
 import type { Changes, Comparison, ConfigFile, DefaultHeadChange } from '../../shared/protocol/index.ts';
 import { changesOf } from './changes.ts';
 import { readConfigFile } from './config-file.ts';
 import { descends, describe, findCandidates, type Found, type KnownCommit } from './commits.ts';
 import { FetchError } from './failures.ts';
-import { noteUse } from './mirror.ts';
 import { inTime, obtain, quoted, reportingTrouble, withRepair } from './obtain.ts';
-import { mirrorOf, sourceOf, type Source, type SourceRequest, type GitServices } from './sources.ts';
+import { sourceOf, type Source, type SourceRequest, type GitServices } from './sources.ts';
 import { isBranchOrTag, parseCommitRef, remoteHead, type RefKind } from './refs.ts';
 import type { Session } from './session.ts';
 
@@ -36,39 +34,29 @@ export interface FetchedCommit extends Omit<KnownCommit, 'likelyBranch' | 'onDef
   changes?: Changes;
 }
 
-export async function fetch(services: GitServices, cache: CommitCache, request: FetchRequest): Promise<FetchedCommit> {
+export async function fetch(services: GitServices, request: FetchRequest): Promise<FetchedCommit> {
   const { signal } = request;
   signal.throwIfAborted();
   return reportingTrouble(request.writeLog, (writeLog) =>
-    inTime(services, signal, (inTimeOnly) => find(services, cache, { ...request, writeLog, signal: inTimeOnly })),
+    inTime(services, signal, (inTimeOnly) => find(services, { ...request, writeLog, signal: inTimeOnly })),
   );
 }
 
-async function find(services: GitServices, cache: CommitCache, request: FetchRequest): Promise<FetchedCommit> {
+async function find(services: GitServices, request: FetchRequest): Promise<FetchedCommit> {
   const source = sourceOf(request);
   const wanted = parseCommitRef(request.commitRef, request.fetchRef);
   if (wanted === undefined) {
     const message = `${quoted(request.commitRef)} cannot be the name of a branch, a tag or a commit.`;
     throw new FetchError('invalid_ref', message);
   }
-  const mirror = mirrorOf(services, source);
-  const cached = wanted.fullSha === undefined ? undefined : await cache.get(mirror, wanted.fullSha);
-  const defaultHead = cached && quickDefaultHead(cached, request.defaultHead);
   const { compare = { asked: true }, configFile } = request;
-  const isEnough = configFile === undefined && 'asked' in compare && cached?.onDefault === true;
-  if (cached !== undefined && defaultHead !== undefined && isOn(cached, wanted.by) && isEnough) {
-    await noteUse(mirror);
-    return finish(source, request, { refKind: 'sha', ref: null, commit: cached, overwritten: false, defaultHead });
-  }
   source.narrator.line(`Looking for ${wanted.asked} in ${source.address.url}.`);
   return withRepair(services, source, () =>
     obtain(services, source, wanted, async (session, found) => {
-      const commit = await cache.fill(mirror, found.sha, () => describe(session, found));
+      const commit = await describe(session, found);
       const ref = wanted.special ?? (await endingIn(session, wanted.by, commit.sha)) ?? fullName(found, commit);
       const overwritten = await isOverwritten(session, commit.sha, ref === null ? undefined : request.previous?.[ref]);
-      const defaultHead =
-        quickDefaultHead(commit, request.defaultHead) ??
-        (await compareDefaultHead(session, commit, request.defaultHead ?? ''));
+      const defaultHead = await compareDefaultHead(session, commit, request.defaultHead ?? null);
       const isFork = commit.branches.length + commit.tags.length === 0;
       const config =
         configFile === undefined || isFork ? undefined : await readConfigFile(session, commit.sha, configFile);
@@ -77,12 +65,6 @@ async function find(services: GitServices, cache: CommitCache, request: FetchReq
       return finish(source, request, { refKind: found.candidate.kind, ...about });
     }),
   );
-}
-
-/** Whether the mirror has the commit on the branch or tag that came with it. */
-function isOn({ branches, tags }: KnownCommit, by = ''): boolean {
-  const [, kind, name = ''] = /^refs\/(heads|tags)\/(.*)$/s.exec(by) ?? [];
-  return kind === undefined || (kind === 'heads' ? branches : tags).includes(name);
 }
 
 async function endingIn(session: Session, by: string | undefined, sha: string): Promise<string | undefined> {
@@ -95,20 +77,13 @@ async function isOverwritten(session: Session, sha: string, before: string | und
   return before !== undefined && !(await descends(session, sha, before));
 }
 
-function quickDefaultHead(
-  { sha, onDefault }: KnownCommit,
-  before: string | null = null,
-): DefaultHeadChange | undefined {
-  if (before !== null && before !== sha) return undefined;
-  return onDefault ? 'this' : 'none';
-}
-
 /** A commit of the default branch replaces the last built one if it is newer, or if the branch was overwritten. */
 async function compareDefaultHead(
   session: Session,
   { sha, onDefault }: KnownCommit,
-  before: string,
+  before: string | null,
 ): Promise<DefaultHeadChange> {
+  if (before === null || before === sha) return onDefault ? 'this' : 'none';
   const [tip] = await findCandidates(session, [{ kind: 'branch', name: remoteHead }]);
   const isKept = tip !== undefined && (await descends(session, tip.sha, before));
   if (!onDefault) return isKept ? 'kept' : 'none';

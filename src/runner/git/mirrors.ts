@@ -9,7 +9,6 @@ import { outsideAddressFilter, publicAddressFilter, type AddressRules } from '..
 import { createResolve } from '../../shared/lib/resolve.ts';
 import { checkout, type CheckoutRequest, type Misses } from './checkout.ts';
 import { collect, forget, type Collected } from './collect.ts';
-import { commitCache } from './commit-cache.ts';
 import { openConnections } from './connections.ts';
 import { difference, type Difference, type DifferenceRequest } from './difference.ts';
 import { fetch, type FetchedCommit, type FetchRequest } from './fetch.ts';
@@ -143,9 +142,8 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
     timeoutMs,
     checkoutBytes,
   };
-  const cache = commitCache();
   return {
-    fetch: (request) => fetch(services, cache, request),
+    fetch: (request) => fetch(services, request),
     checkout: (request) => checkout(services, request),
     difference: (request) => difference(services, request),
     checkAccess: (request) => checkAccess(services, request),
