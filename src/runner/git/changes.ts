@@ -1,6 +1,7 @@
 import type { Changes, Comparison } from '../../shared/protocol/index.ts';
-import { changedFiles, tipsOf, type KnownCommit } from './commits.ts';
+import { changedFiles, type KnownCommit } from './commits.ts';
 import { expectSuccess } from './git.ts';
+import { tipsOf } from './known-refs.ts';
 import { remoteHead } from './refs.ts';
 import type { Session } from './session.ts';
 

@@ -8,12 +8,14 @@ import { FetchError, recognize } from './failures.ts';
 import { expectSuccess, git, GitError } from './git.ts';
 import { bringLargeFiles, findPointers, type PointedTree } from './large-files.ts';
 import { packsOf, whileSharing, type Mirror } from './mirror.ts';
-import { inTime, obtain, reportingTrouble, withRepair } from './obtain.ts';
-import { mirrorOf, namedBy, reason, sourceOf, type Source, type SourceRequest, type GitServices } from './sources.ts';
+import { obtain } from './obtain.ts';
+import { mirrorOf, namedBy, reason, type Source, type SourceRequest, type GitServices } from './sources.ts';
 import { oldTime, setOldTimes } from './old-times.ts';
 import { parseCommitRef } from './refs.ts';
+import { withRepair } from './repair.ts';
 import type { Session } from './session.ts';
 import { submodulesOf, type Submodule } from './submodules.ts';
+import { withLog } from './with-log.ts';
 import { sourceFile } from '../../shared/lib/source-files.ts';
 
 /*
@@ -61,37 +63,34 @@ export interface Misses {
 
 export async function checkout(services: GitServices, request: CheckoutRequest): Promise<Misses> {
   const part = `${request.into}.part`;
-  return reportingTrouble(request.writeLog, (writeLog) =>
-    inTime(services, request.signal, async (signal) => {
-      const size = watchSize(part, services.checkoutBytes, tooLarge(services.checkoutBytes));
-      try {
-        const source = sourceOf({ ...request, writeLog, signal: AbortSignal.any([signal, size.signal]) });
-        const folder = join(part, 'trees');
-        const making: Making = {
-          folder,
-          trees: 0,
-          size,
-          submodulesLeft: mostSubmodules,
-          placements: [],
-          pointed: [],
-          misses: { sentences: [], areLasting: true },
-          silentHosts: new Set(),
-        };
-        await removeTree(part);
-        await mkdir(making.folder, { recursive: true, mode: 0o711 });
-        const tree = await makeTree(services, source, request, making);
-        await placeAll(services, source, making);
-        await size.check();
-        // If git was misled while it saw all trees, the result may not be a directory.
-        if (!(await pathExists(tree, 'directory'))) throw new Error('the work tree is not a directory');
-        await rename(tree, request.into);
-        return making.misses;
-      } finally {
-        size.close();
-        await removeTree(part);
-      }
-    }),
-  );
+  return withLog(services, request, async (logged) => {
+    const size = watchSize(part, services.checkoutBytes, tooLarge(services.checkoutBytes));
+    try {
+      const source = { ...logged, signal: AbortSignal.any([logged.signal, size.signal]) };
+      const making: Making = {
+        folder: join(part, 'trees'),
+        trees: 0,
+        size,
+        submodulesLeft: mostSubmodules,
+        placements: [],
+        pointed: [],
+        misses: { sentences: [], areLasting: true },
+        silentHosts: new Set(),
+      };
+      await removeTree(part);
+      await mkdir(making.folder, { recursive: true, mode: 0o711 });
+      const tree = await makeTree(services, source, request, making);
+      await placeAll(services, source, making);
+      await size.check();
+      // If git was misled while it saw all trees, the result may not be a directory.
+      if (!(await pathExists(tree, 'directory'))) throw new Error('the work tree is not a directory');
+      await rename(tree, request.into);
+      return making.misses;
+    } finally {
+      size.close();
+      await removeTree(part);
+    }
+  });
 }
 
 function tooLarge(mostBytes: number): FetchError {

@@ -142,3 +142,14 @@ export function expectSuccess(what: string, finished: GitOutput): GitOutput {
   if (finished.status !== 0) throw new GitError(what, finished);
   return finished;
 }
+
+/** A program with truncated output may end with a failing status. */
+export function wholeOrCut(what: string, finished: GitOutput): GitOutput {
+  return finished.truncated ? finished : expectSuccess(what, finished);
+}
+
+/** The text after the last line end is empty or truncated. */
+export function linesOf({ stdout }: GitOutput, end = '\n', limit = Infinity): string[] {
+  const whole = stdout.subarray(0, stdout.lastIndexOf(end) + 1).toString();
+  return whole.split(end, Math.min(limit, 2 ** 32 - 1)).filter(Boolean);
+}

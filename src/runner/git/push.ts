@@ -3,12 +3,14 @@ import { descends } from './commits.ts';
 import { FetchError, type FetchFailure } from './failures.ts';
 import { GitError, type GitOutput } from './git.ts';
 import { talk, type Mirror, type Remote } from './mirror.ts';
-import { inTime, obtain, quoted, withRepair } from './obtain.ts';
+import { obtain } from './obtain.ts';
 import { mirrorOf, reach, sourceOf, type Source, type SourceRequest, type GitServices } from './sources.ts';
 import type { WantedRef } from './refs.ts';
 import { logWriter } from './narrator.ts';
 import type { Session } from './session.ts';
-import { containsAny } from './phrases.ts';
+import { containsAny, quoted } from './phrases.ts';
+import { withRepair } from './repair.ts';
+import { inTime } from './with-log.ts';
 
 export interface PushRequest extends SourceRequest {
   sha: string;
