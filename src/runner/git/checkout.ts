@@ -5,7 +5,7 @@ import { pathExists } from '../../shared/lib/path-exists.ts';
 import { removeTree } from '../../shared/lib/remove-tree.ts';
 import { watchSize, type SizeWatch } from '../size-watch.ts';
 import { FetchError, recognize } from './failures.ts';
-import { expectSuccess, git, GitError } from './git.ts';
+import { expectSuccess, GitError, writeFiles } from './git.ts';
 import { bringLargeFiles, findPointers, type PointedTree } from './large-files.ts';
 import { packsOf, whileSharing, type Mirror } from './mirror.ts';
 import { obtain } from './obtain.ts';
@@ -270,11 +270,8 @@ async function fillTree(
 ): ReturnType<typeof findPointers> {
   const request = { directory: tree, access: 'write', signal: source.signal } as const;
   return sessions.use(request, async (session) => {
-    const { directory, run } = session;
-    const here = ['-C', directory, '--git-dir=.git', '--work-tree=.'];
-    const write = ['read-tree', '--reset', '-u', '--no-recurse-submodules', sha];
-    for (const step of source.isFork ? [repack, write] : [write]) {
-      const finished = await run([...git, ...here, ...step]);
+    for (const step of [...(source.isFork ? [repack] : []), writeFiles(sha)]) {
+      const finished = await session.gitInTree(step);
       if (finished.status === 0) continue;
       const error = new GitError('writing the work tree', finished);
       if (recognize(finished.stderr) !== 'malformed_repository') throw error;

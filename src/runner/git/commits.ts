@@ -89,7 +89,10 @@ export async function descends(session: Session, sha: string, ancestor: string):
   if (sha === ancestor) return true;
   const finished = await session.git(['merge-base', '--is-ancestor', ancestor, sha]);
   if (finished.status === 0 || finished.status === 1) return finished.status === 0;
-  const present = await session.git(['cat-file', '-e', `${ancestor}^{commit}`]);
-  if (present.status === 0) throw new GitError('comparing commits', finished);
+  if (await hasCommit(session, ancestor)) throw new GitError('comparing commits', finished);
   return false;
+}
+
+export async function hasCommit(session: Session, sha: string): Promise<boolean> {
+  return (await session.git(['cat-file', '-e', `${sha}^{commit}`])).status === 0;
 }

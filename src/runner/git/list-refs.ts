@@ -4,7 +4,7 @@ import { isRefName } from '../../shared/domain/ref-names.ts';
 import type { Limiter } from '../../shared/lib/limiter.ts';
 import type { Connections } from './connections.ts';
 import { FetchError } from './failures.ts';
-import { talk, type Remote } from './mirror.ts';
+import { talk, type Remote } from './remote.ts';
 import { overHttps, sourceOf, sshRemote, type GitServices, type Source } from './sources.ts';
 import { withoutLog, type UnloggedRequest } from './without-log.ts';
 
@@ -79,7 +79,8 @@ async function list({ sessions }: ListServices, remote: Remote): Promise<Refs> {
       if (listed.truncated) throw unreadable(tooMany);
       if (listed.status !== 0) throw remote.explain(listed) ?? remote.failure('remote_failed');
       const refs = refsIn(listed.stdout.toString());
-      return typeof refs === 'string' ? raise(unreadable(refs)) : refs;
+      if (typeof refs === 'string') throw unreadable(refs);
+      return refs;
     });
   } catch (error) {
     if (!(error instanceof FetchError) || error.kind !== 'out_of_memory') throw error;
@@ -105,8 +106,4 @@ export function refsIn(printed: string): Refs | string {
     if (refs.size > most.refs || size > bytes.refListing) return tooMany;
   }
   return refs;
-}
-
-function raise(error: Error): never {
-  throw error;
 }

@@ -8,14 +8,13 @@ import { createLimiter } from '../../shared/lib/limiter.ts';
 import { outsideAddressFilter, publicAddressFilter, type AddressRules } from '../../shared/lib/address-filter.ts';
 import { createResolve } from '../../shared/lib/resolve.ts';
 import { checkout, type CheckoutRequest, type Misses } from './checkout.ts';
-import { collect, forget, type Collected } from './collect.ts';
+import { collect, forget, projectsIn, type Collected } from './collect.ts';
 import { openConnections } from './connections.ts';
 import { difference, type Difference, type DifferenceRequest } from './difference.ts';
 import { fetch, type FetchedCommit, type FetchRequest } from './fetch.ts';
 import { listRefs, type Listed, type ListRequest } from './list-refs.ts';
 import { checkAccess, type Access } from './check-access.ts';
 import type { UnloggedRequest } from './without-log.ts';
-import { namesIn } from './mirror.ts';
 import type { GitServices } from './sources.ts';
 import { push, type PushOutcome, type PushRequest } from './push.ts';
 import { openRunFolder } from './run-folder.ts';
@@ -100,19 +99,20 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   const dir = resolve(options.dir);
   await mkdir(dir, { recursive: true, mode: 0o700 });
   const run = await openRunFolder(dir, log);
-  const folder = run.path;
   const mayCallNamed = outsideAddressFilter(options.allowedAddresses ?? []);
   const rules = { mayCall: mayCallNamed, resolve: createResolve(), ...options.rules };
   const httpsRules = { ...rules, mayCall: options.rules?.mayCall ?? publicAddressFilter(options.gitAllow ?? []) };
-  const connections = await openConnections({ dir, folder, sshConfig, connectSeconds, connectionMs, rules });
-  const pollFolder = join(folder, 'polling');
+  const usual = { dir, sshConfig, connectSeconds, rules };
+  const connections = await openConnections({ ...usual, folder: run.path, connectionMs });
+  const pollFolder = join(run.path, 'polling');
   await mkdir(pollFolder, { mode: 0o700 });
+  const kept = { folder: pollFolder, connectionMs: pollConnectionMs, defaults: pollDefaults };
   const limits = { memoryBytes, processes: mostProcesses, timeoutMs };
   const connectMs = connectSeconds * 1000;
   const sessions = openSessions({
     sandboxes,
     isolation,
-    folder,
+    folder: run.path,
     limits,
     proxy: { rules: httpsRules, connectMs, silenceMs: 4 * connectMs },
     authorities: options.authorities,
@@ -121,27 +121,12 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   const polling = {
     sessions,
     longestSilenceMs,
-    connections: await openConnections({
-      dir,
-      folder: pollFolder,
-      sshConfig,
-      connectSeconds,
-      connectionMs: pollConnectionMs,
-      defaults: pollDefaults,
-      rules,
-    }),
+    connections: await openConnections({ ...usual, ...kept }),
     asking: createLimiter(mostAtHost),
     connecting: createLimiter(mostConnecting),
     mostOpen: Math.min(mostKept, Math.floor(totalmem() / 8 / connectionBytes), Math.floor(mostOpenFiles() / 4)),
   };
-  const services: GitServices = {
-    dir,
-    connections,
-    sessions,
-    longestSilenceMs,
-    timeoutMs,
-    checkoutBytes,
-  };
+  const services: GitServices = { dir, connections, sessions, longestSilenceMs, timeoutMs, checkoutBytes };
   return {
     fetch: (request) => fetch(services, request),
     checkout: (request) => checkout(services, request),
@@ -149,7 +134,7 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
     checkAccess: (request) => checkAccess(services, request),
     listRefs: (request) => listRefs(polling, request),
     push: (request) => push(services, request),
-    projects: () => namesIn(join(dir, 'mirrors')),
+    projects: () => projectsIn(dir),
     forget: (projectId) => forget(dir, projectId),
     collect: (unusedForMs = month, signal) => collect({ dir, sessions, log }, unusedForMs, signal),
     close: async () => {

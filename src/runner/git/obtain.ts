@@ -2,10 +2,11 @@ import { pathExists } from '../../shared/lib/path-exists.ts';
 import { choose, findCandidates, type Found } from './candidates.ts';
 import { descends } from './commits.ts';
 import { GitError } from './git.ts';
-import { fetchSpecial, noteUse, update, whileLocked, writeTo, type Mirror, type Remote } from './mirror.ts';
+import { noteUse, whileLocked, writeTo, type Mirror } from './mirror.ts';
 import { notFound } from './not-found.ts';
 import { quoted } from './phrases.ts';
 import { isBranchOrTag, type WantedRef } from './refs.ts';
+import { fetchSpecial, update, type Remote } from './remote.ts';
 import type { Session } from './session.ts';
 import { mirrorOf, reach, type GitServices, type Source } from './sources.ts';
 

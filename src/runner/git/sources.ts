@@ -6,10 +6,11 @@ import type { HttpsCredential } from '../../shared/protocol/index.ts';
 import type { Opener, OpenChannel, Service } from './channel.ts';
 import type { Connections } from './connections.ts';
 import { blamesItself, explain, FetchError, recognize, type RemoteFailure } from './failures.ts';
-import { mirrorAt, type Mirror, type Remote } from './mirror.ts';
+import { mirrorAt, type Mirror } from './mirror.ts';
 import { logWriter, type LogWriter, type WriteLog } from './narrator.ts';
 import { containsAny } from './phrases.ts';
 import { notObtained, whyUnavailable, type Unavailable } from './public-failures.ts';
+import type { Remote } from './remote.ts';
 import type { Sessions } from './sessions.ts';
 import { openSshChannel } from './ssh-channel.ts';
 
