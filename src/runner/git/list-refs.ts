@@ -2,7 +2,6 @@ import { bytes, most } from '../../shared/domain/bounds.ts';
 import { digestOf, writeListing, type Refs } from '../../shared/domain/ref-listings.ts';
 import { isRefName } from '../../shared/domain/ref-names.ts';
 import type { Limiter } from '../../shared/lib/limiter.ts';
-import type { Connections } from './connections.ts';
 import { FetchError } from './failures.ts';
 import { talk, type Remote } from './remote.ts';
 import { overHttps, sourceOf, sshRemote, type GitServices, type Source } from './sources.ts';
@@ -19,8 +18,7 @@ export interface Listed {
   listing?: string;
 }
 
-export interface ListServices extends Pick<GitServices, 'sessions' | 'longestSilenceMs'> {
-  connections: Connections;
+export interface ListServices extends Pick<GitServices, 'sessions' | 'connections' | 'longestSilenceMs'> {
   /** Limits simultaneous polls of one host. */
   asking: Limiter;
   /** Limits connections being opened to one host: an sshd refuses too many. */
@@ -40,7 +38,9 @@ export async function listRefs(services: ListServices, request: ListRequest): Pr
   const done = await services.asking.take(host, request.signal);
   try {
     return await withoutLog(request, async (source) => {
-      const listing = writeListing(await ask(services, { ...source, privateKey: request.privateKey }, request.keepMs));
+      const listing = writeListing(
+        await ask(services, { ...source, privateKey: request.privateKey, isPoll: true }, request.keepMs),
+      );
       return digestOf(listing) === request.digest ? {} : { listing };
     });
   } finally {
@@ -48,7 +48,7 @@ export async function listRefs(services: ListServices, request: ListRequest): Pr
   }
 }
 
-type Reached = Source & { privateKey: string };
+type Reached = Source & { privateKey: string; isPoll: true };
 
 async function ask(services: ListServices, source: Reached, keepMs: number): Promise<Refs> {
   const { connections, connecting, mostOpen } = services;

@@ -72,13 +72,7 @@ export interface Mirrors {
   close(): Promise<void>;
 }
 
-/**
- * How long poll connections are reused. Until then, a key removed at the host still reads names and SHAs. It reads no
- * commits, because fetches use separate connections.
- */
-const pollConnectionMs = 15 * 60 * 1000;
-/** A key exchange at a tenth of the cost: polls are frequent, and recordings of their traffic are worth little. */
-const pollDefaults = ['KexAlgorithms -sntrup761*', 'ServerAliveInterval 60'];
+/** Of a poll's connection, which stays open. */
 const connectionBytes = 3 * 1024 ** 2;
 const mostKept = 2000;
 /** Limits on polls at one host: running, and connecting. An sshd refuses too many. */
@@ -102,11 +96,7 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   const mayCallNamed = outsideAddressFilter(options.allowedAddresses ?? []);
   const rules = { mayCall: mayCallNamed, resolve: createResolve(), ...options.rules };
   const httpsRules = { ...rules, mayCall: options.rules?.mayCall ?? publicAddressFilter(options.gitAllow ?? []) };
-  const usual = { dir, sshConfig, connectSeconds, rules };
-  const connections = await openConnections({ ...usual, folder: run.path, connectionMs });
-  const pollFolder = join(run.path, 'polling');
-  await mkdir(pollFolder, { mode: 0o700 });
-  const kept = { folder: pollFolder, connectionMs: pollConnectionMs, defaults: pollDefaults };
+  const connections = await openConnections({ dir, folder: run.path, sshConfig, connectSeconds, connectionMs, rules });
   const limits = { memoryBytes, processes: mostProcesses, timeoutMs };
   const connectMs = connectSeconds * 1000;
   const sessions = openSessions({
@@ -118,15 +108,13 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
     authorities: options.authorities,
     disk: options.disk,
   });
+  const services: GitServices = { dir, connections, sessions, longestSilenceMs, timeoutMs, checkoutBytes };
   const polling = {
-    sessions,
-    longestSilenceMs,
-    connections: await openConnections({ ...usual, ...kept }),
+    ...services,
     asking: createLimiter(mostAtHost),
     connecting: createLimiter(mostConnecting),
     mostOpen: Math.min(mostKept, Math.floor(totalmem() / 8 / connectionBytes), Math.floor(mostOpenFiles() / 4)),
   };
-  const services: GitServices = { dir, connections, sessions, longestSilenceMs, timeoutMs, checkoutBytes };
   return {
     fetch: (request) => fetch(services, request),
     checkout: (request) => checkout(services, request),
@@ -138,7 +126,7 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
     forget: (projectId) => forget(dir, projectId),
     collect: (unusedForMs = month, signal) => collect({ dir, sessions, log }, unusedForMs, signal),
     close: async () => {
-      await Promise.all([connections.close(), polling.connections.close(), sessions.close()]);
+      await Promise.all([connections.close(), sessions.close()]);
       await run.remove();
     },
   };
