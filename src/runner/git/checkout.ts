@@ -1,19 +1,18 @@
-import { constants, copyFile, lchown, link, mkdir, rename, writeFile } from 'node:fs/promises';
+import { mkdir, rename } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { pathExists } from '../../shared/lib/path-exists.ts';
 import { removeTree } from '../../shared/lib/remove-tree.ts';
 import { watchSize, type SizeWatch } from '../size-watch.ts';
 import { FetchError, recognize } from './failures.ts';
-import { expectSuccess, GitError, writeFiles } from './git.ts';
+import { GitError, writeFiles } from './git.ts';
+import { makeGitDir, packedRefs } from './git-folder.ts';
 import { bringLargeFiles, findPointers, type PointedTree } from './large-files.ts';
-import { packsOf, whileSharing, type Mirror } from './mirror.ts';
 import { obtain } from './obtain.ts';
-import { mirrorOf, namedBy, reason, type Source, type SourceRequest, type GitServices } from './sources.ts';
+import { namedBy, reason, type Source, type SourceRequest, type GitServices } from './sources.ts';
 import { oldTime, setOldTimes } from './old-times.ts';
 import { parseCommitRef } from './refs.ts';
 import { withRepair } from './repair.ts';
-import type { Session } from './session.ts';
 import { submodulesOf, type Submodule } from './submodules.ts';
 import { withLog } from './with-log.ts';
 import { sourceFile } from '../../shared/lib/source-files.ts';
@@ -164,99 +163,17 @@ async function makeOne(
   if (wanted === undefined) throw new FetchError('invalid_ref', `${fetchRef} is not the name of a ref.`);
   const leftOut: string[] = []; // reported once, also if this runs again with a repaired mirror
   const { refs, submodules } = await obtain(services, source, wanted, async (session) => ({
-    refs: source.isFork ? await tagsIn(session, sha) : await packedRefs(session, source),
+    refs: await packedRefs(session, source, sha),
     submodules: await submodulesOf(session, source, sha, (sentence) => void leftOut.push(sentence)),
   }));
   const tree = join(making.folder, String(making.trees++));
-  const packs = await makeGitDir(services, source, tree, {
-    HEAD: `${sha}\n`,
-    config: configFor(source.address.url),
-    'packed-refs': refs,
-  });
+  const packs = await makeGitDir(services, source, tree, { sha, refs });
   await making.size.discount(packs);
   const { pointers, areAll } = await fillTree(services, source, sha, tree);
   if (!areAll) leftOut.push('Not all files were looked at for pointers of Git LFS: some may stand in their places.');
   if (pointers.length > 0) making.pointed.push({ source, tree, sha, pointers });
   for (const sentence of leftOut) leaveOut(making, source, sentence);
   return { tree, submodules };
-}
-
-/** Everything in it is made before git sees it. */
-async function makeGitDir(
-  services: GitServices,
-  source: Source,
-  tree: string,
-  files: Record<string, string>,
-): Promise<string[]> {
-  const gitDir = join(tree, '.git');
-  const folders = ['', 'objects', 'objects/pack', 'objects/info', 'refs', 'refs/heads', 'refs/tags'];
-  for (const folder of [tree, ...folders.map((name) => join(gitDir, name))]) await mkdir(folder);
-  for (const [name, content] of Object.entries(files)) await writeFile(join(gitDir, name), content, 'latin1');
-  const mirror = mirrorOf(services, source);
-  const packs = await whileSharing(mirror, source.signal, () => sharePacks(mirror, join(gitDir, 'objects', 'pack')));
-  const { uid, gid } = services.sessions.owner;
-  const own = [tree, ...[...folders, ...Object.keys(files)].map((name) => join(gitDir, name))];
-  for (const path of own) await lchown(path, uid, gid);
-  return packs;
-}
-
-/** An overlay or a copy changes inode numbers and change times; git must not read every file again for that. */
-function configFor(url: string): string {
-  return `[core]
-\trepositoryformatversion = 0
-\tfilemode = true
-\tbare = false
-\tcheckStat = minimal
-\ttrustctime = false
-[remote "origin"]
-\turl = "${Buffer.from(url.replaceAll(/["\\]/g, '\\$&')).toString('latin1')}"
-\tfetch = +refs/heads/*:refs/remotes/origin/*
-`;
-}
-
-/** Links cannot cross a mount, so this does not run in a session. The mirror is locked meanwhile. */
-async function sharePacks(mirror: Mirror, to: string): Promise<string[]> {
-  const shared: string[] = [];
-  for (const pack of await packsOf(mirror)) {
-    const copy = join(to, basename(pack));
-    try {
-      await copyFile(pack, copy, constants.COPYFILE_FICLONE_FORCE);
-    } catch {
-      await link(pack, copy).catch(() => copyFile(pack, copy)); // the copy is for another file system
-    }
-    shared.push(copy);
-  }
-  return shared;
-}
-
-const mostOfRefs = 32 * 1024 * 1024;
-
-/** Names may contain any bytes. latin1 preserves them. */
-async function packedRefs(session: Session, { narrator }: Source): Promise<string> {
-  const format = '--format=%(objectname)%00%(*objectname)%00%(refname)';
-  const listed = await session.git(['for-each-ref', format, 'refs/heads', 'refs/tags'], { maxOutput: mostOfRefs });
-  if (listed.truncated) narrator.line('There are more branches and tags than a work tree is given; some are left out.');
-  else expectSuccess('listing refs', listed);
-  const lines = listed.stdout.toString('latin1').split('\n').slice(0, -1);
-  const refs = lines.map((line) => {
-    const [sha = '', peeled = '', name = ''] = line.split('\0');
-    const here = name.replace(/^refs\/heads\//, 'refs/remotes/origin/');
-    return `${sha} ${here}\n${peeled === '' ? '' : `^${peeled}\n`}`;
-  });
-  return `# pack-refs with: peeled fully-peeled \n${refs.join('')}`;
-}
-
-/** Without their messages: those are objects that the commit does not reach. */
-async function tagsIn(session: Session, sha: string): Promise<string> {
-  const format = '--format=%(objecttype) %(objectname) %(refname)%00%(*objecttype) %(*objectname) %(refname)';
-  const listed = await session.git(['for-each-ref', `--merged=${sha}`, format, 'refs/tags'], { maxOutput: mostOfRefs });
-  if (!listed.truncated) expectSuccess('listing tags', listed);
-  const places = listed.stdout
-    .toString('latin1')
-    .split(/[\n\0]/)
-    .slice(0, -1);
-  const refs = places.flatMap((place) => /^commit (\S+ .+)$/.exec(place)?.[1] ?? []);
-  return refs.map((ref) => `${ref}\n`).join('');
 }
 
 /** Packs everything that HEAD and the tags reach without recompression, and removes the other packs. */

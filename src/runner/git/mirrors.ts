@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { totalmem } from 'node:os';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import type { DiskReserve } from '../../shared/lib/disk-reserve.ts';
 import type { Sandboxes } from '../sandbox/types.ts';
 import { mostOpenFiles } from '../../shared/lib/descriptors.ts';
