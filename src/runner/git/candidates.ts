@@ -41,6 +41,12 @@ export async function findCandidates(session: Session, candidates: readonly RefC
   return found;
 }
 
+/** The commit that a ref leads to, by its full name. */
+export async function commitAt(session: Session, ref: string): Promise<string | undefined> {
+  const [found] = await findCandidates(session, [{ kind: 'other', name: ref }]);
+  return found?.sha;
+}
+
 interface Named {
   candidate: RefCandidate;
   /** Of an object, which is a commit, or a tag that leads to one. */

@@ -36,12 +36,11 @@ export interface ConnectionRequest {
   signal: AbortSignal;
   /** A repository's content names the host, so its address is checked. */
   isNamed?: boolean;
-  isPoll?: boolean;
-  /** How long it stays open for the next use, if shorter than usual. */
-  keepMs?: number;
+  /** For polls. How long the connection stays open for the next one. */
+  poll?: { keepMs: number } | undefined;
 }
 
-type Named = Pick<ConnectionRequest, 'projectId' | 'address' | 'isNamed' | 'isPoll'>;
+type Named = Pick<ConnectionRequest, 'projectId' | 'address' | 'isNamed' | 'poll'>;
 type Work<T> = (ssh: readonly string[]) => Promise<T>;
 
 const forPolls = {
@@ -67,7 +66,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
   function startFor(request: ConnectionRequest, key: SshPrivateKey, name: string): Connection {
     const files = join(folder, `connection-${++count}`);
     const place = { files, address: request.address, isNamed: request.isNamed ?? false, key };
-    const settings = { ...options, ...(request.isPoll && forPolls), knownHosts };
+    const settings = { ...options, ...(request.poll && forPolls), knownHosts };
     const connection = startConnection(settings, place, () => {
       if (connections.get(name) === connection) connections.delete(name);
     });
@@ -82,7 +81,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
 
   async function use<T>(request: ConnectionRequest, work: Work<T>, again = true): Promise<T> {
     const key = parseSshPrivateKey(request.privateKey);
-    const { narrator, signal, address, keepMs = Infinity } = request;
+    const { narrator, signal, address, poll } = request;
     const name = nameOf(request, key);
     const joined = find(name);
     const connection = joined ?? startFor(request, key, name);
@@ -109,7 +108,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
     } finally {
       connection.users.delete(narrator);
       if (connection.users.size === 0) {
-        const left = Math.min(keepMs, Math.max(0, joinableUntil - performance.now()));
+        const left = Math.min(poll?.keepMs ?? Infinity, Math.max(0, joinableUntil - performance.now()));
         connection.ending = setTimeout(() => void connection.end(), left).unref();
       }
     }
@@ -126,8 +125,8 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
 }
 
 /** Hosts that repositories name have connections of their own. */
-function nameOf({ projectId, address, isNamed = false, isPoll = false }: Named, key: SshPrivateKey): string {
-  return [projectId, destinationOf(address), address.port, isNamed, isPoll, key.publicKey].join('\n');
+function nameOf({ projectId, address, isNamed = false, poll }: Named, key: SshPrivateKey): string {
+  return [projectId, destinationOf(address), address.port, isNamed, poll !== undefined, key.publicKey].join('\n');
 }
 
 /** Failures that look the same if only the shared connection has died. */

@@ -1,7 +1,7 @@
 import type { Changes, Comparison, ConfigFile, DefaultHeadChange } from '../../shared/protocol/index.ts';
 import { changesOf } from './changes.ts';
 import { readConfigFile } from './config-file.ts';
-import { findCandidates, type Found } from './candidates.ts';
+import { commitAt, type Found } from './candidates.ts';
 import { descends, describe, type KnownCommit } from './commits.ts';
 import { FetchError } from './failures.ts';
 import type { LogWriter } from './narrator.ts';
@@ -85,9 +85,7 @@ async function read(
 }
 
 async function endingIn(session: Session, by: string | undefined, sha: string): Promise<string | undefined> {
-  if (by === undefined || !isBranchOrTag(by)) return undefined;
-  const [tip] = await findCandidates(session, [{ kind: 'other', name: by }]);
-  return tip?.sha === sha ? by : undefined;
+  return by !== undefined && isBranchOrTag(by) && (await commitAt(session, by)) === sha ? by : undefined;
 }
 
 /** A commit of the default branch replaces the last built one if it is newer, or if the branch was overwritten. */
@@ -97,8 +95,8 @@ async function compareDefaultHead(
   before: string | null,
 ): Promise<DefaultHeadChange> {
   if (before === null || before === sha) return onDefault ? 'this' : 'none';
-  const [tip] = await findCandidates(session, [{ kind: 'branch', name: remoteHead }]);
-  const isKept = tip !== undefined && (await descends(session, tip.sha, before));
+  const tip = await commitAt(session, remoteHead);
+  const isKept = tip !== undefined && (await descends(session, tip, before));
   if (!onDefault) return isKept ? 'kept' : 'none';
   return isKept && !(await descends(session, sha, before)) ? 'kept' : 'this';
 }

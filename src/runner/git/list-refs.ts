@@ -4,7 +4,7 @@ import { isRefName } from '../../shared/domain/ref-names.ts';
 import type { Limiter } from '../../shared/lib/limiter.ts';
 import { FetchError } from './failures.ts';
 import { talk, type Remote } from './remote.ts';
-import { overHttps, sourceOf, sshRemote, type GitServices, type Source } from './sources.ts';
+import { reach, sourceOf, type GitServices, type Source } from './sources.ts';
 import { withoutLog, type UnloggedRequest } from './without-log.ts';
 
 export interface ListRequest extends UnloggedRequest {
@@ -38,9 +38,7 @@ export async function listRefs(services: ListServices, request: ListRequest): Pr
   const done = await services.asking.take(host, request.signal);
   try {
     return await withoutLog(request, async (source) => {
-      const listing = writeListing(
-        await ask(services, { ...source, privateKey: request.privateKey, isPoll: true }, request.keepMs),
-      );
+      const listing = writeListing(await ask(services, { ...source, privateKey: request.privateKey }, request.keepMs));
       return digestOf(listing) === request.digest ? {} : { listing };
     });
   } finally {
@@ -48,19 +46,18 @@ export async function listRefs(services: ListServices, request: ListRequest): Pr
   }
 }
 
-type Reached = Source & { privateKey: string; isPoll: true };
+type Reached = Source & { privateKey: string };
 
 async function ask(services: ListServices, source: Reached, keepMs: number): Promise<Refs> {
   const { connections, connecting, mostOpen } = services;
   const { address, signal } = source;
-  if (address.scheme === 'https') return overHttps(services, source, mostSent, (remote) => list(services, remote));
-  const isOpen = connections.isOpen(source);
+  const isOpen = address.scheme === 'https' || connections.isOpen({ ...source, poll: { keepMs } });
   const release = isOpen ? undefined : await connecting.take(address.host, signal);
-  const isKept = isOpen || connections.count() < mostOpen;
+  const poll = { keepMs: isOpen || connections.count() < mostOpen ? keepMs : 0 };
   try {
-    return await connections.use({ ...source, keepMs: isKept ? keepMs : 0 }, async (ssh) => {
+    return await reach({ ...services, checkoutBytes: mostSent }, { ...source, poll }, (remote) => {
       release?.(); // it is connected; the wait for its answer need not block others
-      return list(services, sshRemote(services, source, ssh));
+      return list(services, remote);
     });
   } finally {
     release?.();

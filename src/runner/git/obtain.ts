@@ -1,5 +1,5 @@
 import { pathExists } from '../../shared/lib/path-exists.ts';
-import { choose, findCandidates, type Found } from './candidates.ts';
+import { choose, commitAt, findCandidates, type Found } from './candidates.ts';
 import { descends } from './commits.ts';
 import { GitError } from './git.ts';
 import { noteUse, whileLocked, writeTo, type Mirror } from './mirror.ts';
@@ -65,8 +65,8 @@ function specialsOf({ special, by, fullSha }: WantedRef): string[] {
 /** Whether the branch or tag that came with a commit reaches it, as far as the mirror knows. */
 async function isLedTo(session: Session, { by }: WantedRef, sha: string): Promise<boolean> {
   if (by === undefined || !isBranchOrTag(by)) return true;
-  const [tip] = await findCandidates(session, [{ kind: 'other', name: by }]);
-  return tip !== undefined && (await descends(session, tip.sha, sha));
+  const tip = await commitAt(session, by);
+  return tip !== undefined && (await descends(session, tip, sha));
 }
 
 async function ifKnown<T>(
