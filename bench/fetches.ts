@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -40,15 +40,11 @@ export const fetches: Benchmark = {
     const bare = await bareFetcher(folder, host, source.repositoryUrl, privateKey);
     try {
       await fetch('main');
-      const [name = ''] = readdirSync(join(folder, 'git', 'mirrors', '1'));
-      const mirror = join(folder, 'git', 'mirrors', '1', name);
-      const times = { bare: [] as number[], branch: [] as number[], sha: [] as number[], remembered: [] as number[] };
+      const times = { bare: [] as number[], branch: [] as number[], sha: [] as number[] };
       for (let turn = 0; turn < turns; turn += 1) {
         times.bare.push(await timed(bare.fetch));
         times.branch.push(await timed(() => fetch('main')));
-        utimesSync(mirror, new Date(), new Date(turn)); // as if somebody had written to it: nothing is remembered
         times.sha.push(await timed(() => fetch(sha)));
-        times.remembered.push(await timed(() => fetch(sha)));
       }
       const over = (ours: number[]): { value: number; from: string } => ({
         value: median(ours) / median(times.bare),
@@ -61,7 +57,6 @@ export const fetches: Benchmark = {
           ...over(times.branch),
         },
         { what: 'a full SHA that the mirror has, over the same', limit: { atMost: 0.8 }, ...over(times.sha) },
-        { what: 'a full SHA that is remembered, over the same', limit: { atMost: 0.05 }, ...over(times.remembered) },
       ];
     } finally {
       await bare.close();

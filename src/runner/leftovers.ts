@@ -3,7 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { tryLockFile, type FileLock } from '../shared/lib/file-lock.ts';
 import { sweepTree } from '../shared/lib/remove-tree.ts';
-import { sweepMirrors } from './git/mirror.ts';
+import { sweepMirrors } from './git/collect.ts';
 import { sweepImages } from './images/image-store.ts';
 
 const resolved = (path: string): string => (existsSync(path) ? realpathSync(path) : path);

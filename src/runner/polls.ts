@@ -1,6 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { messageOf } from '../shared/lib/error-code.ts';
-import { orAborted } from '../shared/lib/or-aborted.ts';
 import { bytes } from '../shared/domain/bounds.ts';
 import { longestPollMs, mostPolls, type Link, type PollOrder, type PollReport } from '../shared/protocol/index.ts';
 import { isFinal } from './retry.ts';
@@ -27,11 +26,11 @@ const longestKeptMs = 5 * 60 * 1000;
 export async function pollRepositories(parts: PollingParts): Promise<void> {
   const { link, ask, signal, log } = parts;
   const underWay = new Set<Promise<void>>();
-  const seen = new Gathered<PollReport>();
+  const seen: PollReport[] = [];
 
   const begin = (orders: readonly PollOrder[]): void => {
     for (const order of orders) {
-      const work = poll(parts, order).then((report) => report && seen.add(report));
+      const work = poll(parts, order).then((report) => void (report && seen.push(report)));
       underWay.add(work);
       void work.finally(() => underWay.delete(work));
     }
@@ -45,9 +44,8 @@ export async function pollRepositories(parts: PollingParts): Promise<void> {
   };
   const telling = async (): Promise<void> => {
     for (;;) {
-      await seen.any(signal);
       await pause(gatherMs, undefined, { signal });
-      for (const reports of batches(seen.take())) await ask(() => link.polled({ reports }, signal));
+      for (const reports of batches(seen.splice(0))) await ask(() => link.polled({ reports }, signal));
     }
   };
   await Promise.all([taking, telling].map((work) => untilEnd(work, { signal, log })));
@@ -83,27 +81,6 @@ async function poll({ mirrors, signal }: PollingParts, order: PollOrder): Promis
     if (error instanceof FetchError) return { ...about, seen: { failed: error.kind, message: error.message } };
     const message = `The runner could not do its part: ${messageOf(error)}`;
     return { ...about, seen: { failed: 'lost', message } };
-  }
-}
-
-class Gathered<T> {
-  #all: T[] = [];
-  #came = Promise.withResolvers<void>();
-
-  add(one: T): void {
-    this.#all.push(one);
-    this.#came.resolve();
-  }
-
-  any(signal: AbortSignal): Promise<void> {
-    return orAborted(this.#came.promise, signal);
-  }
-
-  take(): T[] {
-    const all = this.#all;
-    this.#all = [];
-    this.#came = Promise.withResolvers<void>();
-    return all;
   }
 }
 

@@ -1,6 +1,7 @@
 import type { Changes, Comparison } from '../../shared/protocol/index.ts';
-import { changedFiles, tipsOf, type KnownCommit } from './commits.ts';
+import { changedFiles, hasCommit, type KnownCommit } from './commits.ts';
 import { expectSuccess } from './git.ts';
+import { tipsOf } from './known-refs.ts';
 import { remoteHead } from './refs.ts';
 import type { Session } from './session.ts';
 
@@ -19,7 +20,7 @@ export async function changesOf(
 ): Promise<Changes | undefined> {
   const { sha } = commit;
   if ('asked' in compare && commit.onDefault) return undefined;
-  if ('before' in compare && (await exists(session, `${compare.before}^{commit}`)))
+  if ('before' in compare && (await hasCommit(session, compare.before)))
     return between(session, compare.before, sha, `what ${branch ?? 'the branch'} had before`);
   const left = 'leaving' in compare ? compare.leaving : null;
   // A new default branch did not begin from another branch.
@@ -29,15 +30,11 @@ export async function changesOf(
   const tips = await tipsOf(session, left === null ? [remoteHead] : [target, remoteHead]);
   const name = tips.has(target) ? left : 'the default branch';
   const tip = tips.get(target) ?? tips.get(remoteHead);
-  if (tip === undefined || !(await exists(session, `${tip}^{commit}`))) return undefined;
+  if (tip === undefined || !(await hasCommit(session, tip))) return undefined;
   const found = await session.git(['merge-base', tip, sha]);
   if (found.status === 1) return between(session, null, sha, `nothing: it has no commit in common with ${name}`);
   const base = expectSuccess('looking for a merge base', found).stdout.toString().trim();
   return between(session, base, sha, `the merge base with ${name}`);
-}
-
-async function exists(session: Session, name: string): Promise<boolean> {
-  return (await session.git(['cat-file', '-e', name])).status === 0;
 }
 
 async function between(session: Session, base: string | null, sha: string, comparedWith: string): Promise<Changes> {

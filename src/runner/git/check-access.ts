@@ -1,9 +1,9 @@
-import { lchown, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { randomName } from '../../shared/lib/random-name.ts';
 import { removeTree } from '../../shared/lib/remove-tree.ts';
-import { expectSuccess, GitError } from './git.ts';
-import { talk, type Remote } from './mirror.ts';
+import { linesOf } from './git.ts';
+import { init, makeFolder } from './mirror.ts';
+import { expectAnswer, headIn, talk, type Remote } from './remote.ts';
 import { reach, type GitServices } from './sources.ts';
 import type { Session } from './session.ts';
 import { withoutLog, type UnloggedRequest } from './without-log.ts';
@@ -22,8 +22,7 @@ const mostFiles = 1000;
 export async function checkAccess(services: GitServices, request: UnloggedRequest): Promise<Access> {
   const folder = join(services.dir, `look-${randomName()}`);
   try {
-    await mkdir(folder, { mode: 0o700 });
-    await lchown(folder, services.sessions.owner.uid, services.sessions.owner.gid);
+    await makeFolder(folder, services.sessions.owner);
     return await withoutLog(request, (source) =>
       reach(services, source, (remote) => {
         const way = remote.way('git-upload-pack');
@@ -39,16 +38,13 @@ export async function checkAccess(services: GitServices, request: UnloggedReques
 }
 
 async function checkAccessIn(session: Session, remote: Remote): Promise<Access> {
-  const how = ['init', '--quiet', '--bare', '--template=', '--initial-branch=headrace'];
-  expectSuccess('making a folder to look from', await session.git(how));
+  await init(session);
   const args = ['ls-remote', '--symref', '--end-of-options', remote.url, 'HEAD', 'refs/heads/*'];
-  const listed = await talk(session, remote, args);
-  if (listed.status !== 0) {
-    throw remote.explain(listed) ?? new GitError('looking at the repository', listed);
-  }
-  const lines = listed.stdout.toString().split('\n');
-  const branches = lines.flatMap((line) => /^[0-9a-f]{40,64}\trefs\/heads\/(\S{1,512})$/.exec(line)?.[1] ?? []);
-  const named = lines.flatMap((line) => /^ref: refs\/heads\/(\S{1,512})\tHEAD$/.exec(line)?.[1] ?? [])[0];
+  const listed = expectAnswer('looking at the repository', remote, await talk(session, remote, args));
+  const branches = linesOf(listed).flatMap(
+    (line) => /^[0-9a-f]{40,64}\trefs\/heads\/(\S{1,512})$/.exec(line)?.[1] ?? [],
+  );
+  const named = headIn(listed)?.slice('refs/heads/'.length);
   const defaultBranch = named !== undefined && branches.includes(named) ? named : null;
   const files = defaultBranch === null ? [] : await filesOf(session, remote, defaultBranch);
   return { defaultBranch, branches: branches.slice(0, mostBranches), files };
@@ -62,11 +58,7 @@ async function filesOf(session: Session, remote: Remote, branch: string): Promis
     const fetched = await talk(session, remote, args);
     if (fetched.status !== 0) return [];
     const listed = await session.git(['ls-tree', '-z', '--name-only', 'refs/heads/look']);
-    return listed.stdout
-      .toString()
-      .split('\0')
-      .slice(0, mostFiles)
-      .filter((name) => name !== '');
+    return linesOf(listed, '\0', mostFiles);
   } catch {
     return []; // the connection works, and that was the question
   }

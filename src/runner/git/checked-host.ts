@@ -3,6 +3,7 @@ import { ForbiddenAddressError, allowedAddresses, type AddressRules } from '../.
 import { run } from '../../shared/lib/processes.ts';
 import { FetchError } from './failures.ts';
 import { notPublic } from './public-failures.ts';
+import { sshEnvironment } from './ssh-config.ts';
 import { MasterError } from './ssh-master.ts';
 
 /**
@@ -17,8 +18,10 @@ export async function checkedHost(
   signal: AbortSignal,
   hear: (chunk: Buffer) => Promise<void>,
 ): Promise<string[]> {
-  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], LC_ALL: 'C.UTF-8' };
-  const { status, stdout, stderr } = await run('ssh', ['-G', '-F', config, ...destination], { env, signal });
+  const { status, stdout, stderr } = await run('ssh', ['-G', '-F', config, ...destination], {
+    env: sshEnvironment(),
+    signal,
+  });
   if (status !== 0) {
     await hear(stderr);
     throw new MasterError(stderr.toString());

@@ -1,19 +1,20 @@
-import { constants, copyFile, lchown, link, mkdir, rename, writeFile } from 'node:fs/promises';
+import { mkdir, rename } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { pathExists } from '../../shared/lib/path-exists.ts';
 import { removeTree } from '../../shared/lib/remove-tree.ts';
 import { watchSize, type SizeWatch } from '../size-watch.ts';
 import { FetchError, recognize } from './failures.ts';
-import { expectSuccess, git, GitError } from './git.ts';
+import { GitError, writeFiles } from './git.ts';
+import { makeGitDir, packedRefs } from './git-folder.ts';
 import { bringLargeFiles, findPointers, type PointedTree } from './large-files.ts';
-import { packsOf, whileSharing, type Mirror } from './mirror.ts';
-import { inTime, obtain, reportingTrouble, withRepair } from './obtain.ts';
-import { mirrorOf, namedBy, reason, sourceOf, type Source, type SourceRequest, type GitServices } from './sources.ts';
+import { obtain } from './obtain.ts';
+import { namedBy, reason, type Source, type SourceRequest, type GitServices } from './sources.ts';
 import { oldTime, setOldTimes } from './old-times.ts';
 import { parseCommitRef } from './refs.ts';
-import type { Session } from './session.ts';
+import { withRepair } from './repair.ts';
 import { submodulesOf, type Submodule } from './submodules.ts';
+import { withLog } from './with-log.ts';
 import { sourceFile } from '../../shared/lib/source-files.ts';
 
 /*
@@ -61,37 +62,34 @@ export interface Misses {
 
 export async function checkout(services: GitServices, request: CheckoutRequest): Promise<Misses> {
   const part = `${request.into}.part`;
-  return reportingTrouble(request.writeLog, (writeLog) =>
-    inTime(services, request.signal, async (signal) => {
-      const size = watchSize(part, services.checkoutBytes, tooLarge(services.checkoutBytes));
-      try {
-        const source = sourceOf({ ...request, writeLog, signal: AbortSignal.any([signal, size.signal]) });
-        const folder = join(part, 'trees');
-        const making: Making = {
-          folder,
-          trees: 0,
-          size,
-          submodulesLeft: mostSubmodules,
-          placements: [],
-          pointed: [],
-          misses: { sentences: [], areLasting: true },
-          silentHosts: new Set(),
-        };
-        await removeTree(part);
-        await mkdir(making.folder, { recursive: true, mode: 0o711 });
-        const tree = await makeTree(services, source, request, making);
-        await placeAll(services, source, making);
-        await size.check();
-        // If git was misled while it saw all trees, the result may not be a directory.
-        if (!(await pathExists(tree, 'directory'))) throw new Error('the work tree is not a directory');
-        await rename(tree, request.into);
-        return making.misses;
-      } finally {
-        size.close();
-        await removeTree(part);
-      }
-    }),
-  );
+  return withLog(services, request, async (logged) => {
+    const size = watchSize(part, services.checkoutBytes, tooLarge(services.checkoutBytes));
+    try {
+      const source = { ...logged, signal: AbortSignal.any([logged.signal, size.signal]) };
+      const making: Making = {
+        folder: join(part, 'trees'),
+        trees: 0,
+        size,
+        submodulesLeft: mostSubmodules,
+        placements: [],
+        pointed: [],
+        misses: { sentences: [], areLasting: true },
+        silentHosts: new Set(),
+      };
+      await removeTree(part);
+      await mkdir(making.folder, { recursive: true, mode: 0o711 });
+      const tree = await makeTree(services, source, request, making);
+      await placeAll(services, source, making);
+      await size.check();
+      // If git was misled while it saw all trees, the result may not be a directory.
+      if (!(await pathExists(tree, 'directory'))) throw new Error('the work tree is not a directory');
+      await rename(tree, request.into);
+      return making.misses;
+    } finally {
+      size.close();
+      await removeTree(part);
+    }
+  });
 }
 
 function tooLarge(mostBytes: number): FetchError {
@@ -165,99 +163,17 @@ async function makeOne(
   if (wanted === undefined) throw new FetchError('invalid_ref', `${fetchRef} is not the name of a ref.`);
   const leftOut: string[] = []; // reported once, also if this runs again with a repaired mirror
   const { refs, submodules } = await obtain(services, source, wanted, async (session) => ({
-    refs: source.isFork ? await tagsIn(session, sha) : await packedRefs(session, source),
+    refs: await packedRefs(session, source, sha),
     submodules: await submodulesOf(session, source, sha, (sentence) => void leftOut.push(sentence)),
   }));
   const tree = join(making.folder, String(making.trees++));
-  const packs = await makeGitDir(services, source, tree, {
-    HEAD: `${sha}\n`,
-    config: configFor(source.address.url),
-    'packed-refs': refs,
-  });
+  const packs = await makeGitDir(services, source, tree, { sha, refs });
   await making.size.discount(packs);
   const { pointers, areAll } = await fillTree(services, source, sha, tree);
   if (!areAll) leftOut.push('Not all files were looked at for pointers of Git LFS: some may stand in their places.');
   if (pointers.length > 0) making.pointed.push({ source, tree, sha, pointers });
   for (const sentence of leftOut) leaveOut(making, source, sentence);
   return { tree, submodules };
-}
-
-/** Everything in it is made before git sees it. */
-async function makeGitDir(
-  services: GitServices,
-  source: Source,
-  tree: string,
-  files: Record<string, string>,
-): Promise<string[]> {
-  const gitDir = join(tree, '.git');
-  const folders = ['', 'objects', 'objects/pack', 'objects/info', 'refs', 'refs/heads', 'refs/tags'];
-  for (const folder of [tree, ...folders.map((name) => join(gitDir, name))]) await mkdir(folder);
-  for (const [name, content] of Object.entries(files)) await writeFile(join(gitDir, name), content, 'latin1');
-  const mirror = mirrorOf(services, source);
-  const packs = await whileSharing(mirror, source.signal, () => sharePacks(mirror, join(gitDir, 'objects', 'pack')));
-  const { uid, gid } = services.sessions.owner;
-  const own = [tree, ...[...folders, ...Object.keys(files)].map((name) => join(gitDir, name))];
-  for (const path of own) await lchown(path, uid, gid);
-  return packs;
-}
-
-/** An overlay or a copy changes inode numbers and change times; git must not read every file again for that. */
-function configFor(url: string): string {
-  return `[core]
-\trepositoryformatversion = 0
-\tfilemode = true
-\tbare = false
-\tcheckStat = minimal
-\ttrustctime = false
-[remote "origin"]
-\turl = "${Buffer.from(url.replaceAll(/["\\]/g, '\\$&')).toString('latin1')}"
-\tfetch = +refs/heads/*:refs/remotes/origin/*
-`;
-}
-
-/** Links cannot cross a mount, so this does not run in a session. The mirror is locked meanwhile. */
-async function sharePacks(mirror: Mirror, to: string): Promise<string[]> {
-  const shared: string[] = [];
-  for (const pack of await packsOf(mirror)) {
-    const copy = join(to, basename(pack));
-    try {
-      await copyFile(pack, copy, constants.COPYFILE_FICLONE_FORCE);
-    } catch {
-      await link(pack, copy).catch(() => copyFile(pack, copy)); // the copy is for another file system
-    }
-    shared.push(copy);
-  }
-  return shared;
-}
-
-const mostOfRefs = 32 * 1024 * 1024;
-
-/** Names may contain any bytes. latin1 preserves them. */
-async function packedRefs(session: Session, { narrator }: Source): Promise<string> {
-  const format = '--format=%(objectname)%00%(*objectname)%00%(refname)';
-  const listed = await session.git(['for-each-ref', format, 'refs/heads', 'refs/tags'], { maxOutput: mostOfRefs });
-  if (listed.truncated) narrator.line('There are more branches and tags than a work tree is given; some are left out.');
-  else expectSuccess('listing refs', listed);
-  const lines = listed.stdout.toString('latin1').split('\n').slice(0, -1);
-  const refs = lines.map((line) => {
-    const [sha = '', peeled = '', name = ''] = line.split('\0');
-    const here = name.replace(/^refs\/heads\//, 'refs/remotes/origin/');
-    return `${sha} ${here}\n${peeled === '' ? '' : `^${peeled}\n`}`;
-  });
-  return `# pack-refs with: peeled fully-peeled \n${refs.join('')}`;
-}
-
-/** Without their messages: those are objects that the commit does not reach. */
-async function tagsIn(session: Session, sha: string): Promise<string> {
-  const format = '--format=%(objecttype) %(objectname) %(refname)%00%(*objecttype) %(*objectname) %(refname)';
-  const listed = await session.git(['for-each-ref', `--merged=${sha}`, format, 'refs/tags'], { maxOutput: mostOfRefs });
-  if (!listed.truncated) expectSuccess('listing tags', listed);
-  const places = listed.stdout
-    .toString('latin1')
-    .split(/[\n\0]/)
-    .slice(0, -1);
-  const refs = places.flatMap((place) => /^commit (\S+ .+)$/.exec(place)?.[1] ?? []);
-  return refs.map((ref) => `${ref}\n`).join('');
 }
 
 /** Packs everything that HEAD and the tags reach without recompression, and removes the other packs. */
@@ -271,11 +187,8 @@ async function fillTree(
 ): ReturnType<typeof findPointers> {
   const request = { directory: tree, access: 'write', signal: source.signal } as const;
   return sessions.use(request, async (session) => {
-    const { directory, run } = session;
-    const here = ['-C', directory, '--git-dir=.git', '--work-tree=.'];
-    const write = ['read-tree', '--reset', '-u', '--no-recurse-submodules', sha];
-    for (const step of source.isFork ? [repack, write] : [write]) {
-      const finished = await run([...git, ...here, ...step]);
+    for (const step of [...(source.isFork ? [repack] : []), writeFiles(sha)]) {
+      const finished = await session.gitInTree(step);
       if (finished.status === 0) continue;
       const error = new GitError('writing the work tree', finished);
       if (recognize(finished.stderr) !== 'malformed_repository') throw error;

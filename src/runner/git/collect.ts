@@ -1,10 +1,9 @@
-import { rmdir, stat } from 'node:fs/promises';
+import { rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { tryLockFile } from '../../shared/lib/file-lock.ts';
 import { removeTree } from '../../shared/lib/remove-tree.ts';
 import { expectSuccess } from './git.ts';
 import { forgetLargeFiles } from './large-files.ts';
-import { mirrorAt, namesIn, packsOf, writeTo, type Mirror } from './mirror.ts';
+import { ifFree, lastUse, mirrorAt, namesIn, packsOf, sweep, writeTo, type Mirror } from './mirror.ts';
 import type { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
 
@@ -29,11 +28,9 @@ export async function collect(
   signal: AbortSignal = new AbortController().signal,
 ): Promise<Collected> {
   const collected = { removed: 0, tidied: 0 };
-  const root = join(dir, 'mirrors');
-  for (const project of await namesIn(root)) {
-    for (const name of await namesIn(join(root, project))) {
+  for (const project of await projectsIn(dir)) {
+    for (const mirror of await mirrorsOf(dir, project)) {
       signal.throwIfAborted();
-      const mirror = mirrorAt(join(root, project, name));
       const fate = await collectOne(sessions, mirror, unusedForMs, signal).catch((error: unknown) => {
         if (signal.aborted) throw error;
         log(`cleanup of the mirror ${mirror.folder} failed: ${String(error)}`); // the others go on
@@ -41,23 +38,32 @@ export async function collect(
       });
       if (fate !== undefined) collected[fate] += 1;
     }
-    await rmdir(join(root, project)).catch(() => {}); // not empty: the project has other mirrors
+    await rmdir(folderOf(dir, project)).catch(() => {}); // not empty: the project has other mirrors
   }
   return collected;
 }
 
-export async function forget(dir: string, projectId: string): Promise<void> {
-  const folder = join(dir, 'mirrors', projectId);
-  for (const name of await namesIn(folder)) {
-    const lock = await tryLockFile(join(folder, name, 'lock'), 'exclusive');
-    if (lock === undefined) continue;
-    try {
-      await removeTree(join(folder, name));
-    } finally {
-      await lock.release();
-    }
-  }
-  await rmdir(folder).catch(() => {}); // not empty: a mirror is in use
+export async function forget(dir: string, project: string): Promise<void> {
+  for (const mirror of await mirrorsOf(dir, project)) await ifFree(mirror, () => removeTree(mirror.folder));
+  await rmdir(folderOf(dir, project)).catch(() => {}); // not empty: a mirror is in use
+}
+
+/** At the start: removes files of writers that died, in mirrors that are not in use. */
+export async function sweepMirrors(dir: string, log: (message: string) => void): Promise<void> {
+  for (const project of await projectsIn(dir))
+    for (const mirror of await mirrorsOf(dir, project))
+      await sweep(mirror).catch((error: unknown) => log(String(error))); // the next writer tries again
+}
+
+export async function projectsIn(dir: string): Promise<string[]> {
+  return namesIn(join(dir, 'mirrors'));
+}
+
+const folderOf = (dir: string, project: string): string => join(dir, 'mirrors', project);
+
+async function mirrorsOf(dir: string, project: string): Promise<Mirror[]> {
+  const folder = folderOf(dir, project);
+  return (await namesIn(folder)).map((name) => mirrorAt(join(folder, name)));
 }
 
 async function collectOne(
@@ -66,15 +72,9 @@ async function collectOne(
   unusedForMs: number,
   signal: AbortSignal,
 ): Promise<keyof Collected | undefined> {
-  const lockPath = join(mirror.folder, 'lock');
-  const lastUse = await stat(lockPath).then(
-    (found) => found.mtimeMs,
-    () => 0, // a folder without a lock was never complete
-  );
-  const lock = await tryLockFile(lockPath, 'exclusive');
-  if (lock === undefined) return undefined;
-  try {
-    if (Date.now() - lastUse > unusedForMs) {
+  const usedAt = await lastUse(mirror); // before the lock, which makes the file
+  return ifFree(mirror, async () => {
+    if (Date.now() - usedAt > unusedForMs) {
       await removeTree(mirror.folder);
       return 'removed';
     }
@@ -83,9 +83,7 @@ async function collectOne(
     if (packs.length <= mostPacks) return undefined;
     await writeTo(sessions, mirror, { signal }, tidy, async () => {});
     return 'tidied';
-  } finally {
-    await lock.release();
-  }
+  });
 }
 
 async function tidy(session: Session): Promise<void> {

@@ -17,11 +17,13 @@ import { MasterError } from './ssh-master.ts';
  *   further uses  join the master, also while it is still connecting; all get its output
  *   `connectionMs` after its start no process joins, and it ends when it is unused: a key that was removed at the host
  *                 must not keep access through this master
+ *   polls         have masters of their own, which live longer and serve nothing else: a removed key still lists names
+ *                 and SHAs for as long, and reads no commits
  *   master dies   a process that joined late and fails because of it retries once, over a new master
  *   runner dies   the kernel ends the master
  */
 
-export interface ConnectionOptions extends Omit<ConnectionSettings, 'knownHosts'> {
+export interface ConnectionOptions extends Omit<ConnectionSettings, 'knownHosts' | 'defaults'> {
   dir: string;
   folder: string;
 }
@@ -34,16 +36,23 @@ export interface ConnectionRequest {
   signal: AbortSignal;
   /** A repository's content names the host, so its address is checked. */
   isNamed?: boolean;
-  /** How long it stays open for the next use, if shorter than usual. */
-  keepMs?: number;
+  /** For polls. How long the connection stays open for the next one. */
+  poll?: { keepMs: number } | undefined;
 }
 
+type Named = Pick<ConnectionRequest, 'projectId' | 'address' | 'isNamed' | 'poll'>;
 type Work<T> = (ssh: readonly string[]) => Promise<T>;
+
+const forPolls = {
+  connectionMs: 15 * 60 * 1000,
+  // A key exchange at a tenth of the cost: polls are frequent, and recordings of their traffic are worth little.
+  defaults: ['KexAlgorithms -sntrup761*', 'ServerAliveInterval 60'],
+};
 
 export interface Connections {
   use<T>(request: ConnectionRequest, work: Work<T>): Promise<T>;
   count(): number;
-  isOpen(request: Pick<ConnectionRequest, 'projectId' | 'address' | 'privateKey' | 'isNamed'>): boolean;
+  isOpen(request: Named & Pick<ConnectionRequest, 'privateKey'>): boolean;
   close(): Promise<void>;
 }
 
@@ -57,7 +66,8 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
   function startFor(request: ConnectionRequest, key: SshPrivateKey, name: string): Connection {
     const files = join(folder, `connection-${++count}`);
     const place = { files, address: request.address, isNamed: request.isNamed ?? false, key };
-    const connection = startConnection({ ...options, knownHosts }, place, () => {
+    const settings = { ...options, ...(request.poll && forPolls), knownHosts };
+    const connection = startConnection(settings, place, () => {
       if (connections.get(name) === connection) connections.delete(name);
     });
     connections.set(name, connection);
@@ -71,7 +81,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
 
   async function use<T>(request: ConnectionRequest, work: Work<T>, again = true): Promise<T> {
     const key = parseSshPrivateKey(request.privateKey);
-    const { narrator, signal, address, keepMs = Infinity } = request;
+    const { narrator, signal, address, poll } = request;
     const name = nameOf(request, key);
     const joined = find(name);
     const connection = joined ?? startFor(request, key, name);
@@ -98,7 +108,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
     } finally {
       connection.users.delete(narrator);
       if (connection.users.size === 0) {
-        const left = Math.min(keepMs, Math.max(0, joinableUntil - performance.now()));
+        const left = Math.min(poll?.keepMs ?? Infinity, Math.max(0, joinableUntil - performance.now()));
         connection.ending = setTimeout(() => void connection.end(), left).unref();
       }
     }
@@ -115,11 +125,8 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
 }
 
 /** Hosts that repositories name have connections of their own. */
-function nameOf(
-  { projectId, address, isNamed = false }: Pick<ConnectionRequest, 'projectId' | 'address' | 'isNamed'>,
-  key: SshPrivateKey,
-): string {
-  return [projectId, destinationOf(address), address.port, isNamed, key.publicKey].join('\n');
+function nameOf({ projectId, address, isNamed = false, poll }: Named, key: SshPrivateKey): string {
+  return [projectId, destinationOf(address), address.port, isNamed, poll !== undefined, key.publicKey].join('\n');
 }
 
 /** Failures that look the same if only the shared connection has died. */

@@ -111,10 +111,11 @@ const damage = [
   'missing commit',
 ];
 
-/** The last one is for a limit on the file size. */
-export const noRoom = ['no space left on device', 'disk quota exceeded', 'file too large'];
-
-const shortage = [...noRoom, 'out of memory', 'cannot allocate memory'];
+/** By the reason of a sandbox that ended. The third is for a limit on the file size. */
+export const shortages: Readonly<Record<'out_of_disk' | 'out_of_memory', readonly string[]>> = {
+  out_of_disk: ['no space left on device', 'disk quota exceeded', 'file too large'],
+  out_of_memory: ['out of memory', 'cannot allocate memory'],
+};
 
 const mostLookedAt = 64 * 1024;
 
@@ -128,7 +129,7 @@ export function recognize(git: Buffer | string, ssh: Buffer | string = ''): Remo
 
 /** Whether git found its own copy damaged, or this machine too small. */
 export function blamesItself(git: Buffer | string): boolean {
-  return containsAny(ownOutput(git.slice(-mostLookedAt).toString()), [...shortage, ...damage]);
+  return containsAny(ownOutput(git.slice(-mostLookedAt).toString()), [...Object.values(shortages).flat(), ...damage]);
 }
 
 /** The remote's output has this prefix: these lines are not git's own findings. */

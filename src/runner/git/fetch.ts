@@ -1,14 +1,17 @@
-import type { CommitCache } from './commit-cache.ts';
 import type { Changes, Comparison, ConfigFile, DefaultHeadChange } from '../../shared/protocol/index.ts';
 import { changesOf } from './changes.ts';
 import { readConfigFile } from './config-file.ts';
-import { descends, describe, findCandidates, type Found, type KnownCommit } from './commits.ts';
+import { commitAt, type Found } from './candidates.ts';
+import { descends, describe, type KnownCommit } from './commits.ts';
 import { FetchError } from './failures.ts';
-import { noteUse } from './mirror.ts';
-import { inTime, obtain, quoted, reportingTrouble, withRepair } from './obtain.ts';
-import { mirrorOf, sourceOf, type Source, type SourceRequest, type GitServices } from './sources.ts';
-import { isBranchOrTag, parseCommitRef, remoteHead, type RefKind } from './refs.ts';
+import type { LogWriter } from './narrator.ts';
+import { obtain } from './obtain.ts';
+import { quoted } from './phrases.ts';
+import { isBranchOrTag, parseCommitRef, remoteHead, type RefKind, type WantedRef } from './refs.ts';
+import { withRepair } from './repair.ts';
 import type { Session } from './session.ts';
+import type { GitServices, SourceRequest } from './sources.ts';
+import { withLog } from './with-log.ts';
 
 export interface FetchRequest extends SourceRequest {
   /** A branch, a tag, a full or short SHA, `HEAD`, or any ref by its full name. */
@@ -36,81 +39,64 @@ export interface FetchedCommit extends Omit<KnownCommit, 'likelyBranch' | 'onDef
   changes?: Changes;
 }
 
-export async function fetch(services: GitServices, cache: CommitCache, request: FetchRequest): Promise<FetchedCommit> {
-  const { signal } = request;
-  signal.throwIfAborted();
-  return reportingTrouble(request.writeLog, (writeLog) =>
-    inTime(services, signal, (inTimeOnly) => find(services, cache, { ...request, writeLog, signal: inTimeOnly })),
-  );
+export async function fetch(services: GitServices, request: FetchRequest): Promise<FetchedCommit> {
+  request.signal.throwIfAborted();
+  return withLog(services, request, async (source) => {
+    const { commitRef, fetchRef } = request;
+    const wanted = parseCommitRef(commitRef, fetchRef);
+    if (wanted === undefined)
+      throw new FetchError('invalid_ref', `${quoted(commitRef)} cannot be the name of a branch, a tag or a commit.`);
+    source.narrator.line(`Looking for ${wanted.asked} in ${source.address.url}.`);
+    const fetched = await withRepair(services, source, () =>
+      obtain(services, source, wanted, (session, found) => read(session, found, wanted, request)),
+    );
+    tell(source.narrator, fetched, fetchRef || commitRef);
+    return fetched;
+  });
 }
 
-async function find(services: GitServices, cache: CommitCache, request: FetchRequest): Promise<FetchedCommit> {
-  const source = sourceOf(request);
-  const wanted = parseCommitRef(request.commitRef, request.fetchRef);
-  if (wanted === undefined) {
-    const message = `${quoted(request.commitRef)} cannot be the name of a branch, a tag or a commit.`;
-    throw new FetchError('invalid_ref', message);
-  }
-  const mirror = mirrorOf(services, source);
-  const cached = wanted.fullSha === undefined ? undefined : await cache.get(mirror, wanted.fullSha);
-  const defaultHead = cached && quickDefaultHead(cached, request.defaultHead);
-  const { compare = { asked: true }, configFile } = request;
-  const isEnough = configFile === undefined && 'asked' in compare && cached?.onDefault === true;
-  if (cached !== undefined && defaultHead !== undefined && isOn(cached, wanted.by) && isEnough) {
-    await noteUse(mirror);
-    return finish(source, request, { refKind: 'sha', ref: null, commit: cached, overwritten: false, defaultHead });
-  }
-  source.narrator.line(`Looking for ${wanted.asked} in ${source.address.url}.`);
-  return withRepair(services, source, () =>
-    obtain(services, source, wanted, async (session, found) => {
-      const commit = await cache.fill(mirror, found.sha, () => describe(session, found));
-      const ref = wanted.special ?? (await endingIn(session, wanted.by, commit.sha)) ?? fullName(found, commit);
-      const overwritten = await isOverwritten(session, commit.sha, ref === null ? undefined : request.previous?.[ref]);
-      const defaultHead =
-        quickDefaultHead(commit, request.defaultHead) ??
-        (await compareDefaultHead(session, commit, request.defaultHead ?? ''));
-      const isFork = commit.branches.length + commit.tags.length === 0;
-      const config =
-        configFile === undefined || isFork ? undefined : await readConfigFile(session, commit.sha, configFile);
-      const changes = await changesOf(session, commit, compare, ref?.startsWith('refs/heads/') ? ref.slice(11) : null);
-      const about = { ref, commit, overwritten, defaultHead, config, changes };
-      return finish(source, request, { refKind: found.candidate.kind, ...about });
-    }),
-  );
-}
-
-/** Whether the mirror has the commit on the branch or tag that came with it. */
-function isOn({ branches, tags }: KnownCommit, by = ''): boolean {
-  const [, kind, name = ''] = /^refs\/(heads|tags)\/(.*)$/s.exec(by) ?? [];
-  return kind === undefined || (kind === 'heads' ? branches : tags).includes(name);
+async function read(
+  session: Session,
+  found: Found,
+  wanted: WantedRef,
+  { previous = {}, defaultHead = null, configFile, compare = { asked: true } }: FetchRequest,
+): Promise<FetchedCommit> {
+  const known = await describe(session, found);
+  const { likelyBranch, onDefault: _, ...commit } = known;
+  const { sha } = commit;
+  const { kind: refKind } = found.candidate;
+  const ref = wanted.special ?? (await endingIn(session, wanted.by, sha)) ?? fullName(found, known);
+  const ofBranch = ref?.startsWith('refs/heads/') ? ref.slice('refs/heads/'.length) : null;
+  const likely = refKind === 'sha' ? likelyBranch.bySha : likelyBranch.byName;
+  const before = ref === null ? undefined : previous[ref];
+  const isFork = commit.branches.length + commit.tags.length === 0;
+  const config = configFile === undefined || isFork ? undefined : await readConfigFile(session, sha, configFile);
+  const changes = await changesOf(session, known, compare, ofBranch);
+  return {
+    ...commit,
+    refKind,
+    ref,
+    branch: refKind === 'branch' && ofBranch !== null ? ofBranch : likely,
+    overwritten: before !== undefined && !(await descends(session, sha, before)),
+    defaultHead: await compareDefaultHead(session, known, defaultHead),
+    ...(config && { config }),
+    ...(changes && { changes }),
+  };
 }
 
 async function endingIn(session: Session, by: string | undefined, sha: string): Promise<string | undefined> {
-  if (by === undefined || !isBranchOrTag(by)) return undefined;
-  const [tip] = await findCandidates(session, [{ kind: 'other', name: by }]);
-  return tip?.sha === sha ? by : undefined;
-}
-
-async function isOverwritten(session: Session, sha: string, before: string | undefined): Promise<boolean> {
-  return before !== undefined && !(await descends(session, sha, before));
-}
-
-function quickDefaultHead(
-  { sha, onDefault }: KnownCommit,
-  before: string | null = null,
-): DefaultHeadChange | undefined {
-  if (before !== null && before !== sha) return undefined;
-  return onDefault ? 'this' : 'none';
+  return by !== undefined && isBranchOrTag(by) && (await commitAt(session, by)) === sha ? by : undefined;
 }
 
 /** A commit of the default branch replaces the last built one if it is newer, or if the branch was overwritten. */
 async function compareDefaultHead(
   session: Session,
   { sha, onDefault }: KnownCommit,
-  before: string,
+  before: string | null,
 ): Promise<DefaultHeadChange> {
-  const [tip] = await findCandidates(session, [{ kind: 'branch', name: remoteHead }]);
-  const isKept = tip !== undefined && (await descends(session, tip.sha, before));
+  if (before === null || before === sha) return onDefault ? 'this' : 'none';
+  const tip = await commitAt(session, remoteHead);
+  const isKept = tip !== undefined && (await descends(session, tip, before));
   if (!onDefault) return isKept ? 'kept' : 'none';
   return isKept && !(await descends(session, sha, before)) ? 'kept' : 'this';
 }
@@ -122,40 +108,11 @@ function fullName(found: Found, commit: KnownCommit): string | null {
   return byName === null ? null : `refs/heads/${byName}`;
 }
 
-interface Finding {
-  refKind: RefKind;
-  ref: string | null;
-  commit: KnownCommit;
-  overwritten: boolean;
-  defaultHead: DefaultHeadChange;
-  config?: ConfigFile | undefined;
-  changes?: Changes | undefined;
-}
-
-function finish({ narrator }: Source, request: FetchRequest, finding: Finding): FetchedCommit {
-  const { refKind, ref, commit, overwritten, defaultHead, config, changes } = finding;
-  const { likelyBranch, onDefault: _, ...known } = commit;
-  const likely = refKind === 'sha' ? likelyBranch.bySha : likelyBranch.byName;
-  const branch = refKind === 'branch' && ref !== null ? ref.replace('refs/heads/', '') : likely;
-  narrator.line(`Found commit ${commit.sha}: ${commit.message.split('\n', 1)[0] ?? ''}`);
+function tell({ line }: LogWriter, { sha, message, files, ...fetched }: FetchedCommit, asked: string): void {
+  const { changes, filesTruncated, overwritten } = fetched;
+  line(`Found commit ${sha}: ${message.split('\n', 1)[0] ?? ''}`);
   if (changes)
-    narrator.line(
-      `Its files are compared with ${changes.comparedWith}${changes.base === null ? '' : ` (${changes.base})`}.`,
-    );
-  if (commit.filesTruncated)
-    narrator.line(`It changes more files than are recorded for rules (${commit.files.length}).`);
-  if (overwritten)
-    narrator.line(
-      `The history of ${quoted(request.fetchRef || request.commitRef)} was overwritten since it was last built.`,
-    );
-  return {
-    ...known,
-    refKind,
-    ref,
-    branch,
-    overwritten,
-    defaultHead,
-    ...(config && { config }),
-    ...(changes && { changes }),
-  };
+    line(`Its files are compared with ${changes.comparedWith}${changes.base === null ? '' : ` (${changes.base})`}.`);
+  if (filesTruncated) line(`It changes more files than are recorded for rules (${files.length}).`);
+  if (overwritten) line(`The history of ${quoted(asked)} was overwritten since it was last built.`);
 }

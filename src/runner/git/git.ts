@@ -1,6 +1,6 @@
 import type { ProxyTrouble } from '../filtering-proxy.ts';
 import type { Opener } from './channel.ts';
-import { noRoom } from './failures.ts';
+import { shortages } from './failures.ts';
 import { containsAny } from './phrases.ts';
 
 /*
@@ -56,6 +56,11 @@ export const git: readonly string[] = [
   ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
 ];
 
+/** Arguments of git that write the files of a commit. */
+export function writeFiles(sha: string): string[] {
+  return ['read-tree', '--reset', '-u', '--no-recurse-submodules', sha];
+}
+
 export function gitEnvironment(relay: string, protocol: 'ssh' | 'https'): Record<string, string> {
   return {
     HOME: '/nonexistent',
@@ -91,11 +96,6 @@ export function credentialEnvironment({ url, username, password }: Opener) {
   ]);
   return { GIT_CONFIG_COUNT: String(settings.length), ...(Object.fromEntries(variables) as Record<string, string>) };
 }
-
-const shortages: Record<'out_of_disk' | 'out_of_memory', readonly string[]> = {
-  out_of_disk: noRoom,
-  out_of_memory: ['out of memory', 'cannot allocate memory'],
-};
 
 /** Problems that a new mirror would have as well. */
 const noDamage = [
@@ -141,4 +141,15 @@ export class GitError extends Error {
 export function expectSuccess(what: string, finished: GitOutput): GitOutput {
   if (finished.status !== 0) throw new GitError(what, finished);
   return finished;
+}
+
+/** A program with truncated output may end with a failing status. */
+export function wholeOrCut(what: string, finished: GitOutput): GitOutput {
+  return finished.truncated ? finished : expectSuccess(what, finished);
+}
+
+/** The text after the last line end is empty or truncated. */
+export function linesOf({ stdout }: GitOutput, end = '\n', limit = Infinity): string[] {
+  const whole = stdout.subarray(0, stdout.lastIndexOf(end) + 1).toString();
+  return whole.split(end, Math.min(limit, 2 ** 32 - 1)).filter(Boolean);
 }

@@ -2,11 +2,10 @@ import { lstat, mkdir } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseGitAddress, type GitAddress } from '../../shared/domain/git-address.ts';
-import { pathExists } from '../../shared/lib/path-exists.ts';
-import { run } from '../../shared/lib/processes.ts';
 import { FetchError } from './failures.ts';
-import { git, GitError } from './git.ts';
+import { expectSuccess, git, writeFiles } from './git.ts';
 import { largeFilesUrl } from './large-file-calls.ts';
+import { deleteFiles } from './mirror.ts';
 import { connected, credentialOf, mirrorOf, sshRemote, type Source, type GitServices } from './sources.ts';
 import { whyUnavailable, type Unavailable } from './public-failures.ts';
 import { setOldTimes } from './old-times.ts';
@@ -139,19 +138,12 @@ async function writeAgain(
   // A host may send more than the pointer says.
   const largestFile = Math.max(...pointers.map(({ size }) => size), usualFile);
   return sessions.use({ directory: tree, store, access: 'write', largestFile, signal, way }, async (session) => {
-    const { directory } = session;
-    const here = ['-C', directory, '--git-dir=.git', '--work-tree=.'];
-    const write = ['read-tree', '--reset', '-u', '--no-recurse-submodules', sha];
+    const settings = lfsSettings(url, session.store);
     await findPointers(session, session.store);
-    const filtered = await session.run([...git, ...lfsSettings(url, session.store), ...here, ...write], {
-      longestSilenceMs,
-    });
-    if (filtered.status !== 0) {
-      const plain = await session.run([...git, ...here, ...write]);
-      if (plain.status !== 0) throw new GitError('writing large files', plain);
-    }
-    await setOldTimes(session, lfsSettings(url, session.store));
-    await session.run(['rm', '-rf', '--', join(directory, '.git', 'lfs'), join(session.store, 'logs')]);
+    const filtered = await session.gitInTree(writeFiles(sha), { settings, longestSilenceMs });
+    if (filtered.status !== 0) expectSuccess('writing large files', await session.gitInTree(writeFiles(sha)));
+    await setOldTimes(session, settings);
+    await session.run(['rm', '-rf', '--', join(session.directory, '.git', 'lfs'), join(session.store, 'logs')]);
     const output = `${filtered.stderr.toString()}\n${filtered.ssh.toString()}`;
     const left = (await findPointers(session)).pointers;
     const hasNone = way?.services !== undefined && left.length === pointers.length;
@@ -191,10 +183,6 @@ function sentenceOf([first, ...more]: readonly Pointer[], why: string, { isFork 
 
 /** Removes files unused for this long, and interrupted downloads. Follows no link, because sessions write here. */
 export async function forgetLargeFiles(mirrorFolder: string, unusedForMs: number): Promise<void> {
-  for (const kept of [keptForOwn, keptForForks].map((name) => join(mirrorFolder, name))) {
-    if (!(await pathExists(kept, 'directory'))) continue;
-    const old = ['-type', 'f', '-mmin', `+${Math.ceil(unusedForMs / 60_000)}`, '-delete'];
-    const { status, stderr } = await run('find', ['-P', kept, '-xdev', ...old], { maxOutput: 2000 });
-    if (status !== 0) throw new Error(`cleanup of ${kept} failed: ${stderr.toString().trim()}`);
-  }
+  for (const name of [keptForOwn, keptForForks])
+    await deleteFiles(join(mirrorFolder, name), ['-mmin', `+${Math.ceil(unusedForMs / 60_000)}`]);
 }

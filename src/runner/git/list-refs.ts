@@ -2,10 +2,9 @@ import { bytes, most } from '../../shared/domain/bounds.ts';
 import { digestOf, writeListing, type Refs } from '../../shared/domain/ref-listings.ts';
 import { isRefName } from '../../shared/domain/ref-names.ts';
 import type { Limiter } from '../../shared/lib/limiter.ts';
-import type { Connections } from './connections.ts';
 import { FetchError } from './failures.ts';
-import { talk, type Remote } from './mirror.ts';
-import { overHttps, sourceOf, sshRemote, type GitServices, type Source } from './sources.ts';
+import { talk, type Remote } from './remote.ts';
+import { reach, sourceOf, type GitServices, type Source } from './sources.ts';
 import { withoutLog, type UnloggedRequest } from './without-log.ts';
 
 export interface ListRequest extends UnloggedRequest {
@@ -19,8 +18,7 @@ export interface Listed {
   listing?: string;
 }
 
-export interface ListServices extends Pick<GitServices, 'sessions' | 'longestSilenceMs'> {
-  connections: Connections;
+export interface ListServices extends Pick<GitServices, 'sessions' | 'connections' | 'longestSilenceMs'> {
   /** Limits simultaneous polls of one host. */
   asking: Limiter;
   /** Limits connections being opened to one host: an sshd refuses too many. */
@@ -53,14 +51,13 @@ type Reached = Source & { privateKey: string };
 async function ask(services: ListServices, source: Reached, keepMs: number): Promise<Refs> {
   const { connections, connecting, mostOpen } = services;
   const { address, signal } = source;
-  if (address.scheme === 'https') return overHttps(services, source, mostSent, (remote) => list(services, remote));
-  const isOpen = connections.isOpen(source);
+  const isOpen = address.scheme === 'https' || connections.isOpen({ ...source, poll: { keepMs } });
   const release = isOpen ? undefined : await connecting.take(address.host, signal);
-  const isKept = isOpen || connections.count() < mostOpen;
+  const poll = { keepMs: isOpen || connections.count() < mostOpen ? keepMs : 0 };
   try {
-    return await connections.use({ ...source, keepMs: isKept ? keepMs : 0 }, async (ssh) => {
+    return await reach({ ...services, checkoutBytes: mostSent }, { ...source, poll }, (remote) => {
       release?.(); // it is connected; the wait for its answer need not block others
-      return list(services, sshRemote(services, source, ssh));
+      return list(services, remote);
     });
   } finally {
     release?.();
@@ -79,7 +76,8 @@ async function list({ sessions }: ListServices, remote: Remote): Promise<Refs> {
       if (listed.truncated) throw unreadable(tooMany);
       if (listed.status !== 0) throw remote.explain(listed) ?? remote.failure('remote_failed');
       const refs = refsIn(listed.stdout.toString());
-      return typeof refs === 'string' ? raise(unreadable(refs)) : refs;
+      if (typeof refs === 'string') throw unreadable(refs);
+      return refs;
     });
   } catch (error) {
     if (!(error instanceof FetchError) || error.kind !== 'out_of_memory') throw error;
@@ -105,8 +103,4 @@ export function refsIn(printed: string): Refs | string {
     if (refs.size > most.refs || size > bytes.refListing) return tooMany;
   }
   return refs;
-}
-
-function raise(error: Error): never {
-  throw error;
 }

@@ -1,17 +1,14 @@
-import { lchown, mkdir, readdir, rename, rm, utimes, writeFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
-import { lockFile, tryLockFile } from '../../shared/lib/file-lock.ts';
+import { lchown, mkdir, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { lockFile, tryLockFile, type FileLock } from '../../shared/lib/file-lock.ts';
 import { pathExists } from '../../shared/lib/path-exists.ts';
 import { run } from '../../shared/lib/processes.ts';
 import { removeTree } from '../../shared/lib/remove-tree.ts';
-import { FetchError, type RemoteFailure } from './failures.ts';
-import { expectSuccess, GitError, type GitOutput } from './git.ts';
+import { expectSuccess } from './git.ts';
 import type { LogWriter } from './narrator.ts';
-import { withoutProgress } from './progress.ts';
-import { remoteHead, specialRef } from './refs.ts';
-import { SilenceError, type RunOptions, type Session } from './session.ts';
+import { nobodysBranch } from './refs.ts';
+import type { Session } from './session.ts';
 import type { SessionRequest, Sessions } from './sessions.ts';
-import type { Service, Way } from './channel.ts';
 
 /*
  * A mirror is a bare repository that follows one remote, in its own folder.
@@ -32,25 +29,12 @@ export interface Mirror {
   gitDir: string;
 }
 
-export interface Remote {
-  url: string;
-  way(...services: Service[]): Way;
-  narrator: LogWriter;
-  signal: AbortSignal;
-  longestSilenceMs: number;
-  failure(kind: RemoteFailure): FetchError;
-  /** Undefined if the output does not point to the remote. */
-  explain(said: GitOutput): FetchError | undefined;
-}
-
-const branches = 'refs/heads';
-/** The target of HEAD while the default branch is unknown. No remote has this branch by accident. */
-const nobodysBranch = `${branches}/headrace`;
-const everything = ['+refs/heads/*:refs/heads/*', '+refs/tags/*:refs/tags/*', `+HEAD*:${remoteHead}*`];
-
 export function mirrorAt(folder: string): Mirror {
   return { folder, gitDir: join(folder, 'repository.git') };
 }
+
+const lockOf = ({ folder }: Mirror): string => join(folder, 'lock');
+const markerOf = ({ folder }: Mirror): string => join(folder, 'writing');
 
 export async function whileLocked<T>(
   mirror: Mirror,
@@ -58,12 +42,22 @@ export async function whileLocked<T>(
   signal: AbortSignal,
   work: () => Promise<T>,
 ): Promise<T> {
-  const path = join(mirror.folder, 'lock');
-  let lock = await tryLockFile(path, 'exclusive');
-  if (lock === undefined) {
-    narrator.line('Waiting for another fetch of this repository.');
-    lock = await lockFile(path, 'exclusive', signal);
-  }
+  const free = await tryLockFile(lockOf(mirror), 'exclusive');
+  if (free === undefined) narrator.line('Waiting for another fetch of this repository.');
+  return holding(free ?? (await lockFile(lockOf(mirror), 'exclusive', signal)), work);
+}
+
+export async function whileSharing<T>(mirror: Mirror, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  return holding(await lockFile(lockOf(mirror), 'shared', signal), work);
+}
+
+/** Undefined if the mirror is in use. */
+export async function ifFree<T>(mirror: Mirror, work: () => Promise<T>): Promise<T | undefined> {
+  const lock = await tryLockFile(lockOf(mirror), 'exclusive');
+  return lock && holding(lock, work);
+}
+
+async function holding<T>(lock: FileLock, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } finally {
@@ -71,18 +65,17 @@ export async function whileLocked<T>(
   }
 }
 
-export async function whileSharing<T>(mirror: Mirror, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-  const lock = await lockFile(join(mirror.folder, 'lock'), 'shared', signal);
-  try {
-    return await work();
-  } finally {
-    await lock.release();
-  }
+/** Zero for a folder without a lock: it was never complete. */
+export async function lastUse(mirror: Mirror): Promise<number> {
+  return stat(lockOf(mirror)).then(
+    (found) => found.mtimeMs,
+    () => 0,
+  );
 }
 
 export async function noteUse(mirror: Mirror): Promise<void> {
   const now = new Date();
-  await utimes(join(mirror.folder, 'lock'), now, now).catch(() => {}); // removed meanwhile: nothing to note
+  await utimes(lockOf(mirror), now, now).catch(() => {}); // removed meanwhile: nothing to note
 }
 
 /** The caller has the lock. If `write` fails, its changes are removed. `read` runs in the same session. */
@@ -93,7 +86,7 @@ export async function writeTo<W, T>(
   write: (session: Session) => Promise<W>,
   read: (session: Session, written: W) => Promise<T>,
 ): Promise<T> {
-  const marker = join(mirror.folder, 'writing');
+  const marker = markerOf(mirror);
   if (await pathExists(marker)) await cleanUp(mirror);
   await writeFile(marker, '');
   const isNew = await makeFolder(mirror.gitDir, sessions.owner);
@@ -115,100 +108,17 @@ export async function writeTo<W, T>(
   }
 }
 
-export async function update(session: Session, remote: Remote): Promise<void> {
-  await fetchInto(session, remote, everything, '--prune');
-  await followHead(session, remote);
+/** Removes the files of a writer that died. */
+export async function sweep(mirror: Mirror): Promise<void> {
+  if (!(await pathExists(markerOf(mirror)))) return;
+  await ifFree(mirror, async () => {
+    await cleanUp(mirror);
+    await rm(markerOf(mirror), { force: true });
+  });
 }
 
-/** A fetch reports the commit of the remote's HEAD but not its branch. If several match, the remote is asked. */
-async function followHead(session: Session, remote: Remote): Promise<void> {
-  const args = ['for-each-ref', `--points-at=${remoteHead}`, '--format=%(HEAD)%(refname)', branches];
-  const listed = await session.git(args);
-  const ending = listed.status === 0 ? listed.stdout.toString().split('\n').slice(0, -1) : [];
-  const [only = ''] = ending;
-  if (ending.length === 1 && only.startsWith('*')) return;
-  const name = ending.length > 1 ? await askForHead(session, remote) : only.slice(1);
-  const known = ending.map((line) => line.slice(1)).find((branch) => branch === name) ?? nobodysBranch;
-  expectSuccess('noting the default branch', await session.git(['symbolic-ref', 'HEAD', known]));
-}
-
-async function askForHead(session: Session, remote: Remote): Promise<string | undefined> {
-  const listed = await talk(session, remote, ['ls-remote', '--symref', remote.url, 'HEAD']);
-  return /^ref: (refs\/heads\/[^\s]{1,512})\tHEAD$/m.exec(listed.stdout.toString().slice(0, 4096))?.[1];
-}
-
-/** Fetches everything into a new mirror, and then removes the old one: the cause may be elsewhere. */
-export async function rebuild(sessions: Sessions, mirror: Mirror, remote: Remote): Promise<void> {
-  remote.narrator.line('The copy of the repository on this runner is damaged. Fetching all of it anew.');
-  const fresh = join(mirror.folder, 'fresh.git');
-  const broken = join(mirror.folder, 'broken.git');
-  const marker = join(mirror.folder, 'writing');
-  await writeFile(marker, '');
-  await Promise.all([fresh, broken].map(removeTree));
-  await makeFolder(fresh, sessions.owner);
-  try {
-    const way = remote.way('git-upload-pack');
-    await sessions.use({ directory: fresh, access: 'write', signal: remote.signal, way }, async (session) => {
-      await init(session);
-      await update(session, remote);
-    });
-  } catch (error) {
-    await removeTree(fresh);
-    await rm(marker);
-    // If an empty mirror fails too, the remote is the cause.
-    throw error instanceof GitError && error.mayBeDamage ? remote.failure('remote_failed') : error;
-  }
-  if (await pathExists(mirror.gitDir)) await rename(mirror.gitDir, broken);
-  await rename(fresh, mirror.gitDir);
-  await removeTree(broken);
-  await rm(marker);
-}
-
-/** For a commit that no branch or tag reaches, or a special ref. False if the remote does not have it. */
-export async function fetchSpecial(session: Session, remote: Remote, what: string): Promise<boolean> {
-  try {
-    await fetchInto(session, remote, [`+${what}:${specialRef}`]);
-    return true;
-  } catch (error) {
-    if (error instanceof FetchError && error.kind === 'commit_withheld') return false;
-    throw error;
-  }
-}
-
-async function init(session: Session): Promise<void> {
-  const how = ['init', '--quiet', '--bare', '--template=', `--initial-branch=${basename(nobodysBranch)}`];
-  expectSuccess('making a mirror', await session.git(how));
-}
-
-async function fetchInto(
-  session: Session,
-  remote: Remote,
-  refspecs: readonly string[],
-  ...flags: string[]
-): Promise<void> {
-  const how = ['fetch', '--progress', '--no-tags', '--no-write-fetch-head', ...flags];
-  const args = [...how, '--end-of-options', remote.url, ...refspecs];
-  const finished = await talk(session, remote, args);
-  if (finished.status === 0) return;
-  throw remote.explain(finished) ?? new GitError('fetching', finished);
-}
-
-export async function talk(
-  session: Session,
-  remote: Remote,
-  args: readonly string[],
-  options: Pick<RunOptions, 'maxOutput'> = {},
-): Promise<GitOutput> {
-  const { narrator, longestSilenceMs } = remote;
-  const filtered = withoutProgress(narrator.output);
-  try {
-    return await session.git(args, { ...options, onStderr: filtered.output, longestSilenceMs });
-  } catch (error) {
-    throw error instanceof SilenceError ? remote.failure('connection_lost') : error;
-  } finally {
-    await filtered.flush().catch(() => {}); // a log that accepts no more output ends the job elsewhere
-  }
-}
+/** Other folders beside a mirror while it is replaced (repair.ts). */
+export const [freshCopy, brokenCopy] = ['fresh.git', 'broken.git'] as const;
 
 const unfinished = ['*.lock', 'tmp_*', '*.keep'];
 
@@ -216,43 +126,25 @@ const unfinished = ['*.lock', 'tmp_*', '*.keep'];
  * Under the lock, all lock and temporary files are leftovers, and no process can put a link in the way of `find`. A
  * session cannot do this: it needs room, and this makes room on a full disk.
  */
-async function cleanUp(mirror: Mirror): Promise<void> {
-  await Promise.all(['fresh.git', 'broken.git'].map((name) => removeTree(join(mirror.folder, name))));
-  if (!(await pathExists(mirror.gitDir, 'directory'))) return;
-  const names = unfinished.flatMap((name) => ['-o', '-name', name]).slice(1);
-  const how = ['-P', mirror.gitDir, '-xdev', '-type', 'f', '(', ...names, ')', '-delete'];
+async function cleanUp({ folder, gitDir }: Mirror): Promise<void> {
+  await Promise.all([freshCopy, brokenCopy].map((name) => removeTree(join(folder, name))));
+  await deleteFiles(gitDir, ['(', ...unfinished.flatMap((name) => ['-o', '-name', name]).slice(1), ')']);
+}
+
+/** With tests of `find`, which follows no link. */
+export async function deleteFiles(folder: string, which: readonly string[]): Promise<void> {
+  if (!(await pathExists(folder, 'directory'))) return;
+  const how = ['-P', folder, '-xdev', '-type', 'f', ...which, '-delete'];
   const { status, stderr } = await run('find', how, { maxOutput: 2000 });
-  if (status !== 0) throw new Error(`cleanup of ${mirror.gitDir} failed: ${stderr.toString().trim()}`);
-}
-
-/** At the start: removes files of writers that died, in mirrors that are not in use. */
-export async function sweepMirrors(dir: string, log: (message: string) => void): Promise<void> {
-  const root = join(dir, 'mirrors');
-  for (const project of await namesIn(root)) {
-    for (const name of await namesIn(join(root, project))) {
-      const mirror = mirrorAt(join(root, project, name));
-      if (!(await pathExists(join(mirror.folder, 'writing')))) continue;
-      await sweepMirror(mirror).catch((error: unknown) => log(String(error))); // the next writer tries again
-    }
-  }
-}
-
-async function sweepMirror(mirror: Mirror): Promise<void> {
-  const lock = await tryLockFile(join(mirror.folder, 'lock'), 'exclusive');
-  if (lock === undefined) return;
-  try {
-    await cleanUp(mirror);
-    await rm(join(mirror.folder, 'writing'), { force: true });
-  } finally {
-    await lock.release();
-  }
+  if (status !== 0) throw new Error(`cleanup of ${folder} failed: ${stderr.toString().trim()}`);
 }
 
 export async function namesIn(folder: string): Promise<string[]> {
   return readdir(folder).catch(() => []);
 }
 
-async function makeFolder(path: string, owner: Sessions['owner']): Promise<boolean> {
+/** False if it exists. */
+export async function makeFolder(path: string, owner: Sessions['owner']): Promise<boolean> {
   try {
     await mkdir(path, { mode: 0o700 });
   } catch (error) {
@@ -261,6 +153,11 @@ async function makeFolder(path: string, owner: Sessions['owner']): Promise<boole
   }
   await lchown(path, owner.uid, owner.gid);
   return true;
+}
+
+export async function init(session: Session): Promise<void> {
+  const how = ['init', '--quiet', '--bare', '--template=', `--initial-branch=${nobodysBranch}`];
+  expectSuccess('making a mirror', await session.git(how));
 }
 
 /** The caller has the lock. Files of a wrong type are skipped, and all files if a directory on the way is a link. */

@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { totalmem } from 'node:os';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import type { DiskReserve } from '../../shared/lib/disk-reserve.ts';
 import type { Sandboxes } from '../sandbox/types.ts';
 import { mostOpenFiles } from '../../shared/lib/descriptors.ts';
@@ -8,15 +8,13 @@ import { createLimiter } from '../../shared/lib/limiter.ts';
 import { outsideAddressFilter, publicAddressFilter, type AddressRules } from '../../shared/lib/address-filter.ts';
 import { createResolve } from '../../shared/lib/resolve.ts';
 import { checkout, type CheckoutRequest, type Misses } from './checkout.ts';
-import { collect, forget, type Collected } from './collect.ts';
-import { commitCache } from './commit-cache.ts';
+import { collect, forget, projectsIn, type Collected } from './collect.ts';
 import { openConnections } from './connections.ts';
 import { difference, type Difference, type DifferenceRequest } from './difference.ts';
 import { fetch, type FetchedCommit, type FetchRequest } from './fetch.ts';
 import { listRefs, type Listed, type ListRequest } from './list-refs.ts';
 import { checkAccess, type Access } from './check-access.ts';
 import type { UnloggedRequest } from './without-log.ts';
-import { namesIn } from './mirror.ts';
 import type { GitServices } from './sources.ts';
 import { push, type PushOutcome, type PushRequest } from './push.ts';
 import { openRunFolder } from './run-folder.ts';
@@ -74,13 +72,7 @@ export interface Mirrors {
   close(): Promise<void>;
 }
 
-/**
- * How long poll connections are reused. Until then, a key removed at the host still reads names and SHAs. It reads no
- * commits, because fetches use separate connections.
- */
-const pollConnectionMs = 15 * 60 * 1000;
-/** A key exchange at a tenth of the cost: polls are frequent, and recordings of their traffic are worth little. */
-const pollDefaults = ['KexAlgorithms -sntrup761*', 'ServerAliveInterval 60'];
+/** Of a poll's connection, which stays open. */
 const connectionBytes = 3 * 1024 ** 2;
 const mostKept = 2000;
 /** Limits on polls at one host: running, and connecting. An sshd refuses too many. */
@@ -101,61 +93,40 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   const dir = resolve(options.dir);
   await mkdir(dir, { recursive: true, mode: 0o700 });
   const run = await openRunFolder(dir, log);
-  const folder = run.path;
   const mayCallNamed = outsideAddressFilter(options.allowedAddresses ?? []);
   const rules = { mayCall: mayCallNamed, resolve: createResolve(), ...options.rules };
   const httpsRules = { ...rules, mayCall: options.rules?.mayCall ?? publicAddressFilter(options.gitAllow ?? []) };
-  const connections = await openConnections({ dir, folder, sshConfig, connectSeconds, connectionMs, rules });
-  const pollFolder = join(folder, 'polling');
-  await mkdir(pollFolder, { mode: 0o700 });
+  const connections = await openConnections({ dir, folder: run.path, sshConfig, connectSeconds, connectionMs, rules });
   const limits = { memoryBytes, processes: mostProcesses, timeoutMs };
   const connectMs = connectSeconds * 1000;
   const sessions = openSessions({
     sandboxes,
     isolation,
-    folder,
+    folder: run.path,
     limits,
     proxy: { rules: httpsRules, connectMs, silenceMs: 4 * connectMs },
     authorities: options.authorities,
     disk: options.disk,
   });
+  const services: GitServices = { dir, connections, sessions, longestSilenceMs, timeoutMs, checkoutBytes };
   const polling = {
-    sessions,
-    longestSilenceMs,
-    connections: await openConnections({
-      dir,
-      folder: pollFolder,
-      sshConfig,
-      connectSeconds,
-      connectionMs: pollConnectionMs,
-      defaults: pollDefaults,
-      rules,
-    }),
+    ...services,
     asking: createLimiter(mostAtHost),
     connecting: createLimiter(mostConnecting),
     mostOpen: Math.min(mostKept, Math.floor(totalmem() / 8 / connectionBytes), Math.floor(mostOpenFiles() / 4)),
   };
-  const services: GitServices = {
-    dir,
-    connections,
-    sessions,
-    longestSilenceMs,
-    timeoutMs,
-    checkoutBytes,
-  };
-  const cache = commitCache();
   return {
-    fetch: (request) => fetch(services, cache, request),
+    fetch: (request) => fetch(services, request),
     checkout: (request) => checkout(services, request),
     difference: (request) => difference(services, request),
     checkAccess: (request) => checkAccess(services, request),
     listRefs: (request) => listRefs(polling, request),
     push: (request) => push(services, request),
-    projects: () => namesIn(join(dir, 'mirrors')),
+    projects: () => projectsIn(dir),
     forget: (projectId) => forget(dir, projectId),
     collect: (unusedForMs = month, signal) => collect({ dir, sessions, log }, unusedForMs, signal),
     close: async () => {
-      await Promise.all([connections.close(), polling.connections.close(), sessions.close()]);
+      await Promise.all([connections.close(), sessions.close()]);
       await run.remove();
     },
   };

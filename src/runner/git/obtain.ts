@@ -1,13 +1,14 @@
 import { pathExists } from '../../shared/lib/path-exists.ts';
-import { descends, findCandidates, type Found } from './commits.ts';
-import { FetchError, tooSlow } from './failures.ts';
+import { choose, commitAt, findCandidates, type Found } from './candidates.ts';
+import { descends } from './commits.ts';
 import { GitError } from './git.ts';
-import { fetchSpecial, noteUse, rebuild, update, whileLocked, writeTo, type Mirror, type Remote } from './mirror.ts';
-import { patientLog, type WriteLog } from './narrator.ts';
-import { presentBranches } from './present-branches.ts';
+import { noteUse, whileLocked, writeTo, type Mirror } from './mirror.ts';
+import { notFound } from './not-found.ts';
+import { quoted } from './phrases.ts';
 import { isBranchOrTag, type WantedRef } from './refs.ts';
+import { fetchSpecial, update, type Remote } from './remote.ts';
 import type { Session } from './session.ts';
-import { mirrorOf, reach, reason, type GitServices, type Source } from './sources.ts';
+import { mirrorOf, reach, type GitServices, type Source } from './sources.ts';
 
 /** Uses a commit in the session that found it. */
 export type Use<T> = (session: Session, found: Found) => Promise<T>;
@@ -45,7 +46,8 @@ async function bring(session: Session, remote: Remote, source: Source, wanted: W
     if (found.length > 0) break;
     if (await fetchSpecial(session, remote, special)) found = await findCandidates(session, wanted.candidates);
   }
-  const chosen = choose(wanted, found) ?? raise(await notFound(session, wanted, source));
+  const chosen = choose(wanted, found);
+  if (chosen === undefined) throw await notFound(session, wanted, source.address.url);
   if (!(await isLedTo(session, wanted, chosen.sha))) {
     source.narrator.line(
       `${quoted(wanted.by ?? '')} does not lead to this commit any more: it was moved or deleted since.`,
@@ -63,8 +65,8 @@ function specialsOf({ special, by, fullSha }: WantedRef): string[] {
 /** Whether the branch or tag that came with a commit reaches it, as far as the mirror knows. */
 async function isLedTo(session: Session, { by }: WantedRef, sha: string): Promise<boolean> {
   if (by === undefined || !isBranchOrTag(by)) return true;
-  const [tip] = await findCandidates(session, [{ kind: 'other', name: by }]);
-  return tip !== undefined && (await descends(session, tip.sha, sha));
+  const tip = await commitAt(session, by);
+  return tip !== undefined && (await descends(session, tip, sha));
 }
 
 async function ifKnown<T>(
@@ -86,93 +88,4 @@ async function ifKnown<T>(
     });
     return found === undefined ? undefined : { result: await use(session, found) };
   });
-}
-
-/** Names come before abbreviations, as in git; but what stands for two different commits is ambiguous. */
-function choose(wanted: WantedRef, found: readonly Found[]): Found | undefined {
-  const [first, second] = found.filter(({ candidate }) => candidate.kind !== 'sha');
-  if (first !== undefined && second !== undefined && first.sha !== second.sha) {
-    throw new FetchError(
-      'ambiguous_ref',
-      `${quoted(wanted.asked)} is a branch and also a tag, of different commits. ` +
-        `Ask for ${second.candidate.name} or ${first.candidate.name} instead.`,
-    );
-  }
-  if (first === undefined && found.length > 1) {
-    throw new FetchError('ambiguous_ref', `Several commits start with ${quoted(wanted.asked)}. Give more of the SHA.`);
-  }
-  return first ?? found[0];
-}
-
-async function notFound(session: Session, wanted: WantedRef, source: Source): Promise<FetchError> {
-  if (wanted.by !== undefined) {
-    return new FetchError(
-      'ref_not_found',
-      `The commit ${wanted.asked} is not in ${source.address.url} any more, and ${quoted(wanted.by)} does not lead to it: ` +
-        'it was overwritten or deleted since. What it points to now has a request of its own, or is built when it is asked for.',
-    );
-  }
-  const what = wanted.special !== undefined ? 'ref' : wanted.fullSha === undefined ? 'branch, tag or commit' : 'commit';
-  return new FetchError(
-    'ref_not_found',
-    `There is no ${what} ${quoted(wanted.asked)} in ${source.address.url}. Check the spelling, and that it was pushed.${await presentBranches(session)}`,
-  );
-}
-
-function raise(error: Error): never {
-  throw error;
-}
-
-export function quoted(text: string): string {
-  return `“${text}”`;
-}
-
-/** If the mirror is damaged, fetches all of it again and reruns `work`. */
-export async function withRepair<T>(services: GitServices, source: Source, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!(error instanceof GitError && error.mayBeDamage)) throw error;
-  }
-  const mirror = mirrorOf(services, source);
-  const { narrator, signal } = source;
-  await whileLocked(mirror, narrator, signal, () =>
-    reach(services, source, (remote) => rebuild(services.sessions, mirror, remote)),
-  );
-  try {
-    return await work();
-  } catch (error) {
-    if (!(error instanceof GitError && error.mayBeDamage)) throw error;
-    // The remote has the same data.
-    narrator.line(error.output);
-    throw reason(source, 'malformed_repository');
-  }
-}
-
-/** Writes a failure that the user can fix to the log before the output of git, ssh and the host. */
-export async function reportingTrouble<T>(log: WriteLog, work: (writeLog: WriteLog) => Promise<T>): Promise<T> {
-  const { writeLog, conclude, release } = patientLog(log);
-  try {
-    return await work(writeLog);
-  } catch (error) {
-    // A log that accepts no more output ends the job elsewhere.
-    if (error instanceof FetchError) await conclude(error.message).catch(() => {});
-    throw error;
-  } finally {
-    await release().catch(() => {});
-  }
-}
-
-export async function inTime<T>(
-  { timeoutMs }: GitServices,
-  signal: AbortSignal,
-  work: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  const late = new AbortController();
-  const timer = setTimeout(() => late.abort(new FetchError('fetch_timed_out', tooSlow(timeoutMs))), timeoutMs);
-  try {
-    return await work(AbortSignal.any([signal, late.signal]));
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -26,3 +26,7 @@ export function trimEnd(text: string, character: string): string {
   while (end > 0 && text[end - 1] === character) end -= 1;
   return text.slice(0, end);
 }
+
+export function quoted(text: string): string {
+  return `“${text}”`;
+}

@@ -2,13 +2,15 @@ import { isRefName } from '../../shared/domain/ref-names.ts';
 import { descends } from './commits.ts';
 import { FetchError, type FetchFailure } from './failures.ts';
 import { GitError, type GitOutput } from './git.ts';
-import { talk, type Mirror, type Remote } from './mirror.ts';
-import { inTime, obtain, quoted, withRepair } from './obtain.ts';
+import { talk, type Remote } from './remote.ts';
+import { obtain } from './obtain.ts';
 import { mirrorOf, reach, sourceOf, type Source, type SourceRequest, type GitServices } from './sources.ts';
 import type { WantedRef } from './refs.ts';
 import { logWriter } from './narrator.ts';
 import type { Session } from './session.ts';
-import { containsAny } from './phrases.ts';
+import { containsAny, quoted } from './phrases.ts';
+import { withRepair } from './repair.ts';
+import { inTime } from './with-log.ts';
 
 export interface PushRequest extends SourceRequest {
   sha: string;
@@ -27,14 +29,11 @@ export type PushOutcome =
 
 export async function push(services: GitServices, request: PushRequest): Promise<PushOutcome> {
   const narrator = logWriter(request.writeLog);
-  let outcome: PushOutcome;
-  try {
-    outcome = await attempt(services, request);
-  } catch (error) {
+  const outcome = await attempt(services, request).catch((error: unknown) => {
     if (!(error instanceof FetchError)) throw error;
     const harmless = error.kind === 'connection_lost' ? ' To push again does no harm: what has arrived is found.' : '';
-    outcome = refusal(error.kind, error.message + harmless);
-  }
+    return refusal(error.kind, error.message + harmless);
+  });
   if (!outcome.pushed) narrator.line(outcome.message);
   else if (outcome.alreadyThere) narrator.line(`${request.remoteBranch} is at ${request.sha} already.`);
   else narrator.line(`${request.remoteBranch} of ${request.remoteUrl} is now at ${request.sha}.`);
@@ -53,7 +52,6 @@ async function attempt(services: GitServices, request: PushRequest): Promise<Pus
   const source = sourceOf(request);
   // The credential is for the project's own repository only, even if the target has the same address.
   const target = sourceOf({ ...request, repositoryUrl: remoteUrl, credential: undefined });
-  const mirror = mirrorOf(services, source);
   source.narrator.line(`Looking for ${localBranch} in ${source.address.url}.`);
   const liesThere = await inTime(services, source.signal, (signal) => {
     const inTimeOnly = { ...source, signal };
@@ -64,8 +62,18 @@ async function attempt(services: GitServices, request: PushRequest): Promise<Pus
     return refusal('not_on_branch', message);
   }
   target.narrator.line(`Pushing ${sha} to ${remoteBranch} of ${remoteUrl}.`);
+  // Without a lock: a slow remote must not delay the project's fetches.
+  const mirror = {
+    directory: mirrorOf(services, source).gitDir,
+    access: 'read',
+    limits: { timeoutMs: noLimitMs },
+  } as const;
   return withRepair(services, source, () =>
-    reach(services, target, (remote) => pushFrom(services, mirror, remote, sha, remoteBranch)),
+    reach(services, target, (remote) =>
+      services.sessions.use({ ...mirror, signal: remote.signal, way: remote.way('git-receive-pack') }, (session) =>
+        pushTo(session, remote, sha, remoteBranch),
+      ),
+    ),
   );
 }
 
@@ -78,21 +86,6 @@ async function isOnBranch(services: GitServices, source: Source, sha: string, br
 
 /** The caller's signal limits the time of a push. */
 const noLimitMs = 2 ** 31 - 1;
-
-/** Without a lock: a slow remote must not delay the project's fetches. */
-async function pushFrom(
-  { sessions }: GitServices,
-  mirror: Mirror,
-  remote: Remote,
-  sha: string,
-  branch: string,
-): Promise<PushOutcome> {
-  const { signal } = remote;
-  const [way, limits] = [remote.way('git-receive-pack'), { timeoutMs: noLimitMs }];
-  return sessions.use({ directory: mirror.gitDir, access: 'read', signal, way, limits }, (session) =>
-    pushTo(session, remote, sha, branch),
-  );
-}
 
 async function pushTo(
   session: Session,

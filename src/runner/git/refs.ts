@@ -21,6 +21,8 @@ export interface RefCandidate {
 
 /** Where the mirror stores the tip of the remote's default branch. */
 export const remoteHead = 'refs/headrace/remote/HEAD';
+/** The default branch of a mirror while none is known. No remote has this branch by accident. */
+export const nobodysBranch = 'headrace';
 export const specialRef = 'refs/headrace/special';
 
 const shortestSha = 7; // as git prints it; a shorter text is more often a mistyped name than a commit

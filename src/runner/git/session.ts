@@ -27,7 +27,10 @@ export interface Session {
   readonly directory: string;
   readonly store: string;
   run: (command: readonly string[], options?: RunOptions) => Promise<GitOutput>;
+  /** On the bare repository at `directory`. */
   git: (args: readonly string[], options?: RunOptions) => Promise<GitOutput>;
+  /** On the work tree at `directory`. */
+  gitInTree: (args: readonly string[], options?: RunOptions & { settings?: readonly string[] }) => Promise<GitOutput>;
 }
 
 export class SilenceError extends Error {
@@ -172,6 +175,8 @@ export function openSession({ directory, store, troubles, mask, signal, end }: S
     store,
     run,
     git: (args, options) => run([...git, `--git-dir=${directory}`, ...args], options),
+    gitInTree: (args, { settings = [], ...options } = {}) =>
+      run([...git, ...settings, '-C', directory, '--git-dir=.git', '--work-tree=.', ...args], options),
     hear: async (chunk) => {
       if (gone !== undefined) return;
       try {

@@ -4,12 +4,13 @@ import { destinationOf, hostAndPort, parseGitAddress, type GitAddress } from '..
 import { parseSshPrivateKey } from '../../shared/lib/ssh-private-key.ts';
 import type { HttpsCredential } from '../../shared/protocol/index.ts';
 import type { Opener, OpenChannel, Service } from './channel.ts';
-import type { Connections } from './connections.ts';
+import type { ConnectionRequest, Connections } from './connections.ts';
 import { blamesItself, explain, FetchError, recognize, type RemoteFailure } from './failures.ts';
-import { mirrorAt, type Mirror, type Remote } from './mirror.ts';
+import { mirrorAt, type Mirror } from './mirror.ts';
 import { logWriter, type LogWriter, type WriteLog } from './narrator.ts';
 import { containsAny } from './phrases.ts';
 import { notObtained, whyUnavailable, type Unavailable } from './public-failures.ts';
+import type { Remote } from './remote.ts';
 import type { Sessions } from './sessions.ts';
 import { openSshChannel } from './ssh-channel.ts';
 
@@ -42,6 +43,7 @@ export interface Source {
   isFork: boolean;
   privateKey: KeySource;
   credential?: CredentialSource | undefined;
+  poll?: ConnectionRequest['poll'];
   narrator: LogWriter;
   signal: AbortSignal;
 }
@@ -94,13 +96,27 @@ export function reason({ projectId, address, privateKey }: Source, kind: RemoteF
   return new FetchError(kind, explain(kind, { url: address.url, host: address.host, projectId, fingerprint }));
 }
 
+class RedirectedError extends FetchError {}
+
+/**
+ * Calls `work` with the repository over SSH or HTTPS. A request with a credential follows no redirect. Some forges
+ * redirect from a name without `.git`, so that address is tried as well.
+ */
 export async function reach<T>(
-  services: GitServices,
+  services: Pick<GitServices, 'connections' | 'longestSilenceMs' | 'checkoutBytes'>,
   source: Source,
   work: (remote: Remote) => Promise<T>,
 ): Promise<T> {
-  if (source.address.scheme === 'https') return overHttps(services, source, services.checkoutBytes, work);
-  return connected(services, source, (ssh, known) => work(sshRemote(services, known, ssh)));
+  const { address } = source;
+  if (address.scheme === 'ssh')
+    return connected(services, source, (ssh, known) => work(sshRemote(services, known, ssh)));
+  try {
+    return await work(await httpsRemote(services, source));
+  } catch (error) {
+    if (!(error instanceof RedirectedError) || /\.git\/*$/.test(address.url)) throw error;
+    const url = `${address.url.replace(/\/+$/, '')}.git`;
+    return work(await httpsRemote(services, { ...source, address: { ...address, url } }));
+  }
 }
 
 export function sshRemote(
@@ -134,7 +150,7 @@ export function sshRemote(
 
 /** Calls `work` with the arguments of an ssh that is connected with the project's key. */
 export async function connected<T>(
-  { connections }: GitServices,
+  { connections }: Pick<GitServices, 'connections'>,
   source: Source,
   work: (ssh: readonly string[], known: Source) => Promise<T>,
 ): Promise<T> {
@@ -145,32 +161,9 @@ export async function connected<T>(
   return connections.use({ ...known, isNamed }, (ssh) => work(ssh, known));
 }
 
-class RedirectedError extends FetchError {}
-
-/**
- * Calls `work` with a repository over HTTPS. A request with a credential follows no redirect. Some forges redirect from
- * a name without `.git`, so that address is tried as well.
- */
-export async function overHttps<T>(
-  services: Pick<GitServices, 'longestSilenceMs'>,
-  source: Source,
-  bytes: number,
-  work: (remote: Remote) => Promise<T>,
-): Promise<T> {
-  const { address } = source;
-  try {
-    return await work(await httpsRemote(services, source, bytes));
-  } catch (error) {
-    if (!(error instanceof RedirectedError) || /\.git\/*$/.test(address.url)) throw error;
-    const url = `${address.url.replace(/\/+$/, '')}.git`;
-    return work(await httpsRemote(services, { ...source, address: { ...address, url } }, bytes));
-  }
-}
-
 async function httpsRemote(
-  { longestSilenceMs }: Pick<GitServices, 'longestSilenceMs'>,
+  { longestSilenceMs, checkoutBytes: bytes }: Pick<GitServices, 'longestSilenceMs' | 'checkoutBytes'>,
   source: Source,
-  bytes: number,
 ): Promise<Remote> {
   const { address, narrator, signal } = source;
   const credential = await credentialOf(source);

@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import { killGroup } from '../../shared/lib/process-groups.ts';
 import { keepTail } from '../../shared/lib/tail.ts';
 import type { Channel, Service } from './channel.ts';
+import { sshEnvironment } from './ssh-config.ts';
 
 /* One command on a remote, with a session's socket as its input and output: no data passes through this process. */
 
@@ -29,7 +30,7 @@ export function openSshChannel(
   const command = `${service} ${quotedAsGitDoes(remote.path)}${service.startsWith('git-lfs') ? ' download' : ''}`;
   // It ends with the connection that it uses, which ends with this process (ssh-master.ts).
   const child = spawn('ssh', [...remote.ssh, '--', remote.destination, command], {
-    env: { PATH: process.env['PATH'], HOME: '/nonexistent', LC_ALL: 'C.UTF-8', ...protocol },
+    env: { ...sshEnvironment(), HOME: '/nonexistent', ...protocol },
     detached: true,
     stdio: [socket, socket, 'pipe'],
   });

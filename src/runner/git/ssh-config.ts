@@ -1,3 +1,8 @@
+/** failures.ts reads ssh's messages in this locale. */
+export function sshEnvironment(): NodeJS.ProcessEnv {
+  return { PATH: process.env['PATH'], HOME: process.env['HOME'], LC_ALL: 'C.UTF-8' };
+}
+
 export interface SshSettings {
   agentSocket: string;
   publicKeyFile: string;

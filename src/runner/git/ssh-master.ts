@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { killGroup } from '../../shared/lib/process-groups.ts';
 import { keepTail } from '../../shared/lib/tail.ts';
+import { sshEnvironment } from './ssh-config.ts';
 
 /** The master ended, for the reason in `output`. */
 export class MasterError extends Error {
@@ -23,9 +24,8 @@ export function runMaster(
 ): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   if (stop.aborted) return Promise.resolve();
-  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], SHELL: '/bin/sh', LC_ALL: 'C.UTF-8' };
   const master = spawn('setpriv', ['--pdeathsig', 'TERM', '--', 'ssh', ...args], {
-    env,
+    env: { ...sshEnvironment(), SHELL: '/bin/sh' },
     detached: true, // no terminal, and one process group with the ssh processes for jump hosts
     stdio: ['ignore', 'pipe', 'pipe'],
   });

@@ -132,6 +132,19 @@ test('the operator’s configuration cannot enable forwarding, commands or forei
   assert.deepEqual((await readdir(folder)).sort(), ['runner']);
 });
 
+test('a runner whose folder has the longest name for its sockets fetches and polls', async (t) => {
+  const { repository, project, openMirrors } = await workplace(t);
+  const sha = await repository.commit();
+  const above = await mkdtemp(join(tmpdir(), 'long-'));
+  t.after(() => rm(above, { recursive: true, force: true }));
+  const dir = join(above, 'x'.repeat(59 - above.length));
+  const mirrors = await openMirrors({ dir });
+  assert.deepEqual((await readdir(join(dir, 'run'))).length, 2, 'a folder and its lock');
+  assert.equal((await mirrors.fetch({ ...project, commitRef: 'main' })).sha, sha);
+  const poll = { digest: null, timeoutMs: longestWait, keepMs: 0 };
+  assert.equal((await mirrors.listRefs({ ...project, ...poll })).listing, `${sha} refs/heads/main\n`);
+});
+
 test('a runner whose folder has a long and odd name works all the same', async (t) => {
   const { repository, project, openMirrors } = await workplace(t);
   const sha = await repository.commit({ files: { a: '1' } });

@@ -95,7 +95,7 @@ test('a full SHA that is known needs no host', async (t) => {
   host.thaw();
 });
 
-test('cached data of a commit follows its branches', async (t) => {
+test('a known commit follows its branches', async (t) => {
   const { repository, fetch } = await workplace(t);
   const sha = await repository.commit();
   await repository.commit({ on: 'other', after: null });

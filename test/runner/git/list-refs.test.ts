@@ -55,6 +55,15 @@ test('branches and tags are told with their commits, over one connection, and ag
   assert.equal(host.logins(), 2);
 });
 
+test('a key that was taken away lists over the connection of polls, which no fetch uses [promise: git-keys]', async (t) => {
+  const place = await workplace(t);
+  await place.repository.commit();
+  await refs(place);
+  await place.host.withdraw(place.key.publicKey); // what is open stays open
+  await place.fetchFails('key_refused', 'main');
+  assert.ok((await refs(place))['refs/heads/main']);
+});
+
 test('hosts that speak the older protocol tell the same', async (t) => {
   const place = await workplace(t);
   const { repository, host } = place;

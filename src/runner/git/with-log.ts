@@ -1,0 +1,36 @@
+import { FetchError, tooSlow } from './failures.ts';
+import { patientLog } from './narrator.ts';
+import { sourceOf, type GitServices, type Source, type SourceRequest } from './sources.ts';
+
+/** A failure that the user can fix comes in the log before the output of git, ssh and the host. */
+export async function withLog<T>(
+  services: GitServices,
+  request: SourceRequest,
+  work: (source: Source) => Promise<T>,
+): Promise<T> {
+  const { writeLog, conclude, release } = patientLog(request.writeLog);
+  try {
+    return await inTime(services, request.signal, (signal) => work(sourceOf({ ...request, writeLog, signal })));
+  } catch (error) {
+    // A log that accepts no more output ends the job elsewhere.
+    if (error instanceof FetchError) await conclude(error.message).catch(() => {});
+    throw error;
+  } finally {
+    await release().catch(() => {});
+  }
+}
+
+/** Ends the work with a FetchError if it takes longer than a fetch may. */
+export async function inTime<T>(
+  { timeoutMs }: Pick<GitServices, 'timeoutMs'>,
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(new FetchError('fetch_timed_out', tooSlow(timeoutMs))), timeoutMs);
+  try {
+    return await work(AbortSignal.any([signal, late.signal]));
+  } finally {
+    clearTimeout(timer);
+  }
+}
