@@ -133,15 +133,6 @@ export const calls = {
     answer: answer<ShellOrder[]>(),
     waits: true,
   },
-  /** From a position on. Undefined if the shell is over. */
-  shellInput: { message: object({ shell: id, from: size }), answer: answer<Buffer | undefined>(), waits: true },
-  /** Answers the position of the user's side, if known. Undefined if the shell is over. */
-  shellOutput: {
-    message: object({ shell: id, offset: size, bytes: bytesOf(1, bytes.shellOutput) }),
-    answer: answer<{ at: number | null } | undefined>(),
-    mostBytes: bytes.shellOutput + shortMessage,
-    waits: true,
-  },
   shellEnd: { message: object({ shell: id, reason: oneOf(shellEnds) }), answer: nothing },
 } as const satisfies Record<string, Call>;
 
