@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { messageOf } from '../shared/lib/error-code.ts';
 import { pathExists } from '../shared/lib/path-exists.ts';
 import { readUntrustedObject } from '../shared/lib/untrusted-json.ts';
-import { bounded, readWindow, shellFrame, textOf, type Hello } from '../shared/domain/shell-frames.ts';
+import { bounded, readWindow, textOf, type Hello } from '../shared/domain/shell-frames.ts';
 import type { ShellStream } from '../shared/domain/shell-stream.ts';
 import type { ShellEnd, ShellOrder, SuiteOrder } from '../shared/protocol/index.ts';
 import type { RunnerServices } from './job-runner.ts';
@@ -47,8 +47,8 @@ export async function runShell(
     Math.min(idleMs, checkEveryMs),
   );
   const finish = async (message: string | undefined, status: number): Promise<void> => {
-    if (message !== undefined) await stream.send(shellFrame('m', message));
-    await stream.send(shellFrame('x', String(status)));
+    if (message !== undefined) await stream.send('m', message);
+    await stream.send('x', String(status));
     await stream.flush(checkEveryMs);
   };
   try {
@@ -178,7 +178,7 @@ async function runOver(
     ...(image && { ...inside, imageLayers: { below, above: [join(files, wholeRun.image)] } }),
     ...(making && { buildsImages: making.buildsImages, files: making.files, user: making.user }),
     limits: within,
-    output: (chunk) => stream.send(shellFrame('d', chunk)),
+    output: (chunk) => stream.send('d', chunk),
     ...(terminal && { terminal: { size: terminal, onOpen: (opened) => void pass(input, opened).catch(() => {}) } }),
     signal: beside ? AbortSignal.any([signal, beside.signal]) : signal,
     onOver: beside?.over,

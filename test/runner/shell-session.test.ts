@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
-import { shellFrame, textOf } from '../../src/shared/domain/shell-frames.ts';
+import { textOf, type FrameLetter } from '../../src/shared/domain/shell-frames.ts';
 import { ShellStream } from '../../src/shared/domain/shell-stream.ts';
 import type { ShellOrder, SuiteOrder } from '../../src/shared/protocol/index.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
@@ -80,8 +80,8 @@ class Person {
     }
   }
 
-  type(...frames: Uint8Array[]): void {
-    for (const frame of frames) void this.#stream.send(frame);
+  type(letter: FrameLetter, content: string): void {
+    void this.#stream.send(letter, content);
   }
 
   /** As servers end it some time after a person has gone. */
@@ -126,39 +126,38 @@ async function shell(t: TestContext, { idleMs, order: other, isFork }: Given = {
 
 test('nothing is lost when connections break', async (t) => {
   const { person, ended } = await shell(t);
-  person.type(shellFrame('h', JSON.stringify(terminal)));
-  person.type(shellFrame('d', 'cat made.txt /tmp/launched; echo "$COLOUR" $TERM\n'));
+  person.type('h', JSON.stringify(terminal));
+  person.type('d', 'cat made.txt /tmp/launched; echo "$COLOUR" $TERM\n');
   await person.until(/made\r\nlaunched\r\nteal xterm\r\n/);
   for (const side of ['runner', 'client'] as const) {
     person.relay.break(side);
-    person.type(shellFrame('d', `seq 1000 | tr '\\n' ' '; echo ${side}-done\n`));
+    person.type('d', `seq 1000 | tr '\\n' ' '; echo ${side}-done\n`);
     await person.until(new RegExp(`\n1 2 [\\d ]* 999 1000 ${side}-done`));
   }
-  person.type(shellFrame('d', 'exit 4\n'));
+  person.type('d', 'exit 4\n');
   assert.equal(await ended, 'exited');
   assert.equal(person.frames.at(-1), 'x 4');
 });
 
 test('a shell in the build of a fork is over the work tree that a fork gets [promise: fork-sources]', async (t) => {
   const { person, ended } = await shell(t, { isFork: true });
-  person.type(shellFrame('h', JSON.stringify(terminal)), shellFrame('d', 'cat tracked.txt; exit 0\n'));
+  person.type('h', JSON.stringify(terminal));
+  person.type('d', 'cat tracked.txt; exit 0\n');
   assert.equal(await ended, 'exited');
   assert.match(person.text, /tracked\r\n/);
 });
 
 test('a shell in which nothing happens ends, and says so', async (t) => {
   const { person, ended } = await shell(t, { idleMs: 2000 });
-  person.type(shellFrame('h', JSON.stringify(terminal)));
+  person.type('h', JSON.stringify(terminal));
   assert.equal(await ended, 'idle');
   assert.deepEqual(person.frames.slice(-2), ['m The shell was idle for too long.', 'x 3']);
 });
 
 test('a shell whose person has gone ends with everything that runs in it', async (t) => {
   const { person, ended } = await shell(t);
-  person.type(
-    shellFrame('h', JSON.stringify(terminal)),
-    shellFrame('d', 'trap "" HUP TERM INT; echo deaf; sleep 999\n'),
-  );
+  person.type('h', JSON.stringify(terminal));
+  person.type('d', 'trap "" HUP TERM INT; echo deaf; sleep 999\n');
   await person.until(/\rdeaf/);
   person.leave();
   assert.equal(await ended, 'client_gone'); // the bench sees to it that no process is left
@@ -166,7 +165,7 @@ test('a shell whose person has gone ends with everything that runs in it', async
 
 test('a shell whose time is over, whose files are gone or whose key is wrong opens nothing', async (t) => {
   const late = await shell(t, { order: { lastsMs: 300 } });
-  late.person.type(shellFrame('h', JSON.stringify(terminal)));
+  late.person.type('h', JSON.stringify(terminal));
   assert.equal(await late.ended, 'exited');
   assert.deepEqual(late.person.frames.slice(-2), ['m The files of this build are not kept any longer.', 'x 3']);
   const gone = await shell(t, { order: { name: 'another-name-of-files' } });
@@ -179,6 +178,9 @@ test('a shell whose time is over, whose files are gone or whose key is wrong ope
 
 test('frames that are none end the shell, and nothing else', async (t) => {
   const { person, ended } = await shell(t);
-  person.type(Buffer.from([0x64, 0xff, 0xff, 0xff, 0xff, 1, 2, 3]));
+  person.type('d', 'no terminal before it');
   assert.equal(await ended, 'failed');
+  const other = await shell(t);
+  other.person.type('h', '{"terminal":');
+  assert.equal(await other.ended, 'failed');
 });

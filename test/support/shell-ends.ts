@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { WebSocket } from 'ws';
-import { textOf } from '../../src/shared/domain/shell-frames.ts';
+import { textOf, type FrameLetter } from '../../src/shared/domain/shell-frames.ts';
 import { ShellStream } from '../../src/shared/domain/shell-stream.ts';
 import { authenticateRunner } from '../../src/server/auth/runners.ts';
 import { authorityOf, registered, type Registered } from './registered.ts';
@@ -31,10 +31,17 @@ export class ShellEnd {
     return done ? 'over' : `${value.letter} ${textOf(value.content)}`;
   }
 
-  /** Settles when the other end has all of them. */
-  async send(...frames: Uint8Array[]): Promise<void> {
-    for (const frame of frames) await this.stream.send(frame);
+  /** Settles when the other end has it. */
+  async send(letter: FrameLetter, content = ''): Promise<void> {
+    await this.stream.send(letter, content);
     await this.stream.flush(600_000);
+  }
+
+  /** What comes next, until it is as long as that. */
+  async text(length: number): Promise<string> {
+    let all = '';
+    while (all.length < length) all += (await this.next()).slice(2);
+    return all;
   }
 
   /** The connection breaks, as where a network does. */

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Failure } from '../client/failure.ts';
 import type { Build } from '../client/operations.ts';
-import { helloFrame, shellFrame, textOf, windowFrame } from '../../shared/domain/shell-frames.ts';
+import { textOf, writeWindow, type Hello } from '../../shared/domain/shell-frames.ts';
 import { ShellStream } from '../../shared/domain/shell-stream.ts';
 import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
@@ -65,14 +65,14 @@ function typeIn(stream: ShellStream, { screen, env }: Call): Disposable {
   const { stdin } = process;
   const { out } = screen;
   const size = () => ({ rows: out.rows || 24, columns: out.columns || 80 });
-  void stream.send(helloFrame({ terminal: { type: env.TERM ?? 'dumb', ...size() } }));
+  void stream.send('h', JSON.stringify({ terminal: { type: env.TERM ?? 'dumb', ...size() } } satisfies Hello));
   const isLeaveKey = leaving();
   const onData = (piece: Buffer): void => {
     if (isLeaveKey(piece)) return stream.end();
     stdin.pause();
-    void stream.type(piece).then(() => stdin.resume());
+    void stream.send('d', piece).then(() => stdin.resume());
   };
-  const onResize = (): void => void stream.send(windowFrame(size()));
+  const onResize = (): void => void stream.send('w', writeWindow(size()));
   const restore = (): void => void stdin.setRawMode(false);
   const onSignal = (): void => {
     restore();
@@ -106,9 +106,9 @@ function leaving(): (piece: Buffer) => boolean {
 function pipeIn(stream: ShellStream): Disposable {
   const { stdin } = process;
   const sending = async (): Promise<void> => {
-    await stream.send(helloFrame({}));
-    for await (const piece of stdin as AsyncIterable<Buffer>) await stream.type(piece);
-    await stream.send(shellFrame('e'));
+    await stream.send('h', '{}');
+    for await (const piece of stdin as AsyncIterable<Buffer>) await stream.send('d', piece);
+    await stream.send('e');
   };
   sending().catch(() => stream.end());
   return { [Symbol.dispose]: () => void stdin.destroy() };

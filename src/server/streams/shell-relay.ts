@@ -1,6 +1,6 @@
 import type { WebSocket } from 'ws';
 import { ApiError } from '../../shared/errors.ts';
-import { hasBytes, shellIsOver } from '../../shared/domain/shell-stream.ts';
+import { hasFrame, shellIsOver } from '../../shared/domain/shell-stream.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import type { Database } from '../db/open.ts';
 import type { Watch } from '../db/subscriptions.ts';
@@ -22,7 +22,7 @@ export interface ShellEnd {
   socket: WebSocket;
   /** Announces changes of the shell. */
   watch: Watch;
-  /** Called before bytes are passed on. Throws if this end may no longer have the shell. */
+  /** Called before a frame is passed on. Throws if this end may no longer have the shell. */
   admit: () => unknown;
   /** Why the shell is over, in words. `isHeard`: this end has said something since the last call. */
   check: (isHeard: boolean) => Promise<string | undefined>;
@@ -84,7 +84,7 @@ export function createShellRelay(db: Database, vault: Vault): ShellRelay {
         socket.pause();
         try {
           await joined.promise;
-          if (hasBytes(packet)) await admitOnce();
+          if (hasFrame(packet)) await admitOnce();
           await pass(other, packet);
         } catch (error) {
           if (error instanceof ApiError) over(socket, refused);

@@ -153,7 +153,7 @@ export const bytes = {
   environmentFile: 65_536,
   configFile: 131_072,
   /** Encrypted, it has to fit into a notification of PostgreSQL. */
-  shellPacket: 3017,
+  shellPacket: 3000,
   hookPayload: 26_214_400,
   forgeAnswer: 2_097_152,
   /** Stored bytes of a webhook response. The rest is not read. */

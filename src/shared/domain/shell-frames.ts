@@ -34,15 +34,11 @@ export function shellFrame(letter: FrameLetter, content: Uint8Array | string = '
   return frame;
 }
 
-export function helloFrame(hello: Hello): Uint8Array {
-  return shellFrame('h', JSON.stringify(hello));
-}
-
-export function windowFrame({ rows, columns }: WindowSize): Uint8Array {
+export function writeWindow({ rows, columns }: WindowSize): Uint8Array {
   const content = new Uint8Array(4);
   viewOf(content).setUint16(0, bounded(rows));
   viewOf(content).setUint16(2, bounded(columns));
-  return shellFrame('w', content);
+  return content;
 }
 
 export function readWindow(content: Uint8Array): WindowSize | undefined {

@@ -1,13 +1,14 @@
 import { bytes as limits } from './bounds.ts';
-import { shellFrame, shellFrameReader, type ShellFrame } from './shell-frames.ts';
+import type { FrameLetter, ShellFrame } from './shell-frames.ts';
 
 /**
  * One end of a shell: a page, a command or a runner. Each opens a WebSocket to any server, and the servers pass packets
- * from one end to the other. They may lose packets. So an end sends its bytes again until the other end confirms them,
- * and every byte arrives once and in order, whichever connection breaks.
+ * from one end to the other. They may lose packets. So an end sends its frames again until the other end confirms them,
+ * and every frame arrives once and in order, whichever connection breaks.
  *
- * A packet has a mark (1 for the first of a connection: the other end sends again at once), the position of its bytes,
- * the position that its sender needs next, and the bytes. Servers and pages use this too, so it needs nothing of Node.
+ * A packet has a mark (1 for the first of a connection: the other end sends again at once), the number of the frame that
+ * its sender needs next, and perhaps a frame: its number, its letter and its content. Servers and pages use this too, so
+ * it needs nothing of Node.
  */
 
 /** The common part of a browser's WebSocket and of `ws`. */
@@ -33,11 +34,11 @@ export interface ShellStreaming {
 export const shellIsOver = 4410;
 
 const openState = 1;
-const headerBytes = 17;
-const nothing = new Uint8Array();
-/** Bytes ahead of the other end. Further ones wait. */
-const aheadBytes = 256 * 1024;
-const typedBytes = 32 * 1024;
+const noFrameBytes = 5;
+const headerBytes = 10;
+const mostContent = limits.shellPacket - headerBytes;
+/** Frames ahead of the other end. Further ones wait. */
+const mostAhead = 100;
 
 const tickMs = 1000;
 const hereEveryMs = 10_000;
@@ -47,8 +48,8 @@ const pauseMs = 500;
 /** A server that was unreachable for longer has ended the shell. */
 const awayMs = 45_000;
 
-export function hasBytes(packet: Uint8Array): boolean {
-  return packet.length > headerBytes;
+export function hasFrame(packet: Uint8Array): boolean {
+  return packet.length > noFrameBytes;
 }
 
 interface Connection {
@@ -62,15 +63,13 @@ export class ShellStream {
   readonly #streaming: ShellStreaming;
   readonly #over = new AbortController();
   readonly signal: AbortSignal;
-  /** Not confirmed yet. The first `#sent` are on their way. */
-  readonly #packets: { at: number; bytes: Uint8Array }[] = [];
-  #sent = 0;
-  #end = 0;
+  /** Not confirmed yet. The first has the number `#confirmed`, and `#sent` of them are on their way. */
+  readonly #frames: ShellFrame[] = [];
   #confirmed = 0;
-  /** Not read yet. */
-  readonly #arrived: Uint8Array[] = [];
-  #arrivedTo = 0;
-  #readTo = 0;
+  #sent = 0;
+  /** Not read yet. The first has the number `#read`. */
+  readonly #arrived: ShellFrame[] = [];
+  #read = 0;
   #socket: ShellSocket | undefined;
   #news = Promise.withResolvers<void>();
   #heardAt = 0;
@@ -80,7 +79,7 @@ export class ShellStream {
   #reason: unknown;
   #drop = (): void => {};
   readonly #ticking = setInterval(() => this.#tick(), tickMs);
-  /** When bytes last came or went. */
+  /** When a frame last came or went. */
   activeAt = performance.now();
 
   constructor(streaming: ShellStreaming) {
@@ -101,42 +100,32 @@ export class ShellStream {
     this.#tell();
   }
 
-  /** Settles when there is room for more. */
-  async send(frame: Uint8Array): Promise<void> {
+  /** Settles when there is room for more. Long content arrives in several frames. */
+  async send(letter: FrameLetter, content: Uint8Array | string = ''): Promise<void> {
     if (this.signal.aborted) return;
     this.activeAt = performance.now();
-    const most = limits.shellPacket - headerBytes;
-    for (let at = 0; at < frame.length; at += most)
-      this.#packets.push({ at: this.#end + at, bytes: frame.subarray(at, at + most) });
-    this.#end += frame.length;
+    const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content;
+    for (let at = 0; at === 0 || at < bytes.length; at += mostContent)
+      this.#frames.push({ letter, content: bytes.subarray(at, at + mostContent) });
     this.#sendOn();
-    while (this.#end - this.#confirmed > aheadBytes && !this.signal.aborted) await this.#news.promise;
-  }
-
-  type(typed: Uint8Array | string): Promise<void> {
-    const bytes = typeof typed === 'string' ? new TextEncoder().encode(typed) : typed;
-    let sent = Promise.resolve();
-    for (let at = 0; at < bytes.length; at += typedBytes)
-      sent = this.send(shellFrame('d', bytes.subarray(at, at + typedBytes)));
-    return sent;
+    while (this.#frames.length > mostAhead && !this.signal.aborted) await this.#news.promise;
   }
 
   /** Settles when the other end has everything, or no longer can, or after this time. */
   async flush(ms: number): Promise<void> {
     const late = AbortSignal.timeout(ms);
     late.addEventListener('abort', () => this.#tell(), { once: true });
-    while (this.#packets.length > 0 && !this.signal.aborted && !late.aborted) await this.#news.promise;
+    while (this.#frames.length > 0 && !this.signal.aborted && !late.aborted) await this.#news.promise;
   }
 
   /** Throws if the server refused the shell or was unreachable for too long. */
   async *frames(): AsyncGenerator<ShellFrame> {
-    const read = shellFrameReader();
     for (;;) {
-      const bytes = this.#arrived.shift();
-      if (bytes) {
-        this.#readTo += bytes.length;
-        this.#transmit(nothing);
-        yield* read(bytes);
+      const frame = this.#arrived.shift();
+      if (frame) {
+        this.#read += 1;
+        this.#transmit();
+        yield frame;
       } else if (this.signal.aborted) break;
       else await this.#news.promise;
     }
@@ -171,7 +160,7 @@ export class ShellStream {
     socket.onopen = () => {
       wasOpen = true;
       this.#socket = socket;
-      this.#transmit(nothing, true);
+      this.#transmit({ isFirst: true });
       this.#sendAgain();
     };
     socket.onmessage = ({ data }: { data: unknown }) => {
@@ -193,29 +182,25 @@ export class ShellStream {
 
   #take(packet: Uint8Array): void {
     this.#heardAt = performance.now();
-    if (packet.length < headerBytes) return;
+    if (packet.length < noFrameBytes) return;
     const view = new DataView(packet.buffer, packet.byteOffset);
-    const [isFirst, at, needed] = [packet[0] === 1, view.getFloat64(1), view.getFloat64(9)];
-    const bytes = packet.subarray(headerBytes);
+    const [isFirst, needed] = [packet[0] === 1, view.getUint32(1)];
     if (isFirst && needed === 0 && this.#confirmed > 0) return this.end('The other end of the shell was restarted.');
-    if (needed > this.#confirmed && needed <= this.#end) {
+    const confirmed = needed - this.#confirmed;
+    if (confirmed > 0 && confirmed <= this.#frames.length) {
+      this.#frames.splice(0, confirmed);
       this.#confirmed = needed;
+      this.#sent = Math.max(0, this.#sent - confirmed);
       this.#isStuck = false;
-      while (this.#packets[0] && this.#packets[0].at + this.#packets[0].bytes.length <= needed) {
-        this.#packets.shift();
-        this.#sent = Math.max(0, this.#sent - 1);
-      }
       this.#tell();
     }
-    if (isFirst) this.#sendAgain();
-    else this.#sendOn();
-    if (bytes.length === 0) return;
-    const known = this.#arrivedTo - at;
-    const isNext = known >= 0 && known < bytes.length;
-    if (!isNext || this.#arrivedTo - this.#readTo > aheadBytes) return this.#transmit(nothing);
+    if (isFirst) this.#sent = 0;
+    this.#sendOn();
+    if (packet.length < headerBytes) return;
+    const isNext = view.getUint32(5) === this.#read + this.#arrived.length;
+    if (!isNext || this.#arrived.length >= mostAhead) return this.#transmit();
     this.activeAt = performance.now();
-    this.#arrived.push(bytes.subarray(known));
-    this.#arrivedTo += bytes.length - known;
+    this.#arrived.push({ letter: String.fromCharCode(packet[9] ?? 0), content: packet.subarray(headerBytes) });
     this.#tell();
   }
 
@@ -223,7 +208,7 @@ export class ShellStream {
     const now = performance.now();
     if (now - this.#heardAt > silentMs) this.#drop();
     else if (this.#isStuck && this.#socket?.bufferedAmount === 0) this.#sendAgain();
-    else if (now - this.#saidAt > hereEveryMs) this.#transmit(nothing);
+    else if (now - this.#saidAt > hereEveryMs) this.#transmit();
     this.#isStuck = this.#sent > 0;
   }
 
@@ -234,21 +219,27 @@ export class ShellStream {
 
   #sendOn(): void {
     if (this.#socket?.readyState !== openState) return;
-    for (let next = this.#packets[this.#sent]; next; next = this.#packets[this.#sent]) {
-      if (next.at + next.bytes.length - this.#confirmed > aheadBytes) return;
-      this.#transmit(next.bytes, false, next.at);
+    for (let next = this.#frames[this.#sent]; next && this.#sent < mostAhead; next = this.#frames[this.#sent]) {
+      this.#transmit({ number: this.#confirmed + this.#sent, frame: next });
       this.#sent += 1;
     }
   }
 
-  #transmit(bytes: Uint8Array, isFirst = false, at = 0): void {
+  #transmit({
+    isFirst = false,
+    number = 0,
+    frame,
+  }: { isFirst?: boolean; number?: number; frame?: ShellFrame } = {}): void {
     if (this.#socket?.readyState !== openState) return;
-    const packet = new Uint8Array(headerBytes + bytes.length);
+    const packet = new Uint8Array(frame ? headerBytes + frame.content.length : noFrameBytes);
     const view = new DataView(packet.buffer);
     packet[0] = isFirst ? 1 : 0;
-    view.setFloat64(1, at);
-    view.setFloat64(9, this.#readTo);
-    packet.set(bytes, headerBytes);
+    view.setUint32(1, this.#read);
+    if (frame) {
+      view.setUint32(5, number);
+      packet[9] = frame.letter.charCodeAt(0);
+      packet.set(frame.content, headerBytes);
+    }
     this.#socket.send(packet);
     this.#saidAt = performance.now();
   }

@@ -6,7 +6,7 @@ import { mostShells } from '../domain/shell-limits.ts';
 import { pollReport, mostPolls, type PollOrder } from './polls.ts';
 import type { Access, Order, RegistryAccess } from './orders.ts';
 import { finishReport, serviceName, serviceState, stepState, uploadReport, type Receipt } from './outcomes.ts';
-import { bytesOf, claim, cutList, flag, id, listOf, object, oneOf, optional, size, whole } from './schema.ts';
+import { bytesOf, claim, cutList, flag, id, listOf, object, oneOf, optional, whole } from './schema.ts';
 import { shellEnds, type ShellOrder } from './shells.ts';
 import { testBatch, type TestReceipt } from './tests.ts';
 

@@ -8,7 +8,6 @@ import { entryView } from '../../../src/server/auth/audit.ts';
 import { recordHeartbeat } from '../../../src/server/auth/runner-heartbeats.ts';
 import { endLeftShells } from '../../../src/server/dispatch/shells.ts';
 import { bytes } from '../../../src/shared/domain/bounds.ts';
-import { shellFrame } from '../../../src/shared/domain/shell-frames.ts';
 import { shellIsOver } from '../../../src/shared/domain/shell-stream.ts';
 import { graceMs } from '../../../src/server/outputs/shells.ts';
 import type { ShellOrder } from '../../../src/shared/protocol/index.ts';
@@ -76,7 +75,6 @@ describeWithRunner(
       connected(new ShellEnd(() => socketOf(user, path, at)));
     const refused = (path: string, user: User, headers: Record<string, string> = {}) =>
       service.api.get(`${path}/connection`, { as: user.credentials, headers: { ...handshake, ...headers } });
-    const typed = (text: string): Uint8Array => shellFrame('d', text);
 
     /** One of the sides was last heard of a while ago. */
     const leave = async (path: string, side: 'client_seen_at' | 'runner_seen_at'): Promise<bigint> => {
@@ -97,21 +95,21 @@ describeWithRunner(
       assert.ok(lastsMs > 23 * 3600 * 1000 && lastsMs <= 24 * 3600 * 1000);
 
       const person = personEnd(alice, path);
-      const early = person.send(typed('before the runner is there'));
+      const early = person.send('d', 'before the runner is there');
       const far = runnerEnd(id);
       assert.equal(await far.next(), 'd before the runner is there');
       await early;
-      const told = far.send(typed('shown'));
+      const told = far.send('d', 'shown');
       assert.equal(await person.next(), 'd shown');
       await told;
       // What is sent while a connection is broken comes after it.
       person.break();
-      const missed = [far.send(typed('missed'.repeat(2000))), person.send(typed('typed meanwhile'))];
+      const missed = [far.send('d', 'missed'.repeat(2000)), person.send('d', 'typed meanwhile')];
       assert.equal(await far.next(), 'd typed meanwhile');
-      assert.equal(await person.next(), `d ${'missed'.repeat(2000)}`);
+      assert.equal(await person.text(12_000), 'missed'.repeat(2000));
       await Promise.all(missed);
       far.break();
-      const again = [person.send(typed('again')), far.send(shellFrame('x', '7'))];
+      const again = [person.send('d', 'again'), far.send('x', '7')];
       assert.equal(await far.next(), 'd again');
       assert.equal(await person.next(), 'x 7');
       await Promise.all(again);
@@ -255,14 +253,14 @@ describeWithRunner(
       const shell = order?.id ?? '';
       const owner = runnerEnd(shell);
       const person = personEnd(alice, path);
-      const first = person.send(typed('secret'));
+      const first = person.send('d', 'secret');
       assert.equal(await owner.next(), 'd secret');
       await first;
       const other = await shellRunner(service, scripted);
       const stolen = connected(other.end(shell));
-      void stolen.stream.send(typed('from a thief'));
+      void stolen.stream.send('d', 'from a thief');
       assert.equal(await stolen.next(), 'm The shell is over.');
-      const second = owner.send(typed('from the owner'));
+      const second = owner.send('d', 'from the owner');
       assert.equal(await person.next(), 'd from the owner');
       await second;
       assert.equal(owner.connections, 1);
@@ -279,11 +277,11 @@ describeWithRunner(
       const order = await take();
       const shell = order?.id ?? '';
       const [person, far] = [personEnd(debtor, path), runnerEnd(shell)];
-      const before = person.send(typed('in time'));
+      const before = person.send('d', 'in time');
       assert.equal(await far.next(), 'd in time');
       await before;
       await service.suspend(debtor);
-      void person.stream.send(typed('late'));
+      void person.stream.send('d', 'late');
       assert.equal(await person.next(), 'm You may not use this shell any longer.');
       assertRefused(await refused(path, debtor), 401, { generic: ['account_suspended'] });
       await runner.dispatch.shellEnd(runner.self, { shell, reason: 'client_gone' });
@@ -295,7 +293,7 @@ describeWithRunner(
       const path = await open(debtor, await failed(debtor));
       const person = personEnd(debtor, path);
       const shell = (await take())?.id ?? '';
-      const told = runnerEnd(shell).send(typed('shown'));
+      const told = runnerEnd(shell).send('d', 'shown');
       assert.equal(await person.next(), 'd shown');
       await told;
       await service.suspend(debtor);
@@ -323,7 +321,7 @@ describeWithRunner(
       const [lost, known] = [await leave(quiet, 'client_seen_at'), await leave(kept, 'client_seen_at')];
       // It comes back in time: nobody has ended it yet.
       const [person, far] = [personEnd(alice, kept), runnerEnd(String(known))];
-      const back = person.send(typed('back'));
+      const back = person.send('d', 'back');
       assert.equal(await far.next(), 'd back');
       await back;
       for (let time = 0; time < 2; time += 1) await endLeftShells(service.store);
@@ -378,12 +376,12 @@ describeWithRunner(
       const id = order?.id ?? '';
       const [person, far] = [personEnd(alice, path), runnerEnd(id)];
       for (let time = 0; time < 3; time += 1) {
-        const sent = person.send(typed(secret));
+        const sent = person.send('d', secret);
         assert.equal(await far.next(), `d ${secret}`);
         await sent;
         person.break();
       }
-      const shown = far.send(typed(secret));
+      const shown = far.send('d', secret);
       assert.equal(await person.next(), `d ${secret}`);
       await shown;
       await runner.dispatch.shellEnd(runner.self, { shell: id, reason: 'idle' });
@@ -434,16 +432,16 @@ describeWithRunner(
           const servers = [second, service];
           const person = connected(new ShellEnd(() => socketOf(alice, path, servers.shift())));
           const far = runnerEnd(id);
-          const sent = person.send(typed(long));
-          assert.equal(await far.next(), `d ${long}`);
+          const sent = person.send('d', long);
+          assert.equal(await far.text(long.length), long);
           await sent;
           assert.equal((await hung)[0], shellIsOver);
-          const shown = far.send(typed(long));
-          assert.equal(await person.next(), `d ${long}`);
+          const shown = far.send('d', long);
+          assert.equal(await person.text(long.length), long);
           await shown;
           // It goes on at another server.
           person.break();
-          const more = person.send(typed('more'));
+          const more = person.send('d', 'more');
           assert.equal(await far.next(), 'd more');
           await more;
           await alice.delete(path);

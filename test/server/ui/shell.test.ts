@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { before, test } from 'node:test';
-import { shellFrame, type FrameLetter } from '../../../src/shared/domain/shell-frames.ts';
+import type { FrameLetter } from '../../../src/shared/domain/shell-frames.ts';
 import { TestBrowser } from '../../support/browser.ts';
 import { describeWithRunnerOnOne, type ScriptedRunner } from '../../support/runner.ts';
 import { runningBuild } from '../../support/running-build.ts';
@@ -43,7 +43,7 @@ describeWithRunnerOnOne('a shell in the browser', (service, scripted, database) 
         await runner.dispatch.shellEnd(runner.self, { shell: order.id, reason: 'exited' });
         end.end();
       },
-      show: (letter: FrameLetter, content: string) => end.send(shellFrame(letter, content)),
+      show: (letter: FrameLetter, content: string) => end.send(letter, content),
     };
   };
 

@@ -1,6 +1,6 @@
 import { FitAddon } from '@xterm/addon-fit';
 import { Terminal, type ITheme } from '@xterm/xterm';
-import { helloFrame, textOf, windowFrame } from '../../../shared/domain/shell-frames.ts';
+import { textOf, writeWindow, type Hello } from '../../../shared/domain/shell-frames.ts';
 import { ShellStream } from '../../../shared/domain/shell-stream.ts';
 
 const container = document.getElementById('shell');
@@ -85,10 +85,16 @@ async function show(element: HTMLElement): Promise<void> {
   fit.fit();
   new ResizeObserver(() => fit.fit()).observe(element);
   const size = (): { rows: number; columns: number } => ({ rows: terminal.rows, columns: terminal.cols });
-  void shell.send(helloFrame({ terminal: { type: 'xterm-256color', ...size() } }));
-  terminal.onData((typed) => void shell.type(typed));
-  terminal.onBinary((typed) => void shell.type(Uint8Array.from(typed, (one) => one.charCodeAt(0))));
-  terminal.onResize(() => void shell.send(windowFrame(size())));
+  void shell.send('h', JSON.stringify({ terminal: { type: 'xterm-256color', ...size() } } satisfies Hello));
+  terminal.onData((typed) => void shell.send('d', typed));
+  terminal.onBinary(
+    (typed) =>
+      void shell.send(
+        'd',
+        Uint8Array.from(typed, (one) => one.charCodeAt(0)),
+      ),
+  );
+  terminal.onResize(() => void shell.send('w', writeWindow(size())));
   terminal.focus();
   let end = 'The shell is gone: the server could not be reached over WebSocket for too long.';
   try {
