@@ -320,7 +320,10 @@ describeWithRunner(
       await take();
       const [lost, known] = [await leave(quiet, 'client_seen_at'), await leave(kept, 'client_seen_at')];
       // It comes back in time: nobody has ended it yet.
-      const [person, far] = [personEnd(alice, kept), runnerEnd(String(known))];
+      const person = personEnd(alice, kept);
+      const seen = service.store.db.read.selectFrom('shells').select('client_seen_at').where('id', '=', known);
+      while ((await seen.executeTakeFirstOrThrow()).client_seen_at < BigInt(Date.now() - graceMs / 2)) await pause(10);
+      const far = runnerEnd(String(known));
       const back = person.send('d', 'back');
       assert.equal(await far.next(), 'd back');
       await back;
