@@ -79,6 +79,7 @@ export function createShellRelay(db: Database, vault: Vault): ShellRelay {
       const admitOnce = (): Promise<unknown> =>
         (admitted ??= Promise.resolve(admit()).finally(() => (admitted = undefined)));
       const take = async (packet: Buffer): Promise<void> => {
+        if (socket.readyState !== socket.OPEN) return;
         // Nothing more is read until this has gone on.
         passing += 1;
         socket.pause();
@@ -105,11 +106,11 @@ export function createShellRelay(db: Database, vault: Vault): ShellRelay {
       if (signal.aborted) ended.abort();
 
       try {
-        while (!ended.signal.aborted) {
+        for (let isJoined = false; !ended.signal.aborted; isJoined = true) {
           const reason = await check(isHeard);
           if (reason !== undefined) return over(socket, reason);
           isHeard = false;
-          if (sockets.get(name) !== socket) join(name, socket);
+          if (!isJoined) join(name, socket);
           joined.resolve();
           await watch.changed(checkEveryMs, ended.signal);
         }
@@ -136,6 +137,7 @@ function over(socket: WebSocket | undefined, reason: string): void {
 
 function end(socket: WebSocket, code: number, reason = ''): void {
   socket.close(code, reason);
+  socket.resume(); // for the answer
   setTimeout(() => socket.terminate(), farewellMs).unref();
 }
 
