@@ -10,9 +10,10 @@ import {
   connectionPath,
   protocolHeader,
   protocolNumber,
+  shellPath,
   version,
 } from '../shared/protocol/index.ts';
-import type { BlobLink, LinkCalls } from '../shared/protocol/index.ts';
+import type { BlobLink, LinkCalls, ShellLink } from '../shared/protocol/index.ts';
 import { blobCalls } from './blob-calls.ts';
 import { connectionOptions, ServerConnection } from './connection.ts';
 import { explainUnreachable } from './failures.ts';
@@ -25,7 +26,7 @@ export type ServerAddress = ({ socket: string } | { url: string; token: string; 
   slots?: number;
 };
 
-export interface OpenLink extends LinkCalls, BlobLink {
+export interface OpenLink extends LinkCalls, BlobLink, ShellLink {
   /** When the server's last message came, by the process's own clock. */
   lastMessageAt(): number;
   close(): void;
@@ -63,8 +64,10 @@ export function openLink(server: ServerAddress, options: LinkOptions = {}): Open
   const transport: ClientOptions & ConnectionOptions = isLocal
     ? { createConnection: () => connect(server.socket) }
     : { ...(server.ca === undefined ? {} : { ca: server.ca }), ALPNProtocols: ['http/1.1'], rejectUnauthorized: true };
+  const socket = (path: string): WebSocket =>
+    new WebSocket(`${address}${path}`, { ...connectionOptions, headers, ...transport });
   const connection = new ServerConnection({
-    open: () => new WebSocket(`${address}${connectionPath}`, { ...connectionOptions, headers, ...transport }),
+    open: () => socket(connectionPath),
     explainUnreachable: (error) => explainUnreachable(error, target),
     onConnected,
   });
@@ -75,6 +78,7 @@ export function openLink(server: ServerAddress, options: LinkOptions = {}): Open
   ]);
   return {
     ...(Object.fromEntries(called) as LinkCalls),
+    shell: (id) => socket(`${shellPath}${id}`),
     extend: (message, signal) => connection.callWithin(extendMs, 'extend', message, signal),
     ...blobCalls(
       (method, path, more, signal) => open({ method, path, signal, headers: { ...headers, ...more } }),

@@ -3,6 +3,7 @@ import { messageOf } from '../shared/lib/error-code.ts';
 import { pathExists } from '../shared/lib/path-exists.ts';
 import { readUntrustedObject } from '../shared/lib/untrusted-json.ts';
 import { bounded, readWindow, textOf, type Hello } from '../shared/domain/shell-frames.ts';
+import type { ShellStream } from '../shared/domain/shell-stream.ts';
 import type { ShellEnd, ShellOrder, SuiteOrder } from '../shared/protocol/index.ts';
 import type { RunnerServices } from './job-runner.ts';
 import { imageBuild } from './image-builds.ts';
@@ -16,7 +17,6 @@ import { CannotRunError } from './cannot-run.ts';
 import { unkept } from './services/service-log.ts';
 import { openSuiteServices } from './services/suite-services.ts';
 import { layersOf, whoRunsOver } from './suite-files.ts';
-import type { ShellIo } from './shell-io.ts';
 
 /** A shell runs in a new sandbox with the build's limits. Its changes to the build's files are removed with it. */
 
@@ -30,26 +30,26 @@ export interface ShellOptions {
   idleMs?: number | undefined;
 }
 
-type Input = ReturnType<ShellIo['frames']>;
+type Input = ReturnType<ShellStream['frames']>;
 
 export async function runShell(
   services: RunnerServices,
   order: ShellOrder,
-  io: ShellIo,
+  stream: ShellStream,
   { idleMs = hourMs }: ShellOptions = {},
 ): Promise<ShellEnd> {
   const idle = new AbortController();
-  const signal = AbortSignal.any([io.signal, idle.signal]);
+  const signal = AbortSignal.any([stream.signal, idle.signal]);
   const watching = setInterval(
     () => {
-      if (performance.now() - io.activeAt > idleMs) idle.abort();
+      if (performance.now() - stream.activeAt > idleMs) idle.abort();
     },
     Math.min(idleMs, checkEveryMs),
   );
   const finish = async (message: string | undefined, status: number): Promise<void> => {
-    if (message !== undefined) await io.sendFrame('m', message);
-    await io.sendFrame('x', String(status));
-    await io.flush(checkEveryMs);
+    if (message !== undefined) await stream.send('m', message);
+    await stream.send('x', String(status));
+    await stream.flush(checkEveryMs);
   };
   try {
     using kept = await services.kept?.open(order.name, order.key);
@@ -57,10 +57,10 @@ export async function runShell(
       await finish('The files of this build are not kept any more: the runner needed the room.', noStatus);
       return 'files_gone';
     }
-    const input = io.frames();
+    const input = stream.frames();
     const hello = await readHello(input);
     const script = hello.terminal ? undefined : await readScript(input);
-    const { exitStatus, reason } = await runOver(services, order, kept, { io, input, hello, script, signal });
+    const { exitStatus, reason } = await runOver(services, order, kept, { stream, input, hello, script, signal });
     const message = idle.signal.aborted
       ? 'The shell was idle for too long.'
       : reason === null
@@ -68,9 +68,9 @@ export async function runShell(
         : why[reason];
     await finish(message, exitStatus ?? noStatus);
     if (idle.signal.aborted) return 'idle';
-    return io.signal.aborted ? 'client_gone' : 'exited';
+    return stream.signal.aborted ? 'client_gone' : 'exited';
   } catch (error) {
-    if (io.signal.aborted) return 'client_gone';
+    if (stream.signal.aborted) return 'client_gone';
     if (error instanceof CannotRunError) {
       await finish(error.message, noStatus);
       return 'failed';
@@ -114,7 +114,7 @@ async function readScript(input: Input): Promise<string> {
 }
 
 interface Session {
-  io: ShellIo;
+  stream: ShellStream;
   input: Input;
   hello: Hello;
   /** Runs instead of an interactive shell. */
@@ -126,7 +126,7 @@ async function runOver(
   services: RunnerServices,
   { id, source, lastsMs, withheld }: ShellOrder,
   opened: OpenedBuild,
-  { io, input, hello: { terminal }, script, signal }: Session,
+  { stream, input, hello: { terminal }, script, signal }: Session,
 ): Promise<Ended> {
   const { checkouts, dependencyCache, images, sandboxes } = services;
   const build = { ...opened, order: without(opened.order, withheld) };
@@ -178,8 +178,8 @@ async function runOver(
     ...(image && { ...inside, imageLayers: { below, above: [join(files, wholeRun.image)] } }),
     ...(making && { buildsImages: making.buildsImages, files: making.files, user: making.user }),
     limits: within,
-    output: (chunk) => io.sendFrame('d', chunk),
-    ...(terminal && { terminal: { size: terminal, onOpen: (opened) => void pass(io, input, opened).catch(() => {}) } }),
+    output: (chunk) => stream.send('d', chunk),
+    ...(terminal && { terminal: { size: terminal, onOpen: (opened) => void pass(input, opened).catch(() => {}) } }),
     signal: beside ? AbortSignal.any([signal, beside.signal]) : signal,
     onOver: beside?.over,
   };
@@ -195,7 +195,7 @@ async function runOver(
   };
   if (beside) job.before = (around) => beside.start(around, began);
   // The whole script has come already. This only confirms it to its sender.
-  if (!terminal) void pass(io, input).catch(() => {});
+  if (!terminal) void pass(input).catch(() => {});
   return await sandboxes.run(job);
 }
 
@@ -218,12 +218,11 @@ function without(order: SuiteOrder, names: readonly string[]): SuiteOrder {
   };
 }
 
-async function pass(io: ShellIo, input: Input, terminal?: Pick<Terminal, 'type' | 'resize'>): Promise<void> {
+async function pass(input: Input, terminal?: Pick<Terminal, 'type' | 'resize'>): Promise<void> {
   for await (const { letter, content } of input) {
     const size = letter === 'w' ? readWindow(content) : undefined;
     if (size) terminal?.resize(size);
     if (letter === 'd') await terminal?.type(content);
-    if (letter === 'p') void io.sendFrame('p');
   }
 }
 

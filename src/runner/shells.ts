@@ -1,10 +1,10 @@
 import { messageOf } from '../shared/lib/error-code.ts';
 import { orAborted } from '../shared/lib/or-aborted.ts';
 import { mostShells } from '../shared/domain/shell-limits.ts';
+import { ShellStream } from '../shared/domain/shell-stream.ts';
 import type { Link, ShellOrder } from '../shared/protocol/index.ts';
 import type { RunnerServices } from './job-runner.ts';
 import { untilAnswered } from './retry.ts';
-import { openShellIo } from './shell-io.ts';
 import { runShell, type ShellOptions } from './shell-session.ts';
 
 export interface ServingShells extends ShellOptions {
@@ -50,11 +50,11 @@ async function serveOne(
   ending: AbortSignal,
   options: ShellOptions,
 ): Promise<void> {
-  const io = openShellIo(link, order.id, ending);
+  const stream = new ShellStream({ open: () => link.shell(order.id), signal: ending });
   try {
-    const reason = await runShell(services, order, io, options);
+    const reason = await runShell(services, order, stream, options);
     if (!ending.aborted) await link.shellEnd({ shell: order.id, reason }, AbortSignal.timeout(10_000));
   } finally {
-    await io.close();
+    stream.end();
   }
 }

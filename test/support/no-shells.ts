@@ -1,10 +1,10 @@
+import assert from 'node:assert/strict';
 import type { Link } from '../../src/shared/protocol/index.ts';
 
 /** The part of a link that runners without kept files never use. */
-export const noShells: Pick<Link, 'kept' | 'shells' | 'shellInput' | 'shellOutput' | 'shellEnd'> = {
+export const noShells: Pick<Link, 'kept' | 'shells' | 'shell' | 'shellEnd'> = {
   kept: async () => ({ gone: [], needed: [] }),
   shells: async () => [],
-  shellInput: async () => undefined,
-  shellOutput: async () => undefined,
+  shell: () => assert.fail('there is no shell'),
   shellEnd: async () => {},
 };

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { WebSocket } from 'ws';
 import { parseJson } from './json.ts';
 import { Failure } from './failure.ts';
 import { operations, streams, type Answered, type Name, type StreamName } from './operations.ts';
@@ -60,9 +61,14 @@ export class Client {
     return this.#open(`${fill(streams[name], params)}${asked === '' ? '' : `?${asked}`}`, { headers });
   }
 
-  async *from(name: StreamName, params: Params, position: number, signal: AbortSignal): AsyncGenerator<Buffer> {
-    const path = `${fill(streams[name], params)}?from=${position}`;
-    yield* this.#transport.pieces(await this.#open(path, { signal }));
+  /** `onRefused` gets the server's response if that is no WebSocket. */
+  connect(name: StreamName, params: Params, onRefused: (failure: Failure) => void): WebSocket {
+    return this.#transport.connect(fill(streams[name], params), this.#headers(), onRefused);
+  }
+
+  /** For an error of such a connection. */
+  asFailure(error: unknown): unknown {
+    return this.#transport.asFailure(error);
   }
 
   /** Resumes after a broken connection. With `log`, bytes of the log that are not UTF-8 are read unchanged. */

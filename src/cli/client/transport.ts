@@ -1,5 +1,7 @@
 import type { Agent, ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import https from 'node:https';
+import type { ConnectionOptions } from 'node:tls';
+import { WebSocket, type ClientOptions } from 'ws';
 import { http } from '../../shared/lib/http.ts';
 import { hasUntrustedIssuer } from '../../shared/lib/untrusted-issuer.ts';
 import { Failure, failureOf } from './failure.ts';
@@ -14,6 +16,7 @@ export interface Sending {
 
 /** After this silence the response counts as lost. Streams send something every 15 seconds. */
 const silenceMs = 60_000;
+const handshakeMs = 20_000;
 
 /** Redirects are not followed, so credentials never reach another server. */
 export class Transport {
@@ -56,18 +59,49 @@ export class Transport {
   async answerTo(request: ClientRequest): Promise<IncomingMessage> {
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
     request.on('response', resolve);
-    request.on('error', (error) => reject(this.#asFailure(error)));
+    request.on('error', (error) => reject(this.asFailure(error)));
     const answer = await promise;
-    const { statusCode = 0, headers } = answer;
+    const { statusCode = 0 } = answer;
     if (statusCode >= 200 && statusCode < 300) return answer;
+    throw await this.#refusalIn(answer);
+  }
+
+  /** A response that is no WebSocket goes to `onRefused`. Other failures are errors of the socket. */
+  connect(path: string, headers: Record<string, string>, onRefused: (failure: Failure) => void): WebSocket {
+    const { url } = this.#server;
+    const trust = url.startsWith('http:') ? {} : { ...trustOf(this.#server), ALPNProtocols: ['http/1.1'] };
+    const options: ClientOptions & ConnectionOptions = {
+      ...trust,
+      headers,
+      handshakeTimeout: handshakeMs,
+      perMessageDeflate: false,
+    };
+    const socket = new WebSocket(`${url.replace(/^http/, 'ws')}${path}`, options);
+    socket.once('unexpected-response', (_, answer) => {
+      this.#refusalIn(answer)
+        .then(onRefused, () => {})
+        .finally(() => socket.terminate());
+    });
+    return socket;
+  }
+
+  async #refusalIn(answer: IncomingMessage): Promise<Failure> {
+    const { statusCode = 0, headers } = answer;
+    if (statusCode === 426) {
+      answer.destroy();
+      return new Failure(
+        'refused',
+        `${this.#server.url} cannot be reached over WebSocket. A proxy before it has to pass the headers Connection and Upgrade on.`,
+      );
+    }
     if (statusCode >= 300 && statusCode < 400) {
       answer.destroy();
-      throw new Failure(
+      return new Failure(
         'unreachable',
         `${this.#server.url} sends its callers to ${targetOf(headers.location)}. If that is your server, sign in there: headrace login`,
       );
     }
-    throw failureOf(statusCode, await this.textOf(answer, 64 * 1024), String(headers['x-request-id'] ?? ''));
+    return failureOf(statusCode, await this.textOf(answer, 64 * 1024), String(headers['x-request-id'] ?? ''));
   }
 
   async textOf(answer: IncomingMessage, most = 256 * 1024 * 1024): Promise<string> {
@@ -80,7 +114,7 @@ export class Transport {
         pieces.push(piece);
       }
     } catch (error) {
-      throw this.#asFailure(error);
+      throw this.asFailure(error);
     }
     return Buffer.concat(pieces).toString();
   }
@@ -89,11 +123,12 @@ export class Transport {
     try {
       for await (const piece of answer as AsyncIterable<Buffer>) yield piece;
     } catch (error) {
-      throw this.#asFailure(error);
+      throw this.asFailure(error);
     }
   }
 
-  #asFailure(error: unknown): unknown {
+  /** For an error of a connection. */
+  asFailure(error: unknown): unknown {
     if (error instanceof Failure || !(error instanceof Error) || error.name === 'AbortError') return error;
     const { code = '' } = error as NodeJS.ErrnoException;
     const { url, pinned } = this.#server;

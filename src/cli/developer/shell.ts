@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { Failure } from '../client/failure.ts';
 import type { Build } from '../client/operations.ts';
-import { ShellConnection } from '../../shared/domain/shell-connection.ts';
-import { helloFrame, shellFrame, textOf, windowFrame } from '../../shared/domain/shell-frames.ts';
+import { textOf, writeWindow, type Hello } from '../../shared/domain/shell-frames.ts';
+import { ShellStream } from '../../shared/domain/shell-stream.ts';
 import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
 import { findBuild } from './named-build.ts';
@@ -29,26 +29,30 @@ export async function run(call: Call, named: string): Promise<number> {
       ? `Opening the files of build ${build.id_str}. What you change there is gone with the shell.`
       : `Running standard input in the files of build ${build.id_str}.`,
   );
-  const connection = new ShellConnection({
-    type: (typed) => client.call('type', params, typed),
-    output: (from, signal) => client.from('shellOutput', params, from, signal),
-    isPassing: (error) => error instanceof Failure && (error.kind === 'unreachable' || error.kind === 'unavailable'),
+  const isPassing = ({ kind }: Failure): boolean => kind === 'unreachable' || kind === 'unavailable';
+  const stream = new ShellStream({
+    open: (refuse) =>
+      client.connect('shell', params, (failure) => {
+        if (!isPassing(failure)) refuse(failure);
+      }),
   });
-  const typing = isTerminal ? typeIn(connection, call) : pipeIn(connection);
+  const typing = isTerminal ? typeIn(stream, call) : pipeIn(stream);
   try {
-    const status = await show(connection, call);
+    const status = await show(stream, call);
     if (status !== undefined) return status;
     await client.call('endShell', params).catch(() => {}); // it ends if the user does not return
     return exitStatus.errored;
+  } catch (error) {
+    throw client.asFailure(error);
   } finally {
     typing[Symbol.dispose]();
-    connection.end();
+    stream.end();
   }
 }
 
 /** Returns the exit status, or undefined if the user has left. */
-async function show(connection: ShellConnection, { screen }: Call): Promise<number | undefined> {
-  for await (const { letter, content } of connection.frames()) {
+async function show(stream: ShellStream, { screen }: Call): Promise<number | undefined> {
+  for await (const { letter, content } of stream.frames()) {
     if (letter === 'd' && !screen.out.write(content)) await once(screen.out, 'drain');
     if (letter === 'm') screen.err.write(`\r\n${clean(textOf(content))}\r\n`);
     if (letter === 'x') return Number(textOf(content)) & 255;
@@ -57,18 +61,18 @@ async function show(connection: ShellConnection, { screen }: Call): Promise<numb
 }
 
 /** Input goes to the shell unchanged, including Ctrl-C. Disposing restores the terminal, as does the program's end. */
-function typeIn(connection: ShellConnection, { screen, env }: Call): Disposable {
+function typeIn(stream: ShellStream, { screen, env }: Call): Disposable {
   const { stdin } = process;
   const { out } = screen;
   const size = () => ({ rows: out.rows || 24, columns: out.columns || 80 });
-  void connection.send(helloFrame({ terminal: { type: env.TERM ?? 'dumb', ...size() } }));
+  void stream.send('h', JSON.stringify({ terminal: { type: env.TERM ?? 'dumb', ...size() } } satisfies Hello));
   const isLeaveKey = leaving();
   const onData = (piece: Buffer): void => {
-    if (isLeaveKey(piece)) return connection.end();
+    if (isLeaveKey(piece)) return stream.end();
     stdin.pause();
-    void connection.type(piece).then(() => stdin.resume());
+    void stream.send('d', piece).then(() => stdin.resume());
   };
-  const onResize = (): void => void connection.send(windowFrame(size()));
+  const onResize = (): void => void stream.send('w', writeWindow(size()));
   const restore = (): void => void stdin.setRawMode(false);
   const onSignal = (): void => {
     restore();
@@ -99,14 +103,14 @@ function leaving(): (piece: Buffer) => boolean {
   };
 }
 
-function pipeIn(connection: ShellConnection): Disposable {
+function pipeIn(stream: ShellStream): Disposable {
   const { stdin } = process;
   const sending = async (): Promise<void> => {
-    await connection.send(helloFrame({}));
-    for await (const piece of stdin as AsyncIterable<Buffer>) await connection.type(piece);
-    await connection.send(shellFrame('e'));
+    await stream.send('h', '{}');
+    for await (const piece of stdin as AsyncIterable<Buffer>) await stream.send('d', piece);
+    await stream.send('e');
   };
-  sending().catch(() => connection.end());
+  sending().catch(() => stream.end());
   return { [Symbol.dispose]: () => void stdin.destroy() };
 }
 

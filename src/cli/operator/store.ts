@@ -9,7 +9,7 @@ import { createTlsTrust } from '../../shared/lib/tls-trust.ts';
 import { diskReserveBytes, readBlobLocation, type BlobLocation, type Config } from '../../shared/config.ts';
 import { openFileBlobs, type Blobs } from '../../server/db/blobs.ts';
 import { openVaultOf, proveMasterKey } from '../../server/db/canary.ts';
-import { createByteRelay } from '../../server/streams/byte-relay.ts';
+import { createShellRelay } from '../../server/streams/shell-relay.ts';
 import { createSubscriptions } from '../../server/db/subscriptions.ts';
 import { migrate } from '../../server/db/migrate.ts';
 import { leaseNode } from '../../server/db/node-lease.ts';
@@ -44,7 +44,7 @@ export async function openStore(
     const blobs = await openBlobs(location, disk, note);
     const lease = await leaseNode(db, onTrouble);
     const subscriptions = createSubscriptions(db);
-    const relay = createByteRelay(db, vault);
+    const relay = createShellRelay(db, vault);
     const searches = createSearchThread();
     // While the database was unreachable the lease may have expired. Without it no record can be created.
     const stopListening = db.listen(

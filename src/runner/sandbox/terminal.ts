@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import { withoutStrays } from '../../shared/lib/descriptors.ts';
-import { shellFrame, windowFrame, type WindowSize } from '../../shared/domain/shell-frames.ts';
+import { shellFrame, writeWindow, type WindowSize } from '../../shared/domain/shell-frames.ts';
 import { sourceFile } from '../../shared/lib/source-files.ts';
 
 export interface Terminal {
@@ -44,7 +44,7 @@ export async function openTerminal(
     throw new Error(`a terminal could not be opened: ${complaint.trim()}`);
   }
   const send = (frame: Uint8Array): boolean => (child.stdin.writable ? child.stdin.write(frame) : true);
-  const resize = (to: WindowSize): void => void send(windowFrame(to));
+  const resize = (to: WindowSize): void => void send(shellFrame('w', writeWindow(to)));
   resize(size);
   return {
     path: `/dev/pts/${number}`,

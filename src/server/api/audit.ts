@@ -32,7 +32,7 @@ export async function noteDone(route: Route, done: Done): Promise<void> {
   });
 }
 
-function doerOf({ id, email, via, application }: Caller, address: string | null): Doer {
+export function doerOf({ id, email, via, application }: Caller, address: string | null): Doer {
   return { actor: { id, email }, via, application, address };
 }
 

@@ -13,7 +13,7 @@ import type { Vault } from '../../shared/lib/vault.ts';
 import type { UploadedDependency } from '../../shared/records/dependency.ts';
 import type { OpenForge } from '../forges/index.ts';
 import type { Observers } from '../lifecycle/write-context.ts';
-import type { ByteRelay } from '../streams/byte-relay.ts';
+import type { ShellRelay } from '../streams/shell-relay.ts';
 import type { SearchThread } from '../streams/search.ts';
 
 export type RouteName = `${RouteDescription['method']} /${string}`;
@@ -38,7 +38,7 @@ export interface Services {
   filesHours: number;
   archiveBytes: number;
   assembling: Map<bigint, Promise<UploadedDependency>>;
-  relay: ByteRelay;
+  relay: ShellRelay;
   openForge: OpenForge;
 }
 
@@ -71,6 +71,8 @@ export interface Call<
   headers: Incoming['headers'];
   /** The public address, without a trailing slash. */
   origin: string;
+  /** The client's. null if no user's program sent the request. */
+  address: string | null;
   /** Aborted when the caller no longer waits. */
   signal: AbortSignal;
   params: ParamsOf<ParamNames<Path>>;

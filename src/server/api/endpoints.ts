@@ -218,12 +218,13 @@ interface AnyCall extends CallParts {
   database: Services['db'];
   headers: Incoming['headers'];
   origin: string;
+  address: string | null;
   signal: AbortSignal;
   suite?: { id: bigint };
 }
 
-function callWith(services: Services, { headers, origin, signal }: Surroundings, parts: CallParts): AnyCall {
-  return { ...services, database: services.db, headers, origin, signal, ...parts };
+function callWith(services: Services, around: Surroundings, parts: CallParts): AnyCall {
+  return { ...services, database: services.db, ...around, ...parts };
 }
 
 /** Most routes have no `load` or `verify`, and skip those steps. */

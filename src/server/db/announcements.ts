@@ -1,7 +1,8 @@
 /** How servers learn of each other's commits. A transaction's topics are sent once it is durable, each topic once. */
 export interface Announcements {
   committed(topics: ReadonlySet<string>): void;
-  tellOthers(topic: string): void;
+  /** Resolves when it was sent, or is lost. */
+  tellOthers(topic: string): Promise<void>;
   /** `onMissed`: announcements may have been lost, so the listener must read the store itself. */
   listen(onTopic: (topic: string) => void, onMissed?: () => void): () => void;
   close(): Promise<void>;
@@ -31,7 +32,7 @@ export function localAnnouncements(): Announcements {
     committed(topics) {
       for (const topic of topics) listeners.notify(topic);
     },
-    tellOthers: () => {},
+    tellOthers: async () => {},
     listen: (onTopic) => listeners.add(onTopic),
     close: async () => {},
   };

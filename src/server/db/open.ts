@@ -69,8 +69,8 @@ export interface Database extends Idioms {
    * Once durable, tells every server that something about `topic` changed. Hints can be lost, so listeners also poll.
    */
   announce(trx: Transaction, topic: string): Promise<void>;
-  /** For something that is not stored. */
-  tellOthers(topic: string): void;
+  /** For something that is not stored. Resolves when it was sent, or is lost. */
+  tellOthers(topic: string): Promise<void>;
   /** `missed` is called if announcements may have been lost. Returns a function that stops listening. */
   listen(onTopic: (topic: string) => void, missed?: () => void): () => void;
   hears(): boolean;

@@ -50,12 +50,11 @@ export function announceOverNotify(
       await ask(notify, message).catch(() => {}); // a lost hint costs a listener a second
     }
   };
-  const speakSoon = (): void => {
-    speaking ??= speak().finally(() => {
+  const speakSoon = (): Promise<void> =>
+    (speaking ??= speak().finally(() => {
       speaking = undefined;
-      if (unsent.size > 0) speakSoon();
-    });
-  };
+      if (unsent.size > 0) void speakSoon();
+    }));
 
   const listenOnce = async (): Promise<void> => {
     const fresh = makeClient();
@@ -94,11 +93,11 @@ export function announceOverNotify(
         unsent.add(topic);
         listeners.notify(topic);
       }
-      if (unsent.size > 0) speakSoon();
+      if (unsent.size > 0) void speakSoon();
     },
     tellOthers(topic) {
       unsent.add(topic);
-      speakSoon();
+      return speakSoon();
     },
     listen(heard, missed) {
       if (!reach.isClosed) listening ??= keepListening();

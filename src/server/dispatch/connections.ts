@@ -1,33 +1,29 @@
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { Runner, Standing } from '../auth/runners.ts';
-import { repeatedly } from '../../shared/lib/repeatedly.ts';
 import { closing } from '../../shared/protocol/index.ts';
 import { countArriving } from './arriving-messages.ts';
-import { serveCalls, type CallParts } from './calls.ts';
-import type { RunnerShares } from './runner-shares.ts';
+import type { RunnerShare, RunnerShares } from './runner-shares.ts';
 
 export interface Connections {
   /** Throws an UnavailableError if the runner is at its limit of connections. */
   demandRoom(runner: Runner): void;
-  open(socket: WebSocket, runner: Runner, wire: Duplex): void;
+  open(socket: WebSocket, runner: Runner, wire: Duplex, serve: Serve): void;
   holders(): Iterable<string>;
   check(standings: ReadonlyMap<string, Standing>): void;
   drop(holder: string): void;
   /** The runners connect again, to this server or another one. */
   letGo(): void;
-  close(): Promise<void>;
 }
 
+/** Serves a connection until the signal. */
+export type Serve = (of: { signal: AbortSignal; share: RunnerShare }) => void;
+
 export interface ConnectionsParts {
-  calls: CallParts;
   shares: RunnerShares;
   isQuiet: () => boolean;
 }
 
-/** Pings keep proxies from cutting silent connections, and detect peers that have vanished. */
-const pingMs = 10_000;
-const silentMs = 25_000;
 /** A server about to stop sends its runners elsewhere after this time. By then a load balancer knows another server. */
 const elsewhereMs = 5000;
 
@@ -41,20 +37,11 @@ interface Connection {
   over: AbortController;
   runner: Runner;
   since: number;
-  lastMessageAt: number;
 }
 
-export function createConnections({ calls, shares, isQuiet }: ConnectionsParts): Connections {
+export function createConnections({ shares, isQuiet }: ConnectionsParts): Connections {
   const all = new Set<Connection>();
   let isLetGo = false;
-  const ping = async (): Promise<void> => {
-    const now = performance.now();
-    for (const { socket, lastMessageAt } of all) {
-      if (now - lastMessageAt > silentMs) socket.terminate();
-      else socket.ping();
-    }
-  };
-  const pinging = repeatedly(pingMs, ping, () => {});
   const end = ({ socket, over }: Connection, code: number): void => {
     over.abort(ended);
     socket.close(code);
@@ -62,19 +49,14 @@ export function createConnections({ calls, shares, isQuiet }: ConnectionsParts):
   };
   return {
     demandRoom: (runner) => shares.demandRoom(runner, 'connections'),
-    open(socket, runner, wire) {
+    open(socket, runner, wire, serve) {
       const share = shares.open(runner, 'connections');
-      const now = performance.now();
-      const connection = { socket, over: new AbortController(), runner, since: now, lastMessageAt: now };
-      const onMessage = (): void => void (connection.lastMessageAt = performance.now());
+      const connection = { socket, over: new AbortController(), runner, since: performance.now() };
       all.add(connection);
       share.attach(socket);
       countArriving(socket, wire, share);
-      socket
-        .on('message', onMessage)
-        .on('pong', onMessage)
-        .on('error', () => {}); // the socket is closed then
-      serveCalls(socket, runner, { signal: connection.over.signal, share }, calls);
+      socket.on('error', () => {}); // the socket is closed then
+      serve({ signal: connection.over.signal, share });
       socket.once('close', () => {
         all.delete(connection);
         connection.over.abort(ended);
@@ -100,9 +82,6 @@ export function createConnections({ calls, shares, isQuiet }: ConnectionsParts):
     letGo() {
       isLetGo = true;
       for (const connection of all) end(connection, closing.elsewhere);
-    },
-    async close() {
-      await pinging.stop();
     },
   };
 }

@@ -1,4 +1,6 @@
+import type { Duplex } from 'node:stream';
 import type { FastifyBaseLogger } from 'fastify';
+import type { WebSocket } from 'ws';
 import type { Services } from '../api/call.ts';
 import { recordHeartbeats, type Heartbeats } from '../auth/runner-heartbeats.ts';
 import { findStandings, type Runner } from '../auth/runners.ts';
@@ -14,7 +16,7 @@ import { noteSteps } from '../lifecycle/build-steps.ts';
 import { releasePollsOf } from '../triggers/poll-claims.ts';
 import type { Receipt, WorkKind } from '../../shared/protocol/index.ts';
 import * as queue from '../queue/queue.ts';
-import type { CallHandlers } from './calls.ts';
+import { serveCalls, type CallHandlers, type CallParts } from './calls.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { demandFor } from './demand.ts';
@@ -78,7 +80,10 @@ export interface Dispatch extends CallHandlers, RunnerBlobs {
   /** A runner has called. It may still be refused. */
   came: Heartbeats['came'];
   demandRoom: Connections['demandRoom'];
-  connect: Connections['open'];
+  /** Serves the calls of a runner. */
+  connect(socket: WebSocket, runner: Runner, wire: Duplex): void;
+  /** Serves the runner's end of a shell. */
+  connectShell(socket: WebSocket, runner: Runner, wire: Duplex, shell: bigint): void;
   /** The holder has ended: its claims are lost now. A new runner with the same name gets work again. */
   holderGone(holder: string): Promise<void>;
   /** This holder, or without one every holder, gets no more work. Resolves when orders in progress are stored. */
@@ -147,12 +152,18 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const settle = (runner: Runner, report: ConfiguredReport): Promise<Receipt> =>
     db.transaction((trx) => outcomes.settle(trx, runner, report));
 
+  const shells = createShells({ db, ids, vault, subscriptions, relay: parts.relay, isQuiet });
   const dispatch: Dispatch = {
     came: (runner, heartbeat) => heartbeats.came(runner, heartbeat),
     demandRoom: (runner) => connections.demandRoom(runner),
-    connect: (socket, runner, wire) => connections.open(socket, runner, wire),
+    connect: (socket, runner, wire) =>
+      connections.open(socket, runner, wire, (of) => serveCalls(socket, runner, of, calls)),
+    connectShell: (socket, runner, wire, shell) =>
+      connections.open(socket, runner, wire, ({ signal }) => {
+        shells.serve(socket, runner, shell, signal).catch(onTrouble);
+      }),
     ...runnerBlobs({ db, ids, blobs, shares, artifacts, unpacked, cacheBytes }),
-    ...createShells({ db, ids, vault, subscriptions, relay: parts.relay, isQuiet }),
+    ...shells.calls,
     polls: polls.polls,
     polled: polls.polled,
     demand: (runner) => demandFor(db, runner, accountConcurrency),
@@ -220,21 +231,17 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       polls.close();
       extensions.close();
       await attending.stop();
-      await connections.close();
       await heartbeats.close();
       await cleanup.close();
       await logPacker.close();
     },
   };
   const heartbeats = recordHeartbeats(db, () => connections.holders());
-  const connections = createConnections({
-    calls: {
-      handlers: dispatch,
-      translate: parts.translate ?? (() => undefined),
-      onTrouble: (error, name) => log.error({ err: error, call: name }, 'a call of a runner failed'),
-    },
-    shares,
-    isQuiet: () => isQuiet(''),
-  });
+  const calls: CallParts = {
+    handlers: dispatch,
+    translate: parts.translate ?? (() => undefined),
+    onTrouble: (error, name) => log.error({ err: error, call: name }, 'a call of a runner failed'),
+  };
+  const connections = createConnections({ shares, isQuiet: () => isQuiet('') });
   return dispatch;
 }

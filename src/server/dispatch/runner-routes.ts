@@ -1,8 +1,10 @@
 import type { Heartbeat } from '../auth/runner-heartbeats.ts';
 import type { Runner } from '../auth/runners.ts';
 import { ApiError } from '../../shared/errors.ts';
+import { bytes } from '../../shared/domain/bounds.ts';
+import { parseId } from '../../shared/lib/ids.ts';
 import type { PlainRoutes, Head } from '../http/plain-routes.ts';
-import { connectionPath, protocolHeader, protocolNumber, version } from '../../shared/protocol/index.ts';
+import { connectionPath, protocolHeader, protocolNumber, shellPath, version } from '../../shared/protocol/index.ts';
 import { blobRoutes } from './blob-routes.ts';
 import { asAnswer, mostMessageBytes } from './calls.ts';
 import type { Dispatch } from './dispatch.ts';
@@ -46,6 +48,13 @@ export function runnerRoutes({ dispatch, identify }: RunnerRoutes): PlainRoutes<
         mostBytes: mostMessageBytes,
         demandRoom: (runner) => dispatch.demandRoom(runner),
         open: (socket, runner, wire) => dispatch.connect(socket, runner, wire),
+      },
+      {
+        path: `${shellPath}:shell_id`,
+        mostBytes: bytes.shellPacket,
+        demandRoom: (runner) => dispatch.demandRoom(runner),
+        open: (socket, runner, wire, { params }) =>
+          dispatch.connectShell(socket, runner, wire, parseId((params as { shell_id: string }).shell_id) ?? 0n),
       },
     ],
   };

@@ -1,3 +1,4 @@
+import type { WebSocket } from 'ws';
 import { holdRunner, type Runner } from '../auth/runners.ts';
 import { recordShell } from '../auth/shell-audit.ts';
 import type { Database, Transaction } from '../db/open.ts';
@@ -7,20 +8,23 @@ import type { IdSource } from '../../shared/lib/ids.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import { endShell, isAwaited, locationTopic, noteRunner, takeShells, whyOver } from '../outputs/shells.ts';
 import { subjectTopic } from '../lifecycle/write-context.ts';
-import { shellHoldSeconds, type ShellOrder } from '../../shared/protocol/index.ts';
-import type { ByteRelay, Waiting } from '../streams/byte-relay.ts';
+import type { ShellOrder } from '../../shared/protocol/index.ts';
+import type { ShellRelay } from '../streams/shell-relay.ts';
 import type { CallHandlers } from './calls.ts';
 import { sourceOf } from './sources.ts';
 
 /** Only for the runner that has the files. */
-type Shells = Pick<CallHandlers, 'shells' | 'shellInput' | 'shellOutput' | 'shellEnd'>;
+interface Shells {
+  calls: Pick<CallHandlers, 'shells' | 'shellEnd'>;
+  serve(socket: WebSocket, runner: Runner, id: bigint, signal: AbortSignal): Promise<void>;
+}
 
 export interface ShellsParts {
   db: Database;
   ids: IdSource;
   vault: Vault;
   subscriptions: Subscriptions;
-  relay: ByteRelay;
+  relay: ShellRelay;
   isQuiet: (holder: string) => boolean;
 }
 
@@ -39,27 +43,16 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
 
   const end = (id: bigint, reason: string): Promise<void> => endAndRecord({ db, ids }, id, reason);
 
-  const whileOpen = async <T>(
-    runner: Runner,
-    id: bigint,
-    signal: AbortSignal,
-    work: (waiting: Waiting) => Promise<T | undefined>,
-  ): Promise<{ got: T | undefined } | undefined> => {
-    using watch = subscriptions.watch(subjectTopic(id));
+  const checkFor = async (runner: Runner, id: bigint, isHeard: boolean): Promise<string | undefined> => {
     const shell = await find(runner, id);
-    if (!shell) return undefined;
+    if (!shell) return 'The shell is over.';
     const over = whyOver({ ...shell, runner_seen_at: BigInt(Date.now()) });
-    if (over !== undefined) {
-      await end(id, over);
-      return undefined;
-    }
-    await noteRunner(db, shell);
-    const got = await work({ watch, ms: shellHoldSeconds * 1000, signal });
-    if (got === undefined && !(await find(runner, id))) return undefined;
-    return { got };
+    if (over !== undefined) await end(id, over);
+    else if (isHeard) await noteRunner(db, shell);
+    return over;
   };
 
-  return {
+  const calls: Shells['calls'] = {
     async shells(runner, { location, room, ...asking }, signal) {
       const running = asking.running.map(BigInt);
       using watch = subscriptions.watch(locationTopic(location));
@@ -71,20 +64,16 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
       }
     },
 
-    async shellInput(runner, { shell, from }, signal) {
-      const id = BigInt(shell);
-      const answer = await whileOpen(runner, id, signal, (waiting) => relay.read(`${id}/in`, from, waiting));
-      return answer && (answer.got ?? Buffer.alloc(0));
-    },
-
-    async shellOutput(runner, { shell, ...piece }, signal) {
-      const id = BigInt(shell);
-      const answer = await whileOpen(runner, id, signal, (waiting) => relay.write(`${id}/out`, piece, waiting));
-      return answer && { at: answer.got ?? null };
-    },
-
     async shellEnd(runner, { shell, reason }) {
       if (await find(runner, BigInt(shell))) await end(BigInt(shell), reason);
+    },
+  };
+  return {
+    calls,
+    async serve(socket, runner, id, signal) {
+      using watch = subscriptions.watch(subjectTopic(id));
+      const check = (isHeard: boolean): Promise<string | undefined> => checkFor(runner, id, isHeard);
+      await relay.serve({ id, side: 'runner', socket, watch, signal, admit: () => {}, check });
     },
   };
 

@@ -61,11 +61,9 @@ function operation(route: RouteDescription): object {
     ...(fields.length > 0 ? { requestBody: requestBody(route) } : {}),
     ...(route.uploads ? { requestBody: uploadedBody(route.uploads) } : {}),
     responses: {
-      [route.status]: {
-        description: route.status === 201 ? 'Created' : 'Done',
-        ...headersOf(route),
-        content: contentOf(route),
-      },
+      ...(route.connects
+        ? { 101: { description: 'The connection is a WebSocket' } }
+        : { [route.status]: doneAnswer(route) }),
       ...otherAnswers(route),
       ...Object.fromEntries(
         [...statuses, ...(route.hasRanges ? [416] : [])].map((status) => [
@@ -75,6 +73,11 @@ function operation(route: RouteDescription): object {
       ),
     },
   };
+}
+
+function doneAnswer(route: RouteDescription): object {
+  const description = route.status === 201 ? 'Created' : 'Done';
+  return { description, ...headersOf(route), content: contentOf(route) };
 }
 
 function contentOf(route: RouteDescription): Record<string, { schema: JsonSchema }> {
@@ -99,6 +102,7 @@ function headersOf({ paged, hasRanges, hasTag }: RouteDescription): object {
 
 function otherAnswers(route: RouteDescription): object {
   return {
+    ...(route.connects && { 426: { description: 'The request does not ask for a WebSocket' } }),
     ...(route.method === 'PATCH' && { 204: { description: 'Stored; there is more to come' } }),
     ...(route.hasEvents && { 204: { description: 'The reader has everything: `Last-Event-ID` names the end' } }),
     ...(route.hasRanges && {

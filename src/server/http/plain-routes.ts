@@ -53,7 +53,7 @@ export interface SocketRoute<Admitted> {
   /** Throws if the caller may not have another connection. `open` follows at once. */
   demandRoom(admitted: Admitted): void;
   /** `wire` carries the bytes of the WebSocket. */
-  open(socket: WebSocket, admitted: Admitted, wire: Duplex): void;
+  open(socket: WebSocket, admitted: Admitted, wire: Duplex, head: Head): void;
 }
 
 export interface PlainCall<Admitted, Body = unknown> {
@@ -112,7 +112,7 @@ export function addPlainRoutes<Admitted>(server: FastifyInstance, group: PlainRo
         async handler(request, reply) {
           const admitted = request.admitted as Admitted;
           route.demandRoom(admitted);
-          take(request, reply, (socket, wire) => route.open(socket, admitted, wire));
+          take(request, reply, (socket, wire) => route.open(socket, admitted, wire, request));
         },
       });
     }

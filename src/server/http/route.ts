@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { WebSocket } from 'ws';
 import type { StreamWriter } from '../../shared/lib/stream-writer.ts';
 import type { FieldSet } from '../../shared/records/fields.ts';
 import type { PageOf } from './paging.ts';
@@ -60,6 +61,8 @@ export interface RouteDescription {
   paged?: boolean;
   /** The content types of a streamed response, outside the envelope. */
   streams?: readonly string[] | undefined;
+  /** The connection becomes a WebSocket. It counts as a stream without content types. */
+  connects?: boolean;
   /** For a streamed response: takes ranges, has a version, consists of events. */
   hasRanges?: boolean;
   hasTag?: boolean;
@@ -90,10 +93,17 @@ interface StreamHead {
   headers?: Record<string, string>;
 }
 
+export interface SocketAnswer {
+  mostBytes: number;
+  /** Resolves when the connection has ended. `admit` throws if the client is no longer authorized. */
+  connect: (socket: WebSocket, client: { signal: AbortSignal; admit: () => unknown }) => Promise<void>;
+}
+
 /** Sent while it is made, at the client's pace. */
 export type StreamAnswer =
   /** The client has everything: a browser then does not reconnect. */
   | { status: 204 }
+  | SocketAnswer
   | (StreamHead & { body: AsyncIterable<string | Uint8Array>; isWorthPacking?: boolean })
   /** Ends when the promise settles. For events that many clients get at once. */
   | (StreamHead & { write: (writer: StreamWriter) => Promise<void> });

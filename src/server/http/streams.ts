@@ -6,12 +6,18 @@ import { ApiError } from '../../shared/errors.ts';
 import type { StreamWriter } from '../../shared/lib/stream-writer.ts';
 import { repeatedly } from '../../shared/lib/repeatedly.ts';
 import { sendPacked } from './compression.ts';
-import type { StreamAnswer } from './route.ts';
+import type { SocketAnswer, StreamAnswer } from './route.ts';
+import { webSockets } from './upgrades.ts';
 
 export interface Streams {
   /** Aborted when the client leaves, the server stops, or (checked at intervals) authorization ends. */
   whileOpen(reply: FastifyReply, admit: () => unknown): AbortSignal;
   send(answer: StreamAnswer, request: FastifyRequest, reply: FastifyReply): FastifyReply;
+}
+
+interface Client {
+  signal: AbortSignal;
+  admit: () => unknown;
 }
 
 const readAhead = 64 * 1024;
@@ -20,7 +26,7 @@ const usualPause = 15_000;
 
 export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, pauseMs = usualPause): Streams {
   const open = new Map<AbortController, () => unknown>();
-  const signals = new WeakMap<FastifyReply, AbortSignal>();
+  const clients = new WeakMap<FastifyReply, Client>();
   let isStopping = false;
   const askAll = async (): Promise<void> => {
     for (const [stream, admit] of open) {
@@ -28,7 +34,7 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
       try {
         await admit();
       } catch (error) {
-        if (error instanceof ApiError) stream.abort();
+        if (error instanceof ApiError) stream.abort(error);
         else log.error({ err: error }, 'stream re-authorization failed');
       }
     }
@@ -42,11 +48,21 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
     done();
   });
   server.addHook('onClose', () => asking.stop()); // the store is closed next
+  const upgrade = (
+    { mostBytes, connect }: SocketAnswer,
+    client: Client,
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ): void =>
+    webSockets(mostBytes)(request, reply, (socket) => {
+      server.answered(request, 101);
+      connect(socket, client).catch((error: unknown) => log.error({ id: request.id, err: error }, 'stream failed'));
+    });
   return {
     whileOpen(reply, admit) {
       const stream = new AbortController();
       open.set(stream, admit);
-      signals.set(reply, stream.signal);
+      clients.set(reply, { signal: stream.signal, admit });
       reply.raw.once('close', () => {
         open.delete(stream);
         stream.abort();
@@ -56,6 +72,12 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
       return stream.signal;
     },
     send(answer, request, reply) {
+      const client = clients.get(reply) ?? { signal: AbortSignal.abort(), admit: () => {} };
+      if ('connect' in answer) {
+        request.upgrading?.socket.once('close', () => reply.raw.emit('close')); // a WebSocket leaves the response open
+        upgrade(answer, client, request, reply);
+        return reply;
+      }
       if (!('contentType' in answer)) return reply.status(answer.status).send();
       const { contentType, status = 200, headers = {} } = answer;
       const brokeOff = (error: unknown): void => {
@@ -64,7 +86,7 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
       reply.status(status).type(contentType).header('x-accel-buffering', 'no').headers(headers);
       if ('write' in answer) {
         server.answered(request, status);
-        streamTo(answer.write, signals.get(reply) ?? AbortSignal.abort(), reply, brokeOff);
+        streamTo(answer.write, client.signal, reply, brokeOff);
         return reply;
       }
       // Bytes, not objects, so the limit is one of memory.

@@ -52,6 +52,26 @@ export function webSockets(
     const { socket, head } = upgrading;
     reply.hijack();
     reply.raw.detachSocket(socket as never);
-    sockets.handleUpgrade(raw, socket, head, (made) => open(made, socket));
+    sockets.handleUpgrade(raw, socket, head, (made) => {
+      keepAlive(made);
+      open(made, socket);
+    });
   };
+}
+
+/** Pings keep proxies from cutting silent connections, and detect peers that have vanished. */
+const pingMs = 10_000;
+const silentMs = 25_000;
+
+function keepAlive(socket: WebSocket): void {
+  let heardAt = performance.now();
+  const onHeard = (): void => void (heardAt = performance.now());
+  const pinging = setInterval(() => {
+    if (performance.now() - heardAt > silentMs) socket.terminate();
+    else socket.ping();
+  }, pingMs).unref();
+  socket
+    .on('message', onHeard)
+    .on('pong', onHeard)
+    .once('close', () => clearInterval(pinging));
 }

@@ -1,25 +1,23 @@
+import { doerOf } from '../api/audit.ts';
 import { projectRoute } from '../api/route.ts';
+import { recordAudit } from '../auth/audit.ts';
+import type { Caller } from '../auth/callers.ts';
 import { isHolderAlive } from '../auth/runner-heartbeats.ts';
 import type { Database, Queries } from '../db/open.ts';
 import type { ShellRow } from '../db/schema.ts';
-import type { Subscriptions } from '../db/subscriptions.ts';
 import { ApiError } from '../../shared/errors.ts';
-import { described, text, wholeNumber } from '../../shared/records/fields.ts';
-import { shellFrame } from '../../shared/domain/shell-frames.ts';
+import { bytes } from '../../shared/domain/bounds.ts';
+import type { IdSource } from '../../shared/lib/ids.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
 import { findFilesForShell, openable } from '../lifecycle/kept-builds.ts';
-import { endShell, insertShell, isNew, checkEveryMs, noteClient, whyOver } from '../outputs/shells.ts';
+import { endShell, insertShell, isNew, noteClient, whyOver } from '../outputs/shells.ts';
 import { subjectTopic } from '../lifecycle/write-context.ts';
-import type { Waiting } from '../streams/byte-relay.ts';
-import { shellInputRecord, shellRecord } from '../../shared/records/build.ts';
+import { shellRecord } from '../../shared/records/build.ts';
 import { string } from '../../shared/records/schema.ts';
 import { findBuild } from './builds.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf } from './common.ts';
 
 const path = '/projects/:project_id/builds/:build_id/shell';
-const furthest = 10 ** 15 - 1;
-const position = () => wholeNumber({ min: 0, max: furthest, fallback: 0 });
-const holdMs = 10_000;
 
 interface ShellInPath {
   db: Queries;
@@ -29,21 +27,10 @@ interface ShellInPath {
 }
 
 /** A shell belongs only to the caller who opened it. */
-function ownShell({ db, project, caller, params }: ShellInPath) {
+async function loadShell({ db, project, caller, params }: ShellInPath): Promise<{ shell: ShellRow }> {
   const shells = db.selectFrom('shells').selectAll().where('id', '=', params.shell_id);
   const own = shells.where('project_id', '=', project.id).where('account_id', '=', caller.id);
-  return own.where('build_id', '=', params.build_id);
-}
-
-async function loadShell(call: ShellInPath): Promise<{ shell: ShellRow }> {
-  return { shell: orNotFound(await ownShell(call).executeTakeFirst()) };
-}
-
-/** Locks the shell for concurrent callers. A call with invalid fields has no transaction. */
-async function holdShell(call: ShellInPath & { database: Database }): Promise<{ shell: ShellRow }> {
-  const own = ownShell(call);
-  const held = call.db.isTransaction ? call.database.locked(own, 'shells') : own;
-  return { shell: orNotFound(await held.executeTakeFirst()) };
+  return { shell: orNotFound(await own.where('build_id', '=', params.build_id).executeTakeFirst()) };
 }
 
 /** A shell that had ended before is not recorded. */
@@ -75,43 +62,24 @@ export const routes = [
   }),
   projectRoute({
     method: 'GET',
-    path: `${path}/:shell_id/output`,
+    path: `${path}/:shell_id/connection`,
     access: 'both',
     scope: 'shells',
-    summary: 'Follow what a shell shows, from a position on, as frames',
-    query: { from: described(position(), 'The byte from which on') },
-    streams: ['application/octet-stream'],
+    summary: 'Connect to a shell. A WebSocket carries what is typed and shown',
+    streams: [],
+    connects: true,
     answer: string,
     load: loadShell,
-    async handle({ database, subscriptions, relay, signal, shell, query }) {
-      const read = (from: number, waiting: Waiting) => relay.read(`${shell.id}/out`, from, waiting);
-      const body = shown({ database, subscriptions, read, signal, id: shell.id, from: query.from });
-      return { contentType: 'application/octet-stream', headers: { 'cache-control': 'no-store' }, body };
-    },
-  }),
-  projectRoute({
-    method: 'POST',
-    path: `${path}/:shell_id/input`,
-    access: 'both',
-    scope: 'shells',
-    summary:
-      'Type into a shell: frames in base64, at a position; answers up to where the shell has them. Without any it says ' +
-      'that somebody is there, which has to be said at least every 45 seconds',
-    body: { offset: position(), data: text('shellInput', { pattern: /^[A-Za-z0-9+/]+={0,2}$/ }) },
-    answer: shellInputRecord,
-    load: holdShell,
-    audit: { action: 'shell.connected', subject: (call) => (isNew(call.shell) ? asSubject(call) : undefined) },
-    async handle({ db, shell, input }) {
-      if (shell.state === 'ended') throw new ApiError('not_found');
-      const bytes = Buffer.from(input.data, 'base64');
-      await noteClient(db, shell);
-      return { id: shell.id, offset: input.offset, bytes };
-    },
-    async follow({ relay, subscriptions, signal }, { id, ...piece }: { id: bigint; offset: number; bytes: Buffer }) {
-      if (piece.bytes.length === 0) return { taken: piece.offset };
-      using watch = subscriptions.watch(subjectTopic(id));
-      const at = await relay.write(`${id}/in`, piece, { watch, ms: holdMs, signal });
-      return { taken: at ?? piece.offset };
+    async handle(call) {
+      const { relay, subscriptions, shell } = call;
+      return {
+        mostBytes: bytes.shellPacket,
+        async connect(socket, client) {
+          using watch = subscriptions.watch(subjectTopic(shell.id));
+          const check = (isHeard: boolean): Promise<string | undefined> => checkClient(call, shell.id, isHeard);
+          await relay.serve({ id: shell.id, side: 'client', socket, watch, check, ...client });
+        },
+      };
     },
   }),
   projectRoute({
@@ -130,42 +98,36 @@ export const routes = [
   }),
 ];
 
-interface Showing {
+interface Connecting {
   database: Database;
-  subscriptions: Subscriptions;
-  read: (from: number, waiting: Waiting) => Promise<Buffer | undefined>;
-  signal: AbortSignal;
-  id: bigint;
-  from: number;
+  ids: IdSource;
+  caller: Caller;
+  address: string | null;
 }
 
-async function* shown({ database, subscriptions, read, signal, id, from }: Showing): AsyncGenerator<Uint8Array> {
-  using watch = subscriptions.watch(subjectTopic(id));
-  let checkedAt = -Infinity;
-  let isQuiet = true;
-  for (let at = from; !signal.aborted;) {
-    if (isQuiet || performance.now() - checkedAt > checkEveryMs) {
-      const over = await whyEnded(database, id);
-      if (over !== undefined) {
-        yield* endFrames(over);
-        return;
-      }
-      checkedAt = performance.now();
+/** Why it is over. A client that says something keeps a shell that its runner has not given up yet. */
+async function checkClient(
+  { database, ids, caller, address }: Connecting,
+  id: bigint,
+  isHeard: boolean,
+): Promise<string | undefined> {
+  const shells = (db: Queries) => db.selectFrom('shells').selectAll().where('id', '=', id);
+  const shell = await shells(database.read).executeTakeFirst();
+  const ended = shell?.state === 'ended' ? shell.reason : undefined;
+  const over = shell ? (ended ?? whyOver({ ...shell, client_seen_at: BigInt(Date.now()) })) : 'gone';
+  if (over !== undefined) return endMessages[over] ?? 'The shell is over.';
+  if (!isHeard) return undefined;
+  await database.transaction(async (trx) => {
+    const held = await database.locked(shells(trx), 'shells').executeTakeFirst();
+    const subject = held && asSubject({ shell: held });
+    if (!held || !subject) return;
+    if (isNew(held)) {
+      const deed = { action: 'shell.connected', subject, projectId: held.project_id } as const;
+      await recordAudit(trx, ids, doerOf(caller, address), deed);
     }
-    const piece = await read(at, { watch, ms: checkEveryMs, signal });
-    isQuiet = piece === undefined;
-    if (piece) {
-      at += piece.length;
-      yield piece;
-    }
-  }
-}
-
-/** Readers do not end a shell: `dispatch/shells.ts` does. */
-async function whyEnded(database: Database, id: bigint): Promise<string | undefined> {
-  const shell = await database.read.selectFrom('shells').selectAll().where('id', '=', id).executeTakeFirst();
-  if (!shell) return 'gone';
-  return shell.state === 'ended' ? shell.reason : whyOver(shell);
+    await noteClient(trx, held);
+  });
+  return undefined;
 }
 
 const endMessages: Record<string, string> = {
@@ -174,9 +136,3 @@ const endMessages: Record<string, string> = {
   gone: 'The build is gone.',
   closed: 'The shell was closed.',
 };
-
-/** Only for a shell that was ended: one that exited has sent its status. */
-function* endFrames(reason: string): Generator<Uint8Array> {
-  yield shellFrame('m', endMessages[reason] ?? 'The shell is over.');
-  yield shellFrame('x', '3');
-}

@@ -43,8 +43,7 @@ const served = new Set<string>([
   `GET ${dependency}/uploads/:upload_id`,
   `PATCH ${dependency}/uploads/:upload_id`,
   `POST ${shell}`,
-  `GET ${shell}/:shell_id/output`,
-  `POST ${shell}/:shell_id/input`,
+  `GET ${shell}/:shell_id/connection`,
   `DELETE ${shell}/:shell_id`,
 ] satisfies RouteName[]);
 
@@ -74,18 +73,18 @@ function addRoute(server: FastifyInstance, route: Route, services: DataServices)
       const ask = (person: Person, signal?: AbortSignal) =>
         services.calls.call(name, callerInBrowser(person), request as unknown as Incoming, signal);
       const admit = async (): Promise<Person> => {
-        const person = await personFor(request, services);
+        const person = await personFor(request, services, route.connects);
         await services.calls.admit(name, callerInBrowser(person), request.params as Record<string, string>);
         return person;
       };
       protect(reply);
+      if (route.method !== 'GET' || route.connects) await demandFormKey(request, reply, services);
       if (route.streams) {
         const person = await admit();
         const answer = await ask(person, server.streams.whileOpen(reply, admit));
         if (!('stream' in answer)) throw new Error(`${route.path} streams its answer`);
         return server.streams.send(answer.stream, request, reply);
       }
-      if (route.method !== 'GET') await demandFormKey(request, reply, services);
       const answer = await ask(await personFor(request, services));
       if ('json' in answer || 'stream' in answer) throw new Error(`${route.path} answers a record`);
       if ('record' in answer && answer.record === undefined) return reply.status(204).send();
@@ -103,13 +102,24 @@ function errorHandler(error: unknown, request: FastifyRequest, reply: FastifyRep
 
 async function demandFormKey(request: FastifyRequest, reply: FastifyReply, services: DataServices): Promise<void> {
   const visitor = await services.cookies.identify(request, reply);
-  const { 'x-form-key': key } = request.headers;
+  // A script cannot set other headers of a WebSocket.
+  const { 'x-form-key': key = protocolsOf(request).at(1) } = request.headers;
   if (typeof key !== 'string' || !fitsFormKey(key, visitor)) throw new ApiError('unauthorized');
 }
 
-/** Undefined for a request from another site's page. The user may also open the address directly. */
-async function personFor(request: FastifyRequest, { cookies, baseUrl }: DataServices): Promise<Person> {
-  const isByHand = request.headers['sec-fetch-site'] === 'none';
+function protocolsOf({ headers }: FastifyRequest): string[] {
+  return (headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim());
+}
+
+/** The user may also open an address directly. Every page that opens a WebSocket has an origin. */
+async function personFor(
+  request: FastifyRequest,
+  { cookies, baseUrl }: DataServices,
+  connects = false,
+): Promise<Person> {
+  const { 'sec-fetch-site': site, origin = 'null' } = request.headers;
+  if (connects && origin === 'null') throw new ApiError('unauthorized');
+  const isByHand = site === 'none' && !connects;
   if (!isByHand && !isFromOurPages(request, baseUrl)) throw new ApiError('unauthorized');
   const person = await cookies.person(request);
   if (!person) throw new ApiError('unauthorized');

@@ -45,8 +45,6 @@ export const longest = {
   /** A position in one log, and in all logs of a build request. */
   position: 15,
   positions: 16_000,
-  /** Almost 64 KB for a shell, in base64. */
-  shellInput: 87_380,
   /** A project's settings. Their request is also limited to `bytes.body`. */
   document: 1_000_000,
   callback: 256,
@@ -154,7 +152,8 @@ export const bytes = {
   /** A runner's variables for all of its builds. */
   environmentFile: 65_536,
   configFile: 131_072,
-  shellOutput: 65_536,
+  /** Encrypted, it has to fit into a notification of PostgreSQL. */
+  shellPacket: 3000,
   hookPayload: 26_214_400,
   forgeAnswer: 2_097_152,
   /** Stored bytes of a webhook response. The rest is not read. */

@@ -2,12 +2,10 @@
  * Frames between the two ends of a shell: a letter, a length of 32 bits, and the content. Servers relay them unread.
  * Pages use this too, so it needs nothing of Node.
  *
- * To the shell: `h` begins it (JSON, `Hello`), `d` typed bytes, `w` the window's size, `e` the end of the input, `p` a
- * ping.
- * From the shell: `d` output, `m` a message about it, `p` a sign of life, `x` its end (the exit status in
- * decimal).
+ * To the shell: `h` begins it (JSON, `Hello`), `d` typed bytes, `w` the window's size, `e` the end of the input.
+ * From the shell: `d` output, `m` a message about it, `x` its end (the exit status in decimal).
  */
-export type FrameLetter = 'h' | 'd' | 'w' | 'e' | 'm' | 'p' | 'x';
+export type FrameLetter = 'h' | 'd' | 'w' | 'e' | 'm' | 'x';
 
 export interface ShellFrame {
   letter: string;
@@ -36,15 +34,11 @@ export function shellFrame(letter: FrameLetter, content: Uint8Array | string = '
   return frame;
 }
 
-export function helloFrame(hello: Hello): Uint8Array {
-  return shellFrame('h', JSON.stringify(hello));
-}
-
-export function windowFrame({ rows, columns }: WindowSize): Uint8Array {
+export function writeWindow({ rows, columns }: WindowSize): Uint8Array {
   const content = new Uint8Array(4);
   viewOf(content).setUint16(0, bounded(rows));
   viewOf(content).setUint16(2, bounded(columns));
-  return shellFrame('w', content);
+  return content;
 }
 
 export function readWindow(content: Uint8Array): WindowSize | undefined {

@@ -6,7 +6,7 @@ import { mostShells } from '../domain/shell-limits.ts';
 import { pollReport, mostPolls, type PollOrder } from './polls.ts';
 import type { Access, Order, RegistryAccess } from './orders.ts';
 import { finishReport, serviceName, serviceState, stepState, uploadReport, type Receipt } from './outcomes.ts';
-import { bytesOf, claim, cutList, flag, id, listOf, object, oneOf, optional, size, whole } from './schema.ts';
+import { bytesOf, claim, cutList, flag, id, listOf, object, oneOf, optional, whole } from './schema.ts';
 import { shellEnds, type ShellOrder } from './shells.ts';
 import { testBatch, type TestReceipt } from './tests.ts';
 
@@ -131,15 +131,6 @@ export const calls = {
   shells: {
     message: object({ location: claim, running: listOf(mostShells, id), room: whole(mostShells) }),
     answer: answer<ShellOrder[]>(),
-    waits: true,
-  },
-  /** From a position on. Undefined if the shell is over. */
-  shellInput: { message: object({ shell: id, from: size }), answer: answer<Buffer | undefined>(), waits: true },
-  /** Answers the position of the user's side, if known. Undefined if the shell is over. */
-  shellOutput: {
-    message: object({ shell: id, offset: size, bytes: bytesOf(1, bytes.shellOutput) }),
-    answer: answer<{ at: number | null } | undefined>(),
-    mostBytes: bytes.shellOutput + shortMessage,
     waits: true,
   },
   shellEnd: { message: object({ shell: id, reason: oneOf(shellEnds) }), answer: nothing },

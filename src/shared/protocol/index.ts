@@ -1,3 +1,4 @@
+import type { ShellSocket } from '../domain/shell-stream.ts';
 import type { Answer, CallName, Message } from './calls.ts';
 export * from './versions.ts';
 export * from './calls.ts';
@@ -76,8 +77,8 @@ export * from './schema.ts';
  * another runner it is ordered to pack them. Now and then it asks which *kept* files are gone or still needed.
  *
  * **Shells.** A runner with kept files calls *shells*, which is answered when a user opens one. A shell has no claim.
- * Its bytes pass through the server (domain/shell-frames.ts): *input* from a position also confirms everything before
- * it, and *output* is sent with its position until the user's side has it.
+ * The runner opens a WebSocket for it, as the user does. The servers pass the packets of both ends on
+ * (domain/shell-stream.ts) and store nothing.
  *
  * **Outcomes.** A failed command is an outcome. A failure of the runner itself is one too, of kind `lost`, and leads to
  * a retry. Identifiers are texts, because JSON has no 64 bits.
@@ -101,11 +102,16 @@ export class DrainedError extends Error {
   }
 }
 
-export type Link = Omit<LinkCalls, 'demand'> & BlobLink;
+export type Link = Omit<LinkCalls, 'demand'> & BlobLink & ShellLink;
 
 export type LinkCalls = {
   [Name in CallName]: (message: Message<Name>, signal: AbortSignal) => Promise<Answer<Name>>;
 };
+
+export interface ShellLink {
+  /** Opens a connection for this shell. */
+  shell(id: string): ShellSocket;
+}
 
 export interface BlobLink {
   /** Undefined if the server has no such blob. */

@@ -2,6 +2,8 @@ import { readUntrustedObject } from '../lib/untrusted-json.ts';
 import type { CallName } from './calls.ts';
 
 export const connectionPath = '/runner/connection';
+/** Followed by the shell. A WebSocket of its own, for packets (domain/shell-stream.ts). */
+export const shellPath = '/runner/shells/';
 
 export interface ToServer {
   id: number;

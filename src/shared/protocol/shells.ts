@@ -14,9 +14,6 @@ export interface ShellOrder {
   withheld: string[];
 }
 
-/** How long a call for input or with output may wait. */
-export const shellHoldSeconds = 10;
-
 export const shellEnds = ['exited', 'idle', 'client_gone', 'files_gone', 'failed', 'stopped'] as const;
 
 export type ShellEnd = (typeof shellEnds)[number];

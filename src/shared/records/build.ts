@@ -95,7 +95,6 @@ export const artifactRecord = record('Artifact', {
 });
 
 export const shellRecord = record('Shell', { ...ownId, expires_at: dateTime });
-export const shellInputRecord = record('ShellInput', { taken: integer });
 
 const named = { name: string, class: string, suite: string };
 

@@ -66,8 +66,7 @@ export const contract = entries(`
   POST   /projects/ID/builds/ID/restart                            both          build_requests_create repeat builds
   POST   /projects/ID/builds/ID/approve                            both          build_requests_create approve, builds
   POST   /projects/ID/builds/ID/shell                              both          shells                Open a shell in failed builds, with their variables in clear
-  GET    /projects/ID/builds/ID/shell/ID/output                    both          shells                Open a shell in failed builds, with their variables in clear
-  POST   /projects/ID/builds/ID/shell/ID/input                     both          shells                Open a shell in failed builds, with their variables in clear
+  GET    /projects/ID/builds/ID/shell/ID/connection                both          shells                Open a shell in failed builds, with their variables in clear
   DELETE /projects/ID/builds/ID/shell/ID                           both          shells                Open a shell in failed builds, with their variables in clear
   GET    /projects/ID/builds/ID/log                                both          commits               See, logs
   GET    /projects/ID/builds/ID/log/lines                          both          commits               See, logs

@@ -71,7 +71,7 @@ describeServiceOnOne('a message that makes no sense', (service) => {
   /** What once went wrong, or comes to mind. */
   const kept = (): Message[] => [
     ...[undefined, null, 7, {}, 'toString', '__proto__', 'nothing'].map((call) => ({ call })),
-    ...['next', 'extend', 'finish', 'access', 'log', 'tests', 'polled', 'shells', 'shellOutput'].flatMap((call) => [
+    ...['next', 'extend', 'finish', 'access', 'log', 'tests', 'polled', 'shells', 'shellEnd'].flatMap((call) => [
       { call },
       { call, fields: { claim: { toString: 1 }, claims: { length: 1 } } },
       { call, bytes: Buffer.from('x') },

@@ -116,12 +116,6 @@ const bounds: Bound[] = [
   ...['name', 'class', 'suite', 'file'].map((name) => inTest(name, bytes.testName)),
   inTest('message', bytes.testMessage),
   {
-    call: 'shellOutput',
-    field: 'bytes',
-    most: bytes.shellOutput,
-    message: (length) => ({ shell: '1', offset: 0, bytes: Buffer.alloc(length, 'x') }),
-  },
-  {
     call: 'log',
     field: 'bytes',
     most: bytes.logChunk,

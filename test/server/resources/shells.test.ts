@@ -1,19 +1,26 @@
 import assert from 'node:assert/strict';
-import { before, describe, test } from 'node:test';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { afterEach, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { WebSocket } from 'ws';
 import { entryView } from '../../../src/server/auth/audit.ts';
 import { recordHeartbeat } from '../../../src/server/auth/runner-heartbeats.ts';
-import { openStore } from '../../../src/cli/operator/store.ts';
 import { endLeftShells } from '../../../src/server/dispatch/shells.ts';
-import { shellFrame, shellFrameReader, textOf, type ShellFrame } from '../../../src/shared/domain/shell-frames.ts';
+import { bytes } from '../../../src/shared/domain/bounds.ts';
+import { shellIsOver } from '../../../src/shared/domain/shell-stream.ts';
 import { graceMs } from '../../../src/server/outputs/shells.ts';
 import type { ShellOrder } from '../../../src/shared/protocol/index.ts';
 import { scopes, type Scope } from '../../../src/server/http/route.ts';
 import { registerApplication } from '../../support/applications.ts';
 import { allEntries } from '../../support/audit.ts';
 import { assertRefused } from '../../support/expect.ts';
-import { describeWithRunner, ScriptedRunner } from '../../support/runner.ts';
+import { basic } from '../../support/client.ts';
+import { describeWithRunner, type ScriptedRunner } from '../../support/runner.ts';
 import { runningBuild, type RunningBuild } from '../../support/running-build.ts';
+import { handshake, ShellEnd, shellRunner, socketTo } from '../../support/shell-ends.ts';
 import { failAndKeep } from '../../support/shells.ts';
+import { Service } from '../../support/service.ts';
 import type { User } from '../../support/user.ts';
 
 const files = { location: 'location-of-the-tests', name: 'name-of-the-files', key: 'ab'.repeat(32) };
@@ -22,12 +29,20 @@ const patient = new AbortController().signal;
 /** The server's half of shells, with a runner that does what the test says. */
 describeWithRunner(
   'a shell',
-  (service, runner, database) => {
+  (service, scripted, database) => {
     let alice: User;
     let build: RunningBuild;
+    let remote: Awaited<ReturnType<typeof shellRunner>>;
+    let runner: ScriptedRunner;
+    const ends: ShellEnd[] = [];
     before(async () => {
+      remote = await shellRunner(service, scripted);
+      runner = remote.scripted;
       alice = await service.user();
       build = await failed(alice);
+    });
+    afterEach(() => {
+      for (const end of ends.splice(0)) end.end();
     });
 
     /** A build that failed, and whose files this runner keeps. */
@@ -49,22 +64,17 @@ describeWithRunner(
     };
     const take = async (by = runner, running: string[] = []): Promise<ShellOrder | undefined> =>
       (await by.dispatch.shells(by.self, { location: files.location, running, room: 4 }, patient))[0];
-    const type = (user: User, path: string, offset: number, text: string) =>
-      user.post(`${path}/input`, { offset: String(offset), data: Buffer.from(text).toString('base64') });
-    /** Reads what the shell shows, from a position on. */
-    const follow = async (user: User, path: string, from = 0) => {
-      const answer = await service.api.open(`${path}/output?from=${from}`, { as: user.credentials });
-      assert.equal(answer.statusCode, 200);
-      const read = shellFrameReader();
-      const frames = (async function* all(): AsyncGenerator<ShellFrame> {
-        for await (const piece of answer as AsyncIterable<Buffer>) yield* read(piece);
-      })();
-      const next = async (): Promise<string> => {
-        const { value } = await frames.next();
-        return value ? `${value.letter} ${textOf(value.content)}` : 'over';
-      };
-      return { next, end: () => answer.destroy() };
+    const connected = (end: ShellEnd): ShellEnd => {
+      ends.push(end);
+      return end;
     };
+    const runnerEnd = (id: string): ShellEnd => connected(remote.end(id));
+    const socketOf = (user: User, path: string, at: Service = service) =>
+      socketTo(at, `${path}/connection`, { headers: { authorization: basic(user.credentials) } });
+    const personEnd = (user: User, path: string, at?: Service): ShellEnd =>
+      connected(new ShellEnd(() => socketOf(user, path, at)));
+    const refused = (path: string, user: User, headers: Record<string, string> = {}) =>
+      service.api.get(`${path}/connection`, { as: user.credentials, headers: { ...handshake, ...headers } });
 
     /** One of the sides was last heard of a while ago. */
     const leave = async (path: string, side: 'client_seen_at' | 'runner_seen_at'): Promise<bigint> => {
@@ -74,7 +84,7 @@ describeWithRunner(
       return id;
     };
 
-    test('goes through the server in both directions, each byte once, whatever is repeated', async () => {
+    test('goes through the server in both directions, each byte once, whichever connection breaks', async () => {
       const path = await open(alice, build);
       const order = await take();
       assert.ok(order);
@@ -84,42 +94,34 @@ describeWithRunner(
       assert.match(source.privateKey, /PRIVATE KEY/);
       assert.ok(lastsMs > 23 * 3600 * 1000 && lastsMs <= 24 * 3600 * 1000);
 
-      const input = (from: number) => runner.dispatch.shellInput(runner.self, { shell: id, from }, patient);
-      const typed = type(alice, path, 0, 'first');
-      assert.equal((await input(0))?.toString(), 'first');
-      assert.equal((await input(0))?.toString(), 'first'); // the answer was lost on its way to the runner
-      const more = input(5);
-      assert.equal((await typed).record.taken, 5);
-      const again = await type(alice, path, 0, 'first'); // the answer was lost on its way to the person
-      assert.equal(again.record.taken, 5);
-      const second = type(alice, path, 5, ' second');
-      assert.equal((await more)?.toString(), ' second');
-      const last = input(12);
-      assert.equal((await second).record.taken, 12);
-
-      const say = (offset: number, bytes: Uint8Array) =>
-        runner.dispatch.shellOutput(runner.self, { shell: id, offset, bytes }, patient);
-      const frame = shellFrame('d', 'shown');
-      const said = say(0, frame);
-      const person = await follow(alice, path);
+      const person = personEnd(alice, path);
+      const early = person.send('d', 'before the runner is there');
+      const far = runnerEnd(id);
+      assert.equal(await far.next(), 'd before the runner is there');
+      await early;
+      const told = far.send('d', 'shown');
       assert.equal(await person.next(), 'd shown');
-      assert.deepEqual(await said, { at: frame.length });
-      // Somebody whose connection broke comes back to where they were, and is told everything from there on.
-      person.end();
-      const back = await follow(alice, path, 0);
-      const all = Buffer.concat([frame, shellFrame('d', 'more'), shellFrame('x', '7')]);
-      let at: number = frame.length;
-      const saying = (async () => {
-        while (at < all.length) at = (await say(at, all.subarray(at)))?.at ?? at;
-      })();
-      assert.deepEqual([await back.next(), await back.next(), await back.next()], ['d shown', 'd more', 'x 7']);
-      await saying;
+      await told;
+      // What is sent while a connection is broken comes after it.
+      person.break();
+      const missed = [far.send('d', 'missed'.repeat(2000)), person.send('d', 'typed meanwhile')];
+      assert.equal(await far.next(), 'd typed meanwhile');
+      assert.equal(await person.text(12_000), 'missed'.repeat(2000));
+      await Promise.all(missed);
+      far.break();
+      const again = [person.send('d', 'again'), far.send('x', '7')];
+      assert.equal(await far.next(), 'd again');
+      assert.equal(await person.next(), 'x 7');
+      await Promise.all(again);
+      assert.deepEqual([person.connections, far.connections], [2, 2]);
       await runner.dispatch.shellEnd(runner.self, { shell: id, reason: 'exited' });
-      assert.equal(await last, undefined);
-      assert.equal(await back.next(), 'm The shell is over.');
-      assert.equal(await input(12), undefined);
-      assert.equal(await say(99, frame), undefined);
-      assertRefused(await type(alice, path, 12, 'late'), 404, { generic: ['not_found'] });
+      for (const end of [person, far]) {
+        assert.equal(await end.next(), 'm The shell is over.');
+        assert.equal(await end.next(), 'x 3');
+        assert.equal(await end.next(), 'over');
+      }
+      // So does whoever comes later.
+      assert.equal(await personEnd(alice, path).next(), 'm The shell is over.');
     });
 
     test('is only in a build that failed, whose files are kept, on a runner that is there', async () => {
@@ -168,12 +170,8 @@ describeWithRunner(
       const path = await open(alice, build);
       const order = await take();
       for (const other of [colleague, stranger]) {
-        const refused = [
-          await other.get(`${path}/output`),
-          await type(other, path, 0, 'rm -r .'),
-          await other.delete(path),
-        ];
-        for (const answer of refused) assertRefused(answer, 404, { generic: ['not_found'] });
+        for (const answer of [await refused(path, other), await other.delete(path)])
+          assertRefused(answer, 404, { generic: ['not_found'] });
       }
       assertRefused(await stranger.post(`${build.path}/shell`), 404, { generic: ['not_found'] });
       // Two people at once have one each.
@@ -195,17 +193,18 @@ describeWithRunner(
         all.filter((scope) => scope !== 'shells'),
       ); // as before shells
       const own = await application.token(alice, ['shells']);
-      const ask = (token: string, method: string, path: string, form?: Record<string, string>) =>
-        service.api.ask(method, path, { headers: { authorization: `Bearer ${token}` }, ...(form && { form }) });
+      const ask = (token: string, method: string, path: string, headers: Record<string, string> = {}) =>
+        service.api.ask(method, path, { headers: { ...headers, authorization: `Bearer ${token}` } });
       const path = await open(alice, build);
-      const typing = { offset: '0', data: 'eA==' };
       for (const refused of [
         await ask(others, 'POST', `${build.path}/shell`),
-        await ask(others, 'GET', `${path}/output`),
-        await ask(others, 'POST', `${path}/input`, typing),
+        await ask(others, 'GET', `${path}/connection`, handshake),
         await ask(others, 'DELETE', path),
       ])
         assertRefused(refused, 401, { generic: ['unauthorized'] });
+      const socket = socketTo(service, `${path}/connection`, { headers: { authorization: `Bearer ${own}` } });
+      await once(socket, 'open');
+      socket.terminate();
       assert.equal((await ask(own, 'DELETE', path)).status, 200);
       const opened = await ask(own, 'POST', `${build.path}/shell`);
       assert.equal(opened.status, 201);
@@ -252,9 +251,19 @@ describeWithRunner(
       assert.deepEqual(await thief.dispatch.shells(thief.self, asking, AbortSignal.abort()), []);
       const order = await take();
       const shell = order?.id ?? '';
-      const bytes = Buffer.from('x');
-      assert.equal(await thief.dispatch.shellInput(thief.self, { shell, from: 0 }, patient), undefined);
-      assert.equal(await thief.dispatch.shellOutput(thief.self, { shell, offset: 0, bytes }, patient), undefined);
+      const owner = runnerEnd(shell);
+      const person = personEnd(alice, path);
+      const first = person.send('d', 'secret');
+      assert.equal(await owner.next(), 'd secret');
+      await first;
+      const other = await shellRunner(service, scripted);
+      const stolen = connected(other.end(shell));
+      void stolen.stream.send('d', 'from a thief');
+      assert.equal(await stolen.next(), 'm The shell is over.');
+      const second = owner.send('d', 'from the owner');
+      assert.equal(await person.next(), 'd from the owner');
+      await second;
+      assert.equal(owner.connections, 1);
       await thief.dispatch.shellEnd(thief.self, { shell, reason: 'exited' });
       // Told again to the runner that may not have heard of it, and not to one that runs it.
       assert.equal((await take())?.id, order?.id);
@@ -266,73 +275,127 @@ describeWithRunner(
       const own = await failed(debtor);
       const path = await open(debtor, own);
       const order = await take();
-      const person = await follow(debtor, path);
+      const shell = order?.id ?? '';
+      const [person, far] = [personEnd(debtor, path), runnerEnd(shell)];
+      const before = person.send('d', 'in time');
+      assert.equal(await far.next(), 'd in time');
+      await before;
       await service.suspend(debtor);
-      const answer = await type(debtor, path, 0, 'late');
-      assertRefused(answer, 401, { generic: ['account_suspended'] });
-      assert.equal(await person.next(), 'over'); // who listens is let go a moment later
-      await runner.dispatch.shellEnd(runner.self, { shell: order?.id ?? '', reason: 'client_gone' });
+      void person.stream.send('d', 'late');
+      assert.equal(await person.next(), 'm You may not use this shell any longer.');
+      assertRefused(await refused(path, debtor), 401, { generic: ['account_suspended'] });
+      await runner.dispatch.shellEnd(runner.self, { shell, reason: 'client_gone' });
+      assert.equal(await far.next(), 'm The shell is over.', 'nothing more was typed');
+    });
+
+    test('is closed for who only listens and may not have it any more [promise: shell-owner]', async () => {
+      const debtor = await service.user();
+      const path = await open(debtor, await failed(debtor));
+      const person = personEnd(debtor, path);
+      const shell = (await take())?.id ?? '';
+      const told = runnerEnd(shell).send('d', 'shown');
+      assert.equal(await person.next(), 'd shown');
+      await told;
+      await service.suspend(debtor);
+      assert.equal(await person.next(), 'm You may not use this shell any longer.'); // a moment later
+      await runner.dispatch.shellEnd(runner.self, { shell, reason: 'client_gone' });
     });
 
     test('ends when one of its sides is gone, and the other one hears of it', async () => {
       const first = await open(alice, build);
       await take();
       const id = await leave(first, 'client_seen_at');
-      assert.equal(await runner.dispatch.shellInput(runner.self, { shell: String(id), from: 0 }, patient), undefined);
+      assert.equal(await runnerEnd(String(id)).next(), 'm client_gone');
       const second = await open(alice, build);
       await take();
       await leave(second, 'runner_seen_at');
-      const person = await follow(alice, second);
+      const person = personEnd(alice, second);
       assert.equal(await person.next(), 'm The runner that has the files of this build is gone.');
       assert.equal(await person.next(), 'x 3');
       assert.equal(await person.next(), 'over');
     });
 
-    test('is kept for who says that they are there, and ended once for who does not', async () => {
+    test('is kept for who is there, and ended once for who is not', async () => {
       const [quiet, kept] = [await open(alice, build), await open(alice, build)];
+      await take();
       const [lost, known] = [await leave(quiet, 'client_seen_at'), await leave(kept, 'client_seen_at')];
-      assert.deepEqual((await alice.post(`${kept}/input`, { offset: '7' })).record, { taken: 7 });
-      // Who only reads is told, and changes nothing.
-      assert.equal(await (await follow(alice, quiet)).next(), 'm The shell is over.');
+      // It comes back in time: nobody has ended it yet.
+      const person = personEnd(alice, kept);
+      const seen = service.store.db.read.selectFrom('shells').select('client_seen_at').where('id', '=', known);
+      while ((await seen.executeTakeFirstOrThrow()).client_seen_at < BigInt(Date.now() - graceMs / 2)) await pause(10);
+      const far = runnerEnd(String(known));
+      const back = person.send('d', 'back');
+      assert.equal(await far.next(), 'd back');
+      await back;
       for (let time = 0; time < 2; time += 1) await endLeftShells(service.store);
-      const ends = (await allEntries(service)).map(entryView).filter(({ action }) => action === 'shell.ended');
-      const endsOf = (id: bigint) => ends.filter(({ subject }) => subject?.id === id).map(({ details }) => details);
+      const all = (await allEntries(service)).map(entryView).filter(({ action }) => action === 'shell.ended');
+      const endsOf = (id: bigint) => all.filter(({ subject }) => subject?.id === id).map(({ details }) => details);
       assert.deepEqual([endsOf(lost), endsOf(known)], [[{ reason: 'client_gone' }], []]);
-      assertRefused(await alice.post(`${quiet}/input`, { offset: '0' }), 404, { generic: ['not_found'] });
+      assert.equal(await personEnd(alice, quiet).next(), 'm The shell is over.');
       assert.equal((await alice.delete(kept)).status, 200);
+      assert.equal(await person.next(), 'm The shell was closed.');
+    });
+
+    test('is no way for the page of another site [promise: browser-credentials]', async () => {
+      const path = await open(alice, build);
+      // Some browsers name the site of a WebSocket only in its origin, and add Basic credentials by themselves.
+      for (const headers of [{ origin: 'https://evil.example.org' }, { 'sec-fetch-site': 'cross-site' }])
+        assertRefused(await refused(path, alice, headers), 401, { generic: ['unauthorized'] });
+      assertRefused(await alice.get(`${path}/connection`), 426, { upgrade: ['invalid_format'] });
+      assert.equal((await alice.delete(path)).status, 200);
+    });
+
+    test('takes no large messages, and holds little for who reads nothing [promise: bounds]', async () => {
+      const path = await open(alice, build);
+      const id = (await take())?.id ?? '';
+      const large = socketOf(alice, path);
+      await once(large, 'open');
+      large.send(Buffer.alloc(bytes.shellPacket + 1));
+      assert.equal((await once(large, 'close'))[0], 1009);
+      // What the runner says beyond that waits with the runner, or is lost and said again.
+      const silent = socketOf(alice, path);
+      await once(silent, 'open');
+      silent.pause();
+      const wild = remote.link.shell(id) as WebSocket;
+      await once(wild, 'open');
+      const packet = Buffer.alloc(bytes.shellPacket, 'x');
+      const sent = 20_000;
+      for (let count = 0; count < sent; count += 1) wild.send(packet);
+      while (wild.bufferedAmount > 0) await pause(10);
+      let arrived = 0;
+      silent.on('message', () => (arrived += 1)).resume();
+      const over = once(silent, 'close');
+      assert.equal((await alice.delete(path)).status, 200);
+      await over;
+      assert.ok(arrived > 0 && arrived < sent / 2, `${arrived} of ${sent} were held`);
+      wild.terminate();
     });
 
     test('leaves in the audit log that it was there, and nothing of what was typed [promise: shell-audit]', async () => {
       const secret = 'typed-by-a-curlew';
       const path = await open(alice, build);
       const order = await take();
-      const id = BigInt(order?.id ?? 0);
-      for (let time = 0; time < 3; time += 1) (await follow(alice, path)).end();
-      const person = await follow(alice, path);
-      for (let time = 0; time < 2; time += 1) assert.equal((await type(alice, path, 0, '')).status, 200);
-      const typed = type(alice, path, 0, secret);
-      assert.equal(
-        (await runner.dispatch.shellInput(runner.self, { shell: String(id), from: 0 }, patient))?.toString(),
-        secret,
-      );
-      const said = runner.dispatch.shellOutput(
-        runner.self,
-        { shell: String(id), offset: 0, bytes: shellFrame('d', secret) },
-        patient,
-      );
+      const id = order?.id ?? '';
+      const [person, far] = [personEnd(alice, path), runnerEnd(id)];
+      for (let time = 0; time < 3; time += 1) {
+        const sent = person.send('d', secret);
+        assert.equal(await far.next(), `d ${secret}`);
+        await sent;
+        person.break();
+      }
+      const shown = far.send('d', secret);
       assert.equal(await person.next(), `d ${secret}`);
-      await said;
-      await runner.dispatch.shellEnd(runner.self, { shell: String(id), reason: 'idle' });
-      await typed;
+      await shown;
+      await runner.dispatch.shellEnd(runner.self, { shell: id, reason: 'idle' });
       const entries = (await allEntries(service))
-        .filter(({ action, subject_id: subject }) => action.startsWith('shell.') && subject === id)
+        .filter(({ action, subject_id: subject }) => action.startsWith('shell.') && subject === BigInt(id))
         .map(entryView);
       assert.deepEqual(
-        entries.map(({ action, actor, details }) => [action, actor?.email, details]),
+        entries.map(({ action, actor, address, details }) => [action, actor?.email, address, details]),
         [
-          ['shell.opened', alice.email, { build_id_str: String(build.id) }],
-          ['shell.connected', alice.email, {}],
-          ['shell.ended', alice.email, { reason: 'idle' }],
+          ['shell.opened', alice.email, '127.0.0.1', { build_id_str: String(build.id) }],
+          ['shell.connected', alice.email, '127.0.0.1', {}],
+          ['shell.ended', alice.email, null, { reason: 'idle' }],
         ],
       );
       assert.ok(!service.log.includes(secret) && !service.log.includes(Buffer.from(secret).toString('base64')));
@@ -353,37 +416,41 @@ describeWithRunner(
       'may have the person at one server and the runner at another',
       { skip: database.kind === 'sqlite' && 'an SQLite file has one server' },
       async () => {
-        const store = await openStore(service.config, assert.ifError);
-        const other = await ScriptedRunner.start(store);
+        const key = join(service.folder, 'master.key');
+        const second = new Service(
+          { ...database, afterwards: () => {} },
+          { settings: { database_url: service.config.database_url ?? '', master_key_file: key } },
+        );
+        await second.start();
         try {
-          const elsewhere = new ScriptedRunner(other.dispatch, runner.self);
           const path = await open(alice, build);
-          const order = await take(elsewhere);
-          const shell = order?.id ?? '';
-          const long = 'typed '.repeat(2000);
-          const person = await follow(alice, path);
-          let heard = '';
-          const hearing = (async () => {
-            for (;;) {
-              const some = await other.dispatch.shellInput(runner.self, { shell, from: heard.length }, patient);
-              if (!some) return;
-              heard += some.toString();
-            }
-          })();
-          for (let at = 0; at < long.length;) at = Number((await type(alice, path, at, long.slice(at))).record.taken);
-          assert.equal(heard, long);
-          const frame = shellFrame('d', long);
-          const shown = person.next();
-          for (let at = 0; at < frame.length;) {
-            const piece = { shell, offset: at, bytes: frame.subarray(at) };
-            at = (await other.dispatch.shellOutput(runner.self, piece, patient))?.at ?? at;
-          }
-          assert.equal(await shown, `d ${long}`);
+          const order = await take();
+          const id = order?.id ?? '';
+          const long = 'typed '.repeat(20_000);
+          // A connection that hangs at the runner's server takes nothing away from the next one.
+          const hanging = socketOf(alice, path);
+          await once(hanging, 'open');
+          const hung = once(hanging, 'close');
+          const servers = [second, service];
+          const person = connected(new ShellEnd(() => socketOf(alice, path, servers.shift())));
+          const far = runnerEnd(id);
+          const sent = person.send('d', long);
+          assert.equal(await far.text(long.length), long);
+          await sent;
+          assert.equal((await hung)[0], shellIsOver);
+          const shown = far.send('d', long);
+          assert.equal(await person.text(long.length), long);
+          await shown;
+          // It goes on at another server.
+          person.break();
+          const more = person.send('d', 'more');
+          assert.equal(await far.next(), 'd more');
+          await more;
           await alice.delete(path);
-          await hearing; // the other server has heard that it is over
+          assert.equal(await far.next(), 'm The shell is over.');
         } finally {
-          await other.dispatch.close();
-          await store.close();
+          for (const end of ends.splice(0)) end.end();
+          await second.stop();
         }
       },
     );

@@ -1,15 +1,11 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { before, test } from 'node:test';
-import {
-  shellFrame,
-  shellFrameReader,
-  textOf,
-  type FrameLetter,
-  type ShellFrame,
-} from '../../../src/shared/domain/shell-frames.ts';
+import type { FrameLetter } from '../../../src/shared/domain/shell-frames.ts';
 import { TestBrowser } from '../../support/browser.ts';
-import { describeWithRunnerOnOne } from '../../support/runner.ts';
+import { describeWithRunnerOnOne, type ScriptedRunner } from '../../support/runner.ts';
 import { runningBuild } from '../../support/running-build.ts';
+import { handshake, shellRunner, socketTo } from '../../support/shell-ends.ts';
 import { staysThere } from '../../support/shells.ts';
 import { Tab } from '../../support/tab.ts';
 import type { User } from '../../support/user.ts';
@@ -19,11 +15,15 @@ const files = { location: 'location-of-the-tests', name: 'name-of-the-files', ke
 const patient = new AbortController().signal;
 
 /** The page of a shell in a real browser, with a runner that does what the test says. */
-describeWithRunnerOnOne('a shell in the browser', (service, runner, database) => {
+describeWithRunnerOnOne('a shell in the browser', (service, scripted, database) => {
   const browser = new TestBrowser(database);
   let alice: User;
   let path: string;
+  let remote: Awaited<ReturnType<typeof shellRunner>>;
+  let runner: ScriptedRunner;
   before(async () => {
+    remote = await shellRunner(service, scripted);
+    runner = remote.scripted;
     alice = await service.user();
     const { task, path: made } = await runningBuild(alice, runner);
     path = made;
@@ -36,29 +36,14 @@ describeWithRunnerOnOne('a shell in the browser', (service, runner, database) =>
   const taken = async () => {
     const asked = { location: files.location, running: [], room: 4 };
     const [order = assert.fail()] = await runner.dispatch.shells(runner.self, asked, patient);
-    const { id: shell } = order;
-    const read = shellFrameReader();
-    const waiting: ShellFrame[] = [];
-    let [from, offset] = [0, 0];
+    const end = remote.end(order.id);
     return {
-      async next(): Promise<string> {
-        while (waiting.length === 0) {
-          const typed = await runner.dispatch.shellInput(runner.self, { shell, from }, patient);
-          if (!typed) throw new Error('the shell is over');
-          from += typed.length;
-          waiting.push(...read(typed));
-        }
-        const { letter, content } = waiting.shift() ?? assert.fail();
-        return `${letter} ${textOf(content)}`;
+      next: () => end.next(),
+      async end() {
+        await runner.dispatch.shellEnd(runner.self, { shell: order.id, reason: 'exited' });
+        end.end();
       },
-      end: () => runner.dispatch.shellEnd(runner.self, { shell, reason: 'exited' }),
-      async show(letter: FrameLetter, content: string): Promise<void> {
-        const bytes = shellFrame(letter, content);
-        for (const end = offset + bytes.length; offset < end;) {
-          const piece = { shell, offset, bytes: bytes.subarray(bytes.length - (end - offset)) };
-          offset = (await runner.dispatch.shellOutput(runner.self, piece, patient))?.at ?? offset;
-        }
-      },
+      show: (letter: FrameLetter, content: string) => end.send(letter, content),
     };
   };
 
@@ -111,9 +96,7 @@ describeWithRunnerOnOne('a shell in the browser', (service, runner, database) =>
     const shell = await taken();
     await shell.next();
     await page.goto(`${service.address}/ui${path}`);
-    await assert.rejects(async () => {
-      for (;;) await shell.next();
-    }, /the shell is over/);
+    for (let frame = ''; frame !== 'm The shell is over.';) frame = await shell.next();
   });
 
   test('is opened by nobody without the key of a form, nor from the page of another site [promise: browser-credentials]', async () => {
@@ -131,5 +114,41 @@ describeWithRunnerOnOne('a shell in the browser', (service, runner, database) =>
       .where('state', '=', 'waiting')
       .execute();
     assert.deepEqual(shells, []);
+  });
+
+  test('is connected to by a script of our own pages alone [promise: browser-credentials]', async () => {
+    const tab = new Tab(service);
+    await tab.signIn(alice.credentials);
+    const page = await tab.get(`/ui${path}/shell`);
+    const [, key = assert.fail()] = /data-key="([^"]+)"/.exec(page.text) ?? [];
+    const cookie = Array.from(tab.cookies, ([name, value]) => `${name}=${value}`).join('; ');
+    const opened = await service.api.post(`/ui/data${path}/shell`, { headers: { cookie, 'x-form-key': key } });
+    const shell = await taken();
+    const at = `/ui/data${path}/shell/${(opened.body.response as { id_str: string }).id_str}`;
+    const ours = { cookie, origin: service.address, 'sec-websocket-protocol': `headrace-shell, ${key}` };
+    const { origin: _, ...withoutOrigin } = ours;
+    const { cookie: __, ...withoutCookie } = ours;
+    for (const headers of [
+      withoutOrigin,
+      withoutCookie,
+      { ...ours, origin: 'null' },
+      { ...ours, origin: 'https://evil.example.org' },
+      { ...ours, 'sec-fetch-site': 'cross-site' },
+      { ...ours, 'sec-fetch-site': 'none', origin: 'https://evil.example.org' },
+      { ...ours, 'sec-websocket-protocol': 'headrace-shell' },
+      { ...ours, 'sec-websocket-protocol': 'headrace-shell, x' },
+    ]) {
+      const answer = await service.api.get(`${at}/connection`, { headers: { ...handshake, ...headers } });
+      assert.equal(answer.status, 401, JSON.stringify(headers));
+    }
+    const { cookie: sent, origin } = ours;
+    const socket = socketTo(service, `${at}/connection`, {
+      headers: { cookie: sent, origin },
+      protocols: ['headrace-shell', key],
+    });
+    await once(socket, 'open');
+    assert.equal(socket.protocol, 'headrace-shell');
+    socket.terminate();
+    await shell.end();
   });
 });

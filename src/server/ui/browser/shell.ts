@@ -1,7 +1,7 @@
 import { FitAddon } from '@xterm/addon-fit';
 import { Terminal, type ITheme } from '@xterm/xterm';
-import { ShellConnection } from '../../../shared/domain/shell-connection.ts';
-import { helloFrame, textOf, windowFrame } from '../../../shared/domain/shell-frames.ts';
+import { textOf, writeWindow, type Hello } from '../../../shared/domain/shell-frames.ts';
+import { ShellStream } from '../../../shared/domain/shell-stream.ts';
 
 const container = document.getElementById('shell');
 const statusLine = document.getElementById('shell-told');
@@ -32,27 +32,17 @@ function setAttribute(this: HTMLElement, name: string, value: string): void {
   else this.setAttributeNS(null, name, value);
 }
 
-/** A retry would not help. */
-class Refusal extends Error {}
-
-async function ask(method: string, path: string, fields: Record<string, string> = {}): Promise<unknown> {
-  const answer = await fetch(path, {
-    method,
-    headers: { 'x-form-key': key },
-    keepalive: method === 'DELETE',
-    ...(method === 'POST' && { body: new URLSearchParams(fields) }),
-  });
-  const reply = (await answer.json()) as { response: unknown; error?: Record<string, unknown> };
-  if (answer.ok) return reply.response;
-  if (answer.status >= 500) throw new Error('the server failed');
-  const [field = ''] = Object.keys(reply.error ?? {});
-  throw new Refusal(refusals[field] ?? 'The shell cannot be opened. Load the page again and retry.');
+function ask(method: string, path: string): Promise<Response> {
+  return fetch(path, { method, headers: { 'x-form-key': key }, keepalive: method === 'DELETE' });
 }
 
-async function* output(at: string, from: number, signal: AbortSignal): AsyncGenerator<Uint8Array> {
-  const answer = await fetch(`${at}/output?from=${from}`, { signal });
-  if (!answer.ok || !answer.body) throw answer.status < 500 ? new Refusal() : new Error('the server failed');
-  yield* answer.body;
+/** Returns the address of the shell. Throws the reason in words. */
+async function open(): Promise<string> {
+  const answer = await ask('POST', at);
+  const reply = (await answer.json()) as { response: { id_str: string }; error?: Record<string, unknown> };
+  if (answer.ok) return `${at}/${reply.response.id_str}`;
+  const [field = ''] = Object.keys(reply.error ?? {});
+  throw new Error(refusals[field] ?? 'The shell cannot be opened. Load the page again and retry.');
 }
 
 function themeOf(element: HTMLElement): ITheme {
@@ -72,13 +62,9 @@ function themeOf(element: HTMLElement): ITheme {
 }
 
 async function show(element: HTMLElement): Promise<void> {
-  const { id_str: id } = (await ask('POST', at)) as { id_str: string };
-  const own = `${at}/${id}`;
-  const shell = new ShellConnection({
-    type: async (typed) => (await ask('POST', `${own}/input`, typed)) as { taken: number },
-    output: (from, signal) => output(own, from, signal),
-    isPassing: (error) => !(error instanceof Refusal),
-  });
+  const own = await open();
+  const address = `${location.origin.replace(/^http/, 'ws')}${own}/connection`;
+  const shell = new ShellStream({ open: () => new WebSocket(address, ['headrace-shell', key]) });
   // The user leaves, so the shell need not wait for a return.
   addEventListener('pagehide', () => void ask('DELETE', own).catch(() => {}));
   fitToPolicy();
@@ -99,12 +85,18 @@ async function show(element: HTMLElement): Promise<void> {
   fit.fit();
   new ResizeObserver(() => fit.fit()).observe(element);
   const size = (): { rows: number; columns: number } => ({ rows: terminal.rows, columns: terminal.cols });
-  void shell.send(helloFrame({ terminal: { type: 'xterm-256color', ...size() } }));
-  terminal.onData((typed) => void shell.type(typed));
-  terminal.onBinary((typed) => void shell.type(Uint8Array.from(typed, (one) => one.charCodeAt(0))));
-  terminal.onResize(() => void shell.send(windowFrame(size())));
+  void shell.send('h', JSON.stringify({ terminal: { type: 'xterm-256color', ...size() } } satisfies Hello));
+  terminal.onData((typed) => void shell.send('d', typed));
+  terminal.onBinary(
+    (typed) =>
+      void shell.send(
+        'd',
+        Uint8Array.from(typed, (one) => one.charCodeAt(0)),
+      ),
+  );
+  terminal.onResize(() => void shell.send('w', writeWindow(size())));
   terminal.focus();
-  let end = 'The shell is gone: the server could not be reached for too long.';
+  let end = 'The shell is gone: the server could not be reached over WebSocket for too long.';
   try {
     for await (const { letter, content } of shell.frames()) {
       if (letter === 'd') await new Promise<void>((resolve) => terminal.write(content, resolve));
@@ -126,5 +118,4 @@ function report(words: string): void {
   if (statusLine) statusLine.textContent = words;
 }
 
-if (container)
-  show(container).catch((error: unknown) => report(error instanceof Refusal ? error.message : String(error)));
+if (container) show(container).catch(({ message }: Error) => report(message));
