@@ -2,12 +2,12 @@ import { checkRunner, type Runner } from '../auth/runners.ts';
 import type { Database } from '../db/open.ts';
 import { takeable, workByTags } from '../lifecycle/queue-depth.ts';
 import type { Demand } from '../../shared/protocol/index.ts';
-import { heldBy } from '../queue/queue.ts';
+import { heldBy } from '../queue/leases.ts';
 
 export async function demandFor(db: Database, runner: Runner, mostRunning: number): Promise<Demand> {
   const { holder, tags = '' } = runner;
   // Running jobs first: then a job claimed in between is not counted twice.
-  const running = (await heldBy(db, holder)).length;
+  const running = (await heldBy(db.read, holder)).length;
   const { isDraining } = await checkRunner(db.read, runner);
   if (isDraining) return { waiting: 0, running };
   const accounts = await accountsOf(db, runner);
