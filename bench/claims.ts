@@ -6,7 +6,8 @@ import { migrate } from '../src/server/db/migrate.ts';
 import { openDatabase, type Database } from '../src/server/db/open.ts';
 import { slotOf } from '../src/shared/domain/runner-slots.ts';
 import { workKinds } from '../src/shared/protocol/index.ts';
-import { claim, enqueue, remove } from '../src/server/queue/queue.ts';
+import { claim } from '../src/server/queue/claims.ts';
+import { enqueue, remove } from '../src/server/queue/queue.ts';
 import { onBoth, type Databases } from './support/databases.ts';
 import { median, round, type Figure } from './support/report.ts';
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { insertRunner } from '../../src/server/auth/runners.ts';
-import { detached } from '../../src/server/queue/lapses.ts';
+import { detached } from '../../src/server/queue/leases.ts';
 import { openLink } from '../../src/runner/link.ts';
 import type { Service } from './service.ts';
 import { freshName, type User } from './user.ts';

@@ -11,7 +11,7 @@ import type { Config } from '../../shared/config.ts';
 import type { Database, Transaction } from '../../server/db/open.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
 import { loseUploadsOf } from '../../server/lifecycle/uploads.ts';
-import { lapse } from '../../server/queue/queue.ts';
+import { lapse } from '../../server/queue/leases.ts';
 import { accountOf, print } from './admin.ts';
 import type { Call } from './call.ts';
 import { onTheMachine } from './machine.ts';

@@ -3,7 +3,7 @@ import type { BuildRequestRow, BuildRow, CacheRow, ProjectRow, SuiteRow } from '
 import { moveCache, saveCache, useCache, type CacheKey } from '../outputs/caches.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import type { CacheOrder, FoundCache, SavedCache } from '../../shared/protocol/index.ts';
-import type { ClaimedJob } from '../queue/queue.ts';
+import type { ClaimedJob } from '../queue/leases.ts';
 import { addLine } from '../streams/logs.ts';
 import type { JobContext } from './job-handler.ts';
 

@@ -2,13 +2,12 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { Database } from '../db/open.ts';
 import { repeatedly } from '../../shared/lib/repeatedly.ts';
 import { watchForSetBack } from '../../shared/lib/clock-set-back.ts';
-import { pollStrandedNow } from '../triggers/polls.ts';
+import { makeStrandedPollsDue } from '../triggers/polls.ts';
 import { claimSeconds, holdSeconds } from '../../shared/protocol/index.ts';
 import { watchClaims } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
-import { makeStrandedDue } from '../queue/stranded.ts';
 import { longestPutOff } from './orders.ts';
-import { packSeconds, type LogPacker } from './log-packer.ts';
+import { packSeconds } from './log-packer.ts';
 import { packKind, type Outcomes } from './outcomes.ts';
 
 const everyMs = 2000;
@@ -17,17 +16,16 @@ export interface CleanupParts {
   db: Database;
   kinds: readonly string[];
   outcomes: Pick<Outcomes, 'lose'>;
-  logPacker: Pick<LogPacker, 'packWaiting'>;
   log: FastifyBaseLogger;
 }
 
-/** Regularly handles expired claims, work that a clock put off for too long, and logs to pack. */
+/** Regularly handles expired claims, and work that a clock put off for too long. */
 export interface Cleanup {
   run(): Promise<void>;
   close(): Promise<void>;
 }
 
-export async function startCleanup({ db, kinds, outcomes, logPacker, log }: CleanupParts): Promise<Cleanup> {
+export async function startCleanup({ db, kinds, outcomes, log }: CleanupParts): Promise<Cleanup> {
   const claims = watchClaims(db, {
     claimMs: (kind) => (kind === packKind ? packSeconds : claimSeconds) * 1000,
     atStart: holdSeconds * 1000,
@@ -37,8 +35,8 @@ export async function startCleanup({ db, kinds, outcomes, logPacker, log }: Clea
   const hasBeenSetBack = watchForSetBack();
   const run = async (): Promise<void> => {
     if (hasBeenSetBack()) {
-      await makeStrandedDue(db, { kinds, longestWait: longestPutOff });
-      await pollStrandedNow(db);
+      await queue.makeStrandedJobsDue(db, { kinds, longestWait: longestPutOff });
+      await makeStrandedPollsDue(db);
     }
     for (const job of await claims.findLapsed()) {
       log.warn({ holder: job.holder, kind: job.kind, subject: String(job.subject_id) }, 'claim expired');
@@ -46,7 +44,6 @@ export async function startCleanup({ db, kinds, outcomes, logPacker, log }: Clea
       if (kinds.includes(job.kind)) await outcomes.lose(job);
       else await db.transaction((trx) => queue.release(db, trx, job));
     }
-    await logPacker.packWaiting();
   };
   const repeating = repeatedly(everyMs, run, (error) => log.error({ err: error }, 'sweep of expired claims failed'));
   return { run, close: () => repeating.stop() };

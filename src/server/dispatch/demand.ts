@@ -3,13 +3,13 @@ import type { Database } from '../db/open.ts';
 import { takeable, workByTags } from '../lifecycle/queue-depth.ts';
 import { fetchKinds } from '../../shared/domain/runner-slots.ts';
 import type { Demand } from '../../shared/protocol/index.ts';
-import { heldBy } from '../queue/queue.ts';
+import { heldBy } from '../queue/leases.ts';
 
 export async function demandFor(db: Database, runner: Runner, mostRunning: number): Promise<Demand> {
   const { holder, tags = '' } = runner;
   // Running jobs first: then a job claimed in between is not counted twice. Fetches have slots of their own, so a runner
   // with only these is about to take a build.
-  const held = await heldBy(db, holder);
+  const held = await heldBy(db.read, holder);
   const running = held.filter(({ kind }) => !fetchKinds.includes(kind)).length;
   const { isDraining } = await checkRunner(db.read, runner);
   if (isDraining) return { waiting: 0, running };

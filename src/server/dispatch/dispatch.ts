@@ -15,7 +15,8 @@ import { checkKeptFiles } from '../lifecycle/kept-builds.ts';
 import { noteSteps } from '../lifecycle/build-steps.ts';
 import { releasePollsOf } from '../triggers/poll-claims.ts';
 import type { Receipt, WorkKind } from '../../shared/protocol/index.ts';
-import * as queue from '../queue/queue.ts';
+import { claimsTopic, detachHolder, heldBy, holdJob, lapse } from '../queue/leases.ts';
+import { endedClaims } from '../queue/queue.ts';
 import { serveCalls, type CallHandlers, type CallParts } from './calls.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
@@ -32,7 +33,7 @@ import type { ArtifactLimits, JobContext, BuildLimits, JobHandler, UnpackLimits 
 import { logIntake } from './log-intake.ts';
 import { createPolls } from './polls.ts';
 import { createOrders } from './orders.ts';
-import { createLogPacker } from './log-packer.ts';
+import { startLogPacker } from './log-packer.ts';
 import { packFiles } from './pack-files.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { registryOf } from './images.ts';
@@ -130,8 +131,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const dispatcher = createDispatcher(db, orders);
   const isQuiet = (holder: string): boolean => dispatcher.isQuiet(holder);
   const polls = createPolls({ db, ids, observers, vault, isQuiet, log });
-  const logPacker = createLogPacker({ db, blobs, log });
-  const cleanup = await startCleanup({ db, kinds: Object.keys(kinds), outcomes, logPacker, log });
+  const logPacker = startLogPacker({ db, blobs, log });
+  const cleanup = await startCleanup({ db, kinds: Object.keys(kinds), outcomes, log });
   const attend = async (): Promise<void> => {
     const standings = await findStandings(db.read);
     connections.check(standings);
@@ -146,7 +147,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const extensions = createExtensions(db, onTrouble);
   const attending = repeatedly(checkEveryMs, attend, onTrouble);
   const isBusy = async (holder: string): Promise<boolean> => {
-    const held = await queue.heldBy(db, holder).catch(() => undefined);
+    const held = await heldBy(db.read, holder).catch(() => undefined);
     return held?.length !== 0;
   };
   const settle = (runner: Runner, report: ConfiguredReport): Promise<Receipt> =>
@@ -172,14 +173,14 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     log: ({ holder }, chunk) => intake.take(holder, chunk),
     steps: ({ holder }, { claim, steps }) =>
       db.transaction(async (trx) => {
-        const job = await queue.holdJob(db, trx, claim);
+        const job = await holdJob(db, trx, claim);
         if (job?.holder !== holder || job.kind !== 'run_suite') return { gone: true };
         await noteSteps(context(trx), job.subject_id, steps);
         return { taken: true };
       }),
     services: ({ holder }, { claim, services }) =>
       db.transaction(async (trx) => {
-        const job = await queue.holdJob(db, trx, claim);
+        const job = await holdJob(db, trx, claim);
         if (job?.holder !== holder || job.kind !== 'run_suite') return { gone: true };
         const builds = trx.selectFrom('builds').select(['id', 'project_id', 'services']);
         await noteServiceData(context(trx), job.subject_id, services);
@@ -208,18 +209,18 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     quiet: (holder) => dispatcher.quiet(holder),
     isBusy,
     async untilIdle(holder, signal) {
-      using watch = subscriptions.watch(queue.claimsTopic, queue.endedClaims(holder));
+      using watch = subscriptions.watch(claimsTopic, endedClaims(holder));
       while (!signal.aborted && (await isBusy(holder))) await watch.changed(checkClaimsEveryMs, signal);
     },
     letGo: () => connections.letGo(),
-    holderLeaves: (holder) => db.transaction((trx) => queue.detachHolder(db, trx, holder)),
+    holderLeaves: (holder) => db.transaction((trx) => detachHolder(db, trx, holder)),
 
     async holderGone(holder) {
       connections.drop(holder);
       await dispatcher.leave(holder); // it must not get its lost jobs again
       dispatcher.resume(holder);
       await db.transaction(async (trx) => {
-        await queue.lapse(db, trx, holder);
+        await lapse(db, trx, holder);
         await releasePollsOf(db, trx, holder);
       });
       await cleanup.run();

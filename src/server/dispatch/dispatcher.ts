@@ -4,8 +4,8 @@ import type { Database } from '../db/open.ts';
 import { locationOf } from '../lifecycle/kept-builds.ts';
 import { releasePollsOf } from '../triggers/poll-claims.ts';
 import { DrainedError, type Order, type Wish } from '../../shared/protocol/index.ts';
-import { claimsUnderWay } from '../queue/claims.ts';
-import * as queue from '../queue/queue.ts';
+import { claimsUnderWay, heldBy, jobOf } from '../queue/leases.ts';
+import { isAnyWaiting, queueTopic } from '../queue/queue.ts';
 import type { CallHandlers } from './calls.ts';
 import type { Orders } from './orders.ts';
 import { WaitingList } from './waiting-list.ts';
@@ -48,7 +48,7 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
   const isQuiet = (holder: string): boolean => isForNobody || quiet.has(holder);
   const notify = (): void => list.notify();
   const stop = db.listen((topic) => {
-    if (topic === queue.queueTopic) notify();
+    if (topic === queueTopic) notify();
   }, notify);
 
   const wishes = new Map<string, OpenWish>();
@@ -62,7 +62,7 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
     const runner = { ...caller, slot, location, isLeaving };
     const waiting = {
       runner,
-      line: [
+      group: [
         runner.boundAs ?? 'any',
         slot ?? 'both',
         runner.tags ?? '',
@@ -71,7 +71,7 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
       ].join(' '),
       isServed: () => !isQuiet(runner.holder),
       isAny: () =>
-        queue.isAnyWaiting(
+        isAnyWaiting(
           db,
           orders.serving(runner).flatMap(({ kinds }) => kinds),
           { location, isLeaving },
@@ -88,7 +88,7 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
     runner: Runner,
     { claim, location: folder }: Wish,
   ): Promise<{ order: Order | undefined } | undefined> => {
-    if (!(await queue.jobOf(db.read, claim))) return undefined;
+    if (!(await jobOf(db.read, claim))) return undefined;
     const location = placeFor(runner, folder);
     return { order: await orders.now({ runner: { ...runner, location }, name: claim, mayBeGiven: true }) };
   };
@@ -115,7 +115,7 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
         return await orderFor(runner, wish, AbortSignal.any([signal, open.over.signal]));
       } catch (error) {
         if (!(error instanceof DrainedError)) throw error;
-        if ((await queue.heldBy(db, runner.holder)).length === 0) {
+        if ((await heldBy(db.read, runner.holder)).length === 0) {
           await db.transaction((trx) => releasePollsOf(db, trx, runner.holder));
           throw error;
         }

@@ -1,6 +1,6 @@
 import type { Database } from '../db/open.ts';
 import { claimSeconds, holdSeconds, type ClaimSignal } from '../../shared/protocol/index.ts';
-import * as queue from '../queue/queue.ts';
+import * as leases from '../queue/leases.ts';
 import type { CallHandlers } from './calls.ts';
 
 /** One query serves all waiting calls. A holder's calls extend its claims in one transaction at a time. */
@@ -31,7 +31,7 @@ export function createExtensions(db: Database, onTrouble: (error: unknown) => vo
     const all = [...waiting];
     if (all.length === 0) return;
     const held = Map.groupBy(
-      await queue.heldByAll(db, [...new Set(all.map(({ holder }) => holder))]),
+      await leases.heldByAll(db.read, [...new Set(all.map(({ holder }) => holder))]),
       (job) => job.holder,
     );
     for (const { holder, claims, answer } of all) {
@@ -42,9 +42,11 @@ export function createExtensions(db: Database, onTrouble: (error: unknown) => vo
 
   /** Claims of other holders are skipped: their number has no limit. */
   const extendHeld = async (holder: string, claims: ReadonlySet<string>): Promise<void> => {
-    const held = (await queue.heldByAll(db, [holder])).map(({ claim }) => claim).filter((claim) => claims.has(claim));
+    const held = (await leases.heldByAll(db.read, [holder]))
+      .map(({ claim }) => claim)
+      .filter((claim) => claims.has(claim));
     if (held.length === 0) return;
-    await db.transaction((trx) => queue.extend(db, trx, { holder, claims: held, seconds: claimSeconds }));
+    await db.transaction((trx) => leases.extend(db, trx, { holder, claims: held, seconds: claimSeconds }));
   };
   const newLine = (holder: string): Line => {
     const line: Line = {
@@ -72,7 +74,7 @@ export function createExtensions(db: Database, onTrouble: (error: unknown) => vo
   };
   const stop = db.listen(
     (topic) => {
-      if (topic === queue.claimsTopic) look().catch(onTrouble);
+      if (topic === leases.claimsTopic) look().catch(onTrouble);
     },
     () => void look().catch(onTrouble),
   );
@@ -121,7 +123,7 @@ function oneBehind(work: () => Promise<void>): () => Promise<void> {
 }
 
 /** `gone` for each named claim that is lost, `cancel` for each held claim whose job is cancelled. */
-function signalsFor(claims: readonly string[], held: readonly queue.HeldClaim[]): Signals {
+function signalsFor(claims: readonly string[], held: readonly leases.HeldClaim[]): Signals {
   const still = new Set(held.map(({ claim }) => claim));
   const signals: Signals = {};
   for (const claim of claims) if (!still.has(claim)) signals[claim] = 'gone';

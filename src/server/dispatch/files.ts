@@ -15,7 +15,7 @@ import {
 import { noteFiles } from '../lifecycle/held-back.ts';
 import { needAgain } from '../lifecycle/needed-again.ts';
 import type { FilesOrder, KeepOrder } from '../../shared/protocol/index.ts';
-import type { ClaimedJob } from '../queue/queue.ts';
+import type { ClaimedJob } from '../queue/leases.ts';
 import { addLine } from '../streams/logs.ts';
 import type { Asker, Elsewhere, JobContext } from './job-handler.ts';
 

@@ -4,7 +4,7 @@ import { UnavailableError } from '../db/unavailable.ts';
 import { endUpload, holdUpload, noteUploadedBlob, uploadOf } from '../lifecycle/uploads.ts';
 import type { Receipt, UploadReport } from '../../shared/protocol/index.ts';
 import { noteStored } from '../queue/claimed-blobs.ts';
-import { holdJob, jobOf } from '../queue/queue.ts';
+import { holdJob, jobOf } from '../queue/leases.ts';
 import { keepCache } from './caches.ts';
 import type { JobContext } from './job-handler.ts';
 

@@ -5,7 +5,7 @@ import { parseImageReference } from '../../shared/domain/image-reference.ts';
 import { servicesIn } from '../lifecycle/build-services.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import type { ImageBuildsOrder, ImageOrder, RegistryAccess } from '../../shared/protocol/index.ts';
-import { jobOf } from '../queue/queue.ts';
+import { jobOf } from '../queue/leases.ts';
 import type { JobContext } from './job-handler.ts';
 
 export function imageOrder(reference: string, accountId: bigint): { image?: ImageOrder } {

@@ -2,7 +2,7 @@ import type { Runner } from '../auth/runners.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import type { LogPart, Outcome, ServiceState, StepState, Work } from '../../shared/protocol/index.ts';
-import type { ClaimedJob } from '../queue/queue.ts';
+import type { ClaimedJob } from '../queue/leases.ts';
 import type { ReadFile } from '../lifecycle/file-suites.ts';
 
 export interface BuildLimits {

@@ -3,7 +3,7 @@ import type { LogRow } from '../db/schema.ts';
 import { serviceLog } from '../lifecycle/build-services.ts';
 import { DiskFullError, isNoSpace, type DiskReserve } from '../../shared/lib/disk-reserve.ts';
 import type { CutReason, LogChunk, Receipt } from '../../shared/protocol/index.ts';
-import { jobOf } from '../queue/queue.ts';
+import { jobOf } from '../queue/leases.ts';
 import { appendToHeld, findLog } from '../streams/logs.ts';
 
 /**

@@ -1,51 +1,43 @@
 import type { FastifyBaseLogger } from 'fastify';
+import { sql, type SqlBool } from 'kysely';
 import type { Blobs } from '../db/blobs.ts';
 import type { Database } from '../db/open.ts';
 import { isUnavailable } from '../db/unavailable.ts';
+import * as due from '../queue/due.ts';
+import { claimDue, type ClaimedJob } from '../queue/leases.ts';
 import * as queue from '../queue/queue.ts';
 import { packLog } from '../streams/pack-log.ts';
 import { packKind } from './outcomes.ts';
 
 /** Longer than packing ever takes. */
 export const packSeconds = 600;
+const everyMs = 2000;
 
 /** The queue has the jobs, so that a crash leaves no log unpacked for ever. */
-export interface LogPacker {
-  /** Does nothing if it is already under way. */
-  packWaiting(): Promise<void>;
+export function startLogPacker(parts: { db: Database; blobs: Blobs; log: FastifyBaseLogger }): {
   close(): Promise<void>;
-}
-
-export function createLogPacker(parts: { db: Database; blobs: Blobs; log: FastifyBaseLogger }): LogPacker {
+} {
   const { db, blobs, log } = parts;
-  let underWay: Promise<void> | undefined;
-
-  const packAll = async (): Promise<void> => {
-    for (;;) {
-      const job = await db.transaction((trx) =>
-        queue.claimAny(db, trx, { holder: 'server', kind: packKind, seconds: packSeconds }),
-      );
-      if (!job) return;
+  const isUnclaimed = sql<SqlBool>`kind = ${sql.lit(packKind)} and claim is null`;
+  return due.startDueWork<ClaimedJob>(db, {
+    topic: packKind, // never announced: logs can wait
+    everyMs,
+    most: 1,
+    nextAt: () => due.nextDue(db.read, due.jobs, isUnclaimed),
+    claim: () => db.transaction((trx) => claimDue(db, trx, { kind: packKind, holder: 'server', seconds: packSeconds })),
+    async serve(job) {
       try {
         await packLog(db, blobs, job.subject_id);
       } catch (error) {
         if (!isUnavailable(error)) throw error;
-        // Blob storage is unreachable. The next sweep of any server tries again.
-        await db.transaction((trx) => queue.release(db, trx, job));
+        // Blob storage is unreachable. Any server tries again.
+        const later = { run_after: BigInt(Date.now() + everyMs) };
+        await db.transaction((trx) => queue.release(db, trx, job, later));
         return;
       }
       await db.transaction((trx) => queue.remove(db, trx, job));
-    }
-  };
-  return {
-    async packWaiting() {
-      if (underWay || !(await queue.isAnyWaiting(db, [packKind]))) return;
-      underWay ??= packAll() // another check may have begun it meanwhile
-        .catch((error: unknown) => log.error({ err: error }, 'packing a log failed'))
-        .finally(() => (underWay = undefined));
     },
-    async close() {
-      await underWay;
-    },
-  };
+    whenSetBack: () => queue.makeStrandedJobsDue(db, { kinds: [packKind], longestWait: everyMs }),
+    onError: (error) => log.error({ err: error }, 'packing a log failed'),
+  });
 }

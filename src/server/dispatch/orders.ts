@@ -4,10 +4,11 @@ import { isUnavailable } from '../db/unavailable.ts';
 import { slotOf, type SlotKind } from '../../shared/domain/runner-slots.ts';
 import * as protocol from '../../shared/protocol/index.ts';
 import type { Order, WorkKind } from '../../shared/protocol/index.ts';
-import type { Serving } from '../queue/accounts.ts';
+import type { Serving } from '../queue/waiting.ts';
 import { nameBlobs } from '../queue/claimed-blobs.ts';
+import { claim } from '../queue/claims.ts';
+import { claimAgain, jobOf, type ClaimedJob } from '../queue/leases.ts';
 import * as queue from '../queue/queue.ts';
-import type { ClaimedJob } from '../queue/queue.ts';
 import { findLog } from '../streams/logs.ts';
 import { isAwaited } from './awaited.ts';
 import type { Later } from './job-handler.ts';
@@ -58,37 +59,23 @@ export function createOrders(parts: OrdersParts): Orders {
     (runner.slot ? [runner.slot] : slotsInOrder).map((slot) => ({
       kinds: kindsFor(slot),
       mostRunning: accountConcurrency,
-      ...(runner.boundAs === undefined ? {} : { boundAs: runner.boundAs }),
+      boundAs: runner.boundAs,
       // Fetches need no tags.
       tags: slot === 'fetches' ? '' : runner.tags,
       location: runner.location,
       isLeaving: runner.isLeaving,
     }));
 
-  const claim = async (
+  const claimFor = async (
     trx: Transaction,
     { runner, name }: OrderRequest,
-  ): Promise<Awaited<ReturnType<typeof queue.claim>>> => {
+  ): Promise<ClaimedJob | 'overtaken' | undefined> => {
     const claiming = { holder: runner.holder, seconds: protocol.claimSeconds, turn: ids.next(), name };
     for (const one of serving(runner)) {
-      const taken = await queue.claim(db, trx, { ...one, ...claiming });
+      const taken = await claim(db, trx, { ...one, ...claiming });
       if (taken !== undefined) return taken;
     }
     return undefined;
-  };
-
-  const within = async (
-    trx: Transaction,
-    request: OrderRequest,
-    onClaim: (job: ClaimedJob) => void,
-  ): Promise<Attempt> => {
-    const { runner, name, mayBeGiven } = request;
-    const given = mayBeGiven ? await queue.jobOf(trx, name) : undefined;
-    if (given && given.holder !== runner.holder) return undefined;
-    const job = given ?? (await claim(trx, request));
-    if (job === undefined || job === 'overtaken') return job;
-    onClaim(job);
-    return orderFor(trx, job, runner);
   };
 
   const orderFor = async (trx: Transaction, job: ClaimedJob, runner: Runner): Promise<Attempt> => {
@@ -127,24 +114,28 @@ export function createOrders(parts: OrdersParts): Orders {
 
   /** At most one job. */
   const attempt = async (request: OrderRequest, isWanted: () => boolean): Promise<Attempt> => {
+    const { runner, name, mayBeGiven = false } = request;
     let taken: ClaimedJob | undefined;
-    const onClaim = (job: ClaimedJob): void => void (taken = job);
     try {
       return await db.transaction(async (trx) => {
         taken = undefined;
         if (!isWanted()) return undefined;
-        const { isDraining } = await holdRunner(db, trx, request.runner);
-        return isDraining && !request.mayBeGiven ? undefined : within(trx, request, onClaim);
+        const { isDraining } = await holdRunner(db, trx, runner);
+        if (isDraining && !mayBeGiven) return undefined;
+        const given = mayBeGiven ? await jobOf(trx, name) : undefined;
+        if (given && given.holder !== runner.holder) return undefined;
+        const job = given ?? (await claimFor(trx, request));
+        if (job === undefined || job === 'overtaken') return job;
+        taken = job;
+        return await orderFor(trx, job, runner);
       });
     } catch (error) {
       // The runner repeated its request while the first one was in progress. It gets the same order again.
-      if (isUniqueViolation(error) && !request.mayBeGiven && (await queue.jobOf(db.read, request.name)))
+      if (isUniqueViolation(error) && !mayBeGiven && (await jobOf(db.read, name)))
         return attempt({ ...request, mayBeGiven: true }, isWanted);
       if (!taken || isUnavailable(error)) throw error; // the job itself is not at fault
-      log.error(
-        { err: error, kind: taken.kind, subject: String(taken.subject_id) },
-        'preparing a job for a runner failed',
-      );
+      const { kind, subject_id: subject } = taken;
+      log.error({ err: error, kind, subject: String(subject) }, 'preparing a job for a runner failed');
       await setAside(taken);
       return 'again'; // the next job must not wait for the next query
     }
@@ -153,7 +144,7 @@ export function createOrders(parts: OrdersParts): Orders {
   /** A job without a possible order must not block the others. Its claim was rolled back with the order. */
   const setAside = async (unordered: ClaimedJob): Promise<void> => {
     await db.transaction(async (trx) => {
-      const job = await queue.claimAgain(db, trx, unordered, protocol.claimSeconds);
+      const job = await claimAgain(db, trx, unordered, protocol.claimSeconds);
       if (job) await giveUp(trx, job);
     });
   };

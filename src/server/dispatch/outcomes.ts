@@ -6,7 +6,7 @@ import type { IdSource } from '../../shared/lib/ids.ts';
 import type { Outcome, Receipt, WorkKind } from '../../shared/protocol/index.ts';
 import type { LapsedClaim } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
-import type { ClaimedJob } from '../queue/queue.ts';
+import { holdJob, type ClaimedJob } from '../queue/leases.ts';
 import { askForPack, noteKept } from '../lifecycle/kept-builds.ts';
 import { awaitUploads } from '../lifecycle/uploads.ts';
 import { traceSteps } from '../tracing/traces.ts';
@@ -70,7 +70,7 @@ export function createOutcomes({
 
     async lose(lost) {
       await db.transaction(async (trx) => {
-        const job = await queue.holdJob(db, trx, lost.claim);
+        const job = await holdJob(db, trx, lost.claim);
         if (job) await giveUp(trx, job);
       });
     },
@@ -80,7 +80,7 @@ export function createOutcomes({
       { holder },
       { claim, outcome, logSize, steps = [], stepStates, services, lines, file, sha, kept, uploads, output },
     ) {
-      const job = await queue.holdJob(db, trx, claim);
+      const job = await holdJob(db, trx, claim);
       if (job?.holder !== holder) return { gone: true };
       const stored = (await findLog(trx, job.subject_id))?.size ?? 0n;
       if (Number(stored) !== logSize) return { expected: Number(stored) };

@@ -1,6 +1,7 @@
 import type { KeptBuildRow } from '../db/schema.ts';
 import { forgetKept, never, notePacked, openKey, locationOf } from '../lifecycle/kept-builds.ts';
-import { makeAccountDue, type ClaimedJob } from '../queue/queue.ts';
+import type { ClaimedJob } from '../queue/leases.ts';
+import { makeAccountDue } from '../queue/queue.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { sourceOf } from './sources.ts';
 

@@ -78,9 +78,9 @@ export function createPolls({ db, ids, observers, vault, isQuiet, log }: PollsPa
       const taken = await list.wait(
         {
           runner,
-          line: String(boundAs ?? 'any'),
+          group: String(boundAs ?? 'any'),
           isServed: () => !isQuiet(runner.holder),
-          isAny: async () => ((await nextPollAt(db.read, boundAs)) ?? Infinity) <= Date.now(),
+          isAny: async () => (await nextPollAt(db.read, boundAs)) <= Date.now(),
           attempt: () => take(runner, room),
         },
         signal,

@@ -6,7 +6,7 @@ import type { ReadFile, SuiteOfFile } from '../lifecycle/file-suites.ts';
 import { fetchedAs, ownRefs } from '../lifecycle/own-refs.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import type { CommitReport, FinishReport } from '../../shared/protocol/index.ts';
-import { holdJob } from '../queue/queue.ts';
+import { holdJob } from '../queue/leases.ts';
 import { isConfigured, defaultHeadOf } from './fetch-commit.ts';
 
 type Refused = { refused: string[] };

@@ -19,7 +19,7 @@ import type { BuildVariables } from '../../shared/domain/build-variables.ts';
 import { imageBuildsOff } from '../../shared/domain/image-builds.ts';
 import { variablesIn } from '../../shared/domain/matrix.ts';
 import type { Outcome, StepOrder } from '../../shared/protocol/index.ts';
-import type { ClaimedJob } from '../queue/queue.ts';
+import type { ClaimedJob } from '../queue/leases.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';

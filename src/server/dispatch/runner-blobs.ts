@@ -7,7 +7,7 @@ import type { IdSource } from '../../shared/lib/ids.ts';
 import type { Stored, Work } from '../../shared/protocol/index.ts';
 import { uploadOf } from '../lifecycle/uploads.ts';
 import { isNamedTo } from '../queue/claimed-blobs.ts';
-import { jobOf } from '../queue/queue.ts';
+import { jobOf } from '../queue/leases.ts';
 import { artifactIntake, type ArtifactIntake } from './artifact-intake.ts';
 import { writesCache } from './caches.ts';
 import { buildUnder, noteBlobUnder } from './held-builds.ts';

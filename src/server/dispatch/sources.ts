@@ -5,7 +5,7 @@ import { gitCredential, isOpened } from '../forges/git-credential.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import { tokenLocation } from '../lifecycle/forges.ts';
 import type { Access, HttpsCredential, Source } from '../../shared/protocol/index.ts';
-import { jobOf } from '../queue/queue.ts';
+import { jobOf } from '../queue/leases.ts';
 
 type Fetched = Pick<ProjectRow, 'id' | 'clone_url' | 'ssh_private_key' | 'forge_id' | 'forge_git_origin'>;
 

@@ -7,7 +7,7 @@ import { packTests } from '../results/packed-tests.ts';
 import { slowestOf } from '../results/slow-tests.ts';
 import { addTests, countsOf, type Batch } from '../results/test-results.ts';
 import type { TestBatch, TestReceipt, TestReport } from '../../shared/protocol/index.ts';
-import { holdJob, jobOf } from '../queue/queue.ts';
+import { holdJob, jobOf } from '../queue/leases.ts';
 
 export interface TestIntake {
   take(holder: string, batch: TestBatch): Promise<TestReceipt>;

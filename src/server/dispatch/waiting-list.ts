@@ -3,8 +3,8 @@ import { isUnavailable } from '../db/unavailable.ts';
 
 export interface Waiting<T> {
   runner: Runner;
-  /** Members of a line can take the same things. */
-  line: string;
+  /** Members of a group can take the same things. */
+  group: string;
   /** Cheaper than an attempt. */
   isAny(): Promise<boolean>;
   /** Undefined if there was nothing, or it is no longer wanted. An error ends the waiting. */
@@ -13,79 +13,106 @@ export interface Waiting<T> {
   isServed(): boolean;
 }
 
+interface Group<T> {
+  members: Set<Member<T>>;
+  isNews: boolean;
+  isTrying: boolean;
+}
+
 const mostAtOnce = 8;
 
 /**
- * After a notification, the first of each line tries, and more as long as tries succeed. So one job costs one or two
- * tries, however many runners wait.
+ * Calls of runners that wait for something. Each tries once when it comes. After a notification, the first of each
+ * group tries, and more as long as tries succeed. So one job costs one or two tries, however many runners wait.
  */
 export class WaitingList<T> {
-  readonly #lines = new Map<string, Line<T>>();
-  /** Attempts before joining a line. */
-  readonly #arriving = new Set<Promise<unknown>>();
+  readonly #groups = new Map<string, Group<T>>();
+  readonly #attempts = new Set<Promise<void>>();
   #news = 0;
 
   /** Undefined if nothing came, or on abort. A running attempt is always awaited: what it takes is committed. */
   async wait(waiting: Waiting<T>, signal: AbortSignal, ms = Infinity): Promise<T | undefined> {
     const before = this.#news;
-    const first = waiting.isServed() ? await this.#arrive(waiting, signal) : undefined;
-    if (first !== undefined || signal.aborted || ms <= 0) return first;
-    const line = this.#lines.get(waiting.line) ?? new Line<T>();
-    this.#lines.set(waiting.line, line);
     const member = new Member(waiting);
     const leave = (): void => member.leave();
-    line.members.add(member);
+    const first = waiting.isServed() ? this.#attempt(member, true) : undefined;
     signal.addEventListener('abort', leave, { once: true });
+    if (signal.aborted) leave();
+    await first;
+    if (ms <= 0) leave();
     const timer = ms === Infinity ? undefined : setTimeout(leave, ms);
-    if (this.#news !== before) line.notify(); // it may have come during the attempt
+    const group = this.#groups.get(waiting.group) ?? { members: new Set(), isNews: false, isTrying: false };
+    this.#groups.set(waiting.group, group);
+    group.members.add(member);
+    if (this.#news !== before) this.#notify(group); // it may have come during the attempt
     try {
       return await member.result;
     } finally {
       clearTimeout(timer);
       signal.removeEventListener('abort', leave);
-      line.members.delete(member);
-      if (line.members.size === 0 && this.#lines.get(waiting.line) === line) this.#lines.delete(waiting.line);
-    }
-  }
-
-  async #arrive(waiting: Waiting<T>, signal: AbortSignal): Promise<T | undefined> {
-    const arriving = attemptIfAny(waiting, () => !signal.aborted);
-    this.#arriving.add(arriving);
-    try {
-      return await arriving;
-    } finally {
-      this.#arriving.delete(arriving);
+      group.members.delete(member);
+      if (group.members.size === 0 && this.#groups.get(waiting.group) === group) this.#groups.delete(waiting.group);
     }
   }
 
   notify(): void {
     this.#news += 1;
-    for (const line of this.#lines.values()) line.notify();
+    for (const group of this.#groups.values()) this.#notify(group);
   }
 
   /** For things that were not announced. */
   async check(): Promise<void> {
-    for (const line of this.#lines.values()) {
-      const [first] = line.first(1);
-      if (first && (await first.waiting.isAny())) line.notify();
+    for (const group of this.#groups.values()) {
+      const [first] = firstOf(group, 1);
+      if (first && (await first.waiting.isAny())) this.#notify(group);
     }
   }
 
   /** Rejects these waits, unless a running attempt succeeds. */
   fail(which: (waiting: Waiting<T>) => boolean, error: Error): void {
-    for (const { members } of this.#lines.values())
+    for (const { members } of this.#groups.values())
       for (const member of members) if (which(member.waiting)) member.fail(error);
   }
 
-  /** Resolves when no attempt runs. */
+  /** Resolves when the attempts of this moment are over. */
   async settled(): Promise<void> {
-    await Promise.allSettled(this.#arriving);
-    for (const { trying } of this.#lines.values()) await trying;
+    await Promise.all(this.#attempts);
+  }
+
+  #notify(group: Group<T>): void {
+    group.isNews = true;
+    if (!group.isTrying) void this.#try(group);
+  }
+
+  async #try(group: Group<T>): Promise<void> {
+    group.isTrying = true;
+    while (group.isNews) {
+      group.isNews = false;
+      for (let many = 1, isMore = true; isMore; many = Math.min(2 * many, mostAtOnce)) {
+        const some = firstOf(group, many);
+        await Promise.all(some.map((member) => this.#attempt(member)));
+        isMore = some.length > 0 && some.every(({ isOver }) => isOver);
+        // Those that found nothing move to the end: others may find something.
+        for (const member of some) if (!member.isOver && group.members.delete(member)) group.members.add(member);
+      }
+    }
+    group.isTrying = false;
+  }
+
+  async #attempt(member: Member<T>, isFirst = false): Promise<void> {
+    const attempt = member.attempt(isFirst);
+    this.#attempts.add(attempt);
+    await attempt;
+    this.#attempts.delete(attempt);
   }
 }
 
-async function attemptIfAny<T>(waiting: Waiting<T>, isWanted: () => boolean): Promise<T | undefined> {
-  return (await waiting.isAny()) ? waiting.attempt(isWanted) : undefined;
+function firstOf<T>({ members }: Group<T>, many: number): Member<T>[] {
+  return members
+    .values()
+    .filter(({ isOver, waiting }) => !isOver && waiting.isServed())
+    .take(many)
+    .toArray();
 }
 
 class Member<T> {
@@ -112,19 +139,18 @@ class Member<T> {
     this.#endWith(() => this.#result.reject(error));
   }
 
-  /** Returns whether the next member may try. */
-  async attempt(): Promise<boolean> {
+  async attempt(isFirst: boolean): Promise<void> {
+    const { waiting } = this;
     this.#isTrying = true;
     try {
-      const value = await attemptIfAny(this.waiting, () => !this.isOver);
+      const value = (await waiting.isAny()) ? await waiting.attempt(() => !this.isOver) : undefined;
       if (value !== undefined) this.#endWith(() => this.#result.resolve(value));
     } catch (error) {
-      // When the database is back, another try follows.
-      if (!isUnavailable(error)) this.fail(error);
+      // A waiting call stays while the database is unreachable, and tries again afterwards.
+      if (isFirst || !isUnavailable(error)) this.fail(error);
     }
     this.#isTrying = false;
     this.#end();
-    return this.isOver;
   }
 
   /** During an attempt the end is only stored: the attempt's own result or error replaces it. */
@@ -132,43 +158,5 @@ class Member<T> {
     this.isOver = true;
     this.#end = end;
     if (!this.#isTrying) end();
-  }
-}
-
-class Line<T> {
-  readonly members = new Set<Member<T>>();
-  trying: Promise<void> | undefined;
-  #isNews = false;
-
-  notify(): void {
-    this.#isNews = true;
-    this.trying ??= this.#try().finally(() => (this.trying = undefined));
-  }
-
-  first(many: number): Member<T>[] {
-    const found: Member<T>[] = [];
-    for (const member of this.members) {
-      if (found.length === many) break;
-      if (!member.isOver && member.waiting.isServed()) found.push(member);
-    }
-    return found;
-  }
-
-  /** A member that found nothing moves to the end of the line: the next may find something. */
-  async #attempt(member: Member<T>): Promise<boolean> {
-    const isOver = await member.attempt();
-    if (!isOver && this.members.delete(member)) this.members.add(member);
-    return isOver;
-  }
-
-  async #try(): Promise<void> {
-    while (this.#isNews) {
-      this.#isNews = false;
-      for (let many = 1, isMore = true; isMore; many = Math.min(2 * many, mostAtOnce)) {
-        const some = this.first(many);
-        const tried = await Promise.all(some.map((member) => this.#attempt(member)));
-        isMore = some.length > 0 && tried.every(Boolean);
-      }
-    }
   }
 }

@@ -1,9 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { recordAudit } from '../auth/audit.ts';
 import type { Database } from '../db/open.ts';
-import { startWorkLoop } from '../db/work-loop.ts';
 import { sealedLocation, type ForgeRemovalRow, type ForgeRow } from '../db/schema.ts';
-import { watchForSetBack } from '../../shared/lib/clock-set-back.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import {
@@ -22,6 +20,7 @@ import {
   tokenLocation,
 } from '../lifecycle/forges.ts';
 import { forgesTopic, freeLink, holdLink } from '../lifecycle/forge-holds.ts';
+import { startDueWork } from '../queue/due.ts';
 import { findRepository, isCalled, renamedInWords, unusable } from './find-repository.ts';
 import { ForgeError, type Forge, type ForgeErrorKind } from './forge.ts';
 import type { OpenForge } from './index.ts';
@@ -51,39 +50,19 @@ const day = 24 * 60 * 60 * 1000;
 
 export function startForgeUpkeep(parts: UpkeepParts): { close(): Promise<void> } {
   const { db, trouble: onError } = parts;
-  const closing = new AbortController();
-  const underWay = new Set<Promise<void>>();
-  const hasBeenSetBack = watchForSetBack();
-  const loop = startWorkLoop(
-    db,
-    forgesTopic,
-    async () => {
-      if (hasBeenSetBack()) await freeStrandedForges(db);
-      if (underWay.size >= mostAtOnce) return checkEveryMs; // the next one that is done wakes the loop
+  return startDueWork<ForgeRow>(db, {
+    topic: forgesTopic,
+    everyMs: checkEveryMs,
+    most: mostAtOnce,
+    nextAt: () => nextForgeWorkAt(db.read),
+    async claim() {
       const forge = await db.transaction((trx) => claimForge(db, trx));
-      if (forge) {
-        const work = serve(parts, forge, closing.signal)
-          .catch(onError)
-          .finally(() => {
-            underWay.delete(work);
-            loop.wake();
-          });
-        underWay.add(work);
-        return 0;
-      }
-      const next = await nextForgeWorkAt(db.read);
-      // Due but unclaimed work belongs to a forge at which another server works.
-      return next === undefined || next <= Date.now() ? checkEveryMs : next - Date.now();
+      return forge ? [forge] : [];
     },
-    { everyMs: checkEveryMs, onError },
-  );
-  return {
-    async close() {
-      closing.abort();
-      await loop.close();
-      await Promise.all(underWay);
-    },
-  };
+    serve: (forge, closing) => serve(parts, forge, closing),
+    whenSetBack: () => freeStrandedForges(db),
+    onError,
+  });
 }
 
 type Checked = Awaited<ReturnType<typeof dueAt>>['projects'][number];

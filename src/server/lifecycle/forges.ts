@@ -5,6 +5,7 @@ import { sealedLocation, type ForgeRemovalRow, type ForgeRow, type ProjectRow } 
 import type { IdSource } from '../../shared/lib/ids.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import type { ForgeState } from '../../shared/records/forge.ts';
+import { forgeChecks, forgeRemovals, makeStrandedDue, nextDue } from '../queue/due.ts';
 import { forgesTopic, linkHeldMs } from './forge-holds.ts';
 import type { WriteContext } from './write-context.ts';
 
@@ -242,24 +243,15 @@ export async function claimForge(db: Database, trx: Transaction): Promise<ForgeR
 
 /** After the clock was set back. Leases get their usual length, and postponed work is due now. */
 export async function freeStrandedForges(db: Database): Promise<void> {
-  const now = Date.now();
-  const lease = BigInt(now + heldMs);
-  const longest = BigInt(Math.ceil(now + longestCheckMs));
-  const due = BigInt(now);
+  const lease = BigInt(Date.now() + heldMs);
+  const latest = BigInt(Date.now() + linkHeldMs);
+  await makeStrandedDue(db, forgeRemovals, longestCheckMs);
+  await makeStrandedDue(db, forgeChecks, longestCheckMs);
   await db.transaction(async (trx) => {
     await trx.updateTable('forges').set({ held_until: lease }).where('held_until', '>', lease).execute();
-    const removals = trx.updateTable('forge_removals').set({ run_after: due });
-    await removals.where('run_after', '>', longest).execute();
-    const latest = BigInt(now + linkHeldMs);
-    const projects = trx
-      .selectFrom('projects')
-      .select('id')
-      .where((of) => of.or([of('forge_check_at', '>', longest), of('forge_held_until', '>', latest)]));
-    const ids = (await db.locked(projects.orderBy('id'), 'projects').execute()).map(({ id }) => id);
-    if (ids.length === 0) return;
-    const stranded = trx.updateTable('projects').where('id', 'in', ids);
-    await stranded.where('forge_check_at', '>', longest).set({ forge_check_at: due }).execute();
-    await stranded.where('forge_held_until', '>', latest).set({ forge_held_until: 0n }).execute();
+    const held = trx.selectFrom('projects').select('id').where('forge_held_until', '>', latest).orderBy('id');
+    await db.locked(held, 'projects').execute();
+    await trx.updateTable('projects').set({ forge_held_until: 0n }).where('forge_held_until', '>', latest).execute();
   });
 }
 
@@ -306,14 +298,8 @@ export async function dueAt(db: Queries, forgeId: bigint) {
   return { removals, projects };
 }
 
-export async function nextForgeWorkAt(db: Queries): Promise<number | undefined> {
-  const { rows } = await sql<{ at: bigint | null }>`
-    select min(at) as at from (
-      select min(run_after) as at from forge_removals union all select min(forge_check_at) as at from projects
-    ) as due
-  `.execute(db);
-  const at = rows[0]?.at;
-  return at === null || at === undefined ? undefined : Number(at);
+export async function nextForgeWorkAt(db: Queries): Promise<number> {
+  return Math.min(await nextDue(db, forgeRemovals), await nextDue(db, forgeChecks));
 }
 
 /** Whether due removals or repairs at a forge are still untried, or are under way. */

@@ -10,8 +10,7 @@ import {
   type Outgoing,
 } from '../lifecycle/webhook-deliveries.ts';
 import { suspect } from '../lifecycle/forge-holds.ts';
-import * as deliveryJobs from '../queue/delivery-jobs.ts';
-import type { ClaimedDeliveryJob } from '../queue/delivery-jobs.ts';
+import { end, extend, free, type ClaimedJob } from '../queue/leases.ts';
 import { makeCall, type CallResult, type CallRules } from './http-call.ts';
 import { restWanted, verdictOf } from './statuses.ts';
 import { callFor, type CallParts } from './payload.ts';
@@ -36,7 +35,7 @@ export function claimSecondsOf({ answerWithin }: RetryPolicy): number {
 /** Stores each result before the next call. Ends when none is left, one fails, or the limit is reached. */
 export async function sendLine(
   parts: LineParts,
-  { job, first }: { job: ClaimedDeliveryJob; first: Outgoing | undefined },
+  { job, first }: { job: ClaimedJob; first: Outgoing | undefined },
   closing: AbortSignal,
 ): Promise<void> {
   const { callRules, attempted, retryPolicy } = parts;
@@ -59,35 +58,34 @@ export async function sendLine(
     tries = 0; // the failures belong to the delivery that is done
     if (closing.aborted) break;
   }
-  if (next) await giveBack(parts, job, tries);
+  if (!next) return;
+  const changes = { run_after: BigInt(Date.now()), tries };
+  await parts.db.transaction((trx) => free(trx, job, changes));
 }
 
 function recordOutcome(
   { db, ids, retryPolicy }: LineParts,
-  { job, tries }: { job: ClaimedDeliveryJob; tries: number },
+  { job, tries }: { job: ClaimedJob; tries: number },
   sent: Outgoing,
   { verdict, retryAfterMs = 0, ...attempt }: CallResult & { verdict: ReturnType<typeof verdictOf> },
 ): Promise<Outgoing | undefined> {
   return db.transaction(async (trx) => {
-    const held = await deliveryJobs.holdDeliveryJob(db, trx, job, claimSecondsOf(retryPolicy));
+    const claim = { holder: job.holder ?? '', claims: [job.claim], seconds: claimSecondsOf(retryPolicy) };
+    const isHeld = (await extend(db, trx, claim)) === 1;
     await recordAttempt({ trx, ids }, sent.id, attempt);
     if (verdict === 'taken') await markDelivered(trx, sent.id);
     if (verdict === 'refused') await markRefused(trx, sent.id);
-    if (!held) return undefined;
+    if (!isHeld) return undefined;
     const now = Date.now();
     if (verdict === 'not_taken') await giveUpOn(trx, job.subject_id, now - retryPolicy.giveUpAfter);
     const next = await headOfLine(trx, job.subject_id);
-    if (!next) await deliveryJobs.finishDeliveryJob(trx, job);
+    if (!next) await end(trx, job);
     else if (verdict !== 'not_taken') return next;
     else {
       const failures = tries + 1;
       const runAfter = now + Math.max(retryWait(failures, retryPolicy), retryAfterMs);
-      await deliveryJobs.putOffDeliveryJob(trx, job, { runAfter, tries: failures });
+      await free(trx, job, { run_after: BigInt(Math.ceil(runAfter)), tries: failures });
     }
     return undefined;
   });
-}
-
-function giveBack({ db }: LineParts, job: ClaimedDeliveryJob, tries: number): Promise<void> {
-  return db.transaction((trx) => deliveryJobs.putOffDeliveryJob(trx, job, { runAfter: Date.now(), tries }));
 }

@@ -1,9 +1,10 @@
+import { sql, type SqlBool } from 'kysely';
 import { isDatabaseFull } from '../db/open.ts';
-import { startWorkLoop } from '../db/work-loop.ts';
-import { watchForSetBack } from '../../shared/lib/clock-set-back.ts';
 import { headOfLine, type Outgoing } from '../lifecycle/webhook-deliveries.ts';
-import * as deliveryJobs from '../queue/delivery-jobs.ts';
-import type { ClaimedDeliveryJob } from '../queue/delivery-jobs.ts';
+import { deliveryJobsTopic, deliveryKind } from '../queue/delivery-jobs.ts';
+import * as due from '../queue/due.ts';
+import { claimDue, end, freeAllOf, type ClaimedJob } from '../queue/leases.ts';
+import { makeStrandedJobsDue } from '../queue/queue.ts';
 import { claimSecondsOf, sendLine, type LineParts } from './line.ts';
 import { longestOf } from './retry-policy.ts';
 
@@ -20,10 +21,6 @@ export interface SenderParts extends LineParts {
   trouble: (error: unknown) => void;
 }
 
-export interface Sender {
-  close(): Promise<void>;
-}
-
 const mostAtOnce = 512;
 const mostOfAccount = 128;
 const mostPerClaim = 32;
@@ -31,100 +28,51 @@ const mostPerClaim = 32;
 const checkEveryMs = 1000;
 
 interface Claimed {
-  job: ClaimedDeliveryJob;
+  job: ClaimedJob;
   first: Outgoing | undefined;
 }
 
-export async function startSender(parts: SenderParts): Promise<Sender> {
-  const { db, name, retryPolicy, trouble: onError } = parts;
-  const closing = new AbortController();
-  const slots = new Slots();
-  await deliveryJobs.freeDeliveryJobsOf(db, name).catch((error: unknown) => {
-    if (!isDatabaseFull(error)) throw error; // on a full disk they are released when their claims expire
-  });
-
-  const hasBeenSetBack = watchForSetBack();
-  const loop = startWorkLoop(
-    db,
-    deliveryJobs.deliveryJobsTopic,
-    async (isAnnounced) => {
-      if (hasBeenSetBack()) await deliveryJobs.makeStrandedDeliveryJobsDue(db, longestOf(retryPolicy));
-      const room = mostAtOnce - slots.taken;
-      if (room <= 0) return checkEveryMs; // the first free slot triggers the next query
-      // An announced job is claimed without a query before.
-      if (!isAnnounced) {
-        const dueAt = await deliveryJobs.nextDeliveryJobAt(db.read);
-        if (dueAt === undefined) return checkEveryMs;
-        if (dueAt > Date.now()) return dueAt - Date.now();
-      }
-      const claimed = await claim(parts, Math.min(room, mostPerClaim), slots);
-      for (const one of claimed) begin(one);
-      // More may be due, and only now the next time is known.
-      return claimed.length > 0 || isAnnounced ? 0 : checkEveryMs;
-    },
-    { everyMs: checkEveryMs, onError },
-  );
-  const begin = (one: Claimed): void => {
-    // When a call fails for an internal reason, the claim expires and another server tries again.
-    const serve = () => sendLine(parts, one, closing.signal).catch(onError);
-    void slots.take(one.job.account_id, serve).then(() => loop.wake());
-  };
-
-  return {
-    async close() {
-      closing.abort();
-      await loop.close();
-      await slots.allFree();
-    },
-  };
-}
-
-function claim({ db, name: holder, retryPolicy }: SenderParts, most: number, slots: Slots): Promise<Claimed[]> {
-  const seconds = claimSecondsOf(retryPolicy);
-  const roomOf = (account: bigint): number => slots.roomOf(account);
-  const claiming = { holder, seconds, most, except: slots.fullAccounts(), roomOf };
-  return db.transaction(async (trx) => {
-    const claimed: Claimed[] = [];
-    for (const job of await deliveryJobs.claimDeliveryJobs(db, trx, claiming)) {
-      const first = await headOfLine(trx, job.subject_id);
-      if (!first) await deliveryJobs.finishDeliveryJob(trx, job);
-      claimed.push({ job, first });
-    }
-    return claimed;
-  });
-}
-
-/** The jobs being served at the moment, and their number for each account. */
-class Slots {
-  readonly #underWay = new Set<Promise<void>>();
-  readonly #ofAccount = new Map<bigint, number>();
-
-  get taken(): number {
-    return this.#underWay.size;
-  }
-
-  fullAccounts(): bigint[] {
-    return [...this.#ofAccount.keys()].filter((account) => this.roomOf(account) <= 0);
-  }
-
-  roomOf(account: bigint): number {
-    return mostOfAccount - (this.#ofAccount.get(account) ?? 0);
-  }
-
-  /** Resolves when the work is over and its slot is free. */
-  take(account: bigint, work: () => Promise<void>): Promise<void> {
-    this.#ofAccount.set(account, (this.#ofAccount.get(account) ?? 0) + 1);
-    const serving = work().finally(() => {
-      const left = (this.#ofAccount.get(account) ?? 1) - 1;
-      if (left > 0) this.#ofAccount.set(account, left);
-      else this.#ofAccount.delete(account);
-      this.#underWay.delete(serving);
+export async function startSender(parts: SenderParts): Promise<{ close(): Promise<void> }> {
+  const { db, name: holder, retryPolicy, trouble: onError } = parts;
+  await db
+    .transaction((trx) => freeAllOf(trx, { holder, kind: deliveryKind }))
+    .catch((error: unknown) => {
+      if (!isDatabaseFull(error)) throw error; // on a full disk they are released when their claims expire
     });
-    this.#underWay.add(serving);
-    return serving;
-  }
-
-  async allFree(): Promise<void> {
-    await Promise.all(this.#underWay);
-  }
+  const busy = new Map<bigint, number>();
+  const roomOf = (account: bigint): number => mostOfAccount - (busy.get(account) ?? 0);
+  const count = (account: bigint, change: number): void => {
+    const now = (busy.get(account) ?? 0) + change;
+    if (now > 0) busy.set(account, now);
+    else busy.delete(account);
+  };
+  const isUnclaimed = sql<SqlBool>`kind = ${sql.lit(deliveryKind)} and claim is null`;
+  return due.startDueWork<Claimed>(db, {
+    topic: deliveryJobsTopic,
+    everyMs: checkEveryMs,
+    most: mostAtOnce,
+    nextAt: () => due.nextDue(db.read, due.jobs, isUnclaimed),
+    whenSetBack: () => makeStrandedJobsDue(db, { kinds: [deliveryKind], longestWait: longestOf(retryPolicy) }),
+    claim(room) {
+      const seconds = claimSecondsOf(retryPolicy);
+      const except = [...busy.keys()].filter((account) => roomOf(account) <= 0);
+      const claiming = { kind: deliveryKind, holder, seconds, most: Math.min(room, mostPerClaim), roomOf, except };
+      return db.transaction(async (trx) => {
+        const claimed: Claimed[] = [];
+        for (const job of await claimDue(db, trx, claiming)) {
+          const first = await headOfLine(trx, job.subject_id);
+          if (!first) await end(trx, job);
+          claimed.push({ job, first });
+        }
+        return claimed;
+      });
+    },
+    /** If it fails for an internal reason, the claim expires and another server tries again. */
+    async serve(claimed, closing) {
+      const { account_id: account } = claimed.job;
+      count(account, 1);
+      await sendLine(parts, claimed, closing).finally(() => count(account, -1));
+    },
+    onError,
+  });
 }

@@ -1,6 +1,6 @@
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database, Queries } from '../db/open.ts';
-import { literals, oldestWaiting } from './waiting.ts';
+import { literals, oldestWaiting, type Serving } from './waiting.ts';
 
 /**
  * The accounts with a waiting job and below their limit of running jobs. The fewest running jobs come first, then the
@@ -10,20 +10,6 @@ import { literals, oldestWaiting } from './waiting.ts';
  * turns. Those skipped on the way have running jobs, which are few, or no jobs and are soon removed (account-turns.ts).
  * If none is found, running jobs are counted by account. They are counted each time, so the count cannot go wrong.
  */
-export interface Serving {
-  kinds: readonly string[];
-  /** An account with this many running jobs is not served; 0 for no limit. */
-  mostRunning?: number | undefined;
-  /** An account-scoped runner: only jobs of its accounts. */
-  boundAs?: bigint | undefined;
-  /** As one text. */
-  tags?: string | undefined;
-  /** Jobs that prefer it need not be due. */
-  location?: string | undefined;
-  /** Only jobs that prefer the location. */
-  isLeaving?: boolean | undefined;
-}
-
 export interface NextAccount {
   account_id: bigint;
   turn: bigint;
@@ -98,10 +84,9 @@ function hasWaiting(
   db: Database,
   queries: Queries,
   account: RawBuilder<unknown>,
-  { kinds, tags = '', location, isLeaving }: Serving,
+  serving: Serving,
 ): RawBuilder<SqlBool> {
-  const search = { queries, kinds, account, now: BigInt(Date.now()), tags, location, isLeaving };
-  return sql<SqlBool>`(${oldestWaiting(db, search)}) is not null`;
+  return sql<SqlBool>`(${oldestWaiting(db, { ...serving, queries, account })}) is not null`;
 }
 
 function boundTo(queries: Queries, { boundAs = 0n }: Serving) {

@@ -1,6 +1,7 @@
 import { doomSent, doomStoredUnder, type Stored } from '../db/doomed-blobs.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
+import { heldBy } from './leases.ts';
 
 /** Removed together with the claim. */
 export async function nameBlobs(trx: Transaction, claim: string, digests: readonly string[]): Promise<void> {
@@ -8,12 +9,8 @@ export async function nameBlobs(trx: Transaction, claim: string, digests: readon
   await trx.updateTable('jobs').set(named).where('claim', '=', claim).execute();
 }
 
-export function findHeld(db: Queries, holder: string): Promise<JobRow[]> {
-  return db.selectFrom('jobs').selectAll().where('claim', 'is not', null).where('holder', '=', holder).execute();
-}
-
 export async function isNamedTo(db: Queries, holder: string, digest: string): Promise<boolean> {
-  const held = await findHeld(db, holder);
+  const held = await heldBy(db, holder);
   return held.some(({ named_blobs: named }) => named !== null && (JSON.parse(named) as string[]).includes(digest));
 }
 
@@ -28,5 +25,3 @@ export async function noteStored(
   const stored = { stored_blob: digest, stored_bytes: BigInt(size) };
   await trx.updateTable('jobs').set(stored).where('id', '=', job.id).execute();
 }
-
-export const nothingStored = { stored_blob: null, stored_bytes: null };

@@ -1,28 +1,52 @@
 import { sql } from 'kysely';
-import type { Database, Queries, Transaction } from '../db/open.ts';
+import type { Database, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
-import { nextAccounts, type NextAccount, type Serving } from './accounts.ts';
+import { randomName } from '../../shared/lib/random-name.ts';
+import { nextAccounts, type NextAccount } from './accounts.ts';
 import { holdLane } from './lanes.ts';
-import { oldestWaiting, oldestWith } from './waiting.ts';
+import { take, type ClaimedJob } from './leases.ts';
+import { oldestWaiting, oldestWith, type Serving } from './waiting.ts';
 
 /**
- * Finds and locks the next job. A claim locks its account's turn, so concurrent claims serve the next account. If no
- * other account has a job, they take the next job of the same one, so claims never wait. Only with a limit of running
- * jobs are an account's claims sequential: a claim that finds the turn locked waits. It counts only if the turn shows
- * no other claim for the account since its jobs were counted.
+ * A claim for a runner. It locks its account's turn, so concurrent claims serve the next account. If no other account
+ * has a job, they take the next job of the same one, so claims never wait. Only with a limit of running jobs are an
+ * account's claims sequential: a claim that finds the turn locked waits. It counts only if the turn shows no other
+ * claim for the account since its jobs were counted.
  */
-export interface Found {
-  job: JobRow;
-  /** Set if the claim has locked the account's turn, which passes with it. */
-  turnOf: bigint | undefined;
+interface Claiming extends Serving {
+  holder: string;
+  seconds: number;
+  turn: bigint;
+  /** Must be unguessable. */
+  name?: string;
 }
 
-/** `overtaken`: another claim was faster, and there may be more jobs for another transaction. */
-export async function findNext(
+/**
+ * Undefined if no waiting job may begin. `overtaken`: another claim was faster, and there may be more jobs for another
+ * transaction. One transaction claims at most one job.
+ */
+export async function claim(
+  db: Database,
+  trx: Transaction,
+  { holder, seconds, turn, name = randomName(), ...serving }: Claiming,
+): Promise<ClaimedJob | 'overtaken' | undefined> {
+  const found = await db.alongIndexes(trx, () => findNext(db, trx, serving));
+  if (found === undefined || found === 'overtaken') return found;
+  const { job, turnOf: account = null } = found;
+  const passTurn = trx.updateTable('queue_turns').set({ turn }).where('account_id', '=', account);
+  const [taken] = await Promise.all([
+    take(db, trx, job, { claim: name, holder, tries: job.tries + 1, seconds }),
+    account === null ? undefined : passTurn.execute(),
+  ]);
+  return taken;
+}
+
+/** Locks the job. `turnOf`: the account whose turn is locked too, and passes with the claim. */
+async function findNext(
   db: Database,
   trx: Transaction,
   serving: Serving,
-): Promise<Found | 'overtaken' | undefined> {
+): Promise<{ job: JobRow; turnOf: bigint | undefined } | 'overtaken' | undefined> {
   const accounts = await nextAccounts(db, trx, serving);
   const [first] = accounts;
   if (!first) return undefined;
@@ -62,10 +86,9 @@ async function oldestFree(
   db: Database,
   trx: Transaction,
   accountId: bigint,
-  { kinds, tags = '', location, isLeaving }: Serving,
+  serving: Serving,
 ): Promise<JobRow | undefined> {
-  const account = sql`${accountId}`;
-  const search = { queries: trx, kinds, account, now: BigInt(Date.now()), tags, location, isLeaving };
+  const search = { ...serving, queries: trx, account: sql`${accountId}` };
   // The tags of the oldest job that fits. Of the jobs with these tags, the first free one is taken.
   const fitting = async (): Promise<string | undefined> => {
     const oldest = trx
@@ -74,7 +97,7 @@ async function oldestFree(
       .where('id', '=', sql<bigint>`(${oldestWaiting(db, search)})`);
     return (await oldest.executeTakeFirst())?.tags;
   };
-  const needed = tags === '' ? '' : await fitting();
+  const needed = (serving.tags ?? '') === '' ? '' : await fitting();
   if (needed === undefined) return undefined;
   return db.skipLocked(oldestWith(db, search, sql.lit(needed)).selectAll('waiting'), 'waiting').executeTakeFirst();
 }
@@ -84,24 +107,4 @@ async function isAlone(db: Database, trx: Transaction, lane: string, id: bigint)
   await holdLane(db, trx, lane);
   const others = trx.selectFrom('jobs').select('id').where('lane', '=', lane).where('claim', 'is not', null);
   return (await others.where('id', '!=', id).executeTakeFirst()) === undefined;
-}
-
-/** The caller has locked the unclaimed job. A condition on that would make PostgreSQL read all unclaimed jobs. */
-export async function takeJob(
-  db: Database,
-  trx: Transaction,
-  { id, ...taken }: Pick<JobRow, 'id' | 'claim' | 'holder' | 'tries'>,
-  seconds: number,
-): Promise<void> {
-  const until = sql<bigint>`${db.clock} + ${BigInt(seconds * 1000)}`;
-  await trx
-    .updateTable('jobs')
-    .set({ ...taken, claimed_until: until })
-    .where('id', '=', id)
-    .execute();
-}
-
-export async function claimsUnderWay(db: Queries): Promise<string[]> {
-  const held = await db.selectFrom('jobs').select('claim').where('claim', 'is not', null).execute();
-  return held.flatMap(({ claim: name }) => name ?? []);
 }

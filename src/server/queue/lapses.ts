@@ -1,6 +1,7 @@
 import type { Stored } from '../db/doomed-blobs.ts';
 import type { Database } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
+import { detached, nobody } from './leases.ts';
 
 /**
  * Claims expire if they are not extended for a while. This is watched, not read from the stored time. A machine's clock
@@ -64,12 +65,5 @@ export function watchClaims(db: Database, times: LapseTimes): LapseWatch {
   };
 }
 
-/** Stored time of a holder known to be gone: its claims expire at once. */
-export const nobody = 0n;
-
-/**
- * For a holder that continues after its server stopped. Other servers wait for that machine's next server, which may
- * first install an upgrade.
- */
-export const detached = -1n;
+/** Its machine's next server may first install an upgrade. */
 const detachedMs = 10 * 60 * 1000;

@@ -1,17 +1,14 @@
 import { sql, type Expression, type SqlBool } from 'kysely';
 import { doomStoredFor, doomStoredUnder, type Stored } from '../db/doomed-blobs.ts';
 import { insertRows } from '../db/insert.ts';
-import type { Database, Queries, Transaction } from '../db/open.ts';
+import type { Database, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
-import { randomName } from '../../shared/lib/random-name.ts';
-import type { Serving } from './accounts.ts';
-import { findHeld, nothingStored } from './claimed-blobs.ts';
-import { findNext, takeJob } from './claims.ts';
+import * as due from './due.ts';
 import { moveUp, putInLine } from './lanes.ts';
-import { detached, nobody } from './lapses.ts';
+import { claimsTopic, end, free, type ClaimedJob, type Postponed } from './leases.ts';
 import { joinAccountTurns } from './account-turns.ts';
-import { isDue, literals } from './waiting.ts';
+import { isDue, literals, type Serving } from './waiting.ts';
 
 /**
  * A job is added in the transaction that causes it and claimed for a while. The claim's holder removes it in the
@@ -33,15 +30,7 @@ export interface NewJob {
   location?: string | undefined;
 }
 
-export interface ClaimedJob extends JobRow {
-  claim: string;
-}
-
-const mostNamed = 500;
-
 export const queueTopic = 'queue';
-/** Announced when holders should check their claims. */
-export const claimsTopic = 'claims';
 export const endedClaims = (holder: string | null): string => `ended claims of ${holder}`;
 
 export async function enqueue(db: Database, trx: Transaction, ids: IdSource, ...jobs: NewJob[]): Promise<void> {
@@ -81,133 +70,35 @@ function rowOf(id: bigint, { kind, subjectId, accountId, lane, tries, runAfter, 
   };
 }
 
-interface Claiming extends Serving {
-  holder: string;
-  seconds: number;
-  turn: bigint;
-  /** Must be unguessable. */
-  name?: string;
-}
-
-/**
- * Undefined if no waiting job may begin. `overtaken`: another claim was faster, and there may be more jobs for another
- * transaction. One transaction claims at most one job.
- */
-export async function claim(
-  db: Database,
-  trx: Transaction,
-  { holder, seconds, turn, name = randomName(), ...serving }: Claiming,
-): Promise<ClaimedJob | 'overtaken' | undefined> {
-  const next = await db.alongIndexes(trx, () => findNext(db, trx, serving));
-  if (next === undefined || next === 'overtaken') return next;
-  const { job, turnOf } = next;
-  const taken = { claim: name, holder, tries: job.tries + 1 };
-  const passTurn = trx
-    .updateTable('queue_turns')
-    .set({ turn })
-    .where('account_id', '=', turnOf ?? null);
-  await Promise.all([
-    takeJob(db, trx, { id: job.id, ...taken }, seconds),
-    turnOf === undefined ? undefined : passTurn.execute(),
-  ]);
-  return { ...job, ...taken };
-}
-
-/** The longest due, of a kind that servers run themselves, without fairness between accounts. */
-export async function claimAny(
-  db: Database,
-  trx: Transaction,
-  { kind, holder, seconds }: { kind: string; holder: string; seconds: number },
-): Promise<ClaimedJob | undefined> {
-  const due = trx
-    .selectFrom('jobs')
-    .selectAll()
-    .where('kind', '=', sql.lit(kind))
-    .where('claim', 'is', null)
-    .where('run_after', '<=', BigInt(Date.now()))
-    .orderBy('run_after')
-    .limit(1);
-  const job = await db.skipLocked(due, 'jobs').executeTakeFirst();
-  if (!job) return undefined;
-  const taken = { claim: randomName(), holder, tries: job.tries + 1 };
-  await takeJob(db, trx, { id: job.id, ...taken }, seconds);
-  return { ...job, ...taken };
-}
-
-/** For a claim that was rolled back with its transaction. It still counts as a try. */
-export async function claimAgain(
-  db: Database,
-  trx: Transaction,
-  { id, claim: before, holder, tries }: ClaimedJob,
-  seconds: number,
-): Promise<ClaimedJob | undefined> {
-  const job = await db.locked(trx.selectFrom('jobs').selectAll().where('id', '=', id), 'jobs').executeTakeFirst();
-  if (job?.claim !== null) return undefined;
-  const again = { claim: before, holder, tries };
-  await takeJob(db, trx, { id, ...again }, seconds);
-  return { ...job, ...again };
-}
-
 /** It may be unable to begin yet; only a claim finds that out. */
 export async function isAnyWaiting(
   db: Database,
   kinds: readonly string[],
-  runner: Pick<Serving, 'location' | 'isLeaving'> = {},
+  runner: Pick<Serving, 'location' | 'isLeaving'>,
 ): Promise<boolean> {
   const waiting = db.read
     .selectFrom('jobs')
     .select('id')
     .where('claim', 'is', null)
     .where('kind', 'in', literals(kinds))
-    .where(isDue('jobs', BigInt(Date.now()), runner))
+    .where(isDue('jobs', runner))
     .limit(1);
   return (await waiting.executeTakeFirst()) !== undefined;
 }
 
-export async function extend(
+/** After the clock was set back. Jobs of a lane are excluded: they become due when the job ahead of them is over. */
+export function makeStrandedJobsDue(
   db: Database,
-  trx: Transaction,
-  { holder, claims, seconds }: { holder: string; claims: string[]; seconds: number },
+  { kinds, longestWait }: { kinds: readonly string[]; longestWait: number },
 ): Promise<void> {
-  if (claims.length > 1) await hold(db, trx, (all) => all.where('claim', 'in', claims).where('holder', '=', holder));
-  const mine = { claimed_until: sql<bigint>`${db.clock} + ${BigInt(seconds * 1000)}` };
-  await trx.updateTable('jobs').set(mine).where('claim', 'in', claims).where('holder', '=', holder).execute();
-}
-
-export async function heldBy(db: Database, holder: string): Promise<JobRow[]> {
-  return findHeld(db.read, holder);
-}
-
-export type HeldClaim = { holder: string; claim: string } & Pick<JobRow, 'cancelled'>;
-
-export async function heldByAll(db: Database, holders: readonly string[]): Promise<HeldClaim[]> {
-  const held: HeldClaim[] = [];
-  for (let at = 0; at < holders.length; at += mostNamed) {
-    const some = db.read.selectFrom('jobs').select(['claim', 'holder', 'cancelled']).where('claim', 'is not', null);
-    const rows = await some.where('holder', 'in', holders.slice(at, at + mostNamed)).execute();
-    for (const { claim, holder, cancelled } of rows)
-      if (claim !== null && holder !== null) held.push({ claim, holder, cancelled });
-  }
-  return held;
-}
-
-/** Undefined if the claim has expired or the job is done. */
-export async function jobOf(db: Queries, claim: string): Promise<ClaimedJob | undefined> {
-  const job = await db.selectFrom('jobs').selectAll().where('claim', '=', claim).executeTakeFirst();
-  return job && { ...job, claim };
-}
-
-/** Locks the job until the transaction ends. A transaction that settles a job begins with this. */
-export async function holdJob(db: Database, trx: Transaction, claim: string): Promise<ClaimedJob | undefined> {
-  const claimed = trx.selectFrom('jobs').selectAll().where('claim', '=', claim);
-  const job = await db.locked(claimed, 'jobs').executeTakeFirst();
-  return job && { ...job, claim };
+  const which = sql<SqlBool>`kind in (${sql.join(literals(kinds))}) and claim is null and lane is null`;
+  return due.makeStrandedDue(db, due.jobs, longestWait, which);
 }
 
 /** Only if the claim is still valid. */
 export async function remove(db: Database, trx: Transaction, job: ClaimedJob): Promise<void> {
   await doomStoredUnder(trx, job);
-  await trx.deleteFrom('jobs').where('id', '=', job.id).where('claim', '=', job.claim).execute();
+  await end(trx, job);
   await moveUp(db, trx, [job]);
   await db.announce(trx, endedClaims(job.holder));
 }
@@ -271,11 +162,9 @@ export async function release(
   db: Database,
   trx: Transaction,
   job: ReleasedJob,
-  changes: Partial<Pick<JobRow, 'tries' | 'run_after' | 'location'>> = {},
+  changes: Postponed = {},
 ): Promise<boolean> {
-  const free = { claim: null, holder: null, claimed_until: null, named_blobs: null, ...nothingStored, ...changes };
-  const released = trx.updateTable('jobs').set(free).where('id', '=', job.id).where('claim', '=', job.claim);
-  if ((await released.executeTakeFirst()).numUpdatedRows !== 1n) return false;
+  if (!(await free(trx, job, changes))) return false;
   await doomStoredUnder(trx, job);
   await db.announce(trx, endedClaims(job.holder));
   await db.announce(trx, queueTopic);
@@ -345,20 +234,4 @@ export async function retag(
     .where(which)
     .execute();
   await db.announce(trx, queueTopic);
-}
-
-/** Its holder is gone, or was revoked. The claims get another holder, so its messages of this moment do not count. */
-export async function lapse(db: Database, trx: Transaction, holder: string): Promise<void> {
-  const lost = { claimed_until: nobody, holder: `lost: ${holder}` };
-  await hold(db, trx, (all) => all.where('claim', 'is not', null).where('holder', '=', holder));
-  await trx.updateTable('jobs').set(lost).where('claim', 'is not', null).where('holder', '=', holder).execute();
-  await db.announce(trx, claimsTopic);
-  await db.announce(trx, queueTopic);
-}
-
-/** While no server serves the holder. Its next extension makes them ordinary claims again. */
-export async function detachHolder(db: Database, trx: Transaction, holder: string): Promise<void> {
-  await hold(db, trx, (all) => all.where('claim', 'is not', null).where('holder', '=', holder));
-  const kept = trx.updateTable('jobs').set({ claimed_until: detached }).where('claim', 'is not', null);
-  await kept.where('holder', '=', holder).execute();
 }

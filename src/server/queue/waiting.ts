@@ -11,12 +11,20 @@ import { laneIsFree } from './lanes.ts';
  * For a runner with tags, it jumps through an index over the account's combinations of waiting tags. So jobs that the
  * runner may not have cost one lookup per combination.
  */
-export interface Search {
+export interface Search extends Serving {
   queries: Queries;
-  kinds: readonly string[];
   account: RawBuilder<unknown>;
-  now: bigint;
-  tags: string;
+}
+
+/** What a runner takes. */
+export interface Serving {
+  kinds: readonly string[];
+  /** An account with this many running jobs is not served; 0 for no limit. */
+  mostRunning?: number | undefined;
+  /** An account-scoped runner: only jobs of its accounts. */
+  boundAs?: bigint | undefined;
+  /** As one text. */
+  tags?: string | undefined;
   /** Jobs that prefer it need not be due. */
   location?: string | undefined;
   /** Only jobs that prefer the location. */
@@ -26,7 +34,7 @@ export interface Search {
 type Idioms = Pick<Database, 'isExactly' | 'isBehind' | 'isSubset'>;
 
 export function oldestWaiting(db: Idioms, search: Search): RawBuilder<bigint | null> {
-  const { account, tags } = search;
+  const { account, tags = '' } = search;
   if (tags === '') return sql`${oldestWith(db, search, noTags)}`;
   const sets = sql.ref<string>('sets.tags');
   return sql<bigint | null>`
@@ -46,7 +54,7 @@ export function oldestWaiting(db: Idioms, search: Search): RawBuilder<bigint | n
     ) as heads`;
 }
 
-export function oldestWith(db: Idioms, { queries, kinds, account, now, ...runner }: Search, tags: RawBuilder<string>) {
+export function oldestWith(db: Idioms, { queries, kinds, account, ...runner }: Search, tags: RawBuilder<string>) {
   return queries
     .selectFrom('jobs as waiting')
     .select('waiting.id')
@@ -55,7 +63,7 @@ export function oldestWith(db: Idioms, { queries, kinds, account, now, ...runner
     .where('waiting.claim', 'is', null)
     .where('waiting.kind', 'in', literals(kinds))
     .where(ofPlace(kinds))
-    .where(isDue('waiting', now, runner))
+    .where(isDue('waiting', runner))
     .where(laneIsFree('waiting'))
     .orderBy('waiting.tags')
     .orderBy('waiting.account_id')
@@ -67,9 +75,9 @@ export function oldestWith(db: Idioms, { queries, kinds, account, now, ...runner
 /** If no job prefers this location, the search ends at the due jobs and does not read postponed ones. */
 export function isDue(
   table: string,
-  now: bigint,
-  { location, isLeaving }: Pick<Search, 'location' | 'isLeaving'>,
+  { location, isLeaving }: Pick<Serving, 'location' | 'isLeaving'>,
 ): RawBuilder<SqlBool> {
+  const now = BigInt(Date.now());
   const time = sql.ref(`${table}.run_after`);
   const isInTime = sql<SqlBool>`${time} <= ${now}`;
   const isHere = sql<SqlBool>`${sql.ref(`${table}.location`)} = ${location}`;

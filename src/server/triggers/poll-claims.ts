@@ -1,6 +1,7 @@
-import { sql } from 'kysely';
+import { sql, type SqlBool } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { PolledRefsRow, PollRow, ProjectRow } from '../db/schema.ts';
+import { nextDue, polls } from '../queue/due.ts';
 import { randomName } from '../../shared/lib/random-name.ts';
 
 /**
@@ -32,15 +33,9 @@ export interface ClaimedPoll
 
 type Polls = Pick<PollRow, 'project_id' | 'account_id' | 'host'>;
 
-export async function nextPollAt(db: Queries, boundAs: bigint | undefined): Promise<number | undefined> {
-  const next = await db
-    .selectFrom('polls')
-    .select('next_poll_at')
-    .$if(boundAs !== undefined, (query) => query.where('account_id', 'in', accountsOf(db, boundAs ?? 0n)))
-    .orderBy('next_poll_at')
-    .limit(1)
-    .executeTakeFirst();
-  return next && Number(next.next_poll_at);
+export function nextPollAt(db: Queries, boundAs: bigint | undefined): Promise<number> {
+  const own = boundAs === undefined ? undefined : sql<SqlBool>`account_id in (${accountsOf(db, boundAs)})`;
+  return nextDue(db, polls, own);
 }
 
 export async function claimPolls(db: Database, trx: Transaction, capacity: PollCapacity): Promise<ClaimedPoll[]> {

@@ -2,13 +2,13 @@ import { sql } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { PollRow, ProjectRow } from '../db/schema.ts';
 import { locationOf } from '../../shared/domain/git-address.ts';
+import { makeStrandedDue, polls } from '../queue/due.ts';
 import { compareInTransaction } from './compare-listings.ts';
 import { checkSoon, suspect } from '../lifecycle/forge-holds.ts';
 import { applyEffects } from '../lifecycle/pending-effects.ts';
 import { refLabel, mostBuilds, type MovedRef, type Moves } from './polled-refs.ts';
 import { pollWait, withJitter } from './poll-waits.ts';
 import { triggerRequests, type TriggeredBuild } from './triggers.ts';
-import { holdPolls } from './poll-claims.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 
 /**
@@ -266,12 +266,7 @@ function triggerOf({ ref, branch, before }: MovedRef): TriggeredBuild['trigger']
   };
 }
 
-/** After the clock was set back: polls further ahead than any interval are due now. */
-export async function pollStrandedNow(db: Database): Promise<void> {
-  const now = BigInt(Date.now());
-  await db.transaction(async (trx) => {
-    const isStranded = sql<boolean>`next_poll_at > ${now} + wait_ms`;
-    await holdPolls(db, trx, (all) => all.where(isStranded));
-    await trx.updateTable('polls').set({ next_poll_at: now, wait_ms: 0n }).where(isStranded).execute();
-  });
+/** After the clock was set back. */
+export function makeStrandedPollsDue(db: Database): Promise<void> {
+  return makeStrandedDue(db, polls, sql<bigint>`wait_ms`);
 }

@@ -1,5 +1,6 @@
 import { startWorkLoop } from '../db/work-loop.ts';
-import { mendSchedules, nextScheduleAt, runDueSchedules, schedulesTopic } from './schedules.ts';
+import { nextDue, schedules } from '../queue/due.ts';
+import { mendSchedules, runDueSchedules, schedulesTopic } from './schedules.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 
 export interface ScheduleClockParts extends Omit<WriteContext, 'trx'> {
@@ -24,8 +25,7 @@ export function startScheduleClock({ now, trouble: onError, ...services }: Sched
     async () => {
       await mendSchedules(db, now());
       if ((await runDueSchedules(services, now(), onError)) > 0) return 0;
-      const next = await nextScheduleAt(db.read);
-      return next === undefined ? checkEveryMs : Math.max(1, next - now());
+      return Math.max(1, (await nextDue(db.read, schedules)) - now());
     },
     { everyMs: checkEveryMs, onError },
   );

@@ -72,16 +72,6 @@ function nextRun({ cron, time_zone: timeZone }: ScheduleSettings, now: number): 
   return BigInt(parseCron(cron, timeZone)?.after(now) ?? never);
 }
 
-export async function nextScheduleAt(db: Queries): Promise<number | undefined> {
-  const next = await db
-    .selectFrom('schedules')
-    .select('next_run_at')
-    .orderBy('next_run_at')
-    .limit(1)
-    .executeTakeFirst();
-  return next && Number(next.next_run_at);
-}
-
 /**
  * Of each account the longest due, then the next of each. So an account with a thousand due schedules delays others by
  * only a few. Schedules that become due meanwhile are for the next call.

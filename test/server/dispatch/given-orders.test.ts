@@ -5,7 +5,9 @@ import type { Database } from '../../../src/server/db/open.ts';
 import { createDispatcher, type Dispatcher } from '../../../src/server/dispatch/dispatcher.ts';
 import type { Orders } from '../../../src/server/dispatch/orders.ts';
 import { hashSecret } from '../../../src/shared/lib/passwords.ts';
-import { claim, enqueue, heldBy } from '../../../src/server/queue/queue.ts';
+import { claim } from '../../../src/server/queue/claims.ts';
+import { heldBy } from '../../../src/server/queue/leases.ts';
+import { enqueue } from '../../../src/server/queue/queue.ts';
 import type { Order } from '../../../src/shared/protocol/index.ts';
 import { onEveryDatabase } from '../../support/databases.ts';
 
@@ -44,7 +46,7 @@ describe('a claim that is being stored', () => {
     const put = (): Promise<void> =>
       db.transaction((trx) => enqueue(db, trx, ids, { kind: 'run_suite', subjectId: 1n, accountId: 1n }));
     const runner: Runner = { holder: 'one' };
-    const heldClaims = async (): Promise<unknown[]> => (await heldBy(db, 'one')).map(({ claim: name }) => name);
+    const heldClaims = async (): Promise<unknown[]> => (await heldBy(db.read, 'one')).map(({ claim: name }) => name);
 
     test('reaches a runner that takes its wish back', async () => {
       const order = dispatcher.next(runner, { claim: 'first' }, patient);

@@ -6,7 +6,7 @@ import { recordHeartbeat } from '../../../src/server/auth/runner-heartbeats.ts';
 import { insertRunner } from '../../../src/server/auth/runners.ts';
 import { digestOf, writeListing } from '../../../src/shared/domain/ref-listings.ts';
 import { claimPolls, type ClaimedPoll } from '../../../src/server/triggers/poll-claims.ts';
-import { pollStrandedNow } from '../../../src/server/triggers/polls.ts';
+import { makeStrandedPollsDue } from '../../../src/server/triggers/polls.ts';
 import { pollWait, withJitter } from '../../../src/server/triggers/poll-waits.ts';
 import type { PollOrder, PollReport } from '../../../src/shared/protocol/index.ts';
 import type { Record_ } from '../../support/client.ts';
@@ -303,7 +303,7 @@ describeWithRunner('polls of repositories', (service, runner, database) => {
     assert.match(reason, /not paid for/);
     await change({ next_poll_at: BigInt(Date.now() + 3_600_000) }, project);
     assert.deepEqual(await due(), [], 'so far ahead it waits for nothing');
-    await pollStrandedNow(service.store.db); // the clock was set back by an hour
+    await makeStrandedPollsDue(service.store.db); // the clock was set back by an hour
     assert.equal((await due()).length, 1);
     await change({ next_poll_at: BigInt(Date.now() + 3_600_000), wait_ms: 3_600_000n }, project);
   });

@@ -10,15 +10,15 @@ function waiters() {
   const list = new WaitingList<number>();
   const there: number[] = [];
   let tries = 0;
-  const wait = (about: { line?: string; signal?: AbortSignal; isServed?: () => boolean; ms?: number } = {}) => {
-    const { line = 'any', signal = patient, isServed = () => true, ms } = about;
+  const wait = (about: { group?: string; signal?: AbortSignal; isServed?: () => boolean; ms?: number } = {}) => {
+    const { group = 'any', signal = patient, isServed = () => true, ms } = about;
     const attempt = async (): Promise<number | undefined> => {
       tries += 1;
       await turn();
       return there.shift();
     };
     const isAny = async (): Promise<boolean> => there.length > 0;
-    return list.wait({ runner: { holder: 'x' }, line, isAny, attempt, isServed }, signal, ms);
+    return list.wait({ runner: { holder: 'x' }, group, isAny, attempt, isServed }, signal, ms);
   };
   const give = (...numbers: number[]): void => {
     there.push(...numbers);
@@ -70,7 +70,7 @@ describe('those who wait for work', () => {
   test('hear of what came while they looked, and of what nobody told', async () => {
     const { list, wait, give, there } = waiters();
     const first = wait();
-    give(1); // before it stands in the line
+    give(1); // before it waits
     assert.equal(await first, 1);
     const second = wait();
     await settled();
@@ -79,16 +79,16 @@ describe('those who wait for work', () => {
     assert.equal(await second, 2);
   });
 
-  test('do not hold up another line', async () => {
+  test('do not hold up another group', async () => {
     const { wait, give } = waiters();
-    void wait({ line: 'one', isServed: () => false });
-    const other = wait({ line: 'other' });
+    void wait({ group: 'one', isServed: () => false });
+    const other = wait({ group: 'other' });
     await settled();
     give(1);
     assert.equal(await other, 1);
   });
 
-  /** One who waits in a line, and whose next attempt takes something and is not over before `commit`. */
+  /** One who waits, and whose next attempt takes something and is not over before `commit`. */
   const taking = async (about: { signal?: AbortSignal; ms?: number } = {}) => {
     const list = new WaitingList<number>();
     const [begun, committed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -99,7 +99,7 @@ describe('those who wait for work', () => {
       return 1;
     };
     const runner = { holder: 'x' };
-    const waiting = { runner, line: 'any', isAny: async () => isAny, attempt, isServed: () => true };
+    const waiting = { runner, group: 'any', isAny: async () => isAny, attempt, isServed: () => true };
     const got = list.wait(waiting, about.signal ?? patient, about.ms);
     await settled();
     isAny = true;
@@ -138,7 +138,7 @@ describe('those who wait for work', () => {
     const list = new WaitingList<number>();
     const committed = Promise.withResolvers<number>();
     const attempt = (): Promise<number> => committed.promise;
-    const waiting = { runner: { holder: 'x' }, line: 'any', isAny: async () => true, attempt, isServed: () => true };
+    const waiting = { runner: { holder: 'x' }, group: 'any', isAny: async () => true, attempt, isServed: () => true };
     const got = list.wait(waiting, patient);
     await settled();
     let isSettled = false;

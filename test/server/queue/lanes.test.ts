@@ -3,7 +3,9 @@ import { before, describe, test } from 'node:test';
 import type { Database, Transaction } from '../../../src/server/db/open.ts';
 import { sql } from 'kysely';
 import { holdLane } from '../../../src/server/queue/lanes.ts';
-import { cancel, claim, drop, enqueue, release, remove, type ClaimedJob } from '../../../src/server/queue/queue.ts';
+import { claim } from '../../../src/server/queue/claims.ts';
+import type { ClaimedJob } from '../../../src/server/queue/leases.ts';
+import { cancel, drop, enqueue, release, remove } from '../../../src/server/queue/queue.ts';
 import { onEveryDatabase } from '../../support/databases.ts';
 import { growingPauses } from '../../support/pauses.ts';
 

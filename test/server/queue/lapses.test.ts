@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, describe, mock, test } from 'node:test';
 import type { Database } from '../../../src/server/db/open.ts';
 import { watchClaims, type LapseWatch } from '../../../src/server/queue/lapses.ts';
-import { detachHolder } from '../../../src/server/queue/queue.ts';
+import { detachHolder } from '../../../src/server/queue/leases.ts';
 import { onEveryDatabase } from '../../support/databases.ts';
 
 const fiveHours = 5 * 3_600_000;

@@ -3,7 +3,9 @@ import { before, describe, test } from 'node:test';
 import { setImmediate as breathe } from 'node:timers/promises';
 import type { Database } from '../../../src/server/db/open.ts';
 import { migrate } from '../../../src/server/db/migrate.ts';
-import { claim, enqueue, remove, type ClaimedJob } from '../../../src/server/queue/queue.ts';
+import { claim } from '../../../src/server/queue/claims.ts';
+import type { ClaimedJob } from '../../../src/server/queue/leases.ts';
+import { enqueue, remove } from '../../../src/server/queue/queue.ts';
 import { onEveryDatabase } from '../../support/databases.ts';
 
 interface Asking {

@@ -3,7 +3,8 @@ import { before, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import type { Database, Queries } from '../../../src/server/db/open.ts';
 import { oldestWaiting } from '../../../src/server/queue/waiting.ts';
-import { claim, enqueue } from '../../../src/server/queue/queue.ts';
+import { claim } from '../../../src/server/queue/claims.ts';
+import { enqueue } from '../../../src/server/queue/queue.ts';
 import { onEveryDatabase } from '../../support/databases.ts';
 
 describe('fetches and builds', () => {
@@ -55,7 +56,7 @@ describe('fetches and builds', () => {
 
     test('are found at once, however many of the others wait before them', async () => {
       const planOn = async (queries: Queries, kind: string): Promise<string> => {
-        const search = { queries, kinds: [kind], account: sql`${1n}`, now: BigInt(Date.now()), tags: '' };
+        const search = { queries, kinds: [kind], account: sql`${1n}`, tags: '' };
         const query = oldestWaiting(db, search);
         if (db.kind === 'sqlite')
           return JSON.stringify(

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { makeStrandedDue } from '../../../src/server/queue/stranded.ts';
+import { makeStrandedJobsDue } from '../../../src/server/queue/queue.ts';
 import { onEveryDatabase } from '../../support/databases.ts';
 
 const fiveHours = 5 * 3_600_000;
@@ -31,7 +31,7 @@ onEveryDatabase((database) => {
           .values({ ...job, ...row })
           .execute();
     });
-    await makeStrandedDue(db, { kinds: ['run_suite'], longestWait: 2000 });
+    await makeStrandedJobsDue(db, { kinds: ['run_suite'], longestWait: 2000 });
     const rows = await db.read.selectFrom('jobs').select(['id', 'run_after']).orderBy('id').execute();
     const waits = rows.map(({ run_after: at }) => Number(at) - now);
     assert.ok((waits[0] ?? fiveHours) < 60_000, `it waits for ${waits[0]} ms`);

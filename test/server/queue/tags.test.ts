@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import type { Database, Transaction } from '../../../src/server/db/open.ts';
-import { claim, enqueue } from '../../../src/server/queue/queue.ts';
+import { claim } from '../../../src/server/queue/claims.ts';
+import { enqueue } from '../../../src/server/queue/queue.ts';
 import { onEveryDatabase } from '../../support/databases.ts';
 
 describe('jobs with tags', () => {

@@ -1,0 +1,108 @@
+import { sql, type RawBuilder, type SqlBool } from 'kysely';
+import type { Database, Queries } from '../db/open.ts';
+import { startWorkLoop } from '../db/work-loop.ts';
+import { watchForSetBack } from '../../shared/lib/clock-set-back.ts';
+
+/** A table of rows that wait for a moment. All look like jobs here. */
+interface Waits {
+  table: 'jobs';
+  id: 'id';
+  due: 'run_after';
+}
+const waits = (table: string, id: string, due: string): Waits => ({ table, id, due }) as Waits;
+
+export const jobs = waits('jobs', 'id', 'run_after');
+export const polls = waits('polls', 'project_id', 'next_poll_at');
+export const schedules = waits('schedules', 'id', 'next_run_at');
+export const forgeRemovals = waits('forge_removals', 'id', 'run_after');
+export const forgeChecks = waits('projects', 'id', 'forge_check_at');
+
+type Which = RawBuilder<SqlBool>;
+const all: Which = sql`true`;
+
+/** In milliseconds since 1970; Infinity if none waits. */
+export async function nextDue(db: Queries, { table, due }: Waits, which = all): Promise<number> {
+  const next = db
+    .selectFrom(table)
+    .select(due)
+    .where(which)
+    .where(due, '>=', 0n) // true for all that wait; makes SQLite use the index with this order
+    .orderBy(due)
+    .limit(1);
+  const row = await next.executeTakeFirst();
+  return row ? Number(row[due]) : Infinity;
+}
+
+/** After the clock was set back: rows that wait longer than any should are due now. */
+export function makeStrandedDue(
+  db: Database,
+  { table, id, due }: Waits,
+  longestMs: number | RawBuilder<bigint>,
+  which = all,
+): Promise<void> {
+  const now = Date.now();
+  const latest =
+    typeof longestMs === 'number' ? BigInt(Math.ceil(now + longestMs)) : sql`${BigInt(now)} + ${longestMs}`;
+  const isStranded = sql<SqlBool>`${sql.ref(due)} > ${latest} and ${which}`;
+  return db.transaction(async (trx) => {
+    // All transactions lock several rows in this order, but an update follows its own.
+    await db.locked(trx.selectFrom(table).select(id).where(isStranded).orderBy(id), table).execute();
+    const stranded = trx.updateTable(table).set({ [due]: BigInt(now) });
+    await stranded.where(isStranded).execute();
+  });
+}
+
+export interface DueWork<One> {
+  /** Announced when something is due. */
+  topic: string;
+  everyMs: number;
+  most: number;
+  nextAt(): Promise<number>;
+  /** Some of what is due, which is this server's then. */
+  claim(room: number): Promise<readonly One[]>;
+  serve(one: One, closing: AbortSignal): Promise<void>;
+  whenSetBack(): Promise<void>;
+  onError: (error: unknown) => void;
+}
+
+/** Work that servers do themselves. Each does as much at once as it may, and looks for more when one is done. */
+export function startDueWork<One>(db: Database, work: DueWork<One>): { close(): Promise<void> } {
+  const { topic, everyMs, most, onError } = work;
+  const closing = new AbortController();
+  const underWay = new Set<Promise<void>>();
+  const hasBeenSetBack = watchForSetBack();
+  const begin = (one: One): void => {
+    const serving = work
+      .serve(one, closing.signal)
+      .catch(onError)
+      .finally(() => {
+        underWay.delete(serving);
+        loop.wake();
+      });
+    underWay.add(serving);
+  };
+  const loop = startWorkLoop(
+    db,
+    topic,
+    async (isAnnounced) => {
+      if (hasBeenSetBack()) await work.whenSetBack();
+      const room = most - underWay.size;
+      if (room <= 0) return everyMs; // the first that is done wakes the loop
+      // After an announcement, it claims without a query before.
+      const wait = isAnnounced ? 0 : (await work.nextAt()) - Date.now();
+      if (wait > 0) return wait;
+      const claimed = await work.claim(room);
+      for (const one of claimed) begin(one);
+      // More may be due, and only now the next time is known. What is due but unclaimed is another server's.
+      return claimed.length > 0 || isAnnounced ? 0 : everyMs;
+    },
+    { everyMs, onError },
+  );
+  return {
+    async close() {
+      closing.abort();
+      await loop.close();
+      await Promise.all(underWay);
+    },
+  };
+}
