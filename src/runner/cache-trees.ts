@@ -7,12 +7,7 @@ import { oldTime } from './git/old-times.ts';
 import { quote } from '../shared/lib/shell-word.ts';
 import { rootUser, type Ended, type RunLayers, type Limits, type Mount, type Sandboxes } from './sandbox/types.ts';
 import { TooLargeError } from './transfers.ts';
-
-export interface Making extends AsyncDisposable {
-  packed: string;
-  /** Has one directory for each part of a tree. */
-  tree: string;
-}
+import type { Making } from './tree-store.ts';
 
 /** A sandbox packs and unpacks a cache's tree, because builds or other runners made its contents. */
 export interface Packing {

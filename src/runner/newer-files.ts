@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Making } from './cache-trees.ts';
+import type { Making } from './tree-store.ts';
 import type { Difference } from './git/difference.ts';
 import type { Packing } from './cache-trees.ts';
 

@@ -5,7 +5,7 @@ import { isNoSpace } from '../shared/lib/disk-reserve.ts';
 import { messageOf } from '../shared/lib/error-code.ts';
 import type { CacheOrder, Repository, SavedCache } from '../shared/protocol/index.ts';
 import { listsChanged, packedIn, packTree, unpackTree } from './cache-trees.ts';
-import type { Making } from './cache-trees.ts';
+import type { Making } from './tree-store.ts';
 import { StoreAwayError } from './failures.ts';
 import type { RunnerServices } from './job-runner.ts';
 import { makeNewer } from './newer-files.ts';

@@ -3,9 +3,10 @@ import { join } from 'node:path';
 import { DiskFullError } from '../shared/lib/disk-reserve.ts';
 import { messageOf } from '../shared/lib/error-code.ts';
 import { sourceFile } from '../shared/lib/source-files.ts';
-import { roots, runAsRoot, type Making, type Packing, type Root } from './cache-trees.ts';
+import { roots, runAsRoot, type Packing, type Root } from './cache-trees.ts';
 import type { Identity, Job, Mount } from './sandbox/types.ts';
 import { quote } from '../shared/lib/shell-word.ts';
+import type { Making } from './tree-store.ts';
 
 const program = quote(readFileSync(sourceFile('runner/give-files.pl'), 'utf8'));
 const view = '/run/headrace/files';

@@ -63,5 +63,5 @@ test('one thing that cannot be removed stops neither the start nor the rest', { 
   }
   assert.deepEqual(await readdir(where), ['stays']);
   assert.equal(logged.length, 1);
-  assert.match(logged[0] ?? '', /stays on the disk/);
+  assert.match(logged[0] ?? '', /stays until the next start/);
 });

@@ -294,23 +294,23 @@ describe('the cache of a suite', () => {
     const blobs = new Blobs();
     const { cache } = await (await open(blobs, 'again')).build('mkdir deps; echo kept >deps/f', undefined);
     const caches = join(folder, 'again', 'caches');
-    mkdirSync(join(caches, 'making-x', 'tree'), { recursive: true });
-    mkdirSync(join(caches, '7', '12345'), { recursive: true });
+    const tree = join(caches, `7-${cache?.name}`);
+    mkdirSync(join(caches, 'making.x', 'tree'), { recursive: true });
+    mkdirSync(join(caches, '7-12345'), { recursive: true });
     const second = await open(blobs, 'again');
     assert.equal((await second.build('cat deps/f', cache)).said.split('\n')[0], 'Restored the cache of main (1 KB).');
     assert.deepEqual(blobs.read_, []);
-    assert.deepEqual(readdirSync(caches), ['7']);
-    assert.deepEqual(readdirSync(join(caches, '7')), [cache?.name]);
+    assert.deepEqual(readdirSync(caches), [`7-${cache?.name}`]);
     // The machine was started anew before the tree was on the disk: it is fetched.
-    writeFileSync(join(caches, '7', cache?.name ?? '', 'boot'), 'another');
+    writeFileSync(join(tree, 'boot'), 'another');
     const third = await open(blobs, 'again');
     assert.match((await third.build('cat deps/f', cache)).said, /^Fetching/);
     // Written to the disk, it is good whatever happens.
     await third.caches.tidy(false);
-    assert.ok(!readdirSync(join(caches, '7', cache?.name ?? '')).includes('boot'));
+    assert.ok(!readdirSync(tree).includes('boot'));
     assert.match((await (await open(blobs, 'again')).build('cat deps/f', cache)).said, /^Restored/);
     // The clock was set back since: its times may be ahead, so it is made anew.
-    const about = join(caches, '7', cache?.name ?? '', 'about');
+    const about = join(tree, 'about');
     const facts = JSON.parse(readFileSync(about, 'utf8')) as object;
     writeFileSync(about, JSON.stringify({ ...facts, madeAt: Date.now() + 3_600_000 }));
     const fourth = await open(blobs, 'again');
