@@ -3,11 +3,12 @@ import { join } from 'node:path';
 import { isNoSpace } from '../shared/lib/disk-reserve.ts';
 import { sourceFile } from '../shared/lib/source-files.ts';
 import type { PackOrder } from '../shared/protocol/index.ts';
-import { pack, packedIn, packer, roots, unpack, type Packing } from './cache-trees.ts';
+import { pack, packedIn, packer, roots, unpack } from './cache-trees.ts';
 import type { JobRunner } from './job-runner.ts';
 import { quote } from '../shared/lib/shell-word.ts';
 import { FilesGoneError, layersOf, oneOwner } from './suite-files.ts';
 import { storeBlob, TooLargeError } from './transfers.ts';
+import type { Packing } from './tool-runs.ts';
 import type { Making } from './tree-store.ts';
 
 const lister = readFileSync(sourceFile('runner/pack-files.pl'), 'utf8');
