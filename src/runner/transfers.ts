@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { DiskFullError, isNoSpace } from '../shared/lib/disk-reserve.ts';
+import { orAborted } from '../shared/lib/or-aborted.ts';
 import type { Kept, Link, Stored } from '../shared/protocol/index.ts';
 import { RejectedError } from './failures.ts';
 import { untilAnswered } from './retry.ts';
@@ -42,7 +43,7 @@ export async function fetchBlob(
   const isThere = await untilAnswered(
     signal,
     async () => {
-      const content = await link.read(digest, at, signal);
+      const content = await orAborted(link.read(digest, at, signal), signal);
       if (!content) return false;
       for await (const piece of content) {
         await file.writeFile(piece).catch((error: unknown) => {

@@ -137,15 +137,15 @@ export async function openTreeStore<F extends Facts>(options: TreeStoreOptions<F
     const madeIn = await readFile(join(path, bootFile), 'utf8').catch(() => undefined);
     if (madeIn !== undefined && madeIn !== boot) return undefined;
     for (const part of parts) if (!(await pathExists(join(path, part), 'directory'))) return undefined;
-    const facts: unknown = JSON.parse(await readFile(join(path, aboutFile), 'utf8'));
+    const facts = JSON.parse(await readFile(join(path, aboutFile), 'utf8')) as F | null;
     if (typeof facts !== 'object' || facts === null) return undefined;
     const { mtimeMs: usedAt } = await stat(path);
-    return { name, path, facts: facts as F, users: 0, usedAt, isFlushed: madeIn === undefined, isGone: false };
+    return { name, path, facts, users: 0, usedAt, isFlushed: madeIn === undefined, isGone: false };
   };
   const found: Entry<F>[] = [];
   for (const entry of await readdir(folder, { withFileTypes: true })) {
     if (entry.isFile()) continue; // beside the trees
-    const tree = await load(entry.name).catch(() => undefined);
+    const tree = entry.isDirectory() ? await load(entry.name).catch(() => undefined) : undefined;
     if (tree) found.push(tree);
     else await sweepTree(join(folder, entry.name), log);
   }
@@ -194,9 +194,9 @@ export async function openTreeStore<F extends Facts>(options: TreeStoreOptions<F
   const discard = async (entry: Entry<F>): Promise<void> => {
     if (trees.get(entry.name) === entry) trees.delete(entry.name);
     entry.isGone = true;
+    onGone(entry);
     const leaving = join(folder, `leaving.${randomName()}`);
     renameSync(entry.path, leaving);
-    onGone(entry);
     await sweepTree(leaving, log);
   };
   const remove = async (name: string): Promise<void> => {
@@ -242,7 +242,7 @@ export async function openTreeStore<F extends Facts>(options: TreeStoreOptions<F
 
   const makeOne = async (name: string, make: MakeTree<F>, signal: AbortSignal): Promise<Entry<F>> => {
     await using making = await begin();
-    return add(name, making, await make(making, signal));
+    return await add(name, making, await make(making, signal));
   };
   const fly = async (name: string, make: MakeTree<F>, signal: AbortSignal, key: string): Promise<Entry<F>> => {
     let flight = flights.get(key);

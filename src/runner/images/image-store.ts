@@ -106,7 +106,7 @@ export async function openImageStore(
       last.delete(note);
       await dropNote(note, before);
     },
-    async variant({ name, digest, configuration, tree }, variant, make, signal) {
+    async variant({ name, digest, configuration }, variant, make, signal) {
       const made = async (making: Making, ending: AbortSignal): Promise<About> => {
         using _image = store.hold(name); // whoever asked may not wait for it
         return { digest, configuration, bytes: await make(treeOf(making.tree), ending) };
