@@ -290,10 +290,7 @@ export async function openTreeStore<F extends Facts>(options: TreeStoreOptions<F
     },
     makeRoom,
     async flush() {
-      const unflushed = trees
-        .values()
-        .filter(({ isFlushed }) => !isFlushed)
-        .toArray();
+      const unflushed = Array.from(trees.values()).filter(({ isFlushed }) => !isFlushed);
       if (unflushed.length === 0) return;
       const { status } = await run('sync', ['--file-system', '--', folder]);
       if (status !== 0) return;
@@ -302,7 +299,7 @@ export async function openTreeStore<F extends Facts>(options: TreeStoreOptions<F
         await rm(join(entry.path, bootFile), { force: true }).catch(() => {}); // removed meanwhile
       }
     },
-    projects: () => [...new Set(trees.values().flatMap(({ facts: { project } }) => project ?? []))],
+    projects: () => [...new Set(Array.from(trees.values()).flatMap(({ facts: { project } }) => project ?? []))],
     async forget(project) {
       for (const { name, facts } of trees.values()) if (facts.project === project) await remove(name);
     },

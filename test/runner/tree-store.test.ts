@@ -64,13 +64,16 @@ describe('a store of trees', () => {
   test('gives up what nobody waits for any more, leaves nothing of it, and makes it for the next one', async () => {
     const folder = fresh();
     const store = await open(folder);
+    const begun = Promise.withResolvers<void>();
     const endless: MakeTree<Facts> = async ({ tree }, signal) => {
       writeFileSync(join(tree, 'file'), 'half');
+      begun.resolve();
       await pause(2 ** 30, undefined, { signal });
       return {};
     };
     const users = [new AbortController(), new AbortController()];
     const waiting = users.map(({ signal }) => store.take('a', endless, signal));
+    await begun.promise;
     users[0]?.abort(new Error('the first leaves'));
     await assert.rejects(waiting[0] ?? Promise.resolve(), /the first leaves/);
     assert.equal(readdirSync(folder).length, 1, 'the second still waits');
