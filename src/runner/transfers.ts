@@ -69,7 +69,7 @@ export async function storeBlob(
   onAway?: OnAway,
 ): Promise<string> {
   await using file = await openMade(path);
-  return untilAnswered(
+  return await untilAnswered(
     signal,
     async () => {
       const hash = createHash('sha256');
