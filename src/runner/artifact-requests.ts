@@ -1,10 +1,10 @@
-import { DiskFullError } from '../shared/lib/disk-reserve.ts';
 import { frameHead } from '../shared/domain/file-frames.ts';
-import type { Kept, Link } from '../shared/protocol/index.ts';
+import type { Link } from '../shared/protocol/index.ts';
 import type { CollectedFile } from './collector.ts';
-import { RejectedError, StoreAwayError } from './failures.ts';
+import { StoreAwayError } from './failures.ts';
 import { handOver } from './hand-over.ts';
 import { isFinal } from './retry.ts';
+import { expectStored } from './transfers.ts';
 
 /** Of one request, and so the most that is sent again after a broken connection. */
 const requestBytes = 64 * 1024 * 1024;
@@ -15,14 +15,8 @@ export interface Amount {
   bytes: number;
 }
 
-/** The server no longer wants this build's files. */
-export class LostClaimError extends RejectedError {}
-
 /** A request was interrupted; the next one may succeed. */
 export class BrokenOffError extends Error {}
-
-/** The server applies its own limits, which may have changed since the order. */
-export class TooLargeError extends DiskFullError {}
 
 export interface ArtifactRequest {
   take(file: CollectedFile): Promise<void>;
@@ -33,7 +27,9 @@ export interface ArtifactRequest {
 export function oneRequest(link: Pick<Link, 'keep'>, claim: string, signal: AbortSignal): ArtifactRequest {
   const over = new AbortController();
   const passage = handOver();
-  const answered = link.keep(claim, passage.chunks(), AbortSignal.any([signal, over.signal])).then(check, brokenOff);
+  const answered = link
+    .keep(claim, passage.chunks(), AbortSignal.any([signal, over.signal]))
+    .then(expectStored, brokenOff);
   // A response before the end is a refusal or a lost connection. Then it is useless to send more.
   let early: { error: unknown } | undefined;
   const stop = (error: unknown): void => {
@@ -70,11 +66,6 @@ function brokenOff(error: unknown): never {
   throw isFinal(error) || error instanceof StoreAwayError
     ? error
     : new BrokenOffError('a request broke off', { cause: error });
-}
-
-function check(answer: Kept): void {
-  if ('gone' in answer) throw new LostClaimError('the claim expired');
-  if ('refused' in answer) throw answer.refused === 'disk_full' ? new DiskFullError() : new TooLargeError();
 }
 
 /** Spreads the files over requests, and counts the ones that are certainly stored. */

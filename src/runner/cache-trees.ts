@@ -1,25 +1,13 @@
 import { lstatSync, readFileSync } from 'node:fs';
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DiskFullError } from '../shared/lib/disk-reserve.ts';
 import { sourceFile } from '../shared/lib/source-files.ts';
 import { oldTime } from './git/old-times.ts';
 import { quote } from '../shared/lib/shell-word.ts';
-import { rootUser, type Ended, type RunLayers, type Limits, type Mount, type Sandboxes } from './sandbox/types.ts';
+import type { Mount, RunLayers } from './sandbox/types.ts';
+import { expectTool, runTool, type Packing } from './tool-runs.ts';
 import { TooLargeError } from './transfers.ts';
-
-export interface Making extends AsyncDisposable {
-  packed: string;
-  /** Has one directory for each part of a tree. */
-  tree: string;
-}
-
-/** A sandbox packs and unpacks a cache's tree, because builds or other runners made its contents. */
-export interface Packing {
-  id: string;
-  sandboxes: Sandboxes;
-  signal: AbortSignal;
-}
+import type { Making } from './tree-store.ts';
 
 /** Each directory is its own mount, so that nothing in a sandbox can replace it. */
 export const roots = ['workspace', 'home'] as const;
@@ -28,7 +16,6 @@ export type Root = (typeof roots)[number];
 export const parts = [...roots, 'facts'] as const;
 const changedList = 'facts/changed';
 
-const limits: Limits = { memoryBytes: 2 * 1024 ** 3, processes: 1024, timeoutMs: 30 * 60 * 1000 };
 const views = '/run/headrace/cache';
 const [tooLarge, unchanged] = [3, 4];
 const packedFile = 'cache.tar.zst';
@@ -78,7 +65,7 @@ export async function pack(
   mounts: Mount[],
   command: string,
 ): Promise<number | undefined> {
-  const { ended, output } = await runAsRoot(packing, into, mounts, command);
+  const { ended, output } = await runTool(packing, { directory: into, mounts, command, asRoot: true });
   if (ended.reason === null && ended.exitStatus === unchanged) return undefined;
   if (ended.reason === null && ended.exitStatus === tooLarge) throw new TooLargeError();
   if (ended.exitStatus !== 0) throw new Error(ended.reason ?? output.trim());
@@ -100,37 +87,10 @@ export async function unpack(
   // With one ID, everything belongs to it. Otherwise an owner beyond a run's IDs is an error.
   const owners = packing.sandboxes.hasManyUsers ? '--same-owner' : '--no-same-owner';
   const command = `bsdtar -xpf ${packedFile} -C tree ${owners} ${plainly}\n${afterwards}`;
-  const { ended, output } = await runAsRoot(packing, packed, mounts, command);
-  if (ended.exitStatus !== 0) throw new Error(`a tree was not unpacked: ${ended.reason ?? output.trim()}`);
+  await expectTool(packing, { directory: packed, mounts, command, asRoot: true }, 'a tree was not unpacked');
 }
 
 /** The list itself is not opened here, because a build made it. */
 export function listsChanged(tree: string): boolean {
   return (lstatSync(join(tree, changedList), { throwIfNoEntry: false })?.size ?? 0) > 0;
-}
-
-/** Runs a command over files that builds left. They may have had several users, and files that only one of them reads. */
-export async function runAsRoot(
-  { id, sandboxes, signal }: Packing,
-  directory: string,
-  mounts: Mount[],
-  command: string,
-): Promise<{ ended: Ended; output: string }> {
-  let output = '';
-  const ended = await sandboxes.run({
-    id,
-    steps: [{ name: 'pack', command }],
-    user: rootUser,
-    environment: {},
-    workspace: { directory },
-    mounts,
-    limits,
-    output: (chunk) => {
-      if (output.length < 4000) output += chunk.toString();
-    },
-    signal,
-  });
-  if (ended.reason === 'cancelled') throw signal.reason ?? new Error('the runner ends');
-  if (ended.reason === 'out_of_disk') throw new DiskFullError();
-  return { ended, output };
 }

@@ -6,11 +6,11 @@ import { messageOf } from '../shared/lib/error-code.ts';
 import { BrokenFramesError, frameReader } from '../shared/domain/file-frames.ts';
 import { orAborted } from '../shared/lib/or-aborted.ts';
 import type { Link, UploadReport } from '../shared/protocol/index.ts';
-import { inRequests, LostClaimError, oneRequest } from './artifact-requests.ts';
+import { inRequests, oneRequest } from './artifact-requests.ts';
 import { RejectedError, StoreAwayError } from './failures.ts';
 import type { Outbox, Parcel } from './outbox.ts';
 import { unlessStoreAway } from './retry.ts';
-import { storeBlob, TooLargeError } from './transfers.ts';
+import { LostClaimError, storeBlob } from './transfers.ts';
 
 export interface Delivering {
   outbox: Outbox;
@@ -68,7 +68,6 @@ async function deliver({ outbox, link, disk, signal, log }: Delivering, parcel: 
     if (lost !== 'too_late' && lost !== 'no_room' && cache) {
       const refused = await unlessRefused(async () => {
         const digest = await storeBlob(link, claim, parcel.cacheFile, signal, unlessStoreAway);
-        if (digest === undefined) throw new LostClaimError('the claim expired');
         if (digest !== cache.digest) throw new BrokenFramesError('a packed cache has another digest');
       }, log);
       if (refused === undefined) saved.cache = cache;
@@ -87,9 +86,7 @@ async function unlessRefused(work: () => Promise<void>, log: (message: string) =
     await work();
     return undefined;
   } catch (error) {
-    const isRefused = [RejectedError, DiskFullError, TooLargeError, BrokenFramesError].some(
-      (kind) => error instanceof kind,
-    );
+    const isRefused = [RejectedError, DiskFullError, BrokenFramesError].some((kind) => error instanceof kind);
     if (!isRefused || error instanceof LostClaimError) throw error;
     log(`files of a build are lost: ${String(error)}`);
     return 'not_taken';

@@ -1,11 +1,15 @@
-import { mkdir, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
-import { orAborted } from '../shared/lib/or-aborted.ts';
+import { randomName } from '../shared/lib/random-name.ts';
+import { treeSize } from '../shared/lib/tree-size.ts';
 import type { Link, Software } from '../shared/protocol/index.ts';
-import type { Mount, Sandboxes } from './sandbox/types.ts';
-import { bring, discard, present, type Unpacked } from './unpacked-software.ts';
+import { unpackTree } from './packages.ts';
+import { unlessStoreAway } from './retry.ts';
+import type { Limits, Mount, Sandboxes } from './sandbox/types.ts';
+import { directoriesIn } from './search-paths.ts';
+import { fetchBlob } from './transfers.ts';
+import { openTreeStore, type MakeTree } from './tree-store.ts';
 
-/** Compiled dependencies, unpacked once and shared read-only. The least recently used are removed for room. */
+/** Compiled dependencies by digest, unpacked once and shared read-only. */
 export interface DependencyCache {
   take(software: readonly Software[], signal: AbortSignal): Promise<Taken>;
 }
@@ -26,104 +30,50 @@ export interface DependencyCacheOptions {
   log: (message: string) => void;
 }
 
-interface Entry {
-  digest: string;
-  ready: Promise<Unpacked>;
-  unpacked: Unpacked | undefined;
-  /** Ends the fetch when no user waits for it. */
-  aborting: AbortController;
-  users: number;
+interface Unpacked {
+  bytes: number;
+  /** The directories for search paths. */
+  directories: string[];
 }
 
+/** Unpacking is trusted work: its limits are for the worst case only. */
+const limits: Limits = { memoryBytes: 2 * 1024 ** 3, processes: 64, timeoutMs: 60 * 60 * 1000 };
+
 export async function openDependencyCache(options: DependencyCacheOptions): Promise<DependencyCache> {
-  const { folder, mostBytes, log } = options;
-  await mkdir(folder, { recursive: true, mode: 0o711 });
-  const entries = new Map(
-    (await present(folder, log)).map(([digest, unpacked]) => [digest, entryOf(digest, unpacked)]),
-  );
-
-  const begin = (digest: string): Entry => {
-    const aborting = new AbortController();
-    const bringing = bring(options, digest, aborting.signal);
-    const entry: Entry = { digest, aborting, users: 0, unpacked: undefined, ready: bringing };
-    bringing.then(
-      (unpacked) => (entry.unpacked = unpacked),
-      () => {
-        // The waiting users get the error. Another user may have begun again since.
-        if (entries.get(digest) === entry) entries.delete(digest);
-      },
-    );
-    return entry;
-  };
-
-  const makeRoom = async (): Promise<void> => {
-    let bytes = 0;
-    for (const { unpacked } of entries.values()) bytes += unpacked?.bytes ?? 0;
-    for (const [digest, { users, unpacked }] of entries) {
-      if (bytes <= mostBytes) return;
-      if (users > 0 || !unpacked) continue;
-      entries.delete(digest);
-      bytes -= unpacked.bytes;
-      await discard(folder, digest);
-    }
-  };
-  let tidying: Promise<void> | undefined;
-  const release = (entry: Entry): void => {
-    entry.users -= 1;
-    if (entry.users === 0 && !entry.unpacked) entry.aborting.abort();
-    tidying ??= makeRoom()
-      .catch(() => {}) // the next release tries again
-      .finally(() => (tidying = undefined));
-  };
-
-  const hold = async (digest: string, signal: AbortSignal): Promise<Held> => {
-    const known = entries.get(digest);
-    const entry = known && !known.aborting.signal.aborted ? known : begin(digest);
-    entries.delete(digest); // used last, removed last
-    entries.set(digest, entry);
-    entry.users += 1;
-    try {
-      const unpacked = await orAborted(entry.ready, signal);
-      if (known) void utimes(join(folder, digest), new Date(), new Date()).catch(() => {});
-      return { digest, unpacked, release: () => release(entry) };
-    } catch (error) {
-      release(entry);
-      throw error;
-    }
-  };
+  const { folder, link, sandboxes, mostBytes, log } = options;
+  const store = await openTreeStore<Unpacked>({ folder, outlives: 'restarts', parts: ['tree'], mostBytes, log });
+  const bring =
+    (digest: string): MakeTree<Unpacked> =>
+    async ({ packed, tree }, signal) => {
+      const root = rootOf(tree);
+      await fetchBlob(link, digest, join(packed, 'software'), signal, unlessStoreAway);
+      const packing = { id: `unpack-${randomName()}`, sandboxes, limits, signal };
+      await unpackTree(packing, packed, 'software', root);
+      return { bytes: await treeSize(root), directories: directoriesIn(root) };
+    };
 
   return {
     async take(software, signal) {
       const digests = [...new Set(software.map(({ digest }) => digest))];
-      const results = await Promise.allSettled(digests.map((digest) => hold(digest, signal)));
-      const held = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
-      const letGo = (): void => held.forEach((one) => one.release());
+      using held = new DisposableStack();
+      const results = await Promise.allSettled(digests.map((digest) => store.take(digest, bring(digest), signal)));
+      const taken = results.flatMap((result) => (result.status === 'fulfilled' ? [held.use(result.value)] : []));
       const failed = results.find((result) => result.status === 'rejected');
-      if (failed) {
-        letGo();
-        throw failed.reason;
-      }
-      const pieces = new Map(held.map(({ digest, unpacked }) => [digest, unpacked]));
+      if (failed) throw failed.reason;
+      const trees = new Map(taken.map((tree) => [tree.name, tree]));
       const at = Map.groupBy(software, ({ prefix }) => prefix);
+      const treesAt = (prefix: string) => (at.get(prefix) ?? []).flatMap(({ digest }) => trees.get(digest) ?? []);
+      const still = held.move();
       return {
-        mounts: Array.from(at, ([prefix, all]) => ({
+        mounts: Array.from(at.keys(), (prefix) => ({
           at: prefix,
-          layers: all.flatMap(({ digest }) => pieces.get(digest)?.tree ?? []),
+          layers: treesAt(prefix).map(({ path }) => rootOf(path)),
         })),
-        directoriesAt: (prefix) =>
-          (at.get(prefix) ?? []).flatMap(({ digest }) => pieces.get(digest)?.directories ?? []),
-        [Symbol.dispose]: letGo,
+        directoriesAt: (prefix) => treesAt(prefix).flatMap(({ facts }) => facts.directories),
+        [Symbol.dispose]: () => still.dispose(),
       };
     },
   };
 }
 
-interface Held {
-  digest: string;
-  unpacked: Unpacked;
-  release(): void;
-}
-
-function entryOf(digest: string, unpacked: Unpacked): Entry {
-  return { digest, unpacked, ready: Promise.resolve(unpacked), aborting: new AbortController(), users: 0 };
-}
+const rootOf = (tree: string): string => join(tree, 'tree');

@@ -1,20 +1,14 @@
 import { formatBytes } from '../shared/lib/byte-units.ts';
 import { DiskFullError } from '../shared/lib/disk-reserve.ts';
 import type { SuiteOrder } from '../shared/protocol/index.ts';
-import {
-  BrokenOffError,
-  inRequests,
-  LostClaimError,
-  oneRequest,
-  TooLargeError,
-  type Amount,
-} from './artifact-requests.ts';
+import { BrokenOffError, inRequests, oneRequest, type Amount } from './artifact-requests.ts';
 import { collectFiles, type Collection, type LeftOutReason } from './collector.ts';
 import { StoreAwayError } from './failures.ts';
 import type { RunnerServices } from './job-runner.ts';
 import { NoRoomHereError, type Waiting } from './outbox.ts';
 import { untilAnswered } from './retry.ts';
 import type { RunFiles } from './sandbox/types.ts';
+import { LostClaimError, TooLargeError } from './transfers.ts';
 
 type Wanted = NonNullable<SuiteOrder['artifacts']>;
 

@@ -1,16 +1,16 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, statfs, writeFile } from 'node:fs/promises';
+import { readFile, statfs, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { most } from '../shared/domain/bounds.ts';
 import type { DiskReserve } from '../shared/lib/disk-reserve.ts';
 import { lastingName } from '../shared/lib/lasting-name.ts';
 import { randomName } from '../shared/lib/random-name.ts';
-import { removeTree, sweepTree } from '../shared/lib/remove-tree.ts';
+import { removeTree } from '../shared/lib/remove-tree.ts';
 import { treeSize } from '../shared/lib/tree-size.ts';
 import type { CacheTree, KeepOrder, KeptFiles, ServiceData, SuiteOrder } from '../shared/protocol/index.ts';
 import type { CacheStore } from './cache-store.ts';
-import { currentBoot } from './current-boot.ts';
 import { wholeRun, type RunFiles } from './sandbox/types.ts';
+import { openTreeStore, type Tree, type TreeStore } from './tree-store.ts';
 
 /**
  * The files of failed builds, for shells, and of builds that other suites begin with. One rename moves them here after
@@ -18,10 +18,10 @@ import { wholeRun, type RunFiles } from './sandbox/types.ts';
  * encrypted with a key that only the server has.
  *
  * Files are removed when they expire, with their project, or if there are too many: the account with the most loses its
- * oldest first. Files for other suites stay until the server no longer needs them. A starting runner removes incomplete
- * files, and all from before a restart of the machine, because they may not have reached the disk.
+ * oldest first. Files for other suites stay until the server no longer needs them. They are never flushed, so none
+ * outlives a restart of the machine.
  */
-export interface KeptBuilds {
+export interface KeptBuilds extends Pick<TreeStore<About>, 'projects' | 'forget'> {
   /** A name of this folder that no other runner knows. */
   readonly location: string;
   keep(left: RunFiles, build: BuildFacts, how: KeepOrder): Promise<KeptFiles>;
@@ -33,8 +33,6 @@ export interface KeptBuilds {
   update(names: readonly string[], answer: { gone: readonly string[]; needed: readonly string[] }): Promise<void>;
   isEmpty(): boolean;
   filled(): Promise<void>;
-  projects(): string[];
-  forget(project: string): Promise<void>;
   tidy(now?: number): Promise<void>;
 }
 
@@ -69,7 +67,6 @@ interface About {
   project: string;
   keptAt: number;
   expiresAt: number;
-  boot: string;
   forSuites: boolean;
   /** Its files are mounted over the tree of a cache, and over another build's files, kept here or unpacked. */
   cache?: CacheTree | undefined;
@@ -77,18 +74,9 @@ interface About {
   tree?: CacheTree | undefined;
 }
 
-interface Entry extends About {
-  name: string;
-  bytes: number;
-  users: number;
-  /** Whether the server may still assign jobs that begin with it. */
-  isNeeded: boolean;
-  held: DisposableStack;
-}
-
-type Measure = (entry: Entry) => number;
+type Kept = Tree<About>;
+type Measure = (kept: Kept) => number;
 const inBuilds: Measure = () => 1;
-const inBytes: Measure = ({ bytes }) => bytes;
 
 const usualMost = 24;
 /** Free disk space for builds in addition to the disk's reserve, and the largest part of the disk for kept files. */
@@ -97,7 +85,6 @@ const mostOfDisk = 1 / 5;
 const hour = 60 * 60 * 1000;
 /** The server learns of new files when the build ends, which may be later. */
 const newMs = 10 * 60_000;
-const isName = (name: string): boolean => /^[\w-]{16,64}$/.test(name);
 
 export async function openKeptBuilds({
   folder,
@@ -107,61 +94,63 @@ export async function openKeptBuilds({
   log,
   mostBuilds = usualMost,
 }: KeptBuildsOptions): Promise<KeptBuilds> {
-  await mkdir(folder, { recursive: true, mode: 0o711 });
-  const location = await lastingName(join(folder, locationFile));
-  const boot = await currentBoot();
-  const entries = new Map<string, Entry>();
+  /** What the server may still assign jobs to begin with, and the other trees that its files are mounted over. */
+  const needed = new Set<string>();
+  const below = new Map<string, Disposable>();
+  const sizes = new Map<string, number>();
+  const onGone = ({ name }: Kept): void => {
+    below.get(name)?.[Symbol.dispose]();
+    for (const facts of [below, sizes, needed]) facts.delete(name);
+  };
+  const store = await openTreeStore<About>({ folder, outlives: 'runners', onGone, log });
+  const location = await lastingName(join(folder, 'location'));
   let filled = Promise.withResolvers<void>();
   /** Keeps what the build's files are mounted over; undefined if it is gone. */
-  const hold = ({ project, cache, over, tree }: About): DisposableStack | undefined => {
+  const holdBelow = ({ project, cache, over, tree }: About): DisposableStack | undefined => {
     using holding = new DisposableStack();
-    const below = over === undefined ? undefined : entries.get(over);
-    if (below) {
-      below.users += 1;
-      holding.defer(() => void (below.users -= 1));
-    }
-    const parts = [cache && caches.hold(project, cache), tree && trees.hold(project, tree)];
-    for (const part of parts) if (part) holding.use(part);
-    const isComplete = (!cache || parts[0]) && (!tree || parts[1]) && (over === undefined || below);
-    return isComplete ? holding.move() : undefined;
+    const held = [
+      cache && (caches.hold(project, cache) ?? null),
+      tree && (trees.hold(project, tree) ?? null),
+      over === undefined ? undefined : (store.hold(over) ?? null),
+    ];
+    for (const one of held) holding.use(one);
+    return held.includes(null) ? undefined : holding.move();
   };
   /** The size is measured in the background, because a build may leave millions of files. */
-  const add = (name: string, about: About, held: DisposableStack): void => {
-    const entry: Entry = { ...about, name, users: 0, bytes: 0, isNeeded: about.forSuites, held };
-    entries.set(name, entry);
-    treeSize(join(folder, entry.name)).then(
-      (bytes) => (entry.bytes = bytes),
+  const note = ({ name, path, facts }: Kept, held: DisposableStack): void => {
+    below.set(name, held);
+    if (facts.forSuites) needed.add(name);
+    treeSize(path).then(
+      (bytes) => store.get(name) && sizes.set(name, bytes),
       () => {}, // it is gone
     );
     filled.resolve();
     filled = Promise.withResolvers<void>();
   };
+  const oldest = (): Kept[] => store.all().toSorted((a, b) => a.facts.keptAt - b.facts.keptAt);
   // The oldest first, because others may be mounted over it.
-  for (const { name, about } of await presentIn(folder)) {
-    const held = about?.boot === boot ? hold(about) : undefined;
-    if (about && held) add(name, about, held);
-    else await sweepTree(join(folder, name), log);
+  for (const kept of oldest()) {
+    const held = holdBelow(kept.facts);
+    if (held) note(kept, held);
+    else await store.remove(kept.name);
   }
 
-  const remove = async (entry: Entry): Promise<void> => {
-    if (entry.users > 0 || !entries.delete(entry.name)) return;
-    const leaving = join(folder, `leaving.${entry.name}`);
-    await rename(join(folder, entry.name), leaving);
-    await removeTree(leaving);
-    entry.held.dispose();
-  };
-  const oldest = (): Entry[] => Array.from(entries.values()).toSorted((a, b) => a.keptAt - b.keptAt);
-  const sumOf = (some: readonly Entry[], measure: Measure): number => some.reduce((sum, one) => sum + measure(one), 0);
+  const inBytes: Measure = ({ name }) => sizes.get(name) ?? 0;
+  const forShells = (): Kept[] => oldest().filter(({ facts }) => !facts.forSuites);
+  const sumOf = (some: readonly Kept[], measure: Measure): number => some.reduce((sum, one) => sum + measure(one), 0);
   const excess = async (): Promise<Measure | undefined> => {
-    if (oldest().filter(({ forSuites }) => !forSuites).length > mostBuilds) return inBuilds;
+    if (forShells().length > mostBuilds) return inBuilds;
     const { blocks, bsize } = await statfs(folder);
     const isTooMuch = sumOf(oldest(), inBytes) > blocks * bsize * mostOfDisk || (await disk.room()) < roomBytes;
     return isTooMuch ? inBytes : undefined;
   };
-  const firstToGo = (measure: Measure): Entry | undefined => {
-    const some = measure === inBuilds ? oldest().filter(({ forSuites }) => !forSuites) : oldest();
-    const accounts = Array.from(Map.groupBy(some, ({ account }) => account).values());
-    const unused = accounts.map((all) => ({ all, next: all.find(({ users, isNeeded }) => users === 0 && !isNeeded) }));
+  const firstToGo = (measure: Measure): Kept | undefined => {
+    const some = measure === inBuilds ? forShells() : oldest();
+    const accounts = Array.from(Map.groupBy(some, ({ facts }) => facts.account).values());
+    const unused = accounts.map((all) => ({
+      all,
+      next: all.find(({ name, users }) => users === 0 && !needed.has(name)),
+    }));
     return unused.filter(({ next }) => next).toSorted((a, b) => sumOf(b.all, measure) - sumOf(a.all, measure))[0]?.next;
   };
 
@@ -178,91 +167,59 @@ export async function openKeptBuilds({
         project: source.projectId,
         keptAt: now,
         expiresAt: now + hours * hour,
-        boot,
         forSuites: forSuites !== undefined,
         cache: build.cache,
-        ...(files?.kept && entries.has(files.kept.name) ? { over: files.kept.name } : { tree: files?.packed }),
+        ...(files?.kept && store.get(files.kept.name) ? { over: files.kept.name } : { tree: files?.packed }),
       };
-      const held = hold(about);
+      using held = holdBelow(about);
       if (!held) throw new Error('what the build began with is gone');
-      const making = join(folder, `making.${name}`);
-      try {
-        await mkdir(making, { mode: 0o711 });
-        await writeFile(join(making, 'about'), JSON.stringify(about), { mode: 0o600 });
-        await writeFile(join(making, 'sealed'), sealed(key, JSON.stringify(build)), { mode: 0o600 });
-        await left.keepWhole(join(making, 'files'));
-        await rename(making, join(folder, name));
-      } catch (error) {
-        held.dispose();
-        await sweepTree(making, log);
-        throw error;
-      }
-      add(name, about, held);
+      await using making = await store.begin();
+      await writeFile(join(making.tree, 'sealed'), sealed(key, JSON.stringify(build)), { mode: 0o600 });
+      await left.keepWhole(join(making.tree, 'files'));
+      const kept = await store.add(name, making, about);
+      note(kept, held.move());
       // Only a shell would need these.
       if (hours === 0)
         for (const part of [wholeRun.tmp, wholeRun.image, wholeRun.root])
-          removeTree(join(folder, name, 'files', part)).catch(() => {}); // they are removed with the others
+          removeTree(join(kept.path, 'files', part)).catch(() => {}); // they are removed with the others
       return { location, name, key: key.toString('hex') };
     },
 
     async open(name, key) {
-      const entry = entries.get(name);
-      if (!entry || (!entry.forSuites && entry.expiresAt <= Date.now())) return undefined;
-      entry.users += 1;
-      let isHeld = true;
-      const release = (): void => {
-        if (isHeld) entry.users -= 1;
-        isHeld = false;
-      };
-      try {
-        const directory = join(folder, name);
-        const text = opened(Buffer.from(key, 'hex'), await readFile(join(directory, 'sealed')));
-        return { ...(JSON.parse(text) as BuildFacts), files: join(directory, 'files'), [Symbol.dispose]: release };
-      } catch (error) {
-        release();
-        throw error;
-      }
+      using held = new DisposableStack();
+      const kept = held.use(store.hold(name));
+      if (!kept || (!kept.facts.forSuites && kept.facts.expiresAt <= Date.now())) return undefined;
+      const text = opened(Buffer.from(key, 'hex'), await readFile(join(kept.path, 'sealed')));
+      const facts = JSON.parse(text) as BuildFacts;
+      const still = held.move();
+      return { ...facts, files: join(kept.path, 'files'), [Symbol.dispose]: () => still.dispose() };
     },
 
     forSuites: () =>
       oldest()
-        .filter((entry) => entry.forSuites)
+        .filter(({ facts }) => facts.forSuites)
         .slice(0, most.askedAbout)
-        .map(({ name, keptAt }) => ({ name, isNew: keptAt > Date.now() - newMs })),
-    async update(names, { gone, needed }) {
-      for (const entry of names.map((name) => entries.get(name))) {
-        if (!entry) continue;
-        entry.isNeeded = needed.includes(entry.name);
-        if (gone.includes(entry.name)) await remove(entry);
+        .map(({ name, facts: { keptAt } }) => ({ name, isNew: keptAt > Date.now() - newMs })),
+    async update(names, { gone, needed: stillNeeded }) {
+      for (const name of names.filter((one) => store.get(one))) {
+        if (stillNeeded.includes(name)) needed.add(name);
+        else needed.delete(name);
+        if (gone.includes(name)) await store.remove(name);
       }
     },
-    isEmpty: () => entries.size === 0,
+    isEmpty: () => store.all().length === 0,
     filled: () => filled.promise,
-    projects: () => [...new Set(Array.from(entries.values(), ({ project }) => project))],
-    async forget(project) {
-      for (const entry of oldest()) if (entry.project === project) await remove(entry);
-    },
+    projects: store.projects,
+    forget: store.forget,
     async tidy(now = Date.now()) {
-      for (const entry of oldest()) if (!entry.forSuites && entry.expiresAt <= now) await remove(entry);
+      for (const { name, facts } of forShells()) if (facts.expiresAt <= now) await store.remove(name);
       for (let measure = await excess(); measure; measure = await excess()) {
-        const entry = firstToGo(measure);
-        if (!entry) return;
-        await remove(entry);
+        const kept = firstToGo(measure);
+        if (!kept) return;
+        await store.remove(kept.name);
       }
     },
   };
-}
-
-const locationFile = 'location';
-
-/** The files of an earlier runner, oldest first. Without `about` they are incomplete. */
-async function presentIn(folder: string): Promise<{ name: string; about: About | undefined }[]> {
-  const names = (await readdir(folder)).filter((name) => name !== locationFile);
-  const found = names.map(async (name) => {
-    const text = isName(name) ? await readFile(join(folder, name, 'about'), 'utf8').catch(() => '') : '';
-    return { name, about: text === '' ? undefined : (JSON.parse(text) as About) };
-  });
-  return (await Promise.all(found)).toSorted((a, b) => (a.about?.keptAt ?? 0) - (b.about?.keptAt ?? 0));
 }
 
 const [ivLength, tagLength] = [12, 16];

@@ -1,10 +1,9 @@
 import { existsSync, realpathSync } from 'node:fs';
-import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { tryLockFile, type FileLock } from '../shared/lib/file-lock.ts';
 import { sweepTree } from '../shared/lib/remove-tree.ts';
 import { sweepMirrors } from './git/collect.ts';
-import { sweepImages } from './images/image-store.ts';
+import { sweepUnfinished } from './tree-store.ts';
 
 const resolved = (path: string): string => (existsSync(path) ? realpathSync(path) : path);
 
@@ -44,14 +43,7 @@ export async function sweepLeftovers(folder: string, log: (message: string) => v
     foldersOf(folder);
   for (const path of [spool, scratch, checkouts, imageSockets]) await sweepTree(path, log);
   await sweepMirrors(git, log);
-  await sweepImages(images, log);
-  for (const path of [software, caches, files, serviceData, kept, outbox]) await sweepUnfinished(path, log);
-}
-
-/** Removes what an earlier runner was making or removing, by name. */
-async function sweepUnfinished(folder: string, log: (message: string) => void): Promise<void> {
-  const names = await readdir(folder).catch(() => []);
-  for (const name of names) if (/^(making|leaving)[.-]/.test(name)) await sweepTree(join(folder, name), log);
+  for (const path of [software, images, caches, files, serviceData, kept, outbox]) await sweepUnfinished(path, log);
 }
 
 /** Also removes sandboxes' files. A starting runner removes these itself, after it has ended their processes. */

@@ -1,8 +1,8 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Making } from './cache-trees.ts';
+import { expectTool, type Packing } from './tool-runs.ts';
+import type { Making } from './tree-store.ts';
 import type { Difference } from './git/difference.ts';
-import type { Packing } from './cache-trees.ts';
 
 /**
  * Tools such as make compare the times of files. Files of a work tree are older than everything in a cache
@@ -32,29 +32,16 @@ interface Wanted {
 }
 
 /** Makes the differing files newer than all others, or all files if unknown. Returns the directory of the changes. */
-export async function makeNewer(
-  { id, sandboxes, signal }: Packing,
-  { checkout, tree, differing, making }: Wanted,
-): Promise<string> {
+export async function makeNewer(packing: Packing, { checkout, tree, differing, making }: Wanted): Promise<string> {
   const { changed, lessened } = differing ?? { changed: [''], lessened: [] };
   const changes = join(making.tree, 'workspace');
   for (const [name, paths] of Object.entries({ changed, lessened }))
     await writeFile(join(making.packed, name), paths.map((path) => `./${path}\0`).join(''), 'latin1');
-  let output = '';
-  const ended = await sandboxes.run({
-    id,
-    steps: [{ name: 'times', command: script }],
-    environment: {},
-    workspace: { directory: making.packed },
-    mounts: [
-      { at: view, layers: [checkout], writable: changes },
-      { at: facts, layers: [join(tree, 'facts')] },
-    ],
-    limits,
-    output: (chunk) => void (output = (output + chunk.toString()).slice(0, 2000)),
-    signal,
-  });
-  if (ended.reason === 'cancelled') throw signal.reason ?? new Error('the runner ends');
-  if (ended.exitStatus !== 0) throw new Error(`times of files were not set: ${ended.reason ?? output.trim()}`);
+  const mounts = [
+    { at: view, layers: [checkout], writable: changes },
+    { at: facts, layers: [join(tree, 'facts')] },
+  ];
+  const tool = { command: script, directory: making.packed, mounts };
+  await expectTool({ ...packing, limits }, tool, 'times of files were not set');
   return changes;
 }

@@ -1,19 +1,17 @@
 import { createHash } from 'node:crypto';
-import { mkdir, open, readdir, readFile, rename, type FileHandle } from 'node:fs/promises';
+import { open, rename, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DiskFullError, isNoSpace, type DiskReserve } from '../shared/lib/disk-reserve.ts';
 import { frameHead } from '../shared/domain/file-frames.ts';
-import { flushFolder } from '../shared/lib/folders.ts';
-import { removeTree, sweepTree } from '../shared/lib/remove-tree.ts';
-import { readUntrustedObject } from '../shared/lib/untrusted-json.ts';
 import type { SavedCache } from '../shared/protocol/index.ts';
 import type { CollectedFile } from './collector.ts';
 import { openMade } from './transfers.ts';
+import { openTreeStore, type Making } from './tree-store.ts';
 
 /**
- * Files of ended builds that the server could not store, because blob storage was unreachable. Each build has a folder
- * named by its claim. It is flushed and renamed before the outcome is reported, so a restarted runner continues with it
- * (deliver-outbox.ts). Unfinished folders of a killed runner belong to lost builds.
+ * Files of ended builds that the server could not store, because blob storage was unreachable. Each build has a tree
+ * named by its claim. It is complete before the outcome is reported, so a restarted runner continues with it (deliver-
+ * outbox.ts). Incomplete ones of a killed runner belong to lost builds.
  */
 export interface Outbox {
   /** Makes no folder before a file must wait. */
@@ -60,56 +58,41 @@ export interface OutboxOptions {
   log: (message: string) => void;
 }
 
-const isName = (name: string): boolean => /^[\w-]{16,64}$/.test(name);
-
 export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<Outbox> {
-  await mkdir(folder, { recursive: true, mode: 0o700 });
-  const parcels = new Map<string, Parcel & { isReady: boolean }>();
   let changed = Promise.withResolvers<void>();
   let isAway = false;
   const notify = (): void => {
     changed.resolve();
     changed = Promise.withResolvers<void>();
   };
-  const parcelOf = (claim: string, about: About): Parcel => ({
-    ...about,
-    claim,
-    artifactsFile: join(folder, claim, 'artifacts'),
-    cacheFile: join(folder, claim, 'cache'),
-  });
-  for (const claim of await readdir(folder)) {
-    const about = isName(claim) ? await aboutIn(join(folder, claim)).catch(() => undefined) : undefined;
-    if (about === undefined) await sweepTree(join(folder, claim), log);
-    else parcels.set(claim, { ...parcelOf(claim, about), isReady: true });
-  }
-
-  const remove = async ({ claim }: Parcel): Promise<void> => {
-    if (!parcels.delete(claim)) return;
-    notify();
-    const leaving = join(folder, `leaving.${claim}`);
-    await rename(join(folder, claim), leaving);
-    await removeTree(leaving);
-  };
+  const store = await openTreeStore<About>({ folder, outlives: 'crashes', mode: 0o700, onGone: notify, log });
+  const unreported = new Set<string>();
+  const ready = (): Parcel[] =>
+    store
+      .all()
+      .filter(({ name }) => !unreported.has(name))
+      .map(({ name, path, facts }) => ({
+        ...facts,
+        claim: name,
+        artifactsFile: join(path, 'artifacts'),
+        cacheFile: join(path, 'cache'),
+      }))
+      .toSorted((a, b) => a.since - b.since);
 
   return {
     begin(claim, project) {
-      let making: string | undefined;
+      let making: Making | undefined;
       let files: FrameFile | undefined;
       let hasCache = false;
-      const makeFolder = async (): Promise<string> => {
-        if (making !== undefined) return making;
-        making = join(folder, `making.${claim}`);
-        await mkdir(making, { mode: 0o700 });
-        return making;
-      };
+      const folderOf = async (): Promise<string> => (making ??= await store.begin()).tree;
       return {
-        isStuck: () => making !== undefined || (isAway && parcels.size > 0),
+        isStuck: () => making !== undefined || (isAway && store.all().length > 0),
         async addFile(file) {
-          files ??= await createFrameFile(join(await makeFolder(), 'artifacts'), disk);
+          files ??= await createFrameFile(join(await folderOf(), 'artifacts'), disk);
           await files.add(file);
         },
         async addCache(packed) {
-          const cache = join(await makeFolder(), 'cache');
+          const cache = join(await folderOf(), 'cache');
           await rename(packed, cache);
           await using file = await openMade(cache);
           const hash = createHash('sha256');
@@ -122,43 +105,28 @@ export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<
         async complete(cache) {
           if (making === undefined) return false;
           await files?.close();
-          const about: About = { project, since: Date.now(), ...(cache && { cache }) };
-          await writeFlushed(join(making, 'about'), JSON.stringify(about));
-          await flushFolder(making);
-          await rename(making, join(folder, claim));
-          await flushFolder(folder);
-          making = undefined;
-          parcels.set(claim, { ...parcelOf(claim, about), isReady: false });
+          unreported.add(claim);
+          await store.add(claim, making, { project, since: Date.now(), ...(cache && { cache }) });
           return true;
         },
         async [Symbol.asyncDispose]() {
           await files?.close().catch(() => {}); // it is removed anyway
-          if (making !== undefined) await sweepTree(making, log);
+          await making?.[Symbol.asyncDispose]();
         },
       };
     },
     release(claim) {
-      const parcel = parcels.get(claim);
-      if (!parcel) return;
-      parcel.isReady = true;
-      notify();
+      if (unreported.delete(claim)) notify();
     },
-    ready: () =>
-      Array.from(parcels.values())
-        .filter(({ isReady }) => isReady)
-        .toSorted((a, b) => a.since - b.since),
+    ready,
     changed: () => changed.promise,
-    remove,
+    remove: ({ claim }) => store.remove(claim),
     note: (away) => void (isAway = away),
-    projects: () => [...new Set(Array.from(parcels.values(), ({ project }) => project))],
+    projects: store.projects,
     async forget(project) {
-      for (const parcel of parcels.values()) if (parcel.isReady && parcel.project === project) await remove(parcel);
+      for (const parcel of ready()) if (parcel.project === project) await store.remove(parcel.claim);
     },
   };
-}
-
-async function aboutIn(folder: string): Promise<About> {
-  return readUntrustedObject(await readFile(join(folder, 'about'), 'utf8')) as unknown as About;
 }
 
 interface FrameFile {
@@ -204,10 +172,4 @@ async function writeAll(file: FileHandle, position: number, bytes: Buffer): Prom
     const { bytesWritten } = await file.write(bytes, done, bytes.length - done, position + done);
     done += bytesWritten;
   }
-}
-
-async function writeFlushed(path: string, text: string): Promise<void> {
-  await using file = await open(path, 'wx', 0o600);
-  await file.writeFile(text);
-  await file.sync();
 }

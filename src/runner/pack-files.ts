@@ -3,11 +3,13 @@ import { join } from 'node:path';
 import { isNoSpace } from '../shared/lib/disk-reserve.ts';
 import { sourceFile } from '../shared/lib/source-files.ts';
 import type { PackOrder } from '../shared/protocol/index.ts';
-import { pack, packedIn, packer, roots, unpack, type Making, type Packing } from './cache-trees.ts';
+import { pack, packedIn, packer, roots, unpack } from './cache-trees.ts';
 import type { JobRunner } from './job-runner.ts';
 import { quote } from '../shared/lib/shell-word.ts';
 import { FilesGoneError, layersOf, oneOwner } from './suite-files.ts';
-import { storeBlob, TooLargeError } from './transfers.ts';
+import { storeBlob } from './transfers.ts';
+import type { Packing } from './tool-runs.ts';
+import type { Making } from './tree-store.ts';
 
 const lister = readFileSync(sourceFile('runner/pack-files.pl'), 'utf8');
 const view = '/run/headrace/files';
@@ -34,10 +36,10 @@ export const packFiles: JobRunner<PackOrder> = async (services, order, { id, sig
     const command = [`cd ${view}`, ...times, `perl -e ${quote(lister)} -- ${most}`, packer].join('\n');
     await pack({ id: `${id}-pack`, sandboxes: services.sandboxes, signal }, making.packed, mounts, command);
     const digest = await storeBlob(services.link, id, packedIn(making.packed), signal);
-    return digest === undefined ? { kind: 'lost', message: 'the claim expired' } : { kind: 'packed', digest };
+    return { kind: 'packed', digest };
   } catch (error) {
     if (error instanceof FilesGoneError) return { kind: 'files_gone' };
-    if (error instanceof TooLargeError || isNoSpace(error)) return { kind: 'not_packed' };
+    if (isNoSpace(error)) return { kind: 'not_packed' };
     throw error;
   }
 };

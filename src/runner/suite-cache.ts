@@ -5,14 +5,14 @@ import { isNoSpace } from '../shared/lib/disk-reserve.ts';
 import { messageOf } from '../shared/lib/error-code.ts';
 import type { CacheOrder, Repository, SavedCache } from '../shared/protocol/index.ts';
 import { listsChanged, packedIn, packTree, unpackTree } from './cache-trees.ts';
-import type { Making } from './cache-trees.ts';
+import type { Making } from './tree-store.ts';
 import { StoreAwayError } from './failures.ts';
 import type { RunnerServices } from './job-runner.ts';
 import { makeNewer } from './newer-files.ts';
 import type { Waiting } from './outbox.ts';
 import { unlessStoreAway } from './retry.ts';
 import type { Ended, RunFiles } from './sandbox/types.ts';
-import { storeBlob, TooLargeError } from './transfers.ts';
+import { LostClaimError, storeBlob, TooLargeError } from './transfers.ts';
 
 /**
  * A suite's cache in one build. If the build passed and changed files at the suite's paths, they are packed as a new
@@ -185,10 +185,10 @@ async function store(
   ]);
   if (sent.status === 'rejected') {
     if (sent.reason instanceof StoreAwayError && waiting) return waiting.addCache(packed);
+    if (sent.reason instanceof LostClaimError) return undefined;
     throw sent.reason;
   }
   const { value: digest } = sent;
-  if (digest === undefined) return undefined;
   try {
     if (unpacked.status === 'rejected') throw unpacked.reason;
     await caches.add(source.projectId, { name, digest, bytes }, making);

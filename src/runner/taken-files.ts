@@ -3,9 +3,11 @@ import { join } from 'node:path';
 import { DiskFullError } from '../shared/lib/disk-reserve.ts';
 import { messageOf } from '../shared/lib/error-code.ts';
 import { sourceFile } from '../shared/lib/source-files.ts';
-import { roots, runAsRoot, type Making, type Packing, type Root } from './cache-trees.ts';
+import { roots, type Root } from './cache-trees.ts';
 import type { Identity, Job, Mount } from './sandbox/types.ts';
 import { quote } from '../shared/lib/shell-word.ts';
+import { runTool, type Packing } from './tool-runs.ts';
+import type { Making } from './tree-store.ts';
 
 const program = quote(readFileSync(sourceFile('runner/give-files.pl'), 'utf8'));
 const view = '/run/headrace/files';
@@ -39,7 +41,12 @@ export async function takeOwn(
   }));
   const commands = seen.map((root) => `cd ${view}/${root}\nperl -e ${program} -- take ${user.uid} ${user.gid}`);
   try {
-    const { ended, output } = await runAsRoot(packing, making.packed, mounts, commands.join('\n'));
+    const { ended, output } = await runTool(packing, {
+      directory: making.packed,
+      mounts,
+      command: commands.join('\n'),
+      asRoot: true,
+    });
     if (ended.exitStatus !== 0) throw new Error(ended.reason ?? output.trim());
     return Object.fromEntries(seen.map((root) => [root, join(making.tree, root)]));
   } catch (error) {

@@ -2,7 +2,9 @@ import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { DiskFullError, isNoSpace } from '../shared/lib/disk-reserve.ts';
-import type { Link } from '../shared/protocol/index.ts';
+import { orAborted } from '../shared/lib/or-aborted.ts';
+import type { Kept, Link, Stored } from '../shared/protocol/index.ts';
+import { RejectedError } from './failures.ts';
 import { untilAnswered } from './retry.ts';
 
 /** The server lacks this blob: a retry would not help. */
@@ -10,10 +12,18 @@ export class MissingBlobError extends Error {
   override name = 'MissingBlobError';
 }
 
-/** The file exceeds the limit for the job or for its files. */
-export class TooLargeError extends Error {
-  override name = 'TooLargeError';
+/** The server no longer wants the job's files. */
+export class LostClaimError extends RejectedError {}
+
+/** More than the limit for the job or for its files. The server's own limit may have changed since the order. */
+export class TooLargeError extends DiskFullError {}
+
+/** Throws unless the server has stored everything. */
+export function expectStored(answer: Kept | Stored): void {
+  if ('gone' in answer) throw new LostClaimError('the claim expired');
+  if ('refused' in answer) throw answer.refused === 'disk_full' ? new DiskFullError() : new TooLargeError();
 }
+
 const pieceSize = 1024 * 1024;
 
 /** Called after each failure. The transfer is retried unless this throws. */
@@ -33,7 +43,7 @@ export async function fetchBlob(
   const isThere = await untilAnswered(
     signal,
     async () => {
-      const content = await link.read(digest, at, signal);
+      const content = await orAborted(link.read(digest, at, signal), signal);
       if (!content) return false;
       for await (const piece of content) {
         await file.writeFile(piece).catch((error: unknown) => {
@@ -50,16 +60,16 @@ export async function fetchBlob(
   if (hash.digest('hex') !== digest) throw new Error(`the bytes of blob ${digest} have another digest`);
 }
 
-/** Retries; returns the digest, or undefined if the server no longer wants the file. */
+/** Retries; returns the digest. */
 export async function storeBlob(
   link: Pick<Link, 'store'>,
   claim: string,
   path: string,
   signal: AbortSignal,
   onAway?: OnAway,
-): Promise<string | undefined> {
+): Promise<string> {
   await using file = await openMade(path);
-  const stored = await untilAnswered(
+  return await untilAnswered(
     signal,
     async () => {
       const hash = createHash('sha256');
@@ -70,14 +80,14 @@ export async function storeBlob(
         }
       }
       const answer = await link.store(claim, hashed(), signal);
-      if ('digest' in answer && answer.digest !== hash.digest('hex'))
+      expectStored(answer);
+      const digest = hash.digest('hex');
+      if (!('digest' in answer) || answer.digest !== digest)
         throw new Error('the blob changed on its way to the server');
-      return answer;
+      return digest;
     },
     onAway,
   );
-  if ('refused' in stored) throw stored.refused === 'too_large' ? new TooLargeError() : new DiskFullError();
-  return 'digest' in stored ? stored.digest : undefined;
 }
 
 /** The file from its start. An aborted stream would close the file, which the next try needs. */

@@ -95,7 +95,7 @@ describe('on a small disk', { skip: lacks('mounts') }, () => {
     for (const name of ['ballast', 'runner/spool', 'runner/scratch', 'blobs/incoming'])
       rmSync(join(folder, name), { recursive: true, force: true });
     const mirror = 'runner/git/mirrors/1/killed';
-    const rubbish = ['runner/spool/claim', 'runner/scratch/claim/source', 'runner/software/making-x/packed'];
+    const rubbish = ['runner/spool/claim', 'runner/scratch/claim/source', 'runner/software/making.x/packed'];
     const halfAPack = `${mirror}/repository.git/objects/pack/tmp_pack_1`;
     for (const path of [...rubbish, 'blobs/incoming/killed/upload', halfAPack]) {
       mkdirSync(join(folder, path, '..'), { recursive: true });

@@ -107,7 +107,7 @@ onOneDatabase((database) => {
     assert.equal(logs.length, 3);
     for (const log of logs) assert.match(log, /This begins with the files of compile\.\nmade\n1\n750\nmade\n$/);
     const blobs = readdirSync(join(other.folder, 'data/remote-runner/files'), { recursive: true, encoding: 'utf8' });
-    assert.equal(blobs.filter((path) => /^\d+\/\d+$/.test(path)).length, 1, 'there is one tree');
+    assert.equal(blobs.filter((path) => /^\d+-\d+$/.test(path)).length, 1, 'there is one tree');
     await project.api().put(`${project.path}/suites/${second}`, { 'matrix[]': '' });
 
     // Compiled on the other runner, which is killed before the second suite begins.

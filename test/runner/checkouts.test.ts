@@ -31,6 +31,20 @@ for (const [name, path] of Object.entries(paths)) {
   });
 }
 
+test('a work tree is made for others who wait for it, if the first one leaves', async (t) => {
+  const { repository, mirrors, project, folder } = await workplace(t);
+  const sha = await repository.commit({ files: { a: '1' } });
+  const checkouts = await openCheckouts(join(folder, 'checkouts'), mirrors, assert.fail);
+  const first = new AbortController();
+  const [leaving, staying] = [first.signal, signal].map((one) =>
+    checkouts.of(project, { sha, isFork: false }, () => {}, one),
+  );
+  first.abort(new Error('called off'));
+  await assert.rejects(leaving ?? Promise.resolve(), /called off/);
+  using checkout = await staying;
+  assert.deepEqual((await readdir(checkout?.path ?? '')).toSorted(), ['.git', 'a']);
+});
+
 test('a work tree goes when room is needed', async (t) => {
   const { repository, mirrors, project, folder } = await workplace(t);
   const where = join(folder, 'checkouts');
@@ -63,5 +77,5 @@ test('one thing that cannot be removed stops neither the start nor the rest', { 
   }
   assert.deepEqual(await readdir(where), ['stays']);
   assert.equal(logged.length, 1);
-  assert.match(logged[0] ?? '', /stays on the disk/);
+  assert.match(logged[0] ?? '', /stays until the next start/);
 });

@@ -97,7 +97,7 @@ describe('a cache that no packer would make', () => {
       assert.match(said, /^Fetching .*\n(Restored|The build begins without) the cache of main/, what);
       isUntouched(text);
       assert.deepEqual(
-        readdirSync(join(folder, `runner-${runners}`, 'caches')).filter((name) => name !== '7'),
+        readdirSync(join(folder, `runner-${runners}`, 'caches')).filter((name) => !name.startsWith('7-')),
         [],
         `${what}: nothing half is left`,
       );
@@ -111,9 +111,9 @@ describe('a cache that no packer would make', () => {
       const blobs = new Blobs();
       const at = `earlier-${part}`;
       const { cache } = await (await open(blobs, at)).build('mkdir deps; echo good >deps/f', undefined);
-      const place = readdirSync(join(folder, at, 'caches', '7'), { recursive: true, encoding: 'utf8' })
+      const place = readdirSync(join(folder, at, 'caches'), { recursive: true, encoding: 'utf8' })
         .filter((path) => path.endsWith(`/${part}`))
-        .map((path) => join(folder, at, 'caches', '7', path));
+        .map((path) => join(folder, at, 'caches', path));
       assert.equal(place.length, 1);
       const [root = ''] = place;
       const spoil = (): void => {

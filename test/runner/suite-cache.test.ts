@@ -224,7 +224,7 @@ describe('the cache of a suite', () => {
     assert.deepEqual([unsaved.cache, unsaved.said], [undefined, 'Restored the cache of main (1 KB).\n']);
     assert.equal((await runner.build('cat deps/*', cache)).text, 'good\n');
     assert.deepEqual(
-      readdirSync(join(folder, `runner-${runners}`, 'caches')).filter((name) => !/^\d+$/.test(name)),
+      readdirSync(join(folder, `runner-${runners}`, 'caches')).filter((name) => !/^7-\d+$/.test(name)),
       [],
       'nothing half is left',
     );
@@ -244,8 +244,12 @@ describe('the cache of a suite', () => {
   });
 
   test('makes room where the disk has none: first what was unused for longest, and nothing that is in use', async () => {
-    const place = join(folder, 'short', 'caches', '7');
-    const there = (): string[] => readdirSync(place).toSorted();
+    const place = join(folder, 'short', 'caches');
+    const trees = (): string[] => readdirSync(place).filter((name) => name.startsWith('7-'));
+    const there = (): string[] =>
+      trees()
+        .map((name) => name.slice('7-'.length))
+        .toSorted();
     let most = 3; // with more trees than this, the disk lacks room
     const disk = { room: async (): Promise<number> => (there().length > most ? 0 : 2 ** 40) };
     const runner = await open(new Blobs(), 'short', disk);
@@ -294,23 +298,23 @@ describe('the cache of a suite', () => {
     const blobs = new Blobs();
     const { cache } = await (await open(blobs, 'again')).build('mkdir deps; echo kept >deps/f', undefined);
     const caches = join(folder, 'again', 'caches');
-    mkdirSync(join(caches, 'making-x', 'tree'), { recursive: true });
-    mkdirSync(join(caches, '7', '12345'), { recursive: true });
+    const tree = join(caches, `7-${cache?.name}`);
+    mkdirSync(join(caches, 'making.x', 'tree'), { recursive: true });
+    mkdirSync(join(caches, '7-12345'), { recursive: true });
     const second = await open(blobs, 'again');
     assert.equal((await second.build('cat deps/f', cache)).said.split('\n')[0], 'Restored the cache of main (1 KB).');
     assert.deepEqual(blobs.read_, []);
-    assert.deepEqual(readdirSync(caches), ['7']);
-    assert.deepEqual(readdirSync(join(caches, '7')), [cache?.name]);
+    assert.deepEqual(readdirSync(caches), [`7-${cache?.name}`]);
     // The machine was started anew before the tree was on the disk: it is fetched.
-    writeFileSync(join(caches, '7', cache?.name ?? '', 'boot'), 'another');
+    writeFileSync(join(tree, 'boot'), 'another');
     const third = await open(blobs, 'again');
     assert.match((await third.build('cat deps/f', cache)).said, /^Fetching/);
     // Written to the disk, it is good whatever happens.
     await third.caches.tidy(false);
-    assert.ok(!readdirSync(join(caches, '7', cache?.name ?? '')).includes('boot'));
+    assert.ok(!readdirSync(tree).includes('boot'));
     assert.match((await (await open(blobs, 'again')).build('cat deps/f', cache)).said, /^Restored/);
     // The clock was set back since: its times may be ahead, so it is made anew.
-    const about = join(caches, '7', cache?.name ?? '', 'about');
+    const about = join(tree, 'about');
     const facts = JSON.parse(readFileSync(about, 'utf8')) as object;
     writeFileSync(about, JSON.stringify({ ...facts, madeAt: Date.now() + 3_600_000 }));
     const fourth = await open(blobs, 'again');

@@ -22,12 +22,12 @@ describe('a result of a sandbox', () => {
       return { gone: true };
     },
   };
-  const store = (name: string): Promise<string | undefined> =>
+  const store = (name: string): Promise<string> =>
     storeBlob(link, 'claim', join(folder, name), AbortSignal.timeout(longestWait));
 
   test('is sent if it is a file', async () => {
     writeFileSync(join(folder, 'file'), 'made');
-    assert.equal(await store('file'), undefined);
+    await assert.rejects(store('file'), /the claim expired/);
     assert.deepEqual(sent.splice(0), ['made']);
   });
 

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { isNoSpace, type DiskReserve } from '../../shared/lib/disk-reserve.ts';
 import { imageAddress, parseImageReference, type ImageReference } from '../../shared/domain/image-reference.ts';
 import { publicAddressFilter } from '../../shared/lib/address-filter.ts';
-import { orAborted } from '../../shared/lib/or-aborted.ts';
 import { removeTree } from '../../shared/lib/remove-tree.ts';
 import { createResolve } from '../../shared/lib/resolve.ts';
 import { treeSize } from '../../shared/lib/tree-size.ts';
@@ -12,6 +11,7 @@ import type { ImageOrder, Link, RegistryAccess } from '../../shared/protocol/ind
 import { untilAnswered } from '../retry.ts';
 import { present } from '../sandbox/machine.ts';
 import { watchSize } from '../size-watch.ts';
+import type { Making } from '../tree-store.ts';
 import { buildUser, type Job, type RunUser, type Sandboxes } from '../sandbox/types.ts';
 import { readConfiguration, whoRuns, withUsers } from './configuration.ts';
 import { CannotRunError } from '../cannot-run.ts';
@@ -111,7 +111,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
   const pull = async (
     source: RegistrySource,
     described: Buffer,
-    making: string,
+    { aside, tree: into }: Making,
     signal: AbortSignal,
   ): Promise<Brought> => {
     const first = readManifest(described);
@@ -127,11 +127,11 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     const hasRoom = (): Promise<boolean> => disk.allows(packed);
     await store.makeRoom(hasRoom);
     if (!(await hasRoom())) throw diskFull();
-    const layout = join(making, 'layout');
-    const blobs = join(making, 'blobs');
-    const tree = treeOf(making);
-    for (const path of [layout, join(layout, 'blobs'), blobs, tree]) await mkdir(path, { mode: 0o755 });
-    return withinBytes(making, imageBytes, signal, async (bounds) => {
+    const layout = join(aside, 'layout');
+    const blobs = join(aside, 'blobs');
+    const tree = treeOf(into);
+    for (const path of [layout, join(layout, 'blobs'), blobs]) await mkdir(path, { mode: 0o755 });
+    return withinBytes(aside, imageBytes, signal, async (bounds) => {
       const decompress = hasZstd(manifest);
       const document = await tools.copy(pinned, blobs, { part: hexOf(manifest.config.digest), decompress }, bounds);
       if (digestOf(document) !== manifest.config.digest) throw mismatch(source.reference);
@@ -142,29 +142,34 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       await removeTree(layout);
       const hasShell = await tools.hasShell(tree, bounds.signal);
       const configuration = { ...withUsers(read, accounts), ...(!hasShell && { lacksShell: true as const }) };
-      return { configuration, bytes: await treeSize(making) };
+      return { configuration, bytes: await treeSize(into) };
     });
   };
 
   /** Without translation of owners, the run's user and the image's root have swapped numbers, in the files too. */
-  const giveTo = async (image: HeldImage, user: RunUser, signal: AbortSignal): Promise<string> => {
-    const isRoot = user.uid === 0 && user.gid === 0;
-    if (isRoot || options.toolSandboxes.translatesOwners) return image.tree;
+  const givenTo = (image: HeldImage, user: RunUser, signal: AbortSignal): Promise<HeldImage> => {
     const hasRoom = (): Promise<boolean> => disk.allows(image.bytes);
-    const made = store.other(image, `tree-${user.uid}-${user.gid}`, async (into) => {
+    const make = async (into: string, ending: AbortSignal): Promise<number> => {
       await store.makeRoom(hasRoom);
       if (!(await hasRoom())) throw diskFull();
-      // Others may wait for it too.
-      const { signal: never } = new AbortController();
-      await withinBytes(into, imageBytes, never, (bounds) => tools.giveTo(user, image.tree, into, bounds));
+      await withinBytes(into, imageBytes, ending, (bounds) => tools.giveTo(user, image.tree, into, bounds));
       return treeSize(into);
-    });
-    return orAborted(made, signal);
+    };
+    return store.variant(image, `${user.uid}-${user.gid}`, make, signal);
   };
-  const taken = (image: HeldImage, signal: AbortSignal): TakenImage => ({
-    ...image,
-    treeFor: (user) => giveTo(image, user, signal),
-  });
+  const taken = (image: HeldImage, signal: AbortSignal): TakenImage => {
+    const held = new DisposableStack();
+    held.use(image);
+    return {
+      ...image,
+      async treeFor(user) {
+        const isRoot = user.uid === 0 && user.gid === 0;
+        if (isRoot || options.toolSandboxes.translatesOwners) return image.tree;
+        return held.use(await givenTo(image, user, signal)).tree;
+      },
+      [Symbol.dispose]: () => held.dispose(),
+    };
+  };
 
   const take: Images['take'] = async (order, { id, service, isAsItIs, writeLog, signal }) => {
     const parsed = parseImageReference(order.reference);
@@ -190,7 +195,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       const described = await tools.fetchManifest(source, signal);
       const digest = digestOf(described);
       if (reference.digest !== undefined && reference.digest !== digest) throw mismatch(reference);
-      const bring = (making: string, ending: AbortSignal): Promise<Brought> => pull(source, described, making, ending);
+      const bring = (making: Making, ending: AbortSignal): Promise<Brought> => pull(source, described, making, ending);
       const image = await store.hold({ host, digest, account: `${account} ${reference.name}`, bring }, signal);
       await store.noteLast(account, order.reference, image);
       return await logged(image);

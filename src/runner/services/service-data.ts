@@ -1,7 +1,7 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { mkdir, open, readdir, rename } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { isReservedVariable } from '../../shared/domain/variable-names.ts';
 import { pathExists } from '../../shared/lib/path-exists.ts';
 import { randomName } from '../../shared/lib/random-name.ts';
@@ -68,8 +68,8 @@ export async function keepData(
   { left, data }: { left: RunFiles; data: readonly string[] },
 ): Promise<KeptServiceData> {
   await using making = await store.begin();
-  const whole = join(dirname(making.tree), 'whole');
-  const rest = join(dirname(making.tree), 'rest');
+  const whole = join(making.aside, 'whole');
+  const rest = join(making.aside, 'rest');
   await mkdir(rest);
   await left.keepWhole(whole);
   const found = new Set<string>();

@@ -52,10 +52,10 @@ describeService('a runner', (service) => {
       assert.equal(await link.read('0'.repeat(64), 0, patient), undefined);
 
       writeFileSync(result, randomBytes(5_000_000));
-      const stored = (await storeBlob(link, order.claim, result, patient)) ?? '';
+      const stored = await storeBlob(link, order.claim, result, patient);
       await using blob = await service.store.blobs.open(stored);
       assert.deepEqual(await blob.read(0, blob.size), readFileSync(result));
-      assert.equal(await storeBlob(link, randomName(), result, patient), undefined);
+      await assert.rejects(storeBlob(link, randomName(), result, patient), /the claim expired/);
       const outcome = { kind: 'compiled', digest: stored } as const;
       await link.finish({ claim: order.claim, outcome, logSize: 0 }, patient);
       assert.equal((await alice.get(`/dependencies/${dependency.id}`)).record.marketplace_state, 'compiled');
