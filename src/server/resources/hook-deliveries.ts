@@ -9,7 +9,7 @@ import { timestamp } from '../../shared/lib/timestamps.ts';
 import { hookDeliveryRecord } from '../../shared/records/trigger.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { orNotFound, withIdString, writeContextOf } from './common.ts';
-import { loadHook } from './hooks.ts';
+import { hooks } from './hooks.ts';
 
 function requestView(id: bigint | null) {
   return { build_request_id: id, build_request_id_str: id === null ? '' : String(id) };
@@ -46,7 +46,7 @@ export const routes = [
     summary: 'List the deliveries to a hook, with the outcome of each and its reason',
     paged: true,
     answer: listOf(hookDeliveryRecord),
-    load: loadHook,
+    load: hooks.load,
     async handle({ db, hook, page }) {
       const query = db.selectFrom('hook_deliveries').selectAll().where('hook_id', '=', hook.id);
       return pageOf(page, (await onPage(query, 'id', page).execute()).map(view));
@@ -59,7 +59,7 @@ export const routes = [
     scope: 'projects',
     summary: 'Process a delivery again, with the present settings',
     answer: hookDeliveryRecord,
-    load: loadHook,
+    load: hooks.load,
     audit: 'nothing',
     async handle(call) {
       const { db, project, hook, params } = call;

@@ -8,7 +8,8 @@ import { share, unshare } from '../software/dependencies.ts';
 import { dependencyRecord } from '../../shared/records/dependency.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { likePattern, writeContextOf } from './common.ts';
-import { loadDependency, reloaded, viewsWithRelated, viewWithRelated } from './dependency-views.ts';
+import { dependencies } from './dependencies.ts';
+import { reloaded, viewsWithRelated, viewWithRelated } from './dependency-views.ts';
 
 export const routes = [
   accountRoute({
@@ -18,7 +19,7 @@ export const routes = [
     scope: 'dependencies',
     summary: 'Share a compiled dependency with every account',
     answer: dependencyRecord,
-    load: loadDependency,
+    load: dependencies.load,
     audit: {
       action: 'dependency.shared',
       subject: ({ dependency }) => (dependency.shared === 1 ? undefined : dependency),
@@ -36,7 +37,7 @@ export const routes = [
     scope: 'dependencies',
     summary: 'Stop sharing a dependency: other accounts cannot attach it any more; suites that have it keep it',
     answer: dependencyRecord,
-    load: loadDependency,
+    load: dependencies.load,
     audit: {
       action: 'dependency.unshared',
       subject: ({ dependency }) => (dependency.shared === 1 ? dependency : undefined),

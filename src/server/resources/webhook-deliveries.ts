@@ -9,7 +9,7 @@ import { sendAgain } from '../lifecycle/webhook-deliveries.ts';
 import { deliveryRecord, type Delivery } from '../../shared/records/notification.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { writeContextOf, orNotFound, withIdString } from './common.ts';
-import { loadNotification } from './notifications.ts';
+import { notifications } from './notifications.ts';
 
 type Shown = Pick<WebhookDeliveryRow, 'id' | 'event_type' | 'state' | 'created_at'>;
 
@@ -64,7 +64,7 @@ export const routes = [
     summary: 'List the deliveries to the receiver, with every attempt and its answer',
     paged: true,
     answer: listOf(deliveryRecord),
-    load: loadNotification,
+    load: notifications.load,
     handle: ({ db, notification, page }) => deliveriesOf(db, notification, page),
   }),
   projectRoute({
@@ -74,7 +74,7 @@ export const routes = [
     scope: 'notifications',
     summary: 'Send a delivery again, under its own identifier',
     answer: deliveryRecord,
-    load: loadNotification,
+    load: notifications.load,
     audit: 'nothing',
     async handle(call) {
       const { db, project, notification, params } = call;
