@@ -6,7 +6,7 @@ import { timestamp } from '../../shared/lib/timestamps.ts';
 import { collaboratorRecord, type Collaborator } from '../../shared/records/project.ts';
 import { orNotFound, withIdString } from './common.ts';
 import { orTaken } from './names.ts';
-import { projectRecords } from './record-routes.ts';
+import { byQuery, projectRecords } from './record-routes.ts';
 import { address } from './users.ts';
 
 function view(collaborator: CollaboratorRow & { email: string }): Collaborator {
@@ -22,13 +22,15 @@ const collaborators = projectRecords({
   fields: { email: required(address) },
   answer: collaboratorRecord,
   rows: ({ db, project }) =>
-    db
-      .selectFrom('collaborators')
-      .innerJoin('users', 'users.id', 'collaborators.user_id')
-      .selectAll('collaborators')
-      .select('users.email')
-      .where('collaborators.project_id', '=', project.id),
-  id: 'collaborators.id',
+    byQuery(
+      db
+        .selectFrom('collaborators')
+        .innerJoin('users', 'users.id', 'collaborators.user_id')
+        .selectAll('collaborators')
+        .select('users.email')
+        .where('collaborators.project_id', '=', project.id),
+      'collaborators.id',
+    ),
   view,
   subject: ({ id, email }) => ({ id, name: email }),
 });

@@ -1,4 +1,3 @@
-import { allRows } from '../api/pages.ts';
 import { isForeignKeyViolation, type Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
 import { ApiError } from '../../shared/errors.ts';
@@ -25,7 +24,7 @@ import {
   viewWithRelated,
 } from './dependency-views.ts';
 import { orTaken } from './names.ts';
-import { accountRecords } from './record-routes.ts';
+import { byQuery, accountRecords } from './record-routes.ts';
 import { reasonsInVain } from './waiting.ts';
 
 const mayWait = ({ state }: DependencyRow): boolean => state === 'enqueued_for_compile';
@@ -83,7 +82,7 @@ export const dependencies = accountRecords({
   scope: 'dependencies',
   fields,
   answer: ownDependencyRecord,
-  rows: ({ db, caller }) => db.selectFrom('dependencies').selectAll().where('owner_id', '=', caller.id),
+  rows: ({ db, caller }) => byQuery(db.selectFrom('dependencies').selectAll().where('owner_id', '=', caller.id)),
   async view(dependency, call) {
     const reason = await reasonsInVain(call, { account: dependency.owner_id, rows: [dependency], mayWait });
     return { ...(await viewWithRelated(call.db, dependency)), ...reason(dependency) };
@@ -101,7 +100,7 @@ export const routes = [
   dependencies.list('List your dependencies', {
     async handle(call) {
       const { db, caller } = call;
-      const rows = await allRows(db.selectFrom('dependencies').selectAll().where('owner_id', '=', caller.id), 'id');
+      const rows = await dependencies.rows(call).all();
       const reason = await reasonsInVain(call, { account: caller.id, rows, mayWait });
       return mapYielding(await viewsWithRelated(db, rows), (view) => ({ ...view, ...reason(view) }));
     },

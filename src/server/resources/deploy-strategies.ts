@@ -20,7 +20,7 @@ import { columnsOf, valuesIn, type ValuesOf } from '../../shared/records/fields.
 import { changesAny, checkApprovers, isByOwner } from './approvals.ts';
 import { withIdString } from './common.ts';
 import { orTaken } from './names.ts';
-import { projectRecords } from './record-routes.ts';
+import { byQuery, projectRecords } from './record-routes.ts';
 
 function itemView(strategy: DeployStrategyRow) {
   return { ...withIdString('id', strategy.id), ...valuesIn(strategyItemFields, strategy) };
@@ -100,7 +100,7 @@ export const strategies = projectRecords({
   scope: 'deploys',
   fields: strategyFields,
   answer: strategyRecord,
-  rows: ({ db, project }) => strategiesOf(db, project.id),
+  rows: ({ db, project }) => byQuery(strategiesOf(db, project.id)),
   view,
   verify: async (call, sent, strategy) => ({
     ...(await checkStrategy(call, sent, strategy)),

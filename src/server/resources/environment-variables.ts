@@ -14,7 +14,7 @@ import {
 } from '../../shared/records/suite.ts';
 import { withIdString } from './common.ts';
 import { orTaken } from './names.ts';
-import { projectRecords } from './record-routes.ts';
+import { byQuery, projectRecords } from './record-routes.ts';
 import { inSuite, suites } from './suites.ts';
 
 /** A suite has variables for its builds, and a project for all its suites. */
@@ -84,7 +84,7 @@ function variableRoutes<const Path extends string>(of: Path, what: string) {
     fields: variableFields,
     answer: variableRecord,
     inside: loadOwner,
-    rows: (call) => variablesOf(call.db, ownerIn(call)),
+    rows: (call) => byQuery(variablesOf(call.db, ownerIn(call))),
     /** Only the owner sees a variable that is limited to refs: a collaborator could read it in a build of any ref. */
     maySee: ({ refs }, { project }) => project.owned || refs === '[]',
     view: (variable, { vault }) => view(variable, vault),

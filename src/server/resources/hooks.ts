@@ -12,7 +12,7 @@ import { timestamp, timestampOrNull } from '../../shared/lib/timestamps.ts';
 import { columnsOf, valuesIn } from '../../shared/records/fields.ts';
 import { hookFields, hookRecord, secretHookRecord } from '../../shared/records/trigger.ts';
 import { withIdString, writeContextOf } from './common.ts';
-import { projectRecords } from './record-routes.ts';
+import { byQuery, projectRecords } from './record-routes.ts';
 
 type Shown = HookRow & { last_delivery_at: bigint | null };
 
@@ -79,20 +79,22 @@ export const hooks = projectRecords({
   answer: hookRecord,
   /** The last call is the newest delivery. It is not stored separately. */
   rows: ({ db, project }) =>
-    db
-      .selectFrom('hooks')
-      .selectAll('hooks')
-      .select((of) =>
-        of
-          .selectFrom('hook_deliveries')
-          .select('received_at')
-          .whereRef('hook_deliveries.hook_id', '=', 'hooks.id')
-          .orderBy('hook_deliveries.id', 'desc')
-          .limit(1)
-          .as('last_delivery_at'),
-      )
-      .where('hooks.project_id', '=', project.id),
-  id: 'hooks.id',
+    byQuery(
+      db
+        .selectFrom('hooks')
+        .selectAll('hooks')
+        .select((of) =>
+          of
+            .selectFrom('hook_deliveries')
+            .select('received_at')
+            .whereRef('hook_deliveries.hook_id', '=', 'hooks.id')
+            .orderBy('hook_deliveries.id', 'desc')
+            .limit(1)
+            .as('last_delivery_at'),
+        )
+        .where('hooks.project_id', '=', project.id),
+      'hooks.id',
+    ),
   view,
   subject: (hook) => ({ ...hook, name: hook.provider }),
 });

@@ -10,7 +10,7 @@ import {
   webhookFields,
 } from '../../shared/records/notification.ts';
 import { withIdString, writeContextOf } from './common.ts';
-import { projectRecords } from './record-routes.ts';
+import { byQuery, projectRecords } from './record-routes.ts';
 
 type Webhook = NotificationRow & ColumnsOf<typeof notificationFields>;
 
@@ -40,12 +40,14 @@ export const notifications = projectRecords({
   answer: notificationRecord,
   /** Without forges, which are another resource (status-targets.ts). */
   rows: ({ db, project }) =>
-    db
-      .selectFrom('notifications')
-      .selectAll()
-      .where('project_id', '=', project.id)
-      .where('notifiable_type', '!=', 'status')
-      .$narrowType<ColumnsOf<typeof notificationFields>>(),
+    byQuery(
+      db
+        .selectFrom('notifications')
+        .selectAll()
+        .where('project_id', '=', project.id)
+        .where('notifiable_type', '!=', 'status')
+        .$narrowType<ColumnsOf<typeof notificationFields>>(),
+    ),
   view,
 });
 

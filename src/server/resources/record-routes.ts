@@ -1,4 +1,4 @@
-import type { SelectQueryBuilder } from 'kysely';
+import type { ReferenceExpression, SelectQueryBuilder } from 'kysely';
 import type { Static, TArray, TSchema } from 'typebox';
 import { allRows } from '../api/pages.ts';
 import type { Call, ParamNames, ParamsOf, WithCaller, WithProject } from '../api/call.ts';
@@ -16,6 +16,26 @@ import { checkName, type NameScope } from './names.ts';
 
 type Reading<Context, Param extends string> = { db: Queries; params: ParamsOf<Param> } & Context;
 
+export interface Rows<Row> {
+  all(): Promise<Row[]>;
+  one(id: bigint): Promise<Row | undefined>;
+}
+
+/** `id` is the column of the identifier. */
+export function byQuery<DB, Tables extends keyof DB, Row extends { id: bigint }>(
+  query: SelectQueryBuilder<DB, Tables, Row>,
+  id: ReferenceExpression<DB, Tables> & string = 'id' as never,
+): Rows<Row> {
+  return {
+    all: () => allRows(query, id),
+    one: (named) => query.where(id, '=', named as never).executeTakeFirst(),
+  };
+}
+
+export function byList<Row extends { id: bigint }>(all: () => Promise<Row[]>): Rows<Row> {
+  return { all, one: async (named) => (await all()).find(({ id }) => id === named) };
+}
+
 /** The records of one kind, such as the hooks of a project. */
 interface Kind<
   Context,
@@ -24,8 +44,6 @@ interface Kind<
   Fields extends FieldSet,
   Shown extends TSchema,
   Parent,
-  DB,
-  Tables extends keyof DB,
   Row,
 > {
   /** Of one record: in calls, with `_id` in the path, and in the audit log. */
@@ -40,9 +58,7 @@ interface Kind<
   answer: Shown;
   /** Loads the record that these belong to, such as a suite. The result is added to the call. */
   inside?(call: Reading<Context, ParamNames<Path>>): Promise<Parent>;
-  rows(call: Reading<Context, ParamNames<Path>> & Parent): SelectQueryBuilder<DB, Tables, Row>;
-  /** The column of the identifier, if the rows come from several tables. */
-  id?: string;
+  rows(call: Reading<Context, ParamNames<Path>> & Parent): Rows<Row>;
   /** Other rows are not listed, and refused if named. */
   maySee?(row: Row, call: Context): boolean;
   view(
@@ -68,7 +84,12 @@ interface Own<Calling, Answer> {
   handle(call: Calling): Promise<Answer>;
 }
 
-interface Writing<Calling, Answer> extends Own<Calling, Answer> {
+type Outside<Calling> = Omit<Calling, 'db'> & { db: Queries };
+
+/** `ask` and `follow` as in api/route.ts. */
+interface Writing<Calling, Answer, Asked = object> extends Own<Calling & Partial<NoInfer<Asked>>, Answer> {
+  ask?(call: Outside<Calling>): Promise<Asked>;
+  follow?(call: Outside<Calling>, made: Answer): Promise<Answer>;
   /** For the audit log. */
   action?: Action;
   details?(call: Calling): Facts;
@@ -84,12 +105,10 @@ const recordRoutes =
     const Name extends string,
     Fields extends FieldSet,
     Shown extends TSchema,
-    DB,
-    Tables extends keyof DB,
     Row extends { id: bigint },
     Parent extends object = object,
   >(
-    kind: Kind<Context, Path, Name, Fields, Shown, Parent, DB, Tables, Row>,
+    kind: Kind<Context, Path, Name, Fields, Shown, Parent, Row>,
   ) => {
     type One = `${Path}/:${Name}_id`;
     type Loading = Reading<Context, ParamNames<Path> | `${Name}_id`>;
@@ -98,7 +117,6 @@ const recordRoutes =
 
     const { name, auditName = name, path, access, scope, answer, inside, verify, namesIn } = kind;
     const one: One = `${path}/:${name}_id`;
-    const id = (kind.id ?? 'id') as never;
     const maySee = (row: Row, call: unknown): boolean => kind.maySee?.(row, call as Context) ?? true;
     const rowIn = (call: unknown): Row | undefined => (call as Record<string, Row>)[name];
     const subject = (call: unknown): Subject => {
@@ -106,11 +124,10 @@ const recordRoutes =
       return kind.subject?.(row) ?? row;
     };
 
-    async function load(call: Reading<Context, ParamNames<Path> | `${Name}_id`>): Promise<Parent & Record<Name, Row>> {
+    async function load(call: Loading): Promise<Parent & Record<Name, Row>> {
       const parent = await inside?.(call as never);
-      const named = (call.params as Record<string, bigint>)[`${name}_id`];
-      const rows = kind.rows({ ...call, ...parent } as never).where(id, '=', named as never);
-      const row = orNotFound((await rows.executeTakeFirst()) as Row | undefined);
+      const named = (call.params as Record<string, bigint>)[`${name}_id`] as bigint;
+      const row = orNotFound(await kind.rows({ ...call, ...parent } as never).one(named));
       if (!maySee(row, call)) throw new ApiError('unauthorized');
       return { ...parent, [name]: row } as never;
     }
@@ -132,6 +149,7 @@ const recordRoutes =
 
     return {
       one,
+      rows: kind.rows,
       load,
       subject,
 
@@ -141,15 +159,19 @@ const recordRoutes =
       ): Route<'GET', Path, TArray<Item>> {
         const item = (own.answer ?? answer) as Item;
         const handle = async (call: OnAll<'GET'>): Promise<unknown> => {
-          const seen = (await allRows(kind.rows(call as never), id)).filter((row) => maySee(row as Row, call));
-          return Promise.all(await mapYielding(seen, (row) => kind.view(row as Row, call)));
+          const seen = (await kind.rows(call as never).all()).filter((row) => maySee(row, call));
+          return Promise.all(await mapYielding(seen, (row) => kind.view(row, call)));
         };
         return complete({ method: 'GET', ...onAll, summary, handle, ...own, answer: listOf(item) }, concerns);
       },
 
-      create<Made extends TSchema = Shown>(
+      create<Made extends TSchema = Shown, Body extends FieldSet = Fields, Asked extends object = object>(
         summary: string,
-        own: Writing<OnAll<'POST'>, Static<NoInfer<Made>>> & { creates: BoundedTable; answer?: Made },
+        own: Writing<Call<'POST', Path, Body> & Context & Parent, Static<NoInfer<Made>>, Asked> & {
+          creates: BoundedTable;
+          answer?: Made;
+          body?: Body;
+        },
       ): Route<'POST', Path, Made> {
         const { action = `${auditName}.created`, details, ...rest } = own;
         const made = (own.answer ?? answer) as Made;
@@ -168,9 +190,13 @@ const recordRoutes =
         return complete({ method: 'GET', ...onOne, summary, handle, ...own, answer }, concerns);
       },
 
-      change<Changed extends TSchema = Shown>(
+      change<Changed extends TSchema = Shown, Asked extends object = object>(
         summary: string,
-        own: Writing<OnOne<'PUT'>, Static<NoInfer<Changed>>> & { changes?: BoundedTable; answer?: Changed },
+        own: Writing<OnOne<'PUT'>, Static<NoInfer<Changed>>, Asked> & {
+          changes?: BoundedTable;
+          answer?: Changed;
+          body?: FieldSet & Partial<Fields>;
+        },
       ): Route<'PUT', One, Changed> {
         const { action = `${auditName}.updated`, details, ...rest } = own;
         const changed = (own.answer ?? answer) as Changed;

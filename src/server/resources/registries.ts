@@ -4,7 +4,7 @@ import { registryFields, registryRecord } from '../../shared/records/dependency.
 import { columnsOf, required, text, valuesIn } from '../../shared/records/fields.ts';
 import { withIdString } from './common.ts';
 import { orTaken } from './names.ts';
-import { accountRecords } from './record-routes.ts';
+import { byQuery, accountRecords } from './record-routes.ts';
 
 function view(registry: RegistryRow) {
   return { ...withIdString('id', registry.id), ...valuesIn(registryFields, registry) };
@@ -17,7 +17,7 @@ const registries = accountRecords({
   scope: 'dependencies',
   fields: { ...registryFields, password: required(text('registryPassword')) },
   answer: registryRecord,
-  rows: ({ db, caller }) => db.selectFrom('registries').selectAll().where('owner_id', '=', caller.id),
+  rows: ({ db, caller }) => byQuery(db.selectFrom('registries').selectAll().where('owner_id', '=', caller.id)),
   view,
   async verify({ db, caller }, { host }) {
     if (host === undefined) return {};

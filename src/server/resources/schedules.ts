@@ -4,7 +4,7 @@ import { addSchedule, changeSchedule, deleteSchedule } from '../triggers/schedul
 import { valuesIn } from '../../shared/records/fields.ts';
 import { checkTimes, scheduleFields, scheduleRecord } from '../../shared/records/trigger.ts';
 import { withIdString, writeContextOf } from './common.ts';
-import { projectRecords } from './record-routes.ts';
+import { byQuery, projectRecords } from './record-routes.ts';
 
 function view(schedule: ScheduleRow) {
   const { build_request_id: request } = schedule;
@@ -28,7 +28,7 @@ const schedules = projectRecords({
   scope: 'projects',
   fields: scheduleFields,
   answer: scheduleRecord,
-  rows: ({ db, project }) => db.selectFrom('schedules').selectAll().where('project_id', '=', project.id),
+  rows: ({ db, project }) => byQuery(db.selectFrom('schedules').selectAll().where('project_id', '=', project.id)),
   view,
   verify: async (_, sent, schedule) => checkTimes({ ...schedule, ...sent }),
   subject: (schedule) => ({ ...schedule, name: schedule.cron }),

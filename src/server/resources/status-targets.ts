@@ -17,7 +17,7 @@ import { listOf } from '../../shared/records/schema.ts';
 import { deliveriesOf } from './webhook-deliveries.ts';
 import { withIdString, writeContextOf } from './common.ts';
 import { hostOf } from './notifications.ts';
-import { projectRecords } from './record-routes.ts';
+import { byQuery, projectRecords } from './record-routes.ts';
 
 /** In the database, these are notifications of another type. */
 
@@ -48,12 +48,14 @@ const targets = projectRecords({
   fields: { ...targetFields, token: required(forgeToken) },
   answer: statusTargetRecord,
   rows: ({ db, project }) =>
-    db
-      .selectFrom('notifications')
-      .selectAll()
-      .where('project_id', '=', project.id)
-      .where('notifiable_type', '=', 'status')
-      .$narrowType<Pick<Target, 'name'>>(),
+    byQuery(
+      db
+        .selectFrom('notifications')
+        .selectAll()
+        .where('project_id', '=', project.id)
+        .where('notifiable_type', '=', 'status')
+        .$narrowType<Pick<Target, 'name'>>(),
+    ),
   view,
   async verify(_, { provider, repository }) {
     if (provider === undefined || forgeProviders[provider].isNested || repository === undefined) return {};

@@ -11,7 +11,7 @@ import { writeContextOf, orNotFound } from './common.ts';
 import { usableBy } from './dependency-relations.ts';
 import { refuseSoftware } from './guarded-suites.ts';
 import { orTaken } from './names.ts';
-import { projectRecords } from './record-routes.ts';
+import { byQuery, projectRecords } from './record-routes.ts';
 import { inSuite, suites } from './suites.ts';
 
 type Shown = Pick<DependencyRow, 'id' | 'name' | 'prefix' | 'launch_command' | 'shared'>;
@@ -45,8 +45,7 @@ const attached = projectRecords({
   fields: { dependency_id: required(identifier()) },
   answer: suiteDependencyRecord,
   inside: suites.load,
-  rows: ({ db, suite }) => attachedTo(db, suite.id),
-  id: 'dependencies.id',
+  rows: ({ db, suite }) => byQuery(attachedTo(db, suite.id), 'dependencies.id'),
   view: (dependency) => view(dependency),
   async verify({ db, project }, { dependency_id: id }) {
     if (id === undefined || (await usableBy(db, project.owner_id, [id])).has(id)) return {};

@@ -3,7 +3,7 @@ import { fitsOperator } from '../../shared/domain/rule-expressions.ts';
 import { valuesIn } from '../../shared/records/fields.ts';
 import { ruleFields, ruleRecord } from '../../shared/records/suite.ts';
 import { withIdString } from './common.ts';
-import { projectRecords } from './record-routes.ts';
+import { byQuery, projectRecords } from './record-routes.ts';
 import { inSuite, suites } from './suites.ts';
 
 function view(rule: SuiteRuleRow) {
@@ -19,7 +19,7 @@ const rules = projectRecords({
   fields: ruleFields,
   answer: ruleRecord,
   inside: suites.load,
-  rows: ({ db, suite }) => db.selectFrom('suite_rules').selectAll().where('suite_id', '=', suite.id),
+  rows: ({ db, suite }) => byQuery(db.selectFrom('suite_rules').selectAll().where('suite_id', '=', suite.id)),
   view,
   /** The operator decides: not every text is a regular expression. */
   async verify(_, sent, rule) {

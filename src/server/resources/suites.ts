@@ -1,4 +1,3 @@
-import { allRows } from '../api/pages.ts';
 import type { Call, WithCaller } from '../api/call.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import type { SuiteRow } from '../db/schema.ts';
@@ -28,7 +27,7 @@ import { withIdString, writeContextOf } from './common.ts';
 import { orTaken } from './names.ts';
 import { refuseGuarded } from './guarded-suites.ts';
 import { isDeployed } from './deploy-strategies.ts';
-import { projectRecords } from './record-routes.ts';
+import { byQuery, projectRecords } from './record-routes.ts';
 import { checkFiles } from './suite-files.ts';
 import { checkServices } from './suite-services.ts';
 import { checkNeeds, isNeeded, neededNames } from './suite-needs.ts';
@@ -109,7 +108,7 @@ export const suites = projectRecords({
   scope: 'suites',
   fields: suiteFields,
   answer: suiteRecord,
-  rows: ({ db, project }) => db.selectFrom('suites').selectAll().where('project_id', '=', project.id),
+  rows: ({ db, project }) => byQuery(db.selectFrom('suites').selectAll().where('project_id', '=', project.id)),
   view: (suite, { db }) => viewOf(db, suite),
   async verify(call, sent, suite) {
     const stored = suite && valuesIn(suiteFields, suite);
@@ -130,9 +129,9 @@ export const suites = projectRecords({
 
 export const routes = [
   suites.list('List the suites of a project', {
-    async handle({ db, project }) {
-      const all = await allRows(db.selectFrom('suites').selectAll().where('project_id', '=', project.id), 'id');
-      const names = await neededNames(db, all);
+    async handle(call) {
+      const all = await suites.rows(call).all();
+      const names = await neededNames(call.db, all);
       return mapYielding(all, (suite) => view(suite, names));
     },
   }),
