@@ -136,17 +136,15 @@ async function append(
 
 export const routes = [
   accountRoute({
+    ...dependencies.ofOne,
     method: 'POST',
     path: '/dependencies/:dependency_id/uploads',
-    access: 'users',
-    scope: 'dependencies',
     makesWork: true,
     summary:
       'Begin to upload the source of a dependency in one request or several, in the place of an upload before it',
     body: { size: required(wholeNumber({ min: 1, max: 999_999_999_999_999, fallback: 1 })) },
     creates: 'upload',
     answer: uploadRecord,
-    load: dependencies.load,
     verify: async ({ archiveBytes }, { size = 0 }) => (size > archiveBytes ? { size: ['invalid_format'] } : {}),
     audit: 'nothing',
     async handle(call) {

@@ -85,14 +85,12 @@ export const routes = [
     },
   }),
   accountRoute({
+    ...dependencies.ofOne,
     method: 'POST',
     path: '/dependencies/:dependency_id/compile',
-    access: 'users',
-    scope: 'dependencies',
     makesWork: true,
     summary: 'Compile again what was uploaded, as the dependency is described now',
     answer: dependencyRecord,
-    load: dependencies.load,
     audit: { action: 'dependency.compiled_again', subject: ({ dependency }) => dependency },
     async handle(call) {
       const { db, dependency } = call;

@@ -6,13 +6,11 @@ import { dependencies } from './dependencies.ts';
 /** Uses by other accounts are private, so only their number is shown. */
 export const routes = [
   accountRoute({
+    ...dependencies.ofOne,
     method: 'GET',
     path: '/dependencies/:dependency_id/uses',
-    access: 'users',
-    scope: 'dependencies',
     summary: 'List the suites and dependencies that use a dependency of yours, and how many of other accounts do',
     answer: dependencyUsesRecord,
-    load: dependencies.load,
     async handle({ db, caller, dependency }) {
       const suites = await db
         .selectFrom('suite_dependencies as use')

@@ -97,13 +97,11 @@ export const routes = [
     follow: afterTrying,
   }),
   accountRoute({
+    ...forges.ofOne,
     method: 'POST',
     path: `${forges.one}/check`,
-    access: 'users',
-    scope: 'projects',
     summary: 'Ask a forge again whose token it has and what that may',
     answer: forgeRecord,
-    load: forges.load,
     audit: { action: 'forge.checked', subject: forges.subject },
     async ask(call) {
       const { forge } = call;
@@ -133,16 +131,14 @@ export const routes = [
     },
   ),
   accountRoute({
+    ...forges.ofOne,
     method: 'GET',
     path: `${forges.one}/repositories`,
-    access: 'users',
-    scope: 'projects',
     summary:
       'List the repositories of a forge that you may push to, newest activity first, with your project on each; the ' +
       'Link header has the next page',
     query: repositoryQuery,
     answer: listOf(forgeRepositoryRecord),
-    load: forges.load,
     async handle(call) {
       const { forge, query, origin, caller, db } = call;
       const listed = await opened(call, forge)

@@ -39,27 +39,24 @@ function view(delivery: HookDeliveryRow) {
 
 export const routes = [
   projectRoute({
+    ...hooks.ofOne,
+    access: 'both',
     method: 'GET',
     path: '/projects/:project_id/hooks/:hook_id/deliveries',
-    access: 'both',
-    scope: 'projects',
     summary: 'List the deliveries to a hook, with the outcome of each and its reason',
     paged: true,
     answer: listOf(hookDeliveryRecord),
-    load: hooks.load,
     async handle({ db, hook, page }) {
       const query = db.selectFrom('hook_deliveries').selectAll().where('hook_id', '=', hook.id);
       return pageOf(page, (await onPage(query, 'id', page).execute()).map(view));
     },
   }),
   projectRoute({
+    ...hooks.ofOne,
     method: 'POST',
     path: '/projects/:project_id/hooks/:hook_id/deliveries/:hook_delivery_id/replay',
-    access: 'users',
-    scope: 'projects',
     summary: 'Process a delivery again, with the present settings',
     answer: hookDeliveryRecord,
-    load: hooks.load,
     audit: 'nothing',
     async handle(call) {
       const { db, project, hook, params } = call;

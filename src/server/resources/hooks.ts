@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { projectRoute } from '../api/route.ts';
 import type { Call } from '../api/call.ts';
 import type { Queries, Transaction } from '../db/open.ts';
@@ -11,7 +10,7 @@ import { addRemoval } from '../lifecycle/forges.ts';
 import { timestamp, timestampOrNull } from '../../shared/lib/timestamps.ts';
 import { columnsOf, valuesIn } from '../../shared/records/fields.ts';
 import { hookFields, hookRecord, secretHookRecord } from '../../shared/records/trigger.ts';
-import { withIdString, writeContextOf } from './common.ts';
+import { randomSecret, withIdString, writeContextOf } from './common.ts';
 import { byQuery, projectRecords } from './record-routes.ts';
 
 type Shown = HookRow & { last_delivery_at: bigint | null };
@@ -24,13 +23,6 @@ function view(hook: Shown, { origin }: Pick<Call, 'origin'>) {
     created_at: timestamp(hook.created_at),
     last_delivery_at: timestampOrNull(hook.last_delivery_at),
   };
-}
-
-/**
- * In the form for GitLab's signing, which suits all providers, so a hook can change its provider and keep its secret.
- */
-export function randomHookSecret(): string {
-  return `whsec_${randomBytes(32).toString('base64')}`;
 }
 
 async function sealed({ db, vault }: { db: Transaction } & Pick<Call, 'vault'>, id: bigint, secret: string) {
@@ -108,7 +100,7 @@ export const routes = [
     details: ({ input }) => input,
     async handle(call) {
       const { db, ids, project, input } = call;
-      const secret = randomHookSecret();
+      const secret = randomSecret();
       const id = ids.next();
       const hook: HookRow = {
         id,
@@ -134,14 +126,12 @@ export const routes = [
     },
   }),
   projectRoute({
+    ...hooks.ofOne,
     method: 'POST',
     path: `${hooks.one}/new_secret`,
-    access: 'users',
-    scope: 'projects',
     summary: 'Replace the secret of a hook; calls with the old one are refused from now on',
     answer: secretHookRecord,
     showsSecrets: true,
-    load: hooks.load,
     audit: { action: 'hook.secret_replaced', subject: hooks.subject },
     async handle(call) {
       const { db, hook } = call;
@@ -151,7 +141,7 @@ export const routes = [
           'generic',
           'The connected forge has the secret of this hook. Delete the hook and connect the project again for a new one.',
         );
-      const secret = randomHookSecret();
+      const secret = randomSecret();
       const columns = { secret: await sealed(call, hook.id, secret) };
       await db.updateTable('hooks').set(columns).where('id', '=', hook.id).execute();
       return { ...view(hook, call), secret };

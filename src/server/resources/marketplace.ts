@@ -13,13 +13,11 @@ import { reloaded, viewsWithRelated, viewWithRelated } from './dependency-views.
 
 export const routes = [
   accountRoute({
+    ...dependencies.ofOne,
     method: 'POST',
     path: '/dependencies/:dependency_id/share',
-    access: 'users',
-    scope: 'dependencies',
     summary: 'Share a compiled dependency with every account',
     answer: dependencyRecord,
-    load: dependencies.load,
     audit: {
       action: 'dependency.shared',
       subject: ({ dependency }) => (dependency.shared === 1 ? undefined : dependency),
@@ -31,13 +29,11 @@ export const routes = [
     },
   }),
   accountRoute({
+    ...dependencies.ofOne,
     method: 'POST',
     path: '/dependencies/:dependency_id/unshare',
-    access: 'users',
-    scope: 'dependencies',
     summary: 'Stop sharing a dependency: other accounts cannot attach it any more; suites that have it keep it',
     answer: dependencyRecord,
-    load: dependencies.load,
     audit: {
       action: 'dependency.unshared',
       subject: ({ dependency }) => (dependency.shared === 1 ? dependency : undefined),

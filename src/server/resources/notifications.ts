@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import type { NotificationRow } from '../db/schema.ts';
 import { changeNotification, createNotification, deleteNotification } from '../lifecycle/notifications.ts';
 import { columnsOf, valuesIn, type ColumnsOf } from '../../shared/records/fields.ts';
@@ -9,7 +8,7 @@ import {
   notificationRecord,
   webhookFields,
 } from '../../shared/records/notification.ts';
-import { withIdString, writeContextOf } from './common.ts';
+import { randomSecret, withIdString, writeContextOf } from './common.ts';
 import { byQuery, projectRecords } from './record-routes.ts';
 
 type Webhook = NotificationRow & ColumnsOf<typeof notificationFields>;
@@ -25,11 +24,6 @@ function view(notification: Webhook) {
 
 /** The audit log gets only the host: many receivers have a secret in the path. */
 export const hostOf = (url: string): { host: string } => ({ host: new URL(url).host });
-
-/** In the form of the Standard Webhooks libraries. */
-function randomWebhookSecret(): string {
-  return `whsec_${randomBytes(32).toString('base64')}`;
-}
 
 export const notifications = projectRecords({
   path: '/projects/:project_id/notifications',
@@ -61,7 +55,7 @@ export const routes = [
       details: ({ input }) => hostOf(input['options[url]']),
       async handle(call) {
         const { project, vault, input } = call;
-        const secret = randomWebhookSecret();
+        const secret = randomSecret();
         const settings = columnsOf(notificationFields, input);
         const notification = await createNotification(writeContextOf(call), project.id, settings, { vault, secret });
         return { ...ownView({ ...notification, ...settings }), secret };

@@ -133,7 +133,8 @@ const recordRoutes =
     }
 
     const onAll = { path, access, scope, ...(inside && { load: inside }) };
-    const onOne = { path: one, access, scope, load };
+    const ofOne = { access, scope, load };
+    const onOne = { ...ofOne, path: one };
     const written = {
       body: kind.fields,
       ...(verify && { verify: (call: never, values: never) => verify(call, values, rowIn(call)) }),
@@ -149,9 +150,11 @@ const recordRoutes =
 
     return {
       one,
-      rows: kind.rows,
+      /** For other routes of one record. */
+      ofOne,
       load,
       subject,
+      rows: kind.rows,
 
       list<Item extends TSchema = Shown>(
         summary: string,

@@ -71,15 +71,13 @@ const packed = 'application/zstd';
 
 export const routes = [
   projectRoute({
+    ...suites.ofOne,
     method: 'GET',
     path: '/projects/:project_id/suites/:suite_id/software',
-    access: 'both',
-    scope: 'suites',
     summary:
       'The compiled software that builds of a suite stand on: its layers, lower ones first; the prefixes in the order of ' +
       'search paths; the launch commands; the same of services that run software; and what is not compiled yet',
     answer: softwareRecord,
-    load: suites.load,
     async handle({ db, suite, project }) {
       const stacks = await attachedStacks(db, suite.id);
       const beside = await stacksOfServices(db, suite, project.owner_id);

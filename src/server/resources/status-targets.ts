@@ -86,14 +86,12 @@ export const routes = [
     },
   }),
   projectRoute({
+    ...targets.ofOne,
     method: 'GET',
     path: `${targets.one}/deliveries`,
-    access: 'users',
-    scope: 'projects',
     summary: 'List the reports to the forge, with every attempt and its answer',
     paged: true,
     answer: listOf(statusDeliveryRecord),
-    load: targets.load,
     handle: ({ db, status_target: target, page }) => deliveriesOf(db, target, page, statusIn),
   }),
 ];

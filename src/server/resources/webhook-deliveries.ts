@@ -57,24 +57,20 @@ export async function deliveriesOf<Extra extends object = object>(
 
 export const routes = [
   projectRoute({
+    ...notifications.ofOne,
     method: 'GET',
     path: '/projects/:project_id/notifications/:notification_id/deliveries',
-    access: 'both',
-    scope: 'notifications',
     summary: 'List the deliveries to the receiver, with every attempt and its answer',
     paged: true,
     answer: listOf(deliveryRecord),
-    load: notifications.load,
     handle: ({ db, notification, page }) => deliveriesOf(db, notification, page),
   }),
   projectRoute({
+    ...notifications.ofOne,
     method: 'POST',
     path: '/projects/:project_id/notifications/:notification_id/deliveries/:delivery_id/redeliver',
-    access: 'both',
-    scope: 'notifications',
     summary: 'Send a delivery again, under its own identifier',
     answer: deliveryRecord,
-    load: notifications.load,
     audit: 'nothing',
     async handle(call) {
       const { db, project, notification, params } = call;
