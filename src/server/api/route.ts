@@ -187,7 +187,7 @@ export function uploadRoute<
   return complete(definition, 'account');
 }
 
-function complete<M extends Method, Path extends string, Answer extends TSchema>(
+export function complete<M extends Method, Path extends string, Answer extends TSchema>(
   definition: Omit<Route<M, Path, Answer>, 'status' | 'concerns' | 'paged' | 'streams'> & {
     paged?: boolean;
     streams?: readonly string[] | undefined;

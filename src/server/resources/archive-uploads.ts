@@ -21,7 +21,8 @@ import { canTakeArchive, takeArchive } from '../software/dependencies.ts';
 import { uploadRecord, uploadedDependencyRecord, type Upload } from '../../shared/records/dependency.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf } from './common.ts';
 import { headOf, kindOf, storeArchive, whole } from './dependency-archives.ts';
-import { loadDependency, reloaded, uploadedView } from './dependency-views.ts';
+import { dependencies } from './dependencies.ts';
+import { reloaded, uploadedView } from './dependency-views.ts';
 
 /* Archives in several requests, as in the IETF's draft-ietf-httpbis-resumable-upload. */
 
@@ -48,10 +49,10 @@ function headersOf(upload: ArchiveUploadRow): Record<string, string> {
   };
 }
 
-type InPath = Parameters<typeof loadDependency>[0] & { params: { upload_id: bigint } };
+type InPath = Parameters<typeof dependencies.load>[0] & { params: { upload_id: bigint } };
 
 async function load(call: InPath) {
-  const { dependency } = await loadDependency(call);
+  const { dependency } = await dependencies.load(call);
   return { dependency, open: orNotFound(await findUpload(call.db, dependency.id, call.params.upload_id)) };
 }
 
@@ -135,17 +136,15 @@ async function append(
 
 export const routes = [
   accountRoute({
+    ...dependencies.ofOne,
     method: 'POST',
     path: '/dependencies/:dependency_id/uploads',
-    access: 'users',
-    scope: 'dependencies',
     makesWork: true,
     summary:
       'Begin to upload the source of a dependency in one request or several, in the place of an upload before it',
     body: { size: required(wholeNumber({ min: 1, max: 999_999_999_999_999, fallback: 1 })) },
     creates: 'upload',
     answer: uploadRecord,
-    load: loadDependency,
     verify: async ({ archiveBytes }, { size = 0 }) => (size > archiveBytes ? { size: ['invalid_format'] } : {}),
     audit: 'nothing',
     async handle(call) {

@@ -4,8 +4,8 @@ import type { CacheRow, ProjectRow } from '../db/schema.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
 import { deleteCaches } from '../outputs/caches.ts';
 import { cacheRecord } from '../../shared/records/suite.ts';
-import { listOf } from '../../shared/records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
+import { destroyed, destroyedAnswer, withIdString, writeContextOf } from './common.ts';
+import { byList, projectRecords } from './record-routes.ts';
 
 const columns = ['id', 'suite_id', 'branch', 'size', 'created_at', 'last_used_at'] as const;
 type Kept = Pick<CacheRow, (typeof columns)[number]>;
@@ -26,26 +26,21 @@ function view({ id, suite_id: suite, branch, size, created_at: made, last_used_a
   };
 }
 
-async function loadCache({ db, project, params }: InProject<'cache_id'>): Promise<{ cache: Kept }> {
-  const all = await keptFor(db, project).execute();
-  return { cache: orNotFound(all.find(({ id }) => id === params.cache_id)) };
-}
-
-/** A cache has no name, so the audit log uses its branch. */
-const asSubject = ({ cache }: { cache: Kept }) => ({ ...cache, name: cache.branch });
+const caches = projectRecords({
+  path: '/projects/:project_id/caches',
+  name: 'cache',
+  access: 'both',
+  scope: 'suites',
+  fields: {},
+  answer: cacheRecord,
+  rows: ({ db, project }) =>
+    byList(() => keptFor(db, project).orderBy('last_used_at', 'desc').orderBy('id', 'desc').execute()),
+  view,
+  subject: ({ id, branch }) => ({ id, name: branch }),
+});
 
 export const routes = [
-  projectRoute({
-    method: 'GET',
-    path: '/projects/:project_id/caches',
-    access: 'both',
-    scope: 'suites',
-    summary: 'List the caches of a project and the data of its services, those used last first',
-    answer: listOf(cacheRecord),
-    async handle({ db, project }) {
-      return (await keptFor(db, project).orderBy('last_used_at', 'desc').orderBy('id', 'desc').execute()).map(view);
-    },
-  }),
+  caches.list('List the caches of a project and the data of its services, those used last first'),
   projectRoute({
     method: 'DELETE',
     path: '/projects/:project_id/caches',
@@ -59,18 +54,8 @@ export const routes = [
       return destroyed;
     },
   }),
-  projectRoute({
-    method: 'DELETE',
-    path: '/projects/:project_id/caches/:cache_id',
-    access: 'both',
-    scope: 'suites',
-    summary: 'Delete a cache or the data of a service: the next build of the suite on that branch begins without it',
-    answer: destroyedAnswer,
-    load: loadCache,
-    audit: { action: 'cache.deleted', subject: asSubject },
-    async handle(call) {
-      await deleteCaches(writeContextOf(call), call.project.id, call.cache.id);
-      return destroyed;
-    },
-  }),
+  caches.remove(
+    'Delete a cache or the data of a service: the next build of the suite on that branch begins without it',
+    { handle: (call) => deleteCaches(writeContextOf(call), call.project.id, call.cache.id) },
+  ),
 ];

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { sql, type RawBuilder } from 'kysely';
 import type { Call } from '../api/call.ts';
 import type { Queries, Transaction } from '../db/open.ts';
@@ -27,6 +28,14 @@ export interface InAccount<Param extends string> {
   db: Queries;
   caller: { id: bigint };
   params: Record<Param, bigint>;
+}
+
+/**
+ * In the form of the Standard Webhooks libraries. It suits the signing of every forge, so a hook can change its provider
+ * and keep its secret.
+ */
+export function randomSecret(): string {
+  return `whsec_${randomBytes(32).toString('base64')}`;
 }
 
 /** For `like … escape '!'`: the text anywhere, in lower case. No character in it is special. */

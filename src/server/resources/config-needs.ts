@@ -1,81 +1,65 @@
-import type { Call } from '../api/call.ts';
 import { groupOf } from '../../shared/records/raw.ts';
 import { named } from '../../shared/documents/document.ts';
-import { filesFromOf, isSame, suites, type Node } from '../../shared/documents/kinds.ts';
+import { isSame, suites, type Entry, type Node } from '../../shared/documents/kinds.ts';
+import type { Params, Present, Reading } from './config-present.ts';
 import type { Step } from './config-steps.ts';
 
 /* Needs and files of suites, by name. They are set once all suites of the document exist. */
 
-interface Needing {
-  id: bigint;
-  name: string;
-  needs: readonly { name: string }[];
-}
-
 interface Names {
   needs: readonly string[];
-  filesFrom: string;
+  files_from: string;
 }
 
-interface Change {
-  node: Node;
+const none: Names = { needs: [], files_from: '' };
+
+const namesIn = ({ needs, files_from = '' }: Entry): Names => ({ needs, files_from }) as Names;
+
+interface Suite {
+  id: bigint;
   name: string;
-  from: Names;
-  to: Names;
+  manual: boolean;
 }
 
-const none: Names = { needs: [], filesFrom: '' };
-const nameOf = ({ entry }: Node): string => `${entry.name as string | number}`;
-
-function changedNeeds(records: readonly Needing[], nodes: readonly Node[]): Change[] {
-  const before = new Map(
-    records.map((record): [string, Names] => [
-      record.name,
-      { needs: record.needs.map((needed) => needed.name), filesFrom: filesFromOf(record) },
-    ]),
-  );
-  return nodes.flatMap((node) => {
-    const name = nameOf(node);
-    const to = {
-      needs: node.entry.needs as readonly string[],
-      filesFrom: (node.entry.files_from as string | undefined) ?? '',
-    };
-    const from = before.get(name) ?? none;
-    return isSame(from.needs, to.needs) && from.filesFrom === to.filesFrom ? [] : [{ node, name, from, to }];
-  });
+/** Earlier steps may have created some. */
+export async function suitesNow(within: Reading['within'], { project_id: project = 0n }: Params): Promise<Suite[]> {
+  return (await within(`GET ${suites.path}`, { project_id: project })) as Suite[];
 }
 
 const isGone = ({ action, section }: Step): boolean => action === 'delete' && section === suites.section;
 
 /** After all suites are created, and before any is deleted. */
-export async function withNeeds(
-  within: Call['within'],
-  params: Readonly<Record<string, bigint>>,
-  nodes: readonly Node[],
+export function withNeeds(
+  within: Reading['within'],
+  params: Params,
+  present: Present,
+  wanted: Node,
   steps: readonly Step[],
-): Promise<Step[]> {
-  const list = async () => (await within(`GET ${suites.path}`, params)) as Needing[];
-  const put = async ({ node, name }: Change, { needs, filesFrom }: Names): Promise<void> => {
-    const ids = new Map((await list()).map((suite) => [suite.name, suite.id]));
-    const own = { ...params, suite_id: ids.get(name) ?? 0n };
-    const idOf = (needed: string): string => String(ids.get(needed) ?? '');
-    const body = groupOf({ needs: needs.map(idOf), files_from_id: idOf(filesFrom) });
-    await named(node.at, () => within(`PUT ${suites.path}/:suite_id`, own, body));
+): Step[] {
+  const put = async ({ at, entry }: Node, { needs, files_from: from }: Names): Promise<void> => {
+    const ids = new Map((await suitesNow(within, params)).map(({ name, id }): [unknown, bigint] => [name, id]));
+    const idOf = (name: unknown): string => String(ids.get(name) ?? '');
+    const own = { ...params, suite_id: ids.get(entry.name) ?? 0n };
+    const body = groupOf({ needs: needs.map(idOf), files_from_id: idOf(from) });
+    await named(at, () => within(`PUT ${suites.path}/:suite_id`, own, body));
   };
-  const changes = changedNeeds(await list(), nodes);
-  const changed = changes.map((change, at): Step => ({
+  const before = new Map(present.children[suites.section]?.map(({ entry }) => [entry.name, namesIn(entry)]));
+  const changes = (wanted.children[suites.section] ?? []).flatMap((node) => {
+    const [from, to] = [before.get(node.entry.name ?? '') ?? none, namesIn(node.entry)];
+    return isSame(from.needs, to.needs) && from.files_from === to.files_from ? [] : [{ node, from, to }];
+  });
+  const changed = changes.map(({ node, from, to }, at): Step => ({
     action: 'change',
     section: suites.section,
-    what: `suite ${change.name}`,
+    what: `suite ${node.entry.name as string | number}`,
     fields: [
-      { name: 'needs', from: change.from.needs.join(', '), to: change.to.needs.join(', ') },
-      { name: 'files_from', from: change.from.filesFrom, to: change.to.filesFrom },
-    ].filter(({ from, to }) => from !== to),
+      { name: 'needs', from: from.needs.join(', '), to: to.needs.join(', ') },
+      { name: 'files_from', from: from.files_from, to: to.files_from },
+    ].filter((field) => field.from !== field.to),
     async run() {
       // A single change could form a cycle with needs that a later change removes. So all needs are removed first.
-      if (at === 0) for (const other of changes) if (other.from.needs.length > 0) await put(other, none);
-      await put(change, change.to);
-      return {};
+      if (at === 0) for (const other of changes) if (other.from.needs.length > 0) await put(other.node, none);
+      await put(node, to);
     },
   }));
   return changed.length === 0 ? [...steps] : suitesGoLast([...steps, ...changed]);
@@ -89,18 +73,17 @@ export function suitesGoLast(steps: readonly Step[]): Step[] {
 }
 
 /** A suite can be deleted only after the suites that need it. */
-export function needersFirst<Record extends object>(records: readonly Record[]): Record[] {
-  const needing = records as readonly (Record & Needing)[];
-  const byName = new Map(needing.map((record) => [record.name, record]));
-  const ordered = new Set<Record>();
-  const visit = (record: Record & Needing): void => {
-    if (ordered.has(record)) return;
-    for (const { name } of record.needs) {
+export function needersFirst(gone: readonly Present[]): Present[] {
+  const byName = new Map(gone.map((suite): [unknown, Present] => [suite.entry.name, suite]));
+  const ordered = new Set<Present>();
+  const visit = (suite: Present): void => {
+    if (ordered.has(suite)) return;
+    for (const name of namesIn(suite.entry).needs) {
       const needed = byName.get(name);
       if (needed) visit(needed);
     }
-    ordered.add(record);
+    ordered.add(suite);
   };
-  for (const record of needing) visit(record);
+  for (const suite of gone) visit(suite);
   return [...ordered].toReversed();
 }

@@ -1,7 +1,7 @@
-import type { Call } from '../api/call.ts';
+import type { RouteName } from '../api/call.ts';
 import type { Database, Queries } from '../db/open.ts';
 import { ApiError } from '../../shared/errors.ts';
-import { emptyGroup, type RawGroup } from '../../shared/records/raw.ts';
+import { emptyGroup, groupOf, type RawGroup } from '../../shared/records/raw.ts';
 import { pathOf } from '../../shared/records/fields.ts';
 import { createYield } from '../../shared/lib/event-loop.ts';
 import { keyOf, named } from '../../shared/documents/document.ts';
@@ -14,7 +14,6 @@ import {
   rawOf,
   strategies,
   suites,
-  valueIn,
   type DocumentField,
   type Entry,
   type Kind,
@@ -22,18 +21,12 @@ import {
   type Node,
   type Value,
 } from '../../shared/documents/kinds.ts';
-import { needersFirst, suitesGoLast, withNeeds } from './config-needs.ts';
-import type { Once, Step } from './config-steps.ts';
-import { withSuiteId, withSuiteNames } from './config-strategies.ts';
-import { noteSource, sourcesOf } from './environment-variables.ts';
+import { needersFirst, suitesGoLast, suitesNow, withNeeds } from './config-needs.ts';
+import type { Params, Present, Reading } from './config-present.ts';
+import type { Step } from './config-steps.ts';
+import { noteSource } from './environment-variables.ts';
 
-type Within = Call['within'];
-type Params = Readonly<Record<string, bigint>>;
-type Record_ = Readonly<Record<string, unknown>> & { id: bigint };
-
-export interface Planning {
-  db: Queries;
-  within: Within;
+export interface Planning extends Reading {
   /** By name. The first of several with the same name counts. */
   dependencies: () => Promise<ReadonlyMap<string, bigint>>;
   /** Nothing is stored, so values from an environment were not sent. */
@@ -42,13 +35,13 @@ export interface Planning {
 
 export function planningWith({ db, within, isTrial = false }: Omit<Planning, 'dependencies'>): Planning {
   const turn = createYield();
-  const yieldingWithin: Within = async (...call) => {
+  const yieldingWithin: Reading['within'] = async (...call) => {
     await turn();
     return within(...call);
   };
   let known: Promise<ReadonlyMap<string, bigint>> | undefined;
   const read = async (): Promise<ReadonlyMap<string, bigint>> => {
-    const list = (await yieldingWithin('GET /dependencies', {})) as (Record_ & { name: string })[];
+    const list = (await yieldingWithin('GET /dependencies', {})) as { id: bigint; name: string }[];
     return new Map(list.toReversed().map(({ name, id }) => [name, id]));
   };
   return { db, within: yieldingWithin, isTrial, dependencies: () => (known ??= read()) };
@@ -61,9 +54,8 @@ export async function runSteps(
   projectId: bigint,
   steps: readonly Step[],
   holdFirst: () => Promise<unknown> = async () => {},
-): Promise<Once[]> {
+): Promise<void> {
   const before = new Set(['rules', 'dependencies', ...beforeProject.map(({ section }) => section)]);
-  const answers: Once[] = [];
   let isHeld = false;
   for (const step of steps) {
     if (!isHeld && !before.has(step.section)) {
@@ -71,54 +63,45 @@ export async function runSteps(
       await database.locked(trx.selectFrom('projects').select('id').where('id', '=', projectId), 'projects').execute();
       isHeld = true;
     }
-    answers.push(await step.run());
+    await step.run();
   }
-  return answers;
 }
 
-export async function planFor(planning: Planning, projectId: bigint, wanted: Node): Promise<Step[]> {
-  const params = { project_id: projectId };
+export function planFor(planning: Planning, present: Present, wanted: Node): Step[] {
+  const params = { project_id: present.id };
+  const plan = (kind: Kind): Step[] => planKind(planning, kind, params, present, wanted);
   let steps: Step[] = [];
   for (const kind of beforeProject) {
-    const nodes = wanted.children[kind.section] ?? [];
-    const own = await planKind(planning, kind, params, nodes, '');
-    steps.push(...(kind === suites ? await withNeeds(planning.within, params, nodes, own) : own));
+    const own = plan(kind);
+    steps.push(...(kind === suites ? withNeeds(planning.within, params, present, wanted, own) : own));
     if (kind === strategies && own.length > 0) steps = suitesGoLast(steps);
   }
-  steps.push(...(await planProject(planning, params, wanted)));
-  for (const kind of afterProject)
-    steps.push(...(await planKind(planning, kind, params, wanted.children[kind.section] ?? [], '')));
-  return steps;
+  return [...steps, ...planProject(planning, params, present, wanted), ...afterProject.flatMap(plan)];
 }
 
-async function planProject({ within }: Planning, params: Params, { entry }: Node): Promise<Step[]> {
-  const record = (await within('GET /projects/:project_id', params)) as Record_;
-  const changed = differing(projectFields, record, entry);
+function planProject({ within }: Planning, params: Params, present: Present, { entry }: Node): Step[] {
+  const changed = differing(projectFields, present.entry, entry);
   if (changed.length === 0) return [];
   return [
     {
       action: 'change',
       section: 'project',
       what: 'project',
-      fields: changed.map((field) => shownChange(field, record, entry)),
-      run: () => named('', () => within('PUT /projects/:project_id', params, bodyFrom(changed, entry))).then(nothing),
+      fields: changed.map((field) => shownChange(field, present.entry, entry)),
+      run: () => named('', () => within('PUT /projects/:project_id', params, bodyFrom(changed, entry))),
     },
   ];
 }
 
+type Parts = Pick<Present, 'children' | 'dependencies'>;
+const noParts: Parts = { children: {}, dependencies: [] };
+
 /** Deletions come first, because a new entry may reuse a name. */
-async function planKind(
-  planning: Planning,
-  kind: Kind,
-  params: Params,
-  wanted: readonly Node[],
-  inside: string,
-): Promise<Step[]> {
-  const { within } = planning;
-  const { fields } = kind;
-  const records = await recordsOf(planning, kind, params);
-  const withKey = Map.groupBy(records.toReversed(), (record) => keyOf(kind, entryOf(fields, record)));
-  const pairs = wanted.map((node): [Node, Record_ | undefined] => [node, withKey.get(keyOf(kind, node.entry))?.pop()]);
+function planKind(planning: Planning, kind: Kind, params: Params, present: Parts, wanted: Node, inside = ''): Step[] {
+  const records = present.children[kind.section] ?? [];
+  const withKey = Map.groupBy(records.toReversed(), ({ entry }) => keyOf(kind, entry));
+  const nodes = wanted.children[kind.section] ?? [];
+  const pairs = nodes.map((node): [Node, Present | undefined] => [node, withKey.get(keyOf(kind, node.entry))?.pop()]);
   const known = new Set(pairs.map(([, record]) => record));
   let left = records.filter((record) => !known.has(record));
   if (kind.isNameless) {
@@ -127,66 +110,48 @@ async function planKind(
     for (const [at, pair] of open.entries()) pair[1] = left[at];
     left = left.slice(open.length);
   }
-  const steps: Step[] = (kind === suites ? needersFirst(left) : left).map((record) => ({
-    action: 'delete' as const,
+  const gone = (kind === suites ? needersFirst(left) : left).map(({ id, entry }): Step => ({
+    action: 'delete',
     section: kind.section,
-    what: `${kind.what} ${labelOf(kind, entryOf(fields, record))}${inside}`,
+    what: `${kind.what} ${labelOf(kind, entry)}${inside}`,
     fields: [],
-    record: record.id,
-    run: () =>
-      named('', () => within(`DELETE ${kind.path}/:${kind.param}`, { ...params, [kind.param]: record.id })).then(
-        nothing,
-      ),
+    record: id,
+    run: () => named('', () => planning.within(`DELETE ${kind.path}/:${kind.param}`, { ...params, [kind.param]: id })),
   }));
-  for (const [node, record] of pairs)
-    steps.push(
-      ...(await (record
-        ? planChange(planning, kind, params, node, record, inside)
-        : planCreate(planning, kind, params, node, inside))),
-    );
-  return steps;
-}
-
-async function planChange(
-  planning: Planning,
-  kind: Kind,
-  params: Params,
-  node: Node,
-  record: Record_,
-  inside: string,
-): Promise<Step[]> {
-  const { within } = planning;
-  const own = { ...params, [kind.param]: record.id };
-  const changing = (fields: readonly DocumentField[]): Step => ({
-    action: 'change',
-    section: kind.section,
-    what: `${kind.what} ${labelOf(kind, node.entry)}${inside}`,
-    fields: fields.map((field) => shownChange(field, record, node.entry)),
-    record: record.id,
-    async run() {
-      await named(node.at, async () => {
-        const sent = kind === strategies ? await withSuiteId(within, own, node.entry) : node.entry;
-        return within(`PUT ${kind.path}/:${kind.param}`, own, bodyFrom(fields, sent));
-      });
-      if (areVariables(kind)) await noteSource(planning.db, record.id, shown(node.entry.from_env));
-      return {};
-    },
-  });
-  const isLate = ({ name }: DocumentField): boolean => kind === suites && name === 'manual' && !node.entry.manual;
-  const { first = [], later = [] } = Object.groupBy(differing(kind.fields, record, node.entry), (field) =>
-    isLate(field) ? 'later' : 'first',
+  const put = pairs.flatMap(([node, record]) =>
+    record
+      ? planChange(planning, kind, { ...params, [kind.param]: record.id }, node, record, inside)
+      : planCreate(planning, kind, params, node, inside),
   );
-  return [
-    ...(first.length === 0 ? [] : [changing(first)]),
-    ...(await planParts(planning, kind, own, node)),
-    ...(later.length === 0 ? [] : [{ ...changing(later), isLate: true }]),
-  ];
+  return [...gone, ...put];
 }
 
-async function planCreate(planning: Planning, kind: Kind, params: Params, node: Node, inside: string): Promise<Step[]> {
-  const { within, isTrial } = planning;
+function planChange(planning: Planning, kind: Kind, own: Params, node: Node, record: Present, inside: string): Step[] {
+  const changing = (fields: readonly DocumentField[] = [], isLate = false): Step[] => {
+    if (fields.length === 0) return [];
+    const step: Step = {
+      action: 'change',
+      section: kind.section,
+      what: `${kind.what} ${labelOf(kind, node.entry)}${inside}`,
+      fields: fields.map((field) => shownChange(field, record.entry, node.entry)),
+      record: record.id,
+      isLate,
+      async run() {
+        await send(planning, `PUT ${kind.path}/:${kind.param}`, own, kind, { node, fields });
+        if (areVariables(kind)) await noteSource(planning.db, record.id, shown(node.entry.from_env));
+      },
+    };
+    return [step];
+  };
+  const { first, later } = Object.groupBy(differing(kind.fields, record.entry, node.entry), ({ name }) =>
+    kind === suites && name === 'manual' && !node.entry.manual ? 'later' : 'first',
+  );
+  return [...changing(first), ...planParts(planning, kind, own, record, node), ...changing(later, true)];
+}
+
+function planCreate(planning: Planning, kind: Kind, params: Params, node: Node, inside: string): Step[] {
   const { fields } = kind;
-  const isAway = isTrial && areVariables(kind) && node.entry.from_env !== '';
+  const isAway = planning.isTrial && areVariables(kind) && node.entry.from_env !== '';
   const entry = isAway ? { content: '', ...node.entry } : node.entry;
   // A variable that keeps its value must have one.
   const missing = fields.find(({ name }) => entry[name] === undefined);
@@ -197,97 +162,79 @@ async function planCreate(planning: Planning, kind: Kind, params: Params, node: 
     what: `${kind.what} ${labelOf(kind, node.entry)}${inside}`,
     fields: [],
     async run() {
-      const made = await named(node.at, async () => {
-        const sent = kind === strategies ? await withSuiteId(within, params, entry) : entry;
-        return within(`POST ${kind.path}`, params, bodyFrom(fields, sent));
-      });
-      const { id, secret, url } = made as Record_ & { url?: string };
+      const made = await send(planning, `POST ${kind.path}`, params, kind, { node: { ...node, entry }, fields });
+      const { id, secret, url } = made as { id: bigint; secret?: unknown; url?: string };
       if (areVariables(kind)) await noteSource(planning.db, id, shown(node.entry.from_env));
-      for (const part of await planParts(planning, kind, { ...params, [kind.param]: id }, node)) await part.run();
+      for (const part of planParts(planning, kind, { ...params, [kind.param]: id }, noParts, node)) await part.run();
       // For a variable, `secret` is only a flag.
-      return typeof secret === 'string' ? { secret, ...(url !== undefined && { url }) } : {};
+      if (typeof secret === 'string') step.once = { secret, ...(url !== undefined && { url }) };
     },
   };
   return [step];
 }
 
-async function planParts(planning: Planning, kind: Kind, own: Params, node: Node): Promise<Step[]> {
+function planParts(planning: Planning, kind: Kind, own: Params, present: Parts, node: Node): Step[] {
   const inside = ` of ${kind.what} ${labelOf(kind, node.entry)}`;
-  const steps: Step[] = [];
-  for (const part of kind.children ?? [])
-    steps.push(...(await planKind(planning, part, own, node.children[part.section] ?? [], inside)));
-  if (kind === suites) steps.push(...(await planDependencies(planning, own, node, inside)));
-  return steps;
+  const parts = (kind.children ?? []).flatMap((part) => planKind(planning, part, own, present, node, inside));
+  return kind === suites ? [...parts, ...planDependencies(planning, own, present, node, inside)] : parts;
 }
 
-async function planDependencies(
+function planDependencies(
   { within, dependencies }: Planning,
   own: Params,
+  present: Parts,
   node: Node,
   inside: string,
-): Promise<Step[]> {
+): Step[] {
   const path = `${suites.path}/:suite_id/dependencies` as const;
-  const attached = (await within(`GET ${path}`, own)) as (Record_ & { name: string })[];
-  const wanted = new Set(node.dependencies);
-  const present = new Set(attached.map(({ name }) => name));
-  const steps: Step[] = attached
-    .filter(({ name }) => !wanted.has(name))
-    .map(({ id, name }) => ({
-      action: 'delete' as const,
-      section: 'dependencies',
-      what: `dependency ${name}${inside}`,
-      fields: [],
-      run: () =>
-        named(node.at, () => within(`DELETE ${path}/:dependency_id`, { ...own, dependency_id: id })).then(nothing),
-    }));
-  const missing = node.dependencies.filter((name) => !present.has(name));
-  const known = missing.length === 0 ? new Map<string, bigint>() : await dependencies();
-  for (const name of missing) {
-    const found = known.get(name);
-    if (found === undefined)
-      throw ApiError.inWords(
-        'not_found',
-        `${node.at}[dependencies]`,
-        `You have no dependency ${JSON.stringify(name)}.`,
-      );
-    const body = Object.assign(emptyGroup(), { dependency_id: String(found) });
-    steps.push({
-      action: 'create',
-      section: 'dependencies',
-      what: `dependency ${name}${inside}`,
-      fields: [],
-      run: () => named(node.at, () => within(`POST ${path}`, own, body)).then(nothing),
-    });
-  }
-  return steps;
+  const step = (action: 'create' | 'delete', name: string, call: () => Promise<unknown>): Step => ({
+    action,
+    section: 'dependencies',
+    what: `dependency ${name}${inside}`,
+    fields: [],
+    run: () => named(node.at, call),
+  });
+  const attached = new Set(present.dependencies.map(({ name }) => name));
+  return [
+    ...present.dependencies
+      .filter(({ name }) => !node.dependencies.includes(name))
+      .map(({ id, name }) =>
+        step('delete', name, () => within(`DELETE ${path}/:dependency_id`, { ...own, dependency_id: id })),
+      ),
+    ...node.dependencies
+      .filter((name) => !attached.has(name))
+      .map((name) =>
+        step('create', name, async () => {
+          const found = (await dependencies()).get(name);
+          const words = `You have no dependency ${JSON.stringify(name)}.`;
+          if (found === undefined) throw ApiError.inWords('not_found', 'dependencies', words);
+          return within(`POST ${path}`, own, groupOf({ dependency_id: String(found) }));
+        }),
+      ),
+  ];
 }
 
-const nothing = (): Once => ({});
-
-export async function recordsOf(
-  { db, within }: Pick<Planning, 'db' | 'within'>,
-  kind: Kind,
+/** A deploy strategy names a suite, which an earlier step may have created. */
+async function send(
+  { within }: Planning,
+  route: RouteName,
   params: Params,
-): Promise<Record_[]> {
-  const list = (await within(`GET ${kind.path}`, params)) as Record_[];
-  if (areVariables(kind) && list.length > 0) {
-    const sources = await sourcesOf(db, { projectId: params.project_id ?? 0n, suiteId: params.suite_id });
-    return list.map((record) => ({ ...record, from_env: sources.get(record.id) ?? '' }));
-  }
-  if (!kind.isShort) return list;
-  const whole: Record_[] = [];
-  for (const { id } of list)
-    whole.push((await within(`GET ${kind.path}/:${kind.param}`, { ...params, [kind.param]: id })) as Record_);
-  return kind === strategies ? withSuiteNames(within, params, whole) : whole;
+  kind: Kind,
+  { node: { at, entry }, fields }: { node: Node; fields: readonly DocumentField[] },
+): Promise<unknown> {
+  return named(at, async () => {
+    const { suite = '' } = entry;
+    if (kind !== strategies || suite === '') return within(route, params, bodyFrom(fields, entry));
+    const found = (await suitesNow(within, params)).find(({ name }) => name === suite);
+    if (!found) throw new ApiError('not_found', 'suite');
+    if (!found.manual) throw new ApiError('invalid_format', 'suite');
+    return within(route, params, bodyFrom(fields, { ...entry, suite: String(found.id) }));
+  });
 }
 
-export function entryOf(fields: readonly DocumentField[], record: object): Entry {
-  return Object.fromEntries(fields.map((field) => [field.name, valueIn(record, field)]));
-}
-
-function differing(fields: readonly DocumentField[], record: object, entry: Entry): DocumentField[] {
+function differing(fields: readonly DocumentField[], present: Entry, wanted: Entry): DocumentField[] {
   return fields.filter(
-    (field) => !field.isApart && entry[field.name] !== undefined && !isSame(valueIn(record, field), entry[field.name]),
+    ({ name, isApart }) => !isApart && wanted[name] !== undefined && !isSame(present[name], wanted[name]),
   );
 }
 
@@ -309,10 +256,9 @@ export function bodyFrom(fields: readonly DocumentField[], entry: Entry): RawGro
 }
 
 /** The value is shown only if it was no secret before, and is none now. */
-function shownChange(field: DocumentField, record: object, entry: Entry): { name: string; from: string; to: string } {
-  const isOpen = 'secret' in record && record.secret === false && entry.secret === false;
-  if (field.name === 'content' && !isOpen) return { name: 'content', from: '', to: '' };
-  return { name: field.name, from: shown(valueIn(record, field)), to: shown(entry[field.name]) };
+function shownChange({ name }: DocumentField, present: Entry, wanted: Entry): Step['fields'][number] {
+  const isHidden = name === 'content' && !(present.secret === false && wanted.secret === false);
+  return isHidden ? { name, from: '', to: '' } : { name, from: shown(present[name]), to: shown(wanted[name]) };
 }
 
 function shown(value: Value | undefined): string {

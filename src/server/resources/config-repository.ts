@@ -10,7 +10,7 @@ import { UnavailableError } from '../db/unavailable.ts';
 import { imageBuildsOff } from '../../shared/domain/image-builds.ts';
 import { readTable } from '../../shared/documents/document.ts';
 import { checkFile, type FileSuite } from '../../shared/documents/file.ts';
-import { isSame, projectFields, type DocumentField, type Node } from '../../shared/documents/kinds.ts';
+import { isSame, projectFields, type DocumentField, type Entry, type Node } from '../../shared/documents/kinds.ts';
 import {
   linesOf,
   mistake,
@@ -25,7 +25,8 @@ import type { SuiteOfFile } from '../lifecycle/file-suites.ts';
 import { gates, gatesOfPeople } from '../lifecycle/gates.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import { leavingGuarded } from './config-guards.ts';
-import { entryOf, planFor, planningWith, runSteps } from './config-plan.ts';
+import { planFor, planningWith, runSteps } from './config-plan.ts';
+import { readProject } from './config-present.ts';
 import type { Step } from './config-steps.ts';
 
 /**
@@ -140,12 +141,12 @@ async function apply(
   const owners = trx.selectFrom('users').selectAll().where('id', '=', project.owner_id);
   const caller = callerInRepository(await owners.executeTakeFirstOrThrow());
   const planning = planningWith({ db: trx, within: within(caller, trx) });
-  const record = (await planning.within('GET /projects/:project_id', { project_id: project.id })) as object;
-  const asked = readWanted(file, record);
+  const present = await readProject(planning, project.id);
+  const asked = readWanted(file, present.entry);
   const gates = await keepGates(trx, project.id, asked);
-  const guarding = { db: trx, planning, projectId: project.id, own: refs };
-  const { wanted, kept: guarded } = await leavingGuarded(guarding, asked);
-  const steps = await planFor(planning, project.id, wanted);
+  const guarding = { db: trx, projectId: project.id, own: refs };
+  const { wanted, kept: guarded } = await leavingGuarded(guarding, present, asked);
+  const steps = planFor(planning, present, wanted);
   const { run, kept } = chosen(steps, table);
   if (run.length > 0) {
     await runSteps(trx, db, project.id, run, holdFirst);
@@ -172,9 +173,8 @@ async function apply(
 }
 
 /** The file must not change fields of the project itself. Missing fields stay. */
-function readWanted(file: DocumentFile, record: object): Node {
+function readWanted(file: DocumentFile, now: Entry): Node {
   const { table } = file;
-  const now = entryOf(projectFields, record);
   const changed = projectFields.filter(
     ({ name }) => table[name] !== undefined && !isSame(table[name] as never, now[name]),
   );

@@ -7,11 +7,7 @@ export interface Step {
   record?: bigint;
   /** The step waits until no deploy strategy runs the suite. */
   isLate?: boolean;
-  /** Returns the secret of a new record, which only this response has. */
-  run(): Promise<Once>;
-}
-
-export interface Once {
-  secret?: string;
-  url?: string;
+  run(): Promise<unknown>;
+  /** From a step that has run: what only this response shows of the new record. */
+  once?: { secret: string; url?: string };
 }

@@ -18,7 +18,6 @@ import {
   isSame,
   projectFields,
   sections,
-  suites,
   type DocumentField,
   type Entry,
   type Kind,
@@ -26,8 +25,9 @@ import {
   type Value,
 } from '../../shared/documents/kinds.ts';
 import { withIdString, writeContextOf } from './common.ts';
-import { bodyFrom, entryOf, planFor, planningWith, recordsOf, runSteps, type Planning } from './config-plan.ts';
-import type { Once, Step } from './config-steps.ts';
+import { bodyFrom, planFor, planningWith, runSteps, type Planning } from './config-plan.ts';
+import { readProject, type Present } from './config-present.ts';
+import type { Step } from './config-steps.ts';
 
 const documentText = () => required(text('document', { lines: 'many' }));
 
@@ -72,46 +72,34 @@ function sourceOf(environment: unknown, { secret, content }: Readonly<Record<str
   return secret === false ? { content } : { content: undefined, keep: true };
 }
 
-type Params = Readonly<Record<string, bigint>>;
+function documentOf({ entry, children }: Present): object {
+  return { ...withoutDefaults(projectFields, entry), ...partsOf(sections, children) };
+}
 
-async function currentDocument(planning: Planning, params: Params): Promise<object> {
-  const { within } = planning;
-  const list = async (kind: Kind, parent: Params): Promise<object[]> => {
-    const entries: object[] = [];
-    for (const record of await recordsOf(planning, kind, parent)) {
-      const entry = { ...withoutDefaults(kind.fields, entryOf(kind.fields, record)) };
-      if (areVariables(kind)) Object.assign(entry, sourceOf(entry.from_env, record));
-      const own = { ...parent, [kind.param]: record.id };
-      if (kind === suites) {
-        const used = (await within(`GET ${suites.path}/:suite_id/dependencies`, own)) as { name: string }[];
-        if (used.length > 0) entry.dependencies = used.map(({ name }) => name);
-      }
-      for (const part of kind.children ?? []) {
-        const parts = await list(part, own);
-        if (parts.length > 0) entry[part.section] = parts;
-      }
-      entries.push(entry);
-    }
-    return entries;
+function partsOf(kinds: readonly Kind[], children: Present['children']): object {
+  const parts = kinds.map((kind) => [kind.section, children[kind.section]?.map((one) => partOf(kind, one)) ?? []]);
+  return Object.fromEntries(parts.filter(([, list]) => list?.length !== 0)) as object;
+}
+
+function partOf(kind: Kind, { entry, children, dependencies }: Present): object {
+  const stated = withoutDefaults(kind.fields, entry);
+  return {
+    ...stated,
+    ...(areVariables(kind) && sourceOf(stated.from_env, entry)),
+    ...(dependencies.length > 0 && { dependencies: dependencies.map(({ name }) => name) }),
+    ...partsOf(kind.children ?? [], children),
   };
-  const record = (await within('GET /projects/:project_id', params)) as object;
-  const document = withoutDefaults(projectFields, entryOf(projectFields, record));
-  for (const kind of sections) {
-    const entries = await list(kind, params);
-    if (entries.length > 0) document[kind.section] = entries;
-  }
-  return document;
 }
 
 /** If the project still matches it: it has its author's order. */
-async function appliedDocument(planning: Planning, projectId: bigint): Promise<string | undefined> {
-  const document = await storedDocument(planning.db, projectId);
+async function appliedDocument(planning: Planning, present: Present): Promise<string | undefined> {
+  const document = await storedDocument(planning.db, present.id);
   if (document === undefined) return undefined;
   try {
-    return (await planFor(planning, projectId, readDocument(document))).length === 0 ? document : undefined;
+    return planFor(planning, present, readDocument(document)).length === 0 ? document : undefined;
   } catch (error) {
     // The document names a record that is gone.
-    if (error instanceof ApiError && error.status !== 401) return undefined;
+    if (error instanceof ApiError) return undefined;
     throw error;
   }
 }
@@ -143,8 +131,8 @@ export const routes = [
     answer: configRecord,
     async handle({ db, within, params }) {
       const planning = planningWith({ db, within });
-      const applied = await appliedDocument(planning, params.project_id);
-      return { document: applied ?? JSON.stringify(await currentDocument(planning, params)) };
+      const present = await readProject(planning, params.project_id);
+      return { document: (await appliedDocument(planning, present)) ?? JSON.stringify(documentOf(present)) };
     },
   }),
   projectRoute({
@@ -166,14 +154,15 @@ export const routes = [
       const { document, prune = false, dry_run: isTrial = false } = input;
       if (document === undefined) throw new ApiError('is_blank', 'document');
       const wanted = readDocument(document);
-      const steps = await planFor(planningWith({ db, within, isTrial }), id, wanted);
+      const planning = planningWith({ db, within, isTrial });
+      const steps = planFor(planning, await readProject(planning, id), wanted);
       if (!prune && !isTrial && steps.some(({ action }) => action === 'delete'))
         throw new ApiError('is_blank', 'prune');
       await holdForSteps(writeContextOf(call), project, steps);
       await cancelWaitingBuilds(writeContextOf(call), id, recordsIn(steps, 'suites', isDeletion));
-      const answers = await runSteps(db, database, id, steps);
+      await runSteps(db, database, id, steps);
       await storeDocument(db, id, withoutValues(document));
-      return { applied: !isTrial, changes: changesOf(steps, isTrial ? [] : answers) };
+      return { applied: !isTrial, changes: changesOf(steps, isTrial) };
     },
   }),
   accountRoute({
@@ -191,14 +180,15 @@ export const routes = [
     async handle({ db, database, within, input: { document, dry_run: isTrial } }) {
       const wanted = readDocument(document);
       const project = (await within('POST /projects', {}, bodyFrom(projectFields, wanted.entry))) as MadeProject;
-      const steps = await planFor(planningWith({ db, within, isTrial }), project.id, wanted);
-      const answers = await runSteps(db, database, project.id, steps);
+      const planning = planningWith({ db, within, isTrial });
+      const steps = planFor(planning, await readProject(planning, project.id), wanted);
+      await runSteps(db, database, project.id, steps);
       await storeDocument(db, project.id, withoutValues(document));
       const made = { action: 'create', what: `project ${project.name}`, fields: [] };
       return {
         ...withIdString('id', project.id),
         applied: !isTrial,
-        changes: [made, ...changesOf(steps, isTrial ? [] : answers)],
+        changes: [made, ...changesOf(steps, isTrial)],
         ssh_public_key: project.ssh_public_key,
       };
     },
@@ -235,6 +225,6 @@ interface MadeProject {
   ssh_public_key: string;
 }
 
-function changesOf(steps: readonly Step[], answers: readonly Once[]): ConfigChange['changes'] {
-  return steps.map(({ action, what, fields }, at) => ({ action, what, fields, ...answers[at] }));
+function changesOf(steps: readonly Step[], isTrial = false): ConfigChange['changes'] {
+  return steps.map(({ action, what, fields, once }) => ({ action, what, fields, ...(!isTrial && once) }));
 }

@@ -1,8 +1,6 @@
-import { allRows } from '../api/pages.ts';
-import { accountRoute } from '../api/route.ts';
 import { isForeignKeyViolation, type Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
-import { ApiError, type FieldErrors } from '../../shared/errors.ts';
+import { ApiError } from '../../shared/errors.ts';
 import { mapYielding } from '../../shared/lib/event-loop.ts';
 import { dependencyHappened } from '../software/dependencies.ts';
 import { changeDependency, createDependency, deleteDependency } from '../software/dependency-records.ts';
@@ -16,25 +14,22 @@ import {
   ownDependencyRecord,
 } from '../../shared/records/dependency.ts';
 import { columnsOf, identifiers, type ValuesOf } from '../../shared/records/fields.ts';
-import { listOf } from '../../shared/records/schema.ts';
-import { destroyed, destroyedAnswer, writeContextOf } from './common.ts';
+import { writeContextOf } from './common.ts';
 import { checkRelated, relate } from './dependency-relations.ts';
 import {
   createdView,
   isSharedByOther,
-  loadDependency,
   loadUsableDependency,
   viewsWithRelated,
   viewWithRelated,
 } from './dependency-views.ts';
-import { checkName, orTaken } from './names.ts';
+import { orTaken } from './names.ts';
+import { byQuery, accountRecords } from './record-routes.ts';
 import { reasonsInVain } from './waiting.ts';
 
 const mayWait = ({ state }: DependencyRow): boolean => state === 'enqueued_for_compile';
 
 const fields = { ...dependencyFields, related_dependencies: identifiers('relatedDependencies') };
-
-type Sent = Partial<ValuesOf<typeof fields>>;
 
 /** As a path, and not only as the start of a longer name. */
 function namesPrefix(command: string, prefix: string): boolean {
@@ -43,15 +38,6 @@ function namesPrefix(command: string, prefix: string): boolean {
     if (!/[A-Za-z0-9._-]/.test(next)) return true;
   }
   return false;
-}
-
-async function check(db: Queries, ownerId: bigint, sent: Sent, present?: DependencyRow): Promise<FieldErrors> {
-  const errors: FieldErrors = {};
-  const command = sent.command ?? present?.command;
-  const prefix = sent.prefix ?? present?.prefix;
-  if (command !== undefined && prefix !== undefined && !namesPrefix(command, prefix))
-    errors.command = ['invalid_format'];
-  return { ...errors, ...(await checkRelated(db, ownerId, sent.related_dependencies, present?.id)) };
 }
 
 async function create(context: WriteContext, ownerId: bigint, input: ValuesOf<typeof fields>): Promise<DependencyRow> {
@@ -89,66 +75,48 @@ async function remove(context: WriteContext, id: bigint): Promise<void> {
   }
 }
 
-export const routes = [
-  accountRoute({
-    method: 'GET',
-    path: '/dependencies',
-    access: 'users',
-    scope: 'dependencies',
-    summary: 'List your dependencies',
+export const dependencies = accountRecords({
+  path: '/dependencies',
+  name: 'dependency',
+  access: 'users',
+  scope: 'dependencies',
+  fields,
+  answer: ownDependencyRecord,
+  rows: ({ db, caller }) => byQuery(db.selectFrom('dependencies').selectAll().where('owner_id', '=', caller.id)),
+  async view(dependency, call) {
+    const reason = await reasonsInVain(call, { account: dependency.owner_id, rows: [dependency], mayWait });
+    return { ...(await viewWithRelated(call.db, dependency)), ...reason(dependency) };
+  },
+  async verify({ db, caller }, sent, dependency) {
+    const { command, prefix } = { ...dependency, ...sent };
+    const isWrong = command !== undefined && prefix !== undefined && !namesPrefix(command, prefix);
+    const related = await checkRelated(db, caller.id, sent.related_dependencies, dependency?.id);
+    return { ...(isWrong && { command: ['invalid_format'] }), ...related };
+  },
+  namesIn: ({ caller }) => ({ table: 'dependencies', column: 'owner_id', within: caller.id }),
+});
 
-    answer: listOf(ownDependencyRecord),
+export const routes = [
+  dependencies.list('List your dependencies', {
     async handle(call) {
       const { db, caller } = call;
-      const rows = await allRows(db.selectFrom('dependencies').selectAll().where('owner_id', '=', caller.id), 'id');
+      const rows = await dependencies.rows(call).all();
       const reason = await reasonsInVain(call, { account: caller.id, rows, mayWait });
       return mapYielding(await viewsWithRelated(db, rows), (view) => ({ ...view, ...reason(view) }));
     },
   }),
-  accountRoute({
-    method: 'POST',
-    path: '/dependencies',
-    access: 'users',
-    scope: 'dependencies',
-    summary: 'Describe a dependency; its source archive is uploaded next',
-    body: fields,
+  dependencies.create('Describe a dependency; its source archive is uploaded next', {
     creates: 'dependencies',
     answer: createdDependencyRecord,
-    verify: ({ db, caller }, values) => check(db, caller.id, values),
-    verifyNames: ({ db, caller }, values) => checkName(db, 'dependencies', { within: caller.id, name: values.name }),
-    audit: { action: 'dependency.created' },
     handle: async (call) => createdView(await create(writeContextOf(call), call.caller.id, call.input)),
   }),
-  accountRoute({
-    method: 'GET',
-    path: '/dependencies/:dependency_id',
-    access: 'users',
-    scope: 'dependencies',
-    summary: 'Fetch one of your dependencies, or a shared one; collaborators may fetch shared ones',
-
-    answer: ownDependencyRecord,
+  dependencies.show('Fetch one of your dependencies, or a shared one; collaborators may fetch shared ones', {
     isForEverybody: isSharedByOther,
     load: loadUsableDependency,
-    async handle(call) {
-      const { db, dependency } = call;
-      const reason = await reasonsInVain(call, { account: dependency.owner_id, rows: [dependency], mayWait });
-      return { ...(await viewWithRelated(db, dependency)), ...reason(dependency) };
-    },
   }),
-  accountRoute({
-    method: 'PUT',
-    path: '/dependencies/:dependency_id',
-    access: 'users',
-    scope: 'dependencies',
-    summary: 'Change a dependency; its next compile uses the new settings',
-    body: fields,
+  dependencies.change('Change a dependency; its next compile uses the new settings', {
     changes: 'dependencies',
     answer: dependencyRecord,
-    load: loadDependency,
-    verify: ({ db, caller, dependency }, values) => check(db, caller.id, values, dependency),
-    verifyNames: ({ db, caller, dependency }, values) =>
-      checkName(db, 'dependencies', { within: caller.id, name: values.name, except: dependency.id }),
-    audit: { action: 'dependency.updated', subject: ({ dependency }) => dependency },
     async handle(call) {
       const { db, dependency, input } = call;
       const { related_dependencies: related } = input;
@@ -159,18 +127,7 @@ export const routes = [
       return viewWithRelated(db, { ...dependency, ...changed });
     },
   }),
-  accountRoute({
-    method: 'DELETE',
-    path: '/dependencies/:dependency_id',
-    access: 'users',
-    scope: 'dependencies',
-    summary: 'Delete a dependency that no suite and no other dependency uses',
-    answer: destroyedAnswer,
-    load: loadDependency,
-    audit: { action: 'dependency.deleted', subject: ({ dependency }) => dependency },
-    async handle(call) {
-      await remove(writeContextOf(call), call.dependency.id);
-      return destroyed;
-    },
+  dependencies.remove('Delete a dependency that no suite and no other dependency uses', {
+    handle: (call) => remove(writeContextOf(call), call.dependency.id),
   }),
 ];

@@ -7,7 +7,8 @@ import { canTakeArchive, compileAgain, takeArchive, type Archive } from '../soft
 import { archiveKind, archiveTypes, headSize, type ArchiveKind } from '../../shared/domain/source-archives.ts';
 import { dependencyRecord, uploadedDependencyRecord } from '../../shared/records/dependency.ts';
 import { writeContextOf } from './common.ts';
-import { loadDependency, reloaded, uploadedView, viewWithRelated } from './dependency-views.ts';
+import { dependencies } from './dependencies.ts';
+import { reloaded, uploadedView, viewWithRelated } from './dependency-views.ts';
 
 const clientDefaults = new Set(['', 'application/x-www-form-urlencoded']);
 
@@ -70,7 +71,7 @@ export const routes = [
       'Upload the source of a dependency, which is compiled next: the body is a tar (plain, gzip, bzip2, xz or zstd) or zip archive, or a form with it',
     uploads: { types: Object.values(archiveTypes), field },
     answer: uploadedDependencyRecord,
-    load: loadDependency,
+    load: dependencies.load,
     audit: { action: 'dependency.uploaded' },
     async handle({ database, ids, observers, blobs, headers, upload, take, dependency }) {
       if (!canTakeArchive(dependency)) throw new ApiError('resource_temporary_unavailable');
@@ -84,14 +85,12 @@ export const routes = [
     },
   }),
   accountRoute({
+    ...dependencies.ofOne,
     method: 'POST',
     path: '/dependencies/:dependency_id/compile',
-    access: 'users',
-    scope: 'dependencies',
     makesWork: true,
     summary: 'Compile again what was uploaded, as the dependency is described now',
     answer: dependencyRecord,
-    load: loadDependency,
     audit: { action: 'dependency.compiled_again', subject: ({ dependency }) => dependency },
     async handle(call) {
       const { db, dependency } = call;

@@ -1,6 +1,6 @@
 import type { WithCaller } from '../api/call.ts';
 import { accountRoute } from '../api/route.ts';
-import { loadDependency } from './dependency-views.ts';
+import { dependencies } from './dependencies.ts';
 import { recordFirehose } from './firehoses.ts';
 import { followedDependency } from './followed.ts';
 import { logRoutes, namedIn, type Logged } from './logs.ts';
@@ -12,7 +12,7 @@ export const logged: Logged<'/dependencies/:dependency_id', WithCaller> = {
   access: 'users',
   scope: 'dependencies',
   name: 'the newest compile',
-  load: loadDependency,
+  load: dependencies.load,
   findLog: async ({ params }) => namedIn(params, 'dependency_id'),
 };
 

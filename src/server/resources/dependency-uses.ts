@@ -1,18 +1,16 @@
 import { accountRoute } from '../api/route.ts';
 import { dependencyUsesRecord } from '../../shared/records/dependency.ts';
 import { withIdString } from './common.ts';
-import { loadDependency } from './dependency-views.ts';
+import { dependencies } from './dependencies.ts';
 
 /** Uses by other accounts are private, so only their number is shown. */
 export const routes = [
   accountRoute({
+    ...dependencies.ofOne,
     method: 'GET',
     path: '/dependencies/:dependency_id/uses',
-    access: 'users',
-    scope: 'dependencies',
     summary: 'List the suites and dependencies that use a dependency of yours, and how many of other accounts do',
     answer: dependencyUsesRecord,
-    load: loadDependency,
     async handle({ db, caller, dependency }) {
       const suites = await db
         .selectFrom('suite_dependencies as use')
@@ -25,7 +23,7 @@ export const routes = [
         .where('use.dependency_id', '=', dependency.id)
         .orderBy('use.id')
         .execute();
-      const dependencies = await db
+      const related = await db
         .selectFrom('dependency_relations as r')
         .innerJoin('dependencies as d', 'd.id', 'r.dependency_id')
         .select(['d.id', 'd.name', 'd.owner_id'])
@@ -33,7 +31,7 @@ export const routes = [
         .orderBy('r.id')
         .execute();
       const seen = suites.filter((suite) => suite.owner_id === caller.id || suite.collaborating !== null);
-      const own = dependencies.filter(({ owner_id: owner }) => owner === caller.id);
+      const own = related.filter(({ owner_id: owner }) => owner === caller.id);
       return {
         suites: seen.map((suite) => ({
           ...withIdString('id', suite.id),
@@ -42,7 +40,7 @@ export const routes = [
           project_name: suite.project_name,
         })),
         dependencies: own.map(({ id, name }) => ({ ...withIdString('id', id), name })),
-        elsewhere: suites.length - seen.length + dependencies.length - own.length,
+        elsewhere: suites.length - seen.length + related.length - own.length,
       };
     },
   }),

@@ -39,11 +39,6 @@ export async function viewsWithRelated(db: Queries, dependencies: DependencyRow[
   return views;
 }
 
-export async function loadDependency(call: InAccount<'dependency_id'>): Promise<{ dependency: DependencyRow }> {
-  const query = call.db.selectFrom('dependencies').selectAll().where('id', '=', call.params.dependency_id);
-  return { dependency: orNotFound(await query.where('owner_id', '=', call.caller.id).executeTakeFirst()) };
-}
-
 /** Every caller who may attach it may read it. */
 export async function isSharedByOther({ db, caller, params }: InAccount<'dependency_id'>): Promise<boolean> {
   const shared = db.selectFrom('dependencies').select('id').where('shared', '=', 1);

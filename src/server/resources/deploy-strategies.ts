@@ -1,4 +1,3 @@
-import { projectRoute } from '../api/route.ts';
 import type { Call } from '../api/call.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import type { Caller } from '../auth/callers.ts';
@@ -18,10 +17,10 @@ import {
 } from '../../shared/records/deploy.ts';
 import { addressesOf } from '../../shared/records/addresses.ts';
 import { columnsOf, valuesIn, type ValuesOf } from '../../shared/records/fields.ts';
-import { listOf } from '../../shared/records/schema.ts';
 import { changesAny, checkApprovers, isByOwner } from './approvals.ts';
-import { destroyed, destroyedAnswer, orNotFound, withIdString, type InProject } from './common.ts';
-import { checkName, orTaken } from './names.ts';
+import { withIdString } from './common.ts';
+import { orTaken } from './names.ts';
+import { byQuery, projectRecords } from './record-routes.ts';
 
 function itemView(strategy: DeployStrategyRow) {
   return { ...withIdString('id', strategy.id), ...valuesIn(strategyItemFields, strategy) };
@@ -33,13 +32,11 @@ function view(strategy: DeployStrategyRow) {
   return { ...itemView(strategy), ...valuesIn(gateFields, strategy), options };
 }
 
-async function loadStrategy(call: InProject<'deploy_strategy_id'>): Promise<{ strategy: DeployStrategyRow }> {
-  return { strategy: orNotFound(await findStrategy(call.db, call.project.id, call.params.deploy_strategy_id)) };
-}
+const strategiesOf = (db: Queries, projectId: bigint) =>
+  db.selectFrom('deploy_strategies').selectAll().where('project_id', '=', projectId);
 
 export async function findStrategy(db: Queries, projectId: bigint, id: bigint): Promise<DeployStrategyRow | undefined> {
-  const strategies = db.selectFrom('deploy_strategies').selectAll().where('project_id', '=', projectId);
-  return strategies.where('id', '=', id).executeTakeFirst();
+  return strategiesOf(db, projectId).where('id', '=', id).executeTakeFirst();
 }
 
 type Written = Partial<ValuesOf<typeof strategyFields>>;
@@ -87,11 +84,7 @@ async function refuseOthers(
   const target = { suite_id: null, clone_url: '', remote_branch: '', ...present, ...changed };
   if (present && !changesAny(targets, changed, present)) return;
   if (present && isGated(present)) throw new ApiError('unauthorized');
-  const strategies = await db
-    .selectFrom('deploy_strategies')
-    .selectAll()
-    .where('project_id', '=', project.id)
-    .execute();
+  const strategies = await strategiesOf(db, project.id).execute();
   if (strategies.some((other) => isGated(other) && isSameTarget(other, target))) throw new ApiError('unauthorized');
 }
 
@@ -100,38 +93,32 @@ export async function isDeployed(db: Queries, { id }: { id: bigint }): Promise<b
   return (await strategies.executeTakeFirst()) !== undefined;
 }
 
-export const routes = [
-  projectRoute({
-    method: 'GET',
-    path: '/projects/:project_id/deploy_strategies',
-    access: 'both',
-    scope: 'deploys',
-    summary: 'List the deploy strategies of a project',
-    answer: listOf(strategyItemRecord),
-    async handle({ db, project }) {
-      const strategies = db.selectFrom('deploy_strategies').selectAll().where('project_id', '=', project.id);
-      return (await strategies.orderBy('id').execute()).map(itemView);
-    },
+export const strategies = projectRecords({
+  path: '/projects/:project_id/deploy_strategies',
+  name: 'deploy_strategy',
+  access: 'both',
+  scope: 'deploys',
+  fields: strategyFields,
+  answer: strategyRecord,
+  rows: ({ db, project }) => byQuery(strategiesOf(db, project.id)),
+  view,
+  verify: async (call, sent, strategy) => ({
+    ...(await checkStrategy(call, sent, strategy)),
+    ...(await checkApprovers(call.db, call.project, sent.approvers)),
   }),
-  projectRoute({
-    method: 'POST',
-    path: '/projects/:project_id/deploy_strategies',
-    access: 'both',
-    scope: 'deploys',
-    summary:
-      'Create a deploy strategy: git pushes to a repository, which must take pushes with the project’s SSH key; suite runs ' +
+  namesIn: ({ project }) => ({ table: 'deploy_strategies', column: 'project_id', within: project.id }),
+});
+
+export const routes = [
+  strategies.list('List the deploy strategies of a project', {
+    answer: strategyItemRecord,
+    handle: async ({ db, project }) => (await strategiesOf(db, project.id).orderBy('id').execute()).map(itemView),
+  }),
+  strategies.create(
+    'Create a deploy strategy: git pushes to a repository, which must take pushes with the project’s SSH key; suite runs ' +
       'a manual suite',
-    body: strategyFields,
-    creates: 'deploy_strategies',
-    answer: strategyRecord,
-    verify: async (call, values) => ({
-      ...(await checkStrategy(call, values)),
-      ...(await checkApprovers(call.db, call.project, values.approvers)),
-    }),
-    verifyNames: ({ db, project }, values) =>
-      checkName(db, 'deploy_strategies', { within: project.id, name: values.name }),
-    audit: {
-      action: 'deploy_strategy.created',
+    {
+      creates: 'deploy_strategies',
       details: ({ input }) =>
         input.strategy_type === 'git'
           ? {
@@ -139,51 +126,24 @@ export const routes = [
               remote_branch: input['options[remote_branch]'],
             }
           : { suite_id_str: String(input['options[suite_id]']) },
-    },
-    async handle(call) {
-      const { db, project, ids, input } = call;
-      const fields = { ...columnsOf(strategyFields, input), ...addressesOf(writtenAddresses(input)) };
-      const strategy = { id: ids.next(), project_id: project.id, ...fields, suite_id: fields.suite_id ?? null };
-      await refuseOthers(call, strategy);
-      await orTaken(db.insertInto('deploy_strategies').values(strategy).execute());
-      return view(strategy);
-    },
-  }),
-  projectRoute({
-    method: 'GET',
-    path: '/projects/:project_id/deploy_strategies/:deploy_strategy_id',
-    access: 'both',
-    scope: 'deploys',
-    summary: 'Fetch a deploy strategy',
-    answer: strategyRecord,
-    load: loadStrategy,
-    handle: async ({ strategy }) => view(strategy),
-  }),
-  projectRoute({
-    method: 'PUT',
-    path: '/projects/:project_id/deploy_strategies/:deploy_strategy_id',
-    access: 'both',
-    scope: 'deploys',
-    summary: 'Change a deploy strategy',
-    body: strategyFields,
-    answer: strategyRecord,
-    load: loadStrategy,
-    verify: async (call, values) => ({
-      ...(await checkStrategy(call, values, call.strategy)),
-      ...(await checkApprovers(call.db, call.project, values.approvers)),
-    }),
-    verifyNames: ({ db, strategy }, values) =>
-      checkName(db, 'deploy_strategies', { within: strategy.project_id, name: values.name, except: strategy.id }),
-    audit: {
-      action: 'deploy_strategy.updated',
-      subject: ({ strategy }) => strategy,
-      details({ strategy: { clone_url: from }, input }) {
-        const { clone_url: to = from } = addressesOf(writtenAddresses(input));
-        return from === to ? {} : { clone_url: { from, to } };
+      async handle(call) {
+        const { db, project, ids, input } = call;
+        const fields = { ...columnsOf(strategyFields, input), ...addressesOf(writtenAddresses(input)) };
+        const strategy = { id: ids.next(), project_id: project.id, ...fields, suite_id: fields.suite_id ?? null };
+        await refuseOthers(call, strategy);
+        await orTaken(db.insertInto('deploy_strategies').values(strategy).execute());
+        return view(strategy);
       },
     },
+  ),
+  strategies.show('Fetch a deploy strategy'),
+  strategies.change('Change a deploy strategy', {
+    details({ deploy_strategy: { clone_url: from }, input }) {
+      const { clone_url: to = from } = addressesOf(writtenAddresses(input));
+      return from === to ? {} : { clone_url: { from, to } };
+    },
     async handle(call) {
-      const { db, strategy, input } = call;
+      const { db, deploy_strategy: strategy, input } = call;
       const { suite_id: suite = strategy.suite_id, ...fields } = columnsOf(strategyFields, input);
       const changed = { ...fields, ...addressesOf(writtenAddresses(input)), suite_id: suite };
       await refuseOthers(call, changed, strategy);
@@ -191,18 +151,8 @@ export const routes = [
       return view({ ...strategy, ...changed });
     },
   }),
-  projectRoute({
-    method: 'DELETE',
-    path: '/projects/:project_id/deploy_strategies/:deploy_strategy_id',
+  strategies.remove('Delete a deploy strategy; deploys that used it stay', {
     access: 'users',
-    scope: 'deploys',
-    summary: 'Delete a deploy strategy; deploys that used it stay',
-    answer: destroyedAnswer,
-    load: loadStrategy,
-    audit: { action: 'deploy_strategy.deleted', subject: ({ strategy }) => strategy },
-    async handle({ db, strategy }) {
-      await db.deleteFrom('deploy_strategies').where('id', '=', strategy.id).execute();
-      return destroyed;
-    },
+    handle: ({ db, deploy_strategy: { id } }) => db.deleteFrom('deploy_strategies').where('id', '=', id).execute(),
   }),
 ];

@@ -1,4 +1,3 @@
-import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { sealedLocation, type EnvironmentVariableRow, type SuiteRow } from '../db/schema.ts';
 import { sealIn } from '../db/sealing.ts';
@@ -13,10 +12,10 @@ import {
   writtenVariableRecord,
   type WrittenVariable,
 } from '../../shared/records/suite.ts';
-import { listOf } from '../../shared/records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, withIdString, type InProject } from './common.ts';
-import { checkName, orTaken } from './names.ts';
-import { inSuite, loadSuite } from './suites.ts';
+import { withIdString } from './common.ts';
+import { orTaken } from './names.ts';
+import { byQuery, projectRecords } from './record-routes.ts';
+import { inSuite, suites } from './suites.ts';
 
 /** A suite has variables for its builds, and a project for all its suites. */
 interface Owner {
@@ -51,27 +50,14 @@ const contentLocation = (id: bigint): string =>
   sealedLocation({ table: 'environment_variables', column: 'content' }, id);
 
 /** Without a suite in the path, the variables are the project's own. */
-async function loadOwner(call: Call): Promise<{ suite?: SuiteRow }> {
-  return 'suite_id' in call.params ? loadSuite(call as InProject<'suite_id'>) : {};
+async function loadOwner(call: { params: object }): Promise<{ suite?: SuiteRow }> {
+  return 'suite_id' in call.params ? suites.load(call as Parameters<typeof suites.load>[0]) : {};
 }
 
-type Call = Omit<InProject<never>, 'params' | 'project'> & { params: object; project: { id: bigint; owned: boolean } };
-
-async function loadVariable(call: Call): Promise<{ suite?: SuiteRow; variable: EnvironmentVariableRow }> {
-  const { suite } = await loadOwner(call);
-  const { environment_variable_id: id } = call.params as Record<'environment_variable_id', bigint>;
-  const query = variablesOf(call.db, ownerIn({ ...call, suite })).where('id', '=', id);
-  const variable = orNotFound(await query.executeTakeFirst());
-  if (!maySee(call, variable)) throw new ApiError('unauthorized');
-  return { ...(suite && { suite }), variable };
-}
-
-/** Only the owner sees a variable that is limited to refs: a collaborator could read it in a build of any ref. */
-function maySee({ project }: Pick<Call, 'project'>, { refs }: Pick<EnvironmentVariableRow, 'refs'>): boolean {
-  return project.owned || refs === '[]';
-}
-
-function refuseRefs({ project }: Pick<Call, 'project'>, { refs = [] }: { refs?: readonly string[] | undefined }): void {
+function refuseRefs(
+  { project }: { project: { owned: boolean } },
+  { refs = [] }: { refs?: readonly string[] | undefined },
+): void {
   if (!project.owned && refs.length > 0) throw new ApiError('unauthorized');
 }
 
@@ -89,83 +75,51 @@ export async function noteSource(trx: Queries, id: bigint, source: string): Prom
   await trx.updateTable('environment_variables').set({ from_env: source }).where('id', '=', id).execute();
 }
 
-const detailsOf = ({ suite }: { suite?: SuiteRow }) => (suite ? inSuite({ suite }) : {});
-
 function variableRoutes<const Path extends string>(of: Path, what: string) {
-  const list = `${of}/environment_variables` as const;
-  const one = `${list}/:environment_variable_id` as const;
+  const variables = projectRecords({
+    path: `${of}/environment_variables` as const,
+    name: 'environment_variable',
+    access: 'both',
+    scope: 'suites',
+    fields: variableFields,
+    answer: variableRecord,
+    inside: loadOwner,
+    rows: (call) => byQuery(variablesOf(call.db, ownerIn(call))),
+    /** Only the owner sees a variable that is limited to refs: a collaborator could read it in a build of any ref. */
+    maySee: ({ refs }, { project }) => project.owned || refs === '[]',
+    view: (variable, { vault }) => view(variable, vault),
+    namesIn: (call) => ({ table: 'environment_variables', ...ownerIn(call) }),
+    details: ({ suite }) => (suite ? inSuite({ suite }) : {}),
+  });
   return [
-    projectRoute({
-      method: 'GET',
-      path: list,
-      access: 'both',
-      scope: 'suites',
-      summary: `List the environment variables of ${what}, in clear; only the owner gets those that are limited to refs`,
-      answer: listOf(variableRecord),
-      showsSecrets: true,
-      load: loadOwner,
-      async handle(call) {
-        const query = variablesOf(call.db, ownerIn(call)).orderBy('id');
-        const seen = (await query.execute()).filter((variable) => maySee(call, variable));
-        return seen.map((variable) => view(variable, call.vault));
+    variables.list(
+      `List the environment variables of ${what}, in clear; only the owner gets those that are limited to refs`,
+      { showsSecrets: true },
+    ),
+    variables.create(
+      `Add an environment variable to ${what}; it is stored encrypted, and masked in logs if it is secret`,
+      {
+        creates: 'environment_variables',
+        answer: writtenVariableRecord,
+        details: ({ input }) => ({ secret: input.secret }),
+        async handle(call) {
+          refuseRefs(call, call.input);
+          const { db, ids, vault, input } = call;
+          const id = ids.next();
+          const content = await sealIn(db, vault, input.content, contentLocation(id));
+          const fields = columnsOf(variableFields, { ...input, content });
+          const { column, within } = ownerIn(call);
+          const variable = { id, project_id: null, suite_id: null, [column]: within, ...fields, from_env: '' };
+          await orTaken(db.insertInto('environment_variables').values(variable).execute());
+          return writtenView(variable, vault);
+        },
       },
-    }),
-    projectRoute({
-      method: 'POST',
-      path: list,
-      access: 'both',
-      scope: 'suites',
-      summary: `Add an environment variable to ${what}; it is stored encrypted, and masked in logs if it is secret`,
-      body: variableFields,
-      creates: 'environment_variables',
-      answer: writtenVariableRecord,
-      load: loadOwner,
-      verifyNames: (call, { name }) => checkName(call.db, 'environment_variables', { ...ownerIn(call), name }),
-      audit: {
-        action: 'environment_variable.created',
-        details: (call) => ({ ...detailsOf(call), secret: call.input.secret }),
-      },
-      async handle(call) {
-        refuseRefs(call, call.input);
-        const { db, ids, vault, input } = call;
-        const id = ids.next();
-        const content = await sealIn(db, vault, input.content, contentLocation(id));
-        const fields = columnsOf(variableFields, { ...input, content });
-        const { column, within } = ownerIn(call);
-        const variable = { id, project_id: null, suite_id: null, [column]: within, ...fields, from_env: '' };
-        await orTaken(db.insertInto('environment_variables').values(variable).execute());
-        return writtenView(variable, vault);
-      },
-    }),
-    projectRoute({
-      method: 'GET',
-      path: one,
-      access: 'both',
-      scope: 'suites',
-      summary: `Fetch an environment variable of ${what}, in clear`,
-      answer: variableRecord,
-      showsSecrets: true,
-      load: loadVariable,
-      handle: async ({ variable, vault }) => view(variable, vault),
-    }),
-    projectRoute({
-      method: 'PUT',
-      path: one,
-      access: 'both',
-      scope: 'suites',
-      summary: `Change an environment variable of ${what}; builds that begin later get it`,
-      body: variableFields,
+    ),
+    variables.show(`Fetch an environment variable of ${what}, in clear`, { showsSecrets: true }),
+    variables.change(`Change an environment variable of ${what}; builds that begin later get it`, {
       changes: 'environment_variables',
       answer: writtenVariableRecord,
-      load: loadVariable,
-      verifyNames: (call, { name }) =>
-        checkName(call.db, 'environment_variables', { ...ownerIn(call), name, except: call.variable.id }),
-      audit: {
-        action: 'environment_variable.updated',
-        subject: ({ variable }) => variable,
-        details: detailsOf,
-      },
-      async handle({ db, project, variable, vault, input }) {
+      async handle({ db, project, environment_variable: variable, vault, input }) {
         refuseRefs({ project }, input);
         const sealed = input.content !== undefined && {
           content: await sealIn(db, vault, input.content, contentLocation(variable.id)),
@@ -178,19 +132,9 @@ function variableRoutes<const Path extends string>(of: Path, what: string) {
         return writtenView({ ...variable, ...changed }, vault);
       },
     }),
-    projectRoute({
-      method: 'DELETE',
-      path: one,
-      access: 'both',
-      scope: 'suites',
-      summary: `Remove an environment variable of ${what}`,
-      answer: destroyedAnswer,
-      load: loadVariable,
-      audit: { action: 'environment_variable.deleted', subject: ({ variable }) => variable, details: detailsOf },
-      async handle({ db, variable }) {
-        await db.deleteFrom('environment_variables').where('id', '=', variable.id).execute();
-        return destroyed;
-      },
+    variables.remove(`Remove an environment variable of ${what}`, {
+      handle: ({ db, environment_variable: { id } }) =>
+        db.deleteFrom('environment_variables').where('id', '=', id).execute(),
     }),
   ];
 }

@@ -29,10 +29,10 @@ import { holdHooks } from '../lifecycle/projects.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import { addressesOf } from '../../shared/records/addresses.ts';
 import { forgeRepository } from '../../shared/records/forge.ts';
-import { orNotFound } from './common.ts';
+import { orNotFound, randomSecret } from './common.ts';
 import { leadsTo, nameAt, renamedAddress } from './forge-projects.ts';
 import { opened, refusalAt } from './open-forge.ts';
-import { dropForgeHooks, forgeHookOf, keepForgeHook, randomHookSecret } from './hooks.ts';
+import { dropForgeHooks, forgeHookOf, keepForgeHook } from './hooks.ts';
 
 /** Parts at a forge are created before the transaction (`atForge`) and stored in it (`keep`): all or nothing. */
 
@@ -88,7 +88,7 @@ export async function atForge(
   const { database: db, ids, vault, origin } = call;
   const client = opened(call, row);
   const id = present?.id ?? ids.next();
-  const secret = present ? vault.open(present.secret, secretLocation(id)) : randomHookSecret();
+  const secret = present ? vault.open(present.secret, secretLocation(id)) : randomSecret();
   const hook = { id, url: `${origin}/hooks/${id}`, secret };
   const parts: ProjectParts = { repository: repository.full_name, title: titleOf(project), publicKey, hook };
   try {

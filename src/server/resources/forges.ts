@@ -2,7 +2,7 @@ import { accountRoute } from '../api/route.ts';
 import type { ForgeRow } from '../db/schema.ts';
 import { ForgeError, type Right } from '../forges/forge.ts';
 import { forgeProviders } from '../../shared/domain/forge-providers.ts';
-import { noteSeen, seenAt, stateAfter } from '../forges/seen.ts';
+import { noteSeen, seenAt, stateAfter, type SeenForge } from '../forges/seen.ts';
 import { WithHeaders } from '../http/route.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
 import { changeForge, forgetRetired, forgesOf, insertForge, mendLinks, retireForge } from '../lifecycle/forges.ts';
@@ -15,7 +15,8 @@ import {
   repositoryQuery,
 } from '../../shared/records/forge.ts';
 import { listOf } from '../../shared/records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InAccount } from './common.ts';
+import { withIdString, writeContextOf } from './common.ts';
+import { accountRecords, byQuery } from './record-routes.ts';
 import { forgeRefusal, opened, refusalAt } from './open-forge.ts';
 import { projectsOfForge, unlink, untilTried } from './forge-connections.ts';
 import { projectsAt } from './forge-projects.ts';
@@ -35,41 +36,33 @@ function view(forge: ForgeRow) {
   };
 }
 
-type Shown = ReturnType<typeof view>;
-
 const token = required(forgeToken);
 
-export async function loadForge({ db, caller, params }: InAccount<'forge_id'>): Promise<{ forge: ForgeRow }> {
-  const own = forgesOf(db, caller.id).where('id', '=', params.forge_id);
-  return { forge: orNotFound(await own.executeTakeFirst()) };
+const forges = accountRecords({
+  path: '/forges',
+  name: 'forge',
+  access: 'users',
+  scope: 'projects',
+  fields: { ...forgeFields, token },
+  answer: forgeRecord,
+  rows: ({ db, caller }) => byQuery(forgesOf(db, caller.id)),
+  view,
+  subject: ({ id, url }) => ({ id, name: url }),
+});
+
+async function afterTrying<Shown>(
+  call: Parameters<typeof untilTried>[0] & { params: { forge_id: bigint } },
+  shown: Shown,
+): Promise<Shown> {
+  await untilTried(call, call.params.forge_id);
+  return shown;
 }
 
-const one = '/forges/:forge_id';
-const subject = ({ forge: { id, url: name } }: { forge: ForgeRow }) => ({ id, name });
-
 export const routes = [
-  accountRoute({
-    method: 'GET',
-    path: '/forges',
-    access: 'users',
-    scope: 'projects',
-    summary: 'List the forges that you have connected',
-    answer: listOf(forgeRecord),
-    handle: async ({ db, caller }) => (await forgesOf(db, caller.id).orderBy('id').execute()).map(view),
-  }),
-  accountRoute({
-    method: 'POST',
-    path: '/forges',
-    access: 'users',
-    scope: 'projects',
-    summary: 'Connect a forge: it is asked whose token that is and what it may; the token is never shown',
-    body: { ...forgeFields, token },
+  forges.list('List the forges that you have connected'),
+  forges.create('Connect a forge: it is asked whose token that is and what it may; the token is never shown', {
     creates: 'forges',
-    answer: forgeRecord,
-    audit: {
-      action: 'forge.created',
-      details: ({ input }) => ({ provider: input.provider, url: input.url || forgeProviders[input.provider].url }),
-    },
+    details: ({ input }) => ({ provider: input.provider, url: input.url || forgeProviders[input.provider].url }),
     async ask({ openForge, input }) {
       const url = input.url || forgeProviders[input.provider].url;
       try {
@@ -84,27 +77,10 @@ export const routes = [
       return view(await insertForge({ trx, ids, vault }, settings, input.token, seen));
     },
   }),
-  accountRoute({
-    method: 'GET',
-    path: one,
-    access: 'users',
-    scope: 'projects',
-    summary: 'Fetch a forge',
-    answer: forgeRecord,
-    load: loadForge,
-    handle: async ({ forge }) => view(forge),
-  }),
-  accountRoute({
-    method: 'PUT',
-    path: one,
-    access: 'users',
-    scope: 'projects',
-    summary: 'Replace the token for a forge; what its projects lack there is mended with it',
+  forges.show('Fetch a forge'),
+  forges.change('Replace the token for a forge; what its projects lack there is mended with it', {
     body: { token },
-    answer: forgeRecord,
-    load: loadForge,
-    audit: { action: 'forge.updated', subject },
-    async ask({ openForge, forge, input }) {
+    async ask({ openForge, forge, input }): Promise<{ seen?: SeenForge }> {
       if (input.token === undefined) return {};
       try {
         return { seen: await seenAt(openForge(forge.provider, { url: forge.url, token: input.token })) };
@@ -118,20 +94,15 @@ export const routes = [
       await mendLinks({ db, trx }, forge.id);
       return view(changed);
     },
-    async follow(call, shown: Shown) {
-      await untilTried(call, call.params.forge_id);
-      return shown;
-    },
+    follow: afterTrying,
   }),
   accountRoute({
+    ...forges.ofOne,
     method: 'POST',
-    path: `${one}/check`,
-    access: 'users',
-    scope: 'projects',
+    path: `${forges.one}/check`,
     summary: 'Ask a forge again whose token it has and what that may',
     answer: forgeRecord,
-    load: loadForge,
-    audit: { action: 'forge.checked', subject },
+    audit: { action: 'forge.checked', subject: forges.subject },
     async ask(call) {
       const { forge } = call;
       try {
@@ -147,39 +118,27 @@ export const routes = [
       return view(await noteSeen({ ...writeContextOf(call), vault: call.vault }, call.forge, call.seen ?? {}));
     },
   }),
-  accountRoute({
-    method: 'DELETE',
-    path: one,
-    access: 'users',
-    scope: 'projects',
-    summary:
-      'Disconnect a forge; keys, hooks and status targets of its projects are taken away there, and the projects stay',
-    answer: destroyedAnswer,
-    load: loadForge,
-    audit: { action: 'forge.deleted', subject },
-    async handle(call) {
-      const { db, vault, forge } = call;
-      const context = { ...writeContextOf(call), vault };
-      await unlink(context, await projectsOfForge(db, forge.id), () => retireForge(db, forge.id));
-      await forgetRetired(db, forge.id);
-      return destroyed;
+  forges.remove(
+    'Disconnect a forge; keys, hooks and status targets of its projects are taken away there, and the projects stay',
+    {
+      async handle(call) {
+        const { db, vault, forge } = call;
+        const context = { ...writeContextOf(call), vault };
+        await unlink(context, await projectsOfForge(db, forge.id), () => retireForge(db, forge.id));
+        await forgetRetired(db, forge.id);
+      },
+      follow: afterTrying,
     },
-    async follow(call, shown: typeof destroyed) {
-      await untilTried(call, call.params.forge_id);
-      return shown;
-    },
-  }),
+  ),
   accountRoute({
+    ...forges.ofOne,
     method: 'GET',
-    path: `${one}/repositories`,
-    access: 'users',
-    scope: 'projects',
+    path: `${forges.one}/repositories`,
     summary:
       'List the repositories of a forge that you may push to, newest activity first, with your project on each; the ' +
       'Link header has the next page',
     query: repositoryQuery,
     answer: listOf(forgeRepositoryRecord),
-    load: loadForge,
     async handle(call) {
       const { forge, query, origin, caller, db } = call;
       const listed = await opened(call, forge)

@@ -9,7 +9,7 @@ import { timestamp } from '../../shared/lib/timestamps.ts';
 import { hookDeliveryRecord } from '../../shared/records/trigger.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { orNotFound, withIdString, writeContextOf } from './common.ts';
-import { loadHook } from './hooks.ts';
+import { hooks } from './hooks.ts';
 
 function requestView(id: bigint | null) {
   return { build_request_id: id, build_request_id_str: id === null ? '' : String(id) };
@@ -39,27 +39,24 @@ function view(delivery: HookDeliveryRow) {
 
 export const routes = [
   projectRoute({
+    ...hooks.ofOne,
+    access: 'both',
     method: 'GET',
     path: '/projects/:project_id/hooks/:hook_id/deliveries',
-    access: 'both',
-    scope: 'projects',
     summary: 'List the deliveries to a hook, with the outcome of each and its reason',
     paged: true,
     answer: listOf(hookDeliveryRecord),
-    load: loadHook,
     async handle({ db, hook, page }) {
       const query = db.selectFrom('hook_deliveries').selectAll().where('hook_id', '=', hook.id);
       return pageOf(page, (await onPage(query, 'id', page).execute()).map(view));
     },
   }),
   projectRoute({
+    ...hooks.ofOne,
     method: 'POST',
     path: '/projects/:project_id/hooks/:hook_id/deliveries/:hook_delivery_id/replay',
-    access: 'users',
-    scope: 'projects',
     summary: 'Process a delivery again, with the present settings',
     answer: hookDeliveryRecord,
-    load: loadHook,
     audit: 'nothing',
     async handle(call) {
       const { db, project, hook, params } = call;

@@ -8,17 +8,16 @@ import { share, unshare } from '../software/dependencies.ts';
 import { dependencyRecord } from '../../shared/records/dependency.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { likePattern, writeContextOf } from './common.ts';
-import { loadDependency, reloaded, viewsWithRelated, viewWithRelated } from './dependency-views.ts';
+import { dependencies } from './dependencies.ts';
+import { reloaded, viewsWithRelated, viewWithRelated } from './dependency-views.ts';
 
 export const routes = [
   accountRoute({
+    ...dependencies.ofOne,
     method: 'POST',
     path: '/dependencies/:dependency_id/share',
-    access: 'users',
-    scope: 'dependencies',
     summary: 'Share a compiled dependency with every account',
     answer: dependencyRecord,
-    load: loadDependency,
     audit: {
       action: 'dependency.shared',
       subject: ({ dependency }) => (dependency.shared === 1 ? undefined : dependency),
@@ -30,13 +29,11 @@ export const routes = [
     },
   }),
   accountRoute({
+    ...dependencies.ofOne,
     method: 'POST',
     path: '/dependencies/:dependency_id/unshare',
-    access: 'users',
-    scope: 'dependencies',
     summary: 'Stop sharing a dependency: other accounts cannot attach it any more; suites that have it keep it',
     answer: dependencyRecord,
-    load: loadDependency,
     audit: {
       action: 'dependency.unshared',
       subject: ({ dependency }) => (dependency.shared === 1 ? dependency : undefined),

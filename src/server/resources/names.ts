@@ -2,26 +2,17 @@ import { sql } from 'kysely';
 import { isUniqueViolation, type Queries } from '../db/open.ts';
 import { ApiError, type FieldErrors } from '../../shared/errors.ts';
 
-/** Names must be unique within these. Variables have a suite or a project. */
-const uniqueWithin = {
-  projects: 'owner_id',
-  dependencies: 'owner_id',
-  suites: 'project_id',
-  deploy_strategies: 'project_id',
-  environment_variables: 'suite_id',
-} as const;
-
-interface NameInQuestion {
+export interface NameScope {
+  table: 'projects' | 'dependencies' | 'suites' | 'deploy_strategies' | 'environment_variables';
+  column: 'owner_id' | 'project_id' | 'suite_id';
   within: bigint;
-  name: string | undefined;
-  column?: string;
-  except?: bigint;
 }
 
 export async function checkName(
   db: Queries,
-  table: keyof typeof uniqueWithin,
-  { within, name, column = uniqueWithin[table], except = -1n }: NameInQuestion,
+  { table, column, within }: NameScope,
+  name: string | undefined,
+  except = -1n,
 ): Promise<FieldErrors> {
   if (name === undefined) return {};
   const { rows } = await sql`

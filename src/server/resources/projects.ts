@@ -34,7 +34,7 @@ import {
   untilTried,
   usableRepository,
 } from './forge-connections.ts';
-import { checkName, orTaken } from './names.ts';
+import { checkName, orTaken, type NameScope } from './names.ts';
 
 function view(project: VisibleProject, vault: Vault): Project {
   return {
@@ -97,11 +97,13 @@ async function newAtForge(call: Asking & { input: ValuesOf<typeof newProjectFiel
   return { made: { ...(await atForge(call, { row, repository }, wanted)), address, identity } };
 }
 
+const ownedBy = (owner: bigint): NameScope => ({ table: 'projects', column: 'owner_id', within: owner });
+
 /** The last part of a repository's name, or all of it if that is taken. */
 async function freeName(db: Queries, owner: bigint, repository: string): Promise<string> {
   const last = repository.slice(repository.lastIndexOf('/') + 1);
   for (const name of [last, repository])
-    if (Object.keys(await checkName(db, 'projects', { within: owner, name })).length === 0) return name;
+    if (Object.keys(await checkName(db, ownedBy(owner), name)).length === 0) return name;
   throw new ApiError('already_exists', 'name');
 }
 
@@ -125,8 +127,7 @@ export const routes = [
     creates: 'projects',
     answer: projectRecord,
     verify: async (_, values) => checkSource(values),
-    verifyNames: ({ db, caller }, values) =>
-      checkName(db, 'projects', { within: caller.id, name: values.name || undefined }),
+    verifyNames: ({ db, caller }, values) => checkName(db, ownedBy(caller.id), values.name || undefined),
     ask: newAtForge,
     audit: {
       action: 'project.created',
@@ -204,8 +205,7 @@ export const routes = [
     changes: 'projects',
     answer: projectRecord,
     verify: async (_, values) => wrongAddresses(values, { isNew: false }),
-    verifyNames: ({ db, project }, values) =>
-      checkName(db, 'projects', { within: project.owner_id, name: values.name, except: project.id }),
+    verifyNames: ({ db, project }, values) => checkName(db, ownedBy(project.owner_id), values.name, project.id),
     audit: {
       action: 'project.updated',
       subject: ({ project }) => project,

@@ -11,7 +11,7 @@ import { string } from '../../shared/records/schema.ts';
 import { fileOf } from './artifacts.ts';
 import { orNotFound, withIdString } from './common.ts';
 import { isSharedByOther } from './dependency-views.ts';
-import { loadSuite } from './suites.ts';
+import { suites } from './suites.ts';
 
 interface Wanted {
   db: Queries;
@@ -47,13 +47,13 @@ function mounted(stacks: readonly Stack[]): Pick<Software, 'layers' | 'prefixes'
 /** Only if the caller may see the suite. The result may be another account's, and an older one. */
 async function ofSuite({ db, caller, params, query }: Wanted): Promise<string | null> {
   if (query.suite_id === undefined) return null;
-  const suites = db.selectFrom('suites').select(['id', 'project_id', 'services']).where('id', '=', query.suite_id);
-  const suite = orNotFound(await suites.executeTakeFirst());
+  const named = db.selectFrom('suites').select(['id', 'project_id', 'services']).where('id', '=', query.suite_id);
+  const suite = orNotFound(await named.executeTakeFirst());
   const { owner_id: owner } = await admitToProject(db, caller, suite.project_id, { access: 'both' });
   const beside = await stacksOfServices(db, suite, owner);
   const { layers } = combined([...(await attachedStacks(db, suite.id)), ...beside.map(({ stack }) => stack)]);
-  const named = layers.filter(({ id }) => id === params.dependency_id);
-  const found = query.digest === '' ? named[0] : named.find(({ digest }) => digest === query.digest);
+  const own = layers.filter(({ id }) => id === params.dependency_id);
+  const found = query.digest === '' ? own[0] : own.find(({ digest }) => digest === query.digest);
   return orNotFound(found).digest;
 }
 
@@ -71,15 +71,13 @@ const packed = 'application/zstd';
 
 export const routes = [
   projectRoute({
+    ...suites.ofOne,
     method: 'GET',
     path: '/projects/:project_id/suites/:suite_id/software',
-    access: 'both',
-    scope: 'suites',
     summary:
       'The compiled software that builds of a suite stand on: its layers, lower ones first; the prefixes in the order of ' +
       'search paths; the launch commands; the same of services that run software; and what is not compiled yet',
     answer: softwareRecord,
-    load: loadSuite,
     async handle({ db, suite, project }) {
       const stacks = await attachedStacks(db, suite.id);
       const beside = await stacksOfServices(db, suite, project.owner_id);

@@ -1,7 +1,5 @@
 import { projectRoute } from '../api/route.ts';
-import type { Queries } from '../db/open.ts';
 import type { NotificationRow } from '../db/schema.ts';
-import type { FieldErrors } from '../../shared/errors.ts';
 import { forgeProviders } from '../../shared/domain/forge-providers.ts';
 import { providers } from '../forges/index.ts';
 import { required } from '../../shared/records/fields.ts';
@@ -17,8 +15,9 @@ import {
 } from '../../shared/records/notification.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { deliveriesOf } from './webhook-deliveries.ts';
-import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
+import { withIdString, writeContextOf } from './common.ts';
 import { hostOf } from './notifications.ts';
+import { byQuery, projectRecords } from './record-routes.ts';
 
 /** In the database, these are notifications of another type. */
 
@@ -41,54 +40,35 @@ function statusIn(payload: string) {
 
 const ownerAndName = /^[^/]+\/[^/]+$/;
 
-const fields = {
-  ...targetFields,
-  token: required(forgeToken),
-};
-
-async function loadTarget(call: InProject<'status_target_id'>): Promise<{ target: Target }> {
-  const targets = targetsOf(call.db, call.project).where('id', '=', call.params.status_target_id);
-  return { target: orNotFound(await targets.executeTakeFirst()) };
-}
-
-function targetsOf(db: Queries, { id }: { id: bigint }) {
-  const notifications = db.selectFrom('notifications').selectAll().where('project_id', '=', id);
-  return notifications.where('notifiable_type', '=', 'status').$narrowType<Pick<Target, 'name'>>();
-}
-
-const subjectOf = ({ id, repository }: Pick<NotificationRow, 'id' | 'repository'>) => ({ id, name: repository });
-
-const one = '/projects/:project_id/status_targets/:status_target_id';
+const targets = projectRecords({
+  path: '/projects/:project_id/status_targets',
+  name: 'status_target',
+  access: 'users',
+  scope: 'projects',
+  fields: { ...targetFields, token: required(forgeToken) },
+  answer: statusTargetRecord,
+  rows: ({ db, project }) =>
+    byQuery(
+      db
+        .selectFrom('notifications')
+        .selectAll()
+        .where('project_id', '=', project.id)
+        .where('notifiable_type', '=', 'status')
+        .$narrowType<Pick<Target, 'name'>>(),
+    ),
+  view,
+  async verify(_, { provider, repository }) {
+    if (provider === undefined || forgeProviders[provider].isNested || repository === undefined) return {};
+    return ownerAndName.test(repository) ? {} : { repository: ['invalid_format'] };
+  },
+  subject: ({ id, repository }) => ({ id, name: repository }),
+});
 
 export const routes = [
-  projectRoute({
-    method: 'GET',
-    path: '/projects/:project_id/status_targets',
-    access: 'users',
-    scope: 'projects',
-    summary: 'List the forges that get the status of commits',
-    answer: listOf(statusTargetRecord),
-    async handle({ db, project }) {
-      return (await targetsOf(db, project).orderBy('id').execute()).map(view);
-    },
-  }),
-  projectRoute({
-    method: 'POST',
-    path: '/projects/:project_id/status_targets',
-    access: 'users',
-    scope: 'projects',
-    summary: 'Report the status of each suite on each commit to a forge; the token is never shown',
-    body: fields,
+  targets.list('List the forges that get the status of commits'),
+  targets.create('Report the status of each suite on each commit to a forge; the token is never shown', {
     creates: 'notifications',
-    answer: statusTargetRecord,
-    async verify(_, { provider, repository }): Promise<FieldErrors> {
-      if (provider === undefined || forgeProviders[provider].isNested || repository === undefined) return {};
-      return ownerAndName.test(repository) ? {} : { repository: ['invalid_format'] };
-    },
-    audit: {
-      action: 'status_target.created',
-      details: ({ input }) => ({ repository: input.repository, ...hostOf(apiOf(input)) }),
-    },
+    details: ({ input }) => ({ repository: input.repository, ...hostOf(apiOf(input)) }),
     async handle(call) {
       const { project, vault, input } = call;
       const settings = { name: input.provider, url: apiOf(input), repository: input.repository, forge_id: null };
@@ -96,46 +76,23 @@ export const routes = [
       return view({ ...(await createStatusTarget(writeContextOf(call), project.id, settings, secret)), ...settings });
     },
   }),
-  projectRoute({
-    method: 'GET',
-    path: one,
-    access: 'users',
-    scope: 'projects',
-    summary: 'Fetch a status target',
-    answer: statusTargetRecord,
-    load: loadTarget,
-    handle: async ({ target }) => view(target),
-  }),
-  projectRoute({
-    method: 'DELETE',
-    path: one,
-    access: 'users',
-    scope: 'projects',
-    summary: 'Delete a status target; the forge gets no more statuses',
-    answer: destroyedAnswer,
-    load: loadTarget,
-    audit: {
-      action: 'status_target.deleted',
-      subject: ({ target }) => subjectOf(target),
-      details: ({ target }) => hostOf(target.url),
-    },
+  targets.show('Fetch a status target'),
+  targets.remove('Delete a status target; the forge gets no more statuses', {
+    details: ({ status_target: target }) => hostOf(target.url),
     async handle(call) {
       const context = writeContextOf(call);
-      if (call.target.forge_id !== null) await checkSoon(context, call.project.id);
-      await deleteNotification(context, call.target.id);
-      return destroyed;
+      if (call.status_target.forge_id !== null) await checkSoon(context, call.project.id);
+      await deleteNotification(context, call.status_target.id);
     },
   }),
   projectRoute({
+    ...targets.ofOne,
     method: 'GET',
-    path: `${one}/deliveries`,
-    access: 'users',
-    scope: 'projects',
+    path: `${targets.one}/deliveries`,
     summary: 'List the reports to the forge, with every attempt and its answer',
     paged: true,
     answer: listOf(statusDeliveryRecord),
-    load: loadTarget,
-    handle: ({ db, target, page }) => deliveriesOf(db, target, page, statusIn),
+    handle: ({ db, status_target: target, page }) => deliveriesOf(db, target, page, statusIn),
   }),
 ];
 

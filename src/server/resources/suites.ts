@@ -1,6 +1,4 @@
-import { allRows } from '../api/pages.ts';
 import type { Call, WithCaller } from '../api/call.ts';
-import { projectRoute } from '../api/route.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import type { SuiteRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../../shared/errors.ts';
@@ -23,13 +21,13 @@ import {
   suiteRecord,
   type Suite,
 } from '../../shared/records/suite.ts';
-import { listOf } from '../../shared/records/schema.ts';
 import type { StoredService } from '../../shared/records/service.ts';
 import { changesAny, checkApprovers } from './approvals.ts';
-import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
-import { checkName, orTaken } from './names.ts';
+import { withIdString, writeContextOf } from './common.ts';
+import { orTaken } from './names.ts';
 import { refuseGuarded } from './guarded-suites.ts';
 import { isDeployed } from './deploy-strategies.ts';
+import { byQuery, projectRecords } from './record-routes.ts';
 import { checkFiles } from './suite-files.ts';
 import { checkServices } from './suite-services.ts';
 import { checkNeeds, isNeeded, neededNames } from './suite-needs.ts';
@@ -48,12 +46,6 @@ function serviceView(service: StoredService): Suite['services'][number] {
 
 async function viewOf(db: Queries, suite: SuiteRow): Promise<Suite> {
   return view(suite, await neededNames(db, [suite]));
-}
-
-export async function loadSuite(call: InProject<'suite_id'>): Promise<{ suite: SuiteRow }> {
-  const { db, project, params } = call;
-  const query = db.selectFrom('suites').selectAll().where('id', '=', params.suite_id);
-  return { suite: orNotFound(await query.where('project_id', '=', project.id).executeTakeFirst()) };
 }
 
 export function inSuite({ suite }: { suite: SuiteRow }) {
@@ -90,10 +82,11 @@ function refuseImageBuilds({ imageBuilds, input }: Pick<Call, 'imageBuilds'> & {
 
 /** A suite that a deploy strategy runs stays manual. Otherwise it would run for every commit too. */
 async function checkManual(
-  { db, database, project, suite }: Pick<Call, 'database'> & { db: Queries; project: { id: bigint }; suite: SuiteRow },
+  { db, database, project }: Pick<Call, 'database'> & { db: Queries; project: { id: bigint } },
   { manual = true }: Sent,
+  suite?: SuiteRow,
 ): Promise<FieldErrors> {
-  if (manual || suite.manual === 0) return {};
+  if (manual || !suite || suite.manual === 0) return {};
   await database.holdRight(db as Transaction, 'suites', project.id); // no strategy begins to run it meanwhile
   return (await isDeployed(db, suite)) ? { manual: ['invalid_format'] } : {};
 }
@@ -108,41 +101,42 @@ function replacing({ command, steps }: Sent): Pick<Sent, 'command' | 'steps'> {
   return steps !== undefined && steps.length > 0 && command === undefined ? { command: '' } : {};
 }
 
+export const suites = projectRecords({
+  path: '/projects/:project_id/suites',
+  name: 'suite',
+  access: 'both',
+  scope: 'suites',
+  fields: suiteFields,
+  answer: suiteRecord,
+  rows: ({ db, project }) => byQuery(db.selectFrom('suites').selectAll().where('project_id', '=', project.id)),
+  view: (suite, { db }) => viewOf(db, suite),
+  async verify(call, sent, suite) {
+    const stored = suite && valuesIn(suiteFields, suite);
+    return {
+      ...checkTimeout(call, sent),
+      ...checkCommand({ ...stored, ...sent, ...(stored && replacing(sent)) }),
+      ...checkRoot(sent, stored),
+      ...(await checkNeeds(call, sent, suite)),
+      ...(await checkFiles(call, sent, suite)),
+      ...(await checkServices(call)),
+      ...(await checkManual(call, sent, suite)),
+      ...checkVariants(sent, stored),
+      ...(await checkApprovers(call.db, call.project, sent.approvers)),
+    };
+  },
+  namesIn: ({ project }) => ({ table: 'suites', column: 'project_id', within: project.id }),
+});
+
 export const routes = [
-  projectRoute({
-    method: 'GET',
-    path: '/projects/:project_id/suites',
-    access: 'both',
-    scope: 'suites',
-    summary: 'List the suites of a project',
-    answer: listOf(suiteRecord),
-    async handle({ db, project }) {
-      const suites = await allRows(db.selectFrom('suites').selectAll().where('project_id', '=', project.id), 'id');
-      const names = await neededNames(db, suites);
-      return mapYielding(suites, (suite) => view(suite, names));
+  suites.list('List the suites of a project', {
+    async handle(call) {
+      const all = await suites.rows(call).all();
+      const names = await neededNames(call.db, all);
+      return mapYielding(all, (suite) => view(suite, names));
     },
   }),
-  projectRoute({
-    method: 'POST',
-    path: '/projects/:project_id/suites',
-    access: 'both',
-    scope: 'suites',
-    summary: 'Create a suite',
-    body: suiteFields,
+  suites.create('Create a suite', {
     creates: 'suites',
-    answer: suiteRecord,
-    verify: async (call, values) => ({
-      ...checkTimeout(call, values),
-      ...checkCommand(values),
-      ...checkRoot(values),
-      ...(await checkNeeds(call, values)),
-      ...(await checkFiles(call, values)),
-      ...(await checkServices(call)),
-      ...checkVariants(values),
-      ...(await checkApprovers(call.db, call.project, values.approvers)),
-    }),
-    verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
-    audit: { action: 'suite.created' },
     async handle(call) {
       refuseImageBuilds(call);
       const { db, project, ids, input } = call;
@@ -156,40 +150,9 @@ export const routes = [
       return viewOf(db, suite);
     },
   }),
-  projectRoute({
-    method: 'GET',
-    path: '/projects/:project_id/suites/:suite_id',
-    access: 'both',
-    scope: 'suites',
-    summary: 'Fetch a suite',
-    answer: suiteRecord,
-    load: loadSuite,
-    handle: async ({ db, suite }) => viewOf(db, suite),
-  }),
-  projectRoute({
-    method: 'PUT',
-    path: '/projects/:project_id/suites/:suite_id',
-    access: 'both',
-    scope: 'suites',
-    summary: 'Change a suite; one that a deploy strategy runs stays manual',
-    body: suiteFields,
+  suites.show('Fetch a suite'),
+  suites.change('Change a suite; one that a deploy strategy runs stays manual', {
     changes: 'suites',
-    answer: suiteRecord,
-    load: loadSuite,
-    verify: async (call, values) => ({
-      ...checkTimeout(call, values),
-      ...checkCommand({ ...valuesIn(suiteFields, call.suite), ...values, ...replacing(values) }),
-      ...checkRoot(values, valuesIn(suiteFields, call.suite)),
-      ...(await checkNeeds(call, values, call.suite)),
-      ...(await checkFiles(call, values, call.suite)),
-      ...(await checkServices(call)),
-      ...(await checkManual(call, values)),
-      ...checkVariants(values, valuesIn(matrixFields, call.suite)),
-      ...(await checkApprovers(call.db, call.project, values.approvers)),
-    }),
-    verifyNames: ({ db, suite }, values) =>
-      checkName(db, 'suites', { within: suite.project_id, name: values.name, except: suite.id }),
-    audit: { action: 'suite.updated', subject: ({ suite }) => suite },
     async handle(call) {
       refuseImageBuilds(call);
       const { db, suite, project } = call;
@@ -210,23 +173,17 @@ export const routes = [
       return viewOf(db, { ...suite, ...changed });
     },
   }),
-  projectRoute({
-    method: 'DELETE',
-    path: '/projects/:project_id/suites/:suite_id',
-    access: 'users',
-    scope: 'suites',
-    summary:
-      'Delete a suite that no other needs and no deploy strategy runs; its builds stay, those that wait are cancelled',
-    answer: destroyedAnswer,
-    load: loadSuite,
-    audit: { action: 'suite.deleted', subject: ({ suite }) => suite },
-    async handle(call) {
-      const { db, suite } = call;
-      if ((await isNeeded(call, suite)) || (await isDeployed(db, suite)))
-        throw new ApiError('resource_temporary_unavailable');
-      await cancelWaitingBuilds(writeContextOf(call), suite.project_id, [suite.id]);
-      await db.deleteFrom('suites').where('id', '=', suite.id).execute();
-      return destroyed;
+  suites.remove(
+    'Delete a suite that no other needs and no deploy strategy runs; its builds stay, those that wait are cancelled',
+    {
+      access: 'users',
+      async handle(call) {
+        const { db, suite } = call;
+        if ((await isNeeded(call, suite)) || (await isDeployed(db, suite)))
+          throw new ApiError('resource_temporary_unavailable');
+        await cancelWaitingBuilds(writeContextOf(call), suite.project_id, [suite.id]);
+        await db.deleteFrom('suites').where('id', '=', suite.id).execute();
+      },
     },
-  }),
+  ),
 ];

@@ -9,7 +9,7 @@ import { sendAgain } from '../lifecycle/webhook-deliveries.ts';
 import { deliveryRecord, type Delivery } from '../../shared/records/notification.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { writeContextOf, orNotFound, withIdString } from './common.ts';
-import { loadNotification } from './notifications.ts';
+import { notifications } from './notifications.ts';
 
 type Shown = Pick<WebhookDeliveryRow, 'id' | 'event_type' | 'state' | 'created_at'>;
 
@@ -57,24 +57,20 @@ export async function deliveriesOf<Extra extends object = object>(
 
 export const routes = [
   projectRoute({
+    ...notifications.ofOne,
     method: 'GET',
     path: '/projects/:project_id/notifications/:notification_id/deliveries',
-    access: 'both',
-    scope: 'notifications',
     summary: 'List the deliveries to the receiver, with every attempt and its answer',
     paged: true,
     answer: listOf(deliveryRecord),
-    load: loadNotification,
     handle: ({ db, notification, page }) => deliveriesOf(db, notification, page),
   }),
   projectRoute({
+    ...notifications.ofOne,
     method: 'POST',
     path: '/projects/:project_id/notifications/:notification_id/deliveries/:delivery_id/redeliver',
-    access: 'both',
-    scope: 'notifications',
     summary: 'Send a delivery again, under its own identifier',
     answer: deliveryRecord,
-    load: loadNotification,
     audit: 'nothing',
     async handle(call) {
       const { db, project, notification, params } = call;

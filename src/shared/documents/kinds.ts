@@ -16,7 +16,6 @@ export interface Kind {
   key: readonly string[];
   /** An entry with another key may be a changed one. True for entries without a name. */
   isNameless?: boolean;
-  isShort?: boolean;
   most: number;
   fields: readonly DocumentField[];
   children?: readonly Kind[];
@@ -153,14 +152,13 @@ export const strategies: Kind = {
   path: '/projects/:project_id/deploy_strategies',
   param: 'deploy_strategy_id',
   most: mostRecords.deploy_strategies.most,
-  // In a document, a suite is named (resources/config-strategies.ts).
+  // In a document, a suite is named (resources/config-plan.ts).
   fields: fieldsIn(strategyFields).map((field) =>
     field.name === 'suite_id'
       ? { ...field, name: 'suite', fallback: '', field: described(strategyFields.name, 'a suite that is manual') }
       : field,
   ),
   key: ['name'],
-  isShort: true,
 };
 
 const hooks: Kind = {

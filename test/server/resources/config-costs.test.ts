@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { readDocument } from '../../../src/shared/documents/document.ts';
 import { planFor, planningWith, type Planning } from '../../../src/server/resources/config-plan.ts';
+import { readProject } from '../../../src/server/resources/config-present.ts';
 import { longestTurn, processorTime } from '../../support/event-loop.ts';
 import { describeServiceOnOne } from '../../support/service.ts';
 import type { User } from '../../support/user.ts';
@@ -32,7 +33,8 @@ describe('planning what a large document changes', () => {
     const document = JSON.stringify({ ...project, suites: wanted });
     const began = processorTime();
     const read = readDocument(document);
-    const steps = await planFor(planning(suites(2000, 'suite')), 1n, read);
+    const reading = planning(suites(2000, 'suite'));
+    const steps = planFor(reading, await readProject(reading, 1n), read);
     const taken = processorTime() - began;
     assert.deepEqual(
       ['delete', 'create'].map((action) => steps.filter((step) => step.action === action).length),

@@ -1,0 +1,223 @@
+import type { ReferenceExpression, SelectQueryBuilder } from 'kysely';
+import type { Static, TArray, TSchema } from 'typebox';
+import { allRows } from '../api/pages.ts';
+import type { Call, ParamNames, ParamsOf, WithCaller, WithProject } from '../api/call.ts';
+import { complete, type Route, type Subject } from '../api/route.ts';
+import type { Action, Facts } from '../auth/audit.ts';
+import type { Queries } from '../db/open.ts';
+import type { Access, RouteScope } from '../http/route.ts';
+import type { BoundedTable } from '../../shared/domain/bounds.ts';
+import { ApiError, type FieldErrors } from '../../shared/errors.ts';
+import { mapYielding } from '../../shared/lib/event-loop.ts';
+import type { FieldSet, ValuesOf } from '../../shared/records/fields.ts';
+import { listOf } from '../../shared/records/schema.ts';
+import { destroyed, destroyedAnswer, orNotFound } from './common.ts';
+import { checkName, type NameScope } from './names.ts';
+
+type Reading<Context, Param extends string> = { db: Queries; params: ParamsOf<Param> } & Context;
+
+export interface Rows<Row> {
+  all(): Promise<Row[]>;
+  one(id: bigint): Promise<Row | undefined>;
+}
+
+/** `id` is the column of the identifier. */
+export function byQuery<DB, Tables extends keyof DB, Row extends { id: bigint }>(
+  query: SelectQueryBuilder<DB, Tables, Row>,
+  id: ReferenceExpression<DB, Tables> & string = 'id' as never,
+): Rows<Row> {
+  return {
+    all: () => allRows(query, id),
+    one: (named) => query.where(id, '=', named as never).executeTakeFirst(),
+  };
+}
+
+export function byList<Row extends { id: bigint }>(all: () => Promise<Row[]>): Rows<Row> {
+  return { all, one: async (named) => (await all()).find(({ id }) => id === named) };
+}
+
+/** The records of one kind, such as the hooks of a project. */
+interface Kind<
+  Context,
+  Path extends string,
+  Name extends string,
+  Fields extends FieldSet,
+  Shown extends TSchema,
+  Parent,
+  Row,
+> {
+  /** Of one record: in calls, with `_id` in the path, and in the audit log. */
+  name: Name;
+  /** In the audit log, if that differs. */
+  auditName?: string;
+  /** Of the list. */
+  path: Path;
+  access: Access;
+  scope: RouteScope;
+  fields: Fields;
+  answer: Shown;
+  /** Loads the record that these belong to, such as a suite. The result is added to the call. */
+  inside?(call: Reading<Context, ParamNames<Path>>): Promise<Parent>;
+  rows(call: Reading<Context, ParamNames<Path>> & Parent): Rows<Row>;
+  /** Other rows are not listed, and refused if named. */
+  maySee?(row: Row, call: Context): boolean;
+  view(
+    row: Row,
+    call: Pick<Call, 'database' | 'origin' | 'vault'> & { db: Queries },
+  ): Static<Shown> | Promise<Static<Shown>>;
+  /** Checks the values for a new record, or for changes to `row`. */
+  verify?(
+    call: Omit<Call<'POST', Path>, 'input'> & Context & Parent,
+    values: Partial<ValuesOf<Fields>>,
+    row?: Row,
+  ): Promise<FieldErrors>;
+  /** Where a name may be used once. */
+  namesIn?(call: Context & Parent): NameScope;
+  /** For the audit log, if the rows have no name. */
+  subject?(row: Row): Subject;
+  details?(call: Parent): Facts;
+}
+
+interface Own<Calling, Answer> {
+  access?: Access;
+  showsSecrets?: boolean;
+  handle(call: Calling): Promise<Answer>;
+}
+
+type Outside<Calling> = Omit<Calling, 'db'> & { db: Queries };
+
+/** `ask` and `follow` as in api/route.ts. */
+interface Writing<Calling, Answer, Asked = object> extends Own<Calling & Partial<NoInfer<Asked>>, Answer> {
+  ask?(call: Outside<Calling>): Promise<Asked>;
+  follow?(call: Outside<Calling>, made: Answer): Promise<Answer>;
+  /** For the audit log. */
+  action?: Action;
+  details?(call: Calling): Facts;
+}
+
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
+
+/** The routes of one kind of records. Each is handed its summary, and what it does differently from others. */
+const recordRoutes =
+  <Context>(concerns: Route['concerns']) =>
+  <
+    const Path extends string,
+    const Name extends string,
+    Fields extends FieldSet,
+    Shown extends TSchema,
+    Row extends { id: bigint },
+    Parent extends object = object,
+  >(
+    kind: Kind<Context, Path, Name, Fields, Shown, Parent, Row>,
+  ) => {
+    type One = `${Path}/:${Name}_id`;
+    type Loading = Reading<Context, ParamNames<Path> | `${Name}_id`>;
+    type OnAll<M extends Method> = Call<M, Path, Fields> & Context & Parent;
+    type OnOne<M extends Method> = Call<M, One, Fields> & Context & Parent & Record<Name, Row>;
+
+    const { name, auditName = name, path, access, scope, answer, inside, verify, namesIn } = kind;
+    const one: One = `${path}/:${name}_id`;
+    const maySee = (row: Row, call: unknown): boolean => kind.maySee?.(row, call as Context) ?? true;
+    const rowIn = (call: unknown): Row | undefined => (call as Record<string, Row>)[name];
+    const subject = (call: unknown): Subject => {
+      const row = rowIn(call) as Row & Subject;
+      return kind.subject?.(row) ?? row;
+    };
+
+    async function load(call: Loading): Promise<Parent & Record<Name, Row>> {
+      const parent = await inside?.(call as never);
+      const named = (call.params as Record<string, bigint>)[`${name}_id`] as bigint;
+      const row = orNotFound(await kind.rows({ ...call, ...parent } as never).one(named));
+      if (!maySee(row, call)) throw new ApiError('unauthorized');
+      return { ...parent, [name]: row } as never;
+    }
+
+    const onAll = { path, access, scope, ...(inside && { load: inside }) };
+    const ofOne = { access, scope, load };
+    const onOne = { ...ofOne, path: one };
+    const written = {
+      body: kind.fields,
+      ...(verify && { verify: (call: never, values: never) => verify(call, values, rowIn(call)) }),
+      ...(namesIn && {
+        verifyNames: (call: Context & Parent & { db: Queries }, sent: { name?: string }) =>
+          checkName(call.db, namesIn(call), sent.name, rowIn(call)?.id),
+      }),
+    };
+    const audited = (action: Action, details?: (call: never) => Facts) => ({
+      action,
+      details: (call: never): Facts => ({ ...kind.details?.(call), ...details?.(call) }),
+    });
+
+    return {
+      one,
+      /** For other routes of one record. */
+      ofOne,
+      load,
+      subject,
+      rows: kind.rows,
+
+      list<Item extends TSchema = Shown>(
+        summary: string,
+        own: Partial<Own<OnAll<'GET'>, Static<Item>[]>> & { answer?: Item } = {},
+      ): Route<'GET', Path, TArray<Item>> {
+        const item = (own.answer ?? answer) as Item;
+        const handle = async (call: OnAll<'GET'>): Promise<unknown> => {
+          const seen = (await kind.rows(call as never).all()).filter((row) => maySee(row, call));
+          return Promise.all(await mapYielding(seen, (row) => kind.view(row, call)));
+        };
+        return complete({ method: 'GET', ...onAll, summary, handle, ...own, answer: listOf(item) }, concerns);
+      },
+
+      create<Made extends TSchema = Shown, Body extends FieldSet = Fields, Asked extends object = object>(
+        summary: string,
+        own: Writing<Call<'POST', Path, Body> & Context & Parent, Static<NoInfer<Made>>, Asked> & {
+          creates: BoundedTable;
+          answer?: Made;
+          body?: Body;
+        },
+      ): Route<'POST', Path, Made> {
+        const { action = `${auditName}.created`, details, ...rest } = own;
+        const made = (own.answer ?? answer) as Made;
+        const audit = audited(action, details);
+        return complete({ method: 'POST', ...onAll, ...written, summary, ...rest, answer: made, audit }, concerns);
+      },
+
+      show(
+        summary: string,
+        own: Partial<Own<OnOne<'GET'>, Static<Shown>>> & {
+          isForEverybody?(call: Loading): Promise<boolean>;
+          load?(call: Loading): Promise<Parent & Record<Name, Row>>;
+        } = {},
+      ): Route<'GET', One, Shown> {
+        const handle = async (call: OnOne<'GET'>): Promise<unknown> => kind.view(call[name], call);
+        return complete({ method: 'GET', ...onOne, summary, handle, ...own, answer }, concerns);
+      },
+
+      change<Changed extends TSchema = Shown, Asked extends object = object>(
+        summary: string,
+        own: Writing<OnOne<'PUT'>, Static<NoInfer<Changed>>, Asked> & {
+          changes?: BoundedTable;
+          answer?: Changed;
+          body?: FieldSet & Partial<Fields>;
+        },
+      ): Route<'PUT', One, Changed> {
+        const { action = `${auditName}.updated`, details, ...rest } = own;
+        const changed = (own.answer ?? answer) as Changed;
+        const audit = { ...audited(action, details), subject };
+        return complete({ method: 'PUT', ...onOne, ...written, summary, ...rest, answer: changed, audit }, concerns);
+      },
+
+      remove(summary: string, own: Writing<OnOne<'DELETE'>, unknown>): Route<'DELETE', One, typeof destroyedAnswer> {
+        const { action = `${auditName}.deleted`, details, ...rest } = own;
+        const audit = { ...audited(action, details), subject };
+        const handle = (call: OnOne<'DELETE'>) => own.handle(call).then(() => destroyed);
+        return complete(
+          { method: 'DELETE', ...onOne, summary, ...rest, handle, answer: destroyedAnswer, audit },
+          concerns,
+        );
+      },
+    };
+  };
+
+export const projectRecords = recordRoutes<WithProject>('project');
+export const accountRecords = recordRoutes<WithCaller>('account');
