@@ -96,7 +96,7 @@ export const routes: PageRoute[] = [
         live: ['projects'],
         main: html`<div class="title">
             <h1>Projects</h1>
-            <div class="actions">
+            <div class="row">
               ${all > 0 && html`${sorting(sort, filter)} ${filterForm(filter, sort, isAll)}`}
               ${isOwner && html`<a class="button main" href="/ui/projects/new">New project</a>`}
             </div>

@@ -1,10 +1,10 @@
 import type { OwnDependency } from '../../shared/records/dependency.ts';
 import { formatBytes } from '../../shared/lib/byte-units.ts';
-import { dependencyFields } from './dependency-form.ts';
+import { dependencyForm, dependencyParts } from './dependency-form.ts';
 import { html, type Html } from './html.ts';
-import { pageForm } from './forms.ts';
+import { recordForm } from './forms.ts';
 import { page } from './pages.ts';
-import { empty, pagination, table } from './parts.ts';
+import { cursors, empty, pagination, table } from './parts.ts';
 import type { PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
 
@@ -51,12 +51,12 @@ function row({
 const creation = page({
   path: '/ui/dependencies/new',
   async show(visit) {
-    const form = pageForm(visit, 'create');
+    const form = recordForm(visit, 'create', dependencyForm);
     return {
       title: 'New dependency',
       main: html`<h1>New dependency</h1>
         <p>First say how it is compiled. Its source is uploaded next.</p>
-        ${form.wrap(await dependencyFields(visit, form), { button: 'Create dependency', isCard: true, label: 'New dependency' })}`,
+        ${form.wrap(await dependencyParts(visit, form), { button: 'Create dependency', isCard: true, label: 'New dependency' })}`,
     };
   },
   actions: {
@@ -71,8 +71,7 @@ const marketplace = page({
   path: '/ui/marketplace',
   async show(visit) {
     const name = visit.queryText('name').slice(0, 255);
-    const query = { before: visit.queryText('before') || undefined, after: visit.queryText('after') || undefined };
-    const found = await visit.api.list('/marketplace', { query: { limit: 50, name, ...query } });
+    const found = await visit.api.list('/marketplace', { query: { limit: 50, name, ...cursors(visit) } });
     return {
       title: 'Marketplace',
       live: ['dependencies'],

@@ -135,7 +135,7 @@ function repositoryItem(visit: PageVisit, forgeId: string, repository: ForgeRepo
     <span id="${id}"><code>${name}</code> ${words !== '' && html`<span class="aside">${words}</span>`}</span>
     ${
       project === ''
-        ? may && !archived && form.wrap(html``, { button: 'Build', kind: 'quiet', isInline: true, describedBy: id })
+        ? may && !archived && form.wrap(false, { button: 'Build', kind: 'quiet', isInline: true, describedBy: id })
         : html`<a href="/ui/projects/${project}" aria-describedby="${id}">Its project</a>`
     }
   </li>`;

@@ -1,13 +1,14 @@
 import type { InvitedUser, Operations, Runner } from '../../shared/records/installation.ts';
 import { formatBytes } from '../../shared/lib/byte-units.ts';
 import { html, type Html } from './html.ts';
-import { notice, type Page } from './layout.ts';
+import type { Page } from './layout.ts';
 import { timeSpanText } from './browser/time-words.ts';
 import { ago } from './moments.ts';
 import { accountsPart } from './operations-accounts.ts';
 import { page, type PageVisit } from './pages.ts';
 import { emptyGroup } from '../../shared/records/raw.ts';
-import { copyable, empty, table } from './parts.ts';
+import { copyable, empty, section, table } from './parts.ts';
+import { shownOnce } from './resource-pages.ts';
 import { notFound, type PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
 
@@ -170,20 +171,17 @@ function deliveriesPart({ failing_deliveries: failing }: Operations): Html {
 
 /** The link cannot be shown again. */
 function linkPage({ email, password_path: path }: InvitedUser, { origin }: PageVisit): Page {
-  return {
-    title: 'Invited',
-    main: html`<h1>Invited</h1>
-      ${notice('good', 'The link is shown this once: copy it now.')}
-      <section class="card" aria-labelledby="link-title">
-        <h2 id="link-title">Link for ${email}</h2>
-        <p>
-          With it they set their password, once, within a week. Headrace sends no mail: hand it on yourself, to nobody
-          else.
-        </p>
-        ${copyable(`${origin}${path}`, 'link')}
-      </section>
-      <p><a class="button main" href="/ui/operations">Go on</a></p>`,
-  };
+  const link = section(
+    'link',
+    `Link for ${email}`,
+    html`<p>
+        With it they set their password, once, within a week. Headrace sends no mail: hand it on yourself, to nobody
+        else.
+      </p>
+      ${copyable(`${origin}${path}`, 'link')}`,
+    { isCard: true },
+  );
+  return shownOnce({ title: 'Invited', what: 'link', secrets: link, next: '/ui/operations' });
 }
 
 const all = page({

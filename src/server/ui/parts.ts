@@ -9,6 +9,27 @@ export function empty(title: string, text: string | Html): Html {
   </div>`;
 }
 
+/** A part of a page, named by its heading. */
+export function section(
+  id: string,
+  title: string,
+  content: Html,
+  { isCard = false, isTarget = false }: { isCard?: boolean; isTarget?: boolean } = {},
+): Html {
+  return html`<section ${isTarget && html`id="${id}"`} ${isCard && html`class="card"`} aria-labelledby="${id}-title">
+    <h2 id="${id}-title">${title}</h2>
+    ${content}
+  </section>`;
+}
+
+/** A list, and beside it, if there is room, the form for a new record. */
+export function beside(list: Html, form: Html): Html {
+  return html`<div class="beside">
+    <div>${list}</div>
+    ${form}
+  </div>`;
+}
+
 export function waitingLine(reason: string): Html | false {
   return reason !== '' && html`<p class="aside">${reason.charAt(0).toUpperCase()}${reason.slice(1)}.</p>`;
 }
@@ -41,6 +62,11 @@ export function table(
 interface Paged {
   path: string;
   query?: Record<string, string>;
+}
+
+/** The part of a list that the page's address names. */
+export function cursors({ queryText }: { queryText: (name: string) => string }) {
+  return { before: queryText('before') || undefined, after: queryText('after') || undefined };
 }
 
 export function pagination<T extends { id_str: string }>(

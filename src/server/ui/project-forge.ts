@@ -1,8 +1,10 @@
 import { isSameRepository } from '../../shared/domain/git-address.ts';
+import { identifier } from '../../shared/records/fields.ts';
 import type { Forge } from '../../shared/records/forge.ts';
 import type { Project } from '../../shared/records/project.ts';
 import { forgeName, mendButton } from './forges.ts';
-import { pageForm } from './forms.ts';
+import { fieldTable } from './controls.ts';
+import { recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
 import { fact } from './parts.ts';
@@ -53,23 +55,23 @@ async function sharedWith({ api, project }: ProjectVisit): Promise<Html | false>
   );
 }
 
+const connectForm = fieldTable({ forge_id: identifier() }, { forge_id: { label: 'Forge' } });
+
 /** The repository is found at the forge by the address of the project. */
 function connectPart(visit: ProjectVisit, forges: readonly Forge[]): Html {
-  const form = pageForm(visit, 'connect');
+  const form = recordForm(visit, 'connect', connectForm);
   return html`<section class="card" aria-labelledby="forge-title">
     <h2 id="forge-title">Forge</h2>
     <p>
       This project is not connected to a forge. Connected, its key, its hook and its statuses are put there by
       themselves.
     </p>
-    ${form.wrap(
-      form.select(
-        'forge_id',
-        'Forge',
-        forges.map((forge) => [forge.id_str, forgeName(forge)] as const),
-      ),
-      { button: 'Connect', kind: 'plain', isInline: true, label: 'Forge' },
-    )}
+    ${form.wrap(form.field('forge_id', { choices: forges.map((forge) => [forge.id_str, forgeName(forge)] as const) }), {
+      button: 'Connect',
+      kind: 'plain',
+      isInline: true,
+      label: 'Forge',
+    })}
   </section>`;
 }
 

@@ -1,7 +1,7 @@
 import { longest } from '../../shared/domain/bounds.ts';
 import type { BuiltCommit, Overview, RequestLine } from '../../shared/records/overview.ts';
 import type { Build } from '../../shared/records/build.ts';
-import { pageForm } from './forms.ts';
+import { recordForm } from './forms.ts';
 import { buildName, newestOfSuites } from './build-rows.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
@@ -9,7 +9,7 @@ import { empty, pagination, shortSha, subjectOf } from './parts.ts';
 import { overviewLine } from './project-overview.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
-import { askedFrom, runChoices } from './suite-choice.ts';
+import { askedFrom, runChoices, runForm } from './suite-choice.ts';
 import { buildMark, buildWord, isUnderWay, lookOfBuild, stateBadge } from './states.ts';
 
 const commitsOnPage = 25;
@@ -126,7 +126,7 @@ async function show(visit: ProjectVisit) {
   const branch = queryText('branch').trim().slice(0, longest.ref);
   const isOfRunning = queryText('running') === 'yes';
   const overview = await api.get('/projects/:project_id/overview');
-  const run = pageForm(visit, 'run');
+  const run = recordForm(visit, 'run', runForm);
   const suites = await api.get('/projects/:project_id/suites');
   const title = isOfRunning ? 'Running now' : 'Commits';
   return {
@@ -137,15 +137,10 @@ async function show(visit: ProjectVisit) {
       </section>
       <div class="title">
         <h1>${title}</h1>
-        <div class="actions">${branchFilter(branch, projectPath)}</div>
+        <div class="row">${branchFilter(branch, projectPath)}</div>
       </div>
       ${run.wrap(
-        html`${run.text('commit_ref', 'Branch, tag or commit', {
-          value: overview.default_branch || (overview.last_check?.default_branch ?? ''),
-          required: true,
-          isCode: true,
-          wrong: 'This cannot be the name of a branch, a tag or a commit.',
-        })}
+        html`${run.field('commit_ref', { value: overview.default_branch || overview.last_check?.default_branch })}
         ${runChoices(run, suites, visit)}`,
         { button: 'Run build', isInline: true, label: 'Run build' },
       )}

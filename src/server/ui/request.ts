@@ -2,7 +2,7 @@ import type { BuildRequest } from '../../shared/records/build-request.ts';
 import type { CommitDetails, SaidBuild } from '../../shared/records/overview.ts';
 import { attemptKey, buildName, groupedBuilds, newestOfSuites } from './build-rows.ts';
 import { askedFor, branchAtForge, commitAtForge, forgeLinks } from './forge-links.ts';
-import { pageForm } from './forms.ts';
+import { hidden, pageForm } from './forms.ts';
 import { depths, graphPart } from './graph.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
@@ -20,9 +20,7 @@ function saying(visit: ProjectVisit, build: SaidBuild, describedBy: string): Htm
   const { id_str, build_state: state, last_line: lastLine, waiting_reason: waits, failure_reason: reason } = build;
   if (state === 'waiting_for_approval') {
     const approve = pageForm(visit, 'approve_build', { build_id: id_str });
-    return html`<div class="build-said">
-      ${approve.wrap(html``, { button: 'Approve', kind: 'main', describedBy })}
-    </div>`;
+    return html`<div class="build-said">${approve.wrap(false, { button: 'Approve', kind: 'main', describedBy })}</div>`;
   }
   const why = state === 'skipped' && reason !== '' ? reasonText(reason) : waits;
   const waiting = why !== '' && html`<em class="aside">${why}</em>`;
@@ -135,16 +133,16 @@ function buttons(
     pageForm(visit, 'rerun_failed'),
   ];
   if (state === 'waiting_for_approval') {
-    const approve = pageForm(visit, 'approve').wrap(html``, { button: 'Approve', kind: 'main' });
-    return html`${approve} ${cancel.wrap(html``, { button: 'Cancel', kind: 'danger' })}`;
+    const approve = pageForm(visit, 'approve').wrap(false, { button: 'Approve', kind: 'main' });
+    return html`${approve} ${cancel.wrap(false, { button: 'Cancel', kind: 'danger' })}`;
   }
-  if (isUnderWay(state)) return cancel.wrap(html``, { button: 'Cancel', kind: 'danger' });
+  if (isUnderWay(state)) return cancel.wrap(false, { button: 'Cancel', kind: 'danger' });
   const newest = newestOfSuites(builds);
   const hasFailed = newest.some((build) => build.build_state !== 'passed') || (first !== null && state !== 'passed');
   const mayGoOn = newest.some((build) => build.build_state === 'waiting_for_approval');
-  return html`${mayGoOn && cancel.wrap(html``, { button: 'Cancel', kind: 'danger' })}
-  ${hasFailed && failed.wrap(failed.hidden('failed_only', 'true'), { button: 'Run failed again', kind: 'main' })}
-  ${rerun.wrap(html``, { button: 'Run again', kind: hasFailed ? 'plain' : 'main' })}`;
+  return html`${mayGoOn && cancel.wrap(false, { button: 'Cancel', kind: 'danger' })}
+  ${hasFailed && failed.wrap(hidden('failed_only', 'true'), { button: 'Run failed again', kind: 'main' })}
+  ${rerun.wrap(false, { button: 'Run again', kind: hasFailed ? 'plain' : 'main' })}`;
 }
 
 async function show(visit: ProjectVisit) {
@@ -175,7 +173,7 @@ async function show(visit: ProjectVisit) {
     isFilled: !commit,
     main: html`<div class="title">
         <h1 id="what" data-live>${what}</h1>
-        <div class="actions" id="actions" data-live>${buttons(visit, request, builds)}</div>
+        <div class="row" id="actions" data-live>${buttons(visit, request, builds)}</div>
       </div>
       <div id="request" data-live>
         <p>
