@@ -8,7 +8,7 @@ import { html, type Html } from './html.ts';
 import { notice, type Page } from './layout.ts';
 import { moment } from './moments.ts';
 import { page, type PageVisit } from './pages.ts';
-import { counted } from './parts.ts';
+import { counted, section } from './parts.ts';
 import type { PageRoute } from './site.ts';
 
 const path = '/ui/applications';
@@ -41,19 +41,21 @@ function folded(summary: string, text: string, button: Html): Html {
 
 function keySection(visit: PageVisit, hasKey: boolean): Html {
   const form = (button: string): Html => pageForm(visit, 'key').wrap(false, { button });
-  return html`<section class="card" aria-labelledby="key">
-    <h2 id="key">API key</h2>
-    <p>
-      With your e-mail address as the user name and this key as the password, a program has everything that you have. It
-      is meant for trying things out; for everything else, register an application.
-    </p>
-    ${
-      hasKey
-        ? folded('Re-create the API key', 'The key you have now stops working at once.', form('Re-create it'))
-        : html`<p>You have none yet.</p>
-            ${form('Create an API key')}`
-    }
-  </section>`;
+  return section(
+    'key',
+    'API key',
+    html`<p>
+        With your e-mail address as the user name and this key as the password, a program has everything that you have.
+        It is meant for trying things out; for everything else, register an application.
+      </p>
+      ${
+        hasKey
+          ? folded('Re-create the API key', 'The key you have now stops working at once.', form('Re-create it'))
+          : html`<p>You have none yet.</p>
+              ${form('Create an API key')}`
+      }`,
+    { isCard: true },
+  );
 }
 
 const sentences: Record<string, string> = scopes;
@@ -75,16 +77,17 @@ function allowedSection(visit: PageVisit, allowed: Authorization[]): Html {
         describedBy: `allowed-${id}`,
       })}
     </li>`;
-  return html`<section aria-labelledby="allowed">
-    <h2 id="allowed">Applications you allowed</h2>
-    ${
+  return section(
+    'allowed',
+    'Applications you allowed',
+    html`${
       allowed.length === 0
         ? html`<p class="card aside">None. When you allow one to act for you, you can take it back here.</p>`
         : html`<ul class="card rows">
             ${allowed.map(item)}
           </ul>`
-    }
-  </section>`;
+    }`,
+  );
 }
 
 function registeredItem({ id_str: id, name, public: isPublic, redirect_uris: addresses }: Application): Html {
@@ -98,17 +101,18 @@ function registeredItem({ id_str: id, name, public: isPublic, redirect_uris: add
 }
 
 function registeredSection(registered: Application[]): Html {
-  return html`<section aria-labelledby="registered">
-    <h2 id="registered">Applications you registered</h2>
-    ${
-      registered.length === 0
-        ? html`<p class="card aside">None. Register one to let it ask people whether it may act for them.</p>`
-        : html`<ul class="card rows">
-            ${registered.map(registeredItem)}
-          </ul>`
-    }
-    <p><a href="${path}/new">Register an application</a></p>
-  </section>`;
+  return section(
+    'registered',
+    'Applications you registered',
+    html`${
+        registered.length === 0
+          ? html`<p class="card aside">None. Register one to let it ask people whether it may act for them.</p>`
+          : html`<ul class="card rows">
+              ${registered.map(registeredItem)}
+            </ul>`
+      }
+      <p><a href="${path}/new">Register an application</a></p>`,
+  );
 }
 
 const applicationFields = {

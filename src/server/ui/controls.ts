@@ -111,7 +111,8 @@ const mostRows = 20;
 function area(control: Control, least: number): Html {
   const text = control.values.join('\n');
   const rows = Math.min(mostRows, Math.max(least, text.split('\n').length));
-  return html`<textarea ${attributes(control)} rows="${rows}" ${typing(control)}>${text}</textarea>`;
+  // A browser drops the first line break.
+  return html`<textarea ${attributes(control)} rows="${rows}" ${typing(control)}>${`\n${text}`}</textarea>`;
 }
 
 function select(control: Control, choices: Choices): Html {

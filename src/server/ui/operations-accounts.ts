@@ -1,3 +1,4 @@
+import { longest } from '../../shared/domain/bounds.ts';
 import { oneOf, required, text } from '../../shared/records/fields.ts';
 import type { User } from '../../shared/records/installation.ts';
 import { html, type Html } from './html.ts';
@@ -5,12 +6,12 @@ import { fieldTable } from './controls.ts';
 import { pageForm, recordForm } from './forms.ts';
 import { ago } from './moments.ts';
 import type { PageVisit } from './pages.ts';
-import { beside, cursors, pagination, section, table } from './parts.ts';
+import { beside, cursors, filterForm, pagination, section, table } from './parts.ts';
 
 const perPage = 50;
 
 export async function accountsPart(visit: PageVisit): Promise<Html> {
-  const search = visit.queryText('email').slice(0, 254);
+  const search = visit.queryText('email').slice(0, longest.email);
   const found = await visit.api.list('/users', { query: { limit: perPage, email: search, ...cursors(visit) } });
   const rows = found.items.map((one) => row(visit, one));
   const none = html`<p class="aside">No address has that in it.</p>`;
@@ -18,15 +19,15 @@ export async function accountsPart(visit: PageVisit): Promise<Html> {
     'accounts',
     'Accounts',
     beside(
-      html`<form method="get" action="${visit.path}#accounts" role="search" class="inline">
-          <div class="field">
-            <label for="search">Search</label>
-            <input id="search" name="email" type="search" value="${search}" maxlength="254" autocomplete="off" />
-          </div>
-          <button>Search</button>
-        </form>
-        ${refusal(visit)} ${table('Accounts', ['Account', 'Standing', 'Since', 'Actions'], rows, { none })}
-        ${pagination(found, { path: visit.path, query: { email: search } })}`,
+      html`${filterForm(`${visit.path}#accounts`, {
+        name: 'email',
+        label: 'Search',
+        value: search,
+        most: longest.email,
+        button: 'Search',
+      })}
+      ${refusal(visit)} ${table('Accounts', ['Account', 'Standing', 'Since', 'Actions'], rows, { none })}
+      ${pagination(found, { path: visit.path, query: { email: search } })}`,
       invitation(visit),
     ),
     { isTarget: true },

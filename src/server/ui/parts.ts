@@ -30,6 +30,41 @@ export function beside(list: Html, form: Html): Html {
   </div>`;
 }
 
+interface Filter {
+  name: string;
+  label: string;
+  value: string;
+  most: number;
+  button?: string;
+  /** All of the list is on the page, so a script filters it while the user types. */
+  isWhole?: boolean;
+  /** What else is in the page's address. */
+  beside?: Record<string, string | undefined>;
+  more?: Html | false;
+}
+
+export function filterForm(
+  path: string,
+  { name, label, value, most, button, isWhole, beside: others = {}, more }: Filter,
+): Html {
+  return html`<form method="get" action="${path}" role="search" class="filter">
+    ${Object.entries(others).map(
+      ([other, is]) => is !== undefined && html`<input type="hidden" name="${other}" value="${is}" />`,
+    )}
+    <label for="${name}-filter">${label}</label>
+    <input
+      id="${name}-filter"
+      name="${name}"
+      type="search"
+      value="${value}"
+      autocomplete="off"
+      maxlength="${most}"
+      ${isWhole && html`data-filter`}
+    />
+    ${button !== undefined && html`<button class="quiet">${button}</button>`} ${more}
+  </form>`;
+}
+
 export function waitingLine(reason: string): Html | false {
   return reason !== '' && html`<p class="aside">${reason.charAt(0).toUpperCase()}${reason.slice(1)}.</p>`;
 }

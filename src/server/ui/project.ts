@@ -5,7 +5,7 @@ import { recordForm } from './forms.ts';
 import { buildName, newestOfSuites } from './build-rows.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
-import { empty, pagination, shortSha, subjectOf } from './parts.ts';
+import { empty, filterForm, pagination, shortSha, subjectOf } from './parts.ts';
 import { overviewLine } from './project-overview.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
@@ -63,14 +63,6 @@ function requestItems(requests: readonly RequestLine[], path: string): Html | fa
         </li>`,
     )}
   </ul>`;
-}
-
-function branchFilter(branch: string, path: string): Html {
-  return html`<form method="get" action="${path}" role="search" class="filter">
-    <label for="branch">Branch</label>
-    <input id="branch" name="branch" type="search" value="${branch}" autocomplete="off" />
-    <button class="quiet">Show</button>
-  </form>`;
 }
 
 async function commitList(
@@ -137,7 +129,9 @@ async function show(visit: ProjectVisit) {
       </section>
       <div class="title">
         <h1>${title}</h1>
-        <div class="row">${branchFilter(branch, projectPath)}</div>
+        <div class="row">
+          ${filterForm(projectPath, { name: 'branch', label: 'Branch', value: branch, most: longest.ref, button: 'Show' })}
+        </div>
       </div>
       ${run.wrap(
         html`${run.field('commit_ref', { value: overview.default_branch || overview.last_check?.default_branch })}

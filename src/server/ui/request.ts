@@ -8,7 +8,7 @@ import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
 import { downloadLink, logPart } from './log-viewer.ts';
 import { ago, duration } from './moments.ts';
-import { empty, shortSha, subjectOf, waitingLine } from './parts.ts';
+import { empty, section, shortSha, subjectOf, waitingLine } from './parts.ts';
 import { reasonText } from '../lifecycle/reasons.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
@@ -73,12 +73,13 @@ async function leftOutList({ api }: ProjectVisit, builds: readonly SaidBuild[]) 
   const explained = await api.get(`${record}/explanation`);
   const leftOut = explained.filter(({ runs, name }) => !runs && !built.has(name));
   if (leftOut.length === 0) return false;
-  return html`<section aria-labelledby="left-out">
-    <h2 id="left-out">Left out</h2>
-    <ul class="card rows compact">
+  return section(
+    'left-out',
+    'Left out',
+    html`<ul class="card rows compact">
       ${leftOut.map(({ name, why }) => html`<li><b>${name}</b> <span class="aside">${why}</span></li>`)}
-    </ul>
-  </section>`;
+    </ul>`,
+  );
 }
 
 function joinedPart({ projectPath }: ProjectVisit, { joined_to_id_str: first }: BuildRequest): Html | false {
@@ -92,16 +93,18 @@ function joinedPart({ projectPath }: ProjectVisit, { joined_to_id_str: first }: 
 function variablesPart({ variables }: BuildRequest): Html | false {
   const given = Object.entries(variables);
   if (given.length === 0) return false;
-  return html`<section class="card" aria-labelledby="request-variables">
-    <h2 id="request-variables">Variables</h2>
-    <dl>
+  return section(
+    'request-variables',
+    'Variables',
+    html`<dl>
       ${given.map(
         ([name, value]) =>
           html`<dt><code>${name}</code></dt>
             <dd><code class="content">${value}</code></dd>`,
       )}
-    </dl>
-  </section>`;
+    </dl>`,
+    { isCard: true },
+  );
 }
 
 function suitesPart(

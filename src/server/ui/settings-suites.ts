@@ -1,6 +1,7 @@
+import { longest } from '../../shared/domain/bounds.ts';
 import type { Suite } from '../../shared/records/suite.ts';
 import { html, type Html } from './html.ts';
-import { beside, counted, empty, section, table } from './parts.ts';
+import { beside, counted, empty, filterForm, section, table } from './parts.ts';
 import { isOwned, type ProjectVisit } from './project-pages.ts';
 import { resource } from './resource-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
@@ -26,7 +27,7 @@ const list = settingsPage({
           ${all.length > fewSuites && html`<a class="button" href="#new">New suite</a>`}
         </div>
         ${beside(
-          html`${all.length > fewSuites && filterForm(visit.path, filter)}
+          html`${all.length > fewSuites && filterForm(visit.path, { name: 'filter', label: 'Filter', value: filter, most: longest.name, isWhole: true })}
             ${table(
               'Suites',
               ['Name', 'Command'],
@@ -47,15 +48,6 @@ const list = settingsPage({
     },
   },
 });
-
-function filterForm(path: string, filter: string): Html {
-  return html`<form method="get" action="${path}" role="search" class="inline">
-    <div class="field">
-      <label for="filter">Filter</label>
-      <input id="filter" name="filter" type="search" value="${filter}" autocomplete="off" data-filter />
-    </div>
-  </form>`;
-}
 
 function row({ id_str: id, name, description, command, steps }: Suite, path: string): Html {
   return html`<tr data-name="${name.toLowerCase()}">
