@@ -1,5 +1,6 @@
 import { longest } from '../../shared/domain/bounds.ts';
 import type { Suite } from '../../shared/records/suite.ts';
+import { recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { beside, counted, empty, filterForm, section, table } from './parts.ts';
 import { isOwned, type ProjectVisit } from './project-pages.ts';
@@ -20,6 +21,11 @@ const list = settingsPage({
     const filter = visit.queryText('filter').trim();
     const suites = all.filter(({ name }) => name.toLowerCase().includes(filter.toLowerCase()));
     const none = empty('No suites yet', 'A suite is a command that every commit is tried with, such as your tests.');
+    const form = recordForm(visit, 'create', suiteForm);
+    const parts = suiteParts(form, { all, mayBuildImages: visit.imageBuilds });
+    const newForm = form.wrap(parts, { button: 'Create suite', isCard: true, label: 'New suite' });
+    const shown = { name: 'filter', label: 'Filter', value: filter, most: longest.name, isWhole: true };
+    const rows = suites.map((suite) => row(suite, visit.path));
     return {
       title: 'Suites',
       main: html`<div class="title">
@@ -27,17 +33,12 @@ const list = settingsPage({
           ${all.length > fewSuites && html`<a class="button" href="#new">New suite</a>`}
         </div>
         ${beside(
-          html`${all.length > fewSuites && filterForm(visit.path, { name: 'filter', label: 'Filter', value: filter, most: longest.name, isWhole: true })}
-            ${table(
-              'Suites',
-              ['Name', 'Command'],
-              suites.map((suite) => row(suite, visit.path)),
-              { none },
-            )}
+          html`${all.length > fewSuites && filterForm(visit.path, shown)}
+            ${table('Suites', ['Name', 'Command'], rows, { none })}
             <p id="none-fit" class="aside" ${suites.length > 0 && html`hidden`}>
               ${all.length > 0 && 'No suite has that in its name.'}
             </p>`,
-          section('new', 'New suite', await newForm(visit), { isTarget: true }),
+          section('new', 'New suite', newForm, { isTarget: true }),
         )}`,
     };
   },
@@ -91,7 +92,7 @@ async function usesOf(visit: ProjectVisit, { id_str: id }: Suite): Promise<Html 
 
 const of = '/projects/:project_id/suites/:suite_id';
 
-const { newForm, routes: ofOne } = resource({
+const { routes: ofOne } = resource({
   noun: 'suite',
   frame: settingsPage,
   path: '/suites/:suite_id',

@@ -159,12 +159,8 @@ interface Around {
 /** Everything but name and command is in groups: most suites need none of it. */
 export function suiteParts(form: SuiteForm, { all, mayBuildImages }: Around, suite?: Suite): Html {
   const others = all.filter(({ id }) => id !== suite?.id).map(({ id_str: id, name }) => [id, name] as const);
-  const image = [
-    'image',
-    'root',
-    ...(mayBuildImages || suite?.builds_images ? ['builds_images' as const] : []),
-    'tags',
-  ] as const;
+  const mayChoose = mayBuildImages || suite?.builds_images === true;
+  const image = ['image', 'root', ...(mayChoose ? (['builds_images'] as const) : []), 'tags'] as const;
   return html`${form.fields('name', 'command')} ${stepsGroup(form, suite?.steps)}
   ${servicesGroup(form, suite?.services)} ${form.group(image, imageSummary(form))}
   ${form.group(['cache', 'cache_save'], `Cache: ${countedLines(form, 'cache', 'path')}`)} ${orderGroup(form, others)}
@@ -190,8 +186,11 @@ function imageSummary(form: SuiteForm): string {
 }
 
 function matrixSummary(form: SuiteForm): string {
-  const [matrix, include, exclude] = (['matrix', 'matrix_include', 'matrix_exclude'] as const).map(form.shownList);
-  const lists = { matrix: matrix ?? [], matrix_include: include ?? [], matrix_exclude: exclude ?? [] };
+  const lists = {
+    matrix: form.shownList('matrix'),
+    matrix_include: form.shownList('matrix_include'),
+    matrix_exclude: form.shownList('matrix_exclude'),
+  };
   // A refused input may have any number of lines.
   const isFit = Object.values(lists).every(({ length }) => length <= most.variants);
   const variants = isFit ? variantsOf(lists).filter((variant) => variant !== '').length : 0;
