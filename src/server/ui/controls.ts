@@ -26,6 +26,8 @@ export interface FieldTable<Name extends string = string> {
   texts: Readonly<Record<Name, FieldTexts>>;
 }
 
+export type NamesIn<Table> = Table extends FieldTable<infer Name> ? Name : never;
+
 export function fieldTable<F extends FieldSet, const Name extends keyof F & string>(
   fields: F,
   texts: Readonly<Record<Name, FieldTexts>>,

@@ -1,6 +1,6 @@
 import { dependencyFields, type OwnDependency } from '../../shared/records/dependency.ts';
 import { identifiers } from '../../shared/records/fields.ts';
-import { fieldTable, type Choices } from './controls.ts';
+import { fieldTable, type Choices, type NamesIn } from './controls.ts';
 import type { PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import type { PageVisit } from './pages.ts';
@@ -48,7 +48,7 @@ export const dependencyForm = fieldTable(
     },
   },
 );
-type Name = keyof typeof dependencyForm.texts & string;
+type Name = NamesIn<typeof dependencyForm>;
 
 const sharedOffered = 100;
 

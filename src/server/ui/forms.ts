@@ -161,7 +161,7 @@ function fieldsOf<Name extends string>(
     facts: () =>
       html`<dl class="facts card">
         ${names.map((name) => {
-          const { label = name, isCode, choices = all[name]?.schema.type === 'boolean' ? flagWords : [] } = texts[name];
+          const { label, isCode, choices = all[name]?.schema.type === 'boolean' ? flagWords : [] } = texts[name];
           return fact(label, words(valuesOf(name), choices, isCode));
         })}
       </dl>`,
@@ -194,10 +194,10 @@ const isTable = (value: unknown): value is Record<string, unknown> => typeof val
 
 /** Records that a field names are shown by their identifiers. */
 function textsIn(value: unknown): readonly string[] {
-  if (value === undefined || value === null) return [];
   if (Array.isArray(value)) return value.flatMap(textsIn);
-  if (isTable(value)) return typeof value.id_str === 'string' ? [value.id_str] : [];
-  return typeof value === 'symbol' ? [] : [String(value)];
+  if (isTable(value)) return textsIn(value.id_str);
+  if (typeof value === 'string') return [value];
+  return typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean' ? [String(value)] : [];
 }
 
 function isInside(name: string, field: string): boolean {

@@ -1,6 +1,6 @@
 import { strategyFields, type DeployStrategy } from '../../shared/records/deploy.ts';
 import { withPastedTarget } from './addresses.ts';
-import { fieldTable, wordsOf, type Choices, type FieldTexts } from './controls.ts';
+import { fieldTable, type Choices, type FieldTexts, type NamesIn, wordsOf } from './controls.ts';
 import { hidden, recordForm, type PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { beside, empty, section, table } from './parts.ts';
@@ -74,7 +74,7 @@ const strategyForm = fieldTable(strategyFields, {
     hint: 'E-mail addresses of users of the project, one on each line. Left blank, any of them may approve.',
   },
 });
-type StrategyForm = PageForm<keyof typeof strategyForm.texts & string>;
+type StrategyForm = PageForm<NamesIn<typeof strategyForm>>;
 
 async function strategyParts(form: StrategyForm, visit: ProjectVisit, strategy?: DeployStrategy): Promise<Html> {
   const isSuite = strategy?.strategy_type === 'suite';

@@ -2,7 +2,7 @@ import { imageBuildsOff } from '../../shared/domain/image-builds.ts';
 import { variantsOf } from '../../shared/domain/matrix.ts';
 import { most } from '../../shared/domain/bounds.ts';
 import { suiteFields, type Suite } from '../../shared/records/suite.ts';
-import { fieldTable, type Choices } from './controls.ts';
+import { fieldTable, type Choices, type NamesIn } from './controls.ts';
 import { type PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { counted, subjectOf } from './parts.ts';
@@ -149,7 +149,7 @@ export const suiteForm = fieldTable(suiteFields, {
   },
   description: { label: 'Description', rows: 2 },
 });
-type SuiteForm = PageForm<keyof typeof suiteForm.texts & string>;
+type SuiteForm = PageForm<NamesIn<typeof suiteForm>>;
 
 interface Around {
   all: readonly Suite[];
