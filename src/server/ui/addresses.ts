@@ -1,12 +1,13 @@
 import { pastedAddress } from '../../shared/domain/git-address.ts';
 import { groupOf, isGroup, type RawGroup } from '../../shared/records/raw.ts';
-import type { Project } from '../../shared/records/project.ts';
-import type { PageForm } from './forms.ts';
-import { html, type Html } from './html.ts';
+import { projectFields, type Project } from '../../shared/records/project.ts';
+import { fieldTable } from './controls.ts';
+import { html } from './html.ts';
 
-export function addressField(form: PageForm, value?: string): Html {
-  return form.text('clone_url', 'Repository address', {
-    value,
+export const newProjectForm = fieldTable(projectFields, {
+  name: { label: 'Name' },
+  clone_url: {
+    label: 'Repository address',
     required: true,
     isCode: true,
     placeholder: 'git@github.com:team/app.git',
@@ -15,8 +16,9 @@ export function addressField(form: PageForm, value?: string): Html {
     wrong:
       'This is no address of a repository, such as git@github.com:team/app.git, ssh://git@example.org:2222/team/app.git ' +
       'or https://github.com/team/app. A password does not belong into it.',
-  });
-}
+  },
+  description: { label: 'Description', rows: 2 },
+});
 
 /** Anyone may read the repository, so it needs no key. */
 export function isOpen({ clone_url: url }: Pick<Project, 'clone_url'>): boolean {

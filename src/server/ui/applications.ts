@@ -1,12 +1,14 @@
 import { scopes } from '../http/route.ts';
-import { longest, mostRecords } from '../../shared/domain/bounds.ts';
+import { mostRecords } from '../../shared/domain/bounds.ts';
 import type { Application, Authorization, SecretApplication } from '../../shared/records/application.ts';
-import { pageForm, type PageForm } from './forms.ts';
+import { flag, lines, required, text } from '../../shared/records/fields.ts';
+import { fieldTable } from './controls.ts';
+import { pageForm, recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice, type Page } from './layout.ts';
 import { moment } from './moments.ts';
 import { page, type PageVisit } from './pages.ts';
-import { counted } from './parts.ts';
+import { counted, section } from './parts.ts';
 import type { PageRoute } from './site.ts';
 
 const path = '/ui/applications';
@@ -38,20 +40,22 @@ function folded(summary: string, text: string, button: Html): Html {
 }
 
 function keySection(visit: PageVisit, hasKey: boolean): Html {
-  const form = (button: string): Html => pageForm(visit, 'key').wrap(html``, { button });
-  return html`<section class="card" aria-labelledby="key">
-    <h2 id="key">API key</h2>
-    <p>
-      With your e-mail address as the user name and this key as the password, a program has everything that you have. It
-      is meant for trying things out; for everything else, register an application.
-    </p>
-    ${
-      hasKey
-        ? folded('Re-create the API key', 'The key you have now stops working at once.', form('Re-create it'))
-        : html`<p>You have none yet.</p>
-            ${form('Create an API key')}`
-    }
-  </section>`;
+  const form = (button: string): Html => pageForm(visit, 'key').wrap(false, { button });
+  return section(
+    'key',
+    'API key',
+    html`<p>
+        With your e-mail address as the user name and this key as the password, a program has everything that you have.
+        It is meant for trying things out; for everything else, register an application.
+      </p>
+      ${
+        hasKey
+          ? folded('Re-create the API key', 'The key you have now stops working at once.', form('Re-create it'))
+          : html`<p>You have none yet.</p>
+              ${form('Create an API key')}`
+      }`,
+    { isCard: true },
+  );
 }
 
 const sentences: Record<string, string> = scopes;
@@ -67,22 +71,23 @@ function allowedSection(visit: PageVisit, allowed: Authorization[]): Html {
       <ul class="scopes">
         ${names.map((scope) => html`<li>${sentences[scope]}</li>`)}
       </ul>
-      ${pageForm(visit, 'revoke', { authorization_id: id }).wrap(html``, {
+      ${pageForm(visit, 'revoke', { authorization_id: id }).wrap(false, {
         button: 'Revoke',
         kind: 'danger',
         describedBy: `allowed-${id}`,
       })}
     </li>`;
-  return html`<section aria-labelledby="allowed">
-    <h2 id="allowed">Applications you allowed</h2>
-    ${
+  return section(
+    'allowed',
+    'Applications you allowed',
+    html`${
       allowed.length === 0
         ? html`<p class="card aside">None. When you allow one to act for you, you can take it back here.</p>`
         : html`<ul class="card rows">
             ${allowed.map(item)}
           </ul>`
-    }
-  </section>`;
+    }`,
+  );
 }
 
 function registeredItem({ id_str: id, name, public: isPublic, redirect_uris: addresses }: Application): Html {
@@ -96,40 +101,48 @@ function registeredItem({ id_str: id, name, public: isPublic, redirect_uris: add
 }
 
 function registeredSection(registered: Application[]): Html {
-  return html`<section aria-labelledby="registered">
-    <h2 id="registered">Applications you registered</h2>
-    ${
-      registered.length === 0
-        ? html`<p class="card aside">None. Register one to let it ask people whether it may act for them.</p>`
-        : html`<ul class="card rows">
-            ${registered.map(registeredItem)}
-          </ul>`
-    }
-    <p><a href="${path}/new">Register an application</a></p>
-  </section>`;
+  return section(
+    'registered',
+    'Applications you registered',
+    html`${
+        registered.length === 0
+          ? html`<p class="card aside">None. Register one to let it ask people whether it may act for them.</p>`
+          : html`<ul class="card rows">
+              ${registered.map(registeredItem)}
+            </ul>`
+      }
+      <p><a href="${path}/new">Register an application</a></p>`,
+  );
 }
 
-function fields(form: PageForm, { name, redirect_uris: addresses }: Pick<Application, 'name' | 'redirect_uris'>): Html {
-  return html`${form.text('name', 'Name', {
-    value: name,
-    required: true,
-    maxlength: longest.applicationName,
+const applicationFields = {
+  name: required(text('applicationName')),
+  redirect_uris: required(lines({ most: 'redirectAddresses', longest: 'redirectAddress', description: '' })),
+  public: flag(),
+};
+
+const applicationForm = fieldTable(applicationFields, {
+  name: {
+    label: 'Name',
     hint: 'People see it when they are asked whether it may act for them.',
-    wrong: `A name has at most ${longest.applicationName} characters, all of which can be seen.`,
-  })}
-  ${form.lines('redirect_uris', 'Redirect addresses', {
-    value: addresses.join('\n'),
-    required: true,
+    wrong: 'A name has only characters that can be seen.',
+  },
+  redirect_uris: {
+    label: 'Redirect addresses',
     isCode: true,
+    rows: 4,
     hint: html`One per line, exactly as the application sends them. <code>urn:ietf:wg:oauth:2.0:oob</code> shows the
       code to be copied.`,
-    wrong: 'One of them is not a redirect address (it must be complete, without a fragment), or they are too many.',
-  })}`;
-}
+    wrong: 'One of them is not a redirect address: it must be complete, without a fragment.',
+  },
+  public: {
+    label: 'It cannot keep a secret: people install it, or it runs in their browser. It then uses PKCE.',
+  },
+});
 
 function applicationPage(visit: PageVisit, application: Application, secret?: string): Page {
   const { id_str: id, name, public: isPublic } = application;
-  const save = pageForm(visit, 'save');
+  const save = recordForm(visit, 'save', applicationForm, application);
   const secretText =
     secret === undefined
       ? 'Was shown when it was made. If it is lost, make a new one.'
@@ -150,15 +163,15 @@ function applicationPage(visit: PageVisit, application: Application, secret?: st
           folded(
             'Make a new secret',
             'The old one stops working at once. What people allowed the application stays.',
-            pageForm(visit, 'secret').wrap(html``, { button: 'Make it' }),
+            pageForm(visit, 'secret').wrap(false, { button: 'Make it' }),
           )
         }
       </section>
-      ${save.wrap(fields(save, application), { button: 'Save', isCard: true, label: 'Name and addresses' })}
+      ${save.wrap(save.fields('name', 'redirect_uris'), { button: 'Save', isCard: true, label: 'Name and addresses' })}
       ${folded(
         'Delete this application',
         'Everything that people allowed it stops working at once. This cannot be undone.',
-        pageForm(visit, 'delete').wrap(html``, { button: `Delete ${name}`, kind: 'danger' }),
+        pageForm(visit, 'delete').wrap(false, { button: `Delete ${name}`, kind: 'danger' }),
       )}
       <p class="back"><a href="${path}">All applications</a></p>`,
   };
@@ -185,18 +198,11 @@ export const routes: PageRoute[] = [
   ...page({
     path: `${path}/new`,
     async show(visit) {
-      const form = pageForm(visit, 'register');
+      const form = recordForm(visit, 'register', applicationForm);
       return {
         title: 'Register an application',
         main: html`<h1>Register an application</h1>
-          ${form.wrap(
-            html`${fields(form, { name: '', redirect_uris: [] })}
-            ${form.check(
-              'public',
-              'It cannot keep a secret: people install it, or it runs in their browser. It then uses PKCE.',
-            )}`,
-            { button: 'Register', isCard: true },
-          )}`,
+          ${form.wrap(form.fields(), { button: 'Register', isCard: true })}`,
       };
     },
     actions: { register: { route: 'POST /applications', done: withSecret, refusals: { is_reserved: tooMany } } },

@@ -54,7 +54,7 @@ function consentPage({ request, sent, email, owner, formKey }: Question): Page {
         ${request.scopes.map((scope) => html`<li>${scopes[scope]}</li>`)}
       </ul>
       <p>${destination(redirectUri)}</p>
-      <form method="post" action="${path}" class="choice">
+      <form method="post" action="${path}" class="row choice">
         ${hiddenFields(sent, formKey)}
         <button class="main" name="decision" value="allow">Allow</button>
         <button name="decision" value="deny">Deny</button>
@@ -107,7 +107,7 @@ function mistakePage({ client, redirectUri, why }: Mistake, sent: RawGroup, form
       <h1>${client.name} asked for something that cannot be</h1>
       <p>It made a mistake: ${why}. You have allowed nothing.</p>
       <p>If you were using it, go back and tell whoever made it. If you came here by a link, close this page.</p>
-      <form method="post" action="${path}" class="choice">
+      <form method="post" action="${path}" class="row choice">
         ${hiddenFields(sent, formKey)}
         <button name="decision" value="return">Go back to ${hostOf(redirectUri)}</button>
       </form>

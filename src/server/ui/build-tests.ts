@@ -3,7 +3,7 @@ import type { Build, Test } from '../../shared/records/build.ts';
 import { html, type Html } from './html.ts';
 import { longest } from '../../shared/domain/bounds.ts';
 import { timeSpanText } from './browser/time-words.ts';
-import { empty, table } from './parts.ts';
+import { empty, filterForm, table } from './parts.ts';
 import type { ProjectVisit } from './project-pages.ts';
 
 export type TestCounts = Pick<Build, 'tests_passed' | 'tests_failed' | 'tests_skipped'>;
@@ -59,20 +59,15 @@ export async function testsPart(visit: ProjectVisit, build: TestCounts): Promise
   const groups = (chosen === undefined ? present : [chosen]).map(async (state, at) =>
     group(visit, { state, count: counts[state], filter, isOpen: at === 0 || filter !== '' }),
   );
-  return html`<form method="get" action="${visit.path}" role="search" class="filter tests-filter">
-      ${chosen !== undefined && html`<input type="hidden" name="state" value="${chosen}" />`}
-      <label for="filter">Filter</label>
-      <input
-        id="filter"
-        name="filter"
-        type="search"
-        value="${filter}"
-        autocomplete="off"
-        maxlength="${longest.filter}"
-      />
-      <button class="quiet">Show</button>
-      ${(chosen !== undefined || filter !== '') && html`<a href="${visit.path}">All tests</a>`}
-    </form>
+  return html`${filterForm(visit.path, {
+      name: 'filter',
+      label: 'Filter',
+      value: filter,
+      most: longest.filter,
+      button: 'Show',
+      beside: { state: chosen },
+      more: (chosen !== undefined || filter !== '') && html`<a href="${visit.path}">All tests</a>`,
+    })}
     <section id="tests" aria-label="Tests" data-live>${await Promise.all(groups)}</section>`;
 }
 

@@ -74,21 +74,21 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
         ${buildBadge(build)} ${build.build_state !== 'passed' && html`<span>${build.sentence}</span>`}
         ${build.flaky && html`<span>Flaky: it failed, and passed when it was tried again.</span>`}
       </p>
-      <div class="actions" id="actions" data-live>
+      <div class="row" id="actions" data-live>
         ${
           build.build_state === 'waiting_for_approval' &&
-          pageForm(visit, 'approve').wrap(html``, { button: 'Approve', kind: 'main' })
+          pageForm(visit, 'approve').wrap(false, { button: 'Approve', kind: 'main' })
         }
         ${
           isUnderWay(build.build_state)
-            ? cancel.wrap(html``, { button: 'Cancel', kind: 'danger' })
-            : build.suite_exists && again.wrap(html``, { button: 'Run again', kind: 'main' })
+            ? cancel.wrap(false, { button: 'Cancel', kind: 'danger' })
+            : build.suite_exists && again.wrap(false, { button: 'Run again', kind: 'main' })
         }
         ${downloadLink(address)}
       </div>
     </div>
     <div id="build-facts" data-live>
-      <p class="build-facts">
+      <p class="row build-facts">
         <span class="build-commit"
           ><a href="${path}/commits/${build.commit_id_str}"><code>${shortSha(commit.ref)}</code></a>
           ${subjectOf(commit.message).slice(0, 200)}</span
@@ -145,7 +145,7 @@ function neededLine({ build_state: state, needs }: BuildDetails, path: string): 
     one.build_state === 'passed' || isAllowedFailure(one.build_state as BuildState, one.allow_failure);
   const lacking = needs.filter((one) => !hasPassed(one));
   if (lacking.length === 0 || !['skipped', 'enqueued'].includes(state)) return false;
-  return html`<p class="build-needed">
+  return html`<p class="row build-facts">
     <span class="aside">It needs:</span>
     ${lacking.map((one) => html`<span>${buildBadge(one)} <a href="${path}/builds/${one.id_str}">${buildName(one)}</a></span>`)}
   </p>`;
@@ -243,7 +243,7 @@ function servicePart({ build }: ShownBuild, name: string): Html {
   const service = build.services.find((one) => one.name === name);
   if (!service) return html``;
   const { state, started_at: started, ready_at: ready, finished_at: finished, exit_status: status } = service;
-  return html`<p class="build-facts" id="service" data-live>
+  return html`<p class="row build-facts" id="service" data-live>
     ${stateBadge(state)}
     <span class="aside"
       >${

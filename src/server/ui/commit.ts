@@ -2,13 +2,14 @@ import type { Build } from '../../shared/records/build.ts';
 import type { CommitDetails } from '../../shared/records/overview.ts';
 import { buildName, groupedBuilds } from './build-rows.ts';
 import { branchAtForge, commitAtForge, forgeLinks, type ForgeLinks } from './forge-links.ts';
-import { pageForm } from './forms.ts';
+import { deployForm } from './deploys.ts';
+import { hidden, recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { ago, duration } from './moments.ts';
 import { counted, empty, fact, subjectOf } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
-import { askedFrom, runChoices } from './suite-choice.ts';
+import { askedFrom, runChoices, runForm } from './suite-choice.ts';
 import { buildBadge, stateBadge } from './states.ts';
 import { reasonText } from '../lifecycle/reasons.ts';
 
@@ -64,20 +65,13 @@ function buildItem(build: Build, path: string): Html {
   </li>`;
 }
 
-async function deployForm(visit: ProjectVisit, commit: CommitDetails): Promise<Html> {
+async function deployPart(visit: ProjectVisit, commit: CommitDetails): Promise<Html> {
   const strategies = await visit.api.get('/projects/:project_id/deploy_strategies');
   if (strategies.length === 0) return html``;
-  const deploy = pageForm(visit, 'deploy');
+  const deploy = recordForm(visit, 'deploy', deployForm);
   const choices = strategies.map(({ id_str: id, name }) => [id, name] as const);
-  return deploy.wrap(
-    html`${deploy.hidden('commit_id', commit.id)} ${deploy.select('deploy_strategy_id', 'Strategy', choices)}`,
-    {
-      button: 'Deploy',
-      kind: 'plain',
-      isInline: true,
-      label: 'Deploy',
-    },
-  );
+  const fields = html`${hidden('commit_id', commit.id)} ${deploy.field('deploy_strategy_id', { choices })}`;
+  return deploy.wrap(fields, { button: 'Deploy', kind: 'plain', isInline: true, label: 'Deploy' });
 }
 
 async function show(visit: ProjectVisit) {
@@ -85,7 +79,7 @@ async function show(visit: ProjectVisit) {
   const commit = await api.get('/projects/:project_id/commits/:commit_id/details');
   const suites = await api.get('/projects/:project_id/suites');
   const builds = await api.all('/projects/:project_id/commits/:commit_id/builds');
-  const run = pageForm(visit, 'run');
+  const run = recordForm(visit, 'run', runForm);
   const rest = commit.message.trimStart().split('\n').slice(1).join('\n').trim();
   return {
     title: subjectOf(commit.message),
@@ -93,15 +87,15 @@ async function show(visit: ProjectVisit) {
     live: [`project:${project.id_str}`] as const,
     main: html`<div class="title">
         <h1>${subjectOf(commit.message)}</h1>
-        <div class="actions">
-          ${run.wrap(html`${run.hidden('commit_ref', commit.ref)} ${runChoices(run, suites, visit)}`, {
+        <div class="row">
+          ${run.wrap(html`${hidden('commit_ref', commit.ref)} ${runChoices(run, suites, visit)}`, {
             button: 'Run build',
           })}
         </div>
       </div>
       <p id="commit-state" data-live>${stateBadge(commit.build_state)}</p>
       ${rest !== '' && html`<pre>${rest}</pre>`} ${about(commit, await forgeLinks(visit))}
-      ${await deployForm(visit, commit)} ${filesPart(commit)}
+      ${await deployPart(visit, commit)} ${filesPart(commit)}
       <h2>Builds</h2>
       <div id="builds" data-live>
         ${

@@ -6,7 +6,7 @@ import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
 import { ago, duration } from './moments.ts';
 import { page, type PageVisit } from './pages.ts';
-import { empty, subjectOf } from './parts.ts';
+import { empty, filterForm, subjectOf } from './parts.ts';
 import { failingSince } from './project-overview.ts';
 import { notFound, type PageRoute } from './site.ts';
 import { isUnderWay, lookOf, stateBadge, stateWord } from './states.ts';
@@ -90,14 +90,16 @@ export const routes: PageRoute[] = [
       const shown = await api.get('/dashboard', { query: { filter, sort } });
       const { projects, all, found, waiting_reason: reason, invited } = shown;
       const isAll = found === projects.length;
+      const beside = sort === 'failed' ? { sort } : {};
+      const filtered = { name: 'filter', label: 'Filter', value: filter, most: longest.filter, isWhole: isAll, beside };
       const isOwner = person.kind !== 'collaborator';
       return {
         title: 'Projects',
         live: ['projects'],
         main: html`<div class="title">
             <h1>Projects</h1>
-            <div class="actions">
-              ${all > 0 && html`${sorting(sort, filter)} ${filterForm(filter, sort, isAll)}`}
+            <div class="row">
+              ${all > 0 && html`${sorting(sort, filter)} ${filterForm('/ui/', filtered)}`}
               ${isOwner && html`<a class="button main" href="/ui/projects/new">New project</a>`}
             </div>
           </div>
@@ -149,13 +151,4 @@ function sorting(chosen: Sort, filter: string): Html {
       return html`<a href="/ui/?${search.toString()}" ${sort === chosen && html`aria-current="true"`}>${text}</a>`;
     })}
   </nav>`;
-}
-
-/** If all projects are on the page, a script filters them. */
-function filterForm(value: string, sort: Sort, isAll: boolean): Html {
-  return html`<form method="get" action="/ui/" role="search" class="filter">
-    ${sort === 'failed' && html`<input type="hidden" name="sort" value="${sort}" />`}
-    <label for="filter">Filter</label>
-    <input id="filter" name="filter" type="search" value="${value}" autocomplete="off" ${isAll && html`data-filter`} />
-  </form>`;
 }

@@ -3,8 +3,8 @@ import type { Delivery, StatusDelivery } from '../../shared/records/notification
 import type { PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
-import { counted, pagination, shortSha, table } from './parts.ts';
-import { deletionButton } from './project-pages.ts';
+import { counted, pagination, section, shortSha, table } from './parts.ts';
+import { deletionButton } from './resource-pages.ts';
 import { stateBadge, stateWord } from './states.ts';
 
 export type DeliveryRecord = Delivery & Partial<Pick<StatusDelivery, 'context' | 'ref'>>;
@@ -43,11 +43,12 @@ export function deliveriesPart(
   path: string,
   formFor?: (delivery: string) => PageForm,
 ): Html {
-  return html`<section aria-labelledby="deliveries-title">
-    <h2 id="deliveries-title">Deliveries</h2>
-    <div id="deliveries" data-live>${deliveriesTable(page.items, formFor)}</div>
-    ${pagination(page, { path })}
-  </section>`;
+  return section(
+    'deliveries',
+    'Deliveries',
+    html`<div id="deliveries" data-live>${deliveriesTable(page.items, formFor)}</div>
+      ${pagination(page, { path })}`,
+  );
 }
 
 /** `formFor` makes the form that sends a delivery again, if possible. */
@@ -72,7 +73,7 @@ function row(delivery: DeliveryRecord, form: PageForm | undefined): Html {
     ${
       form &&
       html`<td class="number">
-        ${state !== 'pending' && form.wrap(html``, { button: 'Send again', kind: 'quiet', describedBy: `delivery-type-${id}` })}
+        ${state !== 'pending' && form.wrap(false, { button: 'Send again', kind: 'quiet', describedBy: `delivery-type-${id}` })}
       </td>`
     }
   </tr>`;

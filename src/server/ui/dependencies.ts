@@ -1,10 +1,11 @@
 import type { OwnDependency } from '../../shared/records/dependency.ts';
+import { longest } from '../../shared/domain/bounds.ts';
 import { formatBytes } from '../../shared/lib/byte-units.ts';
-import { dependencyFields } from './dependency-form.ts';
+import { dependencyForm, dependencyParts } from './dependency-form.ts';
 import { html, type Html } from './html.ts';
-import { pageForm } from './forms.ts';
+import { recordForm } from './forms.ts';
 import { page } from './pages.ts';
-import { empty, pagination, table } from './parts.ts';
+import { cursors, empty, filterForm, pagination, table } from './parts.ts';
 import type { PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
 
@@ -51,12 +52,12 @@ function row({
 const creation = page({
   path: '/ui/dependencies/new',
   async show(visit) {
-    const form = pageForm(visit, 'create');
+    const form = recordForm(visit, 'create', dependencyForm);
     return {
       title: 'New dependency',
       main: html`<h1>New dependency</h1>
         <p>First say how it is compiled. Its source is uploaded next.</p>
-        ${form.wrap(await dependencyFields(visit, form), { button: 'Create dependency', isCard: true, label: 'New dependency' })}`,
+        ${form.wrap(await dependencyParts(visit, form), { button: 'Create dependency', isCard: true, label: 'New dependency' })}`,
     };
   },
   actions: {
@@ -70,21 +71,14 @@ const creation = page({
 const marketplace = page({
   path: '/ui/marketplace',
   async show(visit) {
-    const name = visit.queryText('name').slice(0, 255);
-    const query = { before: visit.queryText('before') || undefined, after: visit.queryText('after') || undefined };
-    const found = await visit.api.list('/marketplace', { query: { limit: 50, name, ...query } });
+    const name = visit.queryText('name').slice(0, longest.name);
+    const found = await visit.api.list('/marketplace', { query: { limit: 50, name, ...cursors(visit) } });
     return {
       title: 'Marketplace',
       live: ['dependencies'],
       main: html`<h1>Marketplace</h1>
         <p>Dependencies that every account may use. Add them to a suite in the settings of a project.</p>
-        <form method="get" action="/ui/marketplace" role="search" class="inline">
-          <div class="field">
-            <label for="name">Name</label>
-            <input id="name" name="name" type="search" value="${name}" maxlength="255" autocomplete="off" />
-          </div>
-          <button>Search</button>
-        </form>
+        ${filterForm('/ui/marketplace', { name: 'name', label: 'Name', value: name, most: longest.name, button: 'Search' })}
         <div id="list" data-live>
           ${
             found.items.length === 0

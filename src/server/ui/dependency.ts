@@ -1,14 +1,14 @@
 import { ApiError } from '../../shared/errors.ts';
 import type { DependencyUses, OwnDependency } from '../../shared/records/dependency.ts';
 import { formatBytes } from '../../shared/lib/byte-units.ts';
-import { dependencyFields } from './dependency-form.ts';
+import { dependencyForm, dependencyParts } from './dependency-form.ts';
 import { html, type Html } from './html.ts';
-import { pageForm } from './forms.ts';
+import { pageForm, recordForm } from './forms.ts';
 import { notice } from './layout.ts';
 import { logPart } from './log-viewer.ts';
 import { page, upload, type PageDefinition, type PageVisit } from './pages.ts';
-import { fact } from './parts.ts';
-import { confirmation, deletionButton } from './project-pages.ts';
+import { fact, section } from './parts.ts';
+import { backLink, deletionButton, deletionPage } from './resource-pages.ts';
 import type { PageRoute } from './site.ts';
 import { isUnderWay, stateBadge } from './states.ts';
 
@@ -54,12 +54,12 @@ const definition: PageDefinition = {
 
 async function ownMain(visit: PageVisit, dependency: OwnDependency, uses: DependencyUses): Promise<Html> {
   const { id_str: id, name, marketplace_state: state, archive_file_size: size } = dependency;
-  const form = pageForm(visit, 'save');
-  return html`<p class="aside"><a href="/ui/dependencies">All dependencies</a></p>
+  const form = recordForm(visit, 'save', dependencyForm, dependency);
+  return html`${backLink('/ui/dependencies', 'All dependencies')}
     <div class="title">
       <h1>${name}</h1>
-      <div class="actions">
-        <div id="dependency-actions" class="actions" data-live>${await actions(visit, dependency)}</div>
+      <div class="row">
+        <div id="dependency-actions" class="row" data-live>${await actions(visit, dependency)}</div>
         ${deletionButton(`${visit.path}/delete`)}
       </div>
     </div>
@@ -73,11 +73,12 @@ async function ownMain(visit: PageVisit, dependency: OwnDependency, uses: Depend
     <div class="beside">
       <div>
         ${size !== null && (await logPart(visit, of, { address: `/dependencies/${id}`, title: 'Log' }))}
-        <section aria-labelledby="described-title">
-          <h2 id="described-title">How it is compiled</h2>
-          <p class="aside">What is changed here takes effect with the next compile.</p>
-          ${form.wrap(await dependencyFields(visit, form, dependency), { button: 'Save', isCard: true, label: 'Dependency' })}
-        </section>
+        ${section(
+          'described',
+          'How it is compiled',
+          html`<p class="aside">What is changed here takes effect with the next compile.</p>
+            ${form.wrap(await dependencyParts(visit, form, dependency), { button: 'Save', isCard: true, label: 'Dependency' })}`,
+        )}
       </div>
       <div>${uploadForm(visit)} ${usesPart(uses)}</div>
     </div>`;
@@ -86,7 +87,7 @@ async function ownMain(visit: PageVisit, dependency: OwnDependency, uses: Depend
 async function actions(visit: PageVisit, dependency: OwnDependency): Promise<Html> {
   const { marketplace_state: state, archive_file_size: size } = dependency;
   const button = (action: string, name: string): Html =>
-    pageForm(visit, action).wrap(html``, { button: name, kind: 'plain' });
+    pageForm(visit, action).wrap(false, { button: name, kind: 'plain' });
   const isShared = state === 'shared' || (isUnderWay(state) && (await isOnMarketplace(visit, dependency)));
   return html`${isShared && button('unshare', 'Stop sharing')} ${state === 'compiled' && button('share', 'Share')}
   ${size !== null && !isUnderWay(state) && button('compile', 'Compile again')}`;
@@ -150,12 +151,13 @@ function wrongUpload(codes: readonly string[]): string {
   return 'It cannot be taken now: what was uploaded before is still being compiled, or the disk is full. Try again in a while.';
 }
 
-function usesPart({ suites, dependencies, elsewhere }: DependencyUses): Html {
-  const isUsed = suites.length + dependencies.length + elsewhere > 0;
-  return html`<section class="card" aria-labelledby="uses-title">
-    <h2 id="uses-title">Used by</h2>
-    ${isUsed ? usesList({ suites, dependencies, elsewhere }) : html`<p class="aside">Nothing uses it.</p>`}
-  </section>`;
+function isUsed({ suites, dependencies, elsewhere }: DependencyUses): boolean {
+  return suites.length + dependencies.length + elsewhere > 0;
+}
+
+function usesPart(uses: DependencyUses): Html {
+  const list = isUsed(uses) ? usesList(uses) : html`<p class="aside">Nothing uses it.</p>`;
+  return section('uses', 'Used by', list, { isCard: true });
 }
 
 function usesList({ suites, dependencies, elsewhere }: DependencyUses): Html {
@@ -174,7 +176,7 @@ function usesList({ suites, dependencies, elsewhere }: DependencyUses): Html {
 
 function sharedMain(dependency: OwnDependency): Html {
   const { name, description, prefix, command, launch_command: launch, id_str: id } = dependency;
-  return html`<p class="aside"><a href="/ui/marketplace">Marketplace</a></p>
+  return html`${backLink('/ui/marketplace', 'Marketplace')}
     <h1>${name}</h1>
     ${description !== '' && html`<p class="preline">${description}</p>`}
     <section class="card" aria-label="Dependency">
@@ -200,34 +202,28 @@ function sharedMain(dependency: OwnDependency): Html {
     <p class="aside">A suite that uses it keeps what it is now, until somebody of its project updates it.</p>`;
 }
 
-const deletion = page({
+const deletion = deletionPage({
+  frame: page,
   path: '/ui/dependencies/:dependency_id/delete',
-  async show(visit) {
-    const { name } = await visit.api.get(of);
-    const uses = await visit.api.get(`${of}/uses`);
-    const title = `Delete ${name}?`;
-    const isUsed = uses.suites.length + uses.dependencies.length + uses.elsewhere > 0;
-    const goes = html`<p>
+  route: `DELETE ${of}`,
+  async read({ api }: PageVisit) {
+    const { name } = await api.get(of);
+    return { name, uses: await api.get(`${of}/uses`) };
+  },
+  question: ({ name }) => `Delete ${name}?`,
+  goes: ({ name, uses }) =>
+    html`<p>
         <strong>${name}</strong> goes, with its source, what was compiled of it, and its log. If it is shared, nobody
         can add it any more.
       </p>
       ${
-        isUsed &&
+        isUsed(uses) &&
         html`<p>As long as something uses it, it cannot be deleted:</p>
           ${usesList(uses)}`
-      }`;
-    return {
-      title,
-      main: confirmation(visit, { title, goes, back: `/ui/dependencies/${visit.param('dependency_id')}` }),
-    };
-  },
-  actions: {
-    delete: {
-      route: `DELETE ${of}`,
-      done: () => ({ goTo: '/ui/dependencies', notice: 'deleted' }),
-      refusals: { resource_temporary_unavailable: 'It is in use. Take it off everything that uses it first.' },
-    },
-  },
+      }`,
+  back: () => '/ui/dependencies',
+  keep: (visit) => `/ui/dependencies/${visit.param('dependency_id')}`,
+  refusals: { resource_temporary_unavailable: 'It is in use. Take it off everything that uses it first.' },
 });
 
 export const routes: PageRoute[] = [

@@ -3,16 +3,23 @@ import { reasonText } from '../lifecycle/reasons.ts';
 import { timeOfId } from '../../shared/lib/ids.ts';
 import type { DeployStrategy, FetchedDeploy } from '../../shared/records/deploy.ts';
 import type { Commit } from '../../shared/records/commit.ts';
+import { identifier, required } from '../../shared/records/fields.ts';
 import { html, type Html } from './html.ts';
-import { pageForm } from './forms.ts';
+import { fieldTable } from './controls.ts';
+import { hidden, pageForm, recordForm } from './forms.ts';
 import { notice } from './layout.ts';
 import { logPart } from './log-viewer.ts';
 import { ago, duration } from './moments.ts';
-import { empty, fact, pagination, shortSha, subjectOf, table } from './parts.ts';
+import { cursors, empty, fact, pagination, shortSha, subjectOf, table } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import { approvalLine, strategiesOf } from './settings-deploys.ts';
 import type { PageRoute } from './site.ts';
 import { buildBadge, isUnderWay, stateBadge } from './states.ts';
+
+export const deployForm = fieldTable(
+  { deploy_strategy_id: required(identifier()), commit_id: identifier() },
+  { deploy_strategy_id: { label: 'Strategy' }, commit_id: { label: 'Commit' } },
+);
 
 const perPage = 30;
 const of = '/projects/:project_id/deploys';
@@ -37,8 +44,7 @@ const list = projectPage({
   tab: 'deploys',
   async show(visit) {
     const { api } = visit;
-    const query = { before: visit.queryText('before') || undefined, after: visit.queryText('after') || undefined };
-    const page = await api.list(of, { query: { limit: perPage, ...query } });
+    const page = await api.list(of, { query: { limit: perPage, ...cursors(visit) } });
     const strategies = await strategiesOf(api);
     const rows = await Promise.all(
       page.items.map(async ({ id }) => {
@@ -49,7 +55,7 @@ const list = projectPage({
     return {
       title: 'Deploys',
       main: html`<h1>Deploys</h1>
-        ${await deployForm(visit, strategies)}
+        ${await deployPart(visit, strategies)}
         <div id="deploys" data-live>
           ${table('Deploys', ['Deploy', 'State', 'Commit', 'Asked for', 'Took'], rows, { none: empty('Nothing was deployed yet', 'A deploy pushes a commit to the branch that a strategy names, or runs its suite.') })}
         </div>
@@ -84,7 +90,7 @@ function row(visit: ProjectVisit, deploy: FetchedDeploy, commit: Commit, strateg
 
 const commitsOffered = 30;
 
-async function deployForm(visit: ProjectVisit, strategies: readonly DeployStrategy[]): Promise<Html> {
+async function deployPart(visit: ProjectVisit, strategies: readonly DeployStrategy[]): Promise<Html> {
   if (strategies.length === 0) {
     return html`<p class="card">
       To deploy, first say where to: <a href="${visit.projectPath}/settings/deploys">create a strategy</a>.
@@ -94,32 +100,33 @@ async function deployForm(visit: ProjectVisit, strategies: readonly DeployStrate
     query: { limit: commitsOffered },
   });
   const known = await Promise.all(commits.map(({ id }) => commitOf(visit, id)));
-  const form = pageForm(visit, 'deploy');
-  const fields = html`${form.select(
-    'deploy_strategy_id',
-    'Strategy',
-    strategies.map(
-      ({ id_str: id, name, options }) => [id, `${name} (${options.local_branch ?? 'default branch'})`] as const,
-    ),
-  )}
-  ${form.select('commit_id', 'Commit', [
-    ['', 'The newest that passed on the branch of the strategy'],
-    ...known.map(
-      ({ id_str: id, ref, message, build_state: state }) =>
-        [id, `${shortSha(ref)} ${subjectOf(message).slice(0, 80)} (${state.replaceAll('_', ' ')})`] as const,
-    ),
-  ])}`;
+  const form = recordForm(visit, 'deploy', deployForm);
+  const fields = html`${form.field('deploy_strategy_id', {
+    choices: strategies.map(({ id_str: id, name, options }) => [
+      id,
+      `${name} (${options.local_branch ?? 'default branch'})`,
+    ]),
+  })}
+  ${form.field('commit_id', {
+    choices: [
+      ['', 'The newest that passed on the branch of the strategy'],
+      ...known.map(
+        ({ id_str: id, ref, message, build_state: state }) =>
+          [id, `${shortSha(ref)} ${subjectOf(message).slice(0, 80)} (${state.replaceAll('_', ' ')})`] as const,
+      ),
+    ],
+  })}`;
   return html`${form.wrap(fields, { button: 'Deploy', isCard: true, label: 'Deploy' })}
   ${rollbackForm(visit, strategies)}`;
 }
 
 function rollbackForm(visit: ProjectVisit, strategies: readonly DeployStrategy[]): Html {
-  const form = pageForm(visit, 'roll_back');
+  const form = recordForm(visit, 'roll_back', deployForm);
   const choices = strategies.map(({ id_str: id, name }) => [id, name] as const);
   return html`<details class="group" ${visit.refused?.action === 'roll_back' && html`open`}>
     <summary>Back to what was deployed before</summary>
     ${form.wrap(
-      html`${form.select('deploy_strategy_id', 'Strategy', choices)} ${form.hidden('rollback', 'true')}
+      html`${form.field('deploy_strategy_id', { choices })} ${hidden('rollback', 'true')}
         <p class="hint">Deploys the commit of the last deploy that succeeded before the newest successful one.</p>`,
       { button: 'Roll back', kind: 'plain', label: 'Roll back' },
     )}
@@ -145,13 +152,13 @@ const one = projectPage({
       main: html`<p class="aside"><a href="${projectPath}/deploys">All deploys</a></p>
         <div class="title">
           <h1>Deploy: ${strategy?.name ?? 'deleted strategy'}</h1>
-          <div id="deploy-actions" class="actions" data-live>
+          <div id="deploy-actions" class="row" data-live>
             ${
               mayJudge(deploy, visit.person.email) &&
-              html`${pageForm(visit, 'approve').wrap(html``, { button: 'Approve', kind: 'main' })}
-              ${pageForm(visit, 'reject').wrap(html``, { button: 'Reject', kind: 'danger' })}`
+              html`${pageForm(visit, 'approve').wrap(false, { button: 'Approve', kind: 'main' })}
+              ${pageForm(visit, 'reject').wrap(false, { button: 'Reject', kind: 'danger' })}`
             }
-            ${isUnderWay(state) && pageForm(visit, 'cancel').wrap(html``, { button: 'Cancel', kind: 'danger' })}
+            ${isUnderWay(state) && pageForm(visit, 'cancel').wrap(false, { button: 'Cancel', kind: 'danger' })}
           </div>
         </div>
         <div id="deploy-facts" data-live>

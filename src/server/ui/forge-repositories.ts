@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { longest } from '../../shared/domain/bounds.ts';
 import { ApiError } from '../../shared/errors.ts';
 import type { PageOf } from '../http/paging.ts';
 import type { Forge, ForgeRepository } from '../../shared/records/forge.ts';
@@ -7,7 +8,7 @@ import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
 import type { PageVisit } from './pages.ts';
-import { empty } from './parts.ts';
+import { empty, filterForm } from './parts.ts';
 
 export async function forgeChoice(visit: PageVisit): Promise<Html> {
   const forges = await visit.api.get('/forges');
@@ -33,7 +34,7 @@ interface Asked {
 type Listed = PageOf<ForgeRepository> | { refusal: ApiError } | undefined;
 
 async function repositories(visit: PageVisit, forges: readonly Forge[]): Promise<Html> {
-  const query = visit.queryText('query').slice(0, 200);
+  const query = visit.queryText('query').slice(0, longest.filter);
   const number = Math.max(1, Number.parseInt(visit.queryText('page'), 10) || 1);
   const named = forges.find(({ id_str: id }) => id === visit.queryText('forge'));
   const late = visit.queryText('wait') === '1' ? undefined : pause(longestWaitMs, undefined, { ref: false });
@@ -58,12 +59,14 @@ async function repositories(visit: PageVisit, forges: readonly Forge[]): Promise
     <h2 id="repositories">Repositories</h2>
     <nav aria-label="Forges" class="tabs sections">${choices}</nav>
     ${refused !== undefined && notice('bad', refused)} ${silent}
-    <form method="get" action="${visit.path}" role="search" aria-label="Repositories" class="filter">
-      <input type="hidden" name="forge" value="${chosen?.id_str ?? ''}" />
-      <label for="query">Search</label>
-      <input id="query" name="query" type="search" value="${query}" autocomplete="off" maxlength="200" />
-      <button class="quiet">Search</button>
-    </form>
+    ${filterForm(visit.path, {
+      name: 'query',
+      label: 'Search',
+      value: query,
+      most: longest.filter,
+      button: 'Search',
+      beside: { forge: chosen?.id_str ?? '' },
+    })}
     ${found?.listed && repositoryList(visit, found.forge, found.listed, { query, number })}
   </section>`;
 }
@@ -135,7 +138,7 @@ function repositoryItem(visit: PageVisit, forgeId: string, repository: ForgeRepo
     <span id="${id}"><code>${name}</code> ${words !== '' && html`<span class="aside">${words}</span>`}</span>
     ${
       project === ''
-        ? may && !archived && form.wrap(html``, { button: 'Build', kind: 'quiet', isInline: true, describedBy: id })
+        ? may && !archived && form.wrap(false, { button: 'Build', kind: 'quiet', isInline: true, describedBy: id })
         : html`<a href="/ui/projects/${project}" aria-describedby="${id}">Its project</a>`
     }
   </li>`;

@@ -1,12 +1,14 @@
-import { forgeProviders as providers, tokensAt } from '../../shared/domain/forge-providers.ts';
-import type { Forge } from '../../shared/records/forge.ts';
-import { pageForm, type FormVisit, type PageForm } from './forms.ts';
+import { forgeProviders as providers, providerChoices, tokensAt } from '../../shared/domain/forge-providers.ts';
+import { required } from '../../shared/records/fields.ts';
+import { forgeFields, forgeToken, type Forge } from '../../shared/records/forge.ts';
+import { fieldTable } from './controls.ts';
+import { pageForm, recordForm, type FormVisit } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
 import { notice } from './layout.ts';
-import { page } from './pages.ts';
+import { page, type PageVisit } from './pages.ts';
 import { empty, fact } from './parts.ts';
-import { buttonTo, confirmation } from './project-pages.ts';
+import { backLink, buttonTo, deletionPage } from './resource-pages.ts';
 import type { PersonVisit, PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
 
@@ -20,15 +22,25 @@ export function forgeName({ provider, url }: Pick<Forge, 'provider' | 'url'>): s
   return `${providers[provider].name} at ${new URL(url).host}`;
 }
 
-function tokenField(form: PageForm, hint: Html): Html {
-  return form.text('token', 'Token', {
-    type: 'password',
-    required: true,
-    autocomplete: 'new-password',
-    hint,
-    wrong: 'The forge does not take this token.',
-  });
-}
+const forgeForm = fieldTable(
+  { ...forgeFields, token: required(forgeToken) },
+  {
+    provider: { label: 'Provider', choices: providerChoices },
+    url: {
+      label: 'Address',
+      isCode: true,
+      placeholder: 'https://git.example.org',
+      hint: 'Of a forge of your own. Blank for the public one.',
+      wrong: 'This is no address of such a forge.',
+    },
+    token: {
+      label: 'Token',
+      type: 'password',
+      hint: 'It is stored encrypted and never shown.',
+      wrong: 'The forge does not take this token.',
+    },
+  },
+);
 
 function makeToken(provider: Forge['provider'], url: string): Html {
   const { tokens, scopes } = tokensAt({ provider, url });
@@ -39,20 +51,10 @@ function makeToken(provider: Forge['provider'], url: string): Html {
 
 /** Its page has the action `connect`. A script shows only the chosen kind's token page. */
 export function connectForm(visit: FormVisit, { isCard }: { isCard: boolean }): Html {
-  const form = pageForm(visit, 'connect');
+  const form = recordForm(visit, 'connect', forgeForm);
   const kinds = Object.keys(providers) as Forge['provider'][];
   return form.wrap(
-    html`${form.select(
-        'provider',
-        'Provider',
-        kinds.map((kind) => [kind, providers[kind].name] as const),
-      )}
-      ${form.text('url', 'Address', {
-        isCode: true,
-        placeholder: 'https://git.example.org',
-        hint: 'Of a forge of your own. Blank for the public one.',
-        wrong: 'This is no address of such a forge.',
-      })}
+    html`${form.fields('provider', 'url')}
       <p class="hint">Where a token is made, and what to tick there:</p>
       <ul class="hosts" data-forge-tokens>
         ${kinds.map(
@@ -62,7 +64,7 @@ export function connectForm(visit: FormVisit, { isCard }: { isCard: boolean }): 
             </li>`,
         )}
       </ul>
-      ${tokenField(form, html`It is stored encrypted and never shown.`)}`,
+      ${form.field('token')}`,
     { button: 'Connect', isCard, label: 'Connect a forge' },
   );
 }
@@ -80,7 +82,7 @@ function factsOf(forge: Forge): Html {
 
 function checkButton({ formKey }: Pick<PersonVisit, 'formKey'>, { id_str: id }: Forge, describedBy?: string): Html {
   const form = pageForm({ formKey, path: `${path}/${id}`, refused: undefined }, 'check');
-  return form.wrap(html``, { button: 'Check', kind: 'plain', ...(describedBy !== undefined && { describedBy }) });
+  return form.wrap(false, { button: 'Check', kind: 'plain', ...(describedBy !== undefined && { describedBy }) });
 }
 
 /**
@@ -94,7 +96,7 @@ export function mendButton(
   if (forge.state === 'refused')
     return buttonTo(tokenPath(forge.id_str), { button: 'Replace token', kind: 'plain', describedBy });
   const form = pageForm(visit, 'connect', { ...of, forge_id: forge.id_str });
-  return form.wrap(html``, { button: 'Mend', kind: 'plain', isInline: true, describedBy });
+  return form.wrap(false, { button: 'Mend', kind: 'plain', isInline: true, describedBy });
 }
 
 function twiceNotice({ login, ...forge }: Forge): Html {
@@ -115,7 +117,7 @@ export async function forgesPart(visit: PersonVisit): Promise<Html> {
     return html`<section class="card" aria-labelledby="${name}">
       <h3 id="${name}"><a href="${path}/${id}">${forgeName(forge)}</a></h3>
       ${isSecond && twiceNotice(forge)} ${factsOf(forge)}
-      <div class="actions">
+      <div class="row">
         ${checkButton(visit, forge, name)}
         ${buttonTo(tokenPath(id), { button: 'Replace token', kind: 'plain', describedBy: name })}
         ${buttonTo(`${path}/${id}/delete`, { button: 'Disconnect', kind: 'danger', describedBy: name })}
@@ -131,7 +133,7 @@ export async function forgesPart(visit: PersonVisit): Promise<Html> {
   </section>`;
 }
 
-const back = html`<p class="aside"><a href="/ui/account">Your account</a></p>`;
+const back = backLink('/ui/account', 'Your account');
 
 const connecting = page({
   path,
@@ -159,27 +161,22 @@ const one = page({
   showsSecrets: true,
   async show(visit) {
     const forge = await visit.api.get('/forges/:forge_id');
-    const form = pageForm(visit, 'token');
+    const form = recordForm(visit, 'token', forgeForm);
+    const hint = html`At the forge ${makeToken(forge.provider, forge.url)}. What the projects lack there is put in place
+    with it.`;
     return {
       title: forgeName(forge),
       main: html`${back}
         <h1>${forgeName(forge)}</h1>
         <section class="card" aria-label="Forge">
           ${factsOf(forge)}
-          <div class="actions">
+          <div class="row">
             ${checkButton(visit, forge)}
             ${buttonTo(`${path}/${forge.id_str}/delete`, { button: 'Disconnect', kind: 'danger' })}
           </div>
         </section>
         <h2 id="token">Replace token</h2>
-        ${form.wrap(
-          tokenField(
-            form,
-            html`At the forge ${makeToken(forge.provider, forge.url)}. What the projects lack there is put in place with
-            it.`,
-          ),
-          { button: 'Replace token', isCard: true, label: 'Replace token' },
-        )}`,
+        ${form.wrap(form.field('token', { hint }), { button: 'Replace token', isCard: true, label: 'Replace token' })}`,
     };
   },
   actions: {
@@ -195,14 +192,16 @@ function listed(names: readonly string[]): string {
   return [...names.slice(0, mostNames), ...(others > 0 ? [`${others} more`] : [])].join(', ');
 }
 
-const deletion = page({
+const deletion = deletionPage({
+  frame: page,
   path: `${path}/:forge_id/delete`,
-  async show(visit) {
-    const forge = await visit.api.get('/forges/:forge_id');
-    const projects = await visit.api.get('/projects');
+  route: 'DELETE /forges/:forge_id',
+  read: ({ api }: PageVisit) => api.get('/forges/:forge_id'),
+  question: (forge) => `Disconnect ${forgeName(forge)}?`,
+  async goes(forge, { api }) {
+    const projects = await api.get('/projects');
     const names = projects.filter(({ forge_id_str: id }) => id === forge.id_str).map(({ name }) => name);
-    const title = `Disconnect ${forgeName(forge)}?`;
-    const goes = html`<p>
+    return html`<p>
       The token
       goes${
         names.length > 0 &&
@@ -211,11 +210,10 @@ const deletion = page({
           its key and hook are installed by hand`
       }.
     </p>`;
-    return { title, main: confirmation(visit, { title, goes, back: '/ui/account', button: 'Disconnect' }) };
   },
-  actions: {
-    delete: { route: 'DELETE /forges/:forge_id', done: () => ({ goTo: '/ui/account', notice: 'forge_disconnected' }) },
-  },
+  back: () => '/ui/account',
+  button: 'Disconnect',
+  notice: 'forge_disconnected',
 });
 
 export const routes: PageRoute[] = [...connecting, ...one, ...deletion];

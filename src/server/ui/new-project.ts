@@ -1,6 +1,6 @@
-import { addressField, withPastedAddress } from './addresses.ts';
+import { newProjectForm, withPastedAddress } from './addresses.ts';
 import { forgeChoice } from './forge-repositories.ts';
-import { pageForm } from './forms.ts';
+import { recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { page } from './pages.ts';
 
@@ -18,17 +18,13 @@ export const routes = page({
   path: '/ui/projects/new',
   async show(visit) {
     await visit.api.admit('POST /projects');
-    const form = pageForm(visit, 'create');
+    const form = recordForm(visit, 'create', newProjectForm);
     return {
       title: 'New project',
       main: html`<h1>New project</h1>
         ${steps(1)} ${await forgeChoice(visit)}
         <h2>By hand</h2>
-        ${form.wrap(
-          html`${form.text('name', 'Name', { required: true, maxlength: 255 })} ${addressField(form)}
-          ${form.area('description', 'Description', { rows: 2 })}`,
-          { button: 'Create project', isCard: true, label: 'New project' },
-        )}`,
+        ${form.wrap(form.fields(), { button: 'Create project', isCard: true, label: 'New project' })}`,
     };
   },
   actions: {

@@ -1,42 +1,37 @@
+import { longest } from '../../shared/domain/bounds.ts';
+import { oneOf, required, text } from '../../shared/records/fields.ts';
 import type { User } from '../../shared/records/installation.ts';
 import { html, type Html } from './html.ts';
-import { pageForm } from './forms.ts';
+import { fieldTable } from './controls.ts';
+import { pageForm, recordForm } from './forms.ts';
 import { ago } from './moments.ts';
 import type { PageVisit } from './pages.ts';
-import { pagination, table } from './parts.ts';
+import { beside, cursors, filterForm, pagination, section, table } from './parts.ts';
 
 const perPage = 50;
 
 export async function accountsPart(visit: PageVisit): Promise<Html> {
-  const search = visit.queryText('email').slice(0, 254);
-  const query = { before: visit.queryText('before') || undefined, after: visit.queryText('after') || undefined };
-  const found = await visit.api.list('/users', { query: { limit: perPage, email: search, ...query } });
-  return html`<section aria-labelledby="accounts-title" id="accounts">
-    <h2 id="accounts-title">Accounts</h2>
-    <div class="beside">
-      <div>
-        <form method="get" action="${visit.path}#accounts" role="search" class="inline">
-          <div class="field">
-            <label for="search">Search</label>
-            <input id="search" name="email" type="search" value="${search}" maxlength="254" autocomplete="off" />
-          </div>
-          <button>Search</button>
-        </form>
-        ${refusal(visit)}
-        ${
-          found.items.length === 0
-            ? html`<p class="aside">No address has that in it.</p>`
-            : table(
-                'Accounts',
-                ['Account', 'Standing', 'Since', 'Actions'],
-                found.items.map((one) => row(visit, one)),
-              )
-        }
-        ${pagination(found, { path: visit.path, query: { email: search } })}
-      </div>
-      ${invitation(visit)}
-    </div>
-  </section>`;
+  const search = visit.queryText('email').slice(0, longest.email);
+  const found = await visit.api.list('/users', { query: { limit: perPage, email: search, ...cursors(visit) } });
+  const rows = found.items.map((one) => row(visit, one));
+  const none = html`<p class="aside">No address has that in it.</p>`;
+  return section(
+    'accounts',
+    'Accounts',
+    beside(
+      html`${filterForm(`${visit.path}#accounts`, {
+        name: 'email',
+        label: 'Search',
+        value: search,
+        most: longest.email,
+        button: 'Search',
+      })}
+      ${refusal(visit)} ${table('Accounts', ['Account', 'Standing', 'Since', 'Actions'], rows, { none })}
+      ${pagination(found, { path: visit.path, query: { email: search } })}`,
+      invitation(visit),
+    ),
+    { isTarget: true },
+  );
 }
 
 /** Shown above the rows, because a row's cell has no room. */
@@ -49,7 +44,7 @@ function row(visit: PageVisit, account: User): Html {
   const { id_str: id, email, kind, operator, suspended, billing, has_password: hasPassword } = account;
   const emailId = `account-${id}`;
   const button = (action: string, name: string): Html =>
-    pageForm({ ...visit, refused: undefined }, action, { user_id: id }).wrap(html``, {
+    pageForm({ ...visit, refused: undefined }, action, { user_id: id }).wrap(false, {
       button: name,
       kind: 'quiet',
       describedBy: emailId,
@@ -66,7 +61,7 @@ function row(visit: PageVisit, account: User): Html {
     <td>${standing.length === 0 ? '–' : standing.join(', ')}</td>
     <td>${ago(account.created_at)}</td>
     <td>
-      <div class="actions end">
+      <div class="row end">
         ${!hasPassword && button('link', 'New link')}
         ${suspended ? button('resume', 'Resume') : account.id !== visit.person.id && button('suspend', 'Suspend')}
       </div>
@@ -74,17 +69,24 @@ function row(visit: PageVisit, account: User): Html {
   </tr>`;
 }
 
-function invitation(visit: PageVisit): Html {
-  const form = pageForm(visit, 'invite');
-  return html`<section aria-labelledby="invite-title">
-    <h3 id="invite-title">Invite somebody</h3>
-    ${form.wrap(
-      html`${form.text('email', 'E-mail', { type: 'email', required: true, wrong: 'This is no e-mail address.' })}
-      ${form.select('kind', 'Kind', [
+const accountForm = fieldTable(
+  { email: required(text('email')), kind: oneOf(['user', 'collaborator']) },
+  {
+    email: { label: 'E-mail', type: 'email', wrong: 'This is no e-mail address.' },
+    kind: {
+      label: 'Kind',
+      choices: [
         ['user', 'Owns projects'],
         ['collaborator', 'Works on projects of others'],
-      ])}`,
-      { button: 'Invite', isCard: true, label: 'Invite somebody' },
-    )}
+      ],
+    },
+  },
+);
+
+function invitation(visit: PageVisit): Html {
+  const form = recordForm(visit, 'invite', accountForm);
+  return html`<section aria-labelledby="invite-title">
+    <h3 id="invite-title">Invite somebody</h3>
+    ${form.wrap(form.fields(), { button: 'Invite', isCard: true, label: 'Invite somebody' })}
   </section>`;
 }

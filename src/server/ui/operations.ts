@@ -1,13 +1,14 @@
 import type { InvitedUser, Operations, Runner } from '../../shared/records/installation.ts';
 import { formatBytes } from '../../shared/lib/byte-units.ts';
 import { html, type Html } from './html.ts';
-import { notice, type Page } from './layout.ts';
+import type { Page } from './layout.ts';
 import { timeSpanText } from './browser/time-words.ts';
 import { ago } from './moments.ts';
 import { accountsPart } from './operations-accounts.ts';
 import { page, type PageVisit } from './pages.ts';
 import { emptyGroup } from '../../shared/records/raw.ts';
-import { copyable, empty, table } from './parts.ts';
+import { copyable, empty, fact, section, table } from './parts.ts';
+import { shownOnce } from './resource-pages.ts';
 import { notFound, type PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
 
@@ -28,40 +29,35 @@ async function show(visit: PageVisit): Promise<Page> {
 }
 
 function queuePart({ queue }: Operations): Html {
-  return html`<section class="card" aria-labelledby="queue-title">
-    <h2 id="queue-title">Queue</h2>
-    <dl class="facts">
-      <div>
-        <dt>Waiting</dt>
-        <dd class="figure">${queue.waiting}</dd>
-      </div>
-      <div>
-        <dt>Running</dt>
-        <dd class="figure">${queue.running}</dd>
-      </div>
-      <div>
-        <dt>Oldest</dt>
-        <dd class="figure">${waited(queue)}</dd>
-      </div>
-    </dl>
-    ${
-      queue.accounts.length > 0 &&
-      table(
-        'Queue by account',
-        ['Account', 'Waiting', 'Running', 'Oldest'],
-        queue.accounts.map(
-          (account) =>
-            html`<tr id="queue-${account.id_str}">
-              <td>${account.email}</td>
-              <td>${account.waiting}</td>
-              <td>${account.running}</td>
-              <td class="nowrap">${waited(account)}</td>
-            </tr>`,
-        ),
-        { isOfFigures: true },
-      )
-    }
-  </section>`;
+  return section(
+    'queue',
+    'Queue',
+    html`<dl class="facts">
+        ${figure('Waiting', queue.waiting)} ${figure('Running', queue.running)} ${figure('Oldest', waited(queue))}
+      </dl>
+      ${
+        queue.accounts.length > 0 &&
+        table(
+          'Queue by account',
+          ['Account', 'Waiting', 'Running', 'Oldest'],
+          queue.accounts.map(
+            (account) =>
+              html`<tr id="queue-${account.id_str}">
+                <td>${account.email}</td>
+                <td>${account.waiting}</td>
+                <td>${account.running}</td>
+                <td class="nowrap">${waited(account)}</td>
+              </tr>`,
+          ),
+          { isOfFigures: true },
+        )
+      }`,
+    { isCard: true },
+  );
+}
+
+function figure(name: string, value: number | string): Html {
+  return fact(name, html`<span class="figure">${value}</span>`);
 }
 
 function waited({ waiting, oldest_seconds: seconds }: Pick<Operations['queue'], 'waiting' | 'oldest_seconds'>): string {
@@ -69,54 +65,58 @@ function waited({ waiting, oldest_seconds: seconds }: Pick<Operations['queue'], 
 }
 
 function disksPart({ disks }: Operations): Html {
-  return html`<section class="card" aria-labelledby="disk-title">
-    <h2 id="disk-title">Disk</h2>
-    ${disks.map(({ folder, size, free, reserve }) => {
-      const used = size - free;
-      return html`<p class="disk">
-        <code>${folder}</code><br />
-        <meter
-          aria-label="Used of the disk of ${folder}"
-          min="0"
-          max="${size}"
-          high="${Math.max(0, size - 2 * reserve)}"
-          optimum="0"
-          value="${used}"
-        ></meter>
-        ${formatBytes(free)} of ${formatBytes(size)} free, ${formatBytes(reserve)} kept in reserve
-      </p>`;
-    })}
-    <p class="aside">Of the server that answered; other servers and runners have their own.</p>
-  </section>`;
+  return section(
+    'disk',
+    'Disk',
+    html`${disks.map(({ folder, size, free, reserve }) => {
+        const used = size - free;
+        return html`<p class="disk">
+          <code>${folder}</code><br />
+          <meter
+            aria-label="Used of the disk of ${folder}"
+            min="0"
+            max="${size}"
+            high="${Math.max(0, size - 2 * reserve)}"
+            optimum="0"
+            value="${used}"
+          ></meter>
+          ${formatBytes(free)} of ${formatBytes(size)} free, ${formatBytes(reserve)} kept in reserve
+        </p>`;
+      })}
+      <p class="aside">Of the server that answered; other servers and runners have their own.</p>`,
+    { isCard: true },
+  );
 }
 
 function versionsPart({ versions }: Operations): Html {
-  return html`<section class="card" aria-labelledby="versions-title">
-    <h2 id="versions-title">Versions</h2>
-    <dl>
-      <dt>Headrace</dt>
-      <dd>${versions.headrace}</dd>
-      <dt>Node</dt>
-      <dd>${versions.node}</dd>
-      <dt>Database</dt>
-      <dd>${versions.database}</dd>
-      <dt>Newest migration</dt>
-      <dd>${versions.migration}</dd>
-    </dl>
-  </section>`;
+  return section(
+    'versions',
+    'Versions',
+    html`<dl>
+      ${fact('Headrace', versions.headrace)} ${fact('Node', versions.node)} ${fact('Database', versions.database)}
+      ${fact('Newest migration', versions.migration)}
+    </dl>`,
+    { isCard: true },
+  );
 }
 
 function runnersPart(runners: Runner[]): Html {
-  return html`<section aria-labelledby="runners-title">
-    <h2 id="runners-title">Runners</h2>
-    ${table('List of runners', ['Name', 'State', 'Works on', 'Last seen', 'For', 'Version'], runners.map(runnerRow), {
-      isOfFigures: true,
-      none: empty(
-        'No runners',
-        'Nothing is built without one. A server starts one beside itself, unless it was told not to.',
-      ),
-    })}
-  </section>`;
+  return section(
+    'runners',
+    'Runners',
+    html`${table(
+      'List of runners',
+      ['Name', 'State', 'Works on', 'Last seen', 'For', 'Version'],
+      runners.map(runnerRow),
+      {
+        isOfFigures: true,
+        none: empty(
+          'No runners',
+          'Nothing is built without one. A server starts one beside itself, unless it was told not to.',
+        ),
+      },
+    )}`,
+  );
 }
 
 function runnerRow(runner: Runner): Html {
@@ -144,9 +144,10 @@ function runnerRow(runner: Runner): Html {
 }
 
 function deliveriesPart({ failing_deliveries: failing }: Operations): Html {
-  return html`<section aria-labelledby="failing-title">
-    <h2 id="failing-title">Deliveries that fail</h2>
-    ${
+  return section(
+    'failing',
+    'Deliveries that fail',
+    html`${
       failing.length === 0
         ? html`<p class="aside">None: every receiver took what was sent to it last.</p>`
         : table(
@@ -164,26 +165,23 @@ function deliveriesPart({ failing_deliveries: failing }: Operations): Html {
             ),
             { isOfFigures: true },
           )
-    }
-  </section>`;
+    }`,
+  );
 }
 
 /** The link cannot be shown again. */
 function linkPage({ email, password_path: path }: InvitedUser, { origin }: PageVisit): Page {
-  return {
-    title: 'Invited',
-    main: html`<h1>Invited</h1>
-      ${notice('good', 'The link is shown this once: copy it now.')}
-      <section class="card" aria-labelledby="link-title">
-        <h2 id="link-title">Link for ${email}</h2>
-        <p>
-          With it they set their password, once, within a week. Headrace sends no mail: hand it on yourself, to nobody
-          else.
-        </p>
-        ${copyable(`${origin}${path}`, 'link')}
-      </section>
-      <p><a class="button main" href="/ui/operations">Go on</a></p>`,
-  };
+  const link = section(
+    'link',
+    `Link for ${email}`,
+    html`<p>
+        With it they set their password, once, within a week. Headrace sends no mail: hand it on yourself, to nobody
+        else.
+      </p>
+      ${copyable(`${origin}${path}`, 'link')}`,
+    { isCard: true },
+  );
+  return shownOnce({ title: 'Invited', what: 'link', secrets: link, next: '/ui/operations' });
 }
 
 const all = page({

@@ -9,6 +9,62 @@ export function empty(title: string, text: string | Html): Html {
   </div>`;
 }
 
+/** A part of a page, named by its heading. */
+export function section(
+  id: string,
+  title: string,
+  content: Html,
+  { isCard = false, isTarget = false }: { isCard?: boolean; isTarget?: boolean } = {},
+): Html {
+  return html`<section ${isTarget && html`id="${id}"`} ${isCard && html`class="card"`} aria-labelledby="${id}-title">
+    <h2 id="${id}-title">${title}</h2>
+    ${content}
+  </section>`;
+}
+
+/** A list, and beside it, if there is room, the form for a new record. */
+export function beside(list: Html, form: Html): Html {
+  return html`<div class="beside">
+    <div>${list}</div>
+    ${form}
+  </div>`;
+}
+
+interface Filter {
+  name: string;
+  label: string;
+  value: string;
+  most: number;
+  button?: string;
+  /** All of the list is on the page, so a script filters it while the user types. */
+  isWhole?: boolean;
+  /** What else is in the page's address. */
+  beside?: Record<string, string | undefined>;
+  more?: Html | false;
+}
+
+export function filterForm(
+  path: string,
+  { name, label, value, most, button, isWhole, beside: others = {}, more }: Filter,
+): Html {
+  return html`<form method="get" action="${path}" role="search" class="filter">
+    ${Object.entries(others).map(
+      ([other, is]) => is !== undefined && html`<input type="hidden" name="${other}" value="${is}" />`,
+    )}
+    <label for="${name}-filter">${label}</label>
+    <input
+      id="${name}-filter"
+      name="${name}"
+      type="search"
+      value="${value}"
+      autocomplete="off"
+      maxlength="${most}"
+      ${isWhole && html`data-filter`}
+    />
+    ${button !== undefined && html`<button class="quiet">${button}</button>`} ${more}
+  </form>`;
+}
+
 export function waitingLine(reason: string): Html | false {
   return reason !== '' && html`<p class="aside">${reason.charAt(0).toUpperCase()}${reason.slice(1)}.</p>`;
 }
@@ -41,6 +97,11 @@ export function table(
 interface Paged {
   path: string;
   query?: Record<string, string>;
+}
+
+/** The part of a list that the page's address names. */
+export function cursors({ queryText }: { queryText: (name: string) => string }) {
+  return { before: queryText('before') || undefined, after: queryText('after') || undefined };
 }
 
 export function pagination<T extends { id_str: string }>(

@@ -1,11 +1,13 @@
 import { isSameRepository } from '../../shared/domain/git-address.ts';
+import { identifier } from '../../shared/records/fields.ts';
 import type { Forge } from '../../shared/records/forge.ts';
 import type { Project } from '../../shared/records/project.ts';
 import { forgeName, mendButton } from './forges.ts';
-import { pageForm } from './forms.ts';
+import { fieldTable } from './controls.ts';
+import { recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
-import { fact } from './parts.ts';
+import { fact, section } from './parts.ts';
 import type { ProjectVisit } from './project-pages.ts';
 import { stateBadge } from './states.ts';
 
@@ -15,20 +17,22 @@ export async function connectionPart(visit: ProjectVisit): Promise<Html | false>
   const forges = owned ? await visit.api.get('/forges') : [];
   if (state === 'none') return forges.length > 0 && connectPart(visit, forges);
   const forge = forges.find(({ id_str: one }) => one === project.forge_id_str);
-  return html`<section class="card" aria-labelledby="forge-title">
-    <h2 id="forge-title">Forge</h2>
-    <dl class="facts">
-      ${forge && fact('Forge', html`<a href="/ui/account/forges/${forge.id_str}">${forgeName(forge)}</a>`)}
-      ${fact('Repository there', html`<code>${repository}</code>`)}
-      ${fact('State', html`<span id="forge-state">${stateBadge(state)} ${reason}</span>`)}
-    </dl>
-    ${await sharedWith(visit)}
-    <p class="aside">
-      The connection has made the key, the hook and the statuses of this project there. Once a day it is checked that
-      key and hook are in place.
-    </p>
-    ${forge && mendButton(visit, { forge, describedBy: 'forge-state' })}
-  </section>`;
+  return section(
+    'forge',
+    'Forge',
+    html`<dl class="facts">
+        ${forge && fact('Forge', html`<a href="/ui/account/forges/${forge.id_str}">${forgeName(forge)}</a>`)}
+        ${fact('Repository there', html`<code>${repository}</code>`)}
+        ${fact('State', html`<span id="forge-state">${stateBadge(state)} ${reason}</span>`)}
+      </dl>
+      ${await sharedWith(visit)}
+      <p class="aside">
+        The connection has made the key, the hook and the statuses of this project there. Once a day it is checked that
+        key and hook are in place.
+      </p>
+      ${forge && mendButton(visit, { forge, describedBy: 'forge-state' })}`,
+    { isCard: true },
+  );
 }
 
 /**
@@ -53,24 +57,29 @@ async function sharedWith({ api, project }: ProjectVisit): Promise<Html | false>
   );
 }
 
+const connectForm = fieldTable({ forge_id: identifier() }, { forge_id: { label: 'Forge' } });
+
 /** The repository is found at the forge by the address of the project. */
 function connectPart(visit: ProjectVisit, forges: readonly Forge[]): Html {
-  const form = pageForm(visit, 'connect');
-  return html`<section class="card" aria-labelledby="forge-title">
-    <h2 id="forge-title">Forge</h2>
-    <p>
-      This project is not connected to a forge. Connected, its key, its hook and its statuses are put there by
-      themselves.
-    </p>
-    ${form.wrap(
-      form.select(
-        'forge_id',
-        'Forge',
-        forges.map((forge) => [forge.id_str, forgeName(forge)] as const),
-      ),
-      { button: 'Connect', kind: 'plain', isInline: true, label: 'Forge' },
-    )}
-  </section>`;
+  const form = recordForm(visit, 'connect', connectForm);
+  return section(
+    'forge',
+    'Forge',
+    html`<p>
+        This project is not connected to a forge. Connected, its key, its hook and its statuses are put there by
+        themselves.
+      </p>
+      ${form.wrap(
+        form.field('forge_id', { choices: forges.map((forge) => [forge.id_str, forgeName(forge)] as const) }),
+        {
+          button: 'Connect',
+          kind: 'plain',
+          isInline: true,
+          label: 'Forge',
+        },
+      )}`,
+    { isCard: true },
+  );
 }
 
 export function madeByConnection({ project }: ProjectVisit, what: string): Html {

@@ -14,9 +14,7 @@ export function overviewLine(overview: Overview, path: string): Html | false {
   if (builds.length === 0 && running === 0) return false;
   const many = running === mostRunning ? `${running} or more builds` : counted(running, 'build');
   return html`<div class="card overview">
-    <div class="overview-state">
-      ${stateBadge(state)} ${branch !== '' && html`<code>${branch}</code>`} ${since(overview)}
-    </div>
+    <div class="row">${stateBadge(state)} ${branch !== '' && html`<code>${branch}</code>`} ${since(overview)}</div>
     ${chart(builds, branch)}
     <span>
       ${
@@ -64,7 +62,7 @@ function chart(builds: Overview['last_requests'], branch: string): Html | false 
   const passed = over.filter(({ build_state: state }) => state === 'passed').length;
   const times = over.map(({ duration_ms: took }) => took).filter((took) => took !== null);
   const median = times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)];
-  return html`<span class="overview-chart">
+  return html`<span class="row overview-chart">
     <svg
       viewBox="0 0 ${width} ${height}"
       width="${width}"

@@ -1,15 +1,15 @@
 import { longest } from '../../shared/domain/bounds.ts';
 import type { BuiltCommit, Overview, RequestLine } from '../../shared/records/overview.ts';
 import type { Build } from '../../shared/records/build.ts';
-import { pageForm } from './forms.ts';
+import { recordForm } from './forms.ts';
 import { buildName, newestOfSuites } from './build-rows.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
-import { empty, pagination, shortSha, subjectOf } from './parts.ts';
+import { empty, filterForm, pagination, shortSha, subjectOf } from './parts.ts';
 import { overviewLine } from './project-overview.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
-import { askedFrom, runChoices } from './suite-choice.ts';
+import { askedFrom, runChoices, runForm } from './suite-choice.ts';
 import { buildMark, buildWord, isUnderWay, lookOfBuild, stateBadge } from './states.ts';
 
 const commitsOnPage = 25;
@@ -65,14 +65,6 @@ function requestItems(requests: readonly RequestLine[], path: string): Html | fa
   </ul>`;
 }
 
-function branchFilter(branch: string, path: string): Html {
-  return html`<form method="get" action="${path}" role="search" class="filter">
-    <label for="branch">Branch</label>
-    <input id="branch" name="branch" type="search" value="${branch}" autocomplete="off" />
-    <button class="quiet">Show</button>
-  </form>`;
-}
-
 async function commitList(
   visit: ProjectVisit,
   { overview, branch }: { overview: Overview; branch: string },
@@ -126,7 +118,7 @@ async function show(visit: ProjectVisit) {
   const branch = queryText('branch').trim().slice(0, longest.ref);
   const isOfRunning = queryText('running') === 'yes';
   const overview = await api.get('/projects/:project_id/overview');
-  const run = pageForm(visit, 'run');
+  const run = recordForm(visit, 'run', runForm);
   const suites = await api.get('/projects/:project_id/suites');
   const title = isOfRunning ? 'Running now' : 'Commits';
   return {
@@ -137,15 +129,12 @@ async function show(visit: ProjectVisit) {
       </section>
       <div class="title">
         <h1>${title}</h1>
-        <div class="actions">${branchFilter(branch, projectPath)}</div>
+        <div class="row">
+          ${filterForm(projectPath, { name: 'branch', label: 'Branch', value: branch, most: longest.ref, button: 'Show' })}
+        </div>
       </div>
       ${run.wrap(
-        html`${run.text('commit_ref', 'Branch, tag or commit', {
-          value: overview.default_branch || (overview.last_check?.default_branch ?? ''),
-          required: true,
-          isCode: true,
-          wrong: 'This cannot be the name of a branch, a tag or a commit.',
-        })}
+        html`${run.field('commit_ref', { value: overview.default_branch || overview.last_check?.default_branch })}
         ${runChoices(run, suites, visit)}`,
         { button: 'Run build', isInline: true, label: 'Run build' },
       )}

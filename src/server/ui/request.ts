@@ -2,13 +2,13 @@ import type { BuildRequest } from '../../shared/records/build-request.ts';
 import type { CommitDetails, SaidBuild } from '../../shared/records/overview.ts';
 import { attemptKey, buildName, groupedBuilds, newestOfSuites } from './build-rows.ts';
 import { askedFor, branchAtForge, commitAtForge, forgeLinks } from './forge-links.ts';
-import { pageForm } from './forms.ts';
+import { hidden, pageForm } from './forms.ts';
 import { depths, graphPart } from './graph.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
 import { downloadLink, logPart } from './log-viewer.ts';
 import { ago, duration } from './moments.ts';
-import { empty, shortSha, subjectOf, waitingLine } from './parts.ts';
+import { empty, section, shortSha, subjectOf, waitingLine } from './parts.ts';
 import { reasonText } from '../lifecycle/reasons.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
@@ -20,9 +20,7 @@ function saying(visit: ProjectVisit, build: SaidBuild, describedBy: string): Htm
   const { id_str, build_state: state, last_line: lastLine, waiting_reason: waits, failure_reason: reason } = build;
   if (state === 'waiting_for_approval') {
     const approve = pageForm(visit, 'approve_build', { build_id: id_str });
-    return html`<div class="build-said">
-      ${approve.wrap(html``, { button: 'Approve', kind: 'main', describedBy })}
-    </div>`;
+    return html`<div class="build-said">${approve.wrap(false, { button: 'Approve', kind: 'main', describedBy })}</div>`;
   }
   const why = state === 'skipped' && reason !== '' ? reasonText(reason) : waits;
   const waiting = why !== '' && html`<em class="aside">${why}</em>`;
@@ -75,12 +73,13 @@ async function leftOutList({ api }: ProjectVisit, builds: readonly SaidBuild[]) 
   const explained = await api.get(`${record}/explanation`);
   const leftOut = explained.filter(({ runs, name }) => !runs && !built.has(name));
   if (leftOut.length === 0) return false;
-  return html`<section aria-labelledby="left-out">
-    <h2 id="left-out">Left out</h2>
-    <ul class="card rows compact">
+  return section(
+    'left-out',
+    'Left out',
+    html`<ul class="card rows compact">
       ${leftOut.map(({ name, why }) => html`<li><b>${name}</b> <span class="aside">${why}</span></li>`)}
-    </ul>
-  </section>`;
+    </ul>`,
+  );
 }
 
 function joinedPart({ projectPath }: ProjectVisit, { joined_to_id_str: first }: BuildRequest): Html | false {
@@ -94,16 +93,18 @@ function joinedPart({ projectPath }: ProjectVisit, { joined_to_id_str: first }: 
 function variablesPart({ variables }: BuildRequest): Html | false {
   const given = Object.entries(variables);
   if (given.length === 0) return false;
-  return html`<section class="card" aria-labelledby="request-variables">
-    <h2 id="request-variables">Variables</h2>
-    <dl>
+  return section(
+    'request-variables',
+    'Variables',
+    html`<dl>
       ${given.map(
         ([name, value]) =>
           html`<dt><code>${name}</code></dt>
             <dd><code class="content">${value}</code></dd>`,
       )}
-    </dl>
-  </section>`;
+    </dl>`,
+    { isCard: true },
+  );
 }
 
 function suitesPart(
@@ -135,16 +136,16 @@ function buttons(
     pageForm(visit, 'rerun_failed'),
   ];
   if (state === 'waiting_for_approval') {
-    const approve = pageForm(visit, 'approve').wrap(html``, { button: 'Approve', kind: 'main' });
-    return html`${approve} ${cancel.wrap(html``, { button: 'Cancel', kind: 'danger' })}`;
+    const approve = pageForm(visit, 'approve').wrap(false, { button: 'Approve', kind: 'main' });
+    return html`${approve} ${cancel.wrap(false, { button: 'Cancel', kind: 'danger' })}`;
   }
-  if (isUnderWay(state)) return cancel.wrap(html``, { button: 'Cancel', kind: 'danger' });
+  if (isUnderWay(state)) return cancel.wrap(false, { button: 'Cancel', kind: 'danger' });
   const newest = newestOfSuites(builds);
   const hasFailed = newest.some((build) => build.build_state !== 'passed') || (first !== null && state !== 'passed');
   const mayGoOn = newest.some((build) => build.build_state === 'waiting_for_approval');
-  return html`${mayGoOn && cancel.wrap(html``, { button: 'Cancel', kind: 'danger' })}
-  ${hasFailed && failed.wrap(failed.hidden('failed_only', 'true'), { button: 'Run failed again', kind: 'main' })}
-  ${rerun.wrap(html``, { button: 'Run again', kind: hasFailed ? 'plain' : 'main' })}`;
+  return html`${mayGoOn && cancel.wrap(false, { button: 'Cancel', kind: 'danger' })}
+  ${hasFailed && failed.wrap(hidden('failed_only', 'true'), { button: 'Run failed again', kind: 'main' })}
+  ${rerun.wrap(false, { button: 'Run again', kind: hasFailed ? 'plain' : 'main' })}`;
 }
 
 async function show(visit: ProjectVisit) {
@@ -175,7 +176,7 @@ async function show(visit: ProjectVisit) {
     isFilled: !commit,
     main: html`<div class="title">
         <h1 id="what" data-live>${what}</h1>
-        <div class="actions" id="actions" data-live>${buttons(visit, request, builds)}</div>
+        <div class="row" id="actions" data-live>${buttons(visit, request, builds)}</div>
       </div>
       <div id="request" data-live>
         <p>

@@ -2,7 +2,8 @@ import { formatBytes } from '../../shared/lib/byte-units.ts';
 import { html } from './html.ts';
 import { ago } from './moments.ts';
 import { empty, orMissing, table } from './parts.ts';
-import { deletionButton, deletionPage } from './project-pages.ts';
+import type { ProjectVisit } from './project-pages.ts';
+import { deletionButton, deletionPage } from './resource-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 import type { VisitApi } from './visit-api.ts';
@@ -53,36 +54,33 @@ const list = settingsPage({
 });
 
 const deletion = deletionPage({
+  frame: settingsPage,
   path: '/caches/:cache_id/delete',
   route: `DELETE ${of}/:cache_id`,
-  async what(visit) {
-    const caches = await visit.api.get(of);
-    const cache = orMissing(caches.find(({ id_str: id }) => id === visit.param('cache_id')));
-    const suite = (await suiteNames(visit.api)).get(cache.suite_id_str) ?? ofBranch;
-    return {
-      title: `Delete the cache of ${cache.branch}?`,
-      goes: html`<p>
-        What builds of <strong>${suite}</strong> on <strong>${cache.branch}</strong> have kept goes
-        (${formatBytes(cache.size)}). The next one begins without it, or with the cache of the default branch.
-      </p>`,
-    };
+  async read({ api, param }: ProjectVisit) {
+    const cache = orMissing((await api.get(of)).find(({ id_str: id }) => id === param('cache_id')));
+    return { ...cache, suite: (await suiteNames(api)).get(cache.suite_id_str) ?? ofBranch };
   },
+  question: ({ branch }) => `Delete the cache of ${branch}?`,
+  goes: ({ suite, branch, size }) =>
+    html`<p>
+      What builds of <strong>${suite}</strong> on <strong>${branch}</strong> have kept goes (${formatBytes(size)}). The
+      next one begins without it, or with the cache of the default branch.
+    </p>`,
   back: (visit) => `${settingsPath(visit)}/caches`,
 });
 
 const deletionOfAll = deletionPage({
+  frame: settingsPage,
   path: '/caches/delete',
   route: `DELETE ${of}`,
-  async what(visit) {
-    const { length } = await visit.api.get(of);
-    return {
-      title: 'Delete all caches?',
-      goes: html`<p>
-        ${length === 1 ? 'The one cache' : `All ${length} caches`} of this project ${length === 1 ? 'goes' : 'go'}. The
-        next build of each suite begins without.
-      </p>`,
-    };
-  },
+  read: ({ api }: ProjectVisit) => api.get(of),
+  question: () => 'Delete all caches?',
+  goes: ({ length }) =>
+    html`<p>
+      ${length === 1 ? 'The one cache' : `All ${length} caches`} of this project ${length === 1 ? 'goes' : 'go'}. The
+      next build of each suite begins without.
+    </p>`,
   back: (visit) => `${settingsPath(visit)}/caches`,
 });
 

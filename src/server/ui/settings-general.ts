@@ -1,41 +1,44 @@
-import { addressField, isOpen, withPastedAddress } from './addresses.ts';
-import { connectionPart } from './project-forge.ts';
-import { pageForm } from './forms.ts';
+import { projectFields } from '../../shared/records/project.ts';
+import { isOpen, newProjectForm, withPastedAddress } from './addresses.ts';
+import { fieldTable } from './controls.ts';
+import { recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
-import { copyable } from './parts.ts';
-import { deletionButton, deletionPage, type ProjectVisit } from './project-pages.ts';
+import { copyable, counted, fact, section } from './parts.ts';
+import { connectionPart } from './project-forge.ts';
+import type { ProjectVisit } from './project-pages.ts';
+import { deletionButton, deletionPage } from './resource-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 import { addProjectVariable, projectVariables } from './variables.ts';
+
+const projectForm = fieldTable(projectFields, {
+  ...newProjectForm.texts,
+  config_file: {
+    label: 'File in the repository',
+    isCode: true,
+    hint: html`Such as <code>.headrace.toml</code>: each commit is then built by the suites of its own file, and on the
+      default branch the project is made what the file says. Whoever may push writes them. Blank for none.`,
+    wrong: 'This is no path in the repository that ends in .toml, .yml, .yaml or .json.',
+  },
+  branch_secrets: {
+    label: 'Secrets for new suites of branches',
+    hint: 'A suite that only the file of a branch has gets the variables of the project, and may have any tags.',
+  },
+});
 
 const general = settingsPage({
   path: '',
   showsSecrets: true,
   async show(visit) {
     const { project, path } = visit;
-    const form = pageForm(visit, 'save');
-    const fields = html`${form.text('name', 'Name', { value: project.name, required: true, maxlength: 255 })}
-    ${addressField(form, project.clone_url)}
-    ${form.area('description', 'Description', { value: project.description, rows: 3 })}
-    ${form.text('config_file', 'File in the repository', {
-      value: project.config_file,
-      maxlength: 255,
-      isCode: true,
-      hint: html`Such as <code>.headrace.toml</code>: each commit is then built by the suites of its own file, and on
-        the default branch the project is made what the file says. Whoever may push writes them. Blank for none.`,
-      wrong: 'This is no path in the repository that ends in .toml, .yml, .yaml or .json.',
-    })}
-    ${form.check('branch_secrets', 'Secrets for new suites of branches', {
-      checked: project.branch_secrets,
-      hint: 'A suite that only the file of a branch has gets the variables of the project, and may have any tags.',
-    })}`;
+    const form = recordForm(visit, 'save', projectForm, project);
     return {
       title: 'Settings',
       main: html`<div class="title">
           <h1>General</h1>
           ${project.owned && deletionButton(`${path}/delete`)}
         </div>
-        ${project.owned ? form.wrap(fields, { button: 'Save', isCard: true, label: 'Project' }) : factsOf(visit)}
+        ${project.owned ? form.wrap(form.fields(), { button: 'Save', isCard: true, label: 'Project' }) : factsOf(visit)}
         ${await connectionPart(visit)} ${keyPart(visit)} ${await projectVariables(visit)}`,
     };
   },
@@ -47,12 +50,14 @@ const general = settingsPage({
 });
 
 function keyPart({ project, projectPath }: ProjectVisit): Html {
-  return html`<section class="card" aria-labelledby="key-title">
-    <h2 id="key-title">SSH key</h2>
-    <p>${keyUse(project)}</p>
-    ${copyable(project.ssh_public_key, 'ssh-key')}
-    <p><a href="${projectPath}/setup#key">Check connection</a></p>
-  </section>`;
+  return section(
+    'key',
+    'SSH key',
+    html`<p>${keyUse(project)}</p>
+      ${copyable(project.ssh_public_key, 'ssh-key')}
+      <p><a href="${projectPath}/setup#key">Check connection</a></p>`,
+    { isCard: true },
+  );
 }
 
 function keyUse(project: ProjectVisit['project']): string {
@@ -66,41 +71,38 @@ function keyUse(project: ProjectVisit['project']): string {
 }
 
 function factsOf({ project }: ProjectVisit): Html {
+  const { clone_url: url, description, config_file: file } = project;
   return html`<section class="card" aria-label="Project">
     <dl>
-      <dt>Repository address</dt>
-      <dd><code>${project.clone_url}</code></dd>
-      <dt>Description</dt>
-      <dd>${project.description === '' ? '–' : project.description}</dd>
-      <dt>File in the repository</dt>
-      <dd>${project.config_file === '' ? '–' : html`<code>${project.config_file}</code>`}</dd>
+      ${fact('Repository address', html`<code>${url}</code>`)} ${fact('Description', description || '–')}
+      ${fact('File in the repository', file === '' ? '–' : html`<code>${file}</code>`)}
     </dl>
     <p class="aside">Only the owner of the project can change these.</p>
   </section>`;
 }
 
 const deletion = deletionPage({
+  frame: settingsPage,
   path: '/delete',
   route: 'DELETE /projects/:project_id',
-  async what({ api, project }) {
-    const suites = await api.get('/projects/:project_id/suites');
-    const goes = suites.length === 0 ? '' : `its ${suites.length} ${suites.length === 1 ? 'suite' : 'suites'}, `;
-    return {
-      title: `Delete ${project.name}?`,
-      goes: html`<p>
-        <strong>${project.name}</strong> goes, with ${goes}all of its variables, its SSH key, every commit, build and
-        deploy with their logs, its notifications, and everybody&rsquo;s access to it. What is running is stopped.
-        ${
-          project.forge_state === 'none'
-            ? 'The repository itself stays as it is.'
-            : html`Its key, its hook and its statuses are taken away at the forge; otherwise the repository
-                <code>${project.forge_repository}</code> stays as it is.`
-        }
-      </p>`,
-    };
+  async read({ api, project }: ProjectVisit) {
+    return { project, suites: await api.get('/projects/:project_id/suites') };
   },
-  back: settingsPath,
-  next: () => '/ui/',
+  question: ({ project }) => `Delete ${project.name}?`,
+  goes: ({ project, suites }) =>
+    html`<p>
+      <strong>${project.name}</strong> goes, with ${suites.length > 0 && `its ${counted(suites.length, 'suite')}, `}all
+      of its variables, its SSH key, every commit, build and deploy with their logs, its notifications, and
+      everybody&rsquo;s access to it. What is running is stopped.
+      ${
+        project.forge_state === 'none'
+          ? 'The repository itself stays as it is.'
+          : html`Its key, its hook and its statuses are taken away at the forge; otherwise the repository
+              <code>${project.forge_repository}</code> stays as it is.`
+      }
+    </p>`,
+  back: () => '/ui/',
+  keep: settingsPath,
 });
 
 export const routes: PageRoute[] = [...general, ...deletion];

@@ -1,133 +1,16 @@
-import { imageBuildsOff } from '../../shared/domain/image-builds.ts';
+import { longest } from '../../shared/domain/bounds.ts';
 import type { Suite } from '../../shared/records/suite.ts';
+import { recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
-import { pageForm, type FormVisit, type PageForm } from './forms.ts';
-import { imageField } from './registries.ts';
-import { counted, empty, subjectOf, table } from './parts.ts';
-import { deletionPage, recordHead, type ProjectVisit } from './project-pages.ts';
+import { beside, counted, empty, filterForm, section, table } from './parts.ts';
+import { isOwned, type ProjectVisit } from './project-pages.ts';
+import { resource } from './resource-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
-import type { PageRoute, Visit } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { dependenciesPart } from './suite-dependencies.ts';
-import { orderGroup } from './suite-order.ts';
-import { runGroups } from './suite-run.ts';
-import { servicesGroup } from './suite-services.ts';
-import { stepsGroup } from './suite-steps.ts';
+import { suiteForm, suiteParts } from './suite-form.ts';
 import { rulesPart } from './suite-rules.ts';
 import { addSuiteVariable, suiteVariables } from './variables.ts';
-
-const rootWords: Record<string, string> = { true: ', as root', false: ', not as root' };
-
-const cacheSaves = [
-  ['passed', 'passed builds'],
-  ['always', 'passed and failed builds'],
-] as const;
-
-interface Around {
-  all: readonly Suite[];
-  mayBuildImages: boolean;
-}
-
-/** Everything but name and command is in groups: most suites need none of it. */
-function suiteFields(form: PageForm, { all, mayBuildImages }: Around, suite?: Suite): Html {
-  const description = form.shown('description', suite?.description ?? '');
-  const tags = form.shownList('tags', suite?.tags ?? []).join(' ');
-  const root = form.shown('root', suite?.root === null ? '' : String(suite?.root ?? ''));
-  const cache = form.shownList('cache', suite?.cache ?? []);
-  const [reports, artifacts] = (['reports', 'artifacts'] as const).map((name) =>
-    form.shownList(name, suite?.[name] ?? []),
-  );
-  return html`${form.text('name', 'Name', { value: suite?.name, required: true, maxlength: 255 })}
-  ${form.area('command', 'Command', {
-    value: suite?.command,
-    isCode: true,
-    rows: Math.min(20, Math.max(4, (suite?.command ?? '').split('\n').length)),
-    hint: html`Run by <code>sh -e</code> in a fresh copy of the repository: a line that fails ends it. The suite passes
-      when it exits with 0.`,
-    wrong: 'A suite has a command or steps: leave one of them blank.',
-  })}
-  ${stepsGroup(form, suite?.steps)} ${servicesGroup(form, suite?.services)}
-  ${form.group(
-    ['image', 'root', 'builds_images', 'tags'],
-    `Image: ${form.shown('image', suite?.image ?? '') || 'none'}${rootWords[root] ?? ''}${tags === '' ? '' : `, tags: ${tags}`}`,
-    html`${imageField(form, suite?.image)}
-    ${form.select(
-      'root',
-      'User in the image',
-      [
-        ['', 'The image’s own'],
-        ['true', 'Root'],
-        ['false', 'Not root'],
-      ],
-      {
-        value: root,
-        hint: 'Root can install packages and change users there, and is nobody on the machine.',
-        wrong: 'Without an image there is no root.',
-      },
-    )}
-    ${
-      (mayBuildImages || suite?.builds_images) &&
-      form.check('builds_images', 'Builds images', {
-        checked: suite?.builds_images ?? false,
-        hint: html`<code>buildah</code> and <code>podman build</code> work in it, and it has the passwords of the
-          owner&rsquo;s registries. It reaches more of the runner&rsquo;s kernel than other builds.`,
-        wrong: imageBuildsOff,
-      })
-    }
-    ${form.words('tags', 'Tags', {
-      value: suite?.tags.join(' '),
-      hint: 'Words with blanks between them. Only runners that have all of these tags run the suite.',
-      wrong: 'Tags are words of up to 64 letters, digits and . _ : - that begin with a letter or a digit, at most 16.',
-    })}`,
-  )}
-  ${form.group(
-    ['cache', 'cache_save'],
-    `Cache: ${cache.length === 0 ? 'none' : counted(cache.length, 'path')}`,
-    html`${form.lines('cache', 'Cache', {
-      value: suite?.cache.join('\n'),
-      rows: rowsFor(cache),
-      isCode: true,
-      hint: html`Paths, one on each line, in the repository (<code>node_modules</code>) or under
-        <code>~</code> (<code>~/.npm</code>). The next build finds there what a passed one left.`,
-      wrong:
-        'These are not paths to cache: up to 16, without .. and not absolute, none inside another, and not .git, the whole repository or the whole home.',
-    })}
-    ${form.select('cache_save', 'Save it after', cacheSaves, { value: suite?.cache_save })}`,
-  )}
-  ${orderGroup(form, all, suite)} ${runGroups(form, suite)}
-  ${form.group(
-    ['reports', 'artifacts'],
-    `Test reports: ${patterns(reports)}, artifacts: ${patterns(artifacts)}`,
-    html`${form.lines('reports', 'Test reports', {
-      value: suite?.reports.join('\n'),
-      rows: rowsFor(reports),
-      isCode: true,
-      hint: html`Files in JUnit XML, whose tests are shown with the build: one pattern a line, such as
-        <code>report.xml</code> or <code>**/target/surefire-reports/*.xml</code>.`,
-      wrong: 'Patterns lead down from the workspace: no / at the beginning and no .. in them. At most 50.',
-    })}
-    ${form.lines('artifacts', 'Artifacts', {
-      value: suite?.artifacts.join('\n'),
-      rows: rowsFor(artifacts),
-      isCode: true,
-      hint: html`Files that are kept after each build, whatever its result: one pattern a line, such as
-        <code>dist</code>, <code>*.log</code> or <code>coverage/**/*.html</code>.`,
-      wrong: 'Patterns lead down from the workspace: no / at the beginning and no .. in them. At most 50.',
-    })}`,
-  )}
-  ${form.group(
-    ['description'],
-    `Description: ${description.trim() === '' ? 'none' : subjectOf(description)}`,
-    form.area('description', 'Description', { value: suite?.description, rows: 2 }),
-  )}`;
-}
-
-function patterns(list: readonly string[] = []): string {
-  return list.length === 0 ? 'none' : counted(list.length, 'pattern');
-}
-
-function rowsFor(list: readonly string[] = []): number {
-  return Math.min(10, Math.max(2, list.length));
-}
 
 const fewSuites = 20;
 
@@ -137,32 +20,26 @@ const list = settingsPage({
     const all = await visit.api.get('/projects/:project_id/suites');
     const filter = visit.queryText('filter').trim();
     const suites = all.filter(({ name }) => name.toLowerCase().includes(filter.toLowerCase()));
+    const none = empty('No suites yet', 'A suite is a command that every commit is tried with, such as your tests.');
+    const form = recordForm(visit, 'create', suiteForm);
+    const parts = suiteParts(form, { all, mayBuildImages: visit.imageBuilds });
+    const newForm = form.wrap(parts, { button: 'Create suite', isCard: true, label: 'New suite' });
+    const shown = { name: 'filter', label: 'Filter', value: filter, most: longest.name, isWhole: true };
+    const rows = suites.map((suite) => row(suite, visit.path));
     return {
       title: 'Suites',
       main: html`<div class="title">
           <h1>Suites</h1>
           ${all.length > fewSuites && html`<a class="button" href="#new">New suite</a>`}
         </div>
-        <div class="beside">
-          <div>
-            ${all.length > fewSuites && filterForm(visit.path, filter)}
-            ${table(
-              'Suites',
-              ['Name', 'Command'],
-              suites.map((suite) => row(suite, visit.path)),
-              {
-                none: empty(
-                  'No suites yet',
-                  'A suite is a command that every commit is tried with, such as your tests.',
-                ),
-              },
-            )}
+        ${beside(
+          html`${all.length > fewSuites && filterForm(visit.path, shown)}
+            ${table('Suites', ['Name', 'Command'], rows, { none })}
             <p id="none-fit" class="aside" ${suites.length > 0 && html`hidden`}>
               ${all.length > 0 && 'No suite has that in its name.'}
-            </p>
-          </div>
-          ${creation(visit, all)}
-        </div>`,
+            </p>`,
+          section('new', 'New suite', newForm, { isTarget: true }),
+        )}`,
     };
   },
   actions: {
@@ -172,15 +49,6 @@ const list = settingsPage({
     },
   },
 });
-
-function filterForm(path: string, filter: string): Html {
-  return html`<form method="get" action="${path}" role="search" class="inline">
-    <div class="field">
-      <label for="filter">Filter</label>
-      <input id="filter" name="filter" type="search" value="${filter}" autocomplete="off" data-filter />
-    </div>
-  </form>`;
-}
 
 function row({ id_str: id, name, description, command, steps }: Suite, path: string): Html {
   return html`<tr data-name="${name.toLowerCase()}">
@@ -199,51 +67,6 @@ function row({ id_str: id, name, description, command, steps }: Suite, path: str
     </td>
   </tr>`;
 }
-
-function creation(visit: FormVisit & Pick<Visit, 'imageBuilds'>, all: readonly Suite[]): Html {
-  const around = { all, mayBuildImages: visit.imageBuilds };
-  const form = pageForm(visit, 'create');
-  return html`<section id="new" aria-labelledby="new-title">
-    <h2 id="new-title">New suite</h2>
-    ${form.wrap(suiteFields(form, around), { button: 'Create suite', isCard: true, label: 'New suite' })}
-  </section>`;
-}
-
-const one = settingsPage({
-  path: '/suites/:suite_id',
-  showsSecrets: true,
-  async show(visit) {
-    const { api } = visit;
-    const suite = await api.get('/projects/:project_id/suites/:suite_id');
-    const all = await api.get('/projects/:project_id/suites');
-    const form = pageForm(visit, 'save');
-    return {
-      title: suite.name,
-      main: html`${recordHead(visit, { back: `${settingsPath(visit)}/suites`, all: 'All suites', title: suite.name, isOwners: true })}
-      ${form.wrap(suiteFields(form, { all, mayBuildImages: visit.imageBuilds }, suite), { button: 'Save', isCard: true, label: 'Suite' })}
-      ${await rulesPart(visit)} ${await suiteVariables(visit)} ${await dependenciesPart(visit)}`,
-    };
-  },
-  actions: {
-    save: {
-      route: 'PUT /projects/:project_id/suites/:suite_id',
-      done: 'saved',
-    },
-    add_rule: {
-      route: 'POST /projects/:project_id/suites/:suite_id/rules',
-      done: (_, visit) => ({ goTo: `${visit.path}#rules`, notice: 'added' }),
-    },
-    add_variable: addSuiteVariable,
-    add_dependency: {
-      route: 'POST /projects/:project_id/suites/:suite_id/dependencies',
-      done: (_, visit) => ({ goTo: `${visit.path}#dependencies`, notice: 'added' }),
-    },
-    update_dependency: {
-      route: 'POST /projects/:project_id/suites/:suite_id/dependencies/:dependency_id/update',
-      done: (_, visit) => ({ goTo: `${visit.path}#dependencies`, notice: 'updated' }),
-    },
-  },
-});
 
 async function usesOf(visit: ProjectVisit, { id_str: id }: Suite): Promise<Html | false> {
   const { api } = visit;
@@ -267,27 +90,51 @@ async function usesOf(visit: ProjectVisit, { id_str: id }: Suite): Promise<Html 
     </ul>`;
 }
 
-const deletion = deletionPage({
-  path: '/suites/:suite_id/delete',
-  route: 'DELETE /projects/:project_id/suites/:suite_id',
-  refusals: { resource_temporary_unavailable: 'It is in use. Take it off everything that uses it first.' },
-  async what(visit) {
-    const { api } = visit;
-    const of = '/projects/:project_id/suites/:suite_id';
-    const suite = await api.get(of);
-    const rules = await api.get(`${of}/rules`);
-    const variables = await api.get(`${of}/environment_variables`);
-    return {
-      title: `Delete ${suite.name}?`,
-      goes: html`<p>
-          The suite <strong>${suite.name}</strong> goes, with its command, ${counted(rules.length, 'rule')} and
-          ${counted(variables.length, 'variable')}. What it built stays, with its logs.
-        </p>
-        ${await usesOf(visit, suite)}`,
-    };
+const of = '/projects/:project_id/suites/:suite_id';
+
+const { routes: ofOne } = resource({
+  noun: 'suite',
+  frame: settingsPage,
+  path: '/suites/:suite_id',
+  showsSecrets: true,
+  read: (visit: ProjectVisit) => visit.api.get(of),
+  name: ({ name }) => name,
+  all: 'All suites',
+  back: (visit) => `${settingsPath(visit)}/suites`,
+  form: suiteForm,
+  fields: async (form, { api, imageBuilds }, suite) =>
+    suiteParts(form, { all: await api.get('/projects/:project_id/suites'), mayBuildImages: imageBuilds }, suite),
+  below: async (_, visit) =>
+    html`${await rulesPart(visit)} ${await suiteVariables(visit)} ${await dependenciesPart(visit)}`,
+  save: { route: `PUT ${of}`, done: 'saved' },
+  actions: {
+    add_rule: {
+      route: `POST ${of}/rules`,
+      done: (_, visit) => ({ goTo: `${visit.path}#rules`, notice: 'added' }),
+    },
+    add_variable: addSuiteVariable,
+    add_dependency: {
+      route: `POST ${of}/dependencies`,
+      done: (_, visit) => ({ goTo: `${visit.path}#dependencies`, notice: 'added' }),
+    },
+    update_dependency: {
+      route: `POST ${of}/dependencies/:dependency_id/update`,
+      done: (_, visit) => ({ goTo: `${visit.path}#dependencies`, notice: 'updated' }),
+    },
   },
-  back: (visit) => `${settingsPath(visit)}/suites/${visit.param('suite_id')}`,
-  next: (visit) => `${settingsPath(visit)}/suites`,
+  delete: `DELETE ${of}`,
+  mayDelete: isOwned,
+  keep: (visit) => `${settingsPath(visit)}/suites/${visit.param('suite_id')}`,
+  refusals: { resource_temporary_unavailable: 'It is in use. Take it off everything that uses it first.' },
+  async goes(suite, visit) {
+    const rules = await visit.api.get(`${of}/rules`);
+    const variables = await visit.api.get(`${of}/environment_variables`);
+    return html`<p>
+        The suite <strong>${suite.name}</strong> goes, with its command, ${counted(rules.length, 'rule')} and
+        ${counted(variables.length, 'variable')}. What it built stays, with its logs.
+      </p>
+      ${await usesOf(visit, suite)}`;
+  },
 });
 
-export const routes: PageRoute[] = [...list, ...one, ...deletion];
+export const routes: PageRoute[] = [...list, ...ofOne];

@@ -1,6 +1,8 @@
-import { pageForm } from './forms.ts';
+import { projectFields } from '../../shared/records/project.ts';
+import { fieldTable } from './controls.ts';
+import { recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
-import { copyable, fact } from './parts.ts';
+import { copyable, section } from './parts.ts';
 import type { ProjectVisit } from './project-pages.ts';
 import { settingsPage } from './settings.ts';
 import type { PageRoute } from './site.ts';
@@ -8,56 +10,48 @@ import { createHook, hooksPart } from './trigger-hooks.ts';
 import { createSchedule, pollingPart, schedulesPart } from './trigger-schedules.ts';
 import { createStatusTarget, statusTargetsPart } from './trigger-statuses.ts';
 
-const forkPolicies: readonly (readonly [string, string])[] = [
-  ['without_secrets', 'Built without secrets'],
-  ['approval', 'Built without secrets once somebody approves'],
-  ['never', 'Never built'],
-];
-
-const supersededPolicies: readonly (readonly [string, string])[] = [
-  ['none', 'Stay'],
-  ['waiting', 'Are cancelled while they wait'],
-  ['running', 'Are cancelled, also while they run'],
-];
-
-const policyLabel = (policies: readonly (readonly [string, string])[], name: string): string =>
-  policies.find(([one]) => one === name)?.[1] ?? name;
+const policiesForm = fieldTable(projectFields, {
+  fork_builds: {
+    label: 'Pull requests from forks',
+    choices: [
+      ['without_secrets', 'Built without secrets'],
+      ['approval', 'Built without secrets once somebody approves'],
+      ['never', 'Never built'],
+    ],
+    hint: 'Who can open a pull request need not be somebody you trust. What comes from a fork never gets a secret.',
+  },
+  cancel_superseded: {
+    label: 'Older builds of the same branch or pull request',
+    choices: [
+      ['none', 'Stay'],
+      ['waiting', 'Are cancelled while they wait'],
+      ['running', 'Are cancelled, also while they run'],
+    ],
+    hint: 'Of those that were triggered. What somebody asked for by hand stays.',
+  },
+  public_badge: {
+    label: 'Public badge',
+    hint: 'Anybody who knows its address may see whether the project passes, and nothing else.',
+  },
+  report_left_out: {
+    label: 'Report suites that rules leave out',
+    hint: 'Forges are told that they passed, so that a check which is required does not wait for ever.',
+  },
+  build_twice: {
+    label: 'Build pushes and pull requests separately',
+    hint: 'Otherwise a commit that both bring is built once: the second one runs only what the first one does not.',
+  },
+});
 
 function policiesPart(visit: ProjectVisit): Html {
   const { project } = visit;
-  const form = pageForm(visit, 'save_policies');
-  const fields = html`${form.select('fork_builds', 'Pull requests from forks', forkPolicies, {
-    value: project.fork_builds,
-    hint: 'Who can open a pull request need not be somebody you trust. What comes from a fork never gets a secret.',
-  })}
-  ${form.select('cancel_superseded', 'Older builds of the same branch or pull request', supersededPolicies, {
-    value: project.cancel_superseded,
-    hint: 'Of those that were triggered. What somebody asked for by hand stays.',
-  })}
-  ${form.check('public_badge', 'Public badge', {
-    checked: project.public_badge,
-    hint: 'Anybody who knows its address may see whether the project passes, and nothing else.',
-  })}
-  ${form.check('report_left_out', 'Report suites that rules leave out', {
-    checked: project.report_left_out,
-    hint: 'Forges are told that they passed, so that a check which is required does not wait for ever.',
-  })}
-  ${form.check('build_twice', 'Build pushes and pull requests separately', {
-    checked: project.build_twice,
-    hint: 'Otherwise a commit that both bring is built once: the second one runs only what the first one does not.',
-  })}`;
-  const facts = html`<dl class="facts card">
-    ${fact('Pull requests from forks', policyLabel(forkPolicies, project.fork_builds))}
-    ${fact('Older builds of the same branch or pull request', policyLabel(supersededPolicies, project.cancel_superseded))}
-    ${fact('Public badge', project.public_badge ? 'Yes' : 'No')}
-    ${fact('Report suites that rules leave out', project.report_left_out ? 'Yes' : 'No')}
-    ${fact('Build pushes and pull requests separately', project.build_twice ? 'Yes' : 'No')}
-  </dl>`;
-  return html`<section aria-labelledby="policies-title">
-    <h2 id="policies-title">Policies</h2>
-    ${project.owned ? form.wrap(fields, { button: 'Save', isCard: true, label: 'Policies' }) : facts}
-    ${project.public_badge && badge(visit)}
-  </section>`;
+  const form = recordForm(visit, 'save_policies', policiesForm, project);
+  return section(
+    'policies',
+    'Policies',
+    html`${project.owned ? form.wrap(form.fields(), { button: 'Save', isCard: true, label: 'Policies' }) : form.facts()}
+    ${project.public_badge && badge(visit)}`,
+  );
 }
 
 function badge({ project, origin }: ProjectVisit): Html {

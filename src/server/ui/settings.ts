@@ -21,17 +21,19 @@ const sections: readonly Section[] = [
 ];
 
 interface SettingsPage extends Omit<PageDefinition, 'show'> {
-  path: string;
+  /** Without the other sections beside it. */
+  isQuestion?: boolean;
   show: (visit: ProjectVisit) => Promise<Page>;
 }
 
-export function settingsPage({ path, show, ...rest }: SettingsPage): PageRoute[] {
+export function settingsPage({ path, isQuestion = false, show, ...rest }: SettingsPage): PageRoute[] {
   return projectPage({
     ...rest,
     path: `/settings${path}`,
     tab: 'settings',
     async show(visit) {
       const shown = await show(visit);
+      if (isQuestion) return shown;
       return { ...shown, main: html`${navigation(visit, path)} ${shown.main}` };
     },
   });

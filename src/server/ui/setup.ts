@@ -3,8 +3,10 @@ import { suggestedSuite } from '../../shared/domain/suggested-suite.ts';
 import { groupOf } from '../../shared/records/raw.ts';
 import type { Overview } from '../../shared/records/overview.ts';
 import type { Project } from '../../shared/records/project.ts';
+import { suiteFields } from '../../shared/records/suite.ts';
 import { isOpen } from './addresses.ts';
-import { pageForm } from './forms.ts';
+import { fieldTable } from './controls.ts';
+import { hidden, pageForm, recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
 import { steps } from './new-project.ts';
@@ -62,11 +64,16 @@ function connectedOf(project: Project): Html {
     }`;
 }
 
+const firstSuiteForm = fieldTable(suiteFields, {
+  name: { label: 'Name' },
+  command: { label: 'Command', required: true, isCode: true, rows: 3 },
+});
+
 async function setupPage(visit: ProjectVisit) {
   const { project, api } = visit;
   const { last_check: check } = await api.get('/projects/:project_id/overview');
   const suggestion = suggestedSuite(check?.files ?? []);
-  const [connection, suite] = [pageForm(visit, 'check'), pageForm(visit, 'create')];
+  const [connection, suite] = [pageForm(visit, 'check'), recordForm(visit, 'create', firstSuiteForm, suggestion)];
   const branch = check?.default_branch ?? 'HEAD';
   const isConnected = project.forge_state !== 'none';
   return {
@@ -76,7 +83,7 @@ async function setupPage(visit: ProjectVisit) {
       <section class="card" aria-labelledby="key">
         ${isConnected ? connectedOf(project) : isOpen(project) ? connectionOf(project) : keyOf(project)}
         <div id="connection-seen">${seen(check)}</div>
-        ${connection.wrap(html``, { button: 'Check connection', kind: check?.connected ? 'plain' : 'main' })}
+        ${connection.wrap(false, { button: 'Check connection', kind: check?.connected ? 'plain' : 'main' })}
       </section>
       <section class="card" aria-labelledby="suite">
         <h2 id="suite">The first suite</h2>
@@ -84,12 +91,11 @@ async function setupPage(visit: ProjectVisit) {
           A suite is a command that is run on every commit that is built, in a sandbox of its own.
           ${suggestion.why !== undefined && html`The repository holds <code>${suggestion.why}</code>, so this may do:`}
         </p>
-        ${suite.wrap(
-          html`${suite.text('name', 'Name', { required: true, value: suggestion.name, maxlength: 255 })}
-          ${suite.area('command', 'Command', { required: true, isCode: true, rows: 3, value: suggestion.command })}
-          ${suite.hidden('commit_ref', branch)}`,
-          { button: 'Create suite and run', label: 'First suite', kind: check?.connected ? 'main' : 'plain' },
-        )}
+        ${suite.wrap(html`${suite.fields()} ${hidden('commit_ref', branch)}`, {
+          button: 'Create suite and run',
+          label: 'First suite',
+          kind: check?.connected ? 'main' : 'plain',
+        })}
       </section>
       <p><a href="${visit.projectPath}">Do this later</a></p>`,
   };

@@ -1,22 +1,46 @@
-import type { Suite } from '../../shared/records/suite.ts';
+import { most } from '../../shared/domain/bounds.ts';
+import { askedFields } from '../../shared/records/build-request.ts';
 import { groupOf, type RawGroup } from '../../shared/records/raw.ts';
-import type { FormVisit, PageForm } from './forms.ts';
+import type { Suite } from '../../shared/records/suite.ts';
+import { fieldTable } from './controls.ts';
+import type { Fields, FormVisit } from './forms.ts';
 import { html, type Html } from './html.ts';
 
 export type ChoosableSuite = Pick<Suite, 'id_str' | 'name'>;
 
-export function runChoices(form: PageForm, suites: readonly ChoosableSuite[], visit: FormVisit): Html {
-  return html`${suiteChoice(form, suites, visit)}
-    <details class="some-suites" ${visit.refused !== undefined && html`open`}>
+export const runForm = fieldTable(askedFields, {
+  commit_ref: {
+    label: 'Branch, tag or commit',
+    isCode: true,
+    wrong: 'This cannot be the name of a branch, a tag or a commit.',
+  },
+  suites: { label: 'Suites to run, if their rules allow it' },
+  variables: {
+    label: 'Variables of this build',
+    rows: 3,
+    isCode: true,
+    hint: html`One on each line, as <code>NAME=value</code>. They are no secrets: everybody of the project sees them.`,
+    wrong: `Each line is NAME=value, at most ${most.variablesOfRequest}. Names have letters, digits and underscores; none may be that of a secret variable.`,
+  },
+});
+
+export function runChoices(
+  form: Fields<'suites' | 'variables'>,
+  suites: readonly ChoosableSuite[],
+  { refused }: FormVisit,
+): Html {
+  const choices = suites.map(({ id_str: id, name }) => [id, name] as const);
+  const isOpen = refused !== undefined && html`open`;
+  return html`${
+      choices.length > 1 &&
+      html`<details class="some-suites" ${isOpen}>
+        <summary>Some suites only</summary>
+        ${form.field('suites', { choices })}
+      </details>`
+    }
+    <details class="some-suites" ${isOpen}>
       <summary>Variables</summary>
-      ${form.area('variables', 'Variables of this build', {
-        rows: 3,
-        isCode: true,
-        hint: html`One on each line, as <code>NAME=value</code>. They are no secrets: everybody of the project sees
-          them.`,
-        wrong:
-          'Each line is NAME=value, at most 50. Names have letters, digits and underscores; none may be that of a secret variable.',
-      })}
+      ${form.field('variables')}
     </details>`;
 }
 
@@ -30,13 +54,4 @@ export function askedFrom({ variables: typed, ...form }: RawGroup): RawGroup {
     return { ...form, variables: typed ?? '' };
   const variables = groupOf(Object.fromEntries(pairs.map(([name = '', value = '']) => [name.trim(), value])));
   return { ...form, variables };
-}
-
-function suiteChoice(form: PageForm, suites: readonly ChoosableSuite[], { refused }: FormVisit): Html | false {
-  if (suites.length < 2) return false;
-  const choices = suites.map(({ id_str: id, name }) => [id, name] as const);
-  return html`<details class="some-suites" ${refused !== undefined && html`open`}>
-    <summary>Some suites only</summary>
-    ${form.checks('suites', 'Suites to run, if their rules allow it', choices, [])}
-  </details>`;
 }

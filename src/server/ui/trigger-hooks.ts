@@ -1,29 +1,31 @@
 import { forgeProviders, isProvider, providerChoices } from '../../shared/domain/forge-providers.ts';
-import type { Hook, HookDelivery, SecretHook } from '../../shared/records/trigger.ts';
-import { pageForm, type PageForm } from './forms.ts';
+import { hookFields, type Hook, type HookDelivery, type SecretHook } from '../../shared/records/trigger.ts';
+import { fieldTable, wordsOf, type Choices } from './controls.ts';
+import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
-import { notice, type Page } from './layout.ts';
+import type { Page } from './layout.ts';
 import { ago } from './moments.ts';
 import type { PageAction, PageVisit } from './pages.ts';
-import { copyable, empty, pagination, shortSha, table } from './parts.ts';
-import { deletionPage, type ProjectVisit, recordHead } from './project-pages.ts';
+import { beside, copyable, cursors, empty, pagination, section, shortSha, table } from './parts.ts';
 import { madeByConnection } from './project-forge.ts';
+import type { ProjectVisit } from './project-pages.ts';
+import { resource, shownOnce } from './resource-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
-import type { PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
 
 const of = '/projects/:project_id/hooks';
 
-const providers: readonly (readonly [string, string])[] = [
-  ...providerChoices,
-  ['generic', 'Any program, such as curl'],
-];
-
-const events: readonly (readonly [string, string])[] = [
+const providers: Choices = [...providerChoices, ['generic', 'Any program, such as curl']];
+const events: Choices = [
   ['push', 'Pushes to branches'],
   ['tag', 'Tags'],
   ['pull_request', 'Pull and merge requests'],
 ];
+
+const hookForm = fieldTable(hookFields, {
+  provider: { label: 'Provider', choices: providers },
+  events: { label: 'Events', choices: events },
+});
 
 function whereTo(provider: string): string {
   if (!isProvider(provider))
@@ -32,65 +34,52 @@ function whereTo(provider: string): string {
   return `On ${name}: ${hook}`;
 }
 
-const nameOf = (provider: string): string => providers.find(([one]) => one === provider)?.[1] ?? provider;
-const eventLabels = (names: readonly string[]): string =>
-  events
-    .filter(([one]) => names.includes(one))
-    .map(([, words]) => words)
-    .join(', ');
-
-function hookFields(form: PageForm, hook?: Hook): Html {
-  return html`${form.select('provider', 'Provider', providers, { value: hook?.provider })}
-  ${form.checks('events', 'Events', events, hook?.events ?? events.map(([name]) => name))}`;
-}
+const nameOf = (provider: string): string => wordsOf(providers, provider);
 
 export const createHook: PageAction = {
   route: `POST ${of}`,
   done: (answer, visit) => secretPage(visit, 'Hook created', answer),
 };
 
-/** The secret cannot be shown again. */
 async function secretPage(
   visit: PageVisit,
   title: string,
   { id_str: id, url, secret, provider }: SecretHook,
 ): Promise<Page> {
   return {
-    title,
-    project: await visit.api.get('/projects/:project_id'),
-    tab: 'settings',
-    isWorthPacking: false,
-    main: html`<h1>${title}</h1>
-      ${notice('good', 'The secret is shown this once: copy it now.')}
-      <section class="card" aria-labelledby="address-title">
+    ...shownOnce({
+      title,
+      secrets: html`<section class="card" aria-labelledby="address-title">
         <h2 id="address-title">Address</h2>
         ${copyable(url, 'hook-url')}
         <h2>Secret</h2>
         ${copyable(secret, 'hook-secret')}
         <p>${whereTo(provider)}</p>
-      </section>
-      <p><a class="button main" href="${settingsPath(visit)}/triggers/hooks/${id}">Go on</a></p>`,
+      </section>`,
+      next: `${settingsPath(visit)}/triggers/hooks/${id}`,
+    }),
+    project: await visit.api.get('/projects/:project_id'),
+    tab: 'settings',
   };
 }
 
+/** The hook that the connection of the project has made. */
+async function madeHook({ api }: ProjectVisit): Promise<string> {
+  return (await api.get('/projects/:project_id/overview')).forge_hook_id_str;
+}
+
 export async function hooksPart(visit: ProjectVisit): Promise<Html> {
-  const hooks = await visit.api.get(of);
-  const { forge_hook_id_str: made } = await visit.api.get('/projects/:project_id/overview');
-  const form = pageForm(visit, 'create_hook');
-  return html`<section aria-labelledby="hooks-title">
-    <h2 id="hooks-title">Hooks</h2>
-    <div class="beside">
-      <div id="hooks" data-live>
-        ${table(
-          'Hooks',
-          ['Provider', 'Events', 'Last call'],
-          hooks.map((hook) => hookRow(hook, visit, hook.id_str === made)),
-          { none: empty('No hook yet', 'A hook is an address that your forge calls when something is pushed.') },
-        )}
-      </div>
-      ${form.wrap(hookFields(form), { button: 'Create hook', isCard: true, label: 'New hook' })}
-    </div>
-  </section>`;
+  const made = await madeHook(visit);
+  const rows = (await visit.api.get(of)).map((hook) => hookRow(hook, visit, hook.id_str === made));
+  const none = empty('No hook yet', 'A hook is an address that your forge calls when something is pushed.');
+  return section(
+    'hooks',
+    'Hooks',
+    beside(
+      html`<div id="hooks" data-live>${table('Hooks', ['Provider', 'Events', 'Last call'], rows, { none })}</div>`,
+      await newForm(visit),
+    ),
+  );
 }
 
 function hookRow(hook: Hook, visit: ProjectVisit, isMade: boolean): Html {
@@ -100,52 +89,26 @@ function hookRow(hook: Hook, visit: ProjectVisit, isMade: boolean): Html {
       <a href="${settingsPath(visit)}/triggers/hooks/${id}">${nameOf(provider)}</a>
       ${isMade && html`<span class="aside">made by the connection</span>`}
     </td>
-    <td>${eventLabels(names)}</td>
+    <td>${names.map((name) => wordsOf(events, name)).join(', ')}</td>
     <td class="nowrap">${last === null ? 'Never' : ago(last)}</td>
   </tr>`;
 }
 
-const one = settingsPage({
+const { newForm, routes } = resource({
+  noun: 'hook',
+  frame: settingsPage,
   path: '/triggers/hooks/:hook_id',
-  async show(visit) {
+  async read(visit: ProjectVisit) {
     const hook = await visit.api.get(`${of}/:hook_id`);
-    const query = { before: visit.queryText('before') || undefined, after: visit.queryText('after') || undefined };
-    const page = await visit.api.list(`${of}/:hook_id/deliveries`, { query: { limit: 30, ...query } });
-    const form = pageForm(visit, 'save');
-    const { forge_hook_id_str: made } = await visit.api.get('/projects/:project_id/overview');
-    return {
-      title: 'Hook',
-      main: html`${recordHead(visit, { back: `${settingsPath(visit)}/triggers`, all: 'All triggers', title: `Hook: ${nameOf(hook.provider)}` })}
-        <section class="card" aria-labelledby="address-title">
-          <h2 id="address-title">Address</h2>
-          ${copyable(hook.url, 'hook-url')}
-          ${
-            made === hook.id_str
-              ? html`<p>The connection to the forge has made this hook: the forge knows its address and its secret.</p>`
-              : html`<p>${whereTo(hook.provider)} The secret was shown when it was made.</p>
-                  ${pageForm(visit, 'new_secret').wrap(html``, { button: 'New secret', kind: 'plain' })}`
-          }
-        </section>
-        ${form.wrap(hookFields(form, hook), { button: 'Save', isCard: true, label: 'Hook' })}
-        <section aria-labelledby="deliveries-title">
-          <h2 id="deliveries-title">What arrived</h2>
-          <div id="deliveries" data-live>
-            ${
-              page.items.length === 0
-                ? html`<p class="aside">Nothing arrived yet.</p>`
-                : table(
-                    'What arrived',
-                    ['When', 'What', 'What came of it', 'Actions'],
-                    page.items.map((delivery) => deliveryRow(delivery, visit)),
-                  )
-            }
-          </div>
-          ${pagination(page, { path: visit.path })}
-        </section>`,
-    };
+    return { ...hook, isMade: hook.id_str === (await madeHook(visit)) };
   },
+  all: 'All triggers',
+  back: (visit) => `${settingsPath(visit)}/triggers`,
+  heading: ({ provider }) => `Hook: ${nameOf(provider)}`,
+  form: hookForm,
+  creation: { action: 'create_hook' },
+  save: { route: `PUT ${of}/:hook_id`, done: 'saved' },
   actions: {
-    save: { route: `PUT ${of}/:hook_id`, done: 'saved' },
     new_secret: {
       route: `POST ${of}/:hook_id/new_secret`,
       done: (answer, visit) => secretPage(visit, 'New secret', answer),
@@ -155,7 +118,42 @@ const one = settingsPage({
       done: (_, visit) => ({ goTo: `${visit.path}#deliveries-title`, notice: 'replayed' }),
     },
   },
+  above: ({ isMade, url, provider }, visit) =>
+    section(
+      'address',
+      'Address',
+      html`${copyable(url, 'hook-url')}
+      ${
+        isMade
+          ? html`<p>The connection to the forge has made this hook: the forge knows its address and its secret.</p>`
+          : html`<p>${whereTo(provider)} The secret was shown when it was made.</p>
+              ${pageForm(visit, 'new_secret').wrap(false, { button: 'New secret', kind: 'plain' })}`
+      }`,
+      { isCard: true },
+    ),
+  async below(_, visit) {
+    const page = await visit.api.list(`${of}/:hook_id/deliveries`, { query: { limit: 30, ...cursors(visit) } });
+    const rows = page.items.map((delivery) => deliveryRow(delivery, visit));
+    const none = html`<p class="aside">Nothing arrived yet.</p>`;
+    return section(
+      'deliveries',
+      'What arrived',
+      html`<div id="deliveries" data-live>
+          ${table('What arrived', ['When', 'What', 'What came of it', 'Actions'], rows, { none })}
+        </div>
+        ${pagination(page, { path: visit.path })}`,
+    );
+  },
+  delete: `DELETE ${of}/:hook_id`,
+  goes: ({ provider, isMade }, visit) =>
+    html`<p>
+        The hook for <strong>${nameOf(provider)}</strong> goes, with its secret and the record of what arrived. What the
+        forge sends to its address is refused from then on. Builds that it asked for stay.
+      </p>
+      ${isMade && madeByConnection(visit, 'hook')}`,
 });
+
+export { routes };
 
 function deliveryRow(delivery: HookDelivery, visit: ProjectVisit): Html {
   const { id_str: id, event, action, ref, sha, sender, received_at: at, changes } = delivery;
@@ -179,7 +177,7 @@ function deliveryRow(delivery: HookDelivery, visit: ProjectVisit): Html {
       ${
         // A refused call was never parsed, so it cannot be decided again.
         delivery.outcome !== 'refused' &&
-        pageForm(visit, 'replay', { hook_delivery_id: id }).wrap(html``, {
+        pageForm(visit, 'replay', { hook_delivery_id: id }).wrap(false, {
           button: 'Replay',
           kind: 'quiet',
           describedBy: `hook-delivery-what-${id}`,
@@ -188,23 +186,3 @@ function deliveryRow(delivery: HookDelivery, visit: ProjectVisit): Html {
     </td>
   </tr>`;
 }
-
-const deletion = deletionPage({
-  path: '/triggers/hooks/:hook_id/delete',
-  route: `DELETE ${of}/:hook_id`,
-  async what(visit) {
-    const { provider, id_str: id } = await visit.api.get(`${of}/:hook_id`);
-    const { forge_hook_id_str: made } = await visit.api.get('/projects/:project_id/overview');
-    return {
-      title: 'Delete this hook?',
-      goes: html`<p>
-          The hook for <strong>${nameOf(provider)}</strong> goes, with its secret and the record of what arrived. What
-          the forge sends to its address is refused from then on. Builds that it asked for stay.
-        </p>
-        ${id === made && madeByConnection(visit, 'hook')}`,
-    };
-  },
-  back: (visit) => `${settingsPath(visit)}/triggers`,
-});
-
-export const routes: PageRoute[] = [...one, ...deletion];

@@ -23,8 +23,8 @@ import { linkStates } from './forge.ts';
 import { projectStates } from './states.ts';
 
 /** A host would take shorter intervals for an attack. */
-const shortestPoll = 15;
-const longestPoll = 86_400;
+export const shortestPoll = 15;
+export const longestPoll = 86_400;
 
 /** In seconds. 0 for never. */
 const pollInterval = refined(wholeNumber({ min: 0, max: longestPoll, fallback: 0 }), (seconds) =>

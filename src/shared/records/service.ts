@@ -44,7 +44,7 @@ const dataPaths = refined(
   (paths) => (paths.some((path) => paths.some((other) => path.startsWith(`${other}/`))) ? undefined : paths),
 );
 
-const variableOfService = {
+export const variableOfService = {
   name: required(variableName),
   content: takingBlank(described(variableContent, 'its content; either this or `from`')),
   from: described(variableName, 'the name of a variable of the suite, whose content it has'),
@@ -76,7 +76,7 @@ function withOneId({ dependency_id_str: exact, ...record }: Group): Group {
   return { ...record, dependency_id: isSame ? exact : false };
 }
 
-const serviceFields = {
+export const serviceFields = {
   name: required(serviceName),
   image,
   dependency_id: identifierText('a dependency whose software it runs; either this or `image`'),

@@ -107,6 +107,18 @@ describeServiceOnOne(
       assert.ok(filtered.text.includes('>s20</a>') && !filtered.text.includes('>s19</a>'));
     });
 
+    test('say which limit a value goes beyond, and keep all that was typed', async () => {
+      const tags = Array.from({ length: 17 }, (_, number) => `t${number}`).join(' ');
+      const typed = { name: 'x'.repeat(256), command: '\nmake', 'tags[]': tags, retries: '4' };
+      const { status, text } = await send(hers, `${path}/settings/suites`, 'create', typed);
+      assert.equal(status, 403);
+      const limits = ['Name is longer than 255 characters.', 'At most 16 entries, of up to 64 characters each.'];
+      for (const said of [...limits, 'This is no number from 0 to 3.', `value="${tags}"`])
+        assert.ok(text.includes(said), said);
+      // A browser drops the first line break of an area.
+      assert.ok(text.includes('>\n\nmake</textarea>'));
+    });
+
     test('name what keeps a suite from being deleted', async () => {
       const needed = await create('suites', { name: 'base', command: 'make', manual: 'true' });
       const needing = await create('suites', { name: 'on top', command: 'make', 'needs[]': String(needed.id) });
