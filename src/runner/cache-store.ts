@@ -55,16 +55,17 @@ const roomBytes = 1024 ** 3;
 
 const keyOf = ({ project, name }: KeptTree): string => `${project}-${name}`;
 
+const factsOf = (project: string, { name, digest }: CacheTree): CacheFacts => ({
+  project,
+  build: name,
+  digest,
+  madeAt: Date.now(),
+});
+
 export async function openCacheStore(options: CacheStoreOptions): Promise<CacheStore> {
   const { folder, link, sandboxes, disk, log, unpack = unpackTree } = options;
   const store = await openTreeStore<CacheFacts>({ folder, outlives: 'runners', parts, owner: sandboxes.owner, log });
 
-  const factsOf = (project: string, { name, digest }: CacheTree): CacheFacts => ({
-    project,
-    build: name,
-    digest,
-    madeAt: Date.now(),
-  });
   /** If the clock was set back, the tree is unpacked again, so that its files get times in the past. */
   const isCurrent = ({ digest, madeAt }: CacheFacts, tree: CacheTree): boolean =>
     digest === tree.digest && madeAt <= Date.now();

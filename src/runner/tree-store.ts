@@ -38,27 +38,27 @@ import type { Identity } from './sandbox/types.ts';
  */
 export interface TreeStore<F extends Facts> {
   /** Holds a complete tree. */
-  hold(name: string): HeldTree<F> | undefined;
+  hold: (name: string) => HeldTree<F> | undefined;
   /** Holds a tree. If it is missing, `make` makes it and returns its facts. */
-  take(name: string, make: MakeTree<F>, signal: AbortSignal, by?: string): Promise<HeldTree<F>>;
+  take: (name: string, make: MakeTree<F>, signal: AbortSignal, by?: string) => Promise<HeldTree<F>>;
   /** A new tree that only its maker knows. Disposing of it removes what was not added. */
-  begin(): Promise<Making>;
+  begin: () => Promise<Making>;
   /** A tree that has the name already stays. */
-  add(name: string, making: Making, facts: F): Promise<Tree<F>>;
-  get(name: string): Tree<F> | undefined;
+  add: (name: string, making: Making, facts: F) => Promise<Tree<F>>;
+  get: (name: string) => Tree<F> | undefined;
   /** Least recently used first. */
-  all(): Tree<F>[];
+  all: () => Tree<F>[];
   /** Unless it is in use. */
-  remove(name: string): Promise<void>;
+  remove: (name: string) => Promise<void>;
   /** Frees the name of a tree that outlives nothing. The tree goes when its users are done. */
-  retire(held: HeldTree<F>): void;
+  retire: (held: HeldTree<F>) => void;
   /** Removes unused trees, least recently used first, until there is room or none is left. */
-  makeRoom(isEnough: () => boolean | Promise<boolean>): Promise<void>;
+  makeRoom: (isEnough: () => boolean | Promise<boolean>) => Promise<void>;
   /** From now on, the trees outlive a restart of the machine. */
-  flush(): Promise<void>;
-  projects(): string[];
+  flush: () => Promise<void>;
+  projects: () => string[];
   /** Removes a project's unused trees. */
-  forget(project: string): Promise<void>;
+  forget: (project: string) => Promise<void>;
 }
 
 /** Must survive JSON. */
@@ -213,10 +213,10 @@ export async function openTreeStore<F extends Facts>(options: TreeStoreOptions<F
   };
   const isWithinLimit = (): boolean =>
     trees.values().reduce((sum, { facts }) => sum + (facts.bytes ?? 0), 0) <= mostBytes;
+  const logged = (error: unknown): void => log(`cleanup of ${folder} failed: ${messageOf(error)}`);
   let tidying: Promise<void> | undefined;
   const release = (entry: Entry<F>): void => {
     entry.users -= 1;
-    const logged = (error: unknown): void => log(`cleanup of ${folder} failed: ${messageOf(error)}`);
     if (entry.users === 0 && trees.get(entry.name) !== entry) discard(entry).catch(logged);
     tidying ??= makeRoom(isWithinLimit)
       .catch(logged) // the next release tries again

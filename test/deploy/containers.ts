@@ -12,7 +12,7 @@ export interface Container {
   /** A shell command in there, as root unless said otherwise. */
   sh(command: string, user?: string): Promise<Finished>;
   /** One that has to succeed; what it printed. */
-  works(command: string, user?: string): Promise<string>;
+  works: (command: string, user?: string) => Promise<string>;
   /** What its first process printed. */
   logs(): Promise<string>;
   /** Asks it to end as an operator does, and answers its exit status. */

@@ -231,7 +231,7 @@ describe('the Debian package', () => {
         .replace(/apt-get install .*/, `${dpkg} --install --force-downgrade ${file}`)
         .replace('before-0.3.0', 'kept');
       await works(`set -e\n${commands}`);
-      assert.equal(await works('dpkg-query -W -f "\${Version}" headrace'), '1.0.0');
+      assert.equal(await works('dpkg-query -W -f "\x24{Version}" headrace'), '1.0.0');
       const key = 'sha256sum <';
       const [restored, before] = ['/var/lib/headrace', '/var/lib/headrace.newer'];
       assert.equal(await works(`${key}${restored}/master.key`), await works(`${key}${before}/master.key`));

@@ -21,7 +21,7 @@ export interface TestDatabase {
   /** An open database without tables; if an address is given, that database. */
   openEmpty(url?: string): Promise<Database>;
   /** Adds a clean-up after the tests of the block. The last one runs first. */
-  afterwards(cleanUp: CleanUp): void;
+  afterwards: (cleanUp: CleanUp) => void;
 }
 
 type Define = (database: TestDatabase) => void;

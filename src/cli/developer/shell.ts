@@ -9,6 +9,8 @@ import { findBuild } from './named-build.ts';
 import { exitStatus } from './states.ts';
 import { clean } from './text.ts';
 
+const isPassing = ({ kind }: Failure): boolean => kind === 'unreachable' || kind === 'unavailable';
+
 export async function run(call: Call, named: string): Promise<number> {
   const { client, screen } = call;
   const { stdin } = process;
@@ -29,7 +31,6 @@ export async function run(call: Call, named: string): Promise<number> {
       ? `Opening the files of build ${build.id_str}. What you change there is gone with the shell.`
       : `Running standard input in the files of build ${build.id_str}.`,
   );
-  const isPassing = ({ kind }: Failure): boolean => kind === 'unreachable' || kind === 'unavailable';
   const stream = new ShellStream({
     open: (refuse) =>
       client.connect('shell', params, (failure) => {

@@ -127,7 +127,7 @@ export function createOrders(parts: OrdersParts): Orders {
         const job = given ?? (await claimFor(trx, request));
         if (job === undefined || job === 'overtaken') return job;
         taken = job;
-        return await orderFor(trx, job, runner);
+        return orderFor(trx, job, runner);
       });
     } catch (error) {
       // The runner repeated its request while the first one was in progress. It gets the same order again.

@@ -57,8 +57,8 @@ interface Kind<
   fields: Fields;
   answer: Shown;
   /** Loads the record that these belong to, such as a suite. The result is added to the call. */
-  inside?(call: Reading<Context, ParamNames<Path>>): Promise<Parent>;
-  rows(call: Reading<Context, ParamNames<Path>> & Parent): Rows<Row>;
+  inside?: (call: Reading<Context, ParamNames<Path>>) => Promise<Parent>;
+  rows: (call: Reading<Context, ParamNames<Path>> & Parent) => Rows<Row>;
   /** Other rows are not listed, and refused if named. */
   maySee?(row: Row, call: Context): boolean;
   view(
@@ -66,13 +66,13 @@ interface Kind<
     call: Pick<Call, 'database' | 'origin' | 'vault'> & { db: Queries },
   ): Static<Shown> | Promise<Static<Shown>>;
   /** Checks the values for a new record, or for changes to `row`. */
-  verify?(
+  verify?: (
     call: Omit<Call<'POST', Path>, 'input'> & Context & Parent,
     values: Partial<ValuesOf<Fields>>,
     row?: Row,
-  ): Promise<FieldErrors>;
+  ) => Promise<FieldErrors>;
   /** Where a name may be used once. */
-  namesIn?(call: Context & Parent): NameScope;
+  namesIn?: (call: Context & Parent) => NameScope;
   /** For the audit log, if the rows have no name. */
   subject?(row: Row): Subject;
   details?(call: Parent): Facts;
@@ -92,7 +92,7 @@ interface Writing<Calling, Answer, Asked = object> extends Own<Calling & Partial
   follow?(call: Outside<Calling>, made: Answer): Promise<Answer>;
   /** For the audit log. */
   action?: Action;
-  details?(call: Calling): Facts;
+  details?: (call: Calling) => Facts;
 }
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
@@ -163,7 +163,7 @@ const recordRoutes =
         const item = (own.answer ?? answer) as Item;
         const handle = async (call: OnAll<'GET'>): Promise<unknown> => {
           const seen = (await kind.rows(call as never).all()).filter((row) => maySee(row, call));
-          return Promise.all(await mapYielding(seen, (row) => kind.view(row, call)));
+          return Promise.all(await mapYielding(seen, async (row) => kind.view(row, call)));
         };
         return complete({ method: 'GET', ...onAll, summary, handle, ...own, answer: listOf(item) }, concerns);
       },

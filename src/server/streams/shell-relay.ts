@@ -35,6 +35,10 @@ const checkEveryMs = 10_000;
 /** Further packets are lost until the receiver reads. */
 const mostUnread = 1024 * 1024;
 
+function deliver(socket: WebSocket, packet: Buffer): void {
+  if (socket.bufferedAmount < mostUnread) socket.send(packet);
+}
+
 export function createShellRelay(db: Database, vault: Vault): ShellRelay {
   const sockets = new Map<string, WebSocket>();
   const replace = (name: string): void => over(sockets.get(name), 'The shell was opened from elsewhere.');
@@ -42,9 +46,6 @@ export function createShellRelay(db: Database, vault: Vault): ShellRelay {
     replace(name);
     sockets.set(name, socket);
     void db.tellOthers([word, name].join(' '));
-  };
-  const deliver = (socket: WebSocket, packet: Buffer): void => {
-    if (socket.bufferedAmount < mostUnread) socket.send(packet);
   };
   const pass = async (name: string, packet: Buffer): Promise<void> => {
     const socket = sockets.get(name);

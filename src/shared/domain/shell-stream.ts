@@ -12,14 +12,19 @@ import type { FrameLetter, ShellFrame } from './shell-frames.ts';
  */
 
 /** The common part of a browser's WebSocket and of `ws`. */
+interface SocketEvent {
+  type: string;
+  data?: unknown;
+  error?: Error;
+  code?: number;
+  reason?: string;
+}
+
 export interface ShellSocket {
   binaryType: string;
   readonly readyState: number;
   readonly bufferedAmount: number;
-  onopen: ((event: never) => void) | null;
-  onmessage: ((event: never) => void) | null;
-  onerror: ((event: never) => void) | null;
-  onclose: ((event: never) => void) | null;
+  addEventListener(type: 'open' | 'message' | 'error' | 'close', listener: (event: SocketEvent) => void): void;
   send(packet: Uint8Array<ArrayBuffer>): void;
   close(): void;
 }
@@ -54,8 +59,8 @@ export function hasFrame(packet: Uint8Array): boolean {
 
 interface Connection {
   wasOpen: boolean;
-  code?: number;
-  reason?: string;
+  code?: number | undefined;
+  reason?: string | undefined;
   error: Error | undefined;
 }
 
@@ -157,20 +162,20 @@ export class ShellStream {
     let error: Error | undefined;
     this.#heardAt = performance.now();
     socket.binaryType = 'arraybuffer';
-    socket.onopen = () => {
+    socket.addEventListener('open', () => {
       wasOpen = true;
       this.#socket = socket;
       this.#transmit({ isFirst: true });
       this.#sendAgain();
-    };
-    socket.onmessage = ({ data }: { data: unknown }) => {
+    });
+    socket.addEventListener('message', ({ data }) => {
       if (this.#socket === socket && data instanceof ArrayBuffer) this.#take(new Uint8Array(data));
-    };
-    socket.onerror = (event: { error?: Error }) => void ({ error } = event);
-    socket.onclose = ({ code, reason }: { code: number; reason: string }) => {
+    });
+    socket.addEventListener('error', (event) => void ({ error } = event));
+    socket.addEventListener('close', ({ code, reason }) => {
       if (this.#socket === socket) this.#socket = undefined;
       resolve({ wasOpen, code, reason, error });
-    };
+    });
     // The end of a dead connection is not waited for.
     this.#drop = () => {
       this.#socket = undefined;
