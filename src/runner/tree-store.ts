@@ -123,7 +123,7 @@ interface Flight<F extends Facts> {
 }
 
 const [aboutFile, bootFile] = ['about', 'boot'];
-const isUnfinished = (name: string): boolean => /^(making|leaving)\./.test(name);
+const isUnfinished = (name: string): boolean => /^(making|leaving)[.-]/.test(name);
 const isName = (name: string): boolean => /^[\w-][\w.-]*$/.test(name) && !isUnfinished(name);
 
 export async function openTreeStore<F extends Facts>(options: TreeStoreOptions<F>): Promise<TreeStore<F>> {

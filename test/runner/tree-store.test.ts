@@ -56,8 +56,8 @@ describe('a store of trees', () => {
     ];
     gate.resolve();
     const held = await Promise.all(waiting);
-    assert.deepEqual(made, ['first', 'another account']);
-    assert.deepEqual(held.map(textIn), ['first', 'first', 'first']);
+    assert.deepEqual(made.toSorted(), ['another account', 'first']);
+    assert.equal(new Set(held.map(textIn)).size, 1, 'of two makers the tree of the faster one stays');
     assert.deepEqual(readdirSync(join(held[0]?.path ?? '', '..')), ['a']);
   });
 
