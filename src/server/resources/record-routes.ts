@@ -125,7 +125,7 @@ const recordRoutes =
     };
 
     async function load(call: Loading): Promise<Parent & Record<Name, Row>> {
-      const parent = await inside?.(call as never);
+      const parent = await inside?.(call);
       const named = (call.params as Record<string, bigint>)[`${name}_id`] as bigint;
       const row = orNotFound(await kind.rows({ ...call, ...parent } as never).one(named));
       if (!maySee(row, call)) throw new ApiError('unauthorized');
