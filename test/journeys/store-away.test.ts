@@ -230,7 +230,7 @@ onOneDatabase((database) => {
     const [build] = await uses.api().get<Build[]>(`${uses.path}/builds`);
     assert.ok(build);
     assert.deepEqual([build.build_state, await uses.log(build)], ['running', told]);
-    assert.equal(build.waiting_reason, 'waits for the store of the server’s files, which is away');
+    assert.equal(build.waiting_reason, 'waits for blob storage, which is unreachable');
     assert.equal((await runBuild()).build_state, 'passed', 'it has the only place');
     isBack();
     assert.equal((await software.end(other)).marketplace_state, 'compiled');

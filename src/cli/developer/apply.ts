@@ -60,7 +60,7 @@ export async function applyDocument(call: Call<Options>, { document, file, proje
   }
   if (deletions > 0 && !prune)
     throw new WouldDelete(
-      `This would delete ${deletions === 1 ? 'something' : `${deletions} things`}. If that is meant, add --prune. Nothing was changed.`,
+      `This would delete ${deletions === 1 ? 'something' : `${deletions} things`}. To confirm, add --prune. Nothing was changed.`,
     );
   // A server that reports no changes gets no value unseen either.
   if (!screen.isJson && changes.length === 0) showSources(screen, listed);

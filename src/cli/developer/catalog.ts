@@ -49,7 +49,7 @@ export function developerProgram(): Command {
         'makes the project with its key, its hook and its statuses, or connects the one that is there. Writes a first .headrace.toml if there is none, makes its suites, and shows the first build. ' +
         'It goes on where it stopped: what is there is not made again.',
     )
-    .option('-y, --yes', 'ask nothing, and fail where something would have to be asked')
+    .option('-y, --yes', 'never prompt, and fail if input is required')
     .option('--forge <FORGE>', 'which of your forges, by identifier or address; none: the key is installed by hand')
     .example('headrace init', 'in a clone of the repository')
     .example('headrace init --forge git.example.org', 'where several forges fit')

@@ -132,7 +132,7 @@ function explainError(error: unknown, { id_str: id, build_state: state }: Build)
   if (error.kind === 'unavailable' && error.fields.includes('shells'))
     return new Failure(
       'unavailable',
-      'That runner has as many shells open as it may: four in all, and two in builds of one account. Close one, or try again later.',
+      'That runner is at its limit of open shells: four in total, two per account. Close one, or try again later.',
       error.more,
     );
   if (error.kind === 'unavailable')

@@ -44,7 +44,7 @@ export async function serve({ config, options }: Call<Options>): Promise<void> {
     if (way !== 'drain' || !server) closeInTime();
   });
   stopping.again.addEventListener('abort', () => {
-    log.info('asked to stop again: nothing more is waited for');
+    log.info('second stop request: stopping without waiting');
     closeInTime();
   });
   const opened = new AsyncDisposableStack();

@@ -227,7 +227,7 @@ export function whyNobody(runners: readonly RunnerNow[]): string {
   const unisolated = failing.find(({ isLocal, trouble }) => isLocal && isAboutIsolation(trouble));
   if (unisolated) return unisolated.trouble;
   if (failing.length > 0)
-    return 'no runner is connected: there is one that cannot do its work, and operators see why in the list of runners';
+    return 'no working runner is connected: one is failing, and operators see why in the list of runners';
   return 'no runner is connected';
 }
 

@@ -67,7 +67,7 @@ function inTurn(why: WhyWaiting, job: QueuedJob | undefined): string | undefined
   if (job.location !== null) return 'waits for the runner that has the files of another suite';
   // A build that has begun is postponed only while blob storage is unreachable.
   return job.state === 'running'
-    ? 'waits for the store of the server’s files, which is away'
+    ? 'waits for blob storage, which is unreachable'
     : 'waits for a dependency to be compiled';
 }
 

@@ -219,6 +219,6 @@ function generic(codes: readonly ErrorCode[]): string {
   if (codes.includes('resource_temporary_unavailable')) {
     return 'This cannot be done now: something else is under way, or was done in the meantime. Look again and try once more.';
   }
-  if (codes.includes('is_reserved')) return 'There are as many of these as there can be. Delete one first.';
+  if (codes.includes('is_reserved')) return 'The limit is reached. Delete one first.';
   return mistake(codes, { label: 'This' });
 }

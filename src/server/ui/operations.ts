@@ -110,10 +110,7 @@ function runnersPart(runners: Runner[]): Html {
       runners.map(runnerRow),
       {
         isOfFigures: true,
-        none: empty(
-          'No runners',
-          'Nothing is built without one. A server starts one beside itself, unless it was told not to.',
-        ),
+        none: empty('No runners', 'Builds need a runner. A server starts its own unless configured not to.'),
       },
     )}`,
   );

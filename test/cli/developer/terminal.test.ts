@@ -86,7 +86,7 @@ describeCommands('on a terminal', ['unit', '水門の試験'], ({ service, runne
     const shells = [(await at.alice.post(path)).record, (await at.alice.post(path)).record];
     const { status, err } = await at.developer.run(['shell', id], 'echo no');
     assert.equal(status, 3);
-    assert.match(err, /That runner has as many shells open as it may: four in all, and two in builds of one account\./);
+    assert.match(err, /That runner is at its limit of open shells: four in total, two per account\./);
     for (const shell of shells) await at.alice.delete(`${path}/${shell.id}`);
   }
 

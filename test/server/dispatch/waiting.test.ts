@@ -288,7 +288,7 @@ describe('a runner that cannot start', () => {
         const { id } = (await server.api.post(requests, { as, form: { commit_ref: 'main' } })).record;
         const reason = async (): Promise<unknown> =>
           (await server.api.get(`${requests}/${id}`, { as })).record.waiting_reason;
-        assert.match(String(await reason()), /^no runner is connected: there is one that cannot do its work/);
+        assert.match(String(await reason()), /^no working runner is connected: one is failing/);
         const [local] = (await server.api.get('/runners', { as })).list;
         assert.deepEqual([local?.kind, local?.state], ['local', 'failing']);
         assert.match(String(local?.trouble), /EEXIST/);

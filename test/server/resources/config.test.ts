@@ -320,7 +320,7 @@ describeServiceOnOne('a project as a document', (service) => {
         '',
       ].join('\n'),
     );
-    assert.match(refused.err, /would delete 2 things\. If that is meant, add --prune\. Nothing was changed/);
+    assert.match(refused.err, /would delete 2 things\. To confirm, add --prune\. Nothing was changed/);
     assert.match(await config(), /"lint"/);
     assert.equal((await apply('--prune')).status, 0);
     assert.doesNotMatch(await config(), /"lint"|github/);

@@ -10,7 +10,7 @@ const megabyte = 1024 * 1024;
 const limit = 2 * megabyte;
 const tooLong: Outcome = { kind: 'cut_short', reason: 'log_too_long' };
 const words =
-  'The log was cut here and the work was ended, because a log may have at most 2 MB. Say less, or write what is long into a file.';
+  'The log was cut here and the work was ended, because a log may have at most 2 MB. Print less, or write long output to a file.';
 
 /** The server's half: a runner need not be the one that we know. */
 describeWithRunnerOnOne(

@@ -13,7 +13,7 @@ const ansiNames = [...basic, ...basic.map((name) => `bright${name[0]?.toUpperCas
 const refusals: Record<string, string> = {
   files: 'The files of this build are not kept any more.',
   runner: 'The runner that has the files of this build is not there. Try again later.',
-  shells: 'That runner has as many shells open as it may. Close one, or try again later.',
+  shells: 'That runner is at its limit of open shells. Close one, or try again later.',
 };
 
 /** The policy allows only style elements with its nonce. xterm.js makes them without one, and sets style attributes. */
