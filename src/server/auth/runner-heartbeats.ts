@@ -220,8 +220,8 @@ export async function troubleOfRunners(db: Pick<Database, 'read' | 'clock'>): Pr
 export function whyNobody(runners: readonly RunnerNow[]): string {
   const connected = runners.filter(({ state }) => state === 'idle' || state === 'busy');
   if (connected.some(({ isDraining }) => !isDraining))
-    return 'none of the runners that are connected works for this account';
-  if (connected.length > 0) return 'every runner that is connected is being drained';
+    return 'no connected runner works for this account';
+  if (connected.length > 0) return 'all connected runners are draining';
   const failing = runners.filter(({ state }) => state === 'failing');
   // Only these words are fit for any reader: other failures have a process's own words.
   const unisolated = failing.find(({ isLocal, trouble }) => isLocal && isAboutIsolation(trouble));

@@ -64,7 +64,7 @@ async function reasonsFor<Shown extends Waiting>(
 function inTurn(why: WhyWaiting, job: QueuedJob | undefined): string | undefined {
   if (!job) return undefined;
   if (job.run_after <= BigInt(Date.now())) return why.busy(job.tags, job.kind);
-  if (job.location !== null) return 'waits for the runner that has the files of another suite';
+  if (job.location !== null) return 'waits for the runner with the files of another suite';
   // A build that has begun is postponed only while blob storage is unreachable.
   return job.state === 'running'
     ? 'waits for blob storage, which is unreachable'

@@ -77,7 +77,7 @@ describeService('a runner that is drained', (service) => {
     assert.equal(await reason(), 'waits for its turn');
     await drain(runner);
     assert.deepEqual([(await shown())?.state, (await shown())?.draining], ['idle', true]);
-    assert.equal(await reason(), 'every runner that is connected is being drained');
+    assert.equal(await reason(), 'all connected runners are draining');
     await drain(runner, false);
     assert.equal((await shown())?.draining, false);
     assert.equal(await reason(), 'waits for its turn');

@@ -116,7 +116,7 @@ describeService('work that nobody can take', (service) => {
     const bound = await registered(service, [bob]);
     await bound.link.access({ claim: randomName() }, patient);
     const waiting = `/projects/${project.id}/build_requests/${(await alice.requestBuild(project)).id}`;
-    assert.equal(await reasonOf(waiting), 'none of the runners that are connected works for this account');
+    assert.equal(await reasonOf(waiting), 'no connected runner works for this account');
     const own = await bob.createProject();
     const theirs = (await bob.requestBuild(own)).id;
     assert.equal((await bob.get(`/projects/${own.id}/build_requests/${theirs}`)).record.waiting_reason, turn);
@@ -244,7 +244,7 @@ describeService('work that nobody can take', (service) => {
     const tagged = linkWith(service, bound.token, { tags: 'gpu' });
     await nothingFor(tagged);
     const { waiting_reason: reason } = (await carol.get(build)).record;
-    assert.equal(reason, 'none of the runners that are connected works for this account');
+    assert.equal(reason, 'no connected runner works for this account');
     const tooMany = Array.from({ length: 17 }, (_, at) => `t${at}`).join(',');
     for (const tags of ['gpu,', 'g pu', '-gpu', 'gpu;id', '$(id)', 'x'.repeat(65), tooMany]) {
       const odd = linkWith(service, bound.token, { tags });

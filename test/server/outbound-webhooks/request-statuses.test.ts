@@ -87,7 +87,7 @@ describeWithRunner(
       const all = await told(forge, 8 + 6 + 3 + 6);
       assert.deepEqual(ofWhole(all), [
         'headrace pending: Fetching the commit',
-        'headrace error: The host of the repository does not answer.',
+        'headrace error: The git host does not respond.',
         'headrace pending: Fetching the commit',
         'headrace failure: 1 of 2 suites failed',
         'headrace pending: Running the suites',
@@ -107,7 +107,7 @@ describeWithRunner(
       await runner.assertIdle();
       assert.deepEqual((await told(forge, 2)).map(inShort), [
         'headrace pending: Fetching the commit',
-        'headrace error: The file of the commit that says how it is built has a mistake; the log says where.',
+        'headrace error: The commit’s configuration file has an error. The log shows where.',
       ]);
       const request = (await user.get(`${at}/${id}`)).record;
       assert.deepEqual([request.build_state, request.failure_reason], ['errored', 'configuration_invalid']);
@@ -130,7 +130,7 @@ describeWithRunner(
       const all = await told(forge, 3);
       assert.equal(
         all[2] && inShort(all[2]),
-        'headrace error: The file of the commit that says how it is built has a mistake; the log says where.',
+        'headrace error: The commit’s configuration file has an error. The log shows where.',
       );
       assert.ok(forge.calls[2]?.path.endsWith(`/statuses/${later.sha}`), forge.calls[2]?.path);
     });

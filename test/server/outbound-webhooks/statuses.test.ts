@@ -222,7 +222,7 @@ describeWithRunner(
         const sentences = deliveries.map(({ description }) => String(description));
         assert.match(sentences[2] ?? '', /^Passed after \d+\.\d s\.$/);
         assert.match(sentences[5] ?? '', /^Failed with exit status 3 after \d+\.\d s\. This is attempt 2\.$/);
-        assert.match(sentences[11] ?? '', /^The host of the repository does not answer\. This is attempt 4\.$/);
+        assert.match(sentences[11] ?? '', /^The git host does not respond\. This is attempt 4\.$/);
       });
     }
 

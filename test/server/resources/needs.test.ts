@@ -291,7 +291,7 @@ describeSuiteRuns(
       const ofUnit = statuses.filter(({ context }) => context === 'headrace/unit');
       assert.deepEqual(
         ofUnit.map(({ state, description }) => `${state}: ${description}`),
-        ['pending: Waiting for suites that it needs.', 'error: A suite that it needs did not pass, so it was not run.'],
+        ['pending: Waiting for suites that it needs.', 'error: It did not run: a suite that it needs did not pass.'],
       );
       assert.equal(statuses[0]?.description, 'Waiting for a runner.');
     });

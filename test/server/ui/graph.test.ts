@@ -96,7 +96,7 @@ describeWithRunnerOnOne('the page of a request whose suites need others', (servi
       new RegExp(`Approved by.*${alice.email}`, 's'),
     );
     // What was skipped says why, in the list and on its own page, which leads to what did not pass.
-    assert.match(await text(), /skipped<.*A suite that it needs did not pass, so it was not run\./);
+    assert.match(await text(), /skipped<.*It did not run: a suite that it needs did not pass\./);
     const own = `/ui${runs.path}/builds/${skipped?.id}`;
     const why = (await tab.get(own)).text.replaceAll(/\s+/g, ' ');
     assert.match(why, new RegExp(`A suite that it needs did not pass.*It needs:.*failed.*builds/${shipped?.id}">ship`));
