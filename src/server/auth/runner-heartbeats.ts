@@ -219,8 +219,7 @@ export async function troubleOfRunners(db: Pick<Database, 'read' | 'clock'>): Pr
 
 export function whyNobody(runners: readonly RunnerNow[]): string {
   const connected = runners.filter(({ state }) => state === 'idle' || state === 'busy');
-  if (connected.some(({ isDraining }) => !isDraining))
-    return 'no connected runner works for this account';
+  if (connected.some(({ isDraining }) => !isDraining)) return 'no connected runner works for this account';
   if (connected.length > 0) return 'all connected runners are draining';
   const failing = runners.filter(({ state }) => state === 'failing');
   // Only these words are fit for any reader: other failures have a process's own words.

@@ -16,7 +16,8 @@ export const reasons: Record<string, string> = {
   service_not_ready: 'A service did not become ready, or ended before that. The log has its last lines.',
   service_died: 'A service ended while the steps ran. The log has its last lines.',
   service_prepare_failed: 'The command `prepare` of a service failed. See the log of the service.',
-  services_need_own_network: 'Services need a network of their own, but the runner gives builds the network of its machine.',
+  services_need_own_network:
+    'Services need a network of their own, but the runner gives builds the network of its machine.',
   not_isolated: 'It did not run: the runner cannot isolate builds.',
   key_refused: 'The git host does not accept the key of the project.',
   host_unreachable: 'The git host does not respond.',
