@@ -34,14 +34,14 @@ export const followers: Benchmark = {
     const target = { url: `${service.url}${project.path}`, headers: { authorization: service.authorization } };
     const alone: number[] = [];
     let crowd: number[] = [];
-    let broadcastOnPostgres: number[] = [];
+    let crowdOnPostgres: number[] = [];
     const idle: number[] = [];
     const busy: number[] = [];
     await requestsPerSecond(target, 32, 3); // until the code is compiled
     for (let round = 0; round < rounds; round += 1) {
       alone.push(...(await followed(project, 1)).delays);
       crowd = crowd.concat((await followed(project, many)).delays);
-      broadcastOnPostgres = broadcastOnPostgres.concat((await followed(postgres, many)).delays);
+      crowdOnPostgres = crowdOnPostgres.concat((await followed(postgres, many)).delays);
       idle.push(await requestsPerSecond(target));
       busy.push((await followed(project, many, () => requestsPerSecond(target))).meanwhile ?? 0);
     }
@@ -53,7 +53,7 @@ export const followers: Benchmark = {
         from: `${round(p95(crowd))} ms against ${round(p95(alone))} ms, ten lines a second`,
       },
       postgresOver(
-        { sqlite: p95(crowd), postgres: p95(broadcastOnPostgres) },
+        { sqlite: p95(crowd), postgres: p95(crowdOnPostgres) },
         { what: `p95 delay of ${many} firehose clients`, limit: { atMost: 1.5 }, unit: ' ms' },
       ),
       {
