@@ -32,7 +32,7 @@ interface Wanted {
   making: Making;
 }
 
-/** Makes differing files newer than the rest, or all files if `differing` is unknown. Returns the changes' directory. */
+/** Makes differing files newer than the rest, or all files if `differing` is unknown. Returns the changes' folder. */
 export async function makeNewer(packing: Packing, { checkout, tree, differing, making }: Wanted): Promise<string> {
   const { changed, lessened } = differing ?? { changed: [''], lessened: [] };
   const changes = join(making.tree, 'workspace');
