@@ -18,8 +18,8 @@ import { openTreeStore, type Tree, type TreeStore } from './tree-store.ts';
  * encrypted with a key that only the server has.
  *
  * Files are removed when they expire, with their project, or if there are too many. Then the account with the most
- * files loses its oldest first. Files for other suites stay until the server no longer needs them. No files are
- * flushed, so none outlive a restart of the machine.
+ * builds or bytes loses its oldest first. Files for other suites stay until the server no longer needs them. No files
+ * are flushed, so none outlive a restart of the machine.
  */
 export interface KeptBuilds extends Pick<TreeStore<About>, 'projects' | 'forget'> {
   /** A unique name of this folder. */
@@ -68,7 +68,7 @@ interface About {
   keptAt: number;
   expiresAt: number;
   forSuites: boolean;
-  /** The build's files are mounted over a cache's tree, and over another build's files: `over` here, or `tree`. */
+  /** The files may be over a cache's tree, and over another build's files: retained (`over`) or unpacked (`tree`). */
   cache?: CacheTree | undefined;
   over?: string | undefined;
   tree?: CacheTree | undefined;
@@ -94,7 +94,7 @@ export async function openKeptBuilds({
   log,
   mostBuilds = usualMost,
 }: KeptBuildsOptions): Promise<KeptBuilds> {
-  /** The files that the server may still assign jobs for, and the trees that files are mounted over. */
+  /** `needed`: files that the server may still assign jobs for. `below`: the trees that files are mounted over. */
   const needed = new Set<string>();
   const below = new Map<string, Disposable>();
   const sizes = new Map<string, number>();

@@ -40,7 +40,7 @@ export interface CacheTask {
   signal: AbortSignal;
 }
 
-/** Undefined without a cache. If the suite has one that cannot be used, the log shows why. */
+/** Undefined without a usable cache. If the suite has an unusable cache, the log shows why. */
 export async function openSuiteCache(
   services: RunnerServices,
   order: CacheOrder | undefined,

@@ -75,7 +75,7 @@ export async function layersOf(services: RunnerServices, build: OpenedBuild, hol
 
 /**
  * The user of a run without an image over these files; undefined for the default. By default such a run has one user
- * ID, because it needs no others. There, files of other users would belong to nobody, and some would be unreadable.
+ * ID, because it needs no others. There, files of other users would have no owner, and some would be unreadable.
  */
 export function whoRunsOver({ hasOneOwner }: Layers, { hasManyUsers }: Pick<Sandboxes, 'hasManyUsers'>) {
   return hasOneOwner || !hasManyUsers ? undefined : plainUser;

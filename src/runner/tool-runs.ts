@@ -14,7 +14,7 @@ interface Tool {
   /** The command runs and writes here. */
   directory: string;
   mounts: Mount[];
-  /** Needed for files of builds with several users, some of which only one user can read. */
+  /** Needed for files of builds, which may have several users. Some files are readable by only one of them. */
   asRoot?: boolean;
 }
 

@@ -109,7 +109,7 @@ async function tidyCaches(link: Pick<Link, 'stale'>, caches: CacheStore, upkeep:
 
 const tidyEveryMs = 5000;
 
-/** Removes expired files of builds, and makes room. Some turns ask the server which suites' files it still needs. */
+/** Removes expired files of builds, and makes room. Some turns ask the server about files for other suites. */
 async function tidyKept(link: Pick<Link, 'kept'>, kept: KeptBuilds, upkeep: Upkeep): Promise<void> {
   const { location } = kept;
   await regularly(upkeep, "builds' files", tidyEveryMs, async (turn) => {

@@ -11,7 +11,7 @@ const ends = new Map([
   [CDATA, ']'],
 ]);
 
-/** If skipped texts are short, the parser gets ever longer pieces. A report may consist of nothing but short texts. */
+/** If skipped texts are short, the parser gets ever longer pieces. A report may consist of only short texts. */
 const longestStride = 256;
 
 /**

@@ -33,7 +33,7 @@ export interface ServiceDataStore extends CacheStore {
 export type DataName = Pick<ServiceData, 'name' | 'digest'>;
 const treeFor = ({ name, digest }: DataName) => ({ name, digest, bytes: 0 });
 
-/** A number, because the store names trees by numbers. Random, because two branches may make the same data. */
+/** A number, because the store names trees by numbers. Random, so that branches with the same data do not share it. */
 const freshName = (): string => String(BigInt(`0x1${randomBytes(7).toString('hex')}`));
 
 /** Holds the first of these data that this runner has, until the result is disposed of. */
