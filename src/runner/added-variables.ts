@@ -3,13 +3,16 @@ import { isReservedVariable, variableNameForm } from '../shared/domain/variable-
 
 export interface AddedVariables {
   variables: Map<string, string>;
-  /** Sentences without any value, because some are secret. */
+  /** Messages about rejected lines. They contain no values, because some are secret. */
   passedOver: string[];
 }
 
 const mostComplaints = 10;
 
-/** Lines `NAME=value`, or `NAME<<WORD` with the value up to a line WORD. Values are literal; the last one counts. */
+/**
+ * Reads lines `NAME=value`, or `NAME<<WORD` with the value up to a line WORD. Values are literal. If a name repeats,
+ * its last value counts.
+ */
 export function readVariables(text: string): AddedVariables {
   const variables = new Map<string, string>();
   const wrong: string[] = [];
@@ -48,7 +51,7 @@ function problemOf(name: string, value: string): string | undefined {
   return Buffer.byteLength(value) > longest.variableContent ? `${name} is longer than a variable may be` : undefined;
 }
 
-/** Whether programs can still be started with an environment that has these variables too. */
+/** Whether programs can start with these variables in their environment. */
 export function fits(variables: ReadonlyMap<string, string>): boolean {
   const sizes = Array.from(variables, ([name, value]) => Buffer.byteLength(name) + Buffer.byteLength(value) + 2);
   return sizes.reduce((sum, size) => sum + size, 0) <= bytes.stepEnvironment;

@@ -2,8 +2,8 @@ import { quote } from '../shared/lib/shell-word.ts';
 import type { Ended, Limits, Mount, Sandboxes } from './sandbox/types.ts';
 
 /**
- * Archives are opened only in a sandbox: a hostile one that takes over bsdtar finds nothing there. They are first
- * listed and checked, to explain errors and to detect a bomb by its declared contents.
+ * Archives are opened only in a sandbox, where a hostile archive that takes over bsdtar finds nothing. They are first
+ * listed and checked, to explain errors and to detect a decompression bomb by its declared contents.
  */
 export class RefusedArchiveError extends Error {
   override name = 'RefusedArchiveError';
@@ -44,7 +44,7 @@ export async function inspect(opening: Opening, bounds: Bounds): Promise<void> {
       enough.abort();
     }
   };
-  // Each entry is one line, because bsdtar escapes unprintable characters; error output is marked.
+  // Each entry is one line, because bsdtar escapes unprintable characters. Error lines get a `!` in front.
   const listing = `bsdtar --numeric-owner -tvf ${fileIn(opening)} 2>/tmp/complaints`;
   const ended = await runTool(opening, {
     step: 'list',

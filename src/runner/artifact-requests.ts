@@ -6,7 +6,7 @@ import { handOver } from './hand-over.ts';
 import { isFinal } from './retry.ts';
 import { expectStored } from './transfers.ts';
 
-/** Of one request, and so the most that is sent again after a broken connection. */
+/** Limits of one request, and so of what is sent again after a lost connection. */
 const requestBytes = 64 * 1024 * 1024;
 const requestFiles = 1000;
 
@@ -30,7 +30,7 @@ export function oneRequest(link: Pick<Link, 'keep'>, claim: string, signal: Abor
   const answered = link
     .keep(claim, passage.chunks(), AbortSignal.any([signal, over.signal]))
     .then(expectStored, brokenOff);
-  // A response before the end is a refusal or a lost connection. Then it is useless to send more.
+  // A response before the end means a refusal or a lost connection, so it is useless to send more.
   let early: { error: unknown } | undefined;
   const stop = (error: unknown): void => {
     early = { error };
@@ -68,7 +68,7 @@ function brokenOff(error: unknown): never {
     : new BrokenOffError('a request broke off', { cause: error });
 }
 
-/** Spreads the files over requests, and counts the ones that are certainly stored. */
+/** Spreads the files over requests. `sent` counts only files that the server has confirmed. */
 export function inRequests(open: () => ArtifactRequest, sent: Amount): ArtifactRequest {
   let current: { request: ArtifactRequest; files: number; bytes: number } | undefined;
   const end = async (): Promise<void> => {

@@ -13,10 +13,10 @@ type Open = (
 ) => ClientRequest;
 
 const pieceSize = 1024 * 1024;
-/** After a failed direct download, everything comes through the server for this long. */
+/** How long all downloads go through the server after a direct one has failed. */
 const avoidMs = 5 * 60_000;
 
-/** The link's calls with streams as bodies. */
+/** The link's calls whose bodies are streams. */
 export function blobCalls(open: Open, note: (message: string) => void): Pick<Link, 'read' | 'store' | 'keep'> {
   let direct = { isAvoidedUntil: -Infinity };
   const ask = async (path: string, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> => {

@@ -8,17 +8,17 @@ import { fetchBlob } from './transfers.ts';
 import { openTreeStore, type Making, type TreeStore } from './tree-store.ts';
 
 /**
- * The cache trees on this runner, by project and by the build that saved them. Builds made their contents, so the
- * runner never reads inside. The server has every tree as a blob, so they are flushed only when the runner is idle.
+ * The cache trees on this runner, by project and by the build that saved them. Their contents are untrusted, so the
+ * runner never reads inside. The server has every tree as a blob, so they are flushed only while the runner is idle.
  */
 export interface CacheStore extends Pick<TreeStore<CacheFacts>, 'begin' | 'projects' | 'forget'> {
   /** Fetches the tree if it is missing. It stays until the result is disposed of. */
   take(project: string, tree: CacheTree, signal: AbortSignal): Promise<TakenTree>;
   has(project: string, tree: CacheTree): boolean;
-  /** Keeps a present tree until the result is disposed of; undefined if it is missing. */
+  /** Retains the tree until the result is disposed of. Undefined if the tree is missing. */
   hold(project: string, tree: CacheTree): Disposable | undefined;
   add(project: string, tree: CacheTree, making: Making): Promise<void>;
-  /** Trees that were unused for a while, at most as many as one call may name. */
+  /** Trees that have been unused for `idleMs`, at most as many as one call may name. */
   idle(): KeptTree[];
   /** Skips trees in use. */
   drop(trees: readonly KeptTree[]): Promise<void>;
@@ -47,7 +47,7 @@ export interface CacheStoreOptions {
   unpack?: typeof unpackTree;
 }
 
-/** The server does not know a tree yet that was just saved, so only older ones count as idle. */
+/** The server may not know a newly saved tree yet, so a tree counts as idle only after this time. */
 const idleMs = 10 * 60_000;
 const mostReported = 1000;
 /** Free disk space for builds, in addition to the disk's reserve. */
@@ -66,7 +66,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
   const { folder, link, sandboxes, disk, log, unpack = unpackTree } = options;
   const store = await openTreeStore<CacheFacts>({ folder, outlives: 'runners', parts, owner: sandboxes.owner, log });
 
-  /** If the clock was set back, the tree is unpacked again, so that its files get times in the past. */
+  /** If the clock was set back, the tree is unpacked again, so that its files are not newer than now. */
   const isCurrent = ({ digest, madeAt }: CacheFacts, tree: CacheTree): boolean =>
     digest === tree.digest && madeAt <= Date.now();
   const has: CacheStore['has'] = (project, tree) => {

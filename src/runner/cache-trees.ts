@@ -24,7 +24,7 @@ export const packedIn = (folder: string): string => join(folder, packedFile);
 const comparer = readFileSync(sourceFile('runner/pack-cache.pl'), 'utf8');
 const timer = readFileSync(sourceFile('runner/cache-times.pl'), 'utf8');
 const plainly = '--numeric-owner --no-xattrs --no-acls --no-fflags';
-// All cores, and the fastest level, because the build waits for it.
+// All cores and the fastest level, because the build waits for the packing.
 export const packer = `bsdtar -c --format=pax --zstd --options zstd:compression-level=1,zstd:threads=0 ${plainly} -n --null -T /build/list -f /build/${packedFile}`;
 
 interface Leaving {
@@ -34,7 +34,7 @@ interface Leaving {
   paths: readonly { root: Root; path: string }[];
   checkout: string;
   into: Pick<Making, 'packed' | 'tree'>;
-  /** In bytes of all files. */
+  /** Limit on the bytes of all files. */
   most: number;
 }
 
@@ -84,13 +84,13 @@ export async function unpack(
   afterwards: string,
 ): Promise<void> {
   const mounts = parts.map((part) => ({ at: join('/build/tree', part), writable: join(tree, part) }));
-  // With one ID, everything belongs to it. Otherwise an owner beyond a run's IDs is an error.
+  // If a run has only one ID, all files belong to that ID. Otherwise an owner beyond the run's IDs is an error.
   const owners = packing.sandboxes.hasManyUsers ? '--same-owner' : '--no-same-owner';
   const command = `bsdtar -xpf ${packedFile} -C tree ${owners} ${plainly}\n${afterwards}`;
   await expectTool(packing, { directory: packed, mounts, command, asRoot: true }, 'a tree was not unpacked');
 }
 
-/** The list itself is not opened here, because a build made it. */
+/** Checks only the list's size, and does not open it, because a build made it. */
 export function listsChanged(tree: string): boolean {
   return (lstatSync(join(tree, changedList), { throwIfNoEntry: false })?.size ?? 0) > 0;
 }

@@ -1,4 +1,4 @@
-/** Shown in the API. */
+/** These values are part of the API. */
 export type CannotRunReason =
   | 'images_not_possible'
   | 'image_builds_off'

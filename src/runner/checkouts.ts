@@ -7,8 +7,8 @@ import type { CredentialSource, KeySource } from './git/sources.ts';
 import { openTreeStore, type Making } from './tree-store.ts';
 
 /**
- * One work tree per commit, shared by all its suites and kept until room is needed. A fork's work tree lacks parts, so
- * a commit that was merged since then gets a new one.
+ * One work tree per commit, shared by all its suites and retained until its room is needed. A fork's work tree lacks
+ * parts, so the commit gets another work tree after it was merged.
  */
 export interface Checkouts {
   of(source: RepositoryWithKey, commit: WantedCommit, writeLog: WriteLog, signal: AbortSignal): Promise<Checkout>;
@@ -27,7 +27,7 @@ export interface Checkout extends Disposable {
   misses: readonly string[];
 }
 
-/** Limits on unused work trees. Forks have fewer, because each has a copy of the history. */
+/** Limits on unused work trees. The limit for forks is lower, because each has a copy of the history. */
 const mostKept = 32;
 const mostOfForksKept = 4;
 
@@ -41,7 +41,7 @@ export async function openCheckouts(
   mirrors: Pick<Mirrors, 'checkout'>,
   log: (message: string) => void,
 ): Promise<Checkouts> {
-  // A work tree of an earlier runner may belong to another build user.
+  // Work trees of an earlier runner are not reused: they may belong to another build user.
   const store = await openTreeStore<About>({ folder, outlives: 'nothing', log });
   const makeRoom = async (): Promise<void> => {
     for (const [areForks, most] of [
@@ -66,7 +66,7 @@ export async function openCheckouts(
       const name = `${project}-${sha}${isFork ? '-fork' : ''}`;
       const held = await store.take(name, make, signal);
       const { sentences, areLasting } = held.facts;
-      // The next work tree may be complete, so this one serves only suites that waited for it.
+      // A new work tree may be complete, so this one serves only the suites that already waited for it.
       if (!areLasting) store.retire(held);
       return {
         path: held.path,

@@ -3,7 +3,7 @@ import { orAborted } from '../shared/lib/or-aborted.ts';
 import type { ClaimSignal } from '../shared/protocol/index.ts';
 import { cancelled, claimLost } from './perform.ts';
 
-/** Each claim has the controller that ends its work. */
+/** This runner's claims, each with the controller that aborts its work. */
 export class Claims {
   readonly #held = new Map<string, AbortController>();
   #changed = Promise.withResolvers<void>();
@@ -33,8 +33,8 @@ export class Claims {
         continue;
       }
       const isForOthers = this.#obey(await extend([...this.#held.keys()]));
-      // The cancelled claim is still on its way to this runner, or belongs to another runner with the same token.
-      // Without a pause the server would repeat the signal at once.
+      // The cancelled claim has not arrived yet, or belongs to another runner with the same token. Without a pause, the
+      // server would repeat the signal at once.
       if (isForOthers) await Promise.race([changed, pause(1000, undefined, { signal })]);
     }
   }

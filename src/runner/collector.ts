@@ -6,13 +6,13 @@ import { quote } from '../shared/lib/shell-word.ts';
 import type { Ended, RunFiles } from './sandbox/types.ts';
 import { sourceFile } from '../shared/lib/source-files.ts';
 
-/** Collects a build's files by globs. A sandboxed program reads them (collect-files.pl); the runner opens none. */
+/** Which of a build's files to collect. A sandboxed program reads them (collect-files.pl). The runner opens none. */
 export interface Wanted {
   globs: readonly string[];
   mostFiles: number;
-  /** A file that no longer fits is skipped as a whole. */
+  /** Limit on all files together. A file that exceeds the rest of it is skipped as a whole. */
   mostBytes: number;
-  /** Files of the same run that an earlier collection has passed on. */
+  /** The number of files that an earlier collection of the same run has delivered already. */
   skip?: number;
   /** Limit on the directory entries to read. */
   mostEntries?: number;
@@ -32,10 +32,10 @@ export const leftOutReasons = ['name', 'deep', 'many', 'large', 'link', 'special
 export type LeftOutReason = (typeof leftOutReasons)[number];
 
 export interface Collection {
-  /** Includes skipped ones. */
+  /** The number of files, including those that `skip` counts. */
   files: number;
   unmatched: string[];
-  /** Some of the omitted files, as printable text. `leftOutCounts` counts all. */
+  /** Some of the excluded files, with printable paths. `leftOutCounts` counts all. */
   leftOut: { path: string; reason: LeftOutReason }[];
   leftOutCounts: Partial<Record<LeftOutReason, number>>;
   isPartial: boolean;
@@ -59,7 +59,7 @@ export async function collectFiles(
   const passage = handOver();
   const running = left
     .inspect({
-      // Only frames may get into the stream.
+      // The output is a stream of frames, so error messages must stay out of it.
       command: `exec perl -e ${quote(program)} -- ${values.map((value) => quote(`${value}`)).join(' ')} 2>/dev/null`,
       limits: { ...limits, timeoutMs },
       output: passage.give,

@@ -15,7 +15,7 @@ import { findable } from './search-paths.ts';
 import { fetchBlob, storeBlob, TooLargeError } from './transfers.ts';
 import type { JobRunner, Task, RunnerServices } from './job-runner.ts';
 
-/** How long a compile waits for blob storage: a rerun costs more, but other jobs need the slot. */
+/** How long a compile waits for blob storage. A rerun would cost more, but other jobs need the slot. */
 const patienceMs = 5 * 60 * 1000;
 
 /** Unpacks an archive, runs its command, and stores the files under the prefix on the server. */
@@ -63,7 +63,7 @@ async function compile(
   const variables = { ...operatorVariables(), ...image?.configuration.environment, ...order.environment };
   const ended = await sandboxes.run({
     id,
-    // The directory comes from the archive, so it is entered inside the sandbox.
+    // The directory comes from an untrusted archive, so only the sandboxed shell enters it.
     steps: [{ name: 'command', command: `${entering(source)}\n${order.command}` }],
     environment: findable(variables, order.prefixes, software.directoriesAt),
     isBuild: true,

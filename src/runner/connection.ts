@@ -14,7 +14,7 @@ import {
 } from '../shared/protocol/index.ts';
 import { failureOf, otherVersion, refusalIn, RefusedError, revoked } from './failures.ts';
 
-/** The server pings every ten seconds. After a longer silence the connection is lost. */
+/** The server pings every ten seconds. After a silence of this length the connection counts as lost. */
 const silentMs = 35_000;
 const handshakeMs = 20_000;
 /** Pauses between attempts. Calls during a pause fail with the last error. */
@@ -33,7 +33,7 @@ export interface ConnectionParts {
   onConnected: (isConnected: boolean) => void;
 }
 
-/** The next call after a break reopens the connection, to any server. Callers repeat calls without a response. */
+/** After a lost connection, the next call opens a new one, to any server. Callers repeat calls without a response. */
 export class ServerConnection {
   readonly #parts: ConnectionParts;
   #connecting: Promise<Connected> | undefined;
@@ -52,7 +52,7 @@ export class ServerConnection {
     return connection.call(name, message, signal);
   }
 
-  /** If no answer comes in this time, the connection is dead and is ended. */
+  /** If no response comes within this time, the connection counts as dead and is terminated. */
   async callWithin<Name extends CallName>(
     ms: number,
     name: Name,
@@ -73,7 +73,7 @@ export class ServerConnection {
   }
 
   #end(how: (connection: Connected) => void): void {
-    this.#connecting?.then(how, () => {}); // an attempt that failed has ended already
+    this.#connecting?.then(how, () => {}); // a failed attempt has no connection to end
   }
 
   async #connect(): Promise<Connected> {
@@ -112,7 +112,7 @@ class Connected {
       try {
         this.#take(decodeMessage(data, isBinary));
       } catch {
-        socket.terminate(); // another program than our server answered
+        socket.terminate(); // the response is not from a Headrace server
       }
     });
     socket.on('close', (code) => {
@@ -147,7 +147,7 @@ class Connected {
 
   #take({ id, answer, bytes, end, status, error }: Record<string, unknown>): void {
     const pending = this.#calls.get(id as number);
-    if (!pending) return; // nobody waits for it any more
+    if (!pending) return; // the caller no longer waits
     if (end === true) pending.reject(new DrainedError());
     else if (status === undefined) pending.resolve((bytes ?? answer) as never);
     else pending.reject(failureOf(pending.name, Number(status), JSON.stringify({ error })));

@@ -22,7 +22,7 @@ export interface Delivering {
 
 type Lost = NonNullable<UploadReport['lost']>;
 
-/** Files that did not arrive within this time are given up. */
+/** Files that were not delivered within this time are given up. */
 const longestMs = 7 * 24 * 60 * 60 * 1000;
 const [shortestPauseMs, longestPauseMs] = [500, 10_000];
 
@@ -52,17 +52,17 @@ export async function deliverOutbox(delivering: Delivering): Promise<void> {
   }
 }
 
-/** Returns when the server has everything or knows what is lost. After an error the caller retries. */
+/** Returns when the server has all files or was notified of the loss. After an error the caller retries. */
 async function deliver({ outbox, link, disk, signal, log }: Delivering, parcel: Parcel): Promise<void> {
   const { claim, since, cache } = parcel;
   let lost: Lost | undefined;
   if (Date.now() - since > longestMs) lost = 'too_late';
-  else if ((await disk.room()) < 0) lost = 'no_room'; // builds that run need the room
+  else if ((await disk.room()) < 0) lost = 'no_room'; // running builds need the room
   const saved: Pick<UploadReport, 'cache'> = {};
   try {
     if (lost === undefined && existsSync(parcel.artifactsFile)) {
       lost = await unlessRefused(() => sendFiles(link, parcel, signal), log);
-      // So they are not sent again if the cache has to wait longer.
+      // If the cache must wait longer, the artifacts are not sent again.
       await rm(parcel.artifactsFile);
     }
     if (lost !== 'too_late' && lost !== 'no_room' && cache) {
@@ -75,12 +75,12 @@ async function deliver({ outbox, link, disk, signal, log }: Delivering, parcel: 
     }
     await link.uploaded({ claim, ...saved, ...(lost && { lost }) }, signal);
   } catch (error) {
-    if (!(error instanceof LostClaimError)) throw error; // a build that is gone needs nothing
+    if (!(error instanceof LostClaimError)) throw error; // a deleted build needs no files
   }
   await outbox.remove(parcel);
 }
 
-/** Files that the server refuses are lost: it would refuse them again. */
+/** Refused files are lost, because the server would refuse them again. */
 async function unlessRefused(work: () => Promise<void>, log: (message: string) => void): Promise<Lost | undefined> {
   try {
     await work();
@@ -110,11 +110,11 @@ async function sendFiles(
   }
 }
 
-/** For a runner whose disk is deleted with it. After `withinMs` the rest is given up. */
+/** Waits until the outbox is empty, for a runner whose disk is deleted with it. After `withinMs` gives up the rest. */
 export async function emptyOutbox({ outbox, link, signal }: Delivering, withinMs: number): Promise<void> {
   const patience = AbortSignal.any([signal, AbortSignal.timeout(withinMs)]);
   while (outbox.ready().length > 0 && !patience.aborted) await orAborted(outbox.changed(), patience).catch(() => {}); // the condition above checks it
   if (signal.aborted) return;
   for (const parcel of outbox.ready())
-    await link.uploaded({ claim: parcel.claim, lost: 'runner_gone' }, signal).catch(() => {}); // without this call the server gives up by itself later
+    await link.uploaded({ claim: parcel.claim, lost: 'runner_gone' }, signal).catch(() => {}); // without this call, the server gives up automatically later
 }

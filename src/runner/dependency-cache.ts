@@ -14,7 +14,7 @@ export interface DependencyCache {
   take(software: readonly Software[], signal: AbortSignal): Promise<Taken>;
 }
 
-/** The dependencies stay until this is disposed of. */
+/** The dependencies are retained until this is disposed of. */
 export interface Taken extends Disposable {
   mounts: Mount[];
   /** The directories below a prefix for search paths. */
@@ -25,7 +25,7 @@ export interface DependencyCacheOptions {
   folder: string;
   link: Pick<Link, 'read'>;
   sandboxes: Sandboxes;
-  /** The limit on all unused dependencies. */
+  /** The limit on all dependencies together. Only unused ones are removed. */
   mostBytes: number;
   log: (message: string) => void;
 }
@@ -36,7 +36,7 @@ interface Unpacked {
   directories: string[];
 }
 
-/** Unpacking is trusted work: its limits are for the worst case only. */
+/** The unpacking is trusted, so these limits only guard against the worst case. */
 const limits: Limits = { memoryBytes: 2 * 1024 ** 3, processes: 64, timeoutMs: 60 * 60 * 1000 };
 
 export async function openDependencyCache(options: DependencyCacheOptions): Promise<DependencyCache> {

@@ -3,13 +3,14 @@ import { get as getOverHttps } from 'node:https';
 import { codeOf, messageOf } from '../shared/lib/error-code.ts';
 import { http } from '../shared/lib/http.ts';
 
-/** Limits on the first response and on silence. */
+/** Limits on the time until the response begins, and on silence. */
 const answerWithinMs = 10_000;
 const silentForMs = 60_000;
 
 /**
  * Fetches from a blob storage address, without the server's token and trusted certificates. The address is a secret, so
- * messages have only its host. `onTrouble` is called if nothing comes (undefined) or the content is interrupted.
+ * messages contain only its host. `onTrouble` is called if the fetch fails (then the result is undefined), and if the
+ * content is interrupted.
  */
 export async function fetchDirectly(
   address: string,

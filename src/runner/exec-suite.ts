@@ -22,9 +22,9 @@ import { openSuiteServices } from './services/suite-services.ts';
 
 export type { ServiceOrder };
 
-/** One run of a suite on a developer's machine: the sandbox of builds, without a server's order. */
+/** One run of a suite on a developer's machine, in the same sandbox as builds, but without a server's order. */
 export interface ExecOptions {
-  /** For files that can be fetched again. */
+  /** A folder for files that can be fetched again. */
   folder: string;
   /** Stays unchanged unless `isWritten`. */
   tree: string;
@@ -60,7 +60,7 @@ const day = 24 * 60 * 60;
 export async function execSuite(options: ExecOptions): Promise<EndedSuite> {
   const { log } = options;
   await mkdir(options.folder, { recursive: true, mode: 0o700 });
-  // The developer's paths may have links. From here on no link is followed.
+  // The developer's paths may contain links, so they are resolved here. Nothing after this follows a link.
   const [folder, tree] = [await realpath(options.folder), await realpath(options.tree)];
   const own = await openOwnFolder(folder, { prefix: 'exec-', log });
   const run = own.path;
@@ -147,7 +147,7 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
   }
 }
 
-/** An overlay's files must belong to the user of runs. Root's would have no owner inside, so root gets a copy. */
+/** An overlay's files must belong to the user of runs. Files of root would have no owner inside, so they are copied. */
 async function treeFor(sandboxes: Sandboxes, run: string, tree: string): Promise<string> {
   if (process.getuid?.() !== 0) return tree;
   const copy = join(run, 'tree');
@@ -191,7 +191,7 @@ async function openImagesFor(sandboxes: Sandboxes, run: string, options: ExecOpt
       log,
     });
     kept.defer(() => toolSandboxes.close());
-    // Only one process at a time uses the cached images; others pull their own.
+    // Only one process at a time uses the cached images. Other processes pull their own.
     const lock = await tryLockFile(join(folder, 'images.lock'), 'exclusive');
     kept.defer(async () => lock?.release());
     return {

@@ -2,16 +2,16 @@ import type { IncomingMessage } from 'node:http';
 import { blobsAwayField, version } from '../shared/protocol/index.ts';
 import { hasUntrustedIssuer } from '../shared/lib/untrusted-issuer.ts';
 
-/** The server refuses this runner: a retry would not help. */
+/** The server refuses this runner, so a retry is useless. */
 export class RefusedError extends Error {}
 
-/** The server refuses this message, also if it is repeated. */
+/** The server refuses this message, and would refuse it again. */
 export class RejectedError extends Error {}
 
 /** The server responds, but its blob storage is unreachable. */
 export class StoreAwayError extends Error {}
 
-/** The server responds but fails at this message, perhaps every time. */
+/** The server responds with an internal error to this message, perhaps every time. */
 export class BrokenServerError extends Error {}
 
 export function otherVersion(theirs: string): RefusedError {
@@ -25,7 +25,7 @@ export function revoked(): RefusedError {
   return new RefusedError('the server does not know the token of this runner, or it was revoked');
 }
 
-/** Our server's error messages are shorter. A proxy in between can send anything, without end. */
+/** Our server's error messages are shorter. But a proxy in between may send any text, even without end. */
 const longestRefusal = 4096;
 const refusalMs = 20_000;
 
@@ -44,7 +44,7 @@ export async function refusalIn(response: IncomingMessage): Promise<string> {
   }
 }
 
-/** Only a response in the server's own form is final: a proxy may have lost its server for a moment. */
+/** Only a response in the server's own format is final. A proxy's error may be temporary. */
 export function failureOf(what: string, status: number | undefined, text: string): Error {
   if (status === 401) return revoked();
   const message = `the server answered ${what} with ${status}: ${text.slice(0, 200)}`;

@@ -7,15 +7,15 @@ import { http } from '../shared/lib/http.ts';
 import { ForbiddenAddressError, allowedLookup, type AddressRules } from '../shared/lib/address-filter.ts';
 
 /**
- * A proxy on a Unix socket: the only network of an isolated program. It cannot read the encrypted connections.
- * Addresses are untrusted, so each is checked, and exactly the checked one is connected to.
+ * A proxy on a Unix socket, the only network of an isolated program. It cannot read the encrypted connections. Host
+ * names are untrusted, so the proxy checks each resolved address, and connects to exactly the checked one.
  */
 export interface FilteringProxy {
   readonly troubles: readonly ProxyTrouble[];
   close(): Promise<void>;
 }
 
-/** `elsewhere`: not the permitted host. `redirected`: redirects are not followed. `too_much`: the byte limit. */
+/** `elsewhere`: not the permitted host. `redirected`: a refused redirect. `too_much`: over the byte limit. */
 export type ProxyTrouble = 'forbidden' | 'elsewhere' | 'redirected' | 'unreachable' | 'too_much';
 
 export interface PlainAnswer {
@@ -27,13 +27,13 @@ export interface PlainAnswer {
 export class RedirectError extends Error {}
 
 export interface FilteringProxyOptions {
-  /** For the socket, which is named `proxySocket`. */
+  /** The folder of the socket `proxySocket`. */
   folder: string;
   rules: AddressRules;
   /** The only permitted host, with its port. */
   only?: string | undefined;
   answer?: ((request: IncomingMessage) => Promise<PlainAnswer>) | undefined;
-  /** Limit for all addresses together. */
+  /** Limit on the received bytes of all connections together. */
   mostBytes: number;
   /** Limits for connecting and for silence. */
   connectMs?: number;
@@ -64,7 +64,7 @@ export async function openFilteringProxy(options: FilteringProxyOptions): Promis
       const cut = (trouble: ProxyTrouble): void => {
         troubles.push(trouble);
         socket.destroy();
-        client.destroy(); // a program that waits for an answer must not wait for ever
+        client.destroy(); // otherwise a program could wait forever for a response
       };
       socket.setTimeout(silenceMs, () => cut('unreachable'));
       socket.on('data', (chunk: Buffer) => {
@@ -95,7 +95,7 @@ export async function openFilteringProxy(options: FilteringProxyOptions): Promis
   };
   const server = http.createServer((request, response) => void respond(request, response));
   server.on('connect', (request, client, head) => void join(request, client, head));
-  // A socket's path must be short. An open directory's path is.
+  // A socket's path must be short, so it goes through the descriptor of the open folder.
   const directory = openSync(folder, 'r');
   try {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -119,7 +119,7 @@ export async function openFilteringProxy(options: FilteringProxyOptions): Promis
 
 class OtherHostError extends Error {}
 
-/** One spelling of a host and its port: addresses have several. */
+/** The same host and port can be written in several ways. This returns one of them. */
 const canonical = (host: string): string => new URL(`https://${host}`).host;
 
 function troubleOf(error: unknown): ProxyTrouble {

@@ -4,9 +4,9 @@ import { run } from '../shared/lib/processes.ts';
 import type { Mount } from './sandbox/types.ts';
 
 /**
- * Read-only mounts of git's own files while a suite writes to the tree. Outside of every sandbox, git runs programs
- * that these files name (hooks, filters), for submodules too. Directories above each `.git` are mounts as well, because
- * mounts cannot be renamed: another directory with its own `.git` could replace them.
+ * Read-only mounts of git's own files while a suite writes to the tree. Outside the sandbox, git later runs programs
+ * that these files name (hooks, filters), also for submodules. The directories above each `.git` are mounts too,
+ * because a mount cannot be renamed. Otherwise the suite could replace such a directory by one with another `.git`.
  */
 export interface GuardedGit extends Disposable {
   mounts: Mount[];

@@ -1,4 +1,4 @@
-/** Passes chunks from a writer that can wait to a reader that takes them one by one. Nothing is buffered. */
+/** Passes chunks to a reader one by one, without a buffer. The writer waits for the reader. */
 export interface HandOver {
   /** Settles when the reader requests the next chunk. */
   give: (chunk: Buffer) => Promise<void>;

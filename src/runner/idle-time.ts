@@ -1,8 +1,8 @@
 import { orAborted } from '../shared/lib/or-aborted.ts';
 
 /**
- * Shows that a runner had no job for a time. A slot rests when the server's answer came after that time and had no
- * order, so time without a server does not count. When all slots rest, the time is over.
+ * Detects that a runner had no job for a time. A slot rests if the server responded after that time and gave no order,
+ * so time without a server does not count. The time is over when all slots rest.
  */
 export class IdleTime {
   readonly #ms: number;
@@ -23,13 +23,13 @@ export class IdleTime {
     return Math.max(0, Math.ceil(this.#since + this.#ms - performance.now()));
   }
 
-  /** Resting slots ask again. */
+  /** Restarts the time. Resting slots request an order again. */
   restart(): void {
     this.#since = performance.now();
     this.#decide(false);
   }
 
-  /** For a slot whose wish had no order. Resolves with false if it has to ask again. */
+  /** Called by a slot that got no order. Resolves with false if the slot must request one again. */
   async isOver(signal: AbortSignal): Promise<boolean> {
     if (this.leftMs() > 0) return false;
     const { promise } = this.#decided;
@@ -38,7 +38,7 @@ export class IdleTime {
     return orAborted(promise, signal);
   }
 
-  /** A slot that asks no longer. */
+  /** Called by a slot that requests no more orders. */
   leave(): void {
     this.#slots -= 1;
     if (this.#resting > 0 && this.#resting === this.#slots) this.#decide(true);

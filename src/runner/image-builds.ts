@@ -2,7 +2,7 @@ import type { ImageBuildsOrder } from '../shared/protocol/index.ts';
 import { CannotRunError } from './cannot-run.ts';
 import { idsOfRun, rootUser, type Job, type Sandboxes } from './sandbox/types.ts';
 
-/** The right to user namespaces and mounts (decision 0134), and settings with which buildah and podman use it. */
+/** The right to user namespaces and mounts (decision 0134), and the settings that buildah and podman need for it. */
 export type ImageBuild = Required<Pick<Job, 'buildsImages' | 'files' | 'environment'>> & Pick<Job, 'user'>;
 
 /** Throws if this runner cannot build images, or its operator forbids it. */
@@ -27,8 +27,8 @@ const authFile = '/dev/shm/registry-auth.json';
 const storageFile = '/run/containers-storage.conf';
 
 /**
- * The kernel overlays layers, in a directory that is no overlay itself. Mounts in a build are locked, so no other
- * process file system can be mounted: `chroot` works without one.
+ * The kernel overlays the layers, in a directory that is no overlay itself. Mounts in a build are locked, so it cannot
+ * mount a new proc file system. `BUILDAH_ISOLATION=chroot` needs none.
  */
 const storage = `[storage]
 driver = "overlay"
@@ -38,7 +38,7 @@ runroot = "/run/containers/run"
 
 const others = `root:1:${idsOfRun - 1}\n`;
 
-/** `inside` is the build's part of its image; without one it is root over the machine's programs. */
+/** `inside` is the image part of the build's job. Without an image, the build is root over the machine's programs. */
 export function imageBuild(
   inside: Pick<Job, 'image' | 'user'> = { user: rootUser },
   order?: ImageBuildsOrder,
@@ -52,7 +52,7 @@ export function imageBuild(
     files: {
       [storageFile]: storage,
       ...(isRootInImage && { '/etc/subuid': others, '/etc/subgid': others }),
-      // Exists also without passwords, because a shell in the failed build keeps the variable with its name.
+      // Exists even without passwords, because a shell in the failed build still has REGISTRY_AUTH_FILE set.
       [authFile]: JSON.stringify({ auths: Object.fromEntries(registries.map(entryOf)) }),
     },
     environment: {

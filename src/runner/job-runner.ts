@@ -22,21 +22,21 @@ export interface RunnerServices {
   caches: CacheStore;
   /** Files for other suites, unpacked from blobs. */
   trees: CacheStore;
-  /** Undefined if this runner keeps no data of services. */
+  /** Undefined if this runner stores no data of services. */
   serviceData?: ServiceDataStore | undefined;
   link: Pick<Link, 'read' | 'store' | 'keep' | 'access' | 'tests'>;
   images: Images;
   outbox: Outbox;
-  /** Undefined if this runner can keep no files of builds. */
+  /** Undefined if this runner cannot retain files of builds. */
   kept?: KeptBuilds | undefined;
-  /** Whether the runner ends by itself, so that no user can open a shell here. */
+  /** Whether the runner is short-lived, so that no user can open a shell here. */
   isSoonGone?: boolean;
   /** The operator forbids image builds on this runner, whatever the server allows. */
   forbidsImageBuilds?: boolean;
   scratch: string;
   /**
-   * The operator's variables for all builds, read each time. They override the defaults, and other variables override
-   * them.
+   * The operator's variables for all builds, read again at each call. They override the defaults. All other variables
+   * override them.
    */
   operatorVariables: () => Record<string, string>;
   disk: DiskReserve;
@@ -50,7 +50,7 @@ export interface Task {
   writeLog: (output: Buffer | string) => void | Promise<void>;
   signal: AbortSignal;
   steps: StepTimes;
-  /** The log's lines before the job writes to it. */
+  /** The number of lines in the log before the job writes to it. */
   logLines?: number | undefined;
   /** Called whenever a state changes. */
   onSteps?: (states: readonly StepState[]) => void;

@@ -21,7 +21,7 @@ interface Keeping {
   signal: AbortSignal;
 }
 
-/** How many requests in a row may be interrupted before the rest goes to the outbox. */
+/** How often sending may be interrupted without progress. At the next interruption the rest goes to the outbox. */
 const mostInVain = 5;
 
 /** Streams a suite's artifacts to the server. Problems are logged and do not change the build's result. */
@@ -40,10 +40,10 @@ export async function keepArtifacts(
     await requests.end();
     return collection;
   };
-  /** Continues after an interrupted request. Undefined if the rest goes to the outbox. */
+  /** Continues after an interrupted request. Undefined if the outbox must take the rest. */
   const sendAll = async (): Promise<Collection | undefined> => {
     for (let inVain = 0, before = 0; ; inVain = sent.files > before ? 0 : inVain + 1, before = sent.files) {
-      await untilAnswered(signal, () => open().end()); // waits for a server that cannot be reached
+      await untilAnswered(signal, () => open().end()); // waits while the server is unreachable
       try {
         return await collect();
       } catch (error) {

@@ -14,22 +14,22 @@ import { openTreeStore, type Tree, type TreeStore } from './tree-store.ts';
 
 /**
  * The files of failed builds, for shells, and of builds that other suites begin with. One rename moves them here after
- * all processes of the build are dead. The runner never reads inside. The build's facts, including its variables, are
+ * all processes of the build have ended. The runner never reads inside. The build's facts, including its variables, are
  * encrypted with a key that only the server has.
  *
- * Files are removed when they expire, with their project, or if there are too many: the account with the most loses its
- * oldest first. Files for other suites stay until the server no longer needs them. They are never flushed, so none
- * outlives a restart of the machine.
+ * Files are removed when they expire, with their project, or if there are too many. Then the account with the most
+ * builds or bytes loses its oldest first. Files for other suites stay until the server no longer needs them. No files
+ * are flushed, so none outlive a restart of the machine.
  */
 export interface KeptBuilds extends Pick<TreeStore<About>, 'projects' | 'forget'> {
-  /** A name of this folder that no other runner knows. */
+  /** A unique name of this folder. */
   readonly location: string;
   keep(left: RunFiles, build: BuildFacts, how: KeepOrder): Promise<KeptFiles>;
-  /** Undefined if the files are gone. They stay until the result is disposed of. */
+  /** Undefined if the files were removed. Otherwise they stay until the result is disposed of. */
   open(name: string, key: string): Promise<OpenedBuild | undefined>;
-  /** Files that other suites begin with, at most as many as one call may name. The server may not know new ones. */
+  /** Files for other suites, at most as many as one call may name. The server may not know the new ones yet. */
   forSuites(): { name: string; isNew: boolean }[];
-  /** Applies the server's answer for these names. */
+  /** Applies the server's response about these names. */
   update(names: readonly string[], answer: { gone: readonly string[]; needed: readonly string[] }): Promise<void>;
   isEmpty(): boolean;
   filled(): Promise<void>;
@@ -43,7 +43,7 @@ export interface BuildFacts {
   serviceData?: Record<string, Pick<ServiceData, 'name' | 'digest'>> | undefined;
   /** The cache that the build began with. */
   cache?: CacheTree | undefined;
-  /** Whether all that it wrote belongs to whoever ran it. Only root can give files to others. */
+  /** Whether all files that the build wrote belong to its own user. Only root can give files to other users. */
   hasOneOwner?: boolean;
 }
 
@@ -53,12 +53,12 @@ export interface OpenedBuild extends Disposable, BuildFacts {
 
 export interface KeptBuildsOptions {
   folder: string;
-  /** The trees that builds began with, which must stay as long as their files. */
+  /** The trees that builds began with. They must stay as long as the builds' files. */
   caches: Pick<CacheStore, 'hold'>;
   trees: Pick<CacheStore, 'hold'>;
   disk: Pick<DiskReserve, 'room'>;
   log: (message: string) => void;
-  /** The limit on builds that are kept only for shells. */
+  /** The limit on builds that are retained only for shells. */
   mostBuilds?: number;
 }
 
@@ -68,7 +68,7 @@ interface About {
   keptAt: number;
   expiresAt: number;
   forSuites: boolean;
-  /** Its files are mounted over the tree of a cache, and over another build's files, kept here or unpacked. */
+  /** The files may be over a cache's tree, and over another build's files: retained (`over`) or unpacked (`tree`). */
   cache?: CacheTree | undefined;
   over?: string | undefined;
   tree?: CacheTree | undefined;
@@ -79,11 +79,11 @@ type Measure = (kept: Kept) => number;
 const inBuilds: Measure = () => 1;
 
 const usualMost = 24;
-/** Free disk space for builds in addition to the disk's reserve, and the largest part of the disk for kept files. */
+/** Free disk space for builds in addition to the disk's reserve, and the largest part of the disk for these files. */
 const roomBytes = 1024 ** 3;
 const mostOfDisk = 1 / 5;
 const hour = 60 * 60 * 1000;
-/** The server learns of new files when the build ends, which may be later. */
+/** The server learns of new files only when it gets the build's outcome. Until this age they count as new. */
 const newMs = 10 * 60_000;
 
 export async function openKeptBuilds({
@@ -94,7 +94,7 @@ export async function openKeptBuilds({
   log,
   mostBuilds = usualMost,
 }: KeptBuildsOptions): Promise<KeptBuilds> {
-  /** What the server may still assign jobs to begin with, and the other trees that its files are mounted over. */
+  /** `needed`: files that the server may still assign jobs for. `below`: the trees that files are mounted over. */
   const needed = new Set<string>();
   const below = new Map<string, Disposable>();
   const sizes = new Map<string, number>();
@@ -105,7 +105,7 @@ export async function openKeptBuilds({
   const store = await openTreeStore<About>({ folder, outlives: 'runners', onGone, log });
   const location = await lastingName(join(folder, 'location'));
   let filled = Promise.withResolvers<void>();
-  /** Keeps what the build's files are mounted over; undefined if it is gone. */
+  /** Holds the trees that the build's files are mounted over. Undefined if one is missing. */
   const holdBelow = ({ project, cache, over, tree }: About): DisposableStack | undefined => {
     using holding = new DisposableStack();
     const held = [
@@ -122,13 +122,13 @@ export async function openKeptBuilds({
     if (facts.forSuites) needed.add(name);
     treeSize(path).then(
       (bytes) => store.get(name) && sizes.set(name, bytes),
-      () => {}, // it is gone
+      () => {}, // the files were removed meanwhile
     );
     filled.resolve();
     filled = Promise.withResolvers<void>();
   };
   const oldest = (): Kept[] => store.all().toSorted((a, b) => a.facts.keptAt - b.facts.keptAt);
-  // The oldest first, because others may be mounted over it.
+  // The oldest first, because newer ones may be mounted over them.
   for (const kept of oldest()) {
     const held = holdBelow(kept.facts);
     if (held) note(kept, held);
@@ -178,10 +178,10 @@ export async function openKeptBuilds({
       await left.keepWhole(join(making.tree, 'files'));
       const kept = await store.add(name, making, about);
       note(kept, held.move());
-      // Only a shell would need these.
+      // Without a time for shells, these parts are not needed: only shells use them.
       if (hours === 0)
         for (const part of [wholeRun.tmp, wholeRun.image, wholeRun.root])
-          removeTree(join(kept.path, 'files', part)).catch(() => {}); // they are removed with the others
+          removeTree(join(kept.path, 'files', part)).catch(() => {}); // they are removed later with the other files
       return { location, name, key: key.toString('hex') };
     },
 

@@ -22,7 +22,7 @@ export function foldersOf(folder: string) {
     images: part('images'),
     imageSockets: part('image-sockets'),
     caches: part('caches'),
-    /** Files of builds for other suites, as they came from the server. */
+    /** Files of builds for other suites, unpacked from the server's blobs. */
     files: part('files'),
     serviceData: part('service-data'),
     /** A key that is not stored with the data. */
@@ -32,7 +32,7 @@ export function foldersOf(folder: string) {
   };
 }
 
-/** Locks the folder for the life of the process; undefined while another runner has it. */
+/** Locks the folder for the life of the process. Undefined if another runner has the lock. */
 export async function holdFolder(folder: string): Promise<FileLock | undefined> {
   return tryLockFile(join(folder, 'lock'), 'exclusive');
 }
@@ -46,7 +46,7 @@ export async function sweepLeftovers(folder: string, log: (message: string) => v
   for (const path of [software, images, caches, files, serviceData, kept, outbox]) await sweepUnfinished(path, log);
 }
 
-/** Also removes sandboxes' files. A starting runner removes these itself, after it has ended their processes. */
+/** Also removes files of sandboxes. A starting runner removes those itself after it has ended their processes. */
 export async function sweepForRoom(folder: string, log: (message: string) => void): Promise<void> {
   await sweepLeftovers(folder, log);
   const { sandboxes, gitSandboxes } = foldersOf(folder);

@@ -20,14 +20,14 @@ import { explainUnreachable } from './failures.ts';
 
 /** A Unix socket on this machine, or a URL with its token. */
 export type ServerAddress = ({ socket: string } | { url: string; token: string; ca?: string | undefined }) & {
-  /** As one text. */
+  /** All tags as one text. */
   tags?: string;
   /** Slots for builds. */
   slots?: number;
 };
 
 export interface OpenLink extends LinkCalls, BlobLink, ShellLink {
-  /** When the server's last message came, by the process's own clock. */
+  /** The time of the server's last message, by `performance.now()`. */
   lastMessageAt(): number;
   close(): void;
 }
@@ -39,10 +39,10 @@ export interface LinkOptions {
   protocol?: string;
 }
 
-/** After this time, the server would learn too late over this connection that a claim is still held. */
+/** If an extension takes longer, a new connection is needed, or the claims would expire meanwhile. */
 const extendMs = (2 * claimSeconds * 1000) / 3;
 
-/** One connection, and HTTP for blobs. A call that fails throws, and may be repeated. */
+/** One connection for calls, and HTTP for blobs. A failed call throws, and may be repeated. */
 export function openLink(server: ServerAddress, options: LinkOptions = {}): OpenLink {
   const { note = () => {}, onConnected = () => {}, protocol = protocolNumber } = options;
   const isLocal = 'socket' in server;

@@ -1,7 +1,7 @@
 import type { DiskReserve } from '../shared/lib/disk-reserve.ts';
 import { createSpill } from './spill.ts';
 
-/** The most bytes of a chunk in memory. */
+/** The limit on a chunk in memory. */
 export const chunkSize = 1024 * 1024;
 const firstSize = 4 * 1024;
 const mostInFile = 1024 * 1024 * 1024;
@@ -25,7 +25,7 @@ export class LogBacklog {
     return this.#spill.size > 0;
   }
 
-  /** While the file has bytes, nothing is gathered in memory: it would be sent too early. */
+  /** While the file has bytes, no output is gathered in memory, because it would be sent before them. */
   fits({ length }: Uint8Array): boolean {
     return this.#spill.size === 0 && this.#gathered + length <= chunkSize;
   }

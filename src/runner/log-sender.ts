@@ -5,16 +5,16 @@ import { untilAnswered } from './retry.ts';
 
 /**
  * Sends a log to the server in order and without gaps. While one chunk is being sent, further output gathers for the
- * next. If the server is slow, the job's output waits a moment. If it is unreachable for longer, output gathers in a
- * file, up to a size and while the disk has room. Output up to the log's limit is sent, and nothing after it.
+ * next. If the server is slow, the job's output waits a moment. If the server is unreachable for longer, output gathers
+ * in a file, up to a limit and while the disk has room. Output beyond the log's limit is not sent.
  */
 const nothing = new Uint8Array();
 
 export interface LogSender {
-  /** The result settles when there is room for more, and never rejects. */
+  /** The result resolves when there is room for more output, and never rejects. */
   write(bytes: Uint8Array): void | Promise<void>;
   readonly size: number;
-  /** Resolves with the log's size on the server when it has everything or takes no more. */
+  /** Resolves with the log's size on the server when the server has everything or accepts no more. */
   end(): Promise<number>;
   close(): Promise<void>;
 }
@@ -27,12 +27,12 @@ export interface SenderOptions {
   spillFile: string;
   disk: Pick<DiskReserve, 'allows'>;
   signal: AbortSignal;
-  /** How long output waits for a slow server before the disk is used, and before a full disk is retried. */
+  /** How long output waits for a slow server before it goes to the disk, and before a full disk is retried. */
   pauseMs?: number;
   /** The server no longer needs this job. */
   onGone: () => void;
   onCut: (reason: CutReason) => void;
-  /** The server rejects the log although it is not too large, so output is lost. It still needs the job. */
+  /** The server rejects the log although it is within the limit, so output is lost. The server still needs the job. */
   onLost: (error: unknown) => void;
 }
 
@@ -141,7 +141,7 @@ class ChunkSender implements LogSender {
     const end = offset + bytes.length;
     const receipt = await untilAnswered(signal, async () => {
       const answer = await link.log({ claim, offset, bytes }, signal);
-      // The server may still be processing an earlier try of the same chunk: all of it is sent again.
+      // The server may still be processing an earlier try of the same chunk, so the whole chunk is sent again.
       if ('expected' in answer && answer.expected >= offset && answer.expected < end)
         throw new Error('the chunk has a wrong offset');
       return answer;
@@ -153,12 +153,12 @@ class ChunkSender implements LogSender {
       this.#sent = receipt.size;
       onCut(receipt.refused);
     } else {
-      this.#isOver = true; // the server lacks bytes that it had taken before and that are no longer here
+      this.#isOver = true; // the server lacks bytes that it had confirmed, and they are no longer here
       onGone();
     }
   }
 
-  /** Usually the server is fast enough, so it gets a moment before the disk is used. */
+  /** Waits a moment before it uses the disk, because usually the server is fast enough. */
   async #spillOrWait(bytes: Uint8Array): Promise<void> {
     if (bytes.length > chunkSize) {
       for (let from = 0; from < bytes.length; from += chunkSize) {

@@ -5,7 +5,7 @@ export interface MaskedLog {
   readonly secrets: readonly string[];
   push(chunk: Buffer): Promise<void>;
   readonly print: (text: string) => Promise<void>;
-  /** Writes held text, which could have been the beginning of a secret. */
+  /** Writes the text that was held back because it could be the beginning of a secret. */
   flush(): Promise<void>;
   /** Masks these secrets too, from now on. */
   hide(secrets: readonly string[]): Promise<void>;
@@ -16,7 +16,7 @@ export interface MaskedLog {
 interface Options {
   writeLog: (bytes: Buffer) => void | Promise<void>;
   secrets: readonly string[];
-  /** The log's lines so far. */
+  /** The number of lines in the log so far. */
   lines?: number | undefined;
 }
 
@@ -38,7 +38,7 @@ export function maskedLog({ writeLog, secrets: first, lines = 0 }: Options): Mas
     push: (chunk) => show(mask.push(chunk)),
     print: (text) => show(mask.push(Buffer.from(text))),
     flush: () => show(mask.flush()),
-    // Output may arrive while the log is slow, so the masks change places before anything is awaited.
+    // More output may arrive during a slow write, so the mask is replaced before the write is awaited.
     hide(more) {
       const held = mask.flush();
       secrets.push(...more);
@@ -56,7 +56,7 @@ export function maskedLog({ writeLog, secrets: first, lines = 0 }: Options): Mas
   };
 }
 
-/** In all logs at once: a slow one must not let another show the secrets meanwhile. */
+/** Masks the secrets in all logs at once. Otherwise one log could show them while another log is slow. */
 export async function hideIn(logs: readonly Pick<MaskedLog, 'hide'>[], secrets: readonly string[]): Promise<void> {
   await Promise.all(logs.map((log) => log.hide(secrets)));
 }

@@ -6,16 +6,17 @@ import type { Difference } from './git/difference.ts';
 
 /**
  * Tools such as make compare the times of files. Files of a work tree are older than everything in a cache
- * (git/old-times.ts). So files that differ from the cache's commit, or that its build changed, must become newer.
+ * (git/old-times.ts). So files that differ from the cache's commit, or that the cache's build changed, must become
+ * newer.
  *
- * This happens in a sandbox's overlay, whose upper directory begins the build's changes. The shared work tree stays
- * unchanged.
+ * This happens in a sandbox's overlay. The upper directory of the overlay is the start of the build's changes, and the
+ * shared work tree stays unchanged.
  */
 
 const limits = { memoryBytes: 512 * 1024 ** 2, processes: 64, timeoutMs: 10 * 60_000 };
 const [view, facts] = ['/run/headrace/tree', '/run/headrace/facts'];
 
-/** A link leads to files that are as old as before, so these become newer too. So does everything in a directory. */
+/** If a link changed, the files behind it become newer too. If a directory changed, all its contents become newer. */
 const script = `there() { perl -0ne 'chomp; print "$_\\0" if lstat'; }
 touch now; cd ${view}
 cat /build/changed ${facts}/changed | there >/build/all
@@ -31,7 +32,7 @@ interface Wanted {
   making: Making;
 }
 
-/** Makes the differing files newer than all others, or all files if unknown. Returns the directory of the changes. */
+/** Makes differing files newer than the rest, or all files if `differing` is unknown. Returns the changes' folder. */
 export async function makeNewer(packing: Packing, { checkout, tree, differing, making }: Wanted): Promise<string> {
   const { changed, lessened } = differing ?? { changed: [''], lessened: [] };
   const changes = join(making.tree, 'workspace');

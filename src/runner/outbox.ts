@@ -10,17 +10,17 @@ import { openTreeStore, type Making } from './tree-store.ts';
 
 /**
  * Files of ended builds that the server could not store, because blob storage was unreachable. Each build has a tree
- * named by its claim. It is complete before the outcome is reported, so a restarted runner continues with it (deliver-
- * outbox.ts). Incomplete ones of a killed runner belong to lost builds.
+ * named by its claim. The tree is complete before the outcome is reported, so a restarted runner can deliver it
+ * (deliver-outbox.ts). Incomplete trees of a killed runner belong to lost builds, and are removed.
  */
 export interface Outbox {
-  /** Makes no folder before a file must wait. */
+  /** Creates a folder only when the first file must wait. */
   begin(claim: string, project: string): Waiting;
   /** The build's outcome is reported, so its files may be delivered. */
   release(claim: string): void;
   /** Parcels to deliver, oldest first. */
   ready(): Parcel[];
-  /** Settles when a parcel is added, or none is left. */
+  /** Resolves when a parcel becomes ready or is removed. */
   changed(): Promise<void>;
   remove(parcel: Parcel): Promise<void>;
   note(isAway: boolean): void;
@@ -28,14 +28,14 @@ export interface Outbox {
   forget(project: string): Promise<void>;
 }
 
-/** Disposing of it removes it, unless it was completed. */
+/** The waiting files of one build. Disposal removes them, unless `complete` was called. */
 export interface Waiting extends AsyncDisposable {
-  /** Blob storage is known to be unreachable, so it need not be tried. */
+  /** Whether to skip a try: files of this build wait already, or blob storage is known to be unreachable. */
   isStuck(): boolean;
   addFile(file: CollectedFile): Promise<void>;
   addCache(packed: string): Promise<string>;
   hasCache(): boolean;
-  /** Returns whether anything waits. `cache` is the report about the added cache. */
+  /** Returns whether any files wait. `cache` is the report about the added cache. */
   complete(cache?: SavedCache): Promise<boolean>;
 }
 
@@ -110,7 +110,7 @@ export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<
           return true;
         },
         async [Symbol.asyncDispose]() {
-          await files?.close().catch(() => {}); // it is removed anyway
+          await files?.close().catch(() => {}); // the file is removed anyway
           await making?.[Symbol.asyncDispose]();
         },
       };

@@ -14,7 +14,7 @@ import type { Making } from './tree-store.ts';
 const lister = readFileSync(sourceFile('runner/pack-files.pl'), 'utf8');
 const view = '/run/headrace/files';
 
-/** Packs all of a build's kept files, so that another runner needs nothing else. */
+/** Packs all of a build's retained files, so that another runner needs only the packed file. */
 export const packFiles: JobRunner<PackOrder> = async (services, order, { id, signal }) => {
   const { source, mostBytes: most } = order;
   using build = await services.kept?.open(order.name, order.key);
@@ -44,9 +44,9 @@ export const packFiles: JobRunner<PackOrder> = async (services, order, { id, sig
   }
 };
 
-/** Restores the times of files too, and notes whether they have one owner. */
+/** Unlike a cache's, these files keep their times. Also records whether all of them have one owner. */
 export async function unpackFiles(packing: Packing, making: Pick<Making, 'packed' | 'tree'>): Promise<void> {
-  // Directories that existed before unpacking have another time than in the archive.
+  // Unpacking does not set the times of these directories, because they existed before.
   const times = roots.map((root) => `[ ! -e facts/${root} ] || touch -r facts/${root} ${root}`);
   const others = String.raw`find workspace home \( ! -uid 0 -o ! -gid 0 \) -print -quit`;
   const note = `rm -rf ${oneOwner}; [ -n "$(${others})" ] || : >${oneOwner}`;

@@ -6,12 +6,12 @@ const treePath = '/run/headrace/tree';
 const fileName = 'software.tar.zst';
 const failed = 'software was not packed or unpacked';
 
-/** Of a compiled dependency: only files, directories and links. Returns the packed file, below `into`. */
+/** Packs a compiled dependency's files, directories and links. Returns the packed file, below `into`. */
 export async function packTree(packing: Packing, tree: string, into: string): Promise<string> {
   const command = [
     `cd ${treePath}`,
     'find . ! -type f ! -type d ! -type l -delete',
-    'chmod -R u+rX .', // also includes files that their maker cannot read
+    'chmod -R u+rX .', // so that files without read permission are packed too
     `bsdtar -c --zstd --numeric-owner --uid 0 --gid 0 -f /build/${fileName} .`,
   ].join(' && ');
   const mounts: Mount[] = [{ at: treePath, writable: tree }];

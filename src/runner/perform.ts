@@ -42,13 +42,13 @@ export interface Performing {
   services: RunnerServices;
   /** For logs that do not fit in memory. */
   spool: string;
-  /** Ends this job, with its signal's reason. */
+  /** Aborts this job. The signal's reason decides the outcome. */
   work: AbortController;
   /** Aborted when the runner ends. */
   ending: AbortSignal;
 }
 
-/** Performs an order and sends its log. Undefined if the server does not want the report. */
+/** Performs an order and sends its log. Undefined if the server no longer wants the report. */
 export async function perform(
   order: Order,
   { link, services, spool, work, ending }: Performing,
@@ -155,7 +155,7 @@ function isWhole(part: Partial<LogPart>): part is LogPart {
   return part.from !== undefined && part.to !== undefined;
 }
 
-/** A job that was cut short lost output or results, even if it ended normally. A push cannot be undone. */
+/** A job that was cut short lost output or results, even if it ended normally. A push stays, as it cannot be undone. */
 function orCutShort(outcome: Outcome, { reason }: AbortSignal): Outcome {
   if (!(reason instanceof CutShort) || outcome.kind === 'pushed') return outcome;
   return reason.outcome;

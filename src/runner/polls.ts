@@ -19,10 +19,10 @@ export interface PollingParts {
 const gatherMs = 500;
 /** The pause after a failure. */
 const askAgainMs = 60_000;
-/** A connection stays open if the next poll comes within this time. */
+/** A repository's connection stays open if its next poll is due within this time. */
 const longestKeptMs = 5 * 60 * 1000;
 
-/** Resolves when the last poll is over. */
+/** Runs until the signal, or until the server refuses this runner. Resolves when the last poll has ended. */
 export async function pollRepositories(parts: PollingParts): Promise<void> {
   const { link, ask, signal, log } = parts;
   const underWay = new Set<Promise<void>>();
@@ -52,7 +52,7 @@ export async function pollRepositories(parts: PollingParts): Promise<void> {
   await Promise.all(underWay);
 }
 
-/** Repeats `work` after errors too. If the server refuses the runner, the executors report it. */
+/** Restarts `work` after an error. If the server refuses this runner, `work` ends, and the executors report it. */
 async function untilEnd(
   work: () => Promise<void>,
   { signal, log }: Pick<PollingParts, 'signal' | 'log'>,
@@ -71,7 +71,7 @@ async function untilEnd(
 async function poll({ mirrors, signal }: PollingParts, order: PollOrder): Promise<PollReport | undefined> {
   const { source, claim, digest, againAfterMs } = order;
   const about = { projectId: source.projectId, claim };
-  // A busy runner polls late. If it then had to connect again, it would be even busier.
+  // A busy runner polls late, so the connection stays open longer. A new connection would make it even busier.
   const keepMs = againAfterMs <= longestKeptMs ? 3 * againAfterMs : 0;
   try {
     const { listing } = await mirrors.listRefs({ ...source, digest, signal, timeoutMs: longestPollMs, keepMs });

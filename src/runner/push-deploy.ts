@@ -1,7 +1,7 @@
 import type { PushOrder } from '../shared/protocol/index.ts';
 import type { JobRunner } from './job-runner.ts';
 
-/** A refusal by the remote is an outcome; the log has its message and advice. */
+/** If the remote refuses the push, that is an outcome. The log has its message and advice. */
 export const pushDeploy: JobRunner<PushOrder> = async ({ mirrors }, order, { writeLog, signal }) => {
   const { source, sha, localBranch, remoteUrl, remoteBranch, timeoutSeconds } = order;
   const tooLong = AbortSignal.timeout(timeoutSeconds * 1000);

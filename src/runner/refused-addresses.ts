@@ -1,6 +1,6 @@
 const mostListed = 10;
 
-/** Text for a log; blank if no address was refused. */
+/** Text for a build's log. Empty if no address was refused. */
 export function refusedText(refused: readonly string[] = []): string {
   if (refused.length === 0) return '';
   const lines = refused.slice(0, mostListed).map((one) => `  ${one}`);

@@ -10,7 +10,7 @@ export function isFinal(error: unknown): boolean {
   return final.some((kind) => error instanceof kind);
 }
 
-/** Repeats a call until it succeeds, a final refusal, a lack of room for the response, or the signal. */
+/** Repeats a call until it succeeds. Throws after a final error, an abort, or an error that `onAway` throws. */
 export async function untilAnswered<T>(
   signal: AbortSignal,
   call: () => Promise<T>,
@@ -29,12 +29,12 @@ export async function untilAnswered<T>(
   }
 }
 
-/** For calls that are not repeated while blob storage is unreachable. */
+/** An `onAway` for calls that are not repeated while blob storage is unreachable. */
 export function unlessStoreAway(error: unknown): void {
   if (error instanceof StoreAwayError) throw error;
 }
 
-/** For calls that are given up after the server has failed at them so many times. */
+/** An `onAway` for calls that end after the server has failed at them `times` times. */
 export function unlessBroken(times: number): (error: unknown) => void {
   let left = times;
   return (error) => {
@@ -44,7 +44,7 @@ export function unlessBroken(times: number): (error: unknown) => void {
   };
 }
 
-/** For calls that are repeated at most this long while blob storage is unreachable. */
+/** An `onAway` for calls that are repeated at most for `ms` while blob storage is unreachable. */
 export function unlessStoreAwayFor(ms: number): (error: unknown) => void {
   const since = performance.now();
   return (error) => {

@@ -24,7 +24,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, task) => 
   const secrets = [...order.secrets, ...(order.imageBuilds ? secretsIn(order.imageBuilds) : [])];
   const log = maskedLog({ writeLog, secrets, lines: logLines });
   const { print } = log;
-  // git's output belongs to the log of the fetch. For a repeated fetch, it is shown only on failure.
+  // The fetch's own log already has git's output. If this runner must fetch again, the output is shown only on failure.
   const tail = keepTail(mostTail);
   const keepOutput = (text: string | Buffer): void => tail.add(Buffer.from(text));
   try {
@@ -108,7 +108,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, task) => 
       output: (chunk) => log.push(chunk),
       onLeft: async (left, ended) => {
         const how = { ...ended, exitStatus: suite.statusOf(ended) };
-        // The mask may have held back the last bytes. If a launch command failed, its reason follows.
+        // The mask may have held back the last bytes. They must precede the reason of a failed launch command.
         await log.flush();
         onSteps?.(suite.conclude(how));
         const isLaunched = suite.launch(how) === undefined;
@@ -156,7 +156,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, task) => 
   }
 };
 
-/** How a build ends that could not run, with words for its log. Other errors are the runner's own. */
+/** The outcome of a build that could not run, with words for its log. Rethrows other errors: they are the runner's. */
 function failureBefore(error: unknown): { outcome: Outcome; words?: string } {
   if (error instanceof FetchError) return { outcome: { kind: 'unfetchable', reason: error.kind } };
   if (error instanceof CannotRunError)

@@ -22,7 +22,7 @@ export interface RunnerServicesOptions {
   concurrency: number;
   sshConfig?: string | undefined;
   network: Network;
-  /** Private ranges that builds may reach, and directories of the machine that they see. */
+  /** Private address ranges that builds may reach, and directories of the machine that builds see. */
   buildAllow?: readonly string[];
   buildPaths?: readonly string[];
   buildEnvironment?: string | undefined;
@@ -33,24 +33,24 @@ export interface RunnerServicesOptions {
   dependencyCacheBytes: number;
   gitAllow?: readonly string[];
   trust?: TlsTrust;
-  /** Private ranges with permitted registries, the largest image, and the limit on all unpacked images. */
+  /** Private address ranges with permitted registries, the largest image, and the limit on all unpacked images. */
   registryAllow?: readonly string[];
   imageBytes: number;
   imageCacheBytes: number;
   /** See lib/disk-reserve.ts. */
   diskReserveBytes?: number | undefined;
-  /** A short-lived runner ends before kept files could be used. */
+  /** False for a short-lived runner, which ends before a shell could use the retained files. */
   keepsBuilds?: boolean;
   fetchTimeoutMs: number;
   checkoutBytes: number;
   ownId?: number | undefined;
   whyOneId?: string | undefined;
-  /** No job can be isolated any more: the runner must end. */
+  /** Called if jobs can no longer be isolated. The runner must end. */
   onLost?: ((error: Error) => void) | undefined;
   log: (message: string) => void;
 }
 
-/** Refuses if the machine cannot isolate builds. */
+/** Throws if isolation is required and the machine cannot isolate builds. */
 export async function openRunnerServices(options: RunnerServicesOptions): Promise<RunnerServices> {
   const { folder, network, isolation, log } = options;
   const folders = foldersOf(folder);
@@ -63,7 +63,7 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     onLost: options.onLost,
     ownId: options.ownId,
     whyOneId: options.whyOneId,
-    // Logs and blobs stop at a higher limit, so that one build's long log does not end another build.
+    // Lower than the reserve at which logs and blobs stop, so that one build's long log does not end another build.
     diskReserveBytes: (await reserveOf(folder, options.diskReserveBytes)) * 0.75,
   };
   const sandboxes = await openSandboxes({
@@ -74,7 +74,7 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     paths: options.buildPaths ?? [],
     log,
   });
-  // git processes untrusted data without a network; ssh stays outside its sandbox.
+  // git processes untrusted data, so it gets no network. ssh stays outside its sandbox.
   const forGit = (message: string): void => log(`git: ${message}`);
   const gitSandboxes = await openSandboxes({
     ...own,
@@ -158,7 +158,7 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
   };
 }
 
-/** Reads from the server go to the disk, and continue only while it has room. */
+/** Downloads from the server go to the disk, and continue only while the disk has room. */
 function heldBack(link: Link, disk: DiskReserve): RunnerServices['link'] {
   async function* whileThereIsRoom(content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     for await (const piece of content) {

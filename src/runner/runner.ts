@@ -30,19 +30,19 @@ export interface RunnerOptions {
   services: RunnerServices;
   concurrency: number;
   log: (message: string) => void;
-  /** Ends after one job, or if none came within `idleMs`. */
+  /** Ends after one job, or if no job came within `idleMs`. */
   once?: ShortLife | undefined;
   /** Ends when no job came within `idleMs`, in any slot. Time without a server does not count. */
   untilIdle?: ShortLife | undefined;
-  /** The pause between two checks whether there is time for cleanup. */
+  /** Replaces the usual pauses between cleanups. */
   upkeepEveryMs?: number;
-  /** How often an outcome is reported to a server that fails at it. */
+  /** How often an outcome is reported if the server fails at it. */
   finishTries?: number;
 }
 
 interface ShortLife {
   idleMs: number;
-  /** The longest wait to upload its jobs' files at the end. */
+  /** The longest wait at the end until its jobs' files are uploaded. */
   emptyWithinMs?: number;
 }
 
@@ -55,20 +55,20 @@ export interface Runner {
   stop(): Promise<void>;
 }
 
-/** About a minute. */
+/** With the pauses between the tries, about a minute. */
 const finishTries = 35;
 
 const stopped = new Error('the runner was stopped');
 
 /** A short-lived runner waits this long for its outbox to empty: its disk may be deleted with it. */
 const emptyWithinMs = 30 * 60_000;
-/** How long it waits for the order to pack its kept files, which comes after a job. */
+/** How long it waits after a job for the order to pack its retained files. */
 const packWithinMs = 5000;
-/** If no server answers, a one-job runner gives up this long after it would have ended anyway. */
+/** If no server responds, the wait for an order ends this long after its time is over. */
 const awayMs = 30_000;
 /**
- * An engine that ends a runner's job kills the processes of the build and of the runner in any order. So a failed build
- * may only be that end: the runner waits this long for its own stop signal.
+ * A scheduler that ends a runner's own job kills the processes of the build and the runner in any order. Such a build
+ * only appears to fail. So after a failure the runner waits this long for its own stop signal.
  */
 const endingMs = 500;
 
@@ -82,7 +82,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const { link, folder, services, log, concurrency } = options;
   const shortLife = options.once ?? options.untilIdle;
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  // Builds leave setuid programs there, which other users of the machine must not be able to start.
+  // Builds may leave setuid programs there, and other users of the machine must not start them.
   await chmod(folder, 0o700);
   const { spool } = foldersOf(folder);
   await mkdir(spool, { recursive: true, mode: 0o700 });
@@ -104,7 +104,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   ];
   const idle = options.untilIdle && new IdleTime({ ms: options.untilIdle.idleMs, slots: slots.length, isBusy });
 
-  /** If files are kept here, jobs that begin with them may come here first. */
+  /** If files for other suites are retained here, the server may prefer this runner for jobs that begin with them. */
   const keeping = (): Pick<Wish, 'location'> => {
     const { kept } = services;
     return kept && kept.forSuites().length > 0 ? { location: kept.location } : {};
@@ -117,7 +117,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       unlessBroken(options.finishTries ?? finishTries),
     );
 
-  /** If a server fails at an outcome again and again, reports the job as lost, so that it is retried. */
+  /** If the server fails at an outcome repeatedly, reports the job as lost, so that it is retried. */
   const finish = async (report: FinishReport): Promise<void> => {
     try {
       await tell(report);
@@ -147,12 +147,12 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     }
   };
 
-  /** All free slots ask again, with the runner's present state. */
+  /** All free slots request an order again, with the runner's current state. */
   const askAnew = async (): Promise<void> => {
     if (wished.size > 0) await link.leave({ claims: [...wished] }, signal).catch(() => {});
   };
 
-  /** The first order within the time. The call is not aborted, because the server may already have given an order. */
+  /** The first order within `idleMs`. Does not abort the call then: the server may already have sent an order. */
   const onlyOrder = async (idleMs: number, wish: Omit<Wish, 'claim'> = {}): Promise<Order | undefined> => {
     const claim = randomName();
     const deadline = performance.now() + idleMs;
@@ -182,7 +182,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     await packNext();
   };
 
-  /** Files that other suites begin with are packed, because they are deleted with the runner. */
+  /** Packs files for other suites, because they are deleted with the runner. Returns whether there was an order. */
   const packNext = async (): Promise<boolean> => {
     const order =
       keeping().location && (await onlyOrder(packWithinMs, { ...keeping(), slot: 'fetches', isLeaving: true }));
@@ -230,7 +230,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 
   const attending = claims
     .attend((held) => ask(() => link.extend({ claims: held }, signal)), signal)
-    .catch((error: unknown) => ending.abort(error)); // ended by the signal, or refused
+    .catch((error: unknown) => ending.abort(error)); // after the signal, or if the server refuses this runner
   const upkeep = keepUp(link, services, { isBusy, signal, log, everyMs: options.upkeepEveryMs });
   const polling = shortLife ? undefined : pollRepositories({ link, mirrors: services.mirrors, signal, ask, log });
   const shells = serveShells({ link, services, signal, log });

@@ -17,12 +17,12 @@ const variables: Record<string, string[]> = {
 
 const directories = [...new Set(Object.values(variables).flat())];
 
-/** Only existing directories: a missing one would slow down every search. */
+/** Returns only existing directories, because a missing one would slow down every search. */
 export function directoriesIn(tree: string): string[] {
   return directories.filter((directory) => has(tree, directory));
 }
 
-/** The tree is untrusted: to follow its links would reveal which files exist here. So a link counts as present. */
+/** The tree is untrusted, and following its links would reveal which files exist here. So a link counts as present. */
 function has(tree: string, directory: string): boolean {
   let path = tree;
   for (const name of directory.split('/')) {
@@ -38,11 +38,11 @@ function kindOf(path: string): 'directory' | 'link' | 'other' {
     const found = lstatSync(path);
     return found.isDirectory() ? 'directory' : found.isSymbolicLink() ? 'link' : 'other';
   } catch {
-    return 'other'; // it is missing, or not readable for this user
+    return 'other'; // missing, or not readable for this user
   }
 }
 
-/** Puts each prefix's directories, in order, before the others. The suite's own values come after. */
+/** Puts each prefix's directories, in order, before the values that the environment already has. */
 export function findable(
   environment: Record<string, string>,
   prefixes: readonly string[],

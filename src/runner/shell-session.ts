@@ -100,7 +100,7 @@ async function readHello(input: Input): Promise<Hello> {
   return { terminal: { type, rows: bounded(terminal.rows), columns: bounded(terminal.columns) } };
 }
 
-/** Piped input runs as one script, after all of it has come. */
+/** Piped input runs as one script after all of it has arrived. */
 async function readScript(input: Input): Promise<string> {
   const pieces: Uint8Array[] = [];
   for (let size = 0; ;) {
@@ -117,7 +117,7 @@ interface Session {
   stream: ShellStream;
   input: Input;
   hello: Hello;
-  /** Runs instead of an interactive shell. */
+  /** If set, runs instead of an interactive shell. */
   script: string | undefined;
   signal: AbortSignal;
 }
@@ -160,7 +160,7 @@ async function runOver(
       signal,
     }));
   const root = join(files, wholeRun.root);
-  const below = (await pathExists(root)) ? [root] : []; // only runs with many users have one
+  const below = (await pathExists(root)) ? [root] : []; // only runs with many users have this directory
   const job: Job = {
     id: `shell-${id}`,
     // An interactive shell continues after a line that failed.
@@ -183,7 +183,7 @@ async function runOver(
     signal: beside ? AbortSignal.any([signal, beside.signal]) : signal,
     onOver: beside?.over,
   };
-  // Services are filled as for the build, in the files that it began with.
+  // Services are prepared as for the build, over the files that the shell begins with.
   const { environment, mounts = [] } = job;
   const began = {
     environment,
@@ -194,7 +194,7 @@ async function runOver(
     limits: within,
   };
   if (beside) job.before = (around) => beside.start(around, began);
-  // The whole script has come already. This only confirms it to its sender.
+  // The whole script has arrived. Reading on only confirms it to its sender.
   if (!terminal) void pass(input).catch(() => {});
   return await sandboxes.run(job);
 }
@@ -226,7 +226,7 @@ async function pass(input: Input, terminal?: Pick<Terminal, 'type' | 'resize'>):
   }
 }
 
-/** Reruns the launch commands of the build's dependencies, because their processes have ended. */
+/** First reruns the launch commands of the build's dependencies, because their processes have ended. */
 function interactive({ launches }: SuiteOrder): string {
   return [
     ...launches.map(

@@ -14,7 +14,7 @@ export interface ServingShells extends ShellOptions {
   log: (message: string) => void;
 }
 
-/** Runs users' shells in addition to the jobs: users wait for them, and long ones must not hold up builds. */
+/** Runs users' shells in addition to the jobs. Users wait for shells, and long shells must not delay builds. */
 export async function serveShells({ link, services, signal, log, ...options }: ServingShells): Promise<void> {
   const { kept } = services;
   if (!kept) return;

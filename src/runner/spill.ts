@@ -10,7 +10,7 @@ export function createSpill(path: string, disk: Pick<DiskReserve, 'allows'>) {
     get size(): number {
       return written - read;
     },
-    /** False if the disk lacks room; then nothing counts as written. */
+    /** Returns false if the disk lacks room or fails. Then nothing counts as written. */
     async write(bytes: Uint8Array): Promise<boolean> {
       if (!(await disk.allows(bytes.length))) return false;
       try {
@@ -19,12 +19,12 @@ export function createSpill(path: string, disk: Pick<DiskReserve, 'allows'>) {
           at += (await file.write(bytes, at, bytes.length - at, written + at)).bytesWritten;
         }
       } catch {
-        return false; // the disk is full, or has another error
+        return false; // the disk is full or failed
       }
       written += bytes.length;
       return true;
     },
-    /** Returns the number of bytes. */
+    /** Returns the number of bytes read. */
     async read(into: Buffer): Promise<number> {
       if (!file) return 0;
       const { bytesRead } = await file.read(into, 0, Math.min(into.length, written - read), read);

@@ -1,7 +1,7 @@
 import type { Link, StepState } from '../shared/protocol/index.ts';
 import { untilAnswered } from './retry.ts';
 
-/** Sends step states while the build runs. The final report has the last ones. */
+/** Sends step states while the build runs. The build's final report has the last states. */
 export interface StepSender {
   note(states: readonly StepState[]): void;
   end(): Promise<void>;
@@ -13,7 +13,7 @@ interface Options {
   signal: AbortSignal;
 }
 
-/** Changes within this time are sent together, so many quick steps cost no more. */
+/** Changes within this time are sent together, so that many quick steps need few calls. */
 const gatherMs = 250;
 
 export function createStepSender({ link, claim, signal }: Options): StepSender {
@@ -29,7 +29,7 @@ export function createStepSender({ link, claim, signal }: Options): StepSender {
   const begin = (): void => {
     timer = undefined;
     sending = send()
-      .catch(() => {}) // the report of the end has them
+      .catch(() => {}) // the final report has the states
       .finally(() => {
         sending = undefined;
         if (isNews) plan();
@@ -40,7 +40,7 @@ export function createStepSender({ link, claim, signal }: Options): StepSender {
   };
   return {
     note(states) {
-      // The state of a single step follows from the build's state.
+      // The state of a build's only step follows from the build's state.
       if (states.length < 2) return;
       latest = states;
       isNews = true;

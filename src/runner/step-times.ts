@@ -1,12 +1,12 @@
 import { most } from '../shared/domain/bounds.ts';
 import type { StepReport } from '../shared/protocol/index.ts';
 
-/** Times of a job's parts, since the runner got its order. */
+/** The times of a job's parts, relative to when the runner got its order. */
 export interface StepTimes {
   begin(name: string): void;
   /** Ends the current part. */
   end(): void;
-  /** In order, up to a limit. A part that did not end ends now. */
+  /** All parts in order, up to a limit. Ends the current part. */
   report(): StepReport[];
 }
 

@@ -15,16 +15,16 @@ import type { Ended, RunFiles } from './sandbox/types.ts';
 import { LostClaimError, storeBlob, TooLargeError } from './transfers.ts';
 
 /**
- * A suite's cache in one build. If the build passed and changed files at the suite's paths, they are packed as a new
- * tree. If it wrote the same files again, the old tree serves its commit too.
+ * A suite's cache in one build. If the build passed and changed files at the suite's paths, these paths are packed as a
+ * new tree. If the build wrote the same files again, the old tree serves its commit too.
  */
 export interface SuiteCache extends AsyncDisposable {
   tree: string | undefined;
-  /** The commit's files that must be newer than the tree, if there are any. */
+  /** The directory with the commit's files that must be newer than the tree, if there are any. */
   changes: string | undefined;
-  /** Packs the files to save. Must be called before the run's files are removed. */
+  /** Packs the files to save. Call it before the run's files are removed. */
   take(left: RunFiles, ended: Ended, hasBegun?: boolean): Promise<void>;
-  /** Stores the packed files, or leaves them to the outbox; undefined if there is nothing to save. */
+  /** Stores the packed files on the server or in the outbox. Undefined if there is nothing to save. */
   save(): Promise<SavedCache | undefined>;
 }
 
@@ -40,7 +40,7 @@ export interface CacheTask {
   signal: AbortSignal;
 }
 
-/** Undefined if the suite has no usable cache; the log says why. */
+/** Undefined without a usable cache. If the suite has an unusable cache, the log shows why. */
 export async function openSuiteCache(
   services: RunnerServices,
   order: CacheOrder | undefined,
@@ -85,7 +85,7 @@ export async function openSuiteCache(
       if (savesAs === undefined || reason !== null || (exitStatus !== 0 && !hasFailed)) return;
       await orLog(async () => {
         const { layers } = left;
-        // Usually the build has written nothing there, and only these names are checked.
+        // Usually the build wrote nothing there. Then this check of the names is all that is needed.
         if (locations.some(({ root, path }) => hasWritten(layers[root].made, path))) {
           making = held.use(await services.caches.begin());
           const leaving = {
@@ -139,7 +139,7 @@ async function restore(
   if (!caches.has(source.projectId, found)) await writeLog(`Fetching ${named}.\n`);
   try {
     const { path: tree } = held.use(await caches.take(source.projectId, found, signal));
-    // Files of another suite keep their times.
+    // If the build begins with another suite's files, they keep their times.
     const changes = task.isOwnCheckout ? await newerFiles(services, { from: found.sha, tree }, task, held) : undefined;
     await writeLog(`Restored ${named}.\n`);
     return { tree, changes };
@@ -169,7 +169,7 @@ async function newerFiles(
 
 const waits = 'The cache waits on the runner, because the server cannot store it now.\n';
 
-/** Returns the tree's digest; undefined if the claim is lost. If the server cannot store it, it goes to the outbox. */
+/** Returns the tree's digest; undefined if the claim is lost. The outbox takes a tree that the server cannot store. */
 async function store(
   services: RunnerServices,
   task: CacheTask,
@@ -199,13 +199,13 @@ async function store(
   return digest;
 }
 
-/** Whether a run may have changed something at a path. A file or link above it may hide the path. */
+/** Whether a run may have changed something at a path. Checks only the first name: a file or link may hide the rest. */
 function hasWritten(made: string, path: string): boolean {
   const [first = ''] = path.split('/');
   return lstatSync(join(made, first), { throwIfNoEntry: false }) !== undefined;
 }
 
-/** Whether the commit has something at a path, or a file or link above it. Follows no link. */
+/** Whether the commit has an entry at a path, or a file or link above it. Follows no link. */
 function isOccupied(checkout: string, path: string): boolean {
   const parts = path.split('/');
   for (let count = 1; count <= parts.length; count += 1) {

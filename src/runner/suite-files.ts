@@ -9,15 +9,15 @@ import type { RunnerServices } from './job-runner.ts';
 import type { OpenedBuild } from './kept-builds.ts';
 import { buildUser, wholeRun, type RunUser, type Sandboxes } from './sandbox/types.ts';
 
-/** If a suite begins with another one's files, its build is mounted over them. No build changes them. */
+/** If a suite begins with another suite's files, its build is mounted over them. No build changes these files. */
 export interface Layers extends Record<Root, readonly string[]> {
-  /** Otherwise the layers are mounted over the commit's work tree. */
+  /** If false, the layers are mounted over the commit's work tree. */
   isWhole: boolean;
-  /** Whether all of them belong to whoever runs, in any run. */
+  /** Whether all these files belong to the run's user, in any run. */
   hasOneOwner: boolean;
 }
 
-/** In an unpacked tree: all of its files belong to whoever runs. */
+/** If an unpacked tree has this file, all its files belong to the run's user. */
 export const oneOwner = 'facts/one-owner';
 
 export class FilesGoneError extends Error {
@@ -25,7 +25,7 @@ export class FilesGoneError extends Error {
 }
 
 interface Holding {
-  /** Keeps what the layers need until it is disposed of. */
+  /** Holds everything that the layers need, until it is disposed of. */
   held: DisposableStack;
   signal: AbortSignal;
 }
@@ -33,7 +33,7 @@ interface Holding {
 const plainUser: RunUser = { ...buildUser, groups: [] };
 const none: Layers = { workspace: [], home: [], isWhole: false, hasOneOwner: true };
 
-/** The files that another suite's build left for this one. */
+/** Returns the files that another suite's build produced for this build. */
 export async function takeFiles(services: RunnerServices, order: SuiteOrder, holding: Holding): Promise<Layers> {
   const { files, source, isFork = true } = order;
   const { held, signal } = holding;
@@ -43,7 +43,7 @@ export async function takeFiles(services: RunnerServices, order: SuiteOrder, hol
     if (build) {
       held.use(build);
       const { order: by } = build;
-      // The server decides on access. If it is ever wrong, files of another project or of a fork are not used.
+      // The server decides on access. This second check rejects files of another project or of a fork.
       if (by.source.projectId !== source.projectId || (by.isFork ?? true) !== isFork) throw new FilesGoneError();
       return await layersOf(services, build, holding);
     }
@@ -74,14 +74,14 @@ export async function layersOf(services: RunnerServices, build: OpenedBuild, hol
 }
 
 /**
- * Who runs without an image over these files. Usually that run has one user ID, which nothing else needs. Files of other users
- * would be nobody's there, and some could not even be read.
+ * The user of a run without an image over these files; undefined for the default. By default such a run has one user
+ * ID, because it needs no others. There, files of other users would have no owner, and some would be unreadable.
  */
 export function whoRunsOver({ hasOneOwner }: Layers, { hasManyUsers }: Pick<Sandboxes, 'hasManyUsers'>) {
   return hasOneOwner || !hasManyUsers ? undefined : plainUser;
 }
 
-/** The cache's tree is mounted below: if both have a file, the suite's file counts. */
+/** Puts the cache's tree below the other suite's files. If both have a file, that suite's file counts. */
 export function overCache(layers: Layers, tree: string | undefined): Layers {
   if (tree === undefined) return layers;
   const [workspace, home] = roots.map((root) => [join(tree, root), ...layers[root]]);

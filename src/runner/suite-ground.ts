@@ -10,15 +10,15 @@ import { overCache, takeFiles, whoRunsOver } from './suite-files.ts';
 import { takeOwn } from './taken-files.ts';
 
 interface Standing extends Pick<Task, 'id' | 'signal' | 'steps'> {
-  /** For the log of the build. */
+  /** Writes to the build's log. */
   print: (text: string) => Promise<void>;
-  /** For what git says, which belongs to the log of the fetch. */
+  /** Takes git's output, which belongs to the fetch's log. */
   keepOutput: (text: string | Buffer) => void;
 }
 
 export type Ground = Awaited<ReturnType<typeof standOn>>;
 
-/** Gets what a build begins with: its files, software, image and cache. They are held until this is disposed of. */
+/** Gets a build's files, dependencies, image and cache. They are held until the result is disposed of. */
 export async function standOn(
   services: RunnerServices,
   order: SuiteOrder,
@@ -33,7 +33,7 @@ export async function standOn(
     privateKey: async () => (await access()).privateKey,
     credential: async () => (await access()).credential,
   };
-  // The registry is queried while the workspace is prepared.
+  // The image is fetched while the workspace is prepared.
   let aboutImage = '';
   const { image: wanted } = order;
   const writeLog = (text: string): void => void (aboutImage += text);
@@ -45,7 +45,7 @@ export async function standOn(
   const checkout = files.isWhole ? undefined : held.use(await checkouts.of(source, order, keepOutput, signal));
   if (order.software.length > 0) steps.begin('software');
   const software = held.use(await dependencyCache.take(order.software, signal));
-  // Not earlier: if a dependency cannot be fetched, the build begins again and would print this twice.
+  // Printed only now: if a dependency cannot be fetched, the build restarts, and would print this twice.
   for (const miss of checkout?.misses ?? []) await print(`${miss}\n`);
   if (order.files) await print(`This begins with the files of ${order.files.suite}.\n`);
   if (wanted) steps.begin('image');
@@ -92,7 +92,7 @@ export async function standOn(
   };
 }
 
-/** Requested only if the commit is missing here, and never stored. */
+/** Gets the credentials of the repository. Called only if the commit is missing here. They are never stored. */
 async function accessFor(link: Pick<Link, 'access'>, claim: string, signal: AbortSignal): Promise<Access> {
   const access = await untilAnswered(signal, () => link.access({ claim }, signal));
   if (access === undefined) throw new Error('the claim expired');

@@ -8,7 +8,7 @@ import { collectReports } from './reports/collect-reports.ts';
 import type { Ended, RunFiles } from './sandbox/types.ts';
 import type { Ground } from './suite-ground.ts';
 
-/** Registry passwords are stored on no disk, in whatever form. */
+/** Registry passwords are never stored on a disk, not even encrypted. */
 const withoutPasswords = { registries: [] };
 
 interface Leaving extends Pick<Task, 'id' | 'signal' | 'steps'> {
@@ -19,12 +19,12 @@ interface Leaving extends Pick<Task, 'id' | 'signal' | 'steps'> {
   print: (text: string) => Promise<void>;
   /** Whether all launch commands passed. */
   isLaunched: boolean;
-  /** The environment of the build, with what its steps added. */
+  /** The build's environment, including the variables that its steps added. */
   environment: Record<string, string>;
   services: Pick<BuildFacts, 'serviceImages' | 'serviceData'>;
 }
 
-/** Takes what a build left when its processes are gone: reports, artifacts, its cache, and its files for a shell. */
+/** After a build's processes have ended, takes its reports, its artifacts, its cache, and its files for a shell. */
 export async function takeLeft(
   services: RunnerServices,
   order: SuiteOrder,
@@ -46,7 +46,7 @@ export async function takeLeft(
   }
   await cache?.take(left, ended, isLaunched);
   await print(refusedText(ended.refused));
-  // Last, because this moves the files away.
+  // This comes last, because it moves the files away.
   const facts = {
     order: { ...order, environment, ...(order.imageBuilds && { imageBuilds: withoutPasswords }) },
     imageDigest: image?.digest,
@@ -57,12 +57,12 @@ export async function takeLeft(
   await keepFiles(services, left, ended, facts, { print, onKept });
 }
 
-/** A run that was ended from outside did not fail, and files on a full disk must be removed. */
+/** A cancelled run did not fail. After `out_of_disk` the files must be removed, so it does not count either. */
 function hasFailed({ exitStatus, reason }: Ended): boolean {
   return reason === null ? exitStatus !== 0 : reason === 'timed_out' || reason === 'out_of_memory';
 }
 
-/** Keeps a failed build's files for a shell, and for other suites. An error here does not change the result. */
+/** Retains a failed build's files for a shell, and files for other suites. An error does not change the result. */
 async function keepFiles(
   { kept, sandboxes, isSoonGone = false, log }: RunnerServices,
   left: RunFiles,

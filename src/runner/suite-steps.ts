@@ -6,16 +6,16 @@ import type { Written } from './sandbox/step-files.ts';
 import type { Ended, EndedStep, Job, NextStep, Step } from './sandbox/types.ts';
 
 export interface SuiteSteps {
-  /** Must be called right before the run. */
+  /** Call it right before the run. */
   begin(): Promise<void>;
   job: Pick<Job, 'steps' | 'first' | 'next' | 'onStep'>;
   conclude(ended: Ended): StepState[];
   added(): Record<string, string>;
-  /** The launch command at which the run ended, if it came no further. */
+  /** The launch command that the run ended at. Undefined if the run reached the steps. */
   launch({ step }: Ended): string | undefined;
-  /** Something beside the steps failed: from now on only steps with `when` failed or always run. */
+  /** Reports a failure outside the steps. From then on only steps with `when` failed or always run. */
   fail(): void;
-  /** The exit status of the first failed step, or 0; null if the run did not come to its end. */
+  /** The exit status of the first failed step, or 0. Null if no step failed and the run was ended early. */
   statusOf(ended: Ended): number | null;
 }
 
@@ -23,10 +23,10 @@ interface Options {
   launches: readonly { name: string; command: string }[];
   steps: readonly StepOrder[];
   log: MaskedLog;
-  /** Called with the name that begins, and without a name at the end. */
+  /** Called with a name when that part begins, and without a name when it ends. */
   onSpan?: (name: string | undefined) => void;
   onChange?: (states: StepState[]) => void;
-  /** By `performance.now()`. Times are relative to it. */
+  /** The build's start by `performance.now()`. Times are relative to it. */
   began?: number;
 }
 
@@ -49,7 +49,7 @@ export function suiteSteps({
     ...launches.map(({ command }, at) => ({ name: `launch ${at}`, command })),
     ...steps.map(({ command }, at) => ({ name: `step ${at}`, command })),
   ];
-  /** The first step from this position that is to run; the ones before it are skipped. */
+  /** Returns the first step to run from this position, and marks the steps before it as skipped. */
   const choose = (from: number): number | undefined => {
     for (let at = from; at < steps.length; at += 1) {
       const when = steps[at]?.when;
@@ -120,7 +120,7 @@ export function suiteSteps({
       if (first !== undefined) await begin(first);
     },
     conclude({ exitStatus, reason, step }) {
-      // The program that leads the steps was ended, during a step or before the next.
+      // The program that runs the steps was ended, during a step or before the next one.
       const open = states.find(({ state }) => state === 'running' || state === 'waiting') ?? states.at(-1);
       if (
         reason === null &&

@@ -15,19 +15,19 @@ const view = '/run/headrace/files';
 interface Wanted {
   /** All files that the build begins with. */
   layers: Record<Root, readonly string[]>;
-  /** Who runs. */
+  /** The user of the build. */
   user: Identity;
   making: Making;
   print: (text: string) => Promise<void>;
 }
 
 /**
- * On disk, files of whoever runs have one number, and files of every other user have theirs (sandbox/identity.ts). A build
- * that ran as root may have given files to the user who runs now. Mounts cannot translate both numbers to one, so such files
- * are given to that user here.
+ * Gives the build's user its files. On disk, files of the user who runs have one number, and files of every other user
+ * have that user's number (sandbox/identity.ts). An earlier build that ran as root may have given files to the user who
+ * runs now. Mounts cannot translate both numbers to one, so this user gets such files here.
  *
- * This is done in an overlay in a sandbox, and what it changes is where the build's own changes begin. So it costs a look at
- * every file and a copy of these, and other builds see the files as they were.
+ * It happens in an overlay in a sandbox, and the build's own changes begin with the result. So every file is checked,
+ * and only such files are copied. Other builds see the files unchanged.
  */
 export async function takeOwn(
   packing: Packing,

@@ -1,7 +1,7 @@
 import { DiskFullError } from '../shared/lib/disk-reserve.ts';
 import { rootUser, type Ended, type Limits, type Mount, type Sandboxes } from './sandbox/types.ts';
 
-/** Sandboxes pack, unpack and change trees, because builds or other runners made their contents. */
+/** Trees are packed, unpacked and changed in sandboxes, because builds or other runners made their contents. */
 export interface Packing {
   id: string;
   sandboxes: Sandboxes;
@@ -11,10 +11,10 @@ export interface Packing {
 
 interface Tool {
   command: string;
-  /** Where it runs, and writes. */
+  /** The command runs and writes here. */
   directory: string;
   mounts: Mount[];
-  /** For files of builds, which may have had several users, and some that only one of them reads. */
+  /** Needed for files of builds, which may have several users. Some files are readable by only one of them. */
   asRoot?: boolean;
 }
 

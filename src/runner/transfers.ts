@@ -7,7 +7,7 @@ import type { Kept, Link, Stored } from '../shared/protocol/index.ts';
 import { RejectedError } from './failures.ts';
 import { untilAnswered } from './retry.ts';
 
-/** The server lacks this blob: a retry would not help. */
+/** The server lacks this blob, so a retry is useless. */
 export class MissingBlobError extends Error {
   override name = 'MissingBlobError';
 }
@@ -15,7 +15,7 @@ export class MissingBlobError extends Error {
 /** The server no longer wants the job's files. */
 export class LostClaimError extends RejectedError {}
 
-/** More than the limit for the job or for its files. The server's own limit may have changed since the order. */
+/** The limit for the job or for its files is exceeded. The server's limit may differ from the order's by now. */
 export class TooLargeError extends DiskFullError {}
 
 /** Throws unless the server has stored everything. */
@@ -29,7 +29,7 @@ const pieceSize = 1024 * 1024;
 /** Called after each failure. The transfer is retried unless this throws. */
 type OnAway = (error: unknown) => void;
 
-/** After a lost connection, the fetch continues at the same offset. */
+/** Fetches a blob to a new file, and checks its digest. After a lost connection, continues at the same offset. */
 export async function fetchBlob(
   link: Pick<Link, 'read'>,
   digest: string,
@@ -60,7 +60,7 @@ export async function fetchBlob(
   if (hash.digest('hex') !== digest) throw new Error(`the bytes of blob ${digest} have another digest`);
 }
 
-/** Retries; returns the digest. */
+/** Stores a file as a blob, with retries. Returns its digest. */
 export async function storeBlob(
   link: Pick<Link, 'store'>,
   claim: string,
@@ -90,7 +90,7 @@ export async function storeBlob(
   );
 }
 
-/** The file from its start. An aborted stream would close the file, which the next try needs. */
+/** Reads the file from its start. A read stream would close the file after an abort, but the next try needs it. */
 async function* piecesOf(file: FileHandle): AsyncGenerator<Buffer> {
   for (let position = 0; ;) {
     const { bytesRead, buffer } = await file.read({ buffer: Buffer.allocUnsafe(pieceSize), position });
@@ -100,7 +100,10 @@ async function* piecesOf(file: FileHandle): AsyncGenerator<Buffer> {
   }
 }
 
-/** A build may have replaced the file: a link would be followed with the runner's rights, and a pipe would block. */
+/**
+ * Opens a file that a sandbox made. A build may have replaced the file. A link would be followed with the runner's
+ * rights, and a pipe would block.
+ */
 export async function openMade(path: string): Promise<FileHandle> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   if ((await file.stat()).isFile()) return file;

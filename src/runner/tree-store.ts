@@ -13,48 +13,48 @@ import type { Identity } from './sandbox/types.ts';
 
 /*
  * A folder of directory trees by name: caches, dependencies, images, data of services, files of builds, work trees, and
- * files that wait for the server. Each of these decides what a tree has, who may use it and which one is removed first.
- * Everything else about them is here.
+ * files that wait for the server. Each of these kinds decides a tree's content, its users and the order of removal.
+ * Everything else is here.
  *
- *   NAME/            a tree, complete
+ *   NAME/            a complete tree
  *     about          its facts, as JSON
- *     boot           exists until the tree is flushed to disk: the start of the machine that it was made in
- *   making.RANDOM/   a tree that is being made, as `tree`, and its maker's other files beside it
+ *     boot           the machine's start in which it was made, until the tree is flushed to disk
+ *   making.RANDOM/   a tree that is being made, as `tree`, and its maker's other files
  *   leaving.RANDOM/  a tree that is being removed
  *
- * Made once. A tree gets its name by a rename when it is complete. While a tree is made, others who want it wait for the
- * same maker. If none of them waits any longer, the maker is ended. `by` keeps requests apart that must not share one,
- * because a maker uses the rights of whoever asked first.
+ * Made once. A tree gets its name by a rename when it is complete. Simultaneous requests for a tree wait for the same
+ * maker. When no request waits any longer, the maker is aborted. A maker uses the rights of its first request, so `by`
+ * separates requests that must not share a maker.
  *
- * In use. Whoever holds a tree disposes of it. A tree in use is never removed, so mounts of it stay valid. Uses are
- * counted in memory, because one runner has the folder (leftovers.ts).
+ * In use. A tree is in use until all holders have disposed of it. It is not removed before, so its mounts stay valid.
+ * Uses are counted in memory, because only one runner has the folder (leftovers.ts).
  *
- * Removed. A rename frees the name at once, and the content is removed after it, without following links (lib/remove-
- * tree.ts): builds and archives made it. The store reads only names and files that the runner itself wrote.
+ * Removed. A rename frees the name at once. Then the content is removed without following links (lib/remove-tree.ts),
+ * because builds and archives made it. The store reads only names and files that the runner itself wrote.
  *
  * After a kill. Opening the store removes everything incomplete. So does `sweepUnfinished`, for a runner that cannot
- * start before the disk has room. Trees that were not flushed go when the machine has started again since, because they
- * may have lost bytes.
+ * start before the disk has room. Unflushed trees are removed if the machine was restarted since, because they may have
+ * lost bytes.
  */
 export interface TreeStore<F extends Facts> {
   /** Holds a complete tree. */
   hold: (name: string) => HeldTree<F> | undefined;
   /** Holds a tree. If it is missing, `make` makes it and returns its facts. */
   take: (name: string, make: MakeTree<F>, signal: AbortSignal, by?: string) => Promise<HeldTree<F>>;
-  /** A new tree that only its maker knows. Disposing of it removes what was not added. */
+  /** Starts a new tree that only its maker knows. Disposal removes everything that was not added. */
   begin: () => Promise<Making>;
-  /** A tree that has the name already stays. */
+  /** Names a complete tree. If the name is taken, returns the existing tree. */
   add: (name: string, making: Making, facts: F) => Promise<Tree<F>>;
   get: (name: string) => Tree<F> | undefined;
   /** Least recently used first. */
   all: () => Tree<F>[];
-  /** Unless it is in use. */
+  /** Does nothing if the tree is in use. */
   remove: (name: string) => Promise<void>;
-  /** Frees the name of a tree that outlives nothing. The tree goes when its users are done. */
+  /** Frees the name of a tree that outlives nothing. The tree is removed when its users have disposed of it. */
   retire: (held: HeldTree<F>) => void;
   /** Removes unused trees, least recently used first, until there is room or none is left. */
   makeRoom: (isEnough: () => boolean | Promise<boolean>) => Promise<void>;
-  /** From now on, the trees outlive a restart of the machine. */
+  /** Flushes all trees to disk. Then they outlive a restart of the machine. */
   flush: () => Promise<void>;
   projects: () => string[];
   /** Removes a project's unused trees. */
@@ -80,7 +80,7 @@ export type HeldTree<F extends Facts> = Pick<Tree<F>, 'name' | 'path' | 'facts'>
 export interface Making extends AsyncDisposable {
   /** The directory that becomes the tree, with its parts. */
   tree: string;
-  /** For the file that the tree is unpacked from or packed into. */
+  /** The directory for the file that the tree is unpacked from or packed into. */
   packed: string;
   /** The directory around both. Everything in it except the tree is removed. */
   aside: string;
@@ -89,21 +89,24 @@ export interface Making extends AsyncDisposable {
 export type MakeTree<F extends Facts> = (making: Making, signal: AbortSignal) => Promise<F>;
 
 /**
- * What a tree outlives: not even its runner (`nothing`); runners, and restarts of the machine only if it was flushed;
- * restarts in any case; or crashes of the machine too, for makers that flush their files.
+ * How long a tree lasts:
+ * - `nothing`: at most as long as its runner.
+ * - `runners`: it outlives runners, and restarts of the machine if it was flushed.
+ * - `restarts`: it outlives restarts in any case.
+ * - `crashes`: it also outlives crashes of the machine. Its maker must flush the files.
  */
 export type Outlives = 'nothing' | 'runners' | 'restarts' | 'crashes';
 
 export interface TreeStoreOptions<F extends Facts> {
   folder: string;
   outlives: Outlives;
-  /** Directories that every tree has. They are made with it. */
+  /** Directories that every tree has. `begin` creates them. */
   parts?: readonly string[];
   /** The owner of `parts` and `packed`, if sandboxes write there. */
   owner?: Identity;
-  /** Of the folder and of trees. */
+  /** The mode of the folder and of trees. */
   mode?: number;
-  /** The limit on all unused trees, if their facts have `bytes`. */
+  /** The limit on all trees together, if their facts have `bytes`. Only unused trees are removed. */
   mostBytes?: number;
   onGone?: (tree: Tree<F>) => void;
   log: (message: string) => void;
@@ -144,7 +147,7 @@ export async function openTreeStore<F extends Facts>(options: TreeStoreOptions<F
   };
   const found: Entry<F>[] = [];
   for (const entry of await readdir(folder, { withFileTypes: true })) {
-    if (entry.isFile()) continue; // beside the trees
+    if (entry.isFile()) continue; // a file is no tree
     const tree = entry.isDirectory() ? await load(entry.name).catch(() => undefined) : undefined;
     if (tree) found.push(tree);
     else await sweepTree(join(folder, entry.name), log);
@@ -181,7 +184,7 @@ export async function openTreeStore<F extends Facts>(options: TreeStoreOptions<F
     }
     const known = trees.get(name);
     if (known) return known;
-    // Retired trees may still be there.
+    // Retired trees with the same name may still be in the folder.
     const path = join(folder, outlives === 'nothing' ? `${name}-${randomName()}` : name);
     renameSync(tree, path);
     const isFlushed = outlives !== 'runners';
@@ -251,7 +254,7 @@ export async function openTreeStore<F extends Facts>(options: TreeStoreOptions<F
       const work = makeOne(name, make, aborting.signal);
       const fresh = { work, aborting, waiting: 0 };
       const land = (): void => void (flights.get(key) === fresh && flights.delete(key));
-      work.then(land, land); // those who wait get the error
+      work.then(land, land); // the requests that wait get the error
       flights.set(key, fresh);
       flight = fresh;
     }
@@ -263,7 +266,7 @@ export async function openTreeStore<F extends Facts>(options: TreeStoreOptions<F
       if (flight.waiting === 0) {
         flight.aborting.abort(new Error('nobody waits for it any more'));
         if (flights.get(key) === flight) flights.delete(key);
-        await flight.work.catch(() => {}); // what it made is removed
+        await flight.work.catch(() => {}); // waits until its files are removed
       }
     }
   };
@@ -296,7 +299,7 @@ export async function openTreeStore<F extends Facts>(options: TreeStoreOptions<F
       if (status !== 0) return;
       for (const entry of unflushed) {
         entry.isFlushed = true;
-        await rm(join(entry.path, bootFile), { force: true }).catch(() => {}); // removed meanwhile
+        await rm(join(entry.path, bootFile), { force: true }).catch(() => {}); // the tree was removed meanwhile
       }
     },
     projects: () => [...new Set(Array.from(trees.values()).flatMap(({ facts: { project } }) => project ?? []))],

@@ -12,7 +12,7 @@ import type { RunnerServices } from './job-runner.ts';
 const minute = 60_000;
 const day = 24 * 60 * minute;
 
-/** `everyMs` replaces the usual pause between two turns. */
+/** `everyMs` replaces the usual pauses between turns. */
 export interface Upkeep {
   isBusy: () => boolean;
   signal: AbortSignal;
@@ -20,7 +20,7 @@ export interface Upkeep {
   everyMs?: number | undefined;
 }
 
-/** Keeps the runner's disk in order, until the signal. */
+/** Cleans up the runner's disk until the signal. */
 export async function keepUp(link: Link, services: RunnerServices, upkeep: Upkeep): Promise<void> {
   const { mirrors, caches, trees, serviceData, kept } = services;
   await Promise.all([
@@ -31,7 +31,7 @@ export async function keepUp(link: Link, services: RunnerServices, upkeep: Upkee
   ]);
 }
 
-/** A failure is logged, and the next turn tries again. */
+/** Repeats `work`. A failure is logged, and the next turn retries. */
 async function regularly(
   { signal, log, everyMs }: Upkeep,
   what: string,
@@ -71,7 +71,7 @@ export interface ProjectStores extends Record<'caches' | 'trees' | 'outbox', Nam
 
 const askEveryMs = 5000;
 
-/** Removes the data of deleted projects. Data in use waits for the next run. */
+/** Removes the data of deleted projects. A later turn removes data that is in use. */
 export async function forgetProjects(link: Pick<Link, 'gone'>, stores: ProjectStores, upkeep: Upkeep): Promise<void> {
   const { mirrors, checkouts, caches, trees, serviceData, outbox, kept } = stores;
   const named = [caches, trees, outbox, serviceData, kept].filter((store) => store !== undefined);
@@ -92,10 +92,10 @@ export async function forgetProjects(link: Pick<Link, 'gone'>, stores: ProjectSt
   });
 }
 
-/** The server is asked only every few minutes: an idle runner should cost it nothing. */
+/** Only every tenth turn asks the server, so that an idle runner costs it little. */
 const askEvery = 10;
 
-/** Removes trees that no cache uses, and makes room. Flushes the other trees while there is no job. */
+/** Removes trees that no cache uses, and makes room. Flushes the other trees while the runner has no job. */
 async function tidyCaches(link: Pick<Link, 'stale'>, caches: CacheStore, upkeep: Upkeep): Promise<void> {
   await regularly(upkeep, 'caches', minute, async (turn) => {
     const idle = turn % askEvery === 0 ? caches.idle() : [];
@@ -109,7 +109,7 @@ async function tidyCaches(link: Pick<Link, 'stale'>, caches: CacheStore, upkeep:
 
 const tidyEveryMs = 5000;
 
-/** Removes expired files of builds, and makes room. Sometimes asks the server about files for other suites. */
+/** Removes expired files of builds, and makes room. Some turns ask the server about files for other suites. */
 async function tidyKept(link: Pick<Link, 'kept'>, kept: KeptBuilds, upkeep: Upkeep): Promise<void> {
   const { location } = kept;
   await regularly(upkeep, "builds' files", tidyEveryMs, async (turn) => {

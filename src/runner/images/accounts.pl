@@ -1,8 +1,8 @@
-# Prints who is who in an image: its /etc/passwd and its /etc/group, each with a NUL behind it. It runs in a sandbox, in the
-# directory of the image's unpacked files. Links are followed as they are in the image, so that none leads out of it. An image
-# without any users gets root: many programs want to know who runs them.
+# Prints an image's /etc/passwd and /etc/group, each followed by a NUL. It runs in a sandbox, in the directory of the
+# image's unpacked files. Links are resolved with the image as the root directory, so none leads out of it. An image
+# without users gets root, because many programs look up their own user.
 #
-# In Perl, because Node cannot call openat2(2), and a sandbox need not have Node.
+# In Perl, because Node cannot call openat2(2), and a sandbox may lack Node.
 use strict;
 use warnings;
 

@@ -2,27 +2,27 @@ import { resolve } from 'node:path';
 import { buildUser, idsOfRun, rootUser, sandboxPaths, type RunUser } from '../sandbox/types.ts';
 import { architecture, group, invalid, json, wrongArchitecture } from './documents.ts';
 
-/** How an image's programs run. Images are untrusted, so this value is bounded and needs no further check. */
+/** How an image's programs run. Images are untrusted, but this value is checked and bounded when it is read. */
 export interface ImageConfiguration {
-  /** USER, as numbers. */
+  /** USER, resolved to numbers. */
   user: RunUser;
-  /** The user of a run that may not be root: the same, or an ordinary user. */
+  /** The user of a run that must not be root: `user`, or an ordinary user if that is root. */
   withoutRoot: RunUser;
-  /** ENV, without variables that the sandbox sets. */
+  /** ENV, without the variables that the sandbox sets. */
   environment: Record<string, string>;
   /** WORKDIR, absolute. */
   directory: string;
   entrypoint: string[];
   command: string[];
-  /** EXPOSE: the TCP ports in their order. */
+  /** The TCP ports of EXPOSE, in their order. */
   ports: number[];
-  /** The image's account files plus the build's user, for its runs; only if the image lacks it. */
+  /** Account files with the build's user added, for runs as that user. Set only if the image lacks it. */
   accounts?: ImageAccounts;
-  /** No shell starts in its files. */
+  /** Set if no shell can start from the image's files. */
   lacksShell?: true;
 }
 
-/** Before the image's account files are read. */
+/** The configuration before the image's account files are read. */
 export type ReadConfiguration = Omit<ImageConfiguration, 'user' | 'withoutRoot' | 'accounts' | 'lacksShell'> & {
   user: string;
 };
@@ -55,7 +55,7 @@ function environmentOf(listed: unknown): Record<string, string> {
   for (const entry of Array.isArray(listed) ? listed.slice(0, most.variables) : []) {
     if (typeof entry !== 'string' || entry.length > most.variableLength) continue;
     const [, name, value] = /^([A-Za-z_][A-Za-z0-9_]*)=([^\0]*)$/s.exec(entry) ?? [];
-    // The sandbox sets these, not the image.
+    // The sandbox sets these variables, so the image cannot.
     if (name !== undefined && value !== undefined && !/^(HEADRACE.*|CI|HOME|USER|LOGNAME|SHELL|PWD)$/.test(name))
       variables[name] = value;
   }
@@ -97,7 +97,7 @@ function idOf(text: string | undefined): number | undefined {
   return text !== undefined && /^\d{1,10}$/.test(text) ? Number(text) : undefined;
 }
 
-/** `root` is the suite's setting: must be root, must not be root, or unset. */
+/** `root` is the suite's setting: true for root, false for any other user, or unset. */
 export function whoRuns({ user, withoutRoot }: ImageConfiguration, root?: boolean | null): RunUser {
   if (root === true) return user.uid === 0 ? user : rootUser;
   return root === false ? withoutRoot : user;
@@ -110,7 +110,7 @@ export function withUsers(read: ReadConfiguration, accounts: ImageAccounts): Ima
   return { ...read, user, withoutRoot, ...(named !== accounts && { accounts: named }) };
 }
 
-/** Only for a run as the build's user: otherwise its number and name stay free for `useradd`. */
+/** Used only for runs as the build's user. In other runs, its number and name stay free for `useradd`. */
 function withBuildUser(accounts: ImageAccounts): ImageAccounts {
   const { name, uid, gid } = buildUser;
   const passwd = withLine(accounts.passwd, uid, `${name}:x:${uid}:${gid}:${name}:${sandboxPaths.home}:/bin/sh`);

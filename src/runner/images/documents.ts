@@ -3,7 +3,7 @@ import { CannotRunError } from '../cannot-run.ts';
 
 export const mostBytesOfDocument = 4 * 1024 * 1024;
 
-/** This machine's, in images' names. */
+/** This machine's architecture, as images name it. */
 export const architecture = { x64: 'amd64', arm64: 'arm64' }[process.arch as string] ?? process.arch;
 
 export function json(bytes: Uint8Array): unknown {

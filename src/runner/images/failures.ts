@@ -1,7 +1,7 @@
 import { CannotRunError, type CannotRunReason } from '../cannot-run.ts';
 import type { ProxyTrouble } from '../filtering-proxy.ts';
 
-/** Messages of skopeo, and of registries in them. The first match decides. */
+/** Patterns for skopeo's messages, which quote the registries' messages. The first match decides. */
 const meanings: readonly [RegExp, CannotRunReason, string][] = [
   [
     /x509:|tls: |certificate|server gave HTTP response to HTTPS client/i,
@@ -50,7 +50,7 @@ export function pullFailure(host: string, output: string, troubles: readonly Pro
   return new CannotRunError('image_pull_failed', `${at}: the image could not be pulled. ${lastLine(output)}`);
 }
 
-/** The last line, made printable. */
+/** The last line without log prefixes and control characters. */
 export function lastLine(output: string): string {
   const line = output.trim().split('\n').at(-1) ?? '';
   return line

@@ -5,18 +5,18 @@ import { openTreeStore, type HeldTree, type Making, type TreeStore } from '../tr
 import type { ImageConfiguration } from './configuration.ts';
 
 /**
- * Unpacked images by registry and digest: a hostile registry could otherwise hand out other registries' images.
- * `accounts` has each image's users and references.
+ * Unpacked images by registry and digest. With the digest only, a hostile registry could give out other registries'
+ * images. An image's `accounts` folder records which account last had it under which reference.
  */
 export interface ImageStore extends Pick<TreeStore<About>, 'makeRoom'> {
-  /** `bring` makes the image if it is not here. It stays until the result is disposed of. */
+  /** If the image is not here, `bring` makes it. The image stays until the result is disposed of. */
   hold(wanted: Wanted, signal: AbortSignal): Promise<HeldImage>;
   holdIfHere(host: string, digest: string): HeldImage | undefined;
   /** The digest that this account last had under a reference, if that image is still here. */
   lastOf(account: string, reference: string): string | undefined;
   noteLast(account: string, reference: string, image: HeldImage): Promise<void>;
   forgetLast(account: string, reference: string): Promise<void>;
-  /** Another form of an image, by its name. If it is missing, `make` makes its files and returns their size. */
+  /** A named variant of an image. If it is missing, `make` creates its files and returns their size. */
   variant(image: HeldImage, name: string, make: MakeVariant, signal: AbortSignal): Promise<HeldImage>;
 }
 
@@ -25,7 +25,7 @@ type MakeVariant = (into: string, signal: AbortSignal) => Promise<number>;
 export interface Wanted {
   host: string;
   digest: string;
-  /** Simultaneous requests share one fetch only within an account. */
+  /** Simultaneous requests share a fetch only if they have the same `account`. */
   account: string;
   bring: (making: Making, signal: AbortSignal) => Promise<Brought>;
 }
@@ -55,7 +55,7 @@ export async function openImageStore(
   mostBytes: number,
   log: (message: string) => void,
 ): Promise<ImageStore> {
-  /** The name of the image that an account had under a reference. */
+  /** The name of the image that an account last had under a reference. The key is a hash of both. */
   const last = new Map<string, string>();
   const onGone = ({ name }: { name: string }): void => {
     for (const [note, of] of last) if (of === name) last.delete(note);
@@ -108,7 +108,7 @@ export async function openImageStore(
     },
     async variant({ name, digest, configuration }, variant, make, signal) {
       const made = async (making: Making, ending: AbortSignal): Promise<About> => {
-        using _image = store.hold(name); // whoever asked may not wait for it
+        using _image = store.hold(name); // the caller may stop waiting and release the image
         return { digest, configuration, bytes: await make(treeOf(making.tree), ending) };
       };
       return heldImage(await store.take(`${name}-${variant}`, made, signal));

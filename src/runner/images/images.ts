@@ -32,12 +32,12 @@ import { readRegistryTrust } from './registry-trust.ts';
 import { openImageTools, type RegistrySource } from './tools.ts';
 
 /**
- * Each run looks up its image's reference with its account's credentials, so an image here serves only accounts that
- * its registry permits. If the registry is unreachable, an account gets the image that it had last.
+ * Each run looks up its image's reference with its account's credentials. So a stored image serves only accounts that
+ * its registry permits. If the registry is unreachable, an account gets the image that it last had.
  */
 export interface Images {
   take(order: ImageOrder, task: ImageTask): Promise<TakenImage>;
-  /** The exact image that a run of this account had, without its registry. Throws if it is gone. */
+  /** The exact image that a run of this account had, without a request to the registry. Throws if it was removed. */
   again(order: ImageOrder, digest: string, signal: AbortSignal): Promise<TakenImage>;
 }
 
@@ -69,17 +69,17 @@ export async function inImage(
 
 export interface ImagesOptions {
   folder: string;
-  /** For the tools' sockets; no other user may enter it. */
+  /** The folder for the tools' sockets. No other user may enter it. */
   sockets: string;
   link: Pick<Link, 'registry'>;
   /** `toolSandboxes` have no network. */
   sandboxes: Pick<Sandboxes, 'whyNoImages'>;
   toolSandboxes: Sandboxes;
-  /** Private ranges with permitted registries. */
+  /** Private address ranges with permitted registries. */
   allow: readonly string[];
-  /** In addition to the machine's configuration for containers. */
+  /** Certificates in addition to the machine's configuration for containers. */
   trust?: TlsTrust | undefined;
-  /** The largest image, and the limit on all unused images. */
+  /** The largest image, and the limit on all images together. Only unused ones are removed. */
   imageBytes: number;
   mostBytes: number;
   timeoutMs: number;
@@ -146,7 +146,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     });
   };
 
-  /** Without translation of owners, the run's user and the image's root have swapped numbers, in the files too. */
+  /** If mounts cannot translate owners, the run's user and the image's root swap numbers, and so must the files. */
   const givenTo = (image: HeldImage, user: RunUser, signal: AbortSignal): Promise<HeldImage> => {
     const hasRoom = (): Promise<boolean> => disk.allows(image.bytes);
     const make = async (into: string, ending: AbortSignal): Promise<number> => {
@@ -179,7 +179,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     const { accountId: account } = order;
     const { host } = reference;
     const last = store.lastOf(account, order.reference);
-    // A digest never changes its meaning: an account that had it needs no permission to get it again.
+    // A digest always names the same image, so an account that had it needs no new permission.
     if (last !== undefined && reference.digest === last) {
       const image = store.holdIfHere(host, last);
       if (image) return logged(image);
@@ -274,14 +274,14 @@ async function accessFor(
   return access;
 }
 
-/** Writes the layout's documents from data with checked digests: the fetching program is not trusted. */
+/** Writes the layout's documents from data with checked digests, because the fetching program is not trusted. */
 async function compose(layout: string, blobs: string, manifest: Manifest): Promise<void> {
   await rename(blobs, join(layout, 'blobs', 'sha256'));
   for (const [path, text] of Object.entries(layoutOf(manifest)))
     await writeFile(join(layout, path), text, { flag: 'wx', mode: 0o644 });
 }
 
-/** The layers that were decompressed during the fetch. The unpacker checks their digests. */
+/** Describes the layers that the fetch decompressed. The unpacker checks their digests. */
 async function decompressedIn(blobs: string, digests: readonly string[]): Promise<Descriptor[]> {
   const found = digests.map(async (digest) => {
     const file = await lstat(join(blobs, hexOf(digest))).catch(() => undefined);
@@ -292,7 +292,7 @@ async function decompressedIn(blobs: string, digests: readonly string[]): Promis
   return Promise.all(found);
 }
 
-/** Ends the work if the folder exceeds its limit: an unpacked image can be far larger than a packed one. */
+/** Ends the work if the folder exceeds its limit, because an image can be far larger unpacked than packed. */
 async function withinBytes<T>(
   folder: string,
   mostBytes: number,
@@ -305,7 +305,7 @@ async function withinBytes<T>(
     await size.check();
     return result;
   } catch (error) {
-    // A single file that is too large ends its writer before anything is measured.
+    // A single oversized file ends its writer before the size is measured.
     if (error instanceof CannotRunError && /file too large/i.test(error.message)) throw tooLarge(mostBytes);
     throw error;
   } finally {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { architecture, group, invalid, json, wrongArchitecture } from './documents.ts';
 import { plainVariants, variantsHere } from './processor.ts';
 
-/** The documents come from a registry through an untrusted program, so each counts only with its digest. */
+/** Documents come from a registry through an untrusted program, so each is accepted only with the right digest. */
 export interface Descriptor {
   mediaType: string;
   digest: string;
@@ -19,7 +19,7 @@ export type Described = { manifest: Manifest } | { other: string };
 
 const mostLayers = 1000;
 
-/** The unpacker does not know this kind: such layers are decompressed during the fetch. */
+/** umoci cannot unpack this kind, so such layers are decompressed during the fetch. */
 const zstdLayer = 'application/vnd.oci.image.layer.v1.tar+zstd';
 const plainLayer = 'application/vnd.oci.image.layer.v1.tar';
 
@@ -36,7 +36,7 @@ export function digestOf(bytes: Uint8Array): string {
   return `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
 }
 
-/** Reads a manifest or an index; `variants` are this machine's, highest first. */
+/** Reads a manifest or an index. `variants` are this machine's, highest first. */
 export function readManifest(bytes: Uint8Array, variants: () => readonly string[] = variantsHere): Described {
   const all = group(json(bytes));
   if (Array.isArray(all.manifests)) return { other: ofThisMachine(all.manifests.map(group), variants) };
@@ -46,7 +46,7 @@ export function readManifest(bytes: Uint8Array, variants: () => readonly string[
   return { manifest: { config: descriptor(all.config), layers } };
 }
 
-/** The plain one, or else the highest variant that this machine has. */
+/** Chooses the plain manifest, or else the highest variant that this machine supports. */
 function ofThisMachine(manifests: Record<string, unknown>[], variants: () => readonly string[]): string {
   const fitting = manifests.flatMap((one) => {
     const platform = typeof one.platform === 'object' && one.platform !== null ? group(one.platform) : {};
@@ -73,7 +73,7 @@ export function hasZstd({ layers }: Manifest): boolean {
   return layers.some(({ mediaType }) => mediaType === zstdLayer);
 }
 
-/** The configuration's digests of unpacked layers, which check decompressed data. */
+/** The digests of the uncompressed layers, from the configuration. They verify decompressed data. */
 export function plainDigests(configuration: Uint8Array, { layers }: Manifest): string[] {
   const { diff_ids: digests } = group(group(json(configuration)).rootfs);
   if (!Array.isArray(digests) || digests.length !== layers.length) throw invalid('its description is malformed');
@@ -84,7 +84,7 @@ export function plainLayerOf(digest: string, size: number): Descriptor {
   return { mediaType: plainLayer, digest, size };
 }
 
-/** The layout for unpackers: file contents by path. */
+/** The files of an OCI layout for the unpacker: contents by path. */
 export function layoutOf({ config, layers }: Manifest): Record<string, string> {
   const mediaType = 'application/vnd.oci.image.manifest.v1+json';
   const manifest = JSON.stringify({

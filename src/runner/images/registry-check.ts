@@ -8,8 +8,8 @@ import type { RegistrySource } from './tools.ts';
 import type { RegistryTrust } from './registry-trust.ts';
 
 /**
- * Checks with an account's credentials whether a reference still has its last digest. A sandboxed program would take a
- * hundred times as long, for every build. Any answer except a plain digest is undefined; then that program is asked.
+ * Looks up a reference's digest with an account's credentials. The sandboxed program would take a hundred times as
+ * long, for every build. Any response except a plain digest gives undefined. Then the caller uses that program.
  */
 export interface RegistryCheck {
   digestOf(source: RegistrySource, signal: AbortSignal): Promise<string | undefined>;
@@ -31,7 +31,7 @@ export function openRegistryCheck(rules: AddressRules, trust: RegistryTrust): Re
       const { host, name, tag = 'latest', digest } = reference;
       const server = host === hub.name ? hub.server : host;
       const within = AbortSignal.any([signal, AbortSignal.timeout(answerWithinMs)]);
-      // Its connections serve only this check.
+      // Connections are not shared between checks.
       const agent = new Agent({ keepAlive: true, maxSockets: 1 });
       const call = async (url: URL, of: string, method: string, authorization?: string): Promise<IncomingMessage> => {
         const secureContext = trust.contextFor(of);
@@ -90,13 +90,13 @@ interface Challenge {
 export function challengeOf(header: string): Challenge {
   const [, scheme = '', rest = ''] = /^(\w+) +(.*)$/s.exec(header) ?? [];
   const values = Object.fromEntries(
-    // A boundary before the name: without it, a long word would be searched from each of its letters.
+    // The word boundary keeps this linear. Without it, a long word would be searched from each of its letters.
     [...rest.matchAll(/\b(\w+)="([^"]*)"/g)].map(([, key = '', value = '']) => [key, value]),
   );
   return { scheme: scheme.toLowerCase(), values };
 }
 
-/** The password itself, or a token that another service issues for it. */
+/** The password itself, or a token that another server issues for it. */
 async function authorizationFor(
   { scheme, values }: Challenge,
   name: string,

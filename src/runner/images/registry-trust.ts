@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { parse } from 'smol-toml';
 
-/** If the configuration for a registry is out of the ordinary (mirrors), only the pulling program contacts it. */
+/** Registries with special configuration (such as mirrors or client certificates) are left to the pulling program. */
 export interface RegistryTrust {
   /** Trusted certificates for this host; undefined if only the pulling program may contact it. */
   contextFor(host: string): SecureContext | undefined;
@@ -45,7 +45,7 @@ function inFolder(folder: string): string[] {
   try {
     return readdirSync(folder).map((name) => join(folder, name));
   } catch {
-    return []; // it is not there
+    return []; // the folder is missing
   }
 }
 
@@ -61,7 +61,7 @@ function contextOf(host: string, files: readonly string[], added: string): Secur
     const trusted = files.filter((file) => file.endsWith('.crt')).map(readText);
     return createSecureContext({ ca: [...trusted, added].filter((text) => text !== '') });
   } catch {
-    return undefined; // the program that pulls tells what is wrong with it
+    return undefined; // the pulling program reports the error
   }
 }
 
@@ -69,14 +69,14 @@ function readText(file: string): string {
   return statSync(file, { throwIfNoEntry: false }) ? readFileSync(file, 'utf8') : '';
 }
 
-/** Whether a configuration mentions this registry, by host or in the older form that names all at once. */
+/** Whether a configuration has an entry for this registry, or the older format that lists all registries at once. */
 function covers(text: string, host: string): boolean {
   const { registry = [], registries } = parse(text);
   if (registries !== undefined || !Array.isArray(registry)) return true;
   return registry.some((entry) => {
     const { prefix, location = '' } = entry as { prefix?: string; location?: string };
     const [named = ''] = (prefix ?? location).split('/');
-    // A name without a port also means the same host at any port.
+    // An entry without a port covers the host at every port.
     const names = [host, host.replace(/:\d+$/, '')];
     return (
       named === '' || names.some((name) => (named.startsWith('*.') ? name.endsWith(named.slice(1)) : name === named))

@@ -19,23 +19,23 @@ import { layoutName } from './manifest.ts';
 import { sourceFile } from '../../shared/lib/source-files.ts';
 
 /**
- * skopeo and umoci process untrusted data. Each runs in a sandbox that sees one directory and no network. Only skopeo
- * reaches registries, through a proxy that filters addresses (filtering-proxy.ts).
+ * skopeo and umoci process untrusted data. Each runs in a sandbox with one directory and no network. Only skopeo can
+ * reach registries, through a proxy that filters addresses (filtering-proxy.ts).
  */
 export interface ImageTools {
   fetchManifest(source: RegistrySource, signal: AbortSignal): Promise<Buffer>;
-  /** Fetches an image's parts, named by digest (decompressed layers by their new digest). Returns `what.part`. */
+  /** Fetches an image's parts, named by digest (decompressed layers by their new digest). Returns one, `what.part`. */
   copy(source: RegistrySource, into: string, what: Copied, bounds: Bounds): Promise<Buffer>;
-  /** Unpacks into an empty directory. It is the mount itself, so that the unpacker cannot replace it. */
+  /** Unpacks into an empty directory. This is a mount, so the unpacker cannot replace it. */
   unpack(layout: string, into: string, bounds: Bounds): Promise<ImageAccounts>;
-  /** Copies an image's files to an empty directory, where the owners `user` and root are swapped. */
+  /** Copies an image's files to an empty directory, and swaps the owners `user` and root there. */
   giveTo(user: RunUser, tree: string, into: string, bounds: Bounds): Promise<void>;
   hasShell(tree: string, signal: AbortSignal): Promise<boolean>;
 }
 
 export interface RegistrySource {
   reference: ImageReference;
-  /** The reference as skopeo wants it. */
+  /** The reference in skopeo's format. */
   address: string;
   access: RegistryAccess;
 }
@@ -53,10 +53,10 @@ export interface Bounds {
 export interface ImageToolsOptions {
   /** Without a network. */
   sandboxes: Sandboxes;
-  /** For sockets; no other user may enter it. */
+  /** The folder for sockets. No other user may enter it. */
   folder: string;
   rules: AddressRules;
-  /** Trusted for TLS, if not only the machine's own. */
+  /** Certificates to trust for TLS. If undefined, the machine's own. */
   authorities?: string | undefined;
   timeoutMs: number;
   log: (message: string) => void;
@@ -71,7 +71,7 @@ const authoritiesFile = 'authorities.pem';
 const giving = quote(readFileSync(sourceFile('runner/give-files.pl'), 'utf8'));
 const treePlace = '/run/headrace/tree';
 const layoutPlace = '/run/headrace/layout';
-const authFile = '/dev/shm/auth.json'; // in memory, and gone with the sandbox
+const authFile = '/dev/shm/auth.json'; // in memory, and removed with the sandbox
 
 export function openImageTools({
   sandboxes,
@@ -160,9 +160,9 @@ export function openImageTools({
         signal,
       }),
     async unpack(layout, into, { mostBytes, signal }) {
-      // With many users, files get the owners that they have in the image; otherwise all belong to the only ID.
+      // With many users, files keep the image's owners. Otherwise all files belong to the only ID.
       const rootless = sandboxes.hasManyUsers ? '' : '--rootless ';
-      // On a failure, umoci at times crashes without a message. Then it is retried.
+      // If umoci fails, it sometimes crashes before it prints the reason. Then it is retried.
       const command = [
         `${fileLimit(mostBytes)}unpack() { umoci raw unpack ${rootless}--image ${layoutPlace}:${layoutName} /build >/tmp/said 2>&1; }`,
         `unpack || { grep -q '^panic: ' /tmp/said && find /build -mindepth 1 -delete && unpack; } || { cat /tmp/said; exit 1; }`,
@@ -228,12 +228,12 @@ function failureOf(host: string, ended: Ended, said: string, troubles: Filtering
   return pullFailure(host, said, troubles);
 }
 
-/** A program that writes more gets an error, not a signal. A lower limit stays. */
+/** A program that writes more gets an error instead of a signal. A lower existing limit stays. */
 function fileLimit(bytes: number): string {
   return `trap '' XFSZ; ulimit -f ${Math.ceil(bytes / 512)} || :; `;
 }
 
-/** Only this registry's credential: a hostile registry that takes over skopeo learns nothing new. */
+/** Contains only this registry's credential, so a hostile registry that takes over skopeo learns nothing new. */
 function authOf({ host, username, password }: RegistryAccess): string {
   if (username === undefined || password === undefined) return JSON.stringify({ auths: {} });
   return JSON.stringify({ auths: { [host]: { auth: Buffer.from(`${username}:${password}`).toString('base64') } } });
@@ -245,7 +245,7 @@ function hidden(said: string, { username, password = '' }: RegistryAccess): stri
   return said.replaceAll(encoded, '[hidden]').replaceAll(password, '[hidden]');
 }
 
-/** Go programs bypass the proxy for such hosts. */
+/** Go programs bypass proxies for loopback hosts, so the relay listens at such an address itself. */
 function loopbackOf(host: string): [address: string, port: string] {
   const [, address, port = '443'] = /^(127\.\d+\.\d+\.\d+|localhost)(?::(\d+))?$/.exec(host) ?? [];
   return address === undefined ? ['', ''] : [address, port];

@@ -13,9 +13,9 @@ import { UnreadableReportError } from './unreadable.ts';
 
 const mostReports = 10_000;
 const mostBytes = 1024 * 1024 * 1024;
-/** Between pieces, the runner attends to its other jobs. */
+/** Between pieces of this size, the runner works on its other jobs. */
 const pieceSize = 16 * 1024;
-/** The log names at most so many unreadable reports. */
+/** The limit on unreadable reports that the log names. */
 const mostTold = 20;
 
 export interface ReportOptions {
@@ -47,7 +47,7 @@ export async function collectReports(left: RunFiles, options: ReportOptions): Pr
   }
 }
 
-/** Returns why the report could not be read to its end; the tests before that count. */
+/** Returns the reason if the report could not be read to its end. The tests before the error count. */
 async function readReport(
   { path, content }: CollectedFile,
   mask: Mask,

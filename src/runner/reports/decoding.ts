@@ -7,7 +7,7 @@ export interface ReportDecoder {
   end(): string;
 }
 
-/** Long enough for every XML declaration. */
+/** Enough bytes for every XML declaration. */
 const headSize = 512;
 
 export function createReportDecoder(): ReportDecoder {
@@ -43,6 +43,6 @@ function encodingOf(head: Buffer): string {
   if (beginning.startsWith('fffe') || beginning === '3c003f00') return 'utf-16le';
   if (beginning.startsWith('feff') || beginning === '003c003f') return 'utf-16be';
   const declared = /^\s*<\?xml\s[^>]*?\bencoding\s*=\s*["']([\w.:-]{1,40})["']/.exec(head.toString('latin1'))?.[1];
-  // A declaration that can be read byte by byte is not in UTF-16, whatever it claims.
+  // A declaration that is readable byte by byte is not in UTF-16, even if it declares UTF-16.
   return declared === undefined || /^utf-?16/i.test(declared) ? 'utf-8' : declared;
 }

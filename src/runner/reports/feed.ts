@@ -5,18 +5,18 @@ type Parser = sax.SAXParser & { state: number };
 // The parser's types lack its states.
 const { TEXT, CDATA } = (sax as unknown as { STATE: { TEXT: number; CDATA: number } }).STATE;
 
-/** A text ends, or may end, with these characters. */
+/** The characters where a text ends, or may end. */
 const ends = new Map([
   [TEXT, '<'],
   [CDATA, ']'],
 ]);
 
-/** Without long texts, the parser gets more and more at once, because a report may consist of these characters. */
+/** If skipped texts are short, the parser gets ever longer pieces. A report may consist of only short texts. */
 const longestStride = 256;
 
 /**
- * Skips unwanted texts, which are most of a large report: the parser reads only 14 MB a second on a machine with 2
- * cores. Errors in such a text, such as an unknown entity, stay unnoticed.
+ * Skips unwanted texts, which are most of a large report. The parser would read only 14 MB a second on a machine with 2
+ * cores. Errors in a skipped text, such as an unknown entity, stay unnoticed.
  */
 export function feed(parser: sax.SAXParser, document: string, isTextWanted: () => boolean): void {
   // A text may begin after the end of a tag, or of `<![CDATA[`.
@@ -39,7 +39,7 @@ export function feed(parser: sax.SAXParser, document: string, isTextWanted: () =
   }
 }
 
-/** Counts lines and columns as the parser does, for its messages. */
+/** Counts lines and columns of skipped text as the parser does, for its messages. */
 function passOver(parser: sax.SAXParser, document: string, from: number, to: number): void {
   let lineAt = from - parser.column;
   for (let at = document.indexOf('\n', from); at !== -1 && at < to; at = document.indexOf('\n', lineAt)) {

@@ -9,16 +9,16 @@ import { UnreadableReportError } from './unreadable.ts';
 
 /**
  * Reads JUnit XML from pytest, jest-junit, Surefire, gotestsum, cargo-nextest, PHPUnit and Playwright as a stream. The
- * parser ignores entities that a document declares, so a document can neither grow by them nor refer to a file or an
+ * parser ignores entities that a document declares. So they cannot make a document grow, or refer to a file or an
  * address.
  */
 export interface JunitReader {
-  /** Throws `UnreadableReportError` at the first error; the tests before it were reported. */
+  /** Throws `UnreadableReportError` at the first error. The tests before it were reported. */
   write(text: string): void;
   end(): void;
 }
 
-/** Of an attribute, comment or declaration: the parser builds them by character, which takes memory. */
+/** The limit on an attribute, comment or declaration. The parser builds them by character, which takes memory. */
 const longestPart = 256 * 1024;
 const mostAttributes = 200;
 const deepest = 100;
@@ -112,7 +112,7 @@ export function createJunitReader(mask: Mask, onTest: (test: TestReport) => void
     }
   };
 
-  /** Whether the current text belongs to a result. Outside of the root there may be none. */
+  /** Whether the parser needs the current text. It needs text outside the root, to report it as an error. */
   const isTextWanted = (): boolean => {
     if (path.length === 0) return true;
     const isItsOwn = path.length === result?.depth || path.at(-1) === 'stackTrace';
@@ -151,12 +151,12 @@ function localName(qualified: string): string {
   return qualified.slice(qualified.lastIndexOf(':') + 1);
 }
 
-/** In two tools the attribute only has the fact or place of the failure. Then the text has the reason. */
+/** Two tools put only `Failed` or the location into the attribute. Then the text has the reason. */
 function saysSomething(message: string): boolean {
   return message !== '' && message !== 'Failed' && !/^\S+:\d+:\d+ /.test(message);
 }
 
-/** The parser reports line and column (from 0) on lines of their own. */
+/** The parser prints line and column (from 0) on separate lines of its message. */
 function explainXmlError(message: string): string {
   const [what = '', line = '', column = ''] = message.split('\n');
   if (what.startsWith('Max buffer length')) return 'one of its attributes, comments or declarations is too long';

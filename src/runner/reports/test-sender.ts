@@ -47,7 +47,7 @@ export class TestSender {
     while (this.#waiting.length >= most.testsAtOnce || this.#waitingBytes >= enoughBytes) await this.#send(false);
   }
 
-  /** Sends the rest. From then on the tests count. */
+  /** Sends the rest, and marks the last batch. Only then does the server count the tests. */
   async end(): Promise<void> {
     await this.sendFull();
     if (this.#taken > 0) await this.#send(true);
@@ -78,7 +78,7 @@ export class TestSender {
   }
 }
 
-/** As the server counts it. */
+/** The size of a test as the server counts it. */
 function bytesOf(test: Pick<TestReport, 'name' | 'class' | 'suite' | 'file' | 'message'>): number {
   const texts = [test.name, test.class, test.suite, test.file, test.message];
   return texts.reduce((size, text) => size + Buffer.byteLength(text), 0);

@@ -1,7 +1,7 @@
 import type { Mask } from '../../shared/domain/masking.ts';
 import { cutBytes } from '../../shared/lib/cut-bytes.ts';
 
-/** Masks secrets and cuts at `most` bytes. The mask comes first: half a secret at the cut would not be found. */
+/** Masks secrets, then cuts at `most` bytes. In the other order, half a secret at the cut would stay unmasked. */
 export class ReportText {
   readonly #mask: Pick<Mask, 'push' | 'flush'>;
   readonly #most: number;
@@ -25,7 +25,7 @@ export class ReportText {
     const text = clean(cutBytes(Buffer.concat(this.#kept), this.#most));
     this.#kept = [];
     this.#size = 0;
-    return cutBytes(Buffer.from(text), this.#most); // U+FFFD is longer than what it stands for
+    return cutBytes(Buffer.from(text), this.#most); // U+FFFD is longer than the bytes that it replaces
   }
 
   get isFull(): boolean {
@@ -39,14 +39,14 @@ export class ReportText {
   }
 }
 
-/** Replaces control characters by U+FFFD. */
+/** Trims a text and replaces control characters by U+FFFD. */
 export function asName(text: string): string {
   return text.trim().replaceAll(/\p{Cc}/gu, '\uFFFD');
 }
 
 const colours = new RegExp(String.raw`\x1b\[[0-9;]*m`, 'g');
 
-/** Keeps lines, and removes terminal colours. */
+/** Trims a text but keeps its lines. Removes terminal colours, and replaces other control characters by U+FFFD. */
 export function asMessage(text: string): string {
   return text
     .replaceAll('\r\n', '\n')

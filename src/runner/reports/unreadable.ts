@@ -1,2 +1,2 @@
-/** A report cannot be read to its end; the message explains it in the log. */
+/** A report cannot be read to its end. The log shows the message. */
 export class UnreadableReportError extends Error {}

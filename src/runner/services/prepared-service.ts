@@ -13,13 +13,13 @@ import {
   type ServiceDataStore,
 } from './service-data.ts';
 
-/** The parts of a build's job that the filling command gets too. */
+/** The parts of a build's job that the `prepare` command gets too. */
 export type BuildJob = Pick<Job, 'environment' | 'workspace' | 'home' | 'mounts' | 'image' | 'user' | 'limits'> & {
-  /** Without it, data are neither reused nor stored. */
+  /** If undefined, data are not reused or stored. */
   filling?: Filling;
 };
 
-/** `isMade`: the data were made for this build. */
+/** `isMade` is true if this build made the data. */
 export type BegunWith = DataName & { bytes: number; isMade: boolean };
 
 export interface PreparedOptions {
@@ -27,7 +27,7 @@ export interface PreparedOptions {
   /** Undefined if this runner can store no data. */
   store: ServiceDataStore | undefined;
   project: string;
-  /** In a shell: the data of the build's services. Other data are not used, and none are stored. */
+  /** In a shell: the data that the build's services had. The shell uses only these, and stores none. */
   again?: Readonly<Record<string, DataName>> | undefined;
   /** Holds the data that the service began with. */
   held: AsyncDisposableStack;
@@ -40,7 +40,7 @@ export interface PreparedOptions {
 
 const mostDeaf = 1000;
 
-/** Starts a service with an earlier one's data, or fills it by a command and stores its data for later services. */
+/** Starts a service with stored data, or else runs its `prepare` command and stores its data for later services. */
 export async function startPrepared(
   beside: Beside,
   parts: ServiceParts,
@@ -54,7 +54,7 @@ export async function startPrepared(
     const running = runService(beside, parts, { layers: finding.then((layers = {}) => layers), onLeft });
     running.ended.then(
       ({ exitStatus }) => void (exitStatus !== null && options.onStatus(exitStatus)),
-      () => {}, // `ready` tells
+      () => {}, // `ready` reports it
     );
     await Promise.all([finding, running.ready]);
     return running;
@@ -66,7 +66,7 @@ export async function startPrepared(
   };
   let isKeeping = false;
   let kept: KeptServiceData | undefined;
-  // Only after a clean end on our request: nothing else may have ended the service meanwhile.
+  // Data are stored only if the service ended cleanly, and only on this request.
   const keep: Job['onLeft'] = async (left, { reason, wasForced = false }) => {
     if (!isKeeping || reason !== 'cancelled' || wasForced || signal.aborted) return;
     const { digest } = (await known) ?? {};
@@ -107,12 +107,12 @@ const whyDeaf =
   'and this runner does not ask it again.';
 
 interface Known {
-  /** Undefined if data are neither stored nor searched for. */
+  /** Undefined if data are not stored or searched for, or if the digest cannot be computed. */
   digest?: string | undefined;
   layers?: JobLayers;
 }
 
-/** Finds data that were made from the same inputs, and notes them in the service's log. */
+/** Finds stored data that were made from the same inputs, and mentions them in the service's log. */
 async function lookFor(
   beside: Beside,
   store: ServiceDataStore,

@@ -1,14 +1,14 @@
 import { mostTail, serviceLog, unkept, type ServiceLog } from './service-log.ts';
 
-/** The tries of a `ready_command`. The last one explains why a service did not become ready. */
+/** The runs of a `ready_command`. The last run explains why a service did not become ready. */
 export interface Probe {
-  /** Output of the current try. */
+  /** Takes output of the current run. */
   hear(chunk: Buffer): Promise<void>;
-  /** The try has ended, and all its output was heard. */
+  /** Ends the current run, after all its output was taken. */
   ended(status: number): Promise<void>;
-  /** The exit status of the last try that has ended. */
+  /** The exit status of the last ended run. */
   status(): number | undefined;
-  /** A sentence with the last lines of that try, or of the first one while it runs. */
+  /** A sentence with the last lines of that run, or of the first run if none has ended. */
   words(): string;
 }
 

@@ -18,10 +18,10 @@ import { openProbe, type Probe } from './probe.ts';
 import type { ServiceLog } from './service-log.ts';
 
 export interface RunningService {
-  /** Settles when the service is ready; rejects with a CannotRunError if it will not be. */
+  /** Resolves when the service is ready. Rejects with a CannotRunError if it cannot become ready. */
   readonly ready: Promise<void>;
   readonly ended: Promise<Ended>;
-  /** Asks the service to end and waits. False if it did not end in time: then it continues. */
+  /** Requests the service's end and waits. Resolves with false if it did not end in time. Then it continues to run. */
   stop(): Promise<boolean>;
 }
 
@@ -38,11 +38,11 @@ export interface ServiceParts {
   signal: AbortSignal;
 }
 
-/** The longest timer. A service ends with its build. */
+/** The longest timer. A service needs no time limit, because it ends with its build. */
 const foreverMs = 2 ** 31 - 1;
-/** A database writes its data when it is asked to end. */
+/** Time for a service to end on request. A database writes its data then. */
 export const graceMs = 30_000;
-/** Growing pauses between runs of `ready_command`: each takes time that the service needs to start. */
+/** Growing pauses between runs of `ready_command`, because each run slows down the service's start. */
 const probePauseMs = { first: 10, longest: 50 };
 const checkEveryMs = 10;
 
@@ -80,7 +80,7 @@ export function runService(
     mounts,
     ...image?.inside,
     limits: { ...limits, timeoutMs: foreverMs },
-    // A service that does not end when asked can still serve its build, and ends with it.
+    // A service that does not end on request can still serve its build. It ends with the build.
     graceMs: foreverMs,
     output: (chunk) => log.push(chunk),
     aside: (chunk) => probe.hear(chunk),
@@ -88,9 +88,9 @@ export function runService(
   };
   const running = beside.start(job, layers);
   const ended = afterFlush(running.ended, log);
-  ended.catch(() => {}); // `ready` and `stop` tell
+  ended.catch(() => {}); // `ready` and `stop` report it
   const ready = becomesReady({ parts, running, ended, layers, begun: begun.promise, probe, probed: probed.promise });
-  ready.catch(() => {}); // it may end before anybody asks
+  ready.catch(() => {}); // it may reject before a caller awaits it
   return {
     ready,
     ended,
@@ -115,7 +115,7 @@ async function afterFlush(running: Promise<Ended>, log: ServiceLog): Promise<End
   }
 }
 
-/** With a `ready_command`, the service runs in its background. */
+/** If there is a `ready_command`, the service runs as a background step. */
 function stepsOf(order: ServiceOrder, image: ServiceImage | undefined): Step[] {
   const service = { name: 'service', ...whatRuns(order, image) };
   if (order.readyCommand === '') return [service];
@@ -141,7 +141,7 @@ function whatRuns({ name, command }: ServiceOrder, image: ServiceImage | undefin
   return { command: inDirectory(image, `exec ${all.map(quote).join(' ')}`) };
 }
 
-/** An image may name a directory that it does not have. */
+/** Creates the directory if needed, because an image may name one that it does not have. */
 function inDirectory(image: ServiceImage | undefined, command: string): string {
   const directory = quote(image?.configuration.directory ?? sandboxPaths.workspace);
   return `cd ${directory} 2>/dev/null || { mkdir -p ${directory} && cd ${directory}; }\n${command}`;
@@ -158,7 +158,7 @@ interface Becoming {
 }
 
 async function becomesReady({ parts, running, ended, layers, begun, probe, probed }: Becoming): Promise<void> {
-  await layers; // its time begins when it could
+  await layers; // the service cannot start earlier, so its timeout begins here
   const { order, image, log, signal } = parts;
   const { name, readyPort, readyCommand, readyTimeoutSeconds: seconds } = order;
   const port = readyPort > 0 || readyCommand !== '' ? readyPort : (image?.configuration.ports[0] ?? 0);
@@ -168,7 +168,7 @@ async function becomesReady({ parts, running, ended, layers, begun, probe, probe
   const listens = async (): Promise<void> => {
     if (port === 0) return void (isListening = true);
     for (let began = performance.now(); !(await running.listens(port)); began = performance.now()) {
-      // With thousands of processes a check takes long, so most of the time is spent between checks.
+      // With thousands of processes a check takes long, so pauses are at least four times as long as checks.
       const pauseMs = Math.max(checkEveryMs, 4 * (performance.now() - began));
       await delay(pauseMs, undefined, { signal: waiting.signal }).catch(() => {});
       if (waiting.signal.aborted) return;

@@ -12,7 +12,7 @@ import { collectFiles } from '../collector.ts';
 import { inspectionJob } from '../sandbox/run-files.ts';
 import { sandboxPaths, wholeRun, type Beside, type Job, type JobLayers, type RunFiles } from '../sandbox/types.ts';
 
-/* The data of filled services, kept as layers of their sandboxes for reuse. The runner never looks inside. */
+/* The data of prepared services, stored for reuse as layers of their sandboxes. The runner never reads these files. */
 
 const directories = { home: sandboxPaths.home, tmp: '/tmp', image: '', root: '' } as const;
 type Part = keyof typeof directories;
@@ -23,20 +23,20 @@ function partOf(path: string): { part: Part; names: string[] } {
   return { part, names: path.slice(directories[part].length).split('/').filter(Boolean) };
 }
 
-/** The digests have a key, so that they reveal no secrets that the data was made with. */
+/** The digests are keyed, so that they reveal no secrets that the data was made with. */
 export interface ServiceDataStore extends CacheStore {
   key: string;
-  /** Services that did not end when asked to: keeping their data would take as long in every build. */
+  /** Services that did not end on request. To store their data would cost the same wait in every build. */
   deaf: Set<string>;
 }
 
 export type DataName = Pick<ServiceData, 'name' | 'digest'>;
 const treeFor = ({ name, digest }: DataName) => ({ name, digest, bytes: 0 });
 
-/** A number, because that is a tree's name in the store. Two branches may make the same data; each has its own. */
+/** A number, because the store names trees by numbers. Random, so that branches with the same data do not share it. */
 const freshName = (): string => String(BigInt(`0x1${randomBytes(7).toString('hex')}`));
 
-/** The first that this runner has, until it is disposed of. */
+/** Holds the first of these data that this runner has, until the result is disposed of. */
 export async function takeData<Data extends DataName>(
   store: CacheStore,
   project: string,
@@ -57,7 +57,7 @@ export async function takeData<Data extends DataName>(
 
 export interface KeptServiceData extends DataName {
   bytes: number;
-  /** The paths at which the service has no directory. */
+  /** The requested paths where the service has no directory. */
   missing: string[];
 }
 
@@ -74,12 +74,12 @@ export async function keepData(
   await left.keepWhole(whole);
   const found = new Set<string>();
   for (const part of allParts) {
-    // A top-level directory that the image does not have is in the root.
+    // If the image lacks a top-level directory, that directory is in the root part.
     const wanted = data
       .map((path) => ({ path, ...partOf(path) }))
       .filter((one) => one.part === (part === 'root' ? 'image' : part));
     const from = join(whole, wholeRun[part]);
-    // An empty directory may exist already; a rename replaces it.
+    // The target may already exist as an empty directory, which the rename replaces.
     if (wanted.length > 0 && (await prune(from, wanted, { rest, found }))) await rename(from, join(making.tree, part));
   }
   const kept = { name: freshName(), digest, bytes: await treeSize(making.tree) };
@@ -88,9 +88,9 @@ export async function keepData(
 }
 
 /**
- * Moves everything below `path` except the wanted paths to `rest`. Parent directories keep owners and modes. A link is
- * never followed. Other services of the build still run and may have these directories open. So each is opened once,
- * and its content is named through the descriptor. False if it is no directory.
+ * Moves everything below `path` except the wanted paths to `rest`. Parent directories keep their owners and modes. No
+ * link is followed. Other services of the build still run and may have these directories open. So each directory is
+ * opened once, and its entries are reached through the descriptor. Returns false if `path` is no directory.
  */
 async function prune(
   path: string,
@@ -104,7 +104,7 @@ async function prune(
   for (const one of here) found.add(one.path);
   if (here.length > 0) return true;
   const inside = `/proc/self/fd/${directory.fd}/`;
-  // A name may have any bytes, and text cannot represent all of them.
+  // A file name may contain bytes that text cannot represent.
   for (const name of await readdir(inside, { encoding: 'buffer' })) {
     const below = wanted
       .filter(({ names: [first = ''] }) => name.equals(Buffer.from(first)))
@@ -115,26 +115,26 @@ async function prune(
   return true;
 }
 
-/** Limits on the build's files that decide a service's data. */
+/** Limits on the files that `prepare_inputs` selects. */
 const mostFiles = 20_000;
 const mostBytes = 2 * 1024 ** 3;
 
 export interface Filling {
-  /** Names for the build's image, user and dependencies. */
+  /** Identifies the build's image, user and dependencies. */
   parts: object;
-  /** The commit's work tree, if the build begins with one. `over` names everything over it. */
+  /** The commit's work tree, if the build begins with one. `over` identifies everything mounted over it. */
   checkout: string | undefined;
   over: object;
 }
 
 export interface Digest {
-  /** Undefined if it cannot be computed, because of `why`. */
+  /** Undefined if it cannot be computed. Then `why` has the reason. */
   digest?: string;
   why?: string;
   unmatched: readonly string[];
 }
 
-/** The service sets these itself, and some differ in each build. */
+/** Headrace sets these variables itself, and some differ in each build. */
 const isOwn = (name: string): boolean => isReservedVariable(name) || name === 'TRACEPARENT';
 
 interface Asked {
@@ -204,7 +204,7 @@ async function inputsOf(
   return { files: inOrder([...files]), unmatched };
 }
 
-/** The commit's tree by its git name, and what the build has over it. */
+/** The commit's tree by its git name, and the layers over it. */
 async function wholeTree(beside: Beside, { checkout, over }: Filling, signal: AbortSignal): Promise<Inputs> {
   if (checkout === undefined) return { files: { over } };
   let said = '';

@@ -8,7 +8,7 @@ export interface LogSink {
 
 const unkeptPauseMs = 10;
 
-/** Drops output. A service with endless output is read slowly, so that it takes no time of other builds. */
+/** Drops output. The delay slows down a service with endless output, so that it takes no time from other builds. */
 export async function unkept(): Promise<void> {
   await delay(unkeptPauseMs);
 }

@@ -7,7 +7,7 @@ import { unkept, type LogSink } from './service-log.ts';
 export interface ServiceSender {
   openLog: (name: string) => LogSink;
   note: (states: readonly ServiceState[]) => void;
-  /** Settles when the server has all logs, with the final states. */
+  /** Resolves with the final states when the server has all logs. */
   end(): Promise<ServiceState[]>;
   close(): Promise<void>;
 }
@@ -15,7 +15,7 @@ export interface ServiceSender {
 interface Options {
   link: Link;
   claim: string;
-  /** In bytes per log. */
+  /** Limit on the bytes of each log. */
   limit: number;
   spillFile: (name: string) => string;
   disk: Pick<DiskReserve, 'allows'>;
@@ -39,7 +39,7 @@ export function createServiceSender(options: Options): ServiceSender {
   };
   return {
     openLog(name) {
-      // A service with more output than the limit continues: only the further output is not stored.
+      // Beyond the limit the service continues. Only its further output is not stored.
       const room = limit - Buffer.byteLength(cutHere);
       let written = 0;
       const sender = createLogSender({
@@ -68,7 +68,7 @@ export function createServiceSender(options: Options): ServiceSender {
       latest = states;
       isChanged = true;
       sending ??= send()
-        .catch(() => {}) // the report of the end has them
+        .catch(() => {}) // the final report has the states
         .finally(() => (sending = undefined));
     },
     async end() {

@@ -20,15 +20,15 @@ import {
 } from './run-service.ts';
 import { serviceLog, type LogSink, type ServiceLog } from './service-log.ts';
 
-/** A build's services share its network. A hosts file in the build and in each service maps every name to loopback. */
+/** A build's services share its network. A hosts file in the build and each service maps every name to loopback. */
 export interface SuiteServices extends AsyncDisposable {
   imageDigests: Record<string, string>;
   mounts: NonNullable<Job['mounts']>;
-  /** The data that they began with, by service name. */
+  /** The data that the services began with, by service name. */
   data: Record<string, BegunWith>;
-  /** Aborted if a service ends while steps run; the other services continue. */
+  /** Aborted if a service ends while steps run. The other services continue. */
   signal: AbortSignal;
-  /** Settles when all are ready. `job` is the build's, for the commands that fill services. */
+  /** Resolves when all services are ready. The commands that prepare services use the build's `job`. */
   start(beside: Beside, job: BuildJob): Promise<void>;
   over: () => void;
   /** Set if a service ended the build. */
@@ -40,7 +40,7 @@ export interface ServicesOptions {
   takeImage: (order: ImageOrder, service: { name: string; isAsItIs: boolean }) => Promise<TakenImage>;
   orders: readonly ServiceOrder[];
   project: string;
-  /** Whether the build, or a build that it begins with, may have had secrets. */
+  /** Whether this build, or a build whose files it begins with, may have had secrets. */
   hadSecrets: boolean;
   /** In a shell: the data that the build's services began with. */
   again?: PreparedOptions['again'];
@@ -49,7 +49,7 @@ export interface ServicesOptions {
   openLog: (name: string) => LogSink;
   print: (text: string) => Promise<void>;
   onStates?: ((states: readonly ServiceState[]) => void) | undefined;
-  /** When the build began, by `performance.now()`. Times are relative to it. */
+  /** The build's start by `performance.now()`. Times are relative to it. */
   began?: number;
   signal: AbortSignal;
 }
@@ -157,7 +157,7 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
       await print(`The service ${service.order.name} is ready.\n`);
       watch(service, running).catch((error: unknown) => (areReady ? dying : ending).abort(error));
     } catch (error) {
-      // It may have been ended with its build, or because another service failed.
+      // The service may have been stopped with its build, or because another service failed.
       change(service, { state: isOver || everything.aborted ? 'stopped' : 'failed', to: elapsed() });
       throw error;
     }
@@ -172,10 +172,10 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
       const starting = services.map((service, at) => startOne(beside, service, at, job));
       try {
         await Promise.all(starting);
-        everything.throwIfAborted(); // one has ended since it was ready
+        everything.throwIfAborted(); // a service has ended since it was ready
         areReady = true;
       } catch (error) {
-        ending.abort(); // the others need not go on
+        ending.abort(); // the other services are no longer needed
         await Promise.allSettled(starting);
         throw error;
       }
@@ -191,7 +191,7 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
   };
 }
 
-/** A build with several images shows which one failed. */
+/** Adds the service's name to an error, because a build may have several images. */
 async function ofService<T>(name: string, image: Promise<T>): Promise<T> {
   try {
     return await image;
