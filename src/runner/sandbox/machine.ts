@@ -23,7 +23,7 @@ export interface Machine {
   /** Whether workspaces can be overlays on a checkout; otherwise they are copies. */
   overlay: boolean;
   makeCgroup(run: string): Cgroup | null;
-  /** Undefined if runs have no way out, or the machine's own network. */
+  /** Undefined if runs have no access to the outside, or use the machine's own network. */
   connect: ((namespaces: NamespacePaths) => Promise<Outside>) | undefined;
 }
 
