@@ -32,7 +32,8 @@ export function sandboxArguments(users: SandboxUsers): string[] {
     ['--proc', '/proc'],
     // Some files there belong to the sandbox's root, which could change them.
     users.user ? ['--ro-bind', '/proc/sys', '/proc/sys'] : [],
-    // Otherwise the root is in memory, and belongs to no user of the sandbox.
+    // With many IDs, the sandbox's root user may add files to the top, which is on disk. Otherwise the top is in memory
+    // and belongs to no user of the sandbox.
     users.user && users.hasManyIds ? [] : ['--remount-ro', '/'],
   ].flat();
 }

@@ -102,7 +102,7 @@ function heldBubblewrap(
   let hear: ((text: string) => void) | undefined;
   const report = readPipe(reportFd);
   report.stream.on('data', (chunk: Buffer) => hear?.(chunk.toString()));
-  report.stream.on('error', () => {}); // a broken pipe has no more data
+  report.stream.on('error', () => {}); // a broken pipe sends no further data
   const reported = new Promise((resolve) => report.stream.on('close', resolve));
   const [status, complaint] = [lookAt(statusFd), lookAt(complaintFd)];
   const output = readPipe(outputFd);

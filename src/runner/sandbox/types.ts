@@ -123,7 +123,7 @@ export interface Job {
   changes?: Partial<Record<'workspace' | 'home', string | undefined>> | undefined;
   /** The top directories of the workspace and the home get the mode and time of these directories. */
   like?: Partial<Record<'workspace' | 'home', string | undefined>>;
-  /** Steps read from the terminal and their output goes there. `onOpen` is called before they begin. */
+  /** The terminal that steps read from and write to. `onOpen` is called before they begin. */
   terminal?: { size: WindowSize; onOpen: (terminal: Pick<Terminal, 'type' | 'resize'>) => void } | undefined;
   limits: Limits;
   /** The time that the run has to end after SIGTERM. */
