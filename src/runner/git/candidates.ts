@@ -14,8 +14,9 @@ export interface Found {
 const mostOfCommits = 16 * 1024 * 1024;
 
 /**
- * Looks up all candidates. git gets their full SHAs, and no names: it also takes a name for part of another one. Where
- * there is no branch `main`, `refs/heads/main` would be the branch `refs/heads/main`, which anyone may push.
+ * Looks up all candidates. git gets full SHAs instead of names, because it also takes a name for the end of a longer
+ * one. If there is no branch `main`, `refs/heads/main` would lead to `refs/heads/refs/heads/main`, a branch that anyone
+ * may push.
  */
 export async function findCandidates(session: Session, candidates: readonly RefCandidate[]): Promise<Found[]> {
   const named = await shasOf(session, candidates);
@@ -33,7 +34,7 @@ export async function findCandidates(session: Session, candidates: readonly RefC
     if (lineEnd < 0) throw new GitError('reading a commit', finished);
     const [sha = '', type, size] = finished.stdout.subarray(at, lineEnd).toString().split(' ');
     at = lineEnd + 1;
-    if (type !== 'commit') continue; // a missing object has an answer of one line
+    if (type !== 'commit') continue; // for a missing object, git prints only this line
     const bytes = finished.stdout.subarray(at, at + Number(size));
     at += Number(size) + 1;
     if (!found.some((one) => one.candidate === candidate && one.sha === sha)) found.push({ candidate, sha, bytes });
@@ -41,7 +42,7 @@ export async function findCandidates(session: Session, candidates: readonly RefC
   return found;
 }
 
-/** The commit that a ref leads to, by its full name. */
+/** The commit that a ref leads to. `ref` is its full name. */
 export async function commitAt(session: Session, ref: string): Promise<string | undefined> {
   const [found] = await findCandidates(session, [{ kind: 'other', name: ref }]);
   return found?.sha;
@@ -49,11 +50,11 @@ export async function commitAt(session: Session, ref: string): Promise<string | 
 
 interface Named {
   candidate: RefCandidate;
-  /** Of an object, which is a commit, or a tag that leads to one. */
+  /** The SHA of an object. `findCandidates` skips an object that leads to no commit. */
   sha: string;
 }
 
-/** A short SHA may stand for several objects. */
+/** A short SHA may match several objects. */
 async function shasOf(session: Session, candidates: readonly RefCandidate[]): Promise<Named[]> {
   const refs = await tipsOf(
     session,
@@ -80,7 +81,7 @@ async function shasFrom(session: Session, digits: string): Promise<string[]> {
   return linesOf(fitting, '\n', mostFitting);
 }
 
-/** Names come before abbreviations, as in git; but what stands for two different commits is ambiguous. */
+/** Names take precedence over short SHAs, as in git. A name or short SHA of two different commits is ambiguous. */
 export function choose(wanted: WantedRef, found: readonly Found[]): Found | undefined {
   const [first, second] = found.filter(({ candidate }) => candidate.kind !== 'sha');
   if (first !== undefined && second !== undefined && first.sha !== second.sha) {

@@ -11,7 +11,10 @@ const emptyTrees: Readonly<Record<number, string>> = {
   64: '6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321',
 };
 
-/** `branch` is the pushed branch, if any. Undefined for the first parent: the commit has that comparison already. */
+/**
+ * `branch` is the pushed branch, if any. Returns undefined if the comparison with the first parent applies, which the
+ * commit has already.
+ */
 export async function changesOf(
   session: Session,
   commit: KnownCommit,

@@ -18,9 +18,9 @@ export interface Way {
 }
 
 export interface HttpsWay {
-  /** How many bytes may come from there. */
+  /** The most bytes that may come from there. */
   bytes: number;
-  /** The only permitted host and port, if no other is needed: redirects lead nowhere else. */
+  /** The only permitted host and port, if no other is needed. Redirects to other hosts fail. */
   only?: string;
   /** The credential for git, for this address. */
   credential?: Opener;

@@ -18,7 +18,7 @@ export interface Access {
 const mostBranches = 1000;
 const mostFiles = 1000;
 
-/** Works in its own folder, so that no fetch has to wait, and stores nothing. */
+/** Works in its own folder, so that no fetch has to wait. Stores nothing. */
 export async function checkAccess(services: GitServices, request: UnloggedRequest): Promise<Access> {
   const folder = join(services.dir, `look-${randomName()}`);
   try {
@@ -60,6 +60,6 @@ async function filesOf(session: Session, remote: Remote, branch: string): Promis
     const listed = await session.git(['ls-tree', '-z', '--name-only', 'refs/heads/look']);
     return linesOf(listed, '\0', mostFiles);
   } catch {
-    return []; // the connection works, and that was the question
+    return []; // the names are optional: the check is about the connection
   }
 }

@@ -20,8 +20,8 @@ import { sourceFile } from '../../shared/lib/source-files.ts';
 /*
  * A work tree with a complete `.git` and no path to the outside, so git works wherever the folder is mounted.
  *
- * Packs are cloned, or else hard links to the mirror's packs. A build runs as the owner of these links. So it must see
- * the tree through an overlay or a copy, or it could change the mirror.
+ * Packs are clones of the mirror's packs, or else hard links to them, or else copies. A build runs as the owner of the
+ * links. So it must see the tree through an overlay or a copy, or it could change the mirror.
  *
  * A fork's `.git` has only what its commit reaches: the mirror also has other branches, other forks, and overwritten
  * commits that must stay hidden.
@@ -38,7 +38,7 @@ export interface CheckoutRequest extends SourceRequest {
   into: string;
 }
 
-/** Including nested ones: a repository can name itself, and more than fit on a disk. */
+/** Includes nested submodules. A repository can name itself, and more submodules than fit on a disk. */
 const mostSubmodules = 100;
 
 interface Making {
@@ -56,7 +56,7 @@ interface Making {
 
 export interface Misses {
   sentences: string[];
-  /** Whether a new work tree would lack the same. */
+  /** Whether a new work tree would lack the same parts. */
   areLasting: boolean;
 }
 
@@ -176,7 +176,7 @@ async function makeOne(
   return { tree, submodules };
 }
 
-/** Packs everything that HEAD and the tags reach without recompression, and removes the other packs. */
+/** Packs everything that HEAD and the tags reach, without compressing it again. Removes the other packs. */
 const repack = ['repack', '-a', '-d', '-n', '--quiet', '--window=0'];
 
 async function fillTree(

@@ -33,7 +33,7 @@ export async function collect(
       signal.throwIfAborted();
       const fate = await collectOne(sessions, mirror, unusedForMs, signal).catch((error: unknown) => {
         if (signal.aborted) throw error;
-        log(`cleanup of the mirror ${mirror.folder} failed: ${String(error)}`); // the others go on
+        log(`cleanup of the mirror ${mirror.folder} failed: ${String(error)}`); // the other mirrors follow
         return undefined;
       });
       if (fate !== undefined) collected[fate] += 1;
@@ -72,7 +72,7 @@ async function collectOne(
   unusedForMs: number,
   signal: AbortSignal,
 ): Promise<keyof Collected | undefined> {
-  const usedAt = await lastUse(mirror); // before the lock, which makes the file
+  const usedAt = await lastUse(mirror); // read before the lock is taken, which makes the file
   return ifFree(mirror, async () => {
     if (Date.now() - usedAt > unusedForMs) {
       await removeTree(mirror.folder);
@@ -87,7 +87,7 @@ async function collectOne(
 }
 
 async function tidy(session: Session): Promise<void> {
-  // Geometric: large old packs stay unchanged, and unreachable objects are kept.
+  // With `--geometric`, large old packs stay unchanged and unreachable objects are retained.
   expectSuccess('packing', await session.git(['repack', '--geometric=2', '-d', '--quiet']));
   expectSuccess('packing refs', await session.git(['pack-refs', '--all']));
 }

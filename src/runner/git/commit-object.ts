@@ -62,7 +62,7 @@ const latest = Date.parse('9999-12-30T00:00:00Z') / 1000;
 export function formatDate(seconds: number, offset: string): string {
   const [, sign = '+', hours = '00', minutes = '00'] = /^([+-])(\d\d)(\d\d)$/.exec(offset) ?? [];
   const size = Number(hours) * 60 + Number(minutes);
-  const usable = Number(minutes) < 60 && size <= 14 * 60; // no place on earth has a larger offset
+  const usable = Number(minutes) < 60 && size <= 14 * 60; // no time zone has a larger offset
   const shift = usable ? (sign === '-' ? -size : size) : 0;
   const bounded = Math.min(Math.max(seconds, earliest), latest);
   const wall = new Date((bounded + shift * 60) * 1000).toISOString().slice(0, 19);

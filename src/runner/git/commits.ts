@@ -56,7 +56,7 @@ async function refsContaining(
   return {
     branches,
     tags: named('refs/tags/'),
-    // A commit that is requested by its SHA was mostly just pushed, so a branch that ends in it comes first.
+    // A commit that is requested by its SHA was usually just pushed, so a branch that ends in it comes first.
     likelyBranch: { bySha: likely(8), byName: likely(0.5) },
     onDefault,
     defaultBranch: onDefault ? (head ?? null) : null,
@@ -70,7 +70,7 @@ function best(branches: readonly string[], score: (branch: string) => number): s
   );
 }
 
-/** Against another commit or tree, or its first parent. */
+/** Compares a commit with another commit or tree, or by default with its first parent. */
 export async function changedFiles(
   session: Session,
   sha: string,

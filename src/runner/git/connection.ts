@@ -25,7 +25,7 @@ export interface ConnectionSettings {
 interface MasterLocation {
   files: string;
   address: GitAddress;
-  /** A repository's content names the address. */
+  /** Whether a repository's content names the address. */
   isNamed: boolean;
   key: SshPrivateKey;
 }
@@ -39,14 +39,14 @@ export interface Connection {
   ending: NodeJS.Timeout | undefined;
   /** By the monotonic clock. */
   joinableUntil: number;
-  /** No process joins from now on. */
+  /** From then on, no process joins the connection. */
   retire(): void;
   end(): Promise<void>;
 }
 
 const mostWords = 64 * 1024;
 
-/** `onEnd` is called when no process may join the master any more. */
+/** `onEnd` is called when processes may no longer join the master. */
 export function startConnection(settings: ConnectionSettings, location: MasterLocation, onEnd: () => void): Connection {
   const { files } = location;
   const users = new Set<LogWriter>();
@@ -99,7 +99,7 @@ async function live(
     const operator = await operatorsConfig(operatorsFile);
     await writeFile(names.publicKeyFile, `${key.publicKey}\n`);
     await writeFile(names.config, sshConfig({ ...names, knownHosts, connectSeconds, operator, defaults }));
-    // Not in the file, because jump hosts have ports of their own.
+    // The port is not in the file, because jump hosts have ports of their own.
     const port = address.port === undefined ? [] : ['-p', String(address.port)];
     const destination = [...port, '--', destinationOf(address)];
     const host = isNamed ? await checkedHost(names.config, destination, rules, stop, onOutput) : [];

@@ -17,8 +17,8 @@ import { MasterError } from './ssh-master.ts';
  *   further uses  join the master, also while it is still connecting; all get its output
  *   `connectionMs` after its start no process joins, and it ends when it is unused: a key that was removed at the host
  *                 must not keep access through this master
- *   polls         have masters of their own, which live longer and serve nothing else: a removed key still lists names
- *                 and SHAs for as long, and reads no commits
+ *   polls         have masters of their own, which live longer and serve only polls: during that time, a removed key
+ *                 still lists names and SHAs, and reads no commits
  *   master dies   a process that joined late and fails because of it retries once, over a new master
  *   runner dies   the kernel ends the master
  */
@@ -34,7 +34,7 @@ export interface ConnectionRequest {
   privateKey: string;
   narrator: LogWriter;
   signal: AbortSignal;
-  /** A repository's content names the host, so its address is checked. */
+  /** Whether a repository's content names the host. Then the host's address is checked. */
   isNamed?: boolean;
   /** For polls. How long the connection stays open for the next one. */
   poll?: { keepMs: number } | undefined;
@@ -87,7 +87,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
     const connection = joined ?? startFor(request, key, name);
     clearTimeout(connection.ending);
     connection.users.add(narrator);
-    let joinableUntil = 0; // after a failure the connection may be the cause; the next one is new
+    let joinableUntil = 0; // after a failure, the connection may be the cause, so the next one is new
     try {
       if (connection.isConnecting()) await orAborted(narrator.output(connection.output.bytes()), signal);
       await orAborted(connection.ready, signal);
@@ -124,12 +124,12 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
   };
 }
 
-/** Hosts that repositories name have connections of their own. */
+/** Hosts that a repository's content names have connections of their own. */
 function nameOf({ projectId, address, isNamed = false, poll }: Named, key: SshPrivateKey): string {
   return [projectId, destinationOf(address), address.port, isNamed, poll !== undefined, key.publicKey].join('\n');
 }
 
-/** Failures that look the same if only the shared connection has died. */
+/** Whether a dead shared connection can be the cause of the failure. */
 function mayBeTheConnection(error: unknown): boolean {
   const kinds = ['connection_lost', 'remote_failed', 'host_unreachable'];
   return error instanceof FetchError && kinds.includes(error.kind);

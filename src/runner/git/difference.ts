@@ -20,7 +20,7 @@ export interface Difference {
 const mostOutput = 32 * 1024 * 1024;
 const isSha = (text: string): boolean => /^[0-9a-f]{40}([0-9a-f]{24})?$/.test(text);
 
-/** Nothing is fetched: undefined if the mirror lacks a commit. Also undefined for too many changes. */
+/** Fetches nothing. Undefined if the mirror lacks a commit, or if there are too many changes. */
 export async function difference(services: GitServices, request: DifferenceRequest): Promise<Difference | undefined> {
   const { from, to, signal } = request;
   const mirror = mirrorOf(services, sourceOf({ ...request, privateKey: '', writeLog: () => {} }));
@@ -39,7 +39,7 @@ function differenceIn(listed: string): Difference {
     const [facts = '', path = ''] = [fields[at], fields[at + 1]];
     if (facts.endsWith(' D')) found.lessened.push(dirname(path));
     else found.changed.push(path);
-    // Attributes decide how git writes the files beside them and below.
+    // Attributes decide how git writes the files in their directory and below it.
     if (join('/', path).endsWith('/.gitattributes')) found.changed.push(dirname(path));
   }
   return found;

@@ -111,7 +111,7 @@ const damage = [
   'missing commit',
 ];
 
-/** By the reason of a sandbox that ended. The third is for a limit on the file size. */
+/** Keyed by the reason for the end of a sandbox. `file too large` is for a limit on the file size. */
 export const shortages: Readonly<Record<'out_of_disk' | 'out_of_memory', readonly string[]>> = {
   out_of_disk: ['no space left on device', 'disk quota exceeded', 'file too large'],
   out_of_memory: ['out of memory', 'cannot allocate memory'],

@@ -5,7 +5,7 @@ import { packsOf, whileSharing, type Mirror } from './mirror.ts';
 import type { Session } from './session.ts';
 import { mirrorOf, type GitServices, type Source } from './sources.ts';
 
-/** Everything in it is made before git sees it. Returns the packs, which it shares with the mirror. */
+/** Makes the whole folder before git sees it. Returns the packs, which it shares with the mirror. */
 export async function makeGitDir(
   services: GitServices,
   source: Source,
@@ -25,7 +25,7 @@ export async function makeGitDir(
   return packs;
 }
 
-/** An overlay or a copy changes inode numbers and change times; git must not read every file again for that. */
+/** An overlay or a copy changes inode numbers and change times. git must not read every file again because of that. */
 function configFor(url: string): string {
   return `[core]
 \trepositoryformatversion = 0
@@ -47,7 +47,7 @@ async function sharePacks(mirror: Mirror, to: string): Promise<string[]> {
     try {
       await copyFile(pack, copy, constants.COPYFILE_FICLONE_FORCE);
     } catch {
-      await link(pack, copy).catch(() => copyFile(pack, copy)); // the copy is for another file system
+      await link(pack, copy).catch(() => copyFile(pack, copy)); // a link to another file system is impossible
     }
     shared.push(copy);
   }

@@ -5,10 +5,10 @@ import { containsAny } from './phrases.ts';
 
 /*
  * git runs without prompts, hooks, programs that a repository names, or the machine's and users' configuration. Its
- * only protocol is ssh, or https for such an address. It starts a relay to an ssh outside the sandbox.
+ * only protocol is ssh, or https for an https address. For ssh, it starts a relay to an ssh outside the sandbox.
  */
 
-/** Outside paths, duplicate names and misleading `.gitmodules` are refused. These findings are harmless. */
+/** git refuses paths to the outside, duplicate names and misleading `.gitmodules`. These findings are harmless. */
 const harmless = [
   'badDate',
   'badDateOverflow',
@@ -34,7 +34,7 @@ const settings: Record<string, string> = {
   'core.attributesFile': '/dev/null',
   'core.excludesFile': '/dev/null',
   'credential.helper': '',
-  'gc.auto': '0', // maintenance has its own time, see collect.ts
+  'gc.auto': '0', // collect.ts runs maintenance at a time of its own
   'maintenance.auto': 'false',
   'fetch.unpackLimit': '1', // packs only: few files to share with a checkout, and each appears complete or not at all
   'fetch.writeCommitGraph': 'true', // finds the branches that contain a commit without walking the whole history
@@ -110,7 +110,7 @@ export interface GitOutput {
   /** 128 plus the signal's number if a signal ended it. */
   status: number;
   stdout: Buffer;
-  /** The last part of it. */
+  /** Only the last part of standard error. */
   stderr: Buffer;
   ssh: Buffer;
   troubles: readonly ProxyTrouble[];
@@ -118,7 +118,7 @@ export interface GitOutput {
   truncated: boolean;
 }
 
-/** Neither the remote nor the caller is the cause: most often the mirror is damaged. */
+/** A failure that the remote and the caller did not cause. Most often the mirror is damaged. */
 export class GitError extends Error {
   override name = 'GitError';
   output: string;

@@ -23,7 +23,7 @@ export function refsIn(listed: GitOutput): KnownRef[] {
 export async function tipsOf(session: Session, names: readonly string[]): Promise<ReadonlyMap<string, string>> {
   if (names.length === 0) return new Map();
   const listed = await session.git([...listRefs, ...names]);
-  // A pattern is also matched by what lies below it.
+  // A pattern also matches refs below it, such as `refs/heads/a/b` for `refs/heads/a`.
   const wanted = refsIn(wholeOrCut('looking for refs', listed)).filter(({ name }) => names.includes(name));
   return new Map(wanted.map(({ name, tip }) => [name, tip]));
 }

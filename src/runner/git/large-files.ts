@@ -18,12 +18,12 @@ import { sourceFile } from '../../shared/lib/source-files.ts';
  * Git LFS. The session that wrote a work tree finds pointers in it by the repository's attributes. Another session
  * removes them, and git writes them again with git-lfs as its filter. The filter fetches over the project's connection
  * and from public addresses, and checks size and SHA-256. Files are cached beside the mirror. If one cannot be fetched,
- * its pointer stays, and the build's log says so.
+ * its pointer stays, and the build's log reports it.
  */
 
 const program = readFileSync(sourceFile('runner/git/large-pointers.pl'), 'utf8');
 const mostOfPointers = 8 * 1024 * 1024;
-/** Folders beside a mirror. */
+/** The caches, in the mirror's own folder. Forks have a separate cache. */
 const [keptForOwn, keptForForks] = ['lfs', 'lfs-public'];
 
 interface Pointer {
@@ -102,7 +102,7 @@ export async function bringLargeFiles(services: GitServices, pointed: PointedTre
     });
   } catch (error) {
     if (!(error instanceof FetchError) || error.kind === 'disk_full') throw error;
-    // Only these files could not be fetched: the commit itself is here.
+    // Only these files could not be fetched. The commit itself was.
     return miss(pointers, { why: trimEnd(error.message, '.'), isLasting: false });
   }
 }
@@ -123,7 +123,7 @@ async function isIn(store: string, { oid, size }: Pointer): Promise<boolean> {
   return found?.size === size;
 }
 
-/** git has files of its own to write. */
+/** The session may always write files up to this size, because git also writes files of its own. */
 const usualFile = 256 * 1024 * 1024;
 
 /** Returns the pointers that remain. */
@@ -135,7 +135,7 @@ async function writeAgain(
   way?: Way,
 ): Promise<{ left: Pointer[]; why: Unavailable }> {
   const { signal } = source;
-  // A host may send more than the pointer says.
+  // A limit, because a host may send more than the pointer specifies.
   const largestFile = Math.max(...pointers.map(({ size }) => size), usualFile);
   return sessions.use({ directory: tree, store, access: 'write', largestFile, signal, way }, async (session) => {
     const settings = lfsSettings(url, session.store);
@@ -152,7 +152,7 @@ async function writeAgain(
   });
 }
 
-/** On the command line, because this overrides the repository's `.lfsconfig`, which could redirect or skip files. */
+/** For the command line, which overrides the repository's `.lfsconfig`. That file could redirect or skip files. */
 function lfsSettings(url: string, store: string): string[] {
   const settings = {
     'filter.lfs.process': 'git-lfs filter-process',

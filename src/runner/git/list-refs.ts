@@ -26,11 +26,11 @@ export interface ListServices extends Pick<GitServices, 'sessions' | 'connection
   mostOpen: number;
 }
 
-/** git keeps all refs in memory before it prints them, which limits an endless host. */
+/** git collects all refs in memory before it prints them. So this also limits a host that sends refs without end. */
 const memoryBytes = 256 * 1024 * 1024;
 /** A tag with a message has two lines. */
 const mostOutput = 2 * bytes.refListing;
-/** Over HTTPS, with the protocol's own bytes. */
+/** The limit over HTTPS, which includes the bytes that the protocol adds. */
 const mostSent = 2 * mostOutput;
 
 export async function listRefs(services: ListServices, request: ListRequest): Promise<Listed> {
@@ -56,7 +56,7 @@ async function ask(services: ListServices, source: Reached, keepMs: number): Pro
   const poll = { keepMs: isOpen || connections.count() < mostOpen ? keepMs : 0 };
   try {
     return await reach({ ...services, checkoutBytes: mostSent }, { ...source, poll }, (remote) => {
-      release?.(); // it is connected; the wait for its answer need not block others
+      release?.(); // it is connected: other connections need not wait for its response
       return list(services, remote);
     });
   } finally {

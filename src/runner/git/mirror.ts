@@ -117,7 +117,7 @@ export async function sweep(mirror: Mirror): Promise<void> {
   });
 }
 
-/** Other folders beside a mirror while it is replaced (repair.ts). */
+/** Folders that exist beside a mirror only while it is replaced (repair.ts). */
 export const [freshCopy, brokenCopy] = ['fresh.git', 'broken.git'] as const;
 
 const unfinished = ['*.lock', 'tmp_*', '*.keep'];
@@ -131,7 +131,7 @@ async function cleanUp({ folder, gitDir }: Mirror): Promise<void> {
   await deleteFiles(gitDir, ['(', ...unfinished.flatMap((name) => ['-o', '-name', name]).slice(1), ')']);
 }
 
-/** With tests of `find`, which follows no link. */
+/** Deletes the files that match `which` (tests of `find`). Follows no link. */
 export async function deleteFiles(folder: string, which: readonly string[]): Promise<void> {
   if (!(await pathExists(folder, 'directory'))) return;
   const how = ['-P', folder, '-xdev', '-type', 'f', ...which, '-delete'];

@@ -72,7 +72,7 @@ export interface Mirrors {
   close(): Promise<void>;
 }
 
-/** Of a poll's connection, which stays open. */
+/** The memory for a poll's connection, which stays open. */
 const connectionBytes = 3 * 1024 ** 2;
 const mostKept = 2000;
 /** Limits on polls at one host: running, and connecting. An sshd refuses too many. */

@@ -60,7 +60,7 @@ export function patientLog(writeLog: WriteLog): PatientLog {
         return;
       }
       isOver ||= typeof text !== 'string';
-      const waiting = release(); // both are handed on at once, so that nothing comes in between
+      const waiting = release(); // both writes begin at once, so that no other text comes between them
       await Promise.all([waiting, writeLog(text)]);
     },
     async conclude(sentence) {

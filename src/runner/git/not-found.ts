@@ -19,7 +19,7 @@ export async function notFound(session: Session, wanted: WantedRef, url: string)
   );
 }
 
-/** So many names, each up to a length; the rest is counted. */
+/** At most this many names are listed, each up to a length. The rest are counted. */
 const mostNamed = 10;
 const longestName = 100;
 

@@ -13,7 +13,10 @@ import { mirrorOf, reach, type GitServices, type Source } from './sources.ts';
 /** Uses a commit in the session that found it. */
 export type Use<T> = (session: Session, found: Found) => Promise<T>;
 
-/** A full SHA in the mirror needs no connection. Anything else updates the mirror once. Damage is a GitError. */
+/**
+ * A full SHA needs no connection if the mirror has the commit, and the branch or tag that came with it reaches it
+ * there. Any other request updates the mirror once. Damage is a GitError.
+ */
 export async function obtain<T>(services: GitServices, source: Source, wanted: WantedRef, use: Use<T>): Promise<T> {
   const mirror = mirrorOf(services, source);
   const { narrator, signal } = source;
@@ -26,7 +29,7 @@ export async function obtain<T>(services: GitServices, source: Source, wanted: W
   }
   return whileLocked(mirror, narrator, signal, async () => {
     await noteUse(mirror);
-    // Only now, because the connection would get old during the wait for the lock.
+    // The connection is opened under the lock, because it would get old during the wait for it.
     return reach(services, source, (remote) =>
       writeTo(
         services.sessions,

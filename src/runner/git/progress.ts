@@ -1,4 +1,4 @@
-/* Progress lines are signs of life for the runner, but thousands of useless lines in a log. So the log omits them. */
+/* Progress lines show the runner that git is alive, but would be thousands of useless lines in a log. It omits them. */
 
 type WriteChunk = (chunk: Buffer) => Promise<void>;
 
@@ -18,7 +18,7 @@ const summary =
 const wiping = '\x1b[K';
 
 function isProgress(line: string, end: string): boolean {
-  if (line.length > longest) return false; // in whatever pieces it came
+  if (line.length > longest) return false; // also if it came in pieces
   // A line that overwrites a longer one ends with blanks or a terminal sequence that erase the rest.
   const trimmed = line.trimEnd();
   const words = trimmed.endsWith(wiping) ? trimmed.slice(0, -wiping.length).trimEnd() : trimmed;
@@ -40,7 +40,7 @@ export function withoutProgress(write: WriteChunk): { output: WriteChunk; flush:
     }
     const isWhole = end !== '' && !isLong;
     isLong = end === '';
-    if (isWhole && wasDropped && line === '\n') return ''; // the line had two ends
+    if (isWhole && wasDropped && line === '\n') return ''; // the dropped line ended in \r\n
     wasDropped = isWhole && isProgress(line.slice(0, -1), end);
     return wasDropped ? '' : line;
   };

@@ -48,7 +48,7 @@ export function whyUnavailable(
   return why === undefined || isLasting === undefined ? other : { why, isLasting };
 }
 
-/** git and git-lfs have other words for some of them. */
+/** For some statuses, git and git-lfs print words instead of the number. */
 function statusIn(output: string): number | undefined {
   if (containsAny(output, ['could not read username', 'authentication failed', 'authorization error'])) return 401;
   if (containsAny(output, ["repository '… not found", 'repository or object not found'])) return 404;

@@ -77,7 +77,7 @@ async function attempt(services: GitServices, request: PushRequest): Promise<Pus
   );
 }
 
-/** The current branch: a commit that was overwritten since the build must not be deployed. */
+/** Checks the branch as it is now: a commit that was overwritten since its build must not be deployed. */
 async function isOnBranch(services: GitServices, source: Source, sha: string, branch: string): Promise<boolean> {
   const name = `refs/heads/${branch}`;
   const wanted: WantedRef = { asked: branch, fullSha: undefined, candidates: [{ kind: 'branch', name }] };
@@ -137,7 +137,7 @@ const longestLine = 4096;
 function outcomeOf(finished: GitOutput, result: Result | undefined, remote: Remote, branch: string): PushOutcome {
   const name = `refs/heads/${branch}`;
   const { flag, to, summary } = result ?? { flag: '', to: name, summary: '' };
-  // git cannot be told that a name is the whole name of a branch of the remote.
+  // git has no way to specify that a name is the full name of a branch of the remote.
   if (to !== name || finished.stderr.toString().includes(`dst refspec ${name} matches more than one`)) {
     const message = `${remote.url} has another branch whose name ends in ${quoted(name)}, and git takes it for ${quoted(branch)}. Delete that branch there, then deploy again.`;
     return refusal('refused_by_remote', message);

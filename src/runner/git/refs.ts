@@ -3,7 +3,7 @@ import { isRefName } from '../../shared/domain/ref-names.ts';
 /** The possible meanings of a `commit_ref`, best first. */
 export interface WantedRef {
   asked: string;
-  /** A full SHA always names the same commit: if the mirror has it, the remote is not asked. */
+  /** A full SHA always names the same commit, so a mirror that has it may do without the remote (obtain.ts). */
   fullSha: string | undefined;
   candidates: readonly RefCandidate[];
   /** The ref that reached the commit when the server got it; it may have moved since. */
@@ -19,7 +19,7 @@ export interface RefCandidate {
   name: string;
 }
 
-/** Where the mirror stores the tip of the remote's default branch. */
+/** The mirror's ref for the tip of the remote's default branch. */
 export const remoteHead = 'refs/headrace/remote/HEAD';
 /** The default branch of a mirror while none is known. No remote has this branch by accident. */
 export const nobodysBranch = 'headrace';
@@ -39,7 +39,7 @@ export function parseCommitRef(asked: string, by = ''): WantedRef | undefined {
   return { asked, fullSha, candidates: candidatesOf(asked) };
 }
 
-/** A commit, perhaps with a short SHA, and the ref that reaches it: names are not looked up. */
+/** A commit, perhaps with a short SHA, and the ref that reaches it. Here `asked` can only be a SHA. */
 function parseBoth(asked: string, by: string): WantedRef | undefined {
   if (!/^[0-9a-f]{7,40}$/i.test(asked) || !isRefName(by)) return undefined;
   const sha = asked.toLowerCase();

@@ -7,7 +7,7 @@ import { withoutProgress } from './progress.ts';
 import { nobodysBranch, remoteHead, specialRef } from './refs.ts';
 import { SilenceError, type RunOptions, type Session } from './session.ts';
 
-/* What is asked of a remote, in a session that has a way to it. */
+/* Requests to a remote, in a session that can reach it. */
 
 export interface Remote {
   url: string;
@@ -27,7 +27,7 @@ export async function update(session: Session, remote: Remote): Promise<void> {
   await followHead(session, remote);
 }
 
-/** A fetch reports the commit of the remote's HEAD but not its branch. If several match, the remote is asked. */
+/** A fetch reports the commit of the remote's HEAD but not its branch. If several match, this asks the remote. */
 async function followHead(session: Session, remote: Remote): Promise<void> {
   const listed = await session.git([...listRefs, `--points-at=${remoteHead}`, 'refs/heads']);
   const ending = listed.status === 0 ? refsIn(listed) : [];
@@ -47,7 +47,7 @@ export function headIn({ stdout }: GitOutput): string | undefined {
   return /^ref: (refs\/heads\/\S{1,512})\tHEAD$/m.exec(stdout.subarray(0, 4096).toString())?.[1];
 }
 
-/** For a commit that no branch or tag reaches, or a special ref. False if the remote does not have it. */
+/** Fetches a commit that no branch or tag reaches, or a special ref. False if the remote does not have it. */
 export async function fetchSpecial(session: Session, remote: Remote, what: string): Promise<boolean> {
   try {
     await fetchInto(session, remote, [`+${what}:${specialRef}`]);

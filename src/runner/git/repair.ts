@@ -25,7 +25,7 @@ export async function withRepair<T>(services: GitServices, source: Source, work:
     return await work();
   } catch (error) {
     if (!isDamage(error)) throw error;
-    // The remote has the same data.
+    // A new mirror fails too, so the remote has the same data.
     narrator.line(error.output);
     throw reason(source, 'malformed_repository');
   }
@@ -35,7 +35,7 @@ function isDamage(error: unknown): error is GitError {
   return error instanceof GitError && error.mayBeDamage;
 }
 
-/** Fetches everything into a new mirror, and then removes the old one: the cause may be elsewhere. */
+/** Fetches everything into a new mirror. Only then removes the old one, because the cause may be elsewhere. */
 async function rebuild(sessions: Sessions, mirror: Mirror, remote: Remote): Promise<void> {
   const { narrator, signal } = remote;
   narrator.line('The copy of the repository on this runner is damaged. Fetching all of it anew.');

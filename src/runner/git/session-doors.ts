@@ -37,7 +37,7 @@ export async function openDoors(folder: string, options: DoorsOptions): Promise<
   const opened = new AsyncDisposableStack();
   opened.defer(() => rm(folder, { recursive: true, force: true }).catch(() => {}));
   const listen = async (name: string, onConnection: (socket: Socket) => void): Promise<void> => {
-    // A connection is handed over unread: another process may read it.
+    // A connection is passed on unread, because another process may read it.
     const server = createServer({ pauseOnConnect: true }, onConnection);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     server.once('error', reject).listen(join(folder, name), resolve);

@@ -40,7 +40,7 @@ export class SilenceError extends Error {
 const mostInput = 32 * 1024;
 const usualOutput = 16 * 1024 * 1024;
 const mostKept = 64 * 1024;
-/** git needs one; git-lfs a few. */
+/** git needs one channel, and git-lfs a few. */
 const mostChannels = 16;
 
 interface Running {
@@ -186,7 +186,7 @@ export function openSession({ directory, store, troubles, mask, signal, end }: S
       }
     },
     attach: (socket) => {
-      socket.on('error', () => {}).resume(); // a session that has ended is handled below
+      socket.on('error', () => {}).resume(); // `over` handles the end of a session
       attached.resolve(socket);
     },
     join: (socket, open) => {

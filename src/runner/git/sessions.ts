@@ -150,7 +150,8 @@ export function openSessions({
   }
 
   /**
-   * Periodic checks would stop a fetch's pack too late, so the kernel limits it. A full disk still takes a small pack.
+   * Periodic checks would stop a fetch's pack too late, so the kernel limits it. A small pack may use half of the
+   * disk's reserve.
    */
   async function largestFile(): Promise<number> {
     if (!disk) return Infinity;
@@ -170,7 +171,7 @@ export function openSessions({
 
 const smallFile = 16 * 1024 * 1024;
 
-/** In sh's blocks of 512 bytes. Without the signal, a program that writes more survives and reports it. */
+/** `ulimit` counts blocks of 512 bytes. Without the signal, a program that writes more survives and reports it. */
 function boundsOn(bytes: number): string {
   return bytes === Infinity ? '' : `trap '' XFSZ; ulimit -f ${Math.floor(bytes / 512)}; `;
 }

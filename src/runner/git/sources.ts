@@ -21,7 +21,7 @@ export interface GitServices {
   connections: Connections;
   sessions: Sessions;
   longestSilenceMs: number;
-  /** For a whole fetch or checkout. */
+  /** Time limit for a whole fetch or checkout. */
   timeoutMs: number;
   checkoutBytes: number;
 }
@@ -37,9 +37,9 @@ export interface Source {
   address: GitAddress;
   /** The project's own repository, which a collaborator entered. */
   home: GitAddress;
-  /** Content of a repository names the address, which may be the project's own. */
+  /** Whether a repository's content names the address. That may still be the project's own address. */
   isNamed: boolean;
-  /** The wanted commit comes from a fork: everything in it is untrusted. */
+  /** Whether the wanted commit comes from a fork. Then everything in it is untrusted. */
   isFork: boolean;
   privateKey: KeySource;
   credential?: CredentialSource | undefined;
@@ -50,7 +50,7 @@ export interface Source {
 
 export interface SourceRequest {
   projectId: string;
-  /** As domain/git-address.ts reads it. */
+  /** In the form that domain/git-address.ts reads. */
   repositoryUrl: string;
   privateKey: KeySource;
   credential?: CredentialSource | undefined;
@@ -90,7 +90,7 @@ export function mirrorOf(services: GitServices, { projectId, address, isNamed }:
   return mirrorAt(join(services.dir, 'mirrors', projectId, name));
 }
 
-/** If no connection was opened, the key is neither known nor relevant. */
+/** If no connection was opened, the key is unknown and irrelevant. */
 export function reason({ projectId, address, privateKey }: Source, kind: RemoteFailure): FetchError {
   const fingerprint = typeof privateKey === 'string' ? parseSshPrivateKey(privateKey).fingerprint : '';
   return new FetchError(kind, explain(kind, { url: address.url, host: address.host, projectId, fingerprint }));

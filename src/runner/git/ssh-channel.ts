@@ -25,10 +25,10 @@ export function openSshChannel(
   service: Service,
   hear: (chunk: Buffer) => Promise<void>,
 ): Channel {
-  // Version 2 exists for fetching only.
+  // Protocol version 2 exists only for fetches.
   const protocol = service === 'git-upload-pack' ? { GIT_PROTOCOL: 'version=2' } : {};
   const command = `${service} ${quotedAsGitDoes(remote.path)}${service.startsWith('git-lfs') ? ' download' : ''}`;
-  // It ends with the connection that it uses, which ends with this process (ssh-master.ts).
+  // The child ends with the connection that it uses, which ends with this process (ssh-master.ts).
   const child = spawn('ssh', [...remote.ssh, '--', remote.destination, command], {
     env: { ...sshEnvironment(), HOME: '/nonexistent', ...protocol },
     detached: true,
@@ -38,7 +38,7 @@ export function openSshChannel(
   const { stderr } = child;
   if (stderr === null) throw new Error('spawn gave no pipe');
   const output = keepTail(mostKept);
-  // The shared connection got this pipe too, and may keep it open after the last write.
+  // The shared connection's process has this pipe too, and may keep it open after the last write.
   let isOver = false;
   let cut: NodeJS.Timeout | undefined;
   const waitForMore = (): void => {

@@ -10,11 +10,14 @@ export interface Submodule {
   address: GitAddress;
 }
 
-/** Only so many are searched for; far fewer are made (checkout.ts). */
+/** At most this many are looked up. Far fewer are made (checkout.ts). */
 const mostDeclared = 500;
 const longestPath = 1024;
 
-/** The key is not used for forks and repositories fetched without credentials: a stranger would read what it opens. */
+/**
+ * The key is not used for forks, or for repositories fetched without credentials. Otherwise an outsider could read
+ * private repositories that the key opens.
+ */
 export async function submodulesOf(
   session: Session,
   source: Source,
@@ -64,7 +67,7 @@ export function resolveSubmoduleUrl(base: GitAddress, url: string): GitAddress |
   const steps = path.split('/').filter(Boolean);
   for (const step of url.split('/')) {
     if (step === '..') {
-      if (steps.pop() === undefined) return undefined; // above the root of the host: cannot be meant
+      if (steps.pop() === undefined) return undefined; // above the root of the host, so the URL is a mistake
     } else if (step !== '.' && step !== '') {
       steps.push(step);
     }
@@ -72,12 +75,12 @@ export function resolveSubmoduleUrl(base: GitAddress, url: string): GitAddress |
   return parseGitAddress(host + (path.startsWith('/') ? '/' : '') + steps.join('/'));
 }
 
-/** For any kind of address: a public repository needs no password. */
+/** Accepts any kind of address. A public repository needs no password. */
 function withoutPassword(url: string): string {
   return url.replace(/^([\w+.-]{1,20}:\/\/)[^/@]*@/, '$1');
 }
 
-/** Path to URL. The names in `.gitmodules` are not used: as folder names they have been an attack before. */
+/** Maps paths to URLs. Ignores the names in `.gitmodules`: used as folder names, they have been an attack before. */
 async function readGitmodules(session: Session, sha: string): Promise<Map<string, string>> {
   const args = ['config', `--blob=${sha}:.gitmodules`, '-z', '--get-regexp', String.raw`^submodule\..*\.(path|url)$`];
   const listed = await session.git(args, { maxOutput: 1024 * 1024 });

@@ -2,7 +2,7 @@ import { FetchError, tooSlow } from './failures.ts';
 import { patientLog } from './narrator.ts';
 import { sourceOf, type GitServices, type Source, type SourceRequest } from './sources.ts';
 
-/** A failure that the user can fix comes in the log before the output of git, ssh and the host. */
+/** In the log, a failure that the user can fix comes before the output of git, ssh and the host. */
 export async function withLog<T>(
   services: GitServices,
   request: SourceRequest,

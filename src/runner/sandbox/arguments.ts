@@ -15,24 +15,25 @@ export function seccompFilter({ buildsImages }: Pick<SandboxUsers, 'buildsImages
 }
 
 /**
- * Few mounts, because bubblewrap rereads the list of all mounts after each. No nested user namespaces: in its own, a
- * build would have every capability and reach kernel code for root. The shell is the first process, so that bubblewrap
- * starts none.
+ * Mounts are few, because bubblewrap rereads the list of all mounts after each. Nested user namespaces are off: in one
+ * of its own, a build would have every capability and reach kernel code for root. The shell is the first process, so
+ * that bubblewrap starts none.
  */
 export function sandboxArguments(users: SandboxUsers): string[] {
   return [
     userArguments(users),
     ['--unshare-pid', '--unshare-ipc', '--unshare-uts'],
-    // If user namespaces can be made, it exists already (starter.pl).
+    // For runs that may make user namespaces, starter.pl has made the control group namespace already.
     users.buildsImages ? [] : ['--unshare-cgroup-try'],
     ['--die-with-parent', '--as-pid-1', '--new-session'],
     ['--hostname', buildUser.name],
     ['--json-status-fd', `${statusDescriptor}`, '--clearenv'],
     ['--seccomp', `${seccompDescriptor}`],
     ['--proc', '/proc'],
-    // Root of a sandbox owns some files there.
+    // Some files there belong to the sandbox's root, which could change them.
     users.user ? ['--ro-bind', '/proc/sys', '/proc/sys'] : [],
-    // Otherwise the root is in memory, and belongs to no user of the sandbox.
+    // With many IDs, the sandbox's root user may add files to the top, which is on disk. Otherwise the top is in memory
+    // and belongs to no user of the sandbox.
     users.user && users.hasManyIds ? [] : ['--remount-ro', '/'],
   ].flat();
 }
@@ -51,7 +52,7 @@ const rootCapabilities =
 const adding = (names: readonly string[]): string[] => names.flatMap((name) => ['--cap-add', `cap_${name}`]);
 
 function userArguments({ user, hasManyIds }: SandboxUsers): string[] {
-  // Its user namespace exists already, and no other can be made in it (starter.pl). `becoming` needs setpcap.
+  // starter.pl has made the user namespace, in which no other can be made. `becoming` needs setpcap.
   if (user && hasManyIds) return ['--cap-drop', 'ALL', ...adding([...rootCapabilities, 'setpcap'])];
   const { uid, gid } = user ?? buildUser;
   const as = ['--unshare-user', '--disable-userns', '--uid', `${uid}`, '--gid', `${gid}`, '--cap-drop', 'ALL'];
@@ -77,12 +78,12 @@ export function environment(job: Job, home: string = sandboxPaths.home): Record<
     LOGNAME: name,
     SHELL: '/bin/sh',
     LANG: 'C.UTF-8',
-    // npm's default place is read-only; other tools begin with the home anyway.
+    // npm's default folder is read-only. Other tools try the home first anyway.
     ...(job.isBuild && job.image === undefined && { NPM_CONFIG_PREFIX: `${home}/.local` }),
     ...job.environment,
   };
   for (const [name, value] of Object.entries(all)) {
-    // Without the value: it may be a secret.
+    // The message omits the value, which may be a secret.
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name) || value.includes('\0'))
       throw new Error(`the variable ${JSON.stringify(name)} cannot be set`);
   }

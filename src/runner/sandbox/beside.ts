@@ -11,7 +11,7 @@ import { filesOfRun } from './run-files.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
 import { TimedOutError, type Beside, type Ended, type Job } from './types.ts';
 
-/** Each neighbour has its own sandbox, in the run's network and control group. It ends with the run. */
+/** Each neighbour has its own sandbox in the run's network and control group, and ends with the run. */
 export async function withNeighbours(
   machine: Machine,
   sandbox: Sandbox,
@@ -36,8 +36,8 @@ export async function withNeighbours(
       return runBeside(machine, own, { ...beside, ...(await layers), signal }, disk, sandbox.cgroup);
     });
     running.add(ended);
-    layers?.catch(() => {}); // nobody awaits them where its sandbox cannot be opened
-    ended.catch(() => {}); // who started it gets the error
+    layers?.catch(() => {}); // not awaited if the sandbox cannot be opened
+    ended.catch(() => {}); // the caller of `start` gets the error
     return { ended, listens: async (port) => isOpenAt((await opening).process.init(), port) };
   };
   try {
@@ -48,15 +48,15 @@ export async function withNeighbours(
   } finally {
     job.onOver?.();
     over.abort();
-    // They are not asked to end, as nothing in the run's control group is.
+    // Killed without a grace period, like everything else in the run's control group.
     for (const { process } of opened) process.kill();
     await Promise.allSettled(running);
-    // Not earlier: one that still runs could hold another's directories and change them during their removal.
+    // Only now: a neighbour that still runs could have another's directories open and change them during removal.
     opened.forEach(discard);
   }
 }
 
-/** Neighbours' starts take from the run's own time. */
+/** The start of neighbours counts against the run's own time limit. */
 async function withinLimit(work: Promise<void>, timeoutMs: number): Promise<void> {
   const late = new AbortController();
   // Node fires timers beyond 2^31 ms at once.
@@ -118,6 +118,6 @@ async function beginningOf(path: string): Promise<string> {
       more = (await file.read(buffer, size, mostRead - size)).bytesRead;
     return buffer.toString('latin1', 0, size);
   } catch {
-    return ''; // it has just ended
+    return ''; // the process has just ended
   }
 }

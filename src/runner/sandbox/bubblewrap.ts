@@ -29,7 +29,7 @@ import type { Command } from './types.ts';
 export interface Bubblewrap {
   readonly pid: number;
   readonly output: Readable;
-  /** The later output on the pipe of the shell's errors. Call it once. */
+  /** Streams the later output on the pipe of the shell's errors. Call it only once. */
   aside(): Readable;
   sweepOutput(): void;
   readonly stepFiles: StepFiles;
@@ -102,7 +102,7 @@ function heldBubblewrap(
   let hear: ((text: string) => void) | undefined;
   const report = readPipe(reportFd);
   report.stream.on('data', (chunk: Buffer) => hear?.(chunk.toString()));
-  report.stream.on('error', () => {}); // a broken pipe has no more data
+  report.stream.on('error', () => {}); // a broken pipe sends no further data
   const reported = new Promise((resolve) => report.stream.on('close', resolve));
   const [status, complaint] = [lookAt(statusFd), lookAt(complaintFd)];
   const output = readPipe(outputFd);
@@ -118,8 +118,8 @@ function heldBubblewrap(
     const found = /"child-pid": (\d+)/.exec(status.text());
     return found ? Number(found[1]) : null;
   };
-  // Kills the first process inside. If bubblewrap's own process died while it opens the sandbox, the processes that it
-  // had started would wait for it forever.
+  // Kills the first process inside. If bubblewrap's own process died while it opens the sandbox, its children would
+  // wait for it forever.
   const kill = async (): Promise<void> => {
     for (const deadline = performance.now() + graceMs; ; await delay(1)) {
       if (isOver) return;
@@ -146,7 +146,7 @@ function heldBubblewrap(
       [status, complaint].forEach(({ close }) => close());
     },
     release: (text) => {
-      if (!waiting) return; // it has ended, and its output says why
+      if (!waiting) return; // the shell has ended, and its output shows why
       waiting = false;
       script.write(announced(text));
     },
@@ -154,7 +154,7 @@ function heldBubblewrap(
       try {
         if (!isOver) script.write(text);
       } catch (error) {
-        ignore('EPIPE')(error); // the shell has just ended, and its end says why
+        ignore('EPIPE')(error); // the shell has just ended, and `ended` reports it
       }
     },
     init,
@@ -172,8 +172,8 @@ function heldBubblewrap(
 const fits = 4096 * 15;
 
 /**
- * A short text fits without waiting, because the pipe is empty unless a step has filled it. It stays open until it is
- * closed: a shell that opens it late would otherwise wait for a writer.
+ * A short text fits without waiting, because the pipe is empty unless a step has filled it. The pipe stays open until
+ * `close`: without a writer, a shell that opens it late would wait.
  */
 function writePipe(fd: number): { write: (text: string) => void; close: () => void } {
   let pipe: Socket | undefined;
@@ -182,7 +182,7 @@ function writePipe(fd: number): { write: (text: string) => void; close: () => vo
       const bytes = Buffer.from(text);
       const written = pipe ? 0 : writeNow(fd, bytes.subarray(0, fits));
       if (written === bytes.length) return;
-      pipe ??= new Socket({ fd, readable: false, writable: true }).on('error', () => {}); // its end says why
+      pipe ??= new Socket({ fd, readable: false, writable: true }).on('error', () => {}); // `ended` reports it
       pipe.write(bytes.subarray(written));
     },
     close: () => (pipe ? void pipe.destroy() : closeSync(fd)),
@@ -197,7 +197,7 @@ function lookAt(fd: number): { text: () => string; readOn: () => Reading; close:
   let isOpen = true;
   const look = (): string => {
     if (!isOpen) return text;
-    // A read that does not fill the buffer got everything; another one would only cost an error.
+    // A read that does not fill the buffer got everything. Another read would only cost an error.
     for (let length = buffer.length; length === buffer.length && text.length < mostHeard;) {
       length = readNow(fd, buffer);
       text += buffer.toString('utf8', 0, length);

@@ -7,9 +7,9 @@ import type { Limits } from './types.ts';
 /** Limits for a tree of processes. Each run has its own group below one group of the runner, which the sweep finds. */
 export interface CgroupTree {
   description: string;
-  /** The directories of the group of that name, known before they are made. */
+  /** The directories of the group `name`, known before they are made. */
   paths(name: string): string[];
-  /** Makes that group. The result makes groups for runs inside it. */
+  /** Makes the group `name`. The result makes groups for runs inside it. */
   open(name: string): Promise<(run: string) => Cgroup>;
 }
 
@@ -31,7 +31,7 @@ export interface GroupMount {
   controllers: string[];
 }
 
-// Operations of every run are synchronous, because the kernel answers from memory, faster than a thread.
+// The operations of each run are synchronous: the kernel responds from memory, which is faster than a thread.
 
 export function write(directory: string, file: string, value: string | number): void {
   writeFileSync(`${directory}/${file}`, String(value));
@@ -91,7 +91,7 @@ function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // already gone
+    // already ended
   }
 }
 

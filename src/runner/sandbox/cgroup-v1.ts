@@ -56,7 +56,7 @@ export async function findVersion1(
 function group({ memory, pids, cpu }: Record<Controller, string>): Cgroup {
   return {
     limit: (limits) => {
-      // The limit on memory with swap must never be below the memory limit, so it is lifted before and lowered after.
+      // The limit on memory with swap must never be below the memory limit, so it is lifted first and lowered last.
       writeIfThere(memory, 'memory.memsw.limit_in_bytes', -1);
       write(memory, 'memory.limit_in_bytes', limits.memoryBytes);
       writeIfThere(memory, 'memory.memsw.limit_in_bytes', limits.memoryBytes);

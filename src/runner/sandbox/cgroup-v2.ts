@@ -65,7 +65,7 @@ function attempt(work: () => void): void {
   try {
     work();
   } catch {
-    // the next line reads the result
+    // callers check the outcome instead
   }
 }
 
@@ -77,7 +77,7 @@ async function offers(directory: string): Promise<boolean> {
 async function handsDown(directory: string): Promise<boolean> {
   if (!(await offers(directory))) return false;
   for (const controller of [...needed, 'cpu']) {
-    // Refused if the group has processes; only the file's content afterwards counts.
+    // The kernel refuses it if the group has processes. Only the file's content afterwards counts.
     attempt(() => write(directory, 'cgroup.subtree_control', `+${controller}`));
   }
   const handed = (await read(directory, 'cgroup.subtree_control')).trim().split(' ');

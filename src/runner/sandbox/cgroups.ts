@@ -11,7 +11,7 @@ export async function findCgroups(): Promise<CgroupTree | null> {
   return (await findVersion2(mounts, own)) ?? (await findVersion1(mounts, own));
 }
 
-/** A likely answer, found without making a group. */
+/** Whether this user can most likely make groups. Makes none to find out. */
 export function mayMakeCgroups(): boolean {
   const own = ownGroups();
   return groupMounts().some(({ at, version, controllers }) => {
@@ -41,7 +41,7 @@ function groupMounts(): GroupMount[] {
     });
 }
 
-/** By controller for version 1, under the empty name for version 2. */
+/** Keyed by controller for version 1, and by the empty name for version 2. */
 function ownGroups(): Map<string, string> {
   const groups = new Map<string, string>();
   for (const line of readFileSync('/proc/self/cgroup', 'utf8').trim().split('\n')) {

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Job } from './types.ts';
 
-/** Refuses jobs that could act outside of their sandbox, or make no sense: a server may have sent them. */
+/** A server may have sent the job. Refuses a job that could act outside its sandbox, or makes no sense. */
 export function checkJob(job: Job): void {
   if (!/^[a-zA-Z0-9_-]{1,100}$/.test(job.id)) throw new Error(`not an id for a run: ${JSON.stringify(job.id)}`);
   if (job.steps.length === 0) throw new Error('a run needs at least one step');

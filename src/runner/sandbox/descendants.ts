@@ -16,7 +16,7 @@ export function signalAll(pids: readonly number[], signal: NodeJS.Signals): void
     try {
       process.kill(pid, signal);
     } catch {
-      // already gone
+      // already ended
     }
   }
 }

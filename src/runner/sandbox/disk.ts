@@ -3,8 +3,8 @@ import { run } from '../../shared/lib/processes.ts';
 import { repeatedly, type Repeating } from '../../shared/lib/repeatedly.ts';
 
 /**
- * Before the file system is full, by bytes or inodes, the run with the most data is ended. Otherwise everything on that
- * disk would fail, including the server's database. Quotas would be more exact, but few file systems have them on. Runs
+ * Ends the run with the most data before the file system is full, by bytes or inodes. Otherwise everything on that disk
+ * would fail, including the server's database. Quotas would be more exact, but few file systems have them enabled. Runs
  * are measured only when space is short.
  */
 export interface DiskWatch {
@@ -35,13 +35,13 @@ export async function watchDisk(folder: string, reserveBytes?: number): Promise<
     const measured = [...runs].map(async (entry) => ({ entry, size: await sizeOf(entry.folders, what) }));
     const sizes = await Promise.all(measured);
     const [largest] = sizes.filter(({ entry }) => runs.has(entry)).sort((a, b) => b.size - a.size);
-    // If the disk was full before the builds came, they are not the cause.
+    // If even the largest run has little data, the disk was full before the builds came.
     if (largest && largest.size > reserve[what] / 100) largest.entry.end();
   };
   return {
     watch: (entry) => {
       runs.add(entry);
-      measuring ??= repeatedly(everyMs, measure, () => {}); // a failed measurement says nothing about the space
+      measuring ??= repeatedly(everyMs, measure, () => {}); // a failed measurement is no sign of a full disk
       return () => {
         runs.delete(entry);
         if (runs.size > 0) return;

@@ -2,10 +2,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { signalAll } from './descendants.ts';
 import type { Reason } from './types.ts';
 
-/** From SIGTERM to SIGKILL. The first reason stays: a run that is cancelled after its timeout timed out. */
+/** The time from SIGTERM to SIGKILL. The first reason stays: a run cancelled after its timeout counts as timed out. */
 export const graceMs = 3000;
 
-/** Signals the step's processes until `isOver`: a step that was chosen before may be about to begin. */
+/**
+ * Signals the step's processes repeatedly until `isOver`, because a step that was already chosen may be about to begin.
+ */
 export async function interruptSteps(options: {
   processes: () => Promise<number[]>;
   isOver: () => boolean;

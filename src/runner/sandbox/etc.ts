@@ -46,7 +46,9 @@ const forBuilds = {
     'containers/policy.json containers/registries.conf containers/registries.conf.d',
 };
 
-/** Trust settings for registries, certificates and signatures. A bare /etc has empty places for current mounts. */
+/**
+ * Trust settings for registries, certificates and signatures. A bare /etc has empty folders to mount current ones on.
+ */
 const trustPlaces = ['containers', 'docker/certs.d', 'ssl/certs', 'pki/ca-trust', 'pki/tls'];
 
 /** Checked each time, because an operator may add a certificate at any time. */
@@ -75,13 +77,13 @@ export function composeEtc(target: string, network: Network, content: SandboxOpt
     subgid: `root:1:${idsOfRun - 1}\n`,
     hosts: `127.0.0.1 localhost ${name}\n::1 localhost ip6-localhost ip6-loopback\n`,
   };
-  // The network's own forwarder resolves external names, whatever the machine's resolver is.
+  // The network's own forwarder resolves external names, regardless of the machine's resolver.
   if (network === 'internet') texts['resolv.conf'] = `nameserver ${dnsAddress}\n`;
   for (const [file, text] of Object.entries(texts)) writeFileSync(join(target, file), text, { mode: 0o644 });
   if (network === 'host') take('/etc/resolv.conf', join(target, 'resolv.conf'), true);
 }
 
-/** A layer that covers whatever an image has at the sandbox's own paths below the root, such as a link or a device. */
+/** A layer that covers an image's files at the sandbox's own paths below the root, such as a link or a device. */
 export function overImages(folder: string, etc: string, owner: Identity): string {
   const target = join(folder, `${owner.uid}-${owner.gid}`);
   if (existsSync(target)) return target;
@@ -102,7 +104,7 @@ export function overImages(folder: string, etc: string, owner: Identity): string
   return target;
 }
 
-/** A layer with a run's accounts, which covers whatever the image has at their paths. */
+/** A layer with a run's accounts, which covers the image's files at their paths. */
 export function overAccounts(target: string, accounts: NonNullable<Job['accounts']>, owner: Identity): string {
   mkdirSync(join(target, 'etc'), { recursive: true, mode: 0o755 });
   for (const [name, text] of Object.entries(accounts)) writeFileSync(join(target, 'etc', name), text, { mode: 0o644 });
@@ -124,7 +126,7 @@ function take(from: string, to: string, follow = false): void {
   }
 }
 
-/** Most of /etc/alternatives leads to manual pages, which no build reads, and each link costs time at a start. */
+/** Most links in /etc/alternatives lead to manual pages. No build reads them, and each link slows down every start. */
 function isManualPage(name: string): boolean {
   return name.endsWith('.gz');
 }

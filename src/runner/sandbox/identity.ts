@@ -13,8 +13,8 @@ import { idsOfRun, type Identity } from './types.ts';
  * these runs share one range on disk. Its first number is always the run's user.
  *
  * Debian and systemd use none of these numbers. With fewer numbers, or if the kernel cannot translate owners, all runs
- * share the files' user. So they do with numbers from /etc/subuid (own-ids.ts), because only the machine's root may
- * translate owners; files and runs then share one range. An ordinary user without other IDs runs builds as itself.
+ * share the files' user. The same applies to numbers from /etc/subuid (own-ids.ts), because only the machine's root may
+ * translate owners. Files and runs then share one range. An ordinary user without other IDs runs builds as itself.
  */
 export interface BuildUsers {
   /** The owner of files on disk. */

@@ -11,7 +11,7 @@ export interface ShownImage {
   owner: Identity;
   /** Layers below and above the image's files, bound in the run's namespaces. */
   layers: { below: readonly string[]; above: readonly string[] };
-  /** Directories over the image's files: a link that it has there leads nowhere. */
+  /** Directories to make over the image's files, so that no link of the image at their paths is followed. */
   directories: readonly string[];
 }
 
@@ -28,7 +28,7 @@ export async function showImage(
   directories.make('image-work');
   if (ways.length > 0) await directories.settled();
   for (const path of ways) makeWay(changes, path, owner);
-  // The run's changes belong to users of the image, so they are in a view of their own.
+  // The run's changes belong to users of the image, so the overlay uses a mount of the folder with the image's owners.
   const upper = { directory: join(own, 'image-changes'), work: join(own, 'image-work') };
   return [
     namespaces.bind(folder, own, 'rw', 'image'),

@@ -121,7 +121,7 @@ async function findMounts(machine: Machine, disk: DiskWatch, log: SandboxOptions
       log('all builds have the same user number, because owners of files cannot be translated here');
     return;
   }
-  // Some file systems cannot hold an overlay's upper layer, such as another overlay.
+  // Some file systems, such as another overlay, cannot store an overlay's upper layer.
   machine.overlay = false;
   log(`workspaces are copied, because an overlay is not possible in ${machine.stateDir}: ${withoutOverlay.message}`);
   machine.users = users;

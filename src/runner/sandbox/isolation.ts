@@ -27,7 +27,7 @@ const costs: Record<Need['name'], string> = {
 const tun = '/dev/net/tun';
 const noDevice = 'there is no such device';
 
-/** Changes nothing. */
+/** Tries each requirement and leaves the machine unchanged. */
 export async function examineIsolation(network: Network): Promise<Need[]> {
   const here = surroundings();
   const asUser = here.administers ? [] : ['--user', '--map-root-user'];
@@ -49,7 +49,7 @@ export async function examineIsolation(network: Network): Promise<Need[]> {
   return needs;
 }
 
-/** The last line, unless it is the hint that mount(8) puts behind the reason. */
+/** The last line, except the hint that mount(8) prints after the reason. */
 function reasonIn(said: string): string {
   const lines = said.split('\n').map((line) => line.trim());
   return lines.findLast((line) => line !== '' && !line.startsWith('dmesg(1)')) ?? 'refused';
@@ -118,7 +118,7 @@ function flagsFor(here: Surroundings): string {
   );
 }
 
-/** SETGID, SETUID and SETFCAP: without them root cannot enter a user namespace, which an ordinary user can. */
+/** SETGID, SETUID and SETFCAP. Without them root cannot enter a user namespace, although an ordinary user can. */
 function lacksRights({ isRoot }: Surroundings): boolean {
   return isRoot && [6, 7, 31].some((number) => !isCapable(number));
 }

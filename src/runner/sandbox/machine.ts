@@ -20,10 +20,10 @@ export interface Machine {
   /** Further directories that runs see, with their real paths at the start. */
   paths: readonly { at: string; source: string }[];
   network: Network;
-  /** Whether workspaces can be overlays on a checkout; otherwise they are copies. */
+  /** Whether workspaces can be overlays on a checkout. If not, they are copies. */
   overlay: boolean;
   makeCgroup(run: string): Cgroup | null;
-  /** Undefined if runs have no way out, or the machine's own network. */
+  /** Undefined if runs have no access to the outside, or use the machine's own network. */
   connect: ((namespaces: NamespacePaths) => Promise<Outside>) | undefined;
 }
 

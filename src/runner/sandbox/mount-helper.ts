@@ -81,7 +81,7 @@ export interface OverlayLayers {
   upper?: { directory: string; work: string };
 }
 
-/** A file that the process reads, or a pipe, named from the process's side. */
+/** A file that the process reads, or a pipe that it reads or writes. */
 export type Descriptor = { file: string } | 'reads' | 'writes';
 
 export interface Started {
@@ -102,7 +102,7 @@ const nanoseconds = 1_000_000_000n;
 const longestOptions = 4000;
 
 export interface MountHelperOptions {
-  /** The helper ended without being closed: no sandbox can be opened any more. */
+  /** Called when the helper ended without being closed. No sandbox can be opened from then on. */
   onLost?: ((error: Error) => void) | undefined;
 }
 

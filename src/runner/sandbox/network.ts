@@ -81,7 +81,7 @@ export function openOutside({ root, allow = [], log }: OutsideOptions): Outsides
   };
 }
 
-/** A command prefix that runs a command in a run's namespaces, with power over them. */
+/** A command prefix that runs a command in a run's namespaces, with the right to change them. */
 function entrance({ mount, network, user }: NamespacePaths, root: boolean): Command {
   const options = [`--mount=${mount}`, `--net=${network}`];
   if (!root) options.push(`--user=${user}`, '--preserve-credentials');

@@ -3,12 +3,12 @@ import { idsOfRun } from './types.ts';
 
 /**
  * The user IDs of a runner that is root of a user namespace, from /etc/subuid (cli/subordinate-ids.ts) or a container's
- * root (cli/own-namespace.ts). Its user is 0 and the others follow. It can run and own files as each of them, but has
- * no power over the machine's own namespaces.
+ * root (cli/own-namespace.ts). Its own user is 0, and the other IDs follow. It can run processes and own files as each
+ * of them, but has no power over the machine's own namespaces.
  */
 export const firstOwnId = 1;
 
-/** A container that an ordinary user started without other users looks the same. */
+/** Also true in a container that an ordinary user started without other users, because it looks the same. */
 export function hasOwnIds(): boolean {
   return process.getuid?.() === 0 && ['uid_map', 'gid_map'].every((map) => isOwn(extentsOf(map)));
 }

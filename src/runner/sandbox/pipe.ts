@@ -16,8 +16,8 @@ export interface Reading {
   /** Reads what is in the pipe now, without waiting for the event loop. */
   sweep: () => void;
   /**
-   * Reads the rest and ends the stream, when all writers are dead. End-of-file may never come, because a run can keep
-   * the other end open past its own death, in a cycle of sockets.
+   * Must be called when all writers are dead: reads the rest and ends the stream. End-of-file may never come, because a
+   * run can keep the other end open past its own death, in a cycle of sockets.
    */
   finish: () => void;
 }
@@ -37,7 +37,7 @@ export function readPipe(fd: number): Reading {
       if (!stream.destroyed) read(largestPipe);
     },
     finish() {
-      if (stream.destroyed) return; // its descriptor may be another file's by now
+      if (stream.destroyed) return; // its descriptor may belong to another file by now
       read(Infinity);
       stream.push(null);
     },

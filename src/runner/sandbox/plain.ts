@@ -115,7 +115,7 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   const said = deliver(output.stream, job.output);
   const reading = said.done.catch(fail);
   const pipes = child.stdio as unknown as (Duplex | undefined)[];
-  pipes[scriptDescriptor]?.on('error', () => {}); // its end says why
+  pipes[scriptDescriptor]?.on('error', () => {}); // the exit status shows it
   const leading = leadThrough({
     job,
     delivered: () => {
@@ -129,7 +129,7 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   });
   const reported = new Promise((resolve) => pipes[reportDescriptor]?.on('close', resolve));
   pipes[reportDescriptor]?.on('data', (chunk: Buffer) => leading.hear(chunk.toString()));
-  stdin?.on('error', () => {}).end('go\n'); // a shell that has already ended is reported by its end
+  stdin?.on('error', () => {}).end('go\n'); // if the shell has already ended, its exit status shows it
   const [code, killedBy] = await ended;
   const status = code ?? (killedBy ? 128 + constants.signals[killedBy] : null);
   ending.over();
@@ -137,7 +137,7 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   const kills = cgroup?.outOfMemoryKills() ?? 0;
   force();
   await cgroup?.empty();
-  // Without control groups a process that left the group may hold the pipe; it is not waited for.
+  // Without control groups, a process that left its process group may hold the pipe. The runner stops waiting for it.
   if (cgroup) output.finish();
   const timeout = cgroup ? undefined : setTimeout(() => ((cut = true), output.stream.destroy()), graceMs);
   await reading;

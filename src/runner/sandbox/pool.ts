@@ -37,15 +37,16 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
   const openAhead = (): void => {
     if (closing) return;
     const who = nameOf(usual);
-    // The next run is probably like the last one. Sandboxes for another user would wait forever.
+    // The next run is probably like the last one. Sandboxes for another user could wait forever.
     dismiss(ready.filter((one) => one.who !== who));
     while (ready.length < ahead) {
       const one = { who, opening: openSandbox(machine, randomName(), usual) };
-      one.opening.catch(() => void (ready = ready.filter((other) => other !== one))); // the run that needs one gets the error
+      // A run that then opens its own sandbox gets the error.
+      one.opening.catch(() => void (ready = ready.filter((other) => other !== one)));
       ready.push(one);
     }
   };
-  /** A waiting sandbox may have died. */
+  /** Opens a new sandbox if none is waiting for this user, or if the waiting one has died. */
   const take = async (wanted: Who): Promise<Sandbox> => {
     const found = ready.find(({ who }) => who === nameOf(wanted));
     ready = ready.filter((one) => one !== found);
@@ -57,7 +58,7 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
   return {
     use: async ({ user, image, buildsImages }, work) => {
       const wanted = { user, buildsImages };
-      // The runner's own work as root, between runs, does not predict them.
+      // Between runs, the runner works as root itself. That work does not predict the next run.
       if (user !== rootUser || image !== undefined) usual = wanted;
       const sandbox = await take(wanted);
       try {

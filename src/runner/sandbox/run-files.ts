@@ -21,7 +21,7 @@ import {
 export function filesOfRun(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskWatch): RunFiles {
   return {
     async inspect(inspection) {
-      // The files stay longer than their run. If the disk gets full meanwhile, they count as the cause.
+      // The files outlast their run, so they still count as data of that run if the disk gets full.
       const full = new AbortController();
       const unwatch = disk.watch({ folders: writtenBy(job, sandbox.folder), end: () => full.abort() });
       try {
@@ -65,7 +65,7 @@ async function lookAt(machine: Machine, { folder }: Sandbox, job: Job, disk: Dis
   }
 }
 
-/** As root, which may read the files of all users of the run. */
+/** Runs as root, which may read the files of all users of the run. */
 export function inspectionJob({ command, limits, output, signal }: Inspection): Omit<Job, 'workspace'> {
   const steps = [{ name: 'inspect', command }];
   return { id: randomName(), steps, user: rootUser, environment: {}, limits, output, signal };

@@ -30,13 +30,13 @@ export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job,
   return { ...ended, ...(isOutOfMemory && { reason: 'out_of_memory' }), ...(refused.length > 0 && { refused }) };
 }
 
-/** Without control groups, limits apply per process or user, and a lack of memory is not reported. */
+/** Without control groups, limits apply per process or per user, and nothing reports a lack of memory. */
 function fallbackLimits({ limits }: Job): string[] {
   return [`ulimit -d ${Math.floor(limits.memoryBytes / 1024)}`, `ulimit -p ${limits.processes}`];
 }
 
 async function openedTerminal({ process, user }: Sandbox, { size, onOpen }: NonNullable<Job['terminal']>) {
-  await process.settled(); // before that, /dev of the sandbox is not in its place
+  await process.settled(); // before that, the sandbox's /dev is not in place
   const init = process.init();
   if (init === null) throw new Error(`the sandbox did not start: ${process.complaint()}`);
   const terminal = await openTerminal(init, user, size);
@@ -49,7 +49,7 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
   const force = (): void => process.kill();
   let lost: Error | undefined;
   let isEnded = false;
-  let isInterrupted = false; // and its step has ended
+  let isInterrupted = false; // the interrupted step has ended
   const { interrupt } = job;
   const fail = (error: unknown): void => {
     lost ??= error instanceof Error ? error : new Error(String(error));
@@ -64,7 +64,7 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
     job: {
       ...job,
       onStep(at, what) {
-        // Not earlier: until a step begins, a sandbox prints there why it does not start.
+        // Not earlier: until a step begins, a sandbox that does not start prints the reason there.
         if (job.aside && !apart) {
           apart = deliver(process.aside(), job.aside);
           apart.done.catch(fail);
@@ -92,9 +92,9 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
     timeoutMs: job.limits.timeoutMs,
     graceMs: job.graceMs,
     ask: async () => {
-      job.onOver?.(); // what stands beside it is asked too, and may end first
+      job.onOver?.(); // jobs beside the run are asked to end too, and may end first
       if (leading.hasBegun()) signalAll(await members(sandbox), 'SIGTERM');
-      else force(); // it has no process to ask yet
+      else force(); // no step has begun, so no process can be asked
     },
     force,
   });
@@ -135,14 +135,14 @@ export function writtenBy(job: Job, folder: string): string[] {
   return [folder, ...workspace, ...(job.mounts ?? []).flatMap(({ writable }) => writable ?? [])];
 }
 
-/** Without bubblewrap's own process, which must see the others end. */
+/** Excludes bubblewrap's own process, which must see the others end. */
 async function members({ process, cgroup }: Sandbox): Promise<number[]> {
   if (cgroup) return cgroup.pids().filter((pid) => pid !== process.pid);
   const init = process.init();
   return init === null ? [] : [init, ...(await descendants(init))];
 }
 
-/** Without the shell that leads the steps, and without the services. */
+/** Excludes the shell that leads the steps, and the services. */
 async function inSteps({ process }: Sandbox): Promise<number[]> {
   const init = process.init();
   return init === null ? [] : [...(await descendants(init))];
@@ -157,7 +157,7 @@ async function killAll({ process, cgroup }: Sandbox): Promise<void> {
   }
 }
 
-/** The leading shell ended before the last step: that is no success. */
+/** The leading shell ended before the last step did, so its status 0 is no success. */
 export function unfinished(status: number | null): number | null {
   return status === 0 ? 1 : status;
 }

@@ -22,7 +22,7 @@ export interface Sandbox {
   readonly namespaces: RunNamespaces;
   readonly directories: RunDirectories;
   readonly cgroup: Cgroup | null;
-  /** Whether a control group has its limits: its own, or the group of the run beside it. */
+  /** Whether a control group enforces its limits: its own, or the group of the run whose network it shares. */
   readonly isLimited: boolean;
   readonly user: Identity;
   readonly process: Bubblewrap;
@@ -30,7 +30,7 @@ export interface Sandbox {
   close(): Promise<void>;
 }
 
-/** A sandbox serves only the user that it was opened for, and one for image builds only image builds. */
+/** A sandbox serves only the user that it was opened for. A sandbox for image builds serves only image builds. */
 export type Who = Pick<Job, 'user' | 'buildsImages'>;
 
 /** The run whose network and limits another run shares. */

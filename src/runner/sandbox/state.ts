@@ -8,7 +8,8 @@ import type { SandboxOptions } from './types.ts';
 
 /**
  * A killed runner leaves only files: this folder, and control groups, whose paths are noted before they are made. The
- * next process that opens the folder sweeps both. `owner` has the start time too, because process IDs are reused.
+ * next process that opens the folder sweeps both. `owner` also has the process's start time, because process IDs are
+ * reused.
  */
 export interface State {
   readonly folder: string;

@@ -3,12 +3,12 @@ import { bytes } from '../../shared/domain/bounds.ts';
 import type { BuildVariables } from '../../shared/domain/build-variables.ts';
 
 /**
- * Files of a step's variables for later steps. They are opened before the run and read by descriptor, so a build cannot
- * redirect the reads. In a sandbox they are in memory, because some content is secret.
+ * Files in which a step sets variables for later steps. They are opened before the run and read by descriptor, so a
+ * build cannot redirect the reads. In a sandbox they are in memory, because some content is secret.
  */
 export interface StepFiles {
   readonly variables: Readonly<Record<string, string>>;
-  /** Returns and removes the content; null for a file that is too long. */
+  /** Returns and removes the content. It is null for a file that is too long. */
   take(): Written;
   close(): void;
 }

@@ -17,10 +17,10 @@ const asideDescriptor = 7;
 export const ready = 'ready';
 
 /**
- * The program of the shell that waits for a run. It reads a line, because that also ends if the runner dies: bubblewrap
- * ties the sandbox to the runner only late. It reads the rest as a file, because shells read input byte by byte. Bash
- * would wait for the end of that file, so the line has the length. An image replaces the programs meanwhile. So the
- * shell announces when it needs none, and Bash works without `head`.
+ * The program of the shell that waits for a run. It first reads a line, because that read also ends if the runner dies:
+ * bubblewrap ties the sandbox to the runner only late. It reads the rest as a file, because shells read input byte by
+ * byte. Bash would wait for the end of that file, so the line contains the script's length. Meanwhile, an image may
+ * replace the programs. So the shell prints `ready` when it no longer needs any, and Bash also works without `head`.
  */
 export const awaitScript = [
   `echo ${ready} >&2`,
@@ -44,7 +44,7 @@ interface ScriptOptions {
 
 /**
  * Variables are set only in the process of each step: some change how a shell behaves, and this shell is not the
- * build's. Its own names begin with HEADRACE, which no variable of a run can.
+ * build's. Its own names begin with HEADRACE. A name from a user cannot, and no other HEADRACE variable clashes.
  */
 export function script(
   { steps, first = 0, aside }: Pick<Job, 'steps' | 'first' | 'aside'>,
@@ -78,7 +78,7 @@ export function script(
   return ['{', ...lines, '}', ''].join('\n');
 }
 
-/** The status of the first failed step: a report that a build forged does not change it. */
+/** Exits with the status of the first failed step. A report that a build forged does not change it. */
 const exit = 'exit "${HEADRACE_FAILED:-0}"';
 
 /** With several steps, the runner sends the next step in lines that each begin with a plus. */
@@ -137,12 +137,12 @@ export function settleIn(workspace: string): string[] {
   return [
     `cd ${workspace} || exit 1`,
     'unset OLDPWD',
-    // It would still be visible if the kernel does not propagate mounts.
+    // The file is visible if the kernel did not propagate the workspace's mount.
     `[ ! -e ${noWorkspace} ] || { echo the workspace does not show in the sandbox >&2; exit 1; }`,
   ];
 }
 
-/** The shell writes them itself: a program would show their content in its arguments. */
+/** The shell writes the files itself: a program would show their content in its arguments. */
 export function writingFiles(files: Job['files'] = {}): string[] {
   return Object.entries(files).map(
     ([path, content]) => `( umask 077 && printf %s ${quote(content)} >${quote(path)} ) || exit 1`,
@@ -180,7 +180,7 @@ interface LeadingParts {
   fail: (error: unknown) => void;
 }
 
-/** Whatever the report says, each step begins once, after the end of the one before it, and ends once. */
+/** Even if a build forges reports, each step begins once, after the end of the previous step, and ends once. */
 export function leadThrough({ job, delivered, take, isEnding, tell, fail }: LeadingParts): Leading {
   const { steps, onStep = () => {}, next = inOrder(steps.length) } = job;
   let at = job.first ?? 0;

@@ -26,7 +26,7 @@ export function isCapable(number: number): boolean {
   return (BigInt(`0x${effective}`) & (1n << BigInt(number))) !== 0n;
 }
 
-/** Otherwise setuid programs such as newuidmap do nothing more than this process may. */
+/** If false, setuid programs such as newuidmap get no more rights than this process has. */
 export function mayGainPrivileges(): boolean {
   return !/^NoNewPrivs:\s+1$/m.test(textOf('/proc/self/status'));
 }
@@ -40,7 +40,8 @@ function container(): Surroundings['container'] {
     process.env.KUBERNETES_SERVICE_HOST !== undefined ||
     /docker|kubepods|libpod|containerd|crio/.test(groups);
   if (isKept) return 'container';
-  // An engine without other traces drops root's capabilities and filters system calls.
+  // An engine without other traces still drops root's capabilities and filters system calls. A systemd service, which
+  // has INVOCATION_ID, may have such a filter too.
   const isFiltered = /^Seccomp:\s+2$/m.test(textOf('/proc/self/status'));
   return isFiltered && process.env.INVOCATION_ID === undefined ? 'container' : undefined;
 }

@@ -36,7 +36,7 @@ export async function openTerminal(
   });
   let complaint = '';
   child.stderr.on('data', (chunk: Buffer) => (complaint = (complaint + chunk.toString()).slice(-1000)));
-  child.stdin.on('error', () => {}); // nobody reads any more; the end of the output says so
+  child.stdin.on('error', () => {}); // terminal.pl has ended, which the end of the output shows
   child.on('error', (error) => (complaint += error.message));
   const number = await firstLine(child.stdout);
   if (number === undefined || !/^\d{1,4}$/.test(number)) {

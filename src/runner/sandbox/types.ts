@@ -11,7 +11,7 @@ export interface SandboxOptions {
   /** `off`: plain processes of the runner's own user, for machines without isolation. */
   isolation: 'required' | 'off';
   log: (message: string) => void;
-  /** From now on no sandbox can be opened. Runs that need one fail. */
+  /** Called when no sandbox can be opened any longer. Runs that need one fail from then on. */
   onLost?: ((error: Error) => void) | undefined;
   /** `bare`: only what programs need to start. By default /etc has the files that builds read. */
   etc?: 'bare';
@@ -34,11 +34,11 @@ export interface Step {
   name: string;
   command: string;
   /**
-   * A `background` step ends at once, and its process continues. A `beside` step runs while that process lives, and its
-   * output goes to `aside`. If the process has ended, the run ends. An `await` step ends with the process.
+   * A `background` step ends at once, and its process continues. A `beside` step runs while that process lives, and
+   * sends its output to `aside`. If the process has ended, the run ends. An `await` step ends with the process.
    */
   kind?: 'background' | 'beside' | 'await';
-  /** Runs in a directory in place of the command, without a shell of the image. */
+  /** Replaces the command. Runs in `directory`, without a shell of the image. */
   program?: { words: readonly string[]; directory: string };
 }
 
@@ -73,7 +73,7 @@ export interface Mount {
   layers?: string[];
   /** The layers belong to the machine: they keep their owners and may be on any file system. */
   isOfTheMachine?: true;
-  /** The run writes to it. With layers, it is on top and takes all writes. */
+  /** A directory that the run writes to. It is above the layers, if any, and takes all writes. */
   writable?: string;
   /** A read-only file that covers an existing one. */
   file?: string;
@@ -95,8 +95,8 @@ export interface Job {
   /** Index of the first step to run (default 0). */
   first?: number;
   /**
-   * Called when a step has ended and its output was delivered. Undefined ends the run. Not called while the run is
-   * being ended. Without it, steps run in order until one fails.
+   * Called when a step has ended and its output was delivered, except while the run is being ended. The result
+   * `undefined` ends the run. By default, steps run in order until one fails.
    */
   next?: ((ended: EndedStep) => Promise<NextStep | undefined>) | undefined;
   environment: Record<string, string>;
@@ -106,7 +106,7 @@ export interface Job {
   isBuild?: true;
   workspace: Workspace;
   mounts?: Mount[];
-  /** In a sandbox with many users; its root has some rights over all their files. Default: the build's user. */
+  /** The user in a sandbox with many users. Root has some rights over all their files. Default: the build's user. */
   user?: RunUser | undefined;
   /** May make user namespaces with mounts, to build images. Only for a run with many users. */
   buildsImages?: true | undefined;
@@ -121,12 +121,12 @@ export interface Job {
   tmp?: readonly string[];
   /** Changes in a checkout and the home that are present when the run begins. The directories are moved away. */
   changes?: Partial<Record<'workspace' | 'home', string | undefined>> | undefined;
-  /** Directories whose mode and time the workspace and the home take over at their top. */
+  /** The top directories of the workspace and the home get the mode and time of these directories. */
   like?: Partial<Record<'workspace' | 'home', string | undefined>>;
-  /** Steps read from the terminal and their output goes there. `onOpen` is called before they begin. */
+  /** The terminal that steps read from and write to. `onOpen` is called before they begin. */
   terminal?: { size: WindowSize; onOpen: (terminal: Pick<Terminal, 'type' | 'resize'>) => void } | undefined;
   limits: Limits;
-  /** How long the run may take to end after it was asked to. */
+  /** The time that the run has to end after SIGTERM. */
   graceMs?: number | undefined;
   /** Standard output and error in the order of the writes. Reading stops until a returned promise settles. */
   output: (chunk: Buffer) => void | Promise<void>;
@@ -136,9 +136,9 @@ export interface Job {
   onStep?: ((at: number, what: 'start' | 'end') => void) | undefined;
   /** Called before the first step. Jobs started beside the run end with it. If this throws, no step runs. */
   before?: ((beside: Beside) => Promise<void>) | undefined;
-  /** Called when the run's own processes have ended or are asked to. */
+  /** Called when the run's own processes have ended, or are asked to end. May be called more than once. */
   onOver?: (() => void) | undefined;
-  /** Called when all processes are dead. The files are removed when this has settled. */
+  /** Called when all processes are dead. The files are removed after the promise has settled. */
   onLeft?: ((left: RunFiles, ended: Ended) => Promise<void>) | undefined;
   /** Ends only the current step: `next` is called for the next one. */
   interrupt?: AbortSignal | undefined;
@@ -160,7 +160,8 @@ export interface Neighbour {
 /** The runner itself opens none of these files: a build made them. */
 export interface RunFiles {
   /**
-   * Runs our command in a new sandbox without a network over these files, read-only. May end `out_of_disk` for room.
+   * Runs our command in a new sandbox without a network, which sees these files read-only. If the disk gets full, it
+   * may end with `out_of_disk` to make room.
    */
   inspect(inspection: Inspection): Promise<Ended>;
   readonly layers: RunLayers;
@@ -194,7 +195,7 @@ export interface Ended {
   /** Addresses and ports that the network refused, of a run that did not pass. */
   refused?: readonly string[];
   reason: Reason | null;
-  /** It did not end when asked to, and was killed. */
+  /** The run did not end after SIGTERM, and was killed. */
   wasForced?: true;
 }
 
@@ -214,7 +215,7 @@ export interface Sandboxes {
   readonly translatesOwners: boolean;
   /** Whether a run has its own network, which its services share. */
   readonly hasOwnNetwork: boolean;
-  /** Whether overlays work. Without them, no changes of a run can be kept. */
+  /** Whether overlays work. Without them, no changes of a run can be stored. */
   readonly hasLayers: boolean;
   run(job: Job): Promise<Ended>;
   adopt(directory: string): Promise<void>;
@@ -242,7 +243,10 @@ export const rootUser: RunUser = { name: 'root', uid: 0, gid: 0, groups: [] };
 
 export const usualPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
-/** Adds where `pip`, `npm` and such install. Only for builds: in our own commands, a build could replace programs. */
+/**
+ * Includes the folders that `pip`, `npm` and similar tools install to. Only for builds: a build could put programs
+ * there that our own commands would run.
+ */
 export function buildPath(home: string = sandboxPaths.home): string {
   return `${home}/.local/bin:${home}/go/bin:${home}/.cargo/bin:${usualPath}`;
 }

@@ -63,7 +63,9 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     (await showImage(sandbox, { tree, overImages, owner, layers, directories })).forEach(mounting);
   }
 
-  /** In the place of an empty directory, which may be mounted already and so must stay. */
+  /**
+   * Moves the changes to the place of an empty directory. That directory may be mounted already, so it is not removed.
+   */
   function began(name: RunDirectory, changes: string | undefined): void {
     if (changes === undefined) return;
     const place = directories.make(name);
@@ -71,7 +73,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     renameSync(changes, place);
   }
 
-  /** The owner can always enter the directory. */
+  /** Copies the mode and time of `other`. The owner always keeps full access. */
   function like(name: RunDirectory, other: string | undefined): void {
     if (other === undefined) return;
     const { mode, mtimeNs } = lstatSync(other, { bigint: true });
@@ -126,7 +128,9 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     mounting(namespaces.bind(directory, target, 'rw', 'files'));
   }
 
-  /** A directory in an overlay, with the owner that the run sees. Its name is short: all names share one page. */
+  /**
+   * A directory in an overlay, with the owner that the run sees. Its name is short: all names must fit into one page.
+   */
   function layer(path: string, mode: 'ro' | 'rw' = 'ro', owners: Owners | undefined = 'files'): string {
     const place = join(helperDirectory, `l${bound++}`);
     mounting(namespaces.bind(path, place, mode, owners));
@@ -170,7 +174,10 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
 
 const isInside = (inner: string, outer: string): boolean => inner.startsWith(`${outer}/`);
 
-/** If a dependency is inside or around a machine directory, both are mounted again. An image hides all, so all are. */
+/**
+ * A machine directory is mounted again if a dependency is inside or around it. An image hides all, so all are mounted
+ * again.
+ */
 function withPaths({ mounts = [], image, buildsImages }: Job, { paths, overlay }: Machine): Mount[] {
   const isTouched = (path: string): boolean => mounts.some(({ at }) => isInside(at, path) || isInside(path, at));
   const touched = paths.filter(({ at }) => image !== undefined || isTouched(at));
