@@ -92,7 +92,7 @@ async function holdCommits({ db, trx }: WriteContext, ids: readonly bigint[]) {
   return ids.length === 0 ? [] : db.locked(commits.orderBy('id'), 'commits').execute();
 }
 
-/** The same, with the request that it joined. */
+/** Locks the request, the request that it joined, and the commit. */
 export async function holdWithFirst(context: WriteContext, requestId: bigint, commitId?: bigint): Promise<void> {
   const requests = context.trx.selectFrom('build_requests').select('joined_to_id').where('id', '=', requestId);
   const first = (await requests.executeTakeFirst())?.joined_to_id ?? null;
@@ -170,7 +170,7 @@ export async function rollUpCommits(
     const followed = deploy !== null && (await followBuilds(context, deploy, state, builds.map(factOf)));
     if (followed) moved.push(followed);
     const isOver = isFinal(buildRequestMachine, state);
-    // Files are also kept for requests that may still join.
+    // A request that may still join this one could need its files.
     const hasFiles = request.join_key !== '' || builds.some(({ files_from: suite }) => suite !== '');
     if (hasFiles && (state !== from || request.joined_to_id !== null)) await freeFiles(trx, request, isOver);
     if (state === from) continue;

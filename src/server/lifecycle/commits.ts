@@ -18,7 +18,7 @@ export interface FetchedCommit {
   files: string[];
   branch: string | null;
   ref: string | null;
-  /** The ref was built before, at a commit that is no ancestor of this one. */
+  /** The ref was built before, at a commit that is not an ancestor of this one. */
   overwritten: boolean;
   /** The newest built commit of the default branch: this one, the same as before, or neither. */
   defaultHead: 'this' | 'kept' | 'none';

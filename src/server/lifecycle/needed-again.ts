@@ -5,7 +5,9 @@ import { holdAgain } from './held-back.ts';
 import { rollUp } from './pending-effects.ts';
 import type { WriteContext } from './write-context.ts';
 
-/** The suite's files are gone, so it reruns unless another build already caused that. False if it was deleted. */
+/**
+ * The suite's files are gone, so it reruns unless another build already caused that. False if the suite was deleted.
+ */
 export async function needAgain(
   context: WriteContext,
   build: BuildRow,

@@ -1,7 +1,8 @@
 import type { BuildRequestRow, CommitRow } from '../db/schema.ts';
 
 /**
- * The refs for which a request may use secrets: only what the fetch found, not what a request, file or forge reports.
+ * The refs for which a request may use secrets. Only refs that the fetch found count, whatever a request, file or forge
+ * reports.
  */
 type Asked = Pick<BuildRequestRow, 'commit_ref' | 'event' | 'pull_request' | 'from_fork' | 'fetch_ref' | 'fetched_as'>;
 

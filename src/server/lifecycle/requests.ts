@@ -40,7 +40,7 @@ export interface Trigger {
   before?: string;
   /** The full name of the ref to fetch; empty if `commitRef` is enough. */
   fetchRef: string;
-  /** In a group a newer request may cancel older ones (triggers.ts); empty if none may. */
+  /** A newer request of the same group may cancel older ones (triggers.ts). Empty if none may. */
   group: string;
 }
 
@@ -57,7 +57,7 @@ export interface NewRequest {
   /** As JSON; none is secret. */
   variables?: string;
   deployId?: bigint;
-  /** Locked (joined-requests.ts). */
+  /** Requests that this one may join, already locked (joined-requests.ts). */
   alike?: readonly bigint[];
 }
 
@@ -101,7 +101,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
   const commit = waits ? undefined : await findKnown(context, request);
   const fetched = commit && { ...request, ...asFetched(request, commit, { branch: commit.branch, ref: null }) };
   const known = fetched && (await knownSuites(context, project, fetched, { commit, alike }));
-  // A known commit decides this, even if something of it must be fetched.
+  // A known commit decides whether it is from a fork, even if other facts about it must be fetched.
   const from_fork = fetched?.from_fork ?? request.from_fork;
   const joined_to_id = (known ? known.first : expected)?.id ?? null;
   await trx
@@ -184,7 +184,7 @@ interface Facts {
   facts: readonly SuiteFacts[];
 }
 
-/** Without suites that run in the request that it joins. */
+/** Excludes suites that run in the request that it joins. */
 async function choose(
   context: WriteContext,
   project: Owned,
@@ -268,7 +268,7 @@ async function startKnown(
   rollUp(context, { commit: commitId, request: requestId, project: projectId });
 }
 
-/** If so, a request that skips the suite must not replace its status at a forge. */
+/** If the suite was built, a request that skips it must not replace its status at a forge. */
 async function wasBuilt({ trx }: WriteContext, commitId: bigint, suite: string): Promise<boolean> {
   const builds = trx
     .selectFrom('builds')
@@ -287,7 +287,7 @@ function asFetched(
   { branch, ref }: Pick<FoundBeside, 'branch' | 'ref'>,
 ): Fetched {
   const branches = JSON.parse(commit.branches) as string[];
-  // A push is about one of these branches, a pull request about none.
+  // A push belongs to one of these branches, a pull request to none.
   const pushed = branches.includes(request.target_branch) && request.pull_request === null ? request.target_branch : '';
   return {
     commit_id: commit.id,

@@ -63,7 +63,7 @@ async function startAgain(
   if (first && isFinal(buildRequestMachine, first.build_state as BuildRequestState))
     earlier.unshift(await buildsOf(context, first));
   if (earlier.flat().length === 0) {
-    // No suite applied the last time. A suite made since then may.
+    // No suite applied last time, but a suite created since then may.
     const commits = context.trx.selectFrom('commits').selectAll().where('id', '=', request.commit_id);
     const { branch, fetched_as: ref } = request;
     const commit = await commits.executeTakeFirstOrThrow();

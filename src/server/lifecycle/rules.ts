@@ -1,5 +1,5 @@
 /*
- * Which commits a suite runs on. All its rules must match.
+ * Decides which commits a suite runs on. All its rules must match.
  *
  * Texts are compared exactly, with case. A positive operator matches if any value of the subject does (`all_match`:
  * every value), a negative one if its opposite does not. So without values, every positive rule fails and every
@@ -102,7 +102,10 @@ export function tooSlow(rule: Rule): string {
   return `Nothing was run: the rule ${ruleText(rule)} takes too long to compare with this commit.`;
 }
 
-/** Whatever the expressions and texts. A unit, an atom at one character, takes a quarter of a microsecond at most. */
+/**
+ * Whether the evaluation is certainly quick, for any expressions and texts. One unit is an atom at one character and
+ * takes at most a quarter of a microsecond.
+ */
 export function isQuick({ suites, texts }: Question): boolean {
   let cost = 0;
   return suites.every(({ rules }) => {

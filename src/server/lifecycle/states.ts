@@ -139,7 +139,7 @@ export const buildRequestMachine: Machine<BuildRequestState> = {
   },
 };
 
-/** A request's state is made of this and of its builds (rollup.ts). */
+/** A request's state follows from this state and its builds (rollup.ts). */
 export const fetchStates = ['unapproved', 'waiting', 'running', 'done', 'errored', 'cancelled'] as const;
 export type FetchState = (typeof fetchStates)[number];
 
@@ -220,7 +220,7 @@ export const deliveryMachine: Machine<DeliveryState> = {
 
 export type ProjectState = (typeof projectStates)[number];
 
-/** It has one commit's state. That commit moves, or another commit in any state replaces it. */
+/** A project has the state of one commit. That commit moves, or another commit in any state replaces it. */
 export const projectMachine: Machine<ProjectState> = {
   states: projectStates,
   initial: 'new',
