@@ -72,7 +72,7 @@ export async function suitesInFile(db: Queries, projectId: bigint, digest: strin
   return rows.map(({ id, name, settings, rules }) => {
     const fromFile = JSON.parse(settings) as SuiteSettings;
     const own = byName.get(name);
-    // A branch's file can require an approval, but cannot remove one that the project requires.
+    // A branch's file can require an approval, but cannot remove the project's.
     const approval = Math.max(fromFile.approval, own?.approval ?? 0);
     const approvers = own?.approvers ?? fromFile.approvers;
     const manual = Math.max(fromFile.manual, own?.manual ?? 0);

@@ -107,7 +107,7 @@ export const unlinked = {
   forge_mends: mends.none,
 } as const satisfies Partial<ProjectRow>;
 
-/** Projects repaired at once with a new token. The others are only due, to avoid a burst at the forge. */
+/** Projects repaired at once with a new token. All other projects are only due, to avoid a burst at the forge. */
 const mendedAtOnce = 5;
 
 const day = 24 * 60 * 60 * 1000;
@@ -117,7 +117,7 @@ export function nextCheck(now = Date.now()): bigint {
   return BigInt(Math.round(now + day * (0.9 + 0.2 * Math.random())));
 }
 
-/** Nothing at a forge is put off for longer. */
+/** No work at a forge is postponed for longer. */
 const longestCheckMs = 1.1 * day;
 
 export async function setLink({ trx }: Pick<WriteContext, 'trx'>, projectId: bigint, link: Link): Promise<void> {

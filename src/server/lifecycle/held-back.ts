@@ -12,9 +12,9 @@ import type { BuildState } from './states.ts';
 import { subjectTopic, type Group, type LifecycleEvent, type WriteContext } from './write-context.ts';
 
 /*
- * Builds that are held back have no job yet, so claims need not skip them. A build first waits for needed suites and an
- * approval, then for its group. The transaction that ends a build also enqueues or skips the builds that waited for it.
- * Only a transaction that holds its request, commit and group writes a held build (pending-effects.ts).
+ * Held builds have no job yet, so claims need not skip them. A build first waits for needed suites and an approval,
+ * then for its group. The transaction that ends a build also enqueues or skips the builds that waited for it. Only a
+ * transaction that has locked its request, commit and group writes a held build (pending-effects.ts).
  */
 
 /** `needs` includes an approval. */

@@ -48,7 +48,9 @@ export async function findAlike(db: Queries, projectId: bigint, keys: readonly s
   return (await found.execute()).map(({ id }) => id);
 }
 
-/** Locks a request whose commit was found, and those that it could join. Returns the latter. */
+/**
+ * Locks a request whose commit was found, and the requests that it could join. Returns the requests that it could join.
+ */
 export async function holdToJoin(
   context: WriteContext,
   request: BuildRequestRow,

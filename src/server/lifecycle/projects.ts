@@ -67,7 +67,7 @@ export async function deleteProject(context: WriteContext, projectId: bigint): P
   await context.trx.deleteFrom('projects').where('id', '=', projectId).execute();
 }
 
-/** A hook's call holds the hook before it cancels jobs, so a transaction that removes both must use the same order. */
+/** A hook's call locks the hook before it cancels jobs, so a transaction that removes both must use the same order. */
 export async function holdHooks({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, projectId: bigint): Promise<void> {
   const hooks = trx.selectFrom('hooks').select('id').where('project_id', '=', projectId).orderBy('id');
   await db.lockedForRemoval(hooks, 'hooks').execute();

@@ -37,7 +37,7 @@ const findReported = (db: Queries, id: bigint): Promise<Reported | undefined> =>
     )
     .executeTakeFirst();
 
-/** Builds of later requests for the whole commit. `counted` are the request and the one that it joined. */
+/** Builds of later requests for the whole commit. `counted` are the request and the request that it joined. */
 const findLater = (
   db: Queries,
   commit: bigint | null,

@@ -32,7 +32,7 @@ export interface Trigger {
   /** The pushed branch, or the target branch of a pull request; empty for a tag. */
   targetBranch: string;
   fromFork: boolean;
-  /** The forge's name for the user who caused it, or empty. */
+  /** The forge's name for the user who caused the event, or empty. */
   sender: string;
   /** The repository's own branch whose head is the commit; blank for a tag or a fork. */
   headBranch?: string;

@@ -160,7 +160,7 @@ export const fetchMachine: Machine<FetchState> = {
     unapproved: [],
     waiting: [],
     running: [],
-    // A request that only waits for the one that it joined can be cancelled.
+    // A request that only waits for the request that it joined can be cancelled.
     done: ['cancelled'],
     errored: ['waiting'],
     // A user who requests it again has approved it.

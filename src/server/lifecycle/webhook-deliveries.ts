@@ -15,7 +15,7 @@ export interface Attempt {
   error: string;
 }
 
-/** A literal: with a parameter here, neither database would use the index of waiting deliveries. */
+/** A literal: with a parameter, no database would use the index of waiting deliveries. */
 const waiting = sql.lit(deliveryMachine.initial);
 
 export async function headOfLine(db: Queries, notificationId: bigint): Promise<Readonly<Outgoing> | undefined> {
@@ -74,7 +74,10 @@ export async function markRefused(trx: Transaction, deliveryId: bigint): Promise
   await move(trx, 'failed').where('id', '=', deliveryId).execute();
 }
 
-/** Gives up on deliveries by the time of their first attempt, or of their creation if there was none. */
+/**
+ * Gives up on deliveries that have waited since before the time. They wait since their creation, or since a user last
+ * sent them again.
+ */
 export async function giveUpOn(trx: Transaction, notificationId: bigint, before: number): Promise<bigint> {
   const line = move(trx, 'failed').where('notification_id', '=', notificationId).where('state', '=', waiting);
   const old = line.where('since', '<=', BigInt(before));
