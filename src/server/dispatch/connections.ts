@@ -12,7 +12,7 @@ export interface Connections {
   holders(): Iterable<string>;
   check(standings: ReadonlyMap<string, Standing>): void;
   drop(holder: string): void;
-  /** The runners connect again, to this server or another one. */
+  /** Ends all connections. The runners connect again, to this server or another one. */
   letGo(): void;
 }
 

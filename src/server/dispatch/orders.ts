@@ -105,8 +105,8 @@ export function createOrders(parts: OrdersParts): Orders {
   };
 
   /**
-   * The awaited compile may have ended while the job was put off, without seeing it. So this checks again. By now the
-   * end of the compile is committed, or finds the waiting job.
+   * The awaited compile may have ended while this job was being postponed, without finding the job. So this checks
+   * again. By now the end of the compile is committed, or will find the waiting job.
    */
   const checkOnceMore = async ({ job, awaits }: PutOff): Promise<void> => {
     if (!(await isAwaited(db, awaits))) await db.transaction((trx) => queue.makeDue(db, trx, job));
@@ -141,7 +141,7 @@ export function createOrders(parts: OrdersParts): Orders {
     }
   };
 
-  /** A job without a possible order must not block the others. Its claim was rolled back with the order. */
+  /** A job without a possible order must not block other jobs. Its claim was rolled back with the order. */
   const setAside = async (unordered: ClaimedJob): Promise<void> => {
     await db.transaction(async (trx) => {
       const job = await claimAgain(db, trx, unordered, protocol.claimSeconds);
