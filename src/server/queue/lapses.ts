@@ -11,7 +11,7 @@ import { detached, nobody } from './leases.ts';
  *
  * Only watched time counts: while this server was stopped or the database was unreachable, claims could not be
  * extended. So a starting server gives every claim its full time and a little more for the holder's next attempt. All
- * servers on a database watch, and the job's row separates them.
+ * servers on a database watch, and the job's row lets only one of them act.
  */
 export interface LapseWatch {
   findLapsed(): Promise<LapsedClaim[]>;
