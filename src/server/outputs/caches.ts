@@ -18,7 +18,7 @@ export interface CacheKey {
   isOfFile: boolean;
 }
 
-/** Limit of a project, however small its caches are. */
+/** Limit of caches in a project, even if they are small. */
 const mostCaches = 1000;
 
 export async function useCache(
@@ -102,7 +102,10 @@ export async function saveCache(
   return true;
 }
 
-/** For a build that left its cache unchanged: its branch's cache moves to the build's commit, if still in place. */
+/**
+ * For a build that left its cache unchanged: its branch's cache moves to the build's commit, unless it was replaced or
+ * deleted.
+ */
 export async function moveCache(
   context: WriteContext,
   key: CacheKey,
@@ -121,7 +124,7 @@ export async function renameCaches(
   { projectId, suiteId, name }: { projectId: bigint; suiteId: bigint; name: string },
 ): Promise<void> {
   await db.holdRight(trx, 'caches', projectId);
-  // A branch's file may have a suite of the new name. Its caches would become those of the renamed suite.
+  // A branch's file may have a suite of the new name. Its caches would become the renamed suite's.
   await trx.deleteFrom('caches').where('project_id', '=', projectId).where('suite_name', '=', name).execute();
   await trx.updateTable('caches').set({ suite_name: name }).where('suite_id', '=', suiteId).execute();
 }
