@@ -33,7 +33,7 @@ export function restWanted(provider: string, { status, answer, retryAfterMs }: C
   return retryAfterMs ?? (provider === 'webhook' ? undefined : restAfter(status ?? 0, answer));
 }
 
-/** A forge that answers with 500 may do so for ever, and later reports wait. */
+/** If a forge responds with 500, it may do so for ever, and later reports wait. */
 const mostTriesWith500 = 3;
 
 /** A forge that refuses a report's content would refuse a retry, and later reports do not depend on it. */
