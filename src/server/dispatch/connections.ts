@@ -28,7 +28,7 @@ export interface ConnectionsParts {
 const elsewhereMs = 5000;
 
 const farewellMs = 1000;
-/** Made once: an error for each connection would cost more than the rest of its end. */
+/** Made once, because an error for each connection would cost more than the rest of ending it. */
 const ended = new Error('the connection of the runner ended');
 
 interface Connection {

@@ -58,7 +58,7 @@ interface Settled {
 
 /** The server's half of one kind of job. The runner's half has the same name. */
 export interface JobHandler {
-  /** Records that the job has begun; undefined if nothing is left to do. */
+  /** Records that the job has begun. Undefined if nothing is left to do. */
   order(context: JobContext, job: ClaimedJob, asker: Asker): Promise<Work | Later | Elsewhere | undefined>;
   /** Possible outcomes, except the ones that every kind has (`alwaysPossible` in outcomes.ts). */
   outcomes: readonly Outcome['kind'][];

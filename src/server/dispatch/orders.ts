@@ -20,7 +20,7 @@ const slotsInOrder: readonly SlotKind[] = ['fetches', 'builds'];
 /** After losing this many claims to other requests, this request retries later. */
 const mostOvertaken = 20;
 const mostPutOff = 500;
-/** The end of a compile makes waiting jobs due at once. This is for a server that dies while it puts a job off. */
+/** The end of a compile makes waiting jobs due at once. This is for a server that dies while it postpones a job. */
 export const longestPutOff = 5 * 60 * 1000;
 
 /** `again`: the job needed no order. `overtaken`: another runner's claim was first. */
@@ -43,7 +43,7 @@ export interface OrderRequest {
 
 export interface Orders {
   serving(runner: Runner): Serving[];
-  /** Undefined if there is none, or it is no longer wanted. */
+  /** Undefined if there is no order, or it is no longer wanted. */
   now(request: OrderRequest, isWanted?: () => boolean): Promise<Order | undefined>;
 }
 

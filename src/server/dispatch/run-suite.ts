@@ -268,7 +268,7 @@ function endingOf(outcome: Outcome): Ending {
     case 'unrunnable':
       return ['errored', { failure_reason: outcome.reason }];
     case 'cut_short':
-      // A log that is too long is the command's fault; a full disk is not.
+      // A log that is too long is the command's fault, but a full disk is not.
       return [outcome.reason === 'log_too_long' ? 'failed' : 'errored', { failure_reason: outcome.reason }];
     case 'fetched':
     case 'checked':

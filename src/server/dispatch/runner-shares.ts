@@ -55,7 +55,7 @@ class Sharer {
 }
 
 /**
- * Counted by token and account, over all connections. At the limit, a token is refused or waits; all other tokens
+ * Counted by token and account, over all connections. At the limit, a token is refused or waits. All other tokens
  * continue.
  */
 export class RunnerShares {

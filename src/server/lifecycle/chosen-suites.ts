@@ -91,7 +91,8 @@ export interface NamedSuites {
 export const namesAny = ({ ids, names }: NamedSuites): boolean => ids.length > 0 || names.length > 0;
 
 /**
- * The named suites and the suites that they need, except manual needs. Without names, all suites except manual ones.
+ * The named suites and the suites that they need, except needed suites that are manual. Without names, all suites
+ * except manual ones.
  */
 export function askedFor<Suite extends Pick<SuiteFacts, 'id' | 'suite_id' | 'name' | 'needs' | 'manual'>>(
   suites: readonly Suite[],

@@ -243,7 +243,7 @@ export async function claimForge(db: Database, trx: Transaction): Promise<ForgeR
   return numUpdatedRows === 1n ? forge : undefined;
 }
 
-/** After the clock was set back. Leases get their usual length, and postponed work is due now. */
+/** Call after the clock was set back. Leases get their usual length, and postponed work is due now. */
 export async function freeStrandedForges(db: Database): Promise<void> {
   const lease = BigInt(Date.now() + heldMs);
   const latest = BigInt(Date.now() + linkHeldMs);

@@ -29,16 +29,16 @@ export interface Trigger {
   source: string;
   event: Exclude<RequestEvent, 'manual'>;
   pullRequest: bigint | null;
-  /** The pushed branch, or the target branch of a pull request; empty for a tag. */
+  /** The pushed branch, or the target branch of a pull request. Empty for a tag. */
   targetBranch: string;
   fromFork: boolean;
   /** The forge's name for the user who caused the event, or empty. */
   sender: string;
-  /** The repository's own branch whose head is the commit; blank for a tag or a fork. */
+  /** The repository's own branch whose head is the commit. Blank for a tag or a fork. */
   headBranch?: string;
   /** The branch's SHA before, `none` for a new branch, blank if unknown. */
   before?: string;
-  /** The full name of the ref to fetch; empty if `commitRef` is enough. */
+  /** The full name of the ref to fetch. Empty if `commitRef` is enough. */
   fetchRef: string;
   /** A newer request of the same group may cancel older ones (triggers.ts). Empty if none may. */
   group: string;
@@ -140,7 +140,7 @@ export async function enqueueFetch({ db, trx, ids }: WriteContext, project: Owne
   await enqueue(db, trx, ids, { kind: 'fetch_commit', subjectId: requestId, accountId: project.owner_id });
 }
 
-/** Locked. Undefined if unknown or not on the request's ref. */
+/** The known commit, locked. Undefined if it is unknown or not on the request's ref. */
 async function findKnown({ db, trx }: WriteContext, request: BuildRequestRow): Promise<CommitRow | undefined> {
   const { project_id: project, commit_ref: ref } = request;
   if (!/^[0-9a-f]{40}$/.test(ref)) return undefined;

@@ -2,8 +2,8 @@
  * Decides which commits a suite runs on. All its rules must match.
  *
  * Texts are compared exactly, with case. A positive operator matches if any value of the subject does (`all_match`:
- * every value), a negative one if its opposite does not. So without values, every positive rule fails and every
- * negative one matches.
+ * every value). A negative operator matches if its opposite does not. So without values, every positive rule fails and
+ * every negative one matches.
  *
  * A user writes the expression of `matches`, and anyone who can push writes the text. So the engine is linear in the
  * text, without back-references and look-around. An expression can still multiply itself (`.{1000}.{1000}…`), so its
@@ -121,7 +121,7 @@ function costOf(rules: readonly Rule[], texts: Texts, most = Infinity): number {
   let cost = 0;
   for (const { subject, operator, value } of rules) {
     const length = texts[textOf[subject]].length;
-    // Compiling an atom costs as much as fifty characters; plain texts are searched much faster.
+    // Compiling an atom costs as much as fifty characters. Plain texts are searched much faster.
     cost += isExpression(operator) ? expressionSize(value) * (length + 50) : length / 10 + value.length + 10;
     if (cost > most) break;
   }

@@ -33,7 +33,7 @@ export async function makeCall({ url, headers, body }: HttpCall, { mask, ...rule
   return { ...result, durationMs: performance.now() - startedAt };
 }
 
-/** If the receiver is cut off or too slow, the status and the bytes so far still count. */
+/** If the connection breaks or the receiver is too slow, the status and the bytes so far still count. */
 async function beginningOf(incoming: IncomingMessage, mask: Mask): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;

@@ -4,7 +4,7 @@ import { backOff } from '../../shared/lib/back-off.ts';
 export interface RetryPolicy {
   /** A call without a response by then has failed. */
   answerWithin: number;
-  /** The wait before the second attempt; it doubles with every failure that follows. */
+  /** The wait before the second attempt. It doubles with every failure that follows. */
   firstWait: number;
   longestWait: number;
   giveUpAfter: number;

@@ -67,7 +67,7 @@ export async function startSender(parts: SenderParts): Promise<{ close(): Promis
         return claimed;
       });
     },
-    /** If it fails for an internal reason, the claim expires and another server tries again. */
+    /** If sending fails for an internal reason, the claim expires and another server tries again. */
     async serve(claimed, closing) {
       const { account_id: account } = claimed.job;
       count(account, 1);

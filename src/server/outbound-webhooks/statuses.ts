@@ -45,7 +45,7 @@ export function verdictOf(
   if (status !== null && status >= 200 && status < 300) return 'taken';
   if (provider === 'webhook') return 'not_taken';
   const isRefused = status === 400 || status === 409 || status === 422;
-  // GitLab refuses a change to the same state, and other forges refuse what they have already.
+  // GitLab refuses a change to the same state, and other forges refuse a status that they already have.
   if (isRefused && /Cannot transition status|already/i.test(answer)) return 'taken';
   if (isRefused || (status === 500 && tries >= mostTriesWith500)) return 'refused';
   return status === 404 && /commit/i.test(answer) ? 'refused' : 'not_taken';

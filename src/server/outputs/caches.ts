@@ -4,8 +4,8 @@ import type { WriteContext } from '../lifecycle/write-context.ts';
 
 /**
  * Files that a build of a suite saves for the next one, by suite, variant and branch. Only builds of the branch write
- * it. A build reads its branch's cache, or else the default branch's. To add or delete caches, first hold the right to
- * the project's caches. Otherwise transactions that make room at the same time could deadlock.
+ * its cache. A build reads its branch's cache, or else the default branch's. To add or delete caches, first lock the
+ * right to the project's caches. Otherwise transactions that make room at the same time could deadlock.
  */
 
 export interface CacheKey {

@@ -26,7 +26,7 @@ export interface NewJob {
   /** A caller waits for it: it precedes all other jobs of its account. */
   isAwaited?: boolean;
   tags?: string;
-  /** The location that may have it before it is due. */
+  /** The location that may take the job before it is due. */
   location?: string | undefined;
 }
 
@@ -86,7 +86,9 @@ export async function isAnyWaiting(
   return (await waiting.executeTakeFirst()) !== undefined;
 }
 
-/** After the clock was set back. Jobs of a lane are excluded: they become due when the job ahead of them is over. */
+/**
+ * Call after the clock was set back. Jobs of a lane are excluded: they become due when the job ahead of them is over.
+ */
 export function makeStrandedJobsDue(
   db: Database,
   { kinds, longestWait }: { kinds: readonly string[]; longestWait: number },
@@ -187,7 +189,7 @@ export async function makeDue(db: Database, trx: Transaction, id: bigint): Promi
   await db.announce(trx, queueTopic);
 }
 
-/** Skips locked jobs: a transaction that puts a job off checks again whether it must wait. */
+/** Skips locked jobs: a transaction that postpones a job checks again whether it must wait. */
 export async function makeAccountDue(
   db: Database,
   trx: Transaction,

@@ -141,7 +141,7 @@ export async function finishCompile(context: WriteContext, dependency: Owned, re
   await dependencyHappened(context, dependency, finished.state as DependencyState);
 }
 
-/** `why` is added to the log; blank if the log already has it. */
+/** `why` is added to the log. Blank if the log already has it. */
 export async function failCompile(context: WriteContext, dependency: Owned, why = ''): Promise<void> {
   const { db, trx } = context;
   if (why !== '') await addLine(db, trx, dependency.id, why);

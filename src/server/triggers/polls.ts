@@ -266,7 +266,7 @@ function triggerOf({ ref, branch, before }: MovedRef): TriggeredBuild['trigger']
   };
 }
 
-/** After the clock was set back. */
+/** Call after the clock was set back. */
 export function makeStrandedPollsDue(db: Database): Promise<void> {
   return makeStrandedDue(db, polls, sql<bigint>`wait_ms`);
 }
