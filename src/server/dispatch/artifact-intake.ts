@@ -18,7 +18,9 @@ export interface ArtifactIntake {
   keep(runner: Runner, claim: string, content: AsyncIterable<Buffer>): Promise<Kept>;
 }
 
-/** Files up to this size are gathered in memory and stored in parallel: a disk flush for each takes long. */
+/**
+ * Files up to this size are gathered in memory and stored in parallel, because the disk flush of each file takes long.
+ */
 const small = 256 * 1024;
 const atOnce = 16;
 /** Rows are written together, but soon: a blob without a row is eventually removed. */
@@ -123,7 +125,7 @@ function answerTo(error: unknown): Kept | undefined {
   return error instanceof DiskFullError ? { refused: 'disk_full' } : undefined;
 }
 
-/** Responds before the whole request was read. */
+/** Carries a response that is sent before the whole request was read. */
 class Ended extends Error {
   readonly answer: Kept;
 
@@ -143,7 +145,7 @@ async function gathered(pieces: AsyncIterable<Buffer>): Promise<AsyncIterable<Bu
   })();
 }
 
-/** The next call throws an error of any task. */
+/** If a task fails, the next call throws its error. */
 function inParallel(most: number): { start(work: () => Promise<void>): Promise<void>; ended(): Promise<void> } {
   const running = new Set<Promise<void>>();
   let failed: { error: unknown } | undefined;

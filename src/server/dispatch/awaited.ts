@@ -3,7 +3,7 @@ import type { DependencyState } from '../lifecycle/states.ts';
 
 const inTheWorks: readonly DependencyState[] = ['enqueued_for_compile', 'compiling'];
 
-/** Only the account's own: another account's dependency is pinned, so nothing waits for it. */
+/** Only the account's own dependencies. Another account's dependency is pinned, so nothing waits for it. */
 export async function findAwaited(
   db: Queries,
   accountId: bigint,

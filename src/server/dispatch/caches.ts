@@ -30,11 +30,14 @@ interface Leaving {
   buildId: bigint;
   stored: Pick<ClaimedJob, 'stored_blob' | 'stored_bytes'>;
   state?: string;
-  /** If it arrives after the build, it does not replace a newer build's cache. */
+  /** A cache that arrives after the build does not replace a newer build's cache. */
   isLate?: boolean;
 }
 
-/** The saved tree is the blob stored under the claim, or the cache that the build began with, for its commit. */
+/**
+ * The saved tree is the blob stored under the claim. If it is instead the cache that the build began with, that cache
+ * moves to the build's commit.
+ */
 export async function keepCache(
   context: JobContext,
   { buildId, stored, state, isLate = false }: Leaving,
@@ -45,7 +48,7 @@ export async function keepCache(
   const [key, { sha }] = [keyOf(build), build];
   const before = began === undefined ? undefined : BigInt(began);
   const mostBytes = BigInt(context.cacheBytes);
-  // A runner cannot choose a tree: otherwise it could name another account's blob.
+  // A runner cannot choose a tree. Otherwise it could name another account's blob.
   if (digest !== stored.stored_blob) {
     if (before !== undefined)
       await moveCache(context, key, build.default_branch, { sha, digest, began: before, mostBytes });

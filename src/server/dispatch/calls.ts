@@ -29,7 +29,7 @@ export type CallHandlers = {
 const limits: Record<CallName, { message: unknown; mostBytes?: number; waits?: true }> = calls;
 const mostBytesOf = (name: CallName): number => limits[name].mostBytes ?? shortMessage;
 
-/** A larger message ends the connection. A smaller one gets a response, if only an error. */
+/** A larger message ends the connection. Every smaller one gets a response, even if it is an error. */
 export const mostMessageBytes = shortMessage + Math.max(...callNames.map(mostBytesOf));
 
 /** A runner that leaves this many bytes of responses unread is disconnected. */
@@ -37,7 +37,7 @@ const mostUnread = 16 * 1024 * 1024;
 
 export interface CallParts {
   handlers: CallHandlers;
-  /** Undefined for errors without an API error. */
+  /** Undefined for errors without a matching API error. */
   translate: (error: unknown) => ApiError | undefined;
   /** For failures that are not the runner's fault. */
   onTrouble: (error: unknown, name: string) => void;
@@ -134,7 +134,7 @@ export function serveCalls(
       take(data, isBinary);
       begin();
     } catch {
-      socket.close(1007); // it is no call, so it gets no response
+      socket.close(1007); // not a call, so it gets no response
     }
   });
 }

@@ -19,7 +19,7 @@ export interface CleanupParts {
   log: FastifyBaseLogger;
 }
 
-/** Regularly handles expired claims, and work that a clock put off for too long. */
+/** Regularly handles expired claims, and jobs and polls that a wrong clock postponed for too long. */
 export interface Cleanup {
   run(): Promise<void>;
   close(): Promise<void>;
@@ -40,7 +40,7 @@ export async function startCleanup({ db, kinds, outcomes, log }: CleanupParts): 
     }
     for (const job of await claims.findLapsed()) {
       log.warn({ holder: job.holder, kind: job.kind, subject: String(job.subject_id) }, 'claim expired');
-      // A server's job is simply done again. Only a runner's job has something to lose.
+      // Any server repeats a server's job. Only a runner's job has work to lose.
       if (kinds.includes(job.kind)) await outcomes.lose(job);
       else await db.transaction((trx) => queue.release(db, trx, job));
     }

@@ -12,7 +12,7 @@ export interface Connections {
   holders(): Iterable<string>;
   check(standings: ReadonlyMap<string, Standing>): void;
   drop(holder: string): void;
-  /** The runners connect again, to this server or another one. */
+  /** Ends all connections. The runners connect again, to this server or another one. */
   letGo(): void;
 }
 
@@ -28,7 +28,7 @@ export interface ConnectionsParts {
 const elsewhereMs = 5000;
 
 const farewellMs = 1000;
-/** Made once: an error for each connection would cost more than the rest of its end. */
+/** Made once, because an error for each connection would cost more than the rest of ending it. */
 const ended = new Error('the connection of the runner ended');
 
 interface Connection {

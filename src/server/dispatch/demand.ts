@@ -7,8 +7,8 @@ import { heldBy } from '../queue/leases.ts';
 
 export async function demandFor(db: Database, runner: Runner, mostRunning: number): Promise<Demand> {
   const { holder, tags = '' } = runner;
-  // Running jobs first: then a job claimed in between is not counted twice. Fetches have slots of their own, so a runner
-  // with only these is about to take a build.
+  // Read running jobs first, so that a job claimed in between is not counted twice. Fetches have their own slots, so a
+  // runner with only fetches is about to take a build.
   const held = await heldBy(db.read, holder);
   const running = held.filter(({ kind }) => !fetchKinds.includes(kind)).length;
   const { isDraining } = await checkRunner(db.read, runner);

@@ -65,7 +65,7 @@ export interface DispatchParts extends Services {
   /** Limit of all caches of a project. */
   cacheBytes: number;
   logBytes: number;
-  /** On all runners together; 0 for no limit. */
+  /** Limit of an account's running jobs on all runners together; 0 for no limit. */
   accountConcurrency: number;
   configure: Configuring;
   onLogStored?: (bytes: number) => void;
@@ -87,7 +87,9 @@ export interface Dispatch extends CallHandlers, RunnerBlobs {
   connectShell(socket: WebSocket, runner: Runner, wire: Duplex, shell: bigint): void;
   /** The holder has ended: its claims are lost now. A new runner with the same name gets work again. */
   holderGone(holder: string): Promise<void>;
-  /** This holder, or without one every holder, gets no more work. Resolves when orders in progress are stored. */
+  /**
+   * Gives no more work to this holder, or to any holder if none is named. Resolves when orders in progress are stored.
+   */
   quiet(holder?: string): Promise<void>;
   /** Also true if the database is unreachable. */
   isBusy(holder: string): Promise<boolean>;
@@ -101,7 +103,7 @@ export interface Dispatch extends CallHandlers, RunnerBlobs {
 
 /** Announcements can be lost. So the server polls for work and revoked tokens, once for all connected runners. */
 const checkEveryMs = 1000;
-/** For lost announcements of ended claims. */
+/** Announcements of ended claims can be lost. */
 const checkClaimsEveryMs = 5000;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {

@@ -16,9 +16,12 @@ export interface Dispatcher {
   next: CallHandlers['next'];
   /** Withdraws these wishes, or all. Resolves when they have ended. An order already in progress is still given. */
   leave(holder: string, claims?: readonly string[]): Promise<void>;
-  /** Also handles what was not announced, and ends the wishes of drained runners. */
+  /** Also finds work that was not announced, and ends the wishes of drained runners. */
   check(standings: ReadonlyMap<string, Standing>): Promise<void>;
-  /** This holder, or without one every holder, gets no more work here. Resolves when orders in progress are stored. */
+  /**
+   * Gives no more work here to this holder, or to any holder if none is named. Resolves when orders in progress are
+   * stored.
+   */
   quiet(holder?: string): Promise<void>;
   isQuiet(holder: string): boolean;
   /** A new runner has this name now, and gets work. */

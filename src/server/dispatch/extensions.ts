@@ -40,7 +40,7 @@ export function createExtensions(db: Database, onTrouble: (error: unknown) => vo
     }
   });
 
-  /** Claims of other holders are skipped: their number has no limit. */
+  /** Claims of other holders are skipped, because their number has no limit. */
   const extendHeld = async (holder: string, claims: ReadonlySet<string>): Promise<void> => {
     const held = (await leases.heldByAll(db.read, [holder]))
       .map(({ claim }) => claim)

@@ -84,7 +84,7 @@ async function projectOf({ trx }: JobContext, id: bigint): Promise<ProjectRow> {
   return trx.selectFrom('projects').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
 }
 
-/** Whether the commit's file builds it. Never for a commit from a fork. */
+/** Whether the commit is built by its own file. Never for a commit from a fork. */
 export function isConfigured(project: ProjectRow, request: BuildRequestRow, { branches, tags }: CommitReport): boolean {
   return project.config_file !== '' && request.from_fork === 0 && branches.length + tags.length > 0;
 }

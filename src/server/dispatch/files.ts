@@ -21,7 +21,7 @@ import type { Asker, Elsewhere, JobContext } from './job-handler.ts';
 
 const checkAgainMs = 10_000;
 
-/** Undefined if the build does not begin now. */
+/** Undefined if the build does not start now. */
 export async function filesOrder(
   context: JobContext,
   job: ClaimedJob,
@@ -31,7 +31,7 @@ export async function filesOrder(
   if (build.files_from === '') return {};
   const { db, trx } = context;
   const attempts = await findLeaving(trx, build);
-  // The suite does not run in this request, so the build begins with the checkout.
+  // The suite does not run in this request, so the build starts with the checkout.
   if (attempts.length === 0) return {};
   const by = attempts.find(({ finished_at: end }) => end !== null);
   const kept = by && by === attempts[0] ? await findFilesForSuite(trx, by.id, context.filesHours) : undefined;
@@ -81,7 +81,7 @@ async function orderOf(
   };
 }
 
-/** Undefined if no files are kept. */
+/** Undefined if no files are to be retained. */
 export function keepOrder(
   { shellHours: hours }: JobContext,
   { account_id: account }: ClaimedJob,
@@ -93,7 +93,10 @@ export function keepOrder(
   return { hours, accountId: String(account), ...(forSuites && { forSuites: when }) };
 }
 
-/** For a query of `builds`. While a request may still join, every suite that names this one counts. */
+/**
+ * Condition for a query of `builds`: another suite starts with the build's files. While a request may still join, every
+ * suite that names this one counts.
+ */
 export const isTaken = sql<SqlBool>`(
   exists (
     select 1 from builds as taker
@@ -118,7 +121,7 @@ export const isTaken = sql<SqlBool>`(
   )
 )`;
 
-/** Whether other suites may begin with its files: it passed, or counts as passed. */
+/** Whether other suites may start with the build's files: it passed, or counts as passed. */
 export async function leavesFiles(db: Queries, buildId: bigint): Promise<boolean> {
   const build = db
     .selectFrom('builds')

@@ -1,7 +1,10 @@
 import type { Runner } from '../auth/runners.ts';
 import type { Database } from '../db/open.ts';
 
-/** Deleted or not served by the runner: the same response, so a runner learns nothing about other accounts. */
+/**
+ * Projects that are deleted or not served by the runner. Both get the same response, so a runner learns nothing about
+ * other accounts.
+ */
 export async function goneProjects(db: Database, { boundAs }: Runner, projects: readonly string[]): Promise<string[]> {
   if (projects.length === 0) return [];
   const known = await db.read

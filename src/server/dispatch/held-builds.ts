@@ -8,7 +8,9 @@ import { holdJob, jobOf } from '../queue/leases.ts';
 import { keepCache } from './caches.ts';
 import type { JobContext } from './job-handler.ts';
 
-/* The right to upload a build's files depends on its claim, also afterwards (lifecycle/uploads.ts). */
+/*
+ * The right to upload a build's files depends on its claim, even after the build has ended (lifecycle/uploads.ts).
+ */
 
 export async function buildUnder(db: Queries, { holder }: Runner, claim: string): Promise<bigint | undefined> {
   const job = await jobOf(db, claim);

@@ -35,8 +35,8 @@ export async function* atMost(most: number, content: AsyncIterable<Uint8Array>):
 }
 
 /**
- * Otherwise a claim could store many times its limit. After a broken connection a runner may call again before the
- * server notices. Then its response makes it retry.
+ * Allows one transfer per claim at a time. Otherwise a claim could store many times its limit. After an interrupted
+ * connection, a runner may call again before the server notices. Then the response makes the runner retry.
  */
 export function oneAtATime(): (claim: string) => Disposable {
   const busy = new Set<string>();

@@ -29,9 +29,9 @@ export interface JobContext extends WriteContext {
   unpacked: UnpackLimits;
   /** Limit of all caches of a project; 0 for none. */
   cacheBytes: number;
-  /** How long a failed build's files are kept; 0 for not at all. */
+  /** How many hours a failed build's files are retained; 0 for none. */
   shellHours: number;
-  /** Counted from the end of the request. */
+  /** How many hours files for other suites are retained, counted from the end of the request. */
   filesHours: number;
 }
 
@@ -58,9 +58,9 @@ interface Settled {
 
 /** The server's half of one kind of job. The runner's half has the same name. */
 export interface JobHandler {
-  /** Records that the job has begun; undefined if nothing is left to do. */
+  /** Records that the job has begun. Undefined if nothing is left to do. */
   order(context: JobContext, job: ClaimedJob, asker: Asker): Promise<Work | Later | Elsewhere | undefined>;
-  /** Possible outcomes, except being lost. */
+  /** Possible outcomes, except the ones that every kind has (`alwaysPossible` in outcomes.ts). */
   outcomes: readonly Outcome['kind'][];
   /**
    * `file` builds a fetched commit, `sha` is the commit of a refused file, `output` the log part of a suite's commands.

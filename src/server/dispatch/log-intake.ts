@@ -8,7 +8,7 @@ import { appendToHeld, findLog } from '../streams/logs.ts';
 
 /**
  * When the disk is full, only short logs are stored. Its reserve is for small writes, so one long log does not end all
- * other work. If there is no room for a short log either, the runner repeats it until there is.
+ * other work. If there is no room for a short log either, the runner resends it until there is.
  */
 const shortLog = 1024 * 1024;
 

@@ -20,7 +20,7 @@ const slotsInOrder: readonly SlotKind[] = ['fetches', 'builds'];
 /** After losing this many claims to other requests, this request retries later. */
 const mostOvertaken = 20;
 const mostPutOff = 500;
-/** The end of a compile makes waiting jobs due at once. This is for a server that dies while it puts a job off. */
+/** The end of a compile makes waiting jobs due at once. This is for a server that dies while it postpones a job. */
 export const longestPutOff = 5 * 60 * 1000;
 
 /** `again`: the job needed no order. `overtaken`: another runner's claim was first. */
@@ -43,7 +43,7 @@ export interface OrderRequest {
 
 export interface Orders {
   serving(runner: Runner): Serving[];
-  /** Undefined if there is none, or it is no longer wanted. */
+  /** Undefined if there is no order, or it is no longer wanted. */
   now(request: OrderRequest, isWanted?: () => boolean): Promise<Order | undefined>;
 }
 
@@ -105,8 +105,8 @@ export function createOrders(parts: OrdersParts): Orders {
   };
 
   /**
-   * The awaited compile may have ended while the job was put off, without seeing it. So this checks again. By now the
-   * end of the compile is committed, or finds the waiting job.
+   * The awaited compile may have ended while this job was being postponed, without finding the job. So this checks
+   * again. By now the end of the compile is committed, or will find the waiting job.
    */
   const checkOnceMore = async ({ job, awaits }: PutOff): Promise<void> => {
     if (!(await isAwaited(db, awaits))) await db.transaction((trx) => queue.makeDue(db, trx, job));
@@ -141,7 +141,7 @@ export function createOrders(parts: OrdersParts): Orders {
     }
   };
 
-  /** A job without a possible order must not block the others. Its claim was rolled back with the order. */
+  /** A job without a possible order must not block other jobs. Its claim was rolled back with the order. */
   const setAside = async (unordered: ClaimedJob): Promise<void> => {
     await db.transaction(async (trx) => {
       const job = await claimAgain(db, trx, unordered, protocol.claimSeconds);

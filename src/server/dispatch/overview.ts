@@ -6,7 +6,7 @@ import { workKinds } from '../../shared/protocol/index.ts';
 
 export interface Overview {
   runners: Record<RunnerNow['state'], number>;
-  /** Why no runner takes some of the work, in a sentence for any reader; undefined if all is taken. */
+  /** Why no runner takes some of the work: a sentence that any reader may see. Undefined if runners take all work. */
   whyNobody: string | undefined;
   waiting: number;
   oldestSeconds: number;
@@ -61,7 +61,7 @@ async function readOverview(db: Pick<Database, 'read' | 'clock'>): Promise<Overv
   };
 }
 
-/** Names no accounts and tags, which only users who see the work may see. */
+/** Names no accounts and tags. Only users who may see the work may see these. */
 function whyStuck(waiting: readonly { tags: string }[], present: readonly { tags: string }[]): string | undefined {
   const isStuck = waiting.some(({ tags }) => noneHasTags(present, tags));
   return isStuck ? 'some of the work that waits needs tags that no connected runner has' : undefined;

@@ -31,7 +31,7 @@ export const packFiles: JobHandler = {
   async settle(context, job, outcome) {
     const { db, trx } = context;
     await makeAccountDue(db, trx, job.account_id, ['run_suite']); // first, as jobs are locked before files
-    // A runner cannot choose a blob: otherwise it could name another account's blob.
+    // A runner cannot choose a blob. Otherwise it could name another account's blob.
     const isStored = outcome.kind === 'packed' && outcome.digest === job.stored_blob;
     if (outcome.kind === 'files_gone') await forgetKept(trx, job.subject_id);
     else if (isStored) await notePacked(trx, job.subject_id, { digest: outcome.digest, size: job.stored_bytes ?? 0n });

@@ -5,7 +5,7 @@ import type { Outcome } from '../../shared/protocol/index.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { sourceOf } from './sources.ts';
 
-/** The other repository's response decides. */
+/** The response of the target repository decides the result. */
 export const pushDeploy: JobHandler = {
   whenCut: 'A push that had begun was broken off: look at the remote branch to see whether it arrived.',
 
@@ -30,7 +30,7 @@ export const pushDeploy: JobHandler = {
 
   async settle(context, job, outcome) {
     const deploy = await deployOf(context, job.subject_id);
-    // A push that arrived is deployed, even if a user cancelled it in the last moment.
+    // A push that arrived is deployed, even if a user cancelled it at the last moment.
     if (deploy) await advanceDeploy(context, deploy, stateAfter(outcome));
   },
 

@@ -12,7 +12,7 @@ import { isConfigured, defaultHeadOf } from './fetch-commit.ts';
 type Refused = { refused: string[] };
 
 export interface Configuring {
-  /** Before any transaction: a large file may take long. */
+  /** Call outside of transactions, because a large file may take long. */
   read(file: { project: ProjectRow; text: string }): Promise<FoundFile | Refused>;
   close(): Promise<void>;
 }
@@ -28,7 +28,7 @@ export interface FoundFile {
   ): Promise<string[] | Refused>;
 }
 
-/** After the file was read, with lines for the log. */
+/** The report after the file was read, with lines for the log. */
 export interface ConfiguredReport extends FinishReport {
   lines?: string[];
   file?: ReadFile;

@@ -81,7 +81,8 @@ export const runSuite: JobHandler = {
     const found = hasSoftware ? await findSoftware() : noSoftware;
     const given = hasVariables ? await variablesFor(context, parts) : noVariables;
     const { variables, withheld } = given;
-    // Caches and data of services are files that a branch's builds have made. Without a branch, a build has the default one's.
+    // A branch's builds made the files in its caches and service data. A build on an untrusted branch uses the default
+    // branch's files instead.
     const keeping = (await isTrustedBranch(parts.branch, given)) ? parts : { ...parts, branch: '' };
     const mayHave = whyNoVariables(parts) === undefined;
     const chosen = {
@@ -148,7 +149,7 @@ export const runSuite: JobHandler = {
       services.orders.map(({ name }) => name),
     );
     const keep = keepOrder(context, job, build, Boolean(isForSuites));
-    // Anyone who can push writes a branch's file, so it must not decide that a suite gets passwords.
+    // Anyone who can push can write a branch's file, so the file must not decide whether a suite gets passwords.
     const hasRegistries = mayHave && (projectBuildsImages === 1 || branchSecrets === 1);
     const traceparent = traceparentOf(context, { id: build.id, trace });
     return {
@@ -234,7 +235,7 @@ function stepsOf(command: string, steps: string): StepOrder[] {
   return JSON.parse(steps) as StepOrder[];
 }
 
-/** The runner cannot get the files that the build begins with. The next attempt finds that they are gone. */
+/** The runner cannot get the files that the build starts with. The next attempt finds that they are gone. */
 async function loseFiles(context: JobContext, job: ClaimedJob): Promise<void> {
   const build = await buildOf(context, job.subject_id);
   if (!build) return;
@@ -260,14 +261,14 @@ function endingOf(outcome: Outcome): Ending {
     case 'killed':
       return ['failed', { failure_reason: outcome.reason }];
     case 'cancelled':
-    case 'store_away': // it was cancelled before it could be put off
+    case 'store_away': // it was cancelled before it could be postponed
     case 'files_gone':
       return ['cancelled', {}];
     case 'unfetchable':
     case 'unrunnable':
       return ['errored', { failure_reason: outcome.reason }];
     case 'cut_short':
-      // A log that is too long is the command's fault; a full disk is not.
+      // A log that is too long is the command's fault, but a full disk is not.
       return [outcome.reason === 'log_too_long' ? 'failed' : 'errored', { failure_reason: outcome.reason }];
     case 'fetched':
     case 'checked':

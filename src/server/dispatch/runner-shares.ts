@@ -35,7 +35,7 @@ class Sharer {
     return this.taken.size === 0;
   }
 
-  /** An amount larger than the share is taken only alone. */
+  /** An amount larger than the share fits only if nothing else is taken. */
   fits([what, amount]: Amount): boolean {
     const before = this.taken.get(what) ?? 0;
     return before === 0 || before + amount <= timesOf(this.name) * mostHeld[what];
@@ -55,7 +55,8 @@ class Sharer {
 }
 
 /**
- * Counted by token and account, over all connections. At the limit, a token is refused or waits; all others continue.
+ * Counted by token and account, over all connections. At the limit, a token is refused or waits. All other tokens
+ * continue.
  */
 export class RunnerShares {
   readonly #sharers = new Map<string, Sharer>();
@@ -114,13 +115,13 @@ export class RunnerShare implements Disposable {
     this.take([what, 1]);
   }
 
-  /** The connection whose unread responses count. */
+  /** Attaches the connection whose unread responses count. */
   attach(socket: WebSocket): void {
     this.#socket = socket;
     for (const { sockets } of this.#sharers) sockets.add(socket);
   }
 
-  /** All or nothing (false). Held until given back, even if the connection ends. */
+  /** Takes all amounts, or none and returns false. They stay taken until given back, even if the connection ends. */
   take(...amounts: readonly Amount[]): boolean {
     if (!this.#sharers.every((sharer) => amounts.every((amount) => sharer.fits(amount)))) return false;
     for (const sharer of this.#sharers) for (const amount of amounts) sharer.add(amount);
@@ -138,7 +139,10 @@ export class RunnerShare implements Disposable {
     for (const begin of eager) begin();
   }
 
-  /** Calls `begin` whenever something may be free, until called without it. Those just served come last. */
+  /**
+   * Calls `begin` whenever room may be free, until `whenFree` is called without it. Callers that were just served come
+   * last.
+   */
   whenFree(begin?: () => void): void {
     if (begin === this.#begin && !this.#isServed) return;
     this.#isServed = false;
@@ -157,7 +161,7 @@ export class RunnerShare implements Disposable {
     );
   }
 
-  /** On all connections of the token or an account. */
+  /** Whether too many response bytes are unread, on all connections of the token or of an account. */
   get isUnread(): boolean {
     return this.#sharers.some(({ isUnread }) => isUnread);
   }

@@ -69,7 +69,7 @@ function environmentOf({ variables }: SuiteService, ofSuite: Readonly<Record<str
   );
 }
 
-/** Data that the service may begin with, and whether its own are kept. */
+/** Data that the service may start with, and whether its own data are saved. */
 async function keptOrder({ trx }: JobContext, build: ReadingBuild, name: string) {
   const found = await findServiceData(trx, build, name);
   const kept = found.map(({ tree, made_of: digest, build_id: by, created_at: made }) => ({
@@ -81,7 +81,7 @@ async function keptOrder({ trx }: JobContext, build: ReadingBuild, name: string)
   return { ...(kept.length > 0 && { kept }), ...(mayWrite(build) && { saves: true }) };
 }
 
-/** A runner reports data several times, and a user may delete some in between. */
+/** A runner reports data several times. Only new data count, because a user may have deleted some in between. */
 export async function noteServiceData(
   context: JobContext,
   buildId: bigint,

@@ -129,7 +129,7 @@ async function endAndRecord({ db, ids }: Pick<ShellsParts, 'db' | 'ids'>, id: bi
   });
 }
 
-/** For shells that one side left and the other did not end. */
+/** For shells that one side left and the other side did not end. */
 export async function endLeftShells(parts: Pick<ShellsParts, 'db' | 'ids'>): Promise<void> {
   const open = await parts.db.read.selectFrom('shells').selectAll().where('state', '!=', 'ended').execute();
   for (const shell of open) {

@@ -24,7 +24,7 @@ export const noSoftware: Needed & Pick<SuiteOrder, 'launches'> = {
   launches: [],
 };
 
-/** A file's suite names its dependencies: each is the project suite's, or else the account's. */
+/** A file's suite names its dependencies. Each name means the project suite's dependency, or else the account's. */
 export interface Attached {
   suiteId: bigint | null;
   accountId: bigint;
@@ -54,7 +54,7 @@ export async function suiteSoftware(
   return { ...neededBy(stacks), launches: launchesOf(stacks) };
 }
 
-/** The present result, with its lower layers; undefined if the dependency is gone. */
+/** The current result, with its lower layers. Undefined if the dependency is gone. */
 export async function ownSoftware({ trx }: JobContext, accountId: bigint, id: bigint): Promise<Needed | undefined> {
   const found = await ownDependencyNow(trx, accountId, id);
   return found && neededBy([found]);

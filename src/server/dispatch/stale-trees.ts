@@ -6,7 +6,7 @@ import { dataIn } from '../outputs/service-data.ts';
 import type { KeptTree } from '../../shared/protocol/index.ts';
 import { goneProjects } from './gone-projects.ts';
 
-/** Trees that are no longer a cache, files for other suites, or service data of its projects. */
+/** Trees that the runner's projects no longer use as a cache, as files for other suites or as service data. */
 export async function staleTrees(db: Database, runner: Runner, kept: readonly KeptTree[]): Promise<KeptTree[]> {
   const projects = [...new Set(kept.map(({ project }) => project))];
   const gone = new Set(await goneProjects(db, runner, projects));

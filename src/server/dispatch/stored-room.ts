@@ -9,11 +9,11 @@ import { UnavailableError } from '../db/unavailable.ts';
 export interface StoredRoom {
   /** Includes replaced blobs of the claim that are not removed yet. */
   isOver(claim: string, most: number): Promise<boolean>;
-  /** Throws an UnavailableError at the limit, unless the account has nothing else. */
+  /** Throws an UnavailableError at the limit, unless the account has stored no other bytes. */
   counted(account: bigint, content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array>;
 }
 
-/** An account stores the results of so many jobs at the same time. */
+/** An account may store the results of this many jobs at the same time. */
 const jobsOfAccount = 16;
 const checkEvery = 8 * 1024 * 1024;
 
@@ -34,7 +34,7 @@ export function storedRoom({ db, blobs, most }: { db: Database; blobs: Blobs; mo
     for (const { bytes } of doomed) sum += bytes;
     return Number(sum);
   };
-  /** Throws if the account's other bytes are too much. */
+  /** Throws if the account's other bytes leave no room. */
   const check = async (account: bigint, own: number): Promise<void> => {
     const others = (await held('account_id', account)) + (arriving.get(account) ?? 0) - own;
     if (others === 0) return;

@@ -45,7 +45,7 @@ type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pi
     is_taken: SqlBool;
   };
 
-/** With the names of its dependencies, if its suite is a file's. */
+/** Includes the names of the dependencies if the suite comes from a file. */
 export type SuiteParts = Omit<Found, keyof Settings | 'suite_steps' | 'suite_services'> &
   Settings & { suite_steps: string; suite_services: string; dependencies: readonly string[] | undefined };
 

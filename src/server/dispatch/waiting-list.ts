@@ -5,11 +5,11 @@ export interface Waiting<T> {
   runner: Runner;
   /** Members of a group can take the same things. */
   group: string;
-  /** Cheaper than an attempt. */
+  /** Whether there may be something to take. Cheaper than an attempt. */
   isAny(): Promise<boolean>;
   /** Undefined if there was nothing, or it is no longer wanted. An error ends the waiting. */
   attempt(isWanted: () => boolean): Promise<T | undefined>;
-  /** Whether it may get anything at the moment. */
+  /** Whether it may currently get anything. */
   isServed(): boolean;
 }
 
@@ -22,8 +22,8 @@ interface Group<T> {
 const mostAtOnce = 8;
 
 /**
- * Calls of runners that wait for something. Each tries once when it comes. After a notification, the first of each
- * group tries, and more as long as tries succeed. So one job costs one or two tries, however many runners wait.
+ * Waiting calls of runners. Each call tries once on arrival. After a notification, the first call of each group tries,
+ * and more calls follow as long as tries succeed. So one job costs one or two tries, however many runners wait.
  */
 export class WaitingList<T> {
   readonly #groups = new Map<string, Group<T>>();
@@ -44,7 +44,7 @@ export class WaitingList<T> {
     const group = this.#groups.get(waiting.group) ?? { members: new Set(), isNews: false, isTrying: false };
     this.#groups.set(waiting.group, group);
     group.members.add(member);
-    if (this.#news !== before) this.#notify(group); // it may have come during the attempt
+    if (this.#news !== before) this.#notify(group); // it may have arrived during the attempt
     try {
       return await member.result;
     } finally {
@@ -60,7 +60,7 @@ export class WaitingList<T> {
     for (const group of this.#groups.values()) this.#notify(group);
   }
 
-  /** For things that were not announced. */
+  /** Finds things that were not announced. */
   async check(): Promise<void> {
     for (const group of this.#groups.values()) {
       const [first] = firstOf(group, 1);
@@ -92,7 +92,7 @@ export class WaitingList<T> {
         const some = firstOf(group, many);
         await Promise.all(some.map((member) => this.#attempt(member)));
         isMore = some.length > 0 && some.every(({ isOver }) => isOver);
-        // Those that found nothing move to the end: others may find something.
+        // Members that found nothing move to the end, because other members may find something.
         for (const member of some) if (!member.isOver && group.members.delete(member)) group.members.add(member);
       }
     }
@@ -117,7 +117,7 @@ function firstOf<T>({ members }: Group<T>, many: number): Member<T>[] {
 
 class Member<T> {
   readonly waiting: Waiting<T>;
-  /** No result is wanted any more. A running attempt still ends first. */
+  /** The result is no longer wanted. A running attempt still ends first. */
   isOver = false;
   readonly #result = Promise.withResolvers<T | undefined>();
   #isTrying = false;

@@ -11,13 +11,13 @@ const why = {
 
 interface Using {
   withheld: BuildsVariables['withheld'];
-  /** The build's values of the same names, from elsewhere. */
+  /** The build's values of the same names from other sources. */
   has: Readonly<Record<string, string>>;
   steps: readonly StepOrder[];
   services: string;
 }
 
-/** Only for variables named in a step or service: the build's page lists all. Scripts are not read. */
+/** Only for variables named in a step or service, because the build's page lists all. Scripts are not read. */
 export function withheldLine({ withheld, has, steps, services }: Using): string | undefined {
   const [first] = withheld;
   if (!first) return undefined;

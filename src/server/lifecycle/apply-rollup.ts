@@ -92,7 +92,7 @@ async function holdCommits({ db, trx }: WriteContext, ids: readonly bigint[]) {
   return ids.length === 0 ? [] : db.locked(commits.orderBy('id'), 'commits').execute();
 }
 
-/** The same, with the request that it joined. */
+/** Locks the request, the request that it joined, and the commit if given. */
 export async function holdWithFirst(context: WriteContext, requestId: bigint, commitId?: bigint): Promise<void> {
   const requests = context.trx.selectFrom('build_requests').select('joined_to_id').where('id', '=', requestId);
   const first = (await requests.executeTakeFirst())?.joined_to_id ?? null;
@@ -116,7 +116,7 @@ export async function holdAllForBuilds(
 
 interface Touched {
   commits: readonly bigint[];
-  /** Commits where builds began to run and nothing else changed: if already `building`, they stay so. */
+  /** Commits that changed only because builds began to run. If such a commit is already `building`, it stays so. */
   begun: ReadonlySet<bigint>;
   requests: readonly bigint[];
   groups: readonly Group[];
@@ -131,7 +131,7 @@ async function buildsOfRequest(db: Queries, id: bigint): Promise<CountedBuild[]>
   return db.selectFrom('builds').select(countedColumns).where('build_request_id', '=', id).execute();
 }
 
-/** Also enqueues builds whose wait for others is over. */
+/** Also enqueues or skips held builds that need not wait longer. */
 export async function rollUpCommits(
   context: WriteContext,
   { commits: commitIds, begun, requests: requestIds, groups }: Touched,
@@ -170,7 +170,7 @@ export async function rollUpCommits(
     const followed = deploy !== null && (await followBuilds(context, deploy, state, builds.map(factOf)));
     if (followed) moved.push(followed);
     const isOver = isFinal(buildRequestMachine, state);
-    // Files are also kept for requests that may still join.
+    // A request that may still join this one could need its files.
     const hasFiles = request.join_key !== '' || builds.some(({ files_from: suite }) => suite !== '');
     if (hasFiles && (state !== from || request.joined_to_id !== null)) await freeFiles(trx, request, isOver);
     if (state === from) continue;

@@ -36,7 +36,8 @@ const movedColumns = [
 export type MovedBuild = Pick<BuildRow, (typeof movedColumns)[number]>;
 
 /**
- * Undefined if it did not move. A final state also completes the log. The caller records events and requests roll-ups.
+ * Undefined if the build did not move. A final state also completes the log. The caller records events and requests
+ * roll-ups.
  */
 export async function writeMove(
   context: WriteContext,

@@ -13,7 +13,7 @@ export function serviceLog(build: Pick<BuildRow, 'services'>, name: string): big
   return found && BigInt(found.log);
 }
 
-/** Whether data were already reported, by service. */
+/** Maps each service to whether its data were already reported. */
 export function toldOfData(build: Pick<BuildRow, 'services'>): ReadonlyMap<string, boolean> {
   return new Map(storedServices(build).map(({ name, data }) => [name, data !== undefined]));
 }
@@ -32,7 +32,7 @@ export async function openServices({ trx, ids }: WriteContext, build: Build, nam
   await write(trx, build, opened);
 }
 
-/** Reports on other services than the build's are ignored. */
+/** Ignores reports on services that the build does not have. */
 export async function noteServices(
   { db, trx }: WriteContext,
   build: Build,

@@ -6,7 +6,7 @@ export interface TestCounts {
   skipped: number;
 }
 
-/** Shows the counts of a build's tests in its record, once all have come. */
+/** Stores the counts in the build's record. Call it once all tests have arrived. */
 export async function noteTestCounts(trx: Transaction, id: bigint, counts: TestCounts): Promise<void> {
   const columns = { tests_passed: counts.passed, tests_failed: counts.failed, tests_skipped: counts.skipped };
   await trx.updateTable('builds').set(columns).where('id', '=', id).execute();

@@ -21,7 +21,7 @@ export interface Variable {
 export interface BuildsVariables {
   variables: Variable[];
   withheld: WithheldVariable[];
-  /** The limits of those that it has because of its ref. */
+  /** The ref limits of each ref-limited variable that the build gets. */
   limits: readonly (readonly string[])[];
 }
 
@@ -32,9 +32,7 @@ type Asking = Pick<BuildRow, 'id' | 'project_id' | 'suite_id' | 'commit_id' | 'l
     branch_secrets: number;
   };
 
-/**
- * The author of a fork's code could send secrets anywhere, and so could anyone who pushes a branch with a new suite.
- */
+/** The author of a fork's code could send secrets anywhere. So could anyone who pushes a branch with a new suite. */
 export function whyNoVariables({
   from_fork: fromFork,
   suite_id: suite,
@@ -45,7 +43,7 @@ export function whyNoVariables({
 }
 
 interface Compared {
-  /** null is a suite that only a file has. */
+  /** null for a suite that exists only in a file. */
   suites: readonly (bigint | null)[];
   requests: readonly Parameters<typeof ownRefs>[0][];
   commit: Pick<CommitRow, 'branches' | 'project_id'>;
@@ -126,8 +124,8 @@ export async function variablesFor(
 }
 
 /**
- * Whether builds of a branch have what a build has because of its ref. A SHA or a tag may be on several branches, and who
- * pushes chooses which of them the build is counted with.
+ * Whether builds of the branch also get the variables that a build gets because of its ref. A SHA or a tag may be on
+ * several branches, and the pusher chooses which one the build counts for.
  */
 export async function isTrustedBranch(branch: string, { limits }: Pick<BuildsVariables, 'limits'>): Promise<boolean> {
   const may = await Promise.all(limits.map((refs) => areAmong([`refs/heads/${branch}`], refs)));

@@ -17,10 +17,10 @@ import { groupOf, holdGroups, type Held } from './held-back.ts';
 import { buildMachine, isFinal, type BuildState } from './states.ts';
 
 export type LossReason = 'runner_lost' | 'files_gone';
-/** After this many consecutive tries that lost their runner, the build ends. */
+/** The build ends after this many consecutive tries that lost their runner. */
 export const mostTries = 3;
 
-/** False if its present state does not allow that. */
+/** False if the build's current state does not allow the move. */
 export async function advanceBuild(
   context: WriteContext,
   build: Pick<BuildRow, 'id'>,
@@ -31,7 +31,8 @@ export async function advanceBuild(
   if (!moved) return false;
   const { commit_id: commit, build_request_id: request, deploy_id: deploy } = moved;
   if (to !== 'running') rollUp(context, { commit, request });
-  // The request is `building` already, and nothing in it waits for this build to run. A deploy begins with it.
+  // The request is already `building`, and no build in it waits for this one to start. Only a deploy begins with its
+  // build, so its request is rolled up too.
   else rollUp(context, { begunOf: commit, ...(deploy !== null && { request }) });
   return true;
 }
@@ -69,13 +70,13 @@ export interface Tried {
   /** The series of the next attempt; undefined starts a new one. */
   series?: bigint;
   isDeleted?: boolean;
-  /** From here on, the settings of the suite. */
+  /** The suite's settings begin here. */
   steps: string;
   tags: string;
   allowFailure: number;
   retries: number;
   needs: readonly string[];
-  /** The needed suite whose files it begins with, or blank. */
+  /** The needed suite whose files the build starts with, or blank. */
   filesFrom: string;
   approval: number;
   approvers: string;
@@ -86,7 +87,7 @@ export interface Tried {
   slow?: Rule;
 }
 
-/** 1 if the suite may fail, or one of its lines names the variant. */
+/** 1 if the suite may fail, or its `matrix_allow_failure` names the variant. */
 export function allowedFailures(
   suite: Pick<SuiteRow, 'allow_failure' | 'matrix_allow_failure'>,
 ): (variant: string) => number {
@@ -94,7 +95,10 @@ export function allowedFailures(
   return (variant) => (suite.allow_failure === 1 || isNamed(variant) ? 1 : 0);
 }
 
-/** Numbers include attempts of deploys. The commit is locked, so no other transaction makes the same next attempt. */
+/**
+ * Attempt numbers include attempts of deploys. The commit is locked, so no other transaction makes the same next
+ * attempt.
+ */
 export async function triedBefore({ trx }: WriteContext, commitId: bigint, subjects: Subject[]): Promise<Tried[]> {
   const tried: Tried[] = [];
   for (const { suite_name: suiteName, variant, deploy_id: deployId } of subjects) {
@@ -152,8 +156,8 @@ interface Continued {
 }
 
 /**
- * Enqueues the attempts, except those held back: these wait for the request's roll-up, which the caller requests. An
- * attempt that continues another is not held back again.
+ * Enqueues the attempts, except held builds. Held builds wait for the request's roll-up, which the caller must request.
+ * An attempt that continues another is not held again.
  */
 export async function addBuilds(
   context: WriteContext,
@@ -228,7 +232,7 @@ export async function addBuilds(
   return builds;
 }
 
-/** For a lost runner or lost files. The next attempt is made in the same transaction. */
+/** For a lost runner or lost files. Makes the next attempt in the same transaction. */
 export async function loseBuild(
   context: WriteContext,
   build: BuildRow,
@@ -270,7 +274,10 @@ async function continueBuild(
   await addBuilds(context, { projectId, accountId, commitId, requestId, askedBy: null }, next, continued);
 }
 
-/** Builds by a file keep its tags. Searches jobs, because an account has few waiting jobs compared to its builds. */
+/**
+ * Builds configured by a file keep the file's tags. Searches jobs, because an account has few waiting jobs compared to
+ * its builds.
+ */
 export async function retagBuilds(
   { db, trx }: WriteContext,
   { accountId, suiteId, tags }: { accountId: bigint; suiteId: bigint; tags: string },
@@ -278,7 +285,10 @@ export async function retagBuilds(
   await retag(db, trx, { accountId, which: buildsSuites([suiteId]), tags });
 }
 
-/** Call before some suites get other tags and others are deleted: all their builds are locked before any changes. */
+/**
+ * Call before changing some suites' tags and deleting other suites. It locks the jobs of all their waiting builds
+ * before any of them changes.
+ */
 export async function holdWaitingBuilds(
   { db, trx }: WriteContext,
   { accountId, suites }: { accountId: bigint; suites: readonly bigint[] },
@@ -286,7 +296,7 @@ export async function holdWaitingBuilds(
   if (suites.length > 0) await holdWaitingJobs(db, trx, { accountId, which: buildsSuites(suites) });
 }
 
-/** For jobs: a build of these suites, with the settings of the project. */
+/** Matches jobs whose build belongs to these suites and uses the project's settings instead of a file's. */
 const buildsSuites = (suites: readonly bigint[]) => sql<SqlBool>`exists (
   select 1 from builds inner join build_requests on build_requests.id = builds.build_request_id
   where builds.id = jobs.subject_id and builds.suite_id in (${sql.join(suites)}) and build_requests.config_digest = ''
@@ -297,7 +307,7 @@ export async function cancelBuilds(context: WriteContext, builds: readonly Build
 }
 
 /**
- * Cancels builds with jobs and returns the others, whose requests must be locked first. A build that ended since it was
+ * Cancels builds with jobs and returns the rest, whose requests must be locked first. A build that ended since it was
  * read may have a next attempt: `reread` finds it before any build is locked.
  */
 export async function cancelQueued(

@@ -21,7 +21,7 @@ export async function cancelRequest(context: WriteContext, request: BuildRequest
   await applyEffects(context);
 }
 
-/** In the order of locks: all jobs first. Also locks the requests `alongside`. The caller applies the effects. */
+/** Follows the lock order: all jobs first. Also locks the requests `alongside`. The caller applies the effects. */
 export async function cancelRequests(
   context: WriteContext,
   asked: readonly BuildRequestRow[],
@@ -32,7 +32,7 @@ export async function cancelRequests(
   const builds = requests.length === 0 ? [] : await idsOfBuilds(context, requests);
   await holdJobsOf(context.db, context.trx, [...open, ...builds]);
   const fetches = await cancel(context.db, context.trx, open);
-  // Builds exist once the fetch is over, which may be since the request was read.
+  // Builds exist only after the fetch, which may have ended since the request was read.
   const fetched = requests.filter(({ id }) => (fetches.get(id) ?? 'none') === 'none');
   const read = async (): Promise<BuildRow[]> => {
     const found: BuildRow[] = [];
@@ -45,7 +45,7 @@ export async function cancelRequests(
   const own = new Set(asked.map(({ id }) => id));
   for (const request of locked.filter(isUnderWay)) {
     const { id, joined_to_id: first, fetch } = request;
-    // It joined since it was read. Its jobs must be locked first.
+    // The request joined since it was read. Its jobs must be locked first.
     if (!known.has(id) && first !== null && own.has(first)) runAgain();
     if (own.has(id) && first !== null && fetch === 'done') await leaveFirst(context, id);
   }

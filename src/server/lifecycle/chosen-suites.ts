@@ -25,7 +25,7 @@ const suiteColumns = [
   ...holdColumns,
 ] as const;
 
-/** One row for each of its rules, or one row without rules. */
+/** One row per rule of the suite, or a single row if the suite has no rules. */
 export interface SuiteFacts extends Pick<SuiteRow, (typeof suiteColumns)[number]> {
   suite_id: bigint | null;
   /** The last attempt without a variant. */
@@ -90,7 +90,10 @@ export interface NamedSuites {
 
 export const namesAny = ({ ids, names }: NamedSuites): boolean => ids.length > 0 || names.length > 0;
 
-/** The named suites and those that they need, or all. A manual suite runs only if it is named. */
+/**
+ * The named suites and the suites that they need, except needed suites that are manual. Without names, all suites
+ * except manual ones.
+ */
 export function askedFor<Suite extends Pick<SuiteFacts, 'id' | 'suite_id' | 'name' | 'needs' | 'manual'>>(
   suites: readonly Suite[],
   named: NamedSuites,

@@ -18,9 +18,9 @@ export interface FetchedCommit {
   files: string[];
   branch: string | null;
   ref: string | null;
-  /** The ref was built before, at a commit that is no ancestor of this one. */
+  /** The ref was built before, at a commit that is not an ancestor of this one. */
   overwritten: boolean;
-  /** The newest built commit of the default branch: this one, the same as before, or neither. */
+  /** The default branch's newest built commit: this commit, the same commit as before, or none. */
   defaultHead: 'this' | 'kept' | 'none';
   /** Set if the commit is on the default branch. */
   defaultBranch?: string | null;

@@ -4,9 +4,9 @@ import { groupOf, holdGroups } from './held-back.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
- * Waiting builds would have no settings. Running builds have them, and builds by a file have the file's. Call this once
- * for all suites, before the transaction locks anything else: it locks these builds' jobs, requests and commits in the
- * common order (db/lock-order.ts).
+ * Without its suite, a waiting build has no settings. Running builds already have theirs, and builds configured by a
+ * file use the file's. Call this once for all suites, before the transaction locks anything else. It locks these
+ * builds' jobs, requests and commits in the common order (db/lock-order.ts).
  */
 export async function cancelWaitingBuilds(
   context: WriteContext,
@@ -29,7 +29,8 @@ export async function cancelWaitingBuilds(
   if (waiting.length === 0) return;
   const ending = { failure_reason: 'suite_deleted' };
   const held = await cancelQueued(context, waiting, undefined, ending);
-  // The database deletes what the suites have saved. A build that begins locks it before its request.
+  // The database deletes the suites' caches and service data. A build that starts locks these before its request, so
+  // they are locked here first.
   await db.holdRight(trx, 'caches', projectId);
   for (const table of ['caches', 'service_data'] as const) {
     const saved = trx.selectFrom(table).select('id').where('suite_id', 'in', suites).orderBy('id');

@@ -12,7 +12,7 @@ import {
 } from './states.ts';
 import type { LifecycleEvent, WriteContext } from './write-context.ts';
 
-/** Guarded by the states that lead to it; undefined if it did not move. */
+/** Moves the deploy only from a state that leads to `to`. Undefined if it did not move. */
 export async function writeDeployMove(
   { db, trx }: WriteContext,
   { id, project_id: projectId }: Pick<DeployRow, 'id' | 'project_id'>,

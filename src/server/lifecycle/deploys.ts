@@ -14,8 +14,8 @@ import type { WriteContext } from './write-context.ts';
 import { deployMachine, isFinal, statesBefore, type DeployState } from './states.ts';
 
 /**
- * A push waits behind all others to the same branch, whatever their project or strategy. A suite runs in its own build
- * request, whose builds wait behind those of the strategy's other deploys (chosen-suites.ts).
+ * A push waits for all earlier pushes to the same branch, in any project or strategy. A suite runs in its own build
+ * request. Its builds wait for builds of the strategy's other deploys (chosen-suites.ts).
  */
 export async function openDeploy(
   context: WriteContext,
@@ -43,7 +43,8 @@ export async function openDeploy(
     approvers: strategy.approvers,
     approved_by: '',
   };
-  // Both are locked before the new row refers to the project, as in the deletion of a project.
+  // The lane and the commit are locked before the new row refers to the project. The deletion of a project uses the
+  // same order.
   await holdItsLane(context, deploy);
   await db.locked(trx.selectFrom('commits').select('id').where('id', '=', commit.id), 'commits').execute();
   await trx.insertInto('deploys').values(deploy).execute();
@@ -116,7 +117,7 @@ function laneOf({ clone_url: url, remote_branch: branch }: DeployRow): string {
     .digest('hex')}`;
 }
 
-/** Also repeats it after another runner was lost; false if nothing is left to do. */
+/** Also repeats a deploy whose runner was lost. False if nothing is left to do. */
 export async function beginDeploy(context: WriteContext, deploy: DeployRow): Promise<boolean> {
   return deploy.state === 'deploying' || advanceDeploy(context, deploy, 'deploying');
 }
@@ -150,7 +151,7 @@ export async function cancelDeploy(context: WriteContext, deploy: DeployRow): Pr
   if (outcomes.get(deploy.id) !== 'signalled') await advanceDeploy(context, deploy, 'cancelled');
 }
 
-/** It was made right after the deploy, so the search begins there. */
+/** The request was created right after the deploy, so the search starts at the deploy's id. */
 async function requestOf({ trx }: WriteContext, { id, project_id: project }: DeployRow): Promise<BuildRequestRow> {
   return trx
     .selectFrom('build_requests')

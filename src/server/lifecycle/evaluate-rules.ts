@@ -7,7 +7,7 @@ import { isExpression } from '../../shared/domain/rule-expressions.ts';
 import { isQuick, evaluate, type RuleResult, type Question, type Texts } from './rules.ts';
 import type { WriteContext } from './write-context.ts';
 
-/** An expression may take seconds on a commit's texts. So slow rules run in a thread, by turns of accounts. */
+/** An expression may take seconds on a commit's texts. So slow rules run in a thread, where accounts take turns. */
 
 /** Processor time for all rules of a project on one commit. */
 const mostMilliseconds = 1000;

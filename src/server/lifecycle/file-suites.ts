@@ -72,7 +72,7 @@ export async function suitesInFile(db: Queries, projectId: bigint, digest: strin
   return rows.map(({ id, name, settings, rules }) => {
     const fromFile = JSON.parse(settings) as SuiteSettings;
     const own = byName.get(name);
-    // A branch's file can require an approval, but cannot remove one that the project requires.
+    // A branch's file can require an approval, but cannot remove the project's.
     const approval = Math.max(fromFile.approval, own?.approval ?? 0);
     const approvers = own?.approvers ?? fromFile.approvers;
     const manual = Math.max(fromFile.manual, own?.manual ?? 0);
@@ -93,7 +93,7 @@ export async function suitesInFile(db: Queries, projectId: bigint, digest: strin
 
 type Built = Pick<BuildRow, 'project_id' | 'build_request_id' | 'suite_id' | 'suite_name'>;
 
-/** As its request found them; undefined if the suite was deleted since. */
+/** The suite's settings as the build's request found them. Undefined if the suite was deleted since. */
 export async function settingsOf(
   db: Queries,
   build: Built,
@@ -117,7 +117,7 @@ export async function settingsOf(
   return db.selectFrom('suites').selectAll().where('id', '=', build.suite_id).executeTakeFirst();
 }
 
-/** Undefined if it was last built by another path. */
+/** The newest request that built the commit by this path. Undefined if none did. */
 export async function builtBefore(db: Queries, commitId: bigint, path: string): Promise<BuiltBy | undefined> {
   return db
     .selectFrom('build_requests')

@@ -7,7 +7,10 @@ export const forgesTopic = 'forges';
 /** Time limit to create a project's parts at a forge and record them. After that they are removed. */
 export const linkHeldMs = 2 * 60 * 1000;
 
-/** For one server at a time. Returns when the right ends; undefined if another server has it. */
+/**
+ * Gives one server at a time the right to link the project. Returns when the right ends, or undefined if another server
+ * has it.
+ */
 export async function holdLink(trx: Transaction, projectId: bigint): Promise<bigint | undefined> {
   const now = Date.now();
   const until = BigInt(now + linkHeldMs);
@@ -30,7 +33,7 @@ export async function freeLink(
   await db.announce(trx, forgesTopic);
 }
 
-/** For signs of missing parts, such as a hook that did not report a push. */
+/** Call on signs of missing parts, such as a hook that did not report a push. */
 export async function checkSoon({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, projectId: bigint): Promise<void> {
   const soon = BigInt(Date.now());
   await trx
@@ -42,7 +45,7 @@ export async function checkSoon({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, p
   await db.announce(trx, forgesTopic);
 }
 
-/** The forge or git refused a project: the next check tells whether the forge still accepts the token. */
+/** The forge or git refused a project. The next check shows whether the forge still accepts the token. */
 export async function suspect({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, projectId: bigint): Promise<void> {
   const soon = BigInt(Date.now());
   const { numUpdatedRows } = await trx

@@ -10,8 +10,8 @@ import { forgesTopic, linkHeldMs } from './forge-holds.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
- * Everything created at a forge is first recorded for removal (`forge_removals`). The transaction that keeps it deletes
- * that record. So nothing unknown stays at a forge, even if a server dies.
+ * Every part created at a forge is first recorded for removal (`forge_removals`). The transaction that keeps the part
+ * deletes that record. So no unknown part stays at a forge, even if a server dies.
  */
 
 type Stored = Pick<ForgeRow, 'login' | 'may' | 'state_reason'> & { state: ForgeState };
@@ -57,7 +57,7 @@ export async function changeForge(
   return { ...forge, ...changed };
 }
 
-/** For a change; undefined if its token was replaced meanwhile, or it was disconnected. */
+/** Locks a forge for a change. Undefined if its token was replaced or the forge was disconnected meanwhile. */
 export async function holdForge(trx: Transaction, { id, token }: ForgeRow): Promise<ForgeRow | undefined> {
   const same = trx
     .updateTable('forges')
@@ -107,7 +107,7 @@ export const unlinked = {
   forge_mends: mends.none,
 } as const satisfies Partial<ProjectRow>;
 
-/** Projects repaired at once with a new token. The others are only due, to avoid a burst at the forge. */
+/** Projects repaired at once with a new token. All other projects are only due, to avoid a burst at the forge. */
 const mendedAtOnce = 5;
 
 const day = 24 * 60 * 60 * 1000;
@@ -117,7 +117,7 @@ export function nextCheck(now = Date.now()): bigint {
   return BigInt(Math.round(now + day * (0.9 + 0.2 * Math.random())));
 }
 
-/** Nothing at a forge is put off for longer. */
+/** No work at a forge is postponed for longer. */
 const longestCheckMs = 1.1 * day;
 
 export async function setLink({ trx }: Pick<WriteContext, 'trx'>, projectId: bigint, link: Link): Promise<void> {
@@ -126,7 +126,7 @@ export async function setLink({ trx }: Pick<WriteContext, 'trx'>, projectId: big
 
 /** For all projects of a forge, or only those due by a time. */
 async function setLinks({ db, trx }: InTransaction, forgeId: bigint, link: Link, dueBy?: bigint): Promise<void> {
-  // All transactions lock projects in this order (db/lock-order.ts), but an update follows its own.
+  // All transactions lock projects in this order (db/lock-order.ts). An update would use its own order.
   const locked = trx.selectFrom('projects').select('id').where('forge_id', '=', forgeId).orderBy('id');
   await db.locked(locked, 'projects').execute();
   const all = trx.updateTable('projects').set(link).where('forge_id', '=', forgeId);
@@ -166,7 +166,9 @@ export async function addRemoval(
   return id;
 }
 
-/** Returns false if the removal has begun, so the thing cannot be kept, unless `tried` is `any`. */
+/**
+ * Returns false if the removal has begun, so the part cannot be kept. With `any`, also ends a removal that has begun.
+ */
 export async function endRemoval(trx: Transaction, id: bigint, tried: 'none' | 'any' = 'none'): Promise<boolean> {
   const those = trx.deleteFrom('forge_removals').where('id', '=', id);
   const { numDeletedRows } = await (tried === 'any' ? those : those.where('tries', '=', 0)).executeTakeFirst();
@@ -189,7 +191,7 @@ export async function keepKey(
   return rows.length > 0;
 }
 
-/** Also ends a user's wait for them. */
+/** Also ends a user's wait for these checks. */
 export async function putOffChecks(context: InTransaction, forgeId: bigint, until: number): Promise<void> {
   await setLinks(context, forgeId, { forge_check_at: BigInt(Math.ceil(until)) }, BigInt(Date.now()));
   const waitedFor = context.trx.updateTable('projects').where('forge_id', '=', forgeId);
@@ -241,7 +243,7 @@ export async function claimForge(db: Database, trx: Transaction): Promise<ForgeR
   return numUpdatedRows === 1n ? forge : undefined;
 }
 
-/** After the clock was set back. Leases get their usual length, and postponed work is due now. */
+/** Call after the clock was set back. Leases get their usual length, and postponed work is due now. */
 export async function freeStrandedForges(db: Database): Promise<void> {
   const lease = BigInt(Date.now() + heldMs);
   const latest = BigInt(Date.now() + linkHeldMs);

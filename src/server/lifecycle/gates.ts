@@ -1,7 +1,7 @@
 import type { SuiteRow } from '../db/schema.ts';
 
 /**
- * Suite fields that keep builds from running without a user. Anyone who can push to the default branch writes the
+ * Suite fields that prevent builds from running without a user. Anyone who can push to the default branch writes the
  * repository's file. So the file may set any gate, but remove only its own.
  */
 export const gates = ['approval', 'manual'] as const;

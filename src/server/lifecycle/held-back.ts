@@ -12,9 +12,9 @@ import type { BuildState } from './states.ts';
 import { subjectTopic, type Group, type LifecycleEvent, type WriteContext } from './write-context.ts';
 
 /*
- * Builds that are held back have no job yet, so claims need not skip them. A build first waits for needed suites and an
- * approval, then for its group. The transaction that ends a build also enqueues or skips the builds behind it. Only a
- * transaction that holds its request, commit and group writes a held build (pending-effects.ts).
+ * Held builds have no job yet, so claims need not skip them. A build first waits for needed suites and an approval,
+ * then for its group. The transaction that ends a build also enqueues or skips the builds that waited for it. Only a
+ * transaction that has locked its request, commit and group writes a held build (pending-effects.ts).
  */
 
 /** `needs` includes an approval. */
@@ -60,7 +60,7 @@ export async function moveHeld(
     if (moved) events.push(moved.event);
   };
   for (const build of vain) {
-    // Pages of deploys show only the log, which is the build's.
+    // A deploy's page shows only the log of its build.
     if (build.deploy_id !== null) await addLine(context.db, context.trx, build.id, needFailed);
     await move(build, 'skipped', 'needed_suite_failed');
   }
@@ -135,7 +135,9 @@ async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id
   for (const id of free) await db.announce(trx, subjectTopic(id));
 }
 
-/** How long only the runner with its files is offered a build: another runner would have to download them. */
+/**
+ * For this time only the runner that has the files is offered the build. Another runner would have to download them.
+ */
 const preferMs = 3000;
 
 async function preferredFor(
@@ -161,7 +163,7 @@ export async function moveGroups(context: WriteContext, groups: readonly Group[]
       .select('id')
       .where('project_id', '=', projectId)
       .where('concurrency_group', '=', name)
-      // The words of the index's condition, so that it is used.
+      // Repeats the index's condition word for word. Otherwise the database would not use the index.
       .where(sql<boolean>`concurrency_group > '' and finished_at is null`)
       .orderBy('id')
       .limit(1);
@@ -217,7 +219,8 @@ export async function heldRequests(
   const byRequest = Map.groupBy(await open.execute(), ({ build_request_id: request }) => request);
   const awaited = requests.map(({ id, joined_to_id: first }) => {
     const builds = [...(byRequest.get(id) ?? []), ...(byRequest.get(first ?? 0n) ?? [])];
-    // If some builds wait for others of the request, the request waits for what those others wait for.
+    // A build that waits for other builds of the request does not count. The request waits for what those other builds
+    // wait for.
     const leading = builds.find((build) => !isBehind(build));
     return leading && builds.every((build) => build.held !== '') ? [{ id, leading }] : [];
   });
@@ -232,7 +235,7 @@ const forApproval = 'waits for approval';
 
 const isBehind = ({ held, build_state: state }: HeldBuild): boolean => held === 'needs' && state === 'enqueued';
 
-/** For a build about to begin whose needed suite's files are gone. `gone` is the build that had left them. */
+/** For a build whose needed files were gone when it was about to start. `gone` is the build that had produced them. */
 export async function holdAgain({ trx }: WriteContext, id: bigint, gone: bigint | undefined): Promise<void> {
   const held = { held: 'needs', ...(gone !== undefined && { files_of: gone }) } as const;
   await trx.updateTable('builds').set(held).where('id', '=', id).where('build_state', '=', 'enqueued').execute();

@@ -5,8 +5,8 @@ import type { WriteContext } from './write-context.ts';
 type First = Pick<BuildRequestRow, 'id' | 'fetch'>;
 
 /**
- * Call after the first request's fetch. The others waited so that the older request is the first, whichever runner is
- * faster. If its fetch failed, they have joined nothing.
+ * Call after the first request's fetch. The requests that joined it waited, so the older request is the first, however
+ * fast each runner is. If its fetch failed, they have joined nothing.
  */
 export async function beginJoinedFetches({ db, trx, ids }: WriteContext, { id, fetch }: First): Promise<void> {
   const waiting = await trx

@@ -18,7 +18,7 @@ import type { WriteContext } from './write-context.ts';
 /** Bitbucket Cloud reports this much of a SHA. */
 const shaDigits = 12;
 
-/** Blank if no branch of the repository brings it. The SHA part is empty until known. */
+/** Blank if the commit is not the head of a branch of the repository. The SHA part is empty until the SHA is known. */
 export function joinKey(commitRef: string, headBranch: string): string {
   if (headBranch === '') return '';
   const sha = /^[0-9a-f]{12,40}$/.test(commitRef) ? commitRef.slice(0, shaDigits) : '';
@@ -36,10 +36,10 @@ const isFullSha = (ref: string): boolean => /^[0-9a-f]{40}$/.test(ref);
 
 const isWhole = (key: string): boolean => key !== '' && !key.startsWith(' ');
 
-/** The words of the index's condition, so that it is used. */
+/** Repeats the index's condition word for word. Otherwise the database would not use the index. */
 const hasKey = sql<boolean>`join_key > ''`;
 
-/** Lock them before commits (db/lock-order.ts). */
+/** Finds the requests that a request with one of these keys could join. Lock them before commits (db/lock-order.ts). */
 export async function findAlike(db: Queries, projectId: bigint, keys: readonly string[]): Promise<bigint[]> {
   const whole = keys.filter(isWhole);
   if (whole.length === 0) return [];
@@ -48,7 +48,9 @@ export async function findAlike(db: Queries, projectId: bigint, keys: readonly s
   return (await found.execute()).map(({ id }) => id);
 }
 
-/** Locks a request whose commit was found, and those that it could join. Returns the latter. */
+/**
+ * Locks a request whose commit was found, and the requests that it could join. Returns the requests that it could join.
+ */
 export async function holdToJoin(
   context: WriteContext,
   request: BuildRequestRow,
@@ -66,7 +68,7 @@ type Joining = Pick<
 
 /**
  * The newest request for the same commit, if one of the two is a push and the other a pull request. With `commit`, only
- * if its suites are chosen. If there is another request than in `alike` by now, the transaction reruns.
+ * a request whose suites are chosen counts. If the request found is missing from `alike`, the transaction reruns.
  */
 export async function findFirst(
   { trx }: WriteContext,
@@ -113,8 +115,8 @@ export async function findFirst(
 }
 
 /**
- * The suites that a request has to run beside the first one's: those that it did not choose, or with other variables, or
- * with files of one that has other variables.
+ * The suites that a joined request must run in addition to the first request's. They are suites that the first did not
+ * choose, suites with other variables, and suites that start with files of a suite with other variables.
  */
 export async function besidesFirst(
   { trx }: WriteContext,
@@ -129,7 +131,7 @@ export async function besidesFirst(
   return { tried: tried.filter(({ suiteName: name }) => !shared.has(name) || apart.has(name)), leftOut };
 }
 
-/** By their names. */
+/** Ids of the suites that a request built, by suite name. */
 async function suitesBuiltFor(db: Queries, requestId: bigint): Promise<ReadonlyMap<string, bigint | null>> {
   const builds = db.selectFrom('builds').select(['suite_name', 'suite_id']).distinct();
   const found = await builds.where('build_request_id', '=', requestId).execute();

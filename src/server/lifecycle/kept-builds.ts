@@ -17,7 +17,7 @@ const hour = 60 * 60 * 1000;
 const mostAtOnce = 1000;
 
 export const packFilesKind = 'pack_files';
-/** The due time of a job for one runner only: never due for others. */
+/** Due time of a job that only one runner may take. For all other runners the job is never due. */
 export const never = Number.MAX_SAFE_INTEGER;
 
 export interface KeptFiles {
@@ -37,7 +37,7 @@ export function openKey(vault: Vault, { id, key }: Pick<KeptBuildRow, 'id' | 'ke
 interface Keeping {
   buildId: bigint;
   holder: string;
-  /** How long a shell can be opened in them; 0 for never. */
+  /** Hours during which a shell can be opened in the files; 0 for none. */
   hours: number;
   forSuites: boolean;
   files: KeptFiles;
@@ -100,8 +100,9 @@ export async function findFilesForSuite(
 }
 
 /**
- * The attempts at the suite whose files a build begins with, in its own variant or without one; the newest first. They
- * are of its own request, or else of the one that this joined, if that gives away nothing that is limited to refs.
+ * The attempts at the suite whose files a build starts with, in its own variant or without one, newest first. They are
+ * from the build's own request, or else from the request that it joined. Files from the joined request must not depend
+ * on variables that are limited to other refs.
  */
 export async function findLeaving(
   db: Queries,
@@ -132,7 +133,10 @@ export async function findLeaving(
   return attempts;
 }
 
-/** Whether a request may have the files of another one's build: that had no variables which are limited to other refs. */
+/**
+ * Whether a request may use the files of another request's build. That build, and each build whose files it started
+ * with, must have had no variables limited to other refs.
+ */
 async function mayGive(db: Queries, build: BuildRow, to: bigint): Promise<boolean> {
   const builds = db.selectFrom('builds').selectAll();
   let began: BuildRow | undefined = build;
@@ -166,8 +170,8 @@ export async function findFilesLocation(
 }
 
 /**
- * Unless under way or impossible. Done last, because the end of a transaction also locks the request and project of an
- * ending build (db/lock-order.ts).
+ * Requests a pack, unless one is under way or impossible. It runs last, because the end of a transaction also locks the
+ * request and project of an ending build (db/lock-order.ts).
  */
 export function askForPack(
   { db, trx, ids }: WriteContext,
@@ -185,7 +189,7 @@ export function askForPack(
   });
 }
 
-/** Without `blob` they cannot be packed. */
+/** Without `blob`, the files cannot be packed. */
 export async function notePacked(trx: Transaction, id: bigint, blob?: { digest: string; size: bigint }): Promise<void> {
   await trx
     .updateTable('kept_builds')
@@ -194,12 +198,15 @@ export async function notePacked(trx: Transaction, id: bigint, blob?: { digest: 
     .execute();
 }
 
-/** A transaction that goes on to change builds must hold their request first. */
+/** A transaction that changes builds afterwards must lock their request first. */
 export async function forgetKept(trx: Transaction, id: bigint): Promise<void> {
   await trx.deleteFrom('kept_builds').where('id', '=', id).execute();
 }
 
-/** Checks the names of files that a runner keeps for other suites: unknown to the database, or still needed. */
+/**
+ * Sorts the names of files that a runner keeps for other suites. `gone` are unknown to the database, `needed` are still
+ * needed.
+ */
 export async function checkKeptFiles(
   db: Queries,
   { location, names, holder }: { location: string; names: readonly string[]; holder: string },
@@ -215,7 +222,7 @@ export async function checkKeptFiles(
   return { gone: names.filter((name) => !known.has(name)), needed: names.filter((name) => known.get(name) === null) };
 }
 
-/** Each as the text `PROJECT BUILD`. */
+/** Builds with packed files, each as the text `PROJECT BUILD`. */
 export async function packedOf(db: Queries, builds: readonly bigint[]): Promise<Set<string>> {
   if (builds.length === 0) return new Set();
   const found = db.selectFrom('kept_builds').select(['id', 'project_id']).where('id', 'in', builds);

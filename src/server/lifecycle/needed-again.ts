@@ -5,7 +5,9 @@ import { holdAgain } from './held-back.ts';
 import { rollUp } from './pending-effects.ts';
 import type { WriteContext } from './write-context.ts';
 
-/** The suite's files are gone, so it reruns unless another build already caused that. False if it was deleted. */
+/**
+ * The suite's files are gone, so it reruns unless another build already caused that. False if the suite was deleted.
+ */
 export async function needAgain(
   context: WriteContext,
   build: BuildRow,
@@ -16,7 +18,7 @@ export async function needAgain(
   if (gone) {
     const next = (await triedBefore(context, commitId, [gone])).filter(({ last }) => last === gone.attempt);
     if (next.some(({ isDeleted }) => isDeleted)) return false;
-    const { build_request_id: leaving } = gone; // perhaps the one that its own request joined
+    const { build_request_id: leaving } = gone; // perhaps the request that its own request joined
     await addBuilds(context, { projectId, accountId, commitId, requestId: leaving, askedBy: build.asked_by }, next);
     rollUp(context, { request: leaving });
   }

@@ -2,8 +2,8 @@ import { isAllowedFailure, newestAttempts, type BuildFact } from './rollup.ts';
 import { buildMachine, isFinal } from './states.ts';
 
 /*
- * The effect of needs on builds, as pure functions. Only builds of the same request count, and of the request that it
- * joined. So a suite that does not run, such as because of its rules, blocks nothing.
+ * The effect of needs on builds, as pure functions. Only builds of the same request, and of the request that it joined,
+ * count. So a suite that does not run, for example because of its rules, blocks nothing.
  */
 
 export interface NeedingBuild extends Pick<BuildFact, 'suite_name' | 'attempt' | 'state' | 'isAllowedToFail'> {
@@ -30,7 +30,7 @@ function standingOf({ state, isAllowedToFail }: NeedingBuild): Standing {
   return isFinal(buildMachine, state) ? 'ended' : 'open';
 }
 
-/** The request's own builds, and builds of suites that only the joined request has. */
+/** The request's own builds, plus the first request's builds of suites that the request itself does not have. */
 export function withFirst<Build extends { suite_name: string }>(
   builds: readonly Build[],
   ofFirst: readonly Build[],
@@ -75,8 +75,8 @@ function behindEach<Build extends Pick<NeedingBuild, 'needs'>>(builds: readonly 
 }
 
 /**
- * The builds to run for the chosen ones: these, the builds skipped because of them, and all needs that have not passed.
- * Returns only newest attempts that are not under way.
+ * The builds to run for the chosen ones: the chosen builds, builds skipped because of them, and all needs that have not
+ * passed. Returns only newest attempts that are not under way.
  */
 export function withNeeded<Build extends NeedingBuild>(chosen: readonly Build[], all: readonly Build[]): Build[] {
   const newest = newestAttempts(all);

@@ -1,8 +1,6 @@
 import type { BuildRequestRow, CommitRow } from '../db/schema.ts';
 
-/**
- * The refs for which a request may use secrets: only what the fetch found, not what a request, file or forge reports.
- */
+/** A request may use secrets only for refs that the fetch found, whatever a request, file or forge reports. */
 type Asked = Pick<BuildRequestRow, 'commit_ref' | 'event' | 'pull_request' | 'from_fork' | 'fetch_ref' | 'fetched_as'>;
 
 /** Only the ref of a branch or tag request. For a bare SHA, the commit's branches. None for a pull request or fork. */

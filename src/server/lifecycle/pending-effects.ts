@@ -211,7 +211,7 @@ async function record(
   await notifyOfBuilds(context, id, reported, project.report_left_out === 1 ? leftOut : []);
 }
 
-/** Other states, such as `building`, change neither. */
+/** Any other state, such as `building`, leaves both times unchanged. */
 function outcomeSince({ passed_since: passed, failed_since: failed }: Held, state: string) {
   const now = BigInt(Date.now());
   if (state === 'passed') return { passed_since: passed ?? now, failed_since: null };

@@ -67,7 +67,7 @@ export async function deleteProject(context: WriteContext, projectId: bigint): P
   await context.trx.deleteFrom('projects').where('id', '=', projectId).execute();
 }
 
-/** A hook's call holds the hook before it cancels jobs, so a transaction that removes both must use the same order. */
+/** A hook's call locks the hook before it cancels jobs, so a transaction that removes both must use the same order. */
 export async function holdHooks({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, projectId: bigint): Promise<void> {
   const hooks = trx.selectFrom('hooks').select('id').where('project_id', '=', projectId).orderBy('id');
   await db.lockedForRemoval(hooks, 'hooks').execute();
@@ -81,12 +81,13 @@ async function dropWork({ db, trx }: WriteContext, projectId: bigint): Promise<v
     .unionAll(own('connection_checks'));
   await drop(db, trx, subjects as never);
   await dropUploads(db, trx, projectId);
-  // Another holder of one of these may want the project next. The deletion would reach them only after the project.
+  // A transaction that holds one of these rows may want the project next. The deletion would lock these rows only after
+  // the project.
   const held: bigint[] = [];
   for (const table of heldFirst) held.push(await count(trx, db.lockedForRemoval(own(table).orderBy('id'), table)));
   const project = trx.selectFrom('projects').select('id').where('id', '=', projectId);
   await db.lockedForRemoval(project, 'projects').execute();
-  // Until the project was locked, others could add rows, and hold them now.
+  // Before the project was locked, other transactions could add rows, and may hold them now.
   const present: bigint[] = [];
   for (const table of heldFirst) present.push(await count(trx, own(table)));
   const jobs = trx
@@ -107,7 +108,7 @@ const heldFirst = ['build_requests', 'commits', 'kept_builds'] as const;
 
 type WorkTable = (typeof heldFirst)[number] | 'builds' | 'deploys' | 'connection_checks';
 
-/** Without reading the rows: a project may have a great many. */
+/** Counts in the database, because a project may have very many rows. */
 async function count(trx: Transaction, rows: SelectQueryBuilder<Schema, WorkTable, { id: bigint }>): Promise<bigint> {
   const counted = trx.selectFrom(rows.as('own')).select((of) => of.fn.countAll<bigint>().as('many'));
   return (await counted.executeTakeFirstOrThrow()).many;

@@ -5,9 +5,9 @@ import { fetchKinds, slotKinds, type SlotKind } from '../../shared/domain/runner
 import { hasTags } from '../../shared/domain/tags.ts';
 
 /**
- * Counts only jobs that a runner could begin now: a runner started for others would find nothing to do. It counts in
- * indexes, because reading rows takes ten times as long. Fetches have their own index. The other index lacks kinds, so
- * the few jobs of servers are counted separately and subtracted.
+ * Counts only jobs that a runner could begin now: a runner started for other jobs would find nothing to do. It counts
+ * in indexes, because reading rows takes ten times as long. Fetches have their own index. The other index lacks kinds,
+ * so the few jobs of servers are counted separately and subtracted.
  */
 interface Group {
   account: bigint;
@@ -20,7 +20,7 @@ interface Group {
 /** Servers do these jobs, which need no tags. */
 const ofServers = ['deliver', 'pack_log'].map((kind) => sql.lit(kind));
 const fetches = sql.join(fetchKinds.map((kind) => sql.lit(kind)));
-/** The words of the indexes' conditions. */
+/** Repeats the indexes' conditions word for word. Otherwise the database would not use the indexes. */
 const isOf = { builds: sql<boolean>`kind not in (${fetches})`, fetches: sql<boolean>`kind in (${fetches})` };
 
 export async function workByTags(db: Queries): Promise<Group[]> {
@@ -78,7 +78,7 @@ export async function oldestWaiting(db: Queries, isDue = true): Promise<number |
 }
 
 export interface WorkFor {
-  /** As one text. */
+  /** The runner's tags as one text. */
   tags: string;
   accounts: ReadonlySet<bigint> | undefined;
   /** Limit of an account's running jobs in each kind of slot; 0 for none. */

@@ -4,9 +4,9 @@ import type { WriteContext } from './write-context.ts';
 
 /**
  * The base to compare with, for the changed files. A push uses its branch's previous commit. Pull requests and new
- * branches use the commit where they left another branch. A manual request uses the first parent on the default branch,
- * elsewhere the commit where its branch left the default branch. `files` null means the commit's own list, against its
- * first parent.
+ * branches use the commit where they left another branch. A manual request uses the first parent on the default branch.
+ * On any other branch it uses the commit where that branch left the default branch. `files` null means the commit's own
+ * list, against its first parent.
  */
 export type Changes = Omit<RequestChangesRow, 'build_request_id'>;
 
@@ -30,7 +30,7 @@ export async function withChanges(db: Queries, requestId: bigint, commit: Commit
   return { ...commit, files: (await rows.executeTakeFirst())?.files ?? commit.files };
 }
 
-/** For a known commit, without another fetch. A deploy uses whatever the last request found. */
+/** For a known commit, without another fetch. A deploy uses the comparison of the last request. */
 export async function comparedAlike(
   db: Queries,
   commit: CommitRow,

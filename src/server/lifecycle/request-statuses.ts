@@ -6,8 +6,8 @@ import { buildRequestMachine, isFinal, type BuildRequestState, type BuildState }
 import type { StatusReport } from './status-reports.ts';
 
 /**
- * The status of a whole request, as `headrace`, so that a forge can require one name, whatever the suites. It is
- * reported once the SHA is known, and at the end, for triggered requests for all suites.
+ * The status of a whole request, as `headrace`, so that a forge can require one name, whatever the suites. Triggered
+ * requests for all suites report it once the SHA is known, and again at the end.
  */
 export const requestContext = 'headrace';
 
@@ -37,7 +37,7 @@ const findReported = (db: Queries, id: bigint): Promise<Reported | undefined> =>
     )
     .executeTakeFirst();
 
-/** Builds of later requests for the whole commit. `counted` are the request and the one that it joined. */
+/** Builds of later requests for the whole commit. `counted` are the request and the request that it joined. */
 const findLater = (
   db: Queries,
   commit: bigint | null,
@@ -62,7 +62,7 @@ const findLater = (
     .limit(1)
     .executeTakeFirst();
 
-/** A request that joined this one and whose end is reported instead. A cancelled one does not count. */
+/** A request that joined this one. Its end is reported instead, unless it was cancelled. */
 const findJoined = (db: Queries, id: bigint): Promise<{ id: bigint } | undefined> =>
   db
     .selectFrom('build_requests')
@@ -72,7 +72,10 @@ const findJoined = (db: Queries, id: bigint): Promise<{ id: bigint } | undefined
     .limit(1)
     .executeTakeFirst();
 
-/** Cancelled while the request that it joined continues, whose end is reported instead. */
+/**
+ * Whether the request was cancelled while the request that it joined continues. Then the end of the joined request is
+ * reported instead.
+ */
 async function isLeft(db: Queries, { fetch, joined_to_id: first }: Reported): Promise<boolean> {
   if (first === null || fetch !== 'cancelled') return false;
   const requests = db.selectFrom('build_requests').select('build_state').where('id', '=', first);

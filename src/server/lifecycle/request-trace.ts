@@ -5,13 +5,13 @@ import type { WriteContext } from './write-context.ts';
 /** The trace in the row of a request. */
 export interface Trace extends TraceContext {
   parentId?: string;
-  /** When it began: a request that is run again begins another trace. */
+  /** When the trace began. A rerun of the request begins another trace. */
   at: number;
   /** When its last fetch began. */
   fetchAt?: number;
 }
 
-/** The trace of a new request, for its row; blank where nothing is traced. */
+/** The trace of a new request, for its row. Blank without tracing. */
 export function beginTrace({ observers: { tracer } }: WriteContext, traceparent?: unknown): string {
   if (!tracer) return '';
   const parent = parseTraceparent(traceparent);
@@ -21,7 +21,7 @@ export function beginTrace({ observers: { tracer } }: WriteContext, traceparent?
   return JSON.stringify(parent ? { ...trace, parentId: parent.spanId } : trace);
 }
 
-/** A request that is run again begins another trace. */
+/** A rerun of a request begins another trace. */
 export async function beginTraceAgain(
   context: WriteContext,
   request: Pick<BuildRequestRow, 'id' | 'trace'>,
@@ -37,7 +37,6 @@ export function traceOf({ observers }: WriteContext, trace: string): Trace | und
   return trace === '' || !observers.tracer ? undefined : (JSON.parse(trace) as Trace);
 }
 
-/** Records when a fetch begins. */
 export async function noteFetchBegins(context: WriteContext, request: BuildRequestRow): Promise<void> {
   const trace = traceOf(context, request.trace);
   if (!trace) return;

@@ -29,18 +29,18 @@ export interface Trigger {
   source: string;
   event: Exclude<RequestEvent, 'manual'>;
   pullRequest: bigint | null;
-  /** The pushed branch, or the target branch of a pull request; empty for a tag. */
+  /** The pushed branch, or the target branch of a pull request. Empty for a tag. */
   targetBranch: string;
   fromFork: boolean;
-  /** The forge's name for the user who caused it, or empty. */
+  /** The forge's name for the user who caused the event, or empty. */
   sender: string;
-  /** The repository's own branch whose head is the commit; blank for a tag or a fork. */
+  /** The repository's own branch whose head is the commit. Blank for a tag or a fork. */
   headBranch?: string;
   /** The branch's SHA before, `none` for a new branch, blank if unknown. */
   before?: string;
-  /** The full name of the ref to fetch; empty if `commitRef` is enough. */
+  /** The full name of the ref to fetch. Empty if `commitRef` is enough. */
   fetchRef: string;
-  /** In a group a newer request may cancel older ones (triggers.ts); empty if none may. */
+  /** A newer request of the same group may cancel older ones (triggers.ts). Empty if none may. */
   group: string;
 }
 
@@ -57,7 +57,7 @@ export interface NewRequest {
   /** As JSON; none is secret. */
   variables?: string;
   deployId?: bigint;
-  /** Locked (joined-requests.ts). */
+  /** Requests that this one may join, already locked (joined-requests.ts). */
   alike?: readonly bigint[];
 }
 
@@ -101,7 +101,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
   const commit = waits ? undefined : await findKnown(context, request);
   const fetched = commit && { ...request, ...asFetched(request, commit, { branch: commit.branch, ref: null }) };
   const known = fetched && (await knownSuites(context, project, fetched, { commit, alike }));
-  // A known commit decides this, even if something of it must be fetched.
+  // A known commit decides whether it is from a fork, even if other facts about it must be fetched.
   const from_fork = fetched?.from_fork ?? request.from_fork;
   const joined_to_id = (known ? known.first : expected)?.id ?? null;
   await trx
@@ -140,7 +140,7 @@ export async function enqueueFetch({ db, trx, ids }: WriteContext, project: Owne
   await enqueue(db, trx, ids, { kind: 'fetch_commit', subjectId: requestId, accountId: project.owner_id });
 }
 
-/** Locked. Undefined if unknown or not on the request's ref. */
+/** The known commit, locked. Undefined if it is unknown or not on the request's ref. */
 async function findKnown({ db, trx }: WriteContext, request: BuildRequestRow): Promise<CommitRow | undefined> {
   const { project_id: project, commit_ref: ref } = request;
   if (!/^[0-9a-f]{40}$/.test(ref)) return undefined;
@@ -184,7 +184,7 @@ interface Facts {
   facts: readonly SuiteFacts[];
 }
 
-/** Without suites that run in the request that it joins. */
+/** Excludes suites that run in the request that it joins. */
 async function choose(
   context: WriteContext,
   project: Owned,
@@ -268,7 +268,7 @@ async function startKnown(
   rollUp(context, { commit: commitId, request: requestId, project: projectId });
 }
 
-/** If so, a request that skips the suite must not replace its status at a forge. */
+/** If the suite was built, a request that skips it must not replace its status at a forge. */
 async function wasBuilt({ trx }: WriteContext, commitId: bigint, suite: string): Promise<boolean> {
   const builds = trx
     .selectFrom('builds')
@@ -287,7 +287,7 @@ function asFetched(
   { branch, ref }: Pick<FoundBeside, 'branch' | 'ref'>,
 ): Fetched {
   const branches = JSON.parse(commit.branches) as string[];
-  // A push is about one of these branches, a pull request about none.
+  // A push belongs to one of these branches, a pull request to none.
   const pushed = branches.includes(request.target_branch) && request.pull_request === null ? request.target_branch : '';
   return {
     commit_id: commit.id,

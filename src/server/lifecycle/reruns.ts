@@ -21,7 +21,7 @@ import {
 import { beginTraceAgain } from './request-trace.ts';
 import type { WriteContext } from './write-context.ts';
 
-/** Builds that wait for approval keep waiting. False while the request is unfinished. */
+/** Builds that wait for approval continue to wait. False while the request is unfinished. */
 export async function rerunRequest(
   context: WriteContext,
   project: Owned,
@@ -63,7 +63,7 @@ async function startAgain(
   if (first && isFinal(buildRequestMachine, first.build_state as BuildRequestState))
     earlier.unshift(await buildsOf(context, first));
   if (earlier.flat().length === 0) {
-    // No suite applied the last time. A suite made since then may.
+    // No suite applied last time, but a suite created since then may.
     const commits = context.trx.selectFrom('commits').selectAll().where('id', '=', request.commit_id);
     const { branch, fetched_as: ref } = request;
     const commit = await commits.executeTakeFirstOrThrow();
@@ -82,7 +82,7 @@ async function startAgain(
   rollUp(context, { commit: request.commit_id, request: request.id });
 }
 
-/** For a request that was cancelled while it waited for the one that it joined. */
+/** For a request that was cancelled while it waited for the request that it joined. */
 async function waitAgain({ trx }: WriteContext, id: bigint): Promise<void> {
   const fetch: FetchState = 'done';
   const requests = trx.updateTable('build_requests').set({ fetch }).where('id', '=', id);

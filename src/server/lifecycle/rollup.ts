@@ -8,14 +8,15 @@
  * name of its last start count: one series, which later attempts stay in. For a request's state, all its builds count.
  *
  * There is no result while a build can continue without a user, even if one has failed: the end is announced once.
- * Builds that wait for approval, and those behind them, may wait for days. If nothing else is open, they do not delay a
- * failure or an error (decision 0235). When all are over, the first of these that occurs is the result:
+ * Builds that wait for approval, and builds that wait for these, may wait for days. If only such builds are open, they
+ * do not delay a failure or an error (decision 0235). When all builds are over, the first of these that occurs is the
+ * result:
  *
- *   failed, timed_out   The code is wrong. No rerun of the others can change that, so its author must know first.
+ *   failed, timed_out   The code is wrong. No rerun of other builds can change that, so its author must know first.
  *                       A command that does not end in time is the code's fault as well.
  *   errored             We could not test the code. This precedes a cancellation, because no user wanted it.
  *   cancelled           Untested by a user's choice, so it must not look passed. A commit does not need its manual
- *                       suites, so their cancelled attempts count only if nothing else ran.
+ *                       suites, so their cancelled attempts count only if no other suite ran.
  *   passed              Every suite passed.
  *
  * A skipped build does not count: the suite that it needed did not pass, and decides instead. A build that is allowed
@@ -116,7 +117,7 @@ export function isAllowedFailure(state: BuildState, isAllowedToFail = false): bo
   return isAllowedToFail && (state === 'failed' || state === 'timed_out' || state === 'errored');
 }
 
-/** A commit does not need manual suites. If nothing else ran, their cancelled attempts count. */
+/** A commit does not need manual suites. If no other suite ran, their cancelled attempts count. */
 function withoutCancelled(builds: readonly BuildFact[]): readonly BuildFact[] {
   const others = builds.filter(({ isManual, state }) => !(isManual && state === 'cancelled'));
   return others.length === builds.length || newestAttempts(others).every(isSkipped) ? builds : others;

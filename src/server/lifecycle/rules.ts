@@ -1,9 +1,9 @@
 /*
- * Which commits a suite runs on. All its rules must match.
+ * Decides which commits a suite runs on. All its rules must match.
  *
  * Texts are compared exactly, with case. A positive operator matches if any value of the subject does (`all_match`:
- * every value), a negative one if its opposite does not. So without values, every positive rule fails and every
- * negative one matches.
+ * every value). A negative operator matches if its opposite does not. So without values, every positive rule fails and
+ * every negative one matches.
  *
  * A user writes the expression of `matches`, and anyone who can push writes the text. So the engine is linear in the
  * text, without back-references and look-around. An expression can still multiply itself (`.{1000}.{1000}…`), so its
@@ -102,7 +102,10 @@ export function tooSlow(rule: Rule): string {
   return `Nothing was run: the rule ${ruleText(rule)} takes too long to compare with this commit.`;
 }
 
-/** Whatever the expressions and texts. A unit, an atom at one character, takes a quarter of a microsecond at most. */
+/**
+ * Whether the evaluation is certainly quick, for any expressions and texts. One unit is an atom at one character and
+ * takes at most a quarter of a microsecond.
+ */
 export function isQuick({ suites, texts }: Question): boolean {
   let cost = 0;
   return suites.every(({ rules }) => {
@@ -118,7 +121,7 @@ function costOf(rules: readonly Rule[], texts: Texts, most = Infinity): number {
   let cost = 0;
   for (const { subject, operator, value } of rules) {
     const length = texts[textOf[subject]].length;
-    // Compiling an atom costs as much as fifty characters; plain texts are searched much faster.
+    // Compiling an atom costs as much as fifty characters. Plain texts are searched much faster.
     cost += isExpression(operator) ? expressionSize(value) * (length + 50) : length / 10 + value.length + 10;
     if (cost > most) break;
   }

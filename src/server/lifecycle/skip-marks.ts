@@ -8,8 +8,8 @@ export function skipMark(message: string): string | undefined {
 const heeding = new Set(['push', 'tag', 'poll']);
 
 /**
- * Undefined if built. Polls, and some forges' payloads, have only the SHA; others decide early
- * (inbound-hooks/facts.ts).
+ * Why the commit is not built, or undefined if it is built. Polls and some forges' payloads have only the SHA, so the
+ * mark is found here. Other payloads are checked earlier (inbound-hooks/facts.ts).
  */
 export function whySkipped(
   { ref, message }: Pick<CommitRow, 'ref' | 'message'>,

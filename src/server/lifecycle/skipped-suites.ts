@@ -21,7 +21,10 @@ export interface SkippedSuite {
 
 const manual = 'It is manual: it runs only where a build request names it.';
 
-/** `account` is the caller's. `own` are the suites of the request, `ofFirst` the suites of the request that it joined. */
+/**
+ * `account` is the caller's account. `own` are the suites of the request, `ofFirst` the suites of the request that it
+ * joined.
+ */
 export async function skippedSuites(
   db: Database,
   account: bigint,

@@ -5,24 +5,25 @@
  * moment its suites are known until its last build is over. If no suite applies, it is `passed` at once. A missing ref
  * or key ends it `errored`. A fork's pull request may first be `waiting_for_approval`: nothing is fetched before.
  *
- * A **commit** follows its builds (rollup.ts): `waiting_for_builds` until the first starts, then `building`, then their
- * result; `skipped` if no suite applies.
+ * A **commit** follows its builds (rollup.ts). It is `waiting_for_builds` until the first starts, then `building`, then
+ * has their result. It is `skipped` if no suite applies.
  *
- * A **build** is one attempt at one suite. It waits (`enqueued`), perhaps for a user (`waiting_for_approval`, then
- * `enqueued` again), runs (`running`) and ends: `passed` or `failed` by the command's exit status, `timed_out`,
- * `errored` if we could not run it, or `cancelled` by a user. It is `skipped` if a needed suite did not pass. If its
- * runner is lost, it ends `errored` and its next attempt is enqueued in the same transaction.
+ * A **build** is one attempt at one suite. It waits (`enqueued`) and then runs (`running`). It may first wait for a
+ * user (`waiting_for_approval`), and is then `enqueued` again. The command's exit status ends it `passed` or `failed`.
+ * Its other ends are `timed_out`, `errored` if we could not run it, and `cancelled` by a user. It is `skipped` if a
+ * needed suite did not pass. If its runner is lost, it ends `errored` and its next attempt is enqueued in the same
+ * transaction.
  *
  * A **deploy** waits (`enqueued`), pushes (`deploying`) and ends `deployed`, `failed` or `cancelled`. If its runner is
- * lost, another repeats it; after the last try it is `failed`. It may first be `waiting_for_approval`, and then be
- * `rejected`.
+ * lost, another runner repeats the deploy. After the last try the deploy is `failed`. It may first be
+ * `waiting_for_approval`, and then be `rejected`.
  *
- * A **dependency** waits for its source (`waiting_archive_upload`; its creation returns `private`, which is no state),
- * then for a runner (`enqueued_for_compile`), is `compiling`, and ends `compiled` or `compile_failed`. A shared
- * dependency is shared again after a new compile.
+ * A **dependency** waits for its source (`waiting_archive_upload`). Its creation returns `private`, which is not a
+ * state. Then it waits for a runner (`enqueued_for_compile`), is `compiling`, and ends `compiled` or `compile_failed`.
+ * A shared dependency is shared again after a new compile.
  *
- * A webhook **delivery** is `pending` until its receiver accepts it (`delivered`) or has not done so for a day
- * (`failed`). A user may send either again.
+ * A webhook **delivery** is `pending` until its receiver accepts it (`delivered`). It is `failed` if the receiver has
+ * not accepted it for a day. A user may send either again.
  *
  * A **project** is `new` until it has a commit. Then it has the state of its default head, or of its newest commit
  * while the default branch was never built (apply-rollup.ts).
@@ -139,7 +140,7 @@ export const buildRequestMachine: Machine<BuildRequestState> = {
   },
 };
 
-/** A request's state is made of this and of its builds (rollup.ts). */
+/** A request's state follows from this state and its builds (rollup.ts). */
 export const fetchStates = ['unapproved', 'waiting', 'running', 'done', 'errored', 'cancelled'] as const;
 export type FetchState = (typeof fetchStates)[number];
 
@@ -160,7 +161,7 @@ export const fetchMachine: Machine<FetchState> = {
     unapproved: [],
     waiting: [],
     running: [],
-    // A request that only waits for the one that it joined can be cancelled.
+    // A request that only waits for the request that it joined can be cancelled.
     done: ['cancelled'],
     errored: ['waiting'],
     // A user who requests it again has approved it.
@@ -220,7 +221,7 @@ export const deliveryMachine: Machine<DeliveryState> = {
 
 export type ProjectState = (typeof projectStates)[number];
 
-/** It has one commit's state. That commit moves, or another commit in any state replaces it. */
+/** A project has the state of one commit. That commit moves, or another commit in any state replaces it. */
 export const projectMachine: Machine<ProjectState> = {
   states: projectStates,
   initial: 'new',

@@ -70,7 +70,9 @@ export async function statusReport(
   };
 }
 
-/** For a suite that does not run: otherwise a check required at a forge would wait for ever. */
+/**
+ * Reports a suite that does not run. Without the report, a check that the forge requires would stay pending for ever.
+ */
 export function leftOutReport(about: {
   projectId: bigint;
   requestId: bigint;

@@ -29,7 +29,7 @@ export async function uploadOf(db: Queries, claim: string): Promise<UploadRow | 
   return db.selectFrom('uploads').selectAll().where('claim', '=', claim).executeTakeFirst();
 }
 
-/** Also locks it until the transaction ends. */
+/** Also locks the upload until the transaction ends. */
 export async function holdUpload(db: Database, trx: Transaction, claim: string): Promise<UploadRow | undefined> {
   return db.locked(trx.selectFrom('uploads').selectAll().where('claim', '=', claim), 'uploads').executeTakeFirst();
 }

@@ -15,7 +15,7 @@ export interface Attempt {
   error: string;
 }
 
-/** A literal: with a parameter here, neither database would use the index of waiting deliveries. */
+/** A literal: with a parameter, no database would use the index of waiting deliveries. */
 const waiting = sql.lit(deliveryMachine.initial);
 
 export async function headOfLine(db: Queries, notificationId: bigint): Promise<Readonly<Outgoing> | undefined> {
@@ -74,7 +74,10 @@ export async function markRefused(trx: Transaction, deliveryId: bigint): Promise
   await move(trx, 'failed').where('id', '=', deliveryId).execute();
 }
 
-/** By the time of the first attempt, or else of the creation. */
+/**
+ * Gives up on deliveries that have waited since before the time. They wait since their creation, or since a user last
+ * sent them again.
+ */
 export async function giveUpOn(trx: Transaction, notificationId: bigint, before: number): Promise<bigint> {
   const line = move(trx, 'failed').where('notification_id', '=', notificationId).where('state', '=', waiting);
   const old = line.where('since', '<=', BigInt(before));
@@ -89,7 +92,7 @@ function move(trx: Transaction, to: DeliveryState) {
 }
 
 /**
- * A finished delivery moves to the end of the line. The user expects a response now, so the whole line is tried at
+ * A finished delivery moves to the end of the queue. The user expects a response now, so the whole queue is tried at
  * once.
  */
 export async function sendAgain(
@@ -102,7 +105,7 @@ export async function sendAgain(
   const again = { state: deliveryMachine.initial, since: BigInt(Date.now()) };
   const isOver = delivery.state !== deliveryMachine.initial;
   const position = isOver && last ? last.position : delivery.position;
-  // The delivery job first: the sender of the line holds it, and writes deliveries afterwards.
+  // Lock the delivery job first. The sender holds it before it writes deliveries.
   await ensureDeliveryJobs(db, trx, ids, [{ subjectId: delivery.notification_id, accountId }]);
   await makeDeliveryJobDue(db, trx, delivery.notification_id);
   await trx
@@ -123,7 +126,7 @@ export async function dropLine(context: WriteContext, notificationId: bigint): P
   await dropDeliveryJob(context.trx, notificationId);
 }
 
-/** At most a batch. Returns how many. */
+/** Deletes at most `most` deliveries and returns their number. */
 export async function forgetDeliveries(trx: Transaction, before: bigint, most: number): Promise<number> {
   const old = trx
     .selectFrom('webhook_deliveries')

@@ -19,7 +19,8 @@ import { buildMachine, buildRequestMachine, deliveryMachine, isFinal, type Build
 
 /**
  * The text, in the API's form, is stored in the transaction of the change, so it cannot be lost or change later.
- * Positions are assigned under the lock of the notification's row. So deliveries have the order of the commits.
+ * Positions are assigned under the lock of the notification's row. So deliveries have the order in which transactions
+ * commit.
  */
 interface WriteContext {
   db: Database;
@@ -139,12 +140,12 @@ async function statusesOf(trx: Transaction, events: readonly ReportedEvent[]): P
   return payloads;
 }
 
-/** In the state of the event: it may have moved on in the same transaction. */
+/** Shows the subject in the event's state, because it may have moved on in the same transaction. */
 async function viewOf(trx: Transaction, { type, subjectId: id, state, reason }: ReportedEvent): Promise<object> {
   if (type === 'build') {
     const build = await trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
     const begun = state === buildMachine.initial ? { started_at: null } : {};
-    // Connected runners are not known here. The API says more.
+    // The connected runners are unknown here. The API shows a more exact reason.
     const waits = state === buildMachine.initial ? waitsForItsTurn : '';
     return build ? { build: buildView({ ...build, ...begun, build_state: state }, waits) } : {};
   }
@@ -212,7 +213,7 @@ async function write({ db, trx, ids }: WriteContext, batches: readonly Batch[]):
     return project ? [{ project, ...one }] : [];
   });
   if (lines.length === 0) return;
-  // The delivery jobs first: the sender of a line holds its job, and writes deliveries afterwards.
+  // Lock the delivery jobs first. A sender holds its job before it writes deliveries.
   await ensureDeliveryJobs(
     db,
     trx,

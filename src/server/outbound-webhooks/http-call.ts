@@ -8,7 +8,7 @@ export interface HttpCall {
   url: string;
   headers: Record<string, string>;
   body: string;
-  /** They must not be stored, even if the receiver sends them back. */
+  /** Must not be stored, even if the receiver sends them back. */
   secrets: readonly string[];
 }
 
@@ -33,7 +33,7 @@ export async function makeCall({ url, headers, body }: HttpCall, { mask, ...rule
   return { ...result, durationMs: performance.now() - startedAt };
 }
 
-/** If the receiver is cut off or too slow, the status and the bytes so far still count. */
+/** If the connection breaks or the receiver is too slow, the status and the bytes so far still count. */
 async function beginningOf(incoming: IncomingMessage, mask: Mask): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -45,7 +45,7 @@ async function beginningOf(incoming: IncomingMessage, mask: Mask): Promise<strin
       if (size >= bounds.receiverAnswer) break;
     }
   } catch {
-    // The bytes so far are kept.
+    // The bytes so far still count.
   }
   const held = mask.flush();
   // Held bytes may be the beginning of a secret, unless the response ended here.

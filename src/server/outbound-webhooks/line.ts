@@ -24,7 +24,7 @@ export interface LineParts extends CallParts {
   attempted: (outcome: 'delivered' | 'failed') => void;
 }
 
-/** Then the job goes to the back of the queue. */
+/** After this many deliveries the job moves to the end of the queue. */
 const mostPerClaim = 50;
 
 /** One call, and the time to store its result. */
@@ -32,7 +32,7 @@ export function claimSecondsOf({ answerWithin }: RetryPolicy): number {
   return answerWithin / 1000 + 5;
 }
 
-/** Stores each result before the next call. Ends when none is left, one fails, or the limit is reached. */
+/** Stores each result before the next call. Ends when no delivery is left, one fails, or the limit is reached. */
 export async function sendLine(
   parts: LineParts,
   { job, first }: { job: ClaimedJob; first: Outgoing | undefined },
@@ -42,7 +42,7 @@ export async function sendLine(
   const rules = { ...callRules, answerWithin: retryPolicy.answerWithin, signal: closing };
   let { tries } = job;
   let next = first;
-  let mask: Mask | undefined; // all deliveries of a line go to one receiver, with the same secrets
+  let mask: Mask | undefined; // all deliveries of a line have one receiver and the same secrets
   for (let sent = 0; next && sent < mostPerClaim; sent += 1) {
     const call = callFor(next, parts);
     mask ??= createMask(call.secrets);
@@ -55,7 +55,7 @@ export async function sendLine(
     next = await recordOutcome(parts, { job, tries }, sentTo, { ...attempt, retryAfterMs, verdict });
     if (attempt.status === 401 && sentTo.forge_id !== null)
       await parts.db.transaction((trx) => suspect({ db: parts.db, trx }, sentTo.project_id));
-    tries = 0; // the failures belong to the delivery that is done
+    tries = 0; // the failures belong to the finished delivery
     if (closing.aborted) break;
   }
   if (!next) return;

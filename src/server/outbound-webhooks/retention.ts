@@ -4,7 +4,7 @@ import { forgetDeliveries } from '../lifecycle/webhook-deliveries.ts';
 
 const day = 24 * 60 * 60 * 1000;
 export const keptDays = 30;
-/** Small transactions give others their turn. */
+/** Small transactions let other transactions run in between. */
 const atOnce = 500;
 
 /** Without this, the table would grow without end. */

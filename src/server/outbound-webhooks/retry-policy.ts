@@ -2,9 +2,9 @@ import { backOff } from '../../shared/lib/back-off.ts';
 
 /** In milliseconds. */
 export interface RetryPolicy {
-  /** A call without an answer by then has failed. */
+  /** A call without a response by then has failed. */
   answerWithin: number;
-  /** The wait before the second attempt; it doubles with every failure that follows. */
+  /** The wait before the second attempt. It doubles with every failure that follows. */
   firstWait: number;
   longestWait: number;
   giveUpAfter: number;
@@ -20,12 +20,12 @@ export const retryPolicy: RetryPolicy = {
   giveUpAfter: 24 * 60 * minute,
 };
 
-/** The longest wait. */
+/** The longest wait, including its random part. */
 export function longestOf({ longestWait }: RetryPolicy): number {
   return longestWait * 1.2;
 }
 
-/** The random fifth prevents that calls that failed together are repeated together. */
+/** The random part keeps calls that failed together from being retried together. */
 export function retryWait(failures: number, { firstWait, longestWait }: RetryPolicy, random = Math.random): number {
   return backOff(failures, firstWait, longestWait) * (0.8 + 0.4 * random());
 }

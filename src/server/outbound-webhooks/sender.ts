@@ -10,8 +10,8 @@ import { longestOf } from './retry-policy.ts';
 
 /**
  * Each notification with waiting deliveries has one job in the queue. The server that claims it sends them (line.ts).
- * After a failure the job is postponed with its whole line, at no cost to others. If a server dies, its claims expire
- * and another sends: at least once, with the same identifier.
+ * After a failure the job is postponed with all its deliveries, at no cost to other jobs. If a server dies, its claims
+ * expire and another server sends: at least once, with the same identifier.
  *
  * No account gets more than its share of the slots, so slow receivers block only their own account.
  */
@@ -67,7 +67,7 @@ export async function startSender(parts: SenderParts): Promise<{ close(): Promis
         return claimed;
       });
     },
-    /** If it fails for an internal reason, the claim expires and another server tries again. */
+    /** If sending fails for an internal reason, the claim expires and another server tries again. */
     async serve(claimed, closing) {
       const { account_id: account } = claimed.job;
       count(account, 1);

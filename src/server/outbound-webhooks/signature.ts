@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 
 const secretPrefix = 'whsec_';
 
-/** As in the Standard Webhooks specification: the sender, the time and the delivery. */
+/** Headers as in the Standard Webhooks specification. They prove the sender, the time and the delivery. */
 export function signedHeaders(secret: string, id: string, body: string, now: number): Record<string, string> {
   const seconds = String(Math.floor(now / 1000));
   const key = Buffer.from(secret.slice(secretPrefix.length), 'base64');

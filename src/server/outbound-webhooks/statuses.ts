@@ -33,7 +33,7 @@ export function restWanted(provider: string, { status, answer, retryAfterMs }: C
   return retryAfterMs ?? (provider === 'webhook' ? undefined : restAfter(status ?? 0, answer));
 }
 
-/** A forge that answers with 500 may do so for ever, and later reports wait. */
+/** If a forge responds with 500, it may do so for ever, and later reports wait. */
 const mostTriesWith500 = 3;
 
 /** A forge that refuses a report's content would refuse a retry, and later reports do not depend on it. */
@@ -45,7 +45,7 @@ export function verdictOf(
   if (status !== null && status >= 200 && status < 300) return 'taken';
   if (provider === 'webhook') return 'not_taken';
   const isRefused = status === 400 || status === 409 || status === 422;
-  // GitLab refuses a change to the same state, and other forges refuse what they have already.
+  // GitLab refuses a change to the same state, and other forges refuse a status that they already have.
   if (isRefused && /Cannot transition status|already/i.test(answer)) return 'taken';
   if (isRefused || (status === 500 && tries >= mostTriesWith500)) return 'refused';
   return status === 404 && /commit/i.test(answer) ? 'refused' : 'not_taken';

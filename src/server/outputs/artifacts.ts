@@ -6,7 +6,7 @@ import { firstIdAt, type IdSource } from '../../shared/lib/ids.ts';
 export const mostArtifacts = 10_000;
 
 const day = 24 * 60 * 60 * 1000;
-/** Small transactions, so that others get their turn in between. */
+/** Small transactions let other transactions run in between. */
 const atOnce = 500;
 
 export type NewArtifact = Omit<ArtifactRow, 'id' | 'created_at'>;

@@ -4,8 +4,8 @@ import type { WriteContext } from '../lifecycle/write-context.ts';
 
 /**
  * Files that a build of a suite saves for the next one, by suite, variant and branch. Only builds of the branch write
- * it. A build reads its branch's cache, or else the default branch's. To add or delete caches, first hold the right to
- * the project's caches. Otherwise transactions that make room at the same time could deadlock.
+ * its cache. A build reads its branch's cache, or else the default branch's. To add or delete caches, first lock the
+ * right to the project's caches. Otherwise transactions that make room at the same time could deadlock.
  */
 
 export interface CacheKey {
@@ -18,7 +18,7 @@ export interface CacheKey {
   isOfFile: boolean;
 }
 
-/** Limit of a project, however small its caches are. */
+/** Limit of caches in a project, even if they are small. */
 const mostCaches = 1000;
 
 export async function useCache(
@@ -102,7 +102,10 @@ export async function saveCache(
   return true;
 }
 
-/** For a build that left its cache unchanged: its branch's cache moves to the build's commit, if still in place. */
+/**
+ * For a build that left its cache unchanged: its branch's cache moves to the build's commit, unless it was replaced or
+ * deleted.
+ */
 export async function moveCache(
   context: WriteContext,
   key: CacheKey,
@@ -121,7 +124,7 @@ export async function renameCaches(
   { projectId, suiteId, name }: { projectId: bigint; suiteId: bigint; name: string },
 ): Promise<void> {
   await db.holdRight(trx, 'caches', projectId);
-  // A branch's file may have a suite of the new name. Its caches would become those of the renamed suite.
+  // A branch's file may have a suite of the new name. Its caches would become the renamed suite's.
   await trx.deleteFrom('caches').where('project_id', '=', projectId).where('suite_name', '=', name).execute();
   await trx.updateTable('caches').set({ suite_name: name }).where('suite_id', '=', suiteId).execute();
 }

@@ -5,8 +5,7 @@ import type { WriteContext } from '../lifecycle/write-context.ts';
 /**
  * Data of filled services, for builds that would fill them in the same way. As with caches, only a branch's builds
  * write its data, and a build reads its branch's data, or else the default branch's. Only the runner that made the
- * files can tell whether a build would make the same. To add or delete some, first hold the right to the project's
- * caches.
+ * files knows whether a build would make the same. To add or delete data, first lock the right to the project's caches.
  */
 
 export interface ReadingBuild {
@@ -67,7 +66,7 @@ export async function noteUseOfServiceData({ db, trx }: WriteContext, project: b
   await used.where('id', 'in', free).execute();
 }
 
-/** Each as the text `PROJECT TREE`. */
+/** Trees that are still stored, each as the text `PROJECT TREE`. */
 export async function dataIn(db: Queries, trees: readonly bigint[]): Promise<Set<string>> {
   if (trees.length === 0) return new Set();
   const found = db.selectFrom('service_data').select(['project_id', 'tree']).where('tree', 'in', trees);

@@ -5,7 +5,9 @@ import type { Vault } from '../../shared/lib/vault.ts';
 import { openKey } from '../lifecycle/kept-builds.ts';
 import { subjectTopic, type WriteContext } from '../lifecycle/write-context.ts';
 
-/** A runner keeps the files (kept-builds.ts). A shell also ends if the runner or the user was away for a while. */
+/**
+ * The runner stores a shell's files (kept-builds.ts). A shell also ends if the runner or the user was gone for a while.
+ */
 
 const hour = 60 * 60 * 1000;
 /** After this time without contact, the user or the runner counts as gone. */
@@ -101,7 +103,7 @@ export function isNew({ client_seen_at: client, created_at: opened }: ShellRow):
   return client === opened;
 }
 
-/** Writes only as often as necessary. */
+/** Writes at most once per `checkEveryMs`, except for a new shell. */
 export async function noteClient(trx: Transaction, shell: ShellRow): Promise<void> {
   const now = BigInt(Date.now());
   if (!isNew(shell) && now - shell.client_seen_at <= BigInt(checkEveryMs)) return;
@@ -109,7 +111,7 @@ export async function noteClient(trx: Transaction, shell: ShellRow): Promise<voi
   await trx.updateTable('shells').set({ client_seen_at: seen }).where('id', '=', shell.id).execute();
 }
 
-/** Writes only as often as necessary. */
+/** Writes at most once per `checkEveryMs`. */
 export async function noteRunner(db: Database, { id, runner_seen_at: last }: ShellRow): Promise<void> {
   const now = BigInt(Date.now());
   if (now - last <= BigInt(checkEveryMs)) return;

@@ -2,8 +2,8 @@ import { sql } from 'kysely';
 import { isLockTimeout, type Database, type Transaction } from '../db/open.ts';
 
 /**
- * An existing turn is not touched: on PostgreSQL an insert that finds a row waits for a claim that changes it. It is
- * still an insert, so that the turn is not removed before the job is there.
+ * Inserts nothing if the turn exists: on PostgreSQL, an insert that finds a row waits for a claim that changes it. The
+ * statement is an insert even then, so that `forgetTurns` cannot remove the turn before the job is stored.
  */
 export async function joinAccountTurns(trx: Transaction, account: bigint): Promise<void> {
   const known = trx.selectFrom('queue_turns').select('turn').where('account_id', '=', account);
@@ -20,8 +20,8 @@ export async function joinAccountTurns(trx: Transaction, account: bigint): Promi
 }
 
 /**
- * A returning account counts as waiting longest, which is true. While another transaction adds or removes jobs, this
- * gives up until the next time, so no transaction waits.
+ * An account that returns counts as the longest waiting, which is correct. While another transaction adds or removes
+ * jobs, this gives up until the next run, so no transaction waits.
  */
 export async function forgetTurns(db: Database): Promise<void> {
   try {

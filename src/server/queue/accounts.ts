@@ -3,12 +3,13 @@ import type { Database, Queries } from '../db/open.ts';
 import { literals, oldestWaiting, type Serving } from './waiting.ts';
 
 /**
- * The accounts with a waiting job and below their limit of running jobs. The fewest running jobs come first, then the
- * longest since served.
+ * The accounts with a waiting job and below their limit of running jobs. Accounts with the fewest running jobs come
+ * first, then accounts not served for longest.
  *
  * The query follows indexes, however long the queue is. Accounts without running jobs come first, in the order of
- * turns. Those skipped on the way have running jobs, which are few, or no jobs and are soon removed (account-turns.ts).
- * If none is found, running jobs are counted by account. They are counted each time, so the count cannot go wrong.
+ * turns. The few accounts with running jobs are skipped on the way. So are accounts without jobs, which are soon
+ * removed (account-turns.ts). If no account is found, running jobs are counted by account. They are counted each time,
+ * so the count cannot go wrong.
  */
 export interface NextAccount {
   account_id: bigint;

@@ -3,7 +3,7 @@ import type { Queries, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import { heldBy } from './leases.ts';
 
-/** Removed together with the claim. */
+/** The names are removed together with the claim. */
 export async function nameBlobs(trx: Transaction, claim: string, digests: readonly string[]): Promise<void> {
   const named = { named_blobs: JSON.stringify(digests) };
   await trx.updateTable('jobs').set(named).where('claim', '=', claim).execute();

@@ -9,9 +9,9 @@ import { oldestWaiting, oldestWith, type Serving } from './waiting.ts';
 
 /**
  * A claim for a runner. It locks its account's turn, so concurrent claims serve the next account. If no other account
- * has a job, they take the next job of the same one, so claims never wait. Only with a limit of running jobs are an
- * account's claims sequential: a claim that finds the turn locked waits. It counts only if the turn shows no other
- * claim for the account since its jobs were counted.
+ * has a job, they take the same account's next job, so claims never wait. The exception is a limit of running jobs,
+ * which makes an account's claims sequential. Then a claim that finds the turn locked waits. That claim counts only if
+ * the turn shows no other claim for the account since its jobs were counted.
  */
 interface Claiming extends Serving {
   holder: string;
@@ -54,14 +54,14 @@ async function findNext(
   const held = mostRunning > 0 ? await waitForTurn(db, trx, first) : await holdTurn(db, trx, accounts);
   if (mostRunning > 0 && !held) return 'overtaken';
   const job = await oldestFree(db, trx, held?.account_id ?? first.account_id, serving);
-  // One account without a free job: other claims hold all its waiting jobs. For a runner with tags, this is known only
-  // of jobs with the oldest job's tags.
+  // If the only account has no free job, other claims hold all its waiting jobs. For a runner with tags, this is known
+  // only for jobs with the oldest job's tags.
   if (!job) return mostRunning === 0 && accounts.length === 1 && tags === '' ? undefined : 'overtaken';
   if (job.lane !== null && !(await isAlone(db, trx, job.lane, job.id))) return 'overtaken';
   return { job, turnOf: held?.account_id };
 }
 
-/** The first whose turn is not held or taken meanwhile. */
+/** The first account whose turn is unlocked and was not taken meanwhile. */
 async function holdTurn(
   db: Database,
   trx: Transaction,
@@ -89,7 +89,7 @@ async function oldestFree(
   serving: Serving,
 ): Promise<JobRow | undefined> {
   const search = { ...serving, queries: trx, account: sql`${accountId}` };
-  // The tags of the oldest job that fits. Of the jobs with these tags, the first free one is taken.
+  // The tags of the oldest job that fits. The first free job with these tags is taken.
   const fitting = async (): Promise<string | undefined> => {
     const oldest = trx
       .selectFrom('jobs')

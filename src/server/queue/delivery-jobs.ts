@@ -6,9 +6,10 @@ import type { IdSource } from '../../shared/lib/ids.ts';
  * A subject has at most one delivery job. A new delivery ensures that it is in the queue, and its holder sends all
  * waiting deliveries. So ten thousand waiting deliveries are one row, and the search for work never reads them.
  *
- * The row separates concurrent transactions: one that adds a delivery touches the row. A holder that is done extends
- * its claim first, which locks the row, then checks for deliveries. It either sees the new delivery or has removed the
- * row, and a new row is created. Only servers run delivery jobs. Their `tries` counts consecutive failures.
+ * The row's lock orders concurrent transactions. A transaction that adds a delivery writes the row. A finished holder
+ * first extends its claim, which locks the row, then checks for deliveries. It either finds the new delivery, or has
+ * removed the row before the new delivery creates another. Only servers run delivery jobs. Their `tries` counts
+ * consecutive failures.
  */
 export const deliveryKind = 'deliver';
 const kind = sql.lit(deliveryKind);
@@ -33,7 +34,7 @@ export async function ensureDeliveryJobs(
     const stored = await trx
       .insertInto('jobs')
       .values({ id, subject_id: subjectId, account_id: accountId, ...fresh })
-      // The index contains only delivery jobs, and is named by its condition.
+      // The index contains only delivery jobs. Its condition identifies it here.
       .onConflict((known) => known.column('subject_id').where('kind', '=', kind).doUpdateSet({ kind: deliveryKind }))
       .returning('id')
       .executeTakeFirstOrThrow();

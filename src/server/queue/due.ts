@@ -3,7 +3,7 @@ import type { Database, Queries } from '../db/open.ts';
 import { startWorkLoop } from '../db/work-loop.ts';
 import { watchForSetBack } from '../../shared/lib/clock-set-back.ts';
 
-/** A table of rows that wait for a moment. All look like jobs here. */
+/** A table of rows that become due at a time. The code treats each table as if it were `jobs`. */
 interface Waits {
   table: 'jobs';
   id: 'id';
@@ -33,7 +33,7 @@ export async function nextDue(db: Queries, { table, due }: Waits, which = all): 
   return row ? Number(row[due]) : Infinity;
 }
 
-/** After the clock was set back: rows that wait longer than any should are due now. */
+/** Call after the clock was set back. Rows that would wait longer than the longest wait become due now. */
 export function makeStrandedDue(
   db: Database,
   { table, id, due }: Waits,
@@ -45,7 +45,7 @@ export function makeStrandedDue(
     typeof longestMs === 'number' ? BigInt(Math.ceil(now + longestMs)) : sql`${BigInt(now)} + ${longestMs}`;
   const isStranded = sql<SqlBool>`${sql.ref(due)} > ${latest} and ${which}`;
   return db.transaction(async (trx) => {
-    // All transactions lock several rows in this order, but an update follows its own.
+    // All transactions lock several rows in this order. An update would use its own order.
     await db.locked(trx.selectFrom(table).select(id).where(isStranded).orderBy(id), table).execute();
     const stranded = trx.updateTable(table).set({ [due]: BigInt(now) });
     await stranded.where(isStranded).execute();
@@ -58,14 +58,16 @@ export interface DueWork<One> {
   everyMs: number;
   most: number;
   nextAt(): Promise<number>;
-  /** Some of what is due, which is this server's then. */
+  /** Claims some of the due items for this server. */
   claim(room: number): Promise<readonly One[]>;
   serve(one: One, closing: AbortSignal): Promise<void>;
   whenSetBack(): Promise<void>;
   onError: (error: unknown) => void;
 }
 
-/** Work that servers do themselves. Each does as much at once as it may, and looks for more when one is done. */
+/**
+ * Work that servers do themselves. Each server does at most `most` items at once, and checks for more when one ends.
+ */
 export function startDueWork<One>(db: Database, work: DueWork<One>): { close(): Promise<void> } {
   const { topic, everyMs, most, onError } = work;
   const closing = new AbortController();
@@ -88,12 +90,13 @@ export function startDueWork<One>(db: Database, work: DueWork<One>): { close(): 
       if (hasBeenSetBack()) await work.whenSetBack();
       const room = most - underWay.size;
       if (room <= 0) return everyMs; // the first that is done wakes the loop
-      // After an announcement, it claims without a query before.
+      // After an announcement, it claims without first querying the next due time.
       const wait = isAnnounced ? 0 : (await work.nextAt()) - Date.now();
       if (wait > 0) return wait;
       const claimed = await work.claim(room);
       for (const one of claimed) begin(one);
-      // More may be due, and only now the next time is known. What is due but unclaimed is another server's.
+      // More may be due, and only now the next due time is known. If none could be claimed, another server has the due
+      // items.
       return claimed.length > 0 || isAnnounced ? 0 : everyMs;
     },
     { everyMs, onError },

@@ -33,8 +33,9 @@ export async function putInLine(db: Database, trx: Transaction, job: JobRow): Pr
 }
 
 /**
- * Makes the next job due in each lane that these jobs left. A job that was still in line frees nothing. Its canceller
- * holds it and must not want the lane: the end of the job ahead holds the lane and waits for that job.
+ * Makes the next job due in each lane that these jobs left. A job that still waited in its lane frees nothing. The
+ * transaction that cancels such a job holds it and must not lock the lane. The end of the job ahead holds the lane and
+ * waits for the cancelled job.
  */
 export async function moveUp(
   db: Database,

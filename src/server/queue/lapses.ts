@@ -11,7 +11,7 @@ import { detached, nobody } from './leases.ts';
  *
  * Only watched time counts: while this server was stopped or the database was unreachable, claims could not be
  * extended. So a starting server gives every claim its full time and a little more for the holder's next attempt. All
- * servers on a database watch, and the job's row separates them.
+ * servers on a database watch, and the job's row lets only one of them act.
  */
 export interface LapseWatch {
   findLapsed(): Promise<LapsedClaim[]>;
@@ -24,7 +24,7 @@ export interface LapseTimes {
   claimMs: (kind: string) => number;
   /** Added for claims from before this server's start. */
   atStart: number;
-  /** The pause between two checks; a longer time counts as two pauses at most. */
+  /** The pause between two checks. A longer time counts as two pauses at most. */
   everyMs: number;
 }
 
@@ -65,5 +65,5 @@ export function watchClaims(db: Database, times: LapseTimes): LapseWatch {
   };
 }
 
-/** Its machine's next server may first install an upgrade. */
+/** Duration of a detached claim. The next server on the holder's machine may first install an upgrade. */
 const detachedMs = 10 * 60 * 1000;

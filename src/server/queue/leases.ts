@@ -18,7 +18,7 @@ export const claimsTopic = 'claims';
 
 const mostNamed = 500;
 
-/** The caller has locked the unclaimed job. A condition on that would make PostgreSQL read all unclaimed jobs. */
+/** The caller has locked the unclaimed job. A condition on the claim would make PostgreSQL read all unclaimed jobs. */
 export async function take(
   db: Database,
   trx: Transaction,
@@ -29,7 +29,7 @@ export async function take(
     .updateTable('jobs')
     .set({ ...taken, claimed_until: lasting(db, seconds) })
     .where('id', '=', job.id)
-    .where('kind', '=', sql.lit(job.kind)) // tells delivery jobs apart (db/lock-watch.ts)
+    .where('kind', '=', sql.lit(job.kind)) // distinguishes delivery jobs (db/lock-watch.ts)
     .execute();
   return { ...job, ...taken };
 }
@@ -45,7 +45,10 @@ interface ClaimingDue {
   except?: readonly bigint[];
 }
 
-/** The longest due, of a kind that servers run themselves, without fairness between accounts. Counts no try. */
+/**
+ * Claims the longest-due jobs of a kind that servers run themselves. It ignores fairness between accounts and counts no
+ * try.
+ */
 export async function claimDue(
   db: Database,
   trx: Transaction,
@@ -156,7 +159,7 @@ export async function end(trx: Transaction, { id, claim }: Claimed): Promise<voi
   await trx.deleteFrom('jobs').where('id', '=', id).where('claim', '=', claim).execute();
 }
 
-/** A holder that has just started does none of its jobs. */
+/** For a holder that has just started: it works on none of the jobs that it still holds. */
 export async function freeAllOf(trx: Transaction, { holder, kind }: { holder: string; kind: string }): Promise<void> {
   const held = trx.updateTable('jobs').set(unclaimed).where('kind', '=', sql.lit(kind));
   await held.where('claim', 'is not', null).where('holder', '=', holder).execute();
@@ -171,7 +174,7 @@ export const nobody = 0n;
  */
 export const detached = -1n;
 
-/** The holder is gone, or was revoked. The claims get another holder, so its messages of this moment do not count. */
+/** The holder is gone, or was revoked. The claims get another holder, so messages already under way do not count. */
 export async function lapse(db: Database, trx: Transaction, holder: string): Promise<void> {
   await changeHeld(db, trx, holder, { claimed_until: nobody, holder: `lost: ${holder}` });
   await db.announce(trx, claimsTopic);

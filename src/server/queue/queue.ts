@@ -26,7 +26,7 @@ export interface NewJob {
   /** A caller waits for it: it precedes all other jobs of its account. */
   isAwaited?: boolean;
   tags?: string;
-  /** The location that may have it before it is due. */
+  /** The location that may take the job before it is due. */
   location?: string | undefined;
 }
 
@@ -70,7 +70,7 @@ function rowOf(id: bigint, { kind, subjectId, accountId, lane, tries, runAfter, 
   };
 }
 
-/** It may be unable to begin yet; only a claim finds that out. */
+/** A waiting job may be unable to begin yet. Only a claim finds that out. */
 export async function isAnyWaiting(
   db: Database,
   kinds: readonly string[],
@@ -86,7 +86,9 @@ export async function isAnyWaiting(
   return (await waiting.executeTakeFirst()) !== undefined;
 }
 
-/** After the clock was set back. Jobs of a lane are excluded: they become due when the job ahead of them is over. */
+/**
+ * Call after the clock was set back. Jobs of a lane are excluded: they become due when the job ahead of them is over.
+ */
 export function makeStrandedJobsDue(
   db: Database,
   { kinds, longestWait }: { kinds: readonly string[]; longestWait: number },
@@ -126,7 +128,7 @@ export async function cancel(
   return outcomes;
 }
 
-/** Claimed or not. For subjects that are deleted. Holders are signalled. */
+/** Removes all jobs of deleted subjects, claimed or not. Their holders are signalled. */
 export async function drop(db: Database, trx: Transaction, subjects: Expression<bigint>): Promise<void> {
   const jobs = await hold(db, trx, (all) => all.where('subject_id', 'in', subjects as never));
   await doomStoredFor(trx, subjects);
@@ -155,7 +157,7 @@ function idsOf(jobs: readonly { id: bigint }[]): bigint[] {
   return jobs.map(({ id }) => id);
 }
 
-/** Its blob is removed, unless its outcome added another reference. */
+/** On release, the job's blob is removed, unless its outcome added another reference. */
 type ReleasedJob = Stored & Pick<ClaimedJob, 'id' | 'claim' | 'holder'>;
 
 export async function release(
@@ -171,7 +173,7 @@ export async function release(
   return true;
 }
 
-/** Counts no try. A location may have the job before. */
+/** Counts no try. The `location` may take the job before `until`. */
 export async function putOff(
   db: Database,
   trx: Transaction,
@@ -187,7 +189,7 @@ export async function makeDue(db: Database, trx: Transaction, id: bigint): Promi
   await db.announce(trx, queueTopic);
 }
 
-/** Skips locked jobs: a transaction that puts a job off checks again whether it must wait. */
+/** Skips locked jobs: a transaction that postpones a job checks again whether it must wait. */
 export async function makeAccountDue(
   db: Database,
   trx: Transaction,
@@ -200,7 +202,7 @@ export async function makeAccountDue(
   if ((await hurried.executeTakeFirst()).numUpdatedRows > 0n) await db.announce(trx, queueTopic);
 }
 
-/** Call before any of them is changed. */
+/** Call before changing any of these jobs. */
 export async function holdJobsOf(db: Database, trx: Transaction, subjects: readonly bigint[]): Promise<void> {
   if (subjects.length > 0) await hold(db, trx, (all) => all.where('subject_id', 'in', subjects));
 }

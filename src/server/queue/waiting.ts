@@ -9,21 +9,21 @@ import { laneIsFree } from './lanes.ts';
  * waiting jobs.
  *
  * For a runner with tags, it jumps through an index over the account's combinations of waiting tags. So jobs that the
- * runner may not have cost one lookup per combination.
+ * runner may not take cost one lookup per combination.
  */
 export interface Search extends Serving {
   queries: Queries;
   account: RawBuilder<unknown>;
 }
 
-/** What a runner takes. */
+/** The jobs that a runner takes. */
 export interface Serving {
   kinds: readonly string[];
   /** An account with this many running jobs is not served; 0 for no limit. */
   mostRunning?: number | undefined;
   /** An account-scoped runner: only jobs of its accounts. */
   boundAs?: bigint | undefined;
-  /** As one text. */
+  /** The runner's tags as one text. */
   tags?: string | undefined;
   /** Jobs that prefer it need not be due. */
   location?: string | undefined;

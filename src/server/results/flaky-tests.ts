@@ -52,7 +52,7 @@ async function findTested(db: Queries, buildId: bigint): Promise<Tested | undefi
     .executeTakeFirst();
 }
 
-/** The oldest first. */
+/** The oldest attempt first. */
 async function attemptsAt(db: Queries, { commit_id: commit, suite_name: suite, variant }: Tested): Promise<Attempt[]> {
   const newest = await db
     .selectFrom('test_runs')

@@ -5,7 +5,8 @@ import type { TestResultRow } from '../db/schema.ts';
 import type { testStates } from '../../shared/records/states.ts';
 
 /**
- * A row per test would be by far the largest table. A row's tests have the same state, so failed tests are read alone.
+ * A row per test would be by far the largest table. A row's tests have the same state, so failed tests can be read
+ * without the rest.
  */
 const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);

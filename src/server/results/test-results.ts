@@ -129,7 +129,7 @@ function hasText({ name, class: of, suite, file }: PlacedTest, text: string): bo
 }
 
 const day = 24 * 60 * 60 * 1000;
-/** Small transactions, so that others get their turn in between. */
+/** Small transactions let other transactions run in between. */
 const atOnce = 100;
 
 /** The counts stay in the build. Tests whose last batch never came are removed when their build is over. */

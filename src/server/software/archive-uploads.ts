@@ -28,7 +28,7 @@ export async function openUpload(
   dependencyId: bigint,
   size: number,
 ): Promise<ArchiveUploadRow> {
-  // If two begin at once, the second replaces the first.
+  // If two uploads begin at once, the second replaces the first.
   await db.locked(trx.selectFrom('dependencies').select('id').where('id', '=', dependencyId), 'dependencies').execute();
   await dropUpload(trx, dependencyId);
   const row = { id: ids.next(), dependency_id: dependencyId, size: BigInt(size), received: 0n, complete: 0 };

@@ -4,7 +4,7 @@ import { spareBlob, youngMs } from '../db/doomed-blobs.ts';
 import type { Database } from '../db/open.ts';
 import { blobColumns } from '../db/schema.ts';
 
-/** A blob gets its reference within moments. This also covers a server that stops in between. */
+/** A blob gets its reference within moments. The hour also covers a server that stops in between. */
 const hour = 60 * 60 * 1000;
 
 export async function collectBlobs(db: Database, blobs: Blobs, age = hour, stopping?: AbortSignal): Promise<number> {

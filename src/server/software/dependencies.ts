@@ -15,7 +15,10 @@ export interface Archive {
   size: bigint;
 }
 
-/** For its streams, and for projects of its account or with a suite that uses it. */
+/**
+ * Records an event for the dependency's streams, for its account's projects, and for projects with a suite that uses
+ * it.
+ */
 export async function dependencyHappened(
   context: WriteContext,
   dependency: Owned,
@@ -51,7 +54,7 @@ async function projectsConcerned({ trx }: WriteContext, { id, owner_id: ownerId 
   return projects.map((project) => project.id);
 }
 
-/** False if its present state does not allow that. */
+/** False if the dependency's current state does not allow the move. */
 async function move(
   context: WriteContext,
   dependency: Owned,
@@ -108,7 +111,7 @@ async function enqueueCompile(
   return true;
 }
 
-/** Also repeats it after another runner was lost. */
+/** Also repeats a compile whose runner was lost. */
 export async function beginCompile(context: WriteContext, dependency: DependencyRow): Promise<boolean> {
   const { id, prefix } = dependency;
   const prepared = { compile_prefix: prefix };
@@ -138,7 +141,7 @@ export async function finishCompile(context: WriteContext, dependency: Owned, re
   await dependencyHappened(context, dependency, finished.state as DependencyState);
 }
 
-/** `why` is added to the log; blank if the log already has it. */
+/** `why` is added to the log. Blank if the log already has it. */
 export async function failCompile(context: WriteContext, dependency: Owned, why = ''): Promise<void> {
   const { db, trx } = context;
   if (why !== '') await addLine(db, trx, dependency.id, why);

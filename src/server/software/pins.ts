@@ -6,9 +6,9 @@ import { dependenciesNow, type Layer, type Stack } from './software.ts';
 export type Use = { suite_dependency_id: bigint } | { relation_id: bigint };
 
 /**
- * Whether one belongs to another account and so must be pinned. If so, it locks all dependencies: a result must not be
- * replaced, and its blob removed, before the pin refers to it. Call this before the transaction writes anything, while
- * it holds no locks that others wait for.
+ * Whether one of the dependencies belongs to another account and so must be pinned. If so, this locks the whole table.
+ * Otherwise a result could be replaced, and its blob removed, before the pin refers to it. Call this before the
+ * transaction writes anything, while it holds no locks that other transactions wait for.
  */
 export async function holdForeign(
   { db, trx }: Pick<WriteContext, 'db' | 'trx'>,

@@ -2,8 +2,8 @@ import type { Queries } from '../db/open.ts';
 import type { DependencyPinRow, DependencyRow } from '../db/schema.ts';
 
 /**
- * The account's own dependencies are followed: their latest result counts. Another account's are pinned (pins.ts): they
- * stay as they were when their use began.
+ * The account's own dependencies are followed: their latest result counts. Another account's are pinned (pins.ts):
+ * their result stays unchanged from the start of their use.
  */
 
 /** Only the layers of named dependencies are launched, not the layers below them. */

@@ -16,8 +16,8 @@ interface ExporterParts {
 const lastSendMs = 3000;
 
 /**
- * Undefined unless OpenTelemetry's variables name a collector; most servers skip loading its megabytes. Spans that a
- * slow or unreachable collector does not accept are dropped, and nothing waits for it.
+ * Undefined unless OpenTelemetry's variables name a collector, so most servers need not load its megabytes. Spans that
+ * a slow or unreachable collector does not accept are dropped, and nothing waits for it.
  */
 export async function openSpanExporter({
   env,

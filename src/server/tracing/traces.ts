@@ -9,8 +9,8 @@ import type { Ending, Observers, WriteContext } from '../lifecycle/write-context
 
 /**
  * Spans are made from the database and the runners' reports when a part of a request is over, so any server can
- * continue a trace. The request's row has its own span. Span ids below are calculated from it, so a suite's span is
- * known when its order is made, which passes it as TRACEPARENT.
+ * continue a trace. The request's row has its own span. The ids of spans below it are calculated from it. So a suite's
+ * span is known when its order is made, and the order passes it as TRACEPARENT.
  */
 
 export function traceWith(observers: Observers, tracer: Tracer): () => void {
@@ -158,7 +158,7 @@ function waitSpan(
   return { name: 'wait', context: below(context, `wait ${forWhat}`), attributes: {}, ...times };
 }
 
-/** Once the transaction is durable. */
+/** Sends the spans once the transaction is durable. */
 function send({ db, trx, observers }: WriteContext, spans: Span[]): void {
   const sampled = spans.filter(({ context: { isSampled } }) => isSampled);
   if (sampled.length === 0) return;

@@ -4,7 +4,8 @@ import { pollSoon } from './polls.ts';
 import { subjectTopic, type WriteContext } from '../lifecycle/write-context.ts';
 
 /**
- * A user waits for this, so its job precedes all others of the account. The setup page suggests a suite from its files.
+ * A user waits for this, so its job precedes all other jobs of the account. The setup page suggests a suite from its
+ * files.
  */
 
 export interface ConnectionCheck {
@@ -26,7 +27,7 @@ export async function beginCheck(
   project: { id: bigint; owner_id: bigint },
 ): Promise<bigint> {
   const now = BigInt(Date.now());
-  await db.holdRight(trx, 'check', project.id); // Of two callers at the same time, the second joins the check of the first.
+  await db.holdRight(trx, 'check', project.id); // of two callers at the same time, the second joins the check of the first
   const open = await trx
     .selectFrom('connection_checks')
     .select(['id', 'created_at'])
@@ -78,7 +79,7 @@ export async function giveUpCheck(context: WriteContext, id: bigint, result: Con
   await settleCheck(context, id, result);
 }
 
-/** Undefined while there is none, `gone` once the project is deleted. */
+/** Undefined while there is no result, `gone` once the project is deleted. */
 export async function checkResult(db: Queries, id: bigint): Promise<ConnectionCheck | 'gone' | undefined> {
   const row = await db.selectFrom('connection_checks').select('answer').where('id', '=', id).executeTakeFirst();
   return row ? read(row) : 'gone';

@@ -77,7 +77,7 @@ export async function releasePollsOf(db: Database, trx: Transaction, holder: str
     .execute();
 }
 
-/** Locks polls in a fixed order: an update follows its own. */
+/** Locks polls in a fixed order. An update would use its own order. */
 export async function holdPolls(
   db: Database,
   trx: Transaction,

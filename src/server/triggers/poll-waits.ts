@@ -1,6 +1,9 @@
 import { backOff } from '../../shared/lib/back-off.ts';
 
-/** Then the interval grows. A project's key is often installed some time after the project is made. */
+/**
+ * After more failures than this, the interval grows. A project's key is often installed some time after the project is
+ * created.
+ */
 const usualTries = 3;
 const longestWait = 15 * 60 * 1000;
 /** Spreads polls that began at the same time. */

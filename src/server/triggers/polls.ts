@@ -12,9 +12,9 @@ import { triggerRequests, type TriggeredBuild } from './triggers.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 
 /**
- * A runner that claims a poll moves its time on by the longest duration of a poll. So no other runner takes it, and an
- * unanswered poll is due again. A result counts only under its claim, in the transaction that requests the builds. So
- * nothing is built twice, and no change is missed.
+ * A runner that claims a poll postpones it by the longest duration of a poll. So no other runner takes it meanwhile,
+ * and an unanswered poll is due again. A result counts only under its claim, in the transaction that requests the
+ * builds. So nothing is built twice, and no change is missed.
  */
 
 /** Announced when a poll may be due earlier than the waiting servers know. */
@@ -122,7 +122,7 @@ export async function noteFailure(
   const poll = await claimed(trx, { projectId, claim });
   if (!poll) return;
   const failures = poll.failures + 1;
-  // The project before its poll, as above. Only on the first failure: then the forge is checked.
+  // The project is locked before its poll (db/lock-order.ts). Only the first failure requests a check of the forge.
   if (failures === 1) await suspect({ db, trx }, poll.project_id);
   await settle(trx, poll, { outcome: 'failed', reason: message, failures });
 }
@@ -266,7 +266,7 @@ function triggerOf({ ref, branch, before }: MovedRef): TriggeredBuild['trigger']
   };
 }
 
-/** After the clock was set back. */
+/** Call after the clock was set back. */
 export function makeStrandedPollsDue(db: Database): Promise<void> {
   return makeStrandedDue(db, polls, sql<bigint>`wait_ms`);
 }

@@ -16,7 +16,7 @@ export interface ScheduleClock {
 /** Announcements can be lost and clocks can change, so the next due time is read this often. */
 const checkEveryMs = 15_000;
 
-/** Every server has such a clock; for each due time only one of them starts the build. */
+/** Every server has such a clock. For each due time only one of them starts the build. */
 export function startScheduleClock({ now, trouble: onError, ...services }: ScheduleClockParts): ScheduleClock {
   const { db } = services;
   return startWorkLoop(

@@ -10,9 +10,9 @@ import { triggerRequest } from './triggers.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 
 /**
- * A server runs a due schedule and moves its time on in one transaction, if the stored time is still the one it read.
- * So each time runs once, also after a clock is set back. Times that passed while no server ran are one stored time, so
- * one build makes up for them.
+ * In one transaction a server runs a due schedule and stores its next time, if the stored time is still the one it
+ * read. So each time runs once, even after a clock is set back. Times that passed while no server ran are one stored
+ * time, so one build makes up for them.
  */
 
 /** Announced when a schedule may be due earlier than the waiting servers know. */
@@ -67,14 +67,14 @@ export async function deleteSchedule({ trx }: WriteContext, id: bigint): Promise
   await trx.deleteFrom('schedules').where('id', '=', id).execute();
 }
 
-/** A schedule without a next time is refused, but a later Node may no longer know its time zone. */
+/** A schedule without a next time is refused. But a later Node may no longer know the schedule's time zone. */
 function nextRun({ cron, time_zone: timeZone }: ScheduleSettings, now: number): bigint {
   return BigInt(parseCron(cron, timeZone)?.after(now) ?? never);
 }
 
 /**
- * Of each account the longest due, then the next of each. So an account with a thousand due schedules delays others by
- * only a few. Schedules that become due meanwhile are for the next call.
+ * Each account's longest-due schedule comes first, then each account's next one. So an account with a thousand due
+ * schedules delays other accounts by only a few. Schedules that become due meanwhile are for the next call.
  */
 function dueByTurns(db: Queries, now: number): Promise<Due[]> {
   return db
@@ -99,7 +99,7 @@ function dueByTurns(db: Queries, now: number): Promise<Due[]> {
     .execute();
 }
 
-/** A failing schedule does not stop the others. */
+/** A failing schedule does not stop other schedules. */
 export async function runDueSchedules(
   { db, ids, observers }: Omit<WriteContext, 'trx'>,
   now: number,

@@ -8,7 +8,7 @@ import { cancelRequests } from '../lifecycle/cancel-requests.ts';
 import { openRequest, type Owned, type Trigger } from '../lifecycle/requests.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 
-/** For hooks, polls and schedules, once they know the commit. */
+/** Requests builds for hooks, polls and schedules, once they know the commit. */
 
 export type TriggerOutcome = 'build_requested' | 'waiting_for_approval' | 'ignored';
 
@@ -26,7 +26,7 @@ export interface TriggeredBuild {
   trigger: Trigger;
 }
 
-/** In the name of the project's owner, if the settings allow it. */
+/** Requests a build in the name of the project's owner, if the settings allow it. */
 export async function triggerRequest(
   context: WriteContext,
   project: TriggeredProject,
@@ -38,7 +38,7 @@ export async function triggerRequest(
 }
 
 /**
- * Cancels older requests first: cancelling locks jobs, and opening may lock a commit, which comes later in
+ * Cancels older requests first, because cancelling locks jobs and opening may lock a commit, which is later in
  * db/lock-order.ts.
  */
 export async function triggerRequests(
@@ -108,8 +108,8 @@ async function open(
 }
 
 /**
- * By the project's settings; returns how many in each group. Also locks the requests in `alike`, because all are locked
- * in one order.
+ * Cancels older requests of these groups, as the project's settings require, and returns their number in each group.
+ * Also locks the requests in `alike`, because all requests are locked in one order.
  */
 async function supersede(
   context: WriteContext,
@@ -129,7 +129,7 @@ async function supersede(
     .selectAll()
     .where('project_id', '=', project.id)
     .where('concurrency_group', 'in', named)
-    // The words of the index's condition, so that it is used.
+    // Repeats the index's condition word for word. Otherwise the database would not use the index.
     .where(sql<boolean>`build_state in ('waiting_for_approval', 'enqueued', 'fetching', 'building')`)
     .$if(policy === 'waiting', (query) =>
       query.where((where) =>
@@ -151,7 +151,7 @@ async function supersede(
   return new Map(Array.from(byGroup, ([group, requests]) => [group, requests.length]));
 }
 
-/** The request, the one that it joined, and those that joined it. */
+/** The request, the request that it joined, and the requests that joined it. */
 const isOfBoth = sql<boolean>`builds.build_request_id in (
   select own.id from build_requests as own
   where own.id = build_requests.id or own.id = build_requests.joined_to_id or own.joined_to_id = build_requests.id
