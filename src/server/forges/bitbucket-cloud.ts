@@ -18,7 +18,8 @@ import { administered, unlessMoved } from './pages.ts';
 export const bitbucketCloudApi = 'https://api.bitbucket.org/2.0';
 
 /**
- * An access token is sent alone. A personal API token belongs to an email address and is configured as `address:token`.
+ * An access token is sent without a user. A personal API token belongs to an email address and is configured as
+ * `address:token`.
  */
 export function bitbucketHeaders(token: string): Record<string, string> {
   const isPersonal = token.includes(':');

@@ -80,7 +80,7 @@ export async function putInPlace(
   }
 }
 
-/** A refusal means that the forge has made nothing. */
+/** A refusal means that the forge created nothing. */
 function isRefusal(error: unknown): error is ForgeError {
   return error instanceof ForgeError && error.kind !== 'unavailable' && error.kind !== 'not_a_forge';
 }
