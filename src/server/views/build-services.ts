@@ -11,7 +11,7 @@ export interface ServiceProgress {
   ready?: number;
   to?: number;
   status?: number;
-  /** The data that it began with, or left for others. */
+  /** The data that the service began with, or stored for other builds. */
   data?: object;
 }
 
