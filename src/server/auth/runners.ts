@@ -20,7 +20,7 @@ export interface Runner {
   tokenHash?: string;
   /** The runner's id, if it works only for certain accounts. */
   boundAs?: bigint;
-  /** Those accounts, which also share the runner's limits. */
+  /** The accounts of an account-scoped runner. They also share its limits. */
   accounts?: readonly bigint[];
   /** The runner's tags, as one text. Tags add jobs that need them, of the same accounts only. */
   tags?: string;
@@ -28,7 +28,7 @@ export interface Runner {
   location?: string | undefined;
   /** Whether it wants only jobs that need the files at its location. */
   isLeaving?: boolean | undefined;
-  /** Both kinds if not set. */
+  /** Both kinds of slots if not set. */
   slot?: SlotKind | undefined;
 }
 

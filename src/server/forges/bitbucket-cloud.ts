@@ -82,7 +82,7 @@ function repositoryOf(told: Static<typeof repositorySchema>, mayAdminister: bool
     id: told.uuid ?? '',
     full_name: told.full_name,
     ssh_url: address('ssh'),
-    // It contains the caller's user name.
+    // The reported address contains the caller's user name.
     https_url: address('https').replace(/^https:\/\/[^@/]*@/, 'https://'),
     default_branch: told.mainbranch?.name ?? '',
     private: told.is_private,

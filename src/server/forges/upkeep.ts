@@ -112,7 +112,7 @@ async function remove(
   removal: ForgeRemovalRow,
 ): Promise<void> {
   const tries = removal.tries + 1;
-  // From here on the parts can no longer be kept.
+  // From here on, a project can no longer keep the parts: its `endRemoval` returns false.
   await db.transaction((trx) => putOffRemoval({ db, trx }, removal.id, { runAfter: Date.now() + 60_000, tries }));
   try {
     await takeAway(client, removal);

@@ -54,9 +54,9 @@ export interface RouteDescription {
   summary: string;
   body?: FieldSet;
   query?: FieldSet;
-  /** It starts builds or deploys, which the project's owner pays for. */
+  /** The route starts builds or deploys, which the project's owner pays for. */
   startsWork?: boolean;
-  /** It creates other work for runners. A draining server refuses both. */
+  /** The route creates other work for runners. A draining server refuses both. */
   makesWork?: boolean;
   paged?: boolean;
   /** The content types of a streamed response, outside the envelope. */

@@ -10,7 +10,7 @@ export type Grown = Pick<LogRow, 'size' | 'line_breaks' | 'line_state' | 'began_
 export function grow(log: Readonly<LogRow>, bytes: Buffer, now: bigint): { grown: Grown; marks: LogMarkRow[] } {
   const size = log.size + BigInt(bytes.length);
   const began = log.began_at ?? now;
-  const said = log.said_at !== null && log.said_at > now ? log.said_at : now; // the clock may be set back, log times may not
+  const said = log.said_at !== null && log.said_at > now ? log.said_at : now; // log times never go back, the clock may
   const marks: LogMarkRow[] = [];
   let lines = unpackScan(Number(log.line_breaks), log.line_state ?? '');
   for (let from = 0; from < bytes.length; from += markEvery) {
