@@ -50,18 +50,18 @@ import { translateWith } from './translate.ts';
 import { startUpkeep, upkeepTasks } from './upkeep.ts';
 
 export interface RunningServer {
-  /** As in `listening on …`. */
+  /** The address as in `listening on …`. */
   address: string;
-  /** The local runner has died: its jobs are lost at once. Another one is started. */
+  /** The local runner has died: its jobs are lost at once. Another local runner is started. */
   localRunnerGone(): void;
   localRunnerFails(trouble: string): void;
   /** No other local runner is started. */
   localRunnerStopped(): Promise<void>;
-  /** The local runner gets no more work. Resolves when it has done its jobs, or on the signal. */
+  /** The local runner gets no new work. Resolves when its jobs are done, or on the signal. */
   retireLocalRunner(signal: AbortSignal): Promise<void>;
-  /** This server takes and gives no more work. Resolves as `retireLocalRunner`. */
+  /** This server accepts and assigns no new work. Resolves like `retireLocalRunner`. */
   drain(signal: AbortSignal): Promise<void>;
-  /** True if the local runner has jobs. It gets no more, and continues after this server is closed. */
+  /** True if the local runner has jobs. It gets no new jobs, and continues after this server is closed. */
   leaveLocalRunner(): Promise<boolean>;
   close(): Promise<void>;
 }
@@ -70,7 +70,7 @@ export interface ServerParts {
   config: Config;
   store: Services & { proveWritable(): Promise<void>; proveReadable(): Promise<void> };
   log: FastifyBaseLogger;
-  /** The interval of checks whether listeners of streams are still authorized. */
+  /** How often the server checks that listeners of streams are still authorized. */
   streamPauseMs?: number;
   connectionTimes?: Partial<ConnectionTimes>;
   hookBodies?: { limits: BodyLimits; now: () => number };
@@ -263,7 +263,10 @@ export async function startServer({
   };
 }
 
-/** Counts the builds that this server ends, so over all servers each counts once. Returns a function that stops it. */
+/**
+ * Counts the builds that this server ends, so each build counts once across all servers. Returns a function that stops
+ * it.
+ */
 function countBuilds({ db, observers }: Services, metrics: Metrics): () => void {
   return watchEndings(observers, ({ trx }, ending) => {
     if (ending.type !== 'build') return;

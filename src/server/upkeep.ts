@@ -34,7 +34,7 @@ export interface UpkeepParts {
 
 type Task = (store: UpkeepParts['store'], config: UpkeepParts['config'], stopping: AbortSignal) => Promise<unknown>;
 
-/** Several servers may do these at once. */
+/** Several servers may run these tasks at once. */
 const tasks: Record<string, Task> = {
   idempotency_keys: ({ db }) => forgetOldKeys(db),
   oauth_codes: ({ db }) => forgetOldCodes(db),
@@ -57,7 +57,7 @@ const tasks: Record<string, Task> = {
 
 export const upkeepTasks = Object.keys(tasks);
 
-/** One after the other each hour. A failed task is reported and does not stop the others. */
+/** Runs one task after the other, every hour. A failed task is reported, and the other tasks still run. */
 export function startUpkeep({ store, config, log, onTask, everyMs = hour }: UpkeepParts): { stop(): Promise<void> } {
   const stopping = new AbortController();
   const attempt = async (name: string, task: Task): Promise<void> => {

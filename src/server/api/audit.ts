@@ -36,7 +36,7 @@ export function doerOf({ id, email, via, application }: Caller, address: string 
   return { actor: { id, email }, via, application, address };
 }
 
-/** A person is named by the email address. */
+/** A user is named by the email address. */
 function subjectIn(answer: unknown): Subject {
   const { id, name, email } = answer as { id: bigint; name?: string; email?: string };
   return { id, name: name ?? email ?? '' };

@@ -32,9 +32,9 @@ export interface Services {
   checkMs?: number;
   buildTimeout: number;
   imageBuilds: boolean;
-  /** How many hours a failed build's files are kept. 0 keeps none. */
+  /** For how many hours a failed build's files are retained. 0 retains none. */
   shellHours: number;
-  /** How many hours files for other suites are kept after their request. */
+  /** For how many hours files for other suites are retained after their request. */
   filesHours: number;
   archiveBytes: number;
   assembling: Map<bigint, Promise<UploadedDependency>>;
@@ -71,7 +71,7 @@ export interface Call<
   headers: Incoming['headers'];
   /** The public address, without a trailing slash. */
   origin: string;
-  /** The client's. null if no user's program sent the request. */
+  /** The client's address. null if no user's program sent the request. */
   address: string | null;
   /** Aborted when the caller no longer waits. */
   signal: AbortSignal;
@@ -81,7 +81,7 @@ export interface Call<
    */
   within: (name: RouteName, params: Readonly<Record<string, bigint>>, body?: RawGroup) => Promise<unknown>;
   input: Input<M, Body>;
-  /** The body as it came, for checks that look at a field also if a part of it was refused. */
+  /** The body as sent, for checks of a field even if a part of it was refused. */
   sent: RawGroup;
   query: ValuesOf<Query>;
   page: Page;

@@ -43,7 +43,7 @@ export function endpointsOf(
   }));
 }
 
-/** Responses that are not streamed are completed even if the caller has gone. */
+/** Responses that are not streamed are completed even if the caller has disconnected. */
 const waitsForEver = new AbortController().signal;
 
 const noFields: FieldSet = Object.freeze({});
@@ -253,7 +253,7 @@ async function work(route: Route, call: AnyCall, input: unknown): Promise<unknow
   return route.handle(call as never);
 }
 
-/** Other services are asked only once the request itself is valid. */
+/** Other services are called only once the request itself is valid. */
 async function answersFor(route: Route, call: AnyCall, input: unknown): Promise<object> {
   await loaded(route, call);
   const found = { ...(await takenNames(route, call, input)), ...(await verified(route, call, input)) };

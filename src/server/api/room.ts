@@ -14,8 +14,8 @@ export interface Parents {
 }
 
 /**
- * Refuses one record too many, or texts that are too long with those of neighbours. It runs after the write in the same
- * transaction, and so counts what would be stored. A concurrent caller waits here for the first.
+ * Refuses a record above the limit, or texts that are too long together with the texts of neighbours. It runs after the
+ * write in the same transaction, so it counts the result of the write. A concurrent caller waits here for the first.
  */
 export async function holdRoom(
   database: Pick<Database, 'holdRight'>,
@@ -50,7 +50,7 @@ async function sizes(
   columns: readonly string[],
   where: ReturnType<typeof sql>,
 ): Promise<{ records: number; bytes: number }> {
-  // Neither database reads a text to find its length in bytes.
+  // Both databases find a text's length in bytes without reading the text.
   const lengths = columns.map((column) => sql`octet_length(${sql.ref(column)})`);
   const { rows } = await sql<{ records: bigint; bytes: bigint | null }>`
     select count(*) as records, sum(${lengths.length === 0 ? sql.lit(0) : sql.join(lengths, sql` + `)}) as bytes
@@ -59,7 +59,7 @@ async function sizes(
   return { records: Number(rows[0]?.records ?? 0), bytes: Number(rows[0]?.bytes ?? 0) };
 }
 
-/** No code means exactly this. With this one a client does not retry, which would not help. */
+/** No error code means exactly this. After this one a client does not retry, which would not help. */
 function full(): ApiError {
   return new ApiError('is_reserved');
 }

@@ -23,7 +23,7 @@ export interface Route<
   creates?: Created | undefined;
   /** For a PUT of a record whose texts share a limit with its neighbours. */
   changes?: BoundedTable | undefined;
-  /** True admits every account to the record, whatever `access` says. */
+  /** True admits every account to the record, regardless of `access`. */
   isForEverybody?(call: never): Promise<boolean>;
   load?(call: never): Promise<object>;
   verify?(call: never, values: never): Promise<FieldErrors>;
@@ -113,7 +113,10 @@ interface Definition<
     call: Call<M, Path, Body, Query> & Context & Loaded,
     values: Partial<ValuesOf<Body>>,
   ): Promise<FieldErrors>;
-  /** Asks another service before the transaction, which would block others. Skipped if another route calls this one. */
+  /**
+   * Calls another service before the transaction, because a waiting transaction would block other requests. Skipped if
+   * another route calls this one.
+   */
   ask?(call: Omit<Call<M, Path, Body, Query>, 'db'> & { db: Queries } & Context & Loaded): Promise<Asked>;
   /** Reverts the effects of `ask` if the transaction fails. */
   undo?(
@@ -126,7 +129,7 @@ interface Definition<
   ): Promise<[NoInfer<Begun>] extends [never] ? Handled<NoInfer<Answer>, Paged, Streams> : NoInfer<Begun>>;
   /** True for a trial: it is done, answered, and rolled back. */
   isTrial?(values: Partial<ValuesOf<Body>>): boolean;
-  /** Waits, without a transaction, for work after it. Gets the result of `handle`. */
+  /** Waits for further work after the transaction, without one. Gets the result of `handle`. */
   follow?(
     call: Omit<Call<M, Path, Body, Query>, 'db'> & { db: Queries } & Context & Loaded,
     made: Begun,
@@ -156,7 +159,9 @@ export const openRoute: RouteConstructor<object> = (definition) => complete(defi
 export const accountRoute: RouteConstructor<WithCaller> = (definition) => complete(definition, 'account');
 export const projectRoute: RouteConstructor<WithProject> = (definition) => complete(definition, 'project');
 
-/** Streams a body of any length, perhaps for hours. So the handler opens its own transaction once it is complete. */
+/**
+ * Streams a body of any length, perhaps for hours. So the handler opens its own transaction once the body is complete.
+ */
 export function uploadRoute<
   M extends 'POST' | 'PATCH',
   Path extends string,

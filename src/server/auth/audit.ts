@@ -16,11 +16,11 @@ export interface Doer {
   via: Via;
   application: string | null;
   address: string | null;
-  /** Of an operator who runs a command on the machine. */
+  /** The Unix user of an operator who runs a command on the machine. */
   unixUser?: string;
 }
 
-/** No ids beyond 53 bits, no secrets. */
+/** Must contain no ids beyond 53 bits and no secrets. */
 export type Facts = Record<string, unknown>;
 
 /** The kind of subject, a dot, and the action. */

@@ -1,7 +1,7 @@
 import type { Incoming } from '../http/route.ts';
 
 /**
- * A browser adds stored Basic credentials to every request, also those of other sites' pages, and JSON-P would give
+ * A browser adds stored Basic credentials to every request, also to requests of other sites' pages. JSON-P would give
  * those pages the response. So Basic counts only from our own pages, the address bar, or a program, which names no
  * site. For a WebSocket, some browsers name only the origin. Browsers never add tokens automatically.
  */

@@ -1,7 +1,7 @@
 import type { Transaction } from '../db/open.ts';
 import { mostKept } from '../../shared/domain/bounds.ts';
 
-/** Deletes the oldest beyond the limit, so that forgotten ones do not stay for ever. */
+/** Deletes the oldest rows beyond the limit, so that forgotten rows do not stay for ever. */
 export async function keepNewest(trx: Transaction, table: keyof typeof mostKept, userId: bigint): Promise<void> {
   await trx
     .deleteFrom(table)

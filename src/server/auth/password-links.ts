@@ -35,7 +35,7 @@ export async function ownerOfLink(db: Queries, token: string): Promise<Readonly<
     .executeTakeFirst();
 }
 
-/** False if it was gone: of two concurrent uses, one gets false. */
+/** False if the link was already deleted: of two concurrent uses, one gets false. */
 export async function useUpLink(trx: Transaction, token: string): Promise<boolean> {
   const result = await trx.deleteFrom('password_links').where('token_hash', '=', hashSecret(token)).executeTakeFirst();
   return result.numDeletedRows === 1n;

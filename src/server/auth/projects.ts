@@ -22,7 +22,7 @@ export interface VisibleProject extends Omit<
 
 interface Wanted {
   access: Access;
-  /** Whether it starts work that the owner pays for. */
+  /** Whether the call starts work that the owner pays for. */
   startsWork?: boolean;
 }
 
@@ -57,7 +57,7 @@ export async function admitToProject(
     .where('p.id', '=', id)
     .executeTakeFirst();
   const owned = found?.owner_id === caller.id;
-  // Also without a project, so that the response time does not reveal one.
+  // Checked even if the project does not exist, so that the response time does not reveal whether it does.
   const isAdmitted = owned || (await isMember(db, id, caller.id));
   if (!found || !isAdmitted) throw new ApiError('not_found');
   const { billing, suspended, ...project } = found;

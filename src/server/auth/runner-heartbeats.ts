@@ -8,7 +8,7 @@ import { allRunners, type RegisteredRunner, type Runner } from './runners.ts';
 
 /**
  * All connected runners are recorded, so that every server can report why work is not taken. A server also records that
- * its own runner does not start, because that shows nowhere else.
+ * its own runner does not start, because that is visible nowhere else.
  */
 
 const awayAfterMs = 20_000n;
@@ -73,7 +73,7 @@ export async function recordHeartbeat(db: Database, { holder, id }: Beating, hea
 }
 
 export interface LocalHeartbeats {
-  /** The runner counts as present until it calls, or is away for too long. */
+  /** The runner counts as present before its first call, unless that takes too long. */
   starting(): Promise<void>;
   failing(trouble: string): Promise<void>;
   stopped(): Promise<void>;
@@ -105,7 +105,7 @@ export function localHeartbeats(
   };
 }
 
-/** Killed servers that did not return leave records of their own runners. */
+/** Servers that were killed and did not return leave records of their own runners. */
 export async function forgetOldHeartbeats(db: Database): Promise<void> {
   const old = sql<SqlBool>`seen_at < ${db.clock} - ${24n * 60n * 60n * 1000n}`;
   await db.transaction((trx) =>
@@ -168,9 +168,9 @@ const findTakers = (db: Database, read: Queries, account: bigint): Promise<Taker
     })
     .execute();
 
-/** In words for any reader. */
+/** The reasons are in words for any reader. */
 export interface WhyWaiting {
-  /** Why no runner takes it; undefined if one may. */
+  /** Why no runner takes it. Undefined if one may. */
   nobody(needed: string): string | undefined;
   busy(needed: string, kind: string): string;
 }
@@ -238,7 +238,7 @@ export interface RunnerNow {
   trouble: string;
   version: string;
   seenAt: bigint | null;
-  /** E-mail addresses; empty means all. */
+  /** E-mail addresses. Empty means all. */
   accounts: string[];
   tags: string[];
   work: { kind: string; subjectId: bigint; account: string }[];

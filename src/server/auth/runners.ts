@@ -18,17 +18,17 @@ export interface Runner {
   id?: bigint;
   /** Undefined for the runner on this machine, which connects through the data folder. */
   tokenHash?: string;
-  /** Its id, if it works only for certain accounts. */
+  /** The runner's id, if it works only for certain accounts. */
   boundAs?: bigint;
-  /** These accounts; they also share its limits. */
+  /** The accounts of an account-scoped runner. They also share its limits. */
   accounts?: readonly bigint[];
-  /** As one text. Tags add work that needs them, of the same accounts only. */
+  /** The runner's tags, as one text. Tags add jobs that need them, of the same accounts only. */
   tags?: string;
-  /** Where it keeps files for other suites (`locationOf`, lifecycle/kept-builds.ts), if it keeps any. */
+  /** The location of its files for other suites (`locationOf`, lifecycle/kept-builds.ts), if it retains any. */
   location?: string | undefined;
-  /** Whether it wants only jobs that need these. */
+  /** Whether it wants only jobs that need the files at its location. */
   isLeaving?: boolean | undefined;
-  /** Both if not set. */
+  /** Both kinds of slots if not set. */
   slot?: SlotKind | undefined;
 }
 
@@ -36,9 +36,9 @@ export interface Standing {
   isDraining: boolean;
 }
 
-/** Never with its token or the token's hash. */
+/** Without the token and its hash. */
 export interface RegisteredRunner extends Pick<RunnerRow, 'id' | 'name' | 'created_at' | 'revoked_at' | 'draining'> {
-  /** To a few seconds; null until its first call. */
+  /** To a few seconds. null until its first call. */
   last_seen_at: bigint | null;
   accounts: string[];
 }
@@ -71,7 +71,7 @@ export async function insertRunner(
   return { name, token };
 }
 
-/** Returns the holder of its claims. */
+/** Returns the holder of the runner's claims. */
 export async function revokeRunner(trx: Transaction, name: string): Promise<string | undefined> {
   return change(trx, name, { revoked_at: BigInt(Date.now()) });
 }
@@ -150,7 +150,7 @@ export async function checkRunner(db: Queries, { tokenHash }: Runner): Promise<S
   return standingOf(await findByHash(db, tokenHash));
 }
 
-/** By the hash of the token; a missing token is invalid. */
+/** By the hash of the token. A token that is missing here is invalid. */
 export async function findStandings(db: Queries): Promise<ReadonlyMap<string, Standing>> {
   const runners = db.selectFrom('runners').select(['token_hash', 'draining']).where('revoked_at', 'is', null);
   const rows = await runners.execute();

@@ -3,7 +3,7 @@ import type { ShellRow } from '../db/schema.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
 import { recordAudit, type Action, type Facts, type Via } from './audit.ts';
 
-/** Under the name of the user who opened the shell; never what is typed. */
+/** Recorded under the name of the user who opened the shell. The typed text is never recorded. */
 export async function recordShell(
   trx: Transaction,
   ids: IdSource,

@@ -65,7 +65,8 @@ async function count(trx: Transaction, ids: IdSource, kind: Kind, subject: strin
     )
     .returning(['failures', 'last_at', 'refused_until'])
     .executeTakeFirstOrThrow();
-  // Read after the insert, which may have waited for a concurrent attempt: an earlier time would precede it.
+  // Read after the insert, which may have waited for a concurrent attempt: a time read earlier could precede that
+  // attempt.
   const now = BigInt(Date.now());
   const left = Number(counted.refused_until - now);
   // A wait above the limit means that the clock was set back since.

@@ -18,7 +18,7 @@ export interface Grant {
 
 const tokenForm = /^hrt_[\w-]{43}$/;
 
-/** The query counts only if no header has credentials. */
+/** The query parameter counts only if no header has credentials. */
 export function sentToken(request: Pick<Incoming, 'query' | 'headers'>): unknown {
   const authorization = authorizationOf(request);
   if (authorization === undefined) return request.query.oauth_token;
@@ -125,7 +125,7 @@ export async function revokeTokensOf(trx: Transaction, userId: bigint, clientId:
   return Number((await tokens.executeTakeFirst()).numDeletedRows);
 }
 
-/** Without scopes of a newer program. */
+/** Skips unknown scopes, which a newer version may have stored. */
 export function splitScopes(text: string): Scope[] {
   return text.split(' ').filter((name): name is Scope => Object.hasOwn(scopes, name));
 }

@@ -103,14 +103,14 @@ export async function updateUser(
   return changed.length === 1;
 }
 
-/** The returned value is the only copy of the key; the old key is invalid. */
+/** The returned value is the only copy of the key. The old key is invalid. */
 export async function renewApiKey(trx: Transaction, email: string): Promise<string> {
   const key = randomSecret('hrk');
   await updateUser(trx, email, { api_key_hash: hashSecret(key) });
   return key;
 }
 
-/** Deletes only users who were invited, never signed in, and are on no project any more. */
+/** Deletes only users who were invited, never signed in, and are no longer on a project. */
 export async function forgetInvited(trx: Transaction, ids: readonly bigint[]): Promise<void> {
   if (ids.length === 0) return;
   await trx

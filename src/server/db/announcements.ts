@@ -1,7 +1,7 @@
 /** How servers learn of each other's commits. A transaction's topics are sent once it is durable, each topic once. */
 export interface Announcements {
   committed(topics: ReadonlySet<string>): void;
-  /** Resolves when it was sent, or is lost. */
+  /** Resolves when the announcement was sent or is lost. */
   tellOthers(topic: string): Promise<void>;
   /** `onMissed`: announcements may have been lost, so the listener must read the store itself. */
   listen(onTopic: (topic: string) => void, onMissed?: () => void): () => void;

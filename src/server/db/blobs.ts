@@ -47,8 +47,8 @@ export interface Blob extends AsyncDisposable {
   size: number;
   read(offset: number, length: number): Promise<Buffer>;
   /**
-   * Valid for some minutes. It is a secret: give it only to readers of the blob, and never log it. Undefined if the
-   * store has none, or for a browser's download if browsers cannot reach the store.
+   * A web address of the blob, valid for some minutes. It is a secret: give it only to readers of the blob, and
+   * never log it. Undefined if the store has none, or for a browser's download if browsers cannot reach the store.
    */
   address?(download?: Download): Promise<string | undefined>;
 }
@@ -164,7 +164,7 @@ async function isOlder(path: string, moment: number): Promise<boolean> {
   return file !== undefined && file.mtimeMs < moment;
 }
 
-/** Moves the file aside, where no other process changes it: the same content may be stored again right now. */
+/** Moves the file aside, so that no other process changes it: the same content may be stored again right now. */
 async function removeOld(path: string, incoming: Incoming, moment: number): Promise<boolean> {
   const aside = await incoming.file();
   try {

@@ -5,8 +5,8 @@ import type { DoomedBlobRow } from './rows/logs.ts';
 /* Unreferenced blobs, noted for early removal. The removal checks for other references. */
 
 /**
- * Messages refer to a blob some time after its store, and two runners may send the same. This is the time since the
- * last.
+ * A message may refer to a blob some time after it was stored, and two runners may send the same blob. A blob is
+ * young for this long after the last of these.
  */
 export const youngMs = 5 * 60_000;
 

@@ -3,11 +3,17 @@ import { sql, type RawBuilder, type SqlBool } from 'kysely';
 export interface Idioms {
   /** The database's clock in milliseconds, shared by all its servers. */
   readonly clock: RawBuilder<bigint>;
-  /** Column = value, along an index of several columns: `=` may make PostgreSQL read another index and much more. */
+  /**
+   * Column = value, for a query along an index of several columns. With `=`, PostgreSQL may choose another index and
+   * read much more.
+   */
   isExactly(column: string, value: RawBuilder<unknown>): RawBuilder<SqlBool>;
-  /** First column = value and second column > value, for a query that starts there in an index of both. */
+  /** First column = value and second column > value, for a query that starts at this point of an index on both. */
   isBehind(first: Compared, second: Compared): RawBuilder<SqlBool>;
-  /** Column is among the few results of a query. It keeps PostgreSQL from reading the whole table for a join. */
+  /**
+   * Column is among the results of a query with few results. Otherwise PostgreSQL may read the whole table for a
+   * join.
+   */
   isAmong(column: string, query: RawBuilder<unknown>): RawBuilder<SqlBool>;
   /** Whether all words of one list are in the other. Words contain no comma and no quote. */
   isSubset(words: RawBuilder<string>, of: string): RawBuilder<SqlBool>;

@@ -56,8 +56,8 @@ function sizeOf(value: SqlValue): number {
 
 /**
  * Tables come in any order, and their references may form cycles. SQLite counts broken references until the commit.
- * PostgreSQL would store a note for every row in memory. So there the constraints are dropped and added again, which
- * checks them as a whole, as in its own dumps.
+ * PostgreSQL would store a note for every row in memory. So on PostgreSQL the constraints are dropped and added
+ * again, as in its own dumps. Adding them checks all rows at once.
  */
 async function releaseReferences(trx: Transaction, kind: Database['kind']): Promise<() => Promise<void>> {
   if (kind === 'sqlite') {

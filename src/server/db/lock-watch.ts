@@ -28,14 +28,14 @@ interface Taken {
 
 /**
  * Fails a transaction that takes a lock out of order, also on SQLite, which has no such locks. Otherwise a wrong order
- * shows only if two transactions meet at the wrong moment. Further rows of a table are not checked if the transaction
- * already holds or has added some.
+ * shows only if two transactions meet at the wrong moment. A table is not checked again if the transaction already
+ * holds or added rows of it.
  */
 export class LockWatch extends OperationNodeTransformer implements KyselyPlugin {
   readonly #isPostgres: boolean;
   readonly #report: string;
   readonly #held = new Set<string>();
-  /** Tables with rows added by this transaction. No other transaction waits for these rows or holds them. */
+  /** Tables to which this transaction added rows. Other transactions cannot wait for these rows or lock them. */
   readonly #own = new Set<string>();
   readonly #queries = new WeakMap<PluginTransformQueryArgs['queryId'], Taken[]>();
   #found: Taken[] = [];

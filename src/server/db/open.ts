@@ -17,7 +17,7 @@ export type Transaction = KyselyTransaction<Schema> & TransactionState;
 interface TransactionState {
   readonly watch: LockWatch | undefined;
   readonly notes: Memo;
-  /** Results found for a transaction that runs again; the same for all its runs. */
+  /** Results of `orNotYet`, shared by all runs of a transaction. */
   readonly foundBefore: Map<string, unknown>;
   readonly ends: (() => Promise<void>)[];
   readonly commits: (() => void)[];
@@ -41,7 +41,7 @@ export interface Database extends Idioms {
     query: SelectQueryBuilder<DB, Tables, Row>,
     table: Tables & string,
   ): SelectQueryBuilder<DB, Tables, Row>;
-  /** The same, also against new references to the rows: for deleting them. */
+  /** Waits for rows that are locked, and also blocks new references to the rows. Use it before deleting them. */
   lockedForRemoval<DB, Tables extends keyof DB, Row>(
     query: SelectQueryBuilder<DB, Tables, Row>,
     table: Tables & string,
@@ -51,30 +51,31 @@ export interface Database extends Idioms {
     query: SelectQueryBuilder<DB, Tables, Row>,
     table: Tables & string,
   ): SelectQueryBuilder<DB, Tables, Row>;
-  /** Until the transaction ends. `of` identifies the object of the right. */
+  /** Takes a right until the transaction ends. `of` identifies the object of the right. */
   holdRight(trx: Transaction, right: Right, of: bigint | string): Promise<void>;
   /**
-   * Makes queries follow indexes in their order instead of sorting or reading the whole table: the queue may be far longer
-   * than last counted. No other query needs that.
+   * Makes queries follow indexes in their order instead of sorting or reading the whole table: the queue may be far
+   * longer than the database last counted. Only the queue's query needs that.
    */
   alongIndexes<T>(trx: Transaction, work: () => Promise<T>): Promise<T>;
   holdTable(trx: Transaction, table: keyof Schema, otherwise?: 'give up'): Promise<void>;
-  /** After the rest of the transaction and before its commit. */
+  /** Runs `work` after the rest of the transaction and before its commit. */
   atEnd(trx: Transaction, work: () => Promise<void>): void;
-  /** Once the transaction is durable; never if it was rolled back or runs again. */
+  /** Runs `work` once the transaction is durable. Skips it if the transaction was rolled back or runs again. */
   afterCommit(trx: Transaction, work: () => void): void;
-  /** When the transaction was rolled back, or its commit has an unknown result. */
+  /** Runs `work` if the transaction was rolled back or the result of its commit is unknown. */
   afterFailure(trx: Transaction, work: () => void): void;
   /**
-   * Once durable, tells every server that something about `topic` changed. Hints can be lost, so listeners also poll.
+   * Notifies every server that something about `topic` changed, once the transaction is durable. Announcements can be
+   * lost, so listeners also poll.
    */
   announce(trx: Transaction, topic: string): Promise<void>;
-  /** For something that is not stored. Resolves when it was sent, or is lost. */
+  /** Announces something that is not stored. Resolves when the announcement was sent or is lost. */
   tellOthers(topic: string): Promise<void>;
   /** `missed` is called if announcements may have been lost. Returns a function that stops listening. */
   listen(onTopic: (topic: string) => void, missed?: () => void): () => void;
   hears(): boolean;
-  /** While unreachable, queries wait for a limited time, then fail with `UnavailableError`. */
+  /** True while the database is unreachable. Queries then wait for a limited time and fail with `UnavailableError`. */
   isAway(): boolean;
   version(): Promise<string>;
   observe(observer: DatabaseObserver): void;
@@ -101,15 +102,15 @@ const tieBreaks = new Set(['40001', '40P01']);
 const longestTiePause = 200;
 
 /**
- * For a result that would hold up other transactions while it is computed. The transaction is rolled back, the result
- * computed outside, then the transaction reruns. `name` means the same thing in each run.
+ * For a result that takes long to compute, so that other transactions would wait. The transaction is rolled back, the
+ * result is computed outside, and the transaction reruns. `name` must mean the same result in each run.
  */
 export function orNotYet<T>({ foundBefore }: Transaction, name: string, find: () => Promise<T>): T {
   if (foundBefore.has(name)) return foundBefore.get(name) as T;
   throw new NotYetError(async () => void foundBefore.set(name, await find()));
 }
 
-/** For a transaction that, once it has its locks, finds that its earlier reads are outdated. */
+/** Call this if the transaction has its locks and finds that its earlier reads are outdated. */
 export function runAgain(): never {
   throw new NotYetError(async () => {});
 }
@@ -238,7 +239,7 @@ export async function openDatabase({
   };
 }
 
-/** An error by which the database refuses all writes, and not only this one. */
+/** Returns an error if the database refuses all writes and not only this one. */
 function asRefusal(error: unknown): WritesRefusedError | undefined {
   if (isDatabaseFull(error)) return new WritesRefusedError('full', messageOf(error));
   return codeOf(error) === '25006' ? new WritesRefusedError('read-only', messageOf(error)) : undefined;
@@ -251,7 +252,7 @@ function tooBusy(error: unknown, onLost: (error: Error) => void): UnavailableErr
   return busy;
 }
 
-/** Until the transaction is over. One statement, because each is a round trip. */
+/** Applies until the transaction ends. One statement, because each is a round trip. */
 function setOtherPlans(trx: Transaction, to: 'on' | 'off'): Promise<unknown> {
   const value = sql.lit(to);
   return sql`select set_config('enable_sort', ${value}, true), set_config('enable_seqscan', ${value}, true)`.execute(
@@ -268,7 +269,7 @@ export function isUniqueViolation(error: unknown): boolean {
   return codeOf(error) === '23505' || /UNIQUE constraint failed/.test(sqliteMessage(error));
 }
 
-/** The row that a new row refers to is gone, or a row to be deleted is still referred to. */
+/** A new row refers to a missing row, or a row to be deleted is still referred to. */
 export function isForeignKeyViolation(error: unknown): boolean {
   return codeOf(error) === '23503' || /FOREIGN KEY constraint failed/.test(sqliteMessage(error));
 }
@@ -282,7 +283,7 @@ export function isDatabaseFull(error: unknown): boolean {
   return codeOf(error) === '53100' || (sqliteMessage(error) !== '' && sqliteFull.has(sqliteCode(error)));
 }
 
-/** SQLITE_FULL, and SQLITE_IOERR_SHMSIZE: no room for the memory that it shares with its readers. */
+/** SQLITE_FULL, and SQLITE_IOERR_SHMSIZE: no room for the memory shared with readers. */
 const sqliteFull = new Set([13, 4874]);
 
 function sqliteCode(error: unknown): number {

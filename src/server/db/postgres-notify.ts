@@ -16,10 +16,10 @@ export interface NotifyAnnouncements extends Announcements {
 }
 
 /**
- * This process learns of its own commits at once. Other servers get one message for all commits since the last. Inside
- * a transaction, notifications would make transactions take turns at the flush, because PostgreSQL orders them by
- * commit. Messages can be lost if a server dies, so listeners also poll the store, and do so after the listening
- * connection was reopened.
+ * This process learns of its own commits at once. Other servers get one message for all commits since the last
+ * message. PostgreSQL orders notifications by commit, so notifications inside transactions would make these wait for
+ * each other's flush. If a server dies, its messages can be lost. So listeners also poll the store, and do so after
+ * the listening connection was reopened.
  */
 export function announceOverNotify(
   makeClient: () => Client,

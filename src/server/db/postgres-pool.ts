@@ -6,9 +6,9 @@ import { isUnavailable, UnavailableError } from './unavailable.ts';
 
 /**
  * Connections may break at any moment. A query outside a transaction reruns on another connection. The broken
- * connection is given back first: otherwise queries that lost theirs together would wait for each other. A transaction
- * that lost its connection is rolled back, and its caller may begin it again. Only an interrupted commit has an unknown
- * result.
+ * connection is returned to the pool first: otherwise queries that lost their connections together would wait for each
+ * other. A transaction that lost its connection is rolled back, and its caller may begin it again. Only an interrupted
+ * commit has an unknown result.
  *
  * The driver's errors refer to the client, with the credentials of its connection. They never leave this file.
  */

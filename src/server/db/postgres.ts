@@ -25,10 +25,10 @@ const mostConnections = 16;
 const busyFactor = 4;
 /** Time to open a connection. A server that is still starting refuses at once. */
 const connectWithinMs = 5000;
-/** A connection silent for this long is tested: its server may be gone without closing it. */
+/** A connection silent for this long is tested: its server may have vanished without closing it. */
 const silenceMs = 5000;
 
-/** All queries here take a millisecond; compiling one takes twenty or more. */
+/** All queries here take a millisecond. Compiling one takes twenty or more. */
 const withoutCompiler = 'set jit = off';
 
 /** The driver is loaded only on use: most servers run on SQLite. */

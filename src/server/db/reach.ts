@@ -26,7 +26,7 @@ export class Reach {
     return this.#closing.signal.aborted;
   }
 
-  /** Call if no connection opens. Resolves once one does, rejects when the database was closed. */
+  /** Call this if no connection opens. Resolves once a connection opens, rejects when the database was closed. */
   lost(why: string): Promise<void> {
     if (!this.#back) {
       if (!this.isClosed) this.#onLost(new UnavailableError(`the database cannot be reached: ${why}`));

@@ -78,7 +78,10 @@ async function findStale(
   return rows;
 }
 
-/** Runs `then` while no value is stale and no other transaction can write one; false if some are still stale. */
+/**
+ * Runs `then` if no value is stale, while other transactions cannot write one. Returns false if some values are
+ * still stale.
+ */
 export async function whenNothingIsStale(
   db: Database,
   vault: Vault,

@@ -154,7 +154,10 @@ export const sealedColumns = [
   { table: 'idempotency_keys', column: 'answer' },
 ] as const;
 
-/** Every column that keeps a blob. A missing one would lose its blobs an hour after they were stored. */
+/**
+ * Every column that refers to blobs. Blobs of a column that is missing here would be lost an hour after
+ * they were stored.
+ */
 export const blobColumns = [
   { table: 'logs', column: 'blob' },
   { table: 'artifacts', column: 'sha256' },

@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
 
-/** How long to wait for another process that holds the file. */
+/** How long to wait for another process that has locked the file. */
 export const busyTimeoutMs = 10_000;
 
 const busy = 5;

@@ -87,7 +87,7 @@ export class Writer {
     if (this.#batch && this.#batchSize >= largestBatch) this.#commit();
     const next = this.#waiting.shift();
     if (next) {
-      next(); // stays busy: the turn goes to the next without a gap
+      next(); // stays busy: the next transaction follows without a gap
       return;
     }
     this.#busy = false;

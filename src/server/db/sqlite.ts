@@ -106,7 +106,8 @@ class Session implements DatabaseConnection {
   async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
     await this.#turn();
     if (this.#transaction === 'open') return this.#writer.connection.execute<R>(query);
-    // While this query waited, another query of the transaction may have failed. Then the writer is in use by another.
+    // While this query waited, another query of the transaction may have failed. Then another transaction uses the
+    // writer.
     if (this.#transaction === 'over') throw new Error('the transaction is over');
     const beganAt = performance.now();
     const result = this.#reader.execute<R>(query);

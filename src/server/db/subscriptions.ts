@@ -1,8 +1,8 @@
 import type { Database } from './open.ts';
 
 /**
- * Open a watch *before* you read, then read, then wait: so no announcement is missed in between. A watch also returns
- * after a while without one, because announcements can be lost.
+ * Open a watch *before* you read, then read, then wait. So no announcement is missed in between. Announcements can be
+ * lost, so a watch also returns after a while without one.
  */
 export interface Subscriptions {
   watch(...topics: string[]): Watch;

@@ -2,9 +2,9 @@
  * The database or blob storage is unreachable or too busy: retry later. Has only a message, no objects of the driver.
  */
 export class UnavailableError extends Error {
-  /** The connection was lost during the commit: the writes may be there or not. */
+  /** The connection was lost during the commit: the writes may or may not be stored. */
   readonly mayBeDone: boolean;
-  /** An operator must change something, such as a setting; waiting does not help. */
+  /** An operator must change something, such as a setting. Waiting does not help. */
   readonly needsOperator: boolean;
 
   constructor(message: string, { mayBeDone = false, needsOperator = false } = {}) {
@@ -15,7 +15,7 @@ export class UnavailableError extends Error {
   }
 }
 
-/** The database takes no writes at present; reads go on. */
+/** The database currently refuses writes. Reads continue. */
 export class WritesRefusedError extends UnavailableError {
   readonly why: 'full' | 'read-only';
 
@@ -33,7 +33,7 @@ export function isUnavailable(error: unknown): error is UnavailableError {
   return error instanceof UnavailableError;
 }
 
-/** For work that can be repeated later; false if it was unavailable. */
+/** For work that can be repeated later. Returns false if the database or blob storage was unavailable. */
 export async function whereAvailable(work: () => Promise<void>): Promise<boolean> {
   try {
     await work();

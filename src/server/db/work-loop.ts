@@ -7,9 +7,9 @@ export interface WorkLoop {
 }
 
 /**
- * Runs `work` at once, on every announcement, when woken, and periodically, because announcements can be lost. One run
- * at a time. `isAnnounced`: since the last run. A run returns the milliseconds until the next useful one, 0 for at
- * once; the next starts after `everyMs` at the latest.
+ * Runs `work` at once, on every announcement, when woken, and periodically, because announcements can be lost. Only
+ * one run at a time. `isAnnounced` is true if the topic was announced since the last run. `work` returns the
+ * milliseconds until the next useful run, 0 for at once. The next run starts after `everyMs` at the latest.
  */
 export function startWorkLoop(
   db: Pick<Database, 'listen'>,

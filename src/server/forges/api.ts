@@ -19,7 +19,7 @@ export interface ApiAccess {
   /** Without a trailing slash. */
   base: string;
   headers: Record<string, string>;
-  /** Masked in everything that the forge answers. */
+  /** Masked in all responses of the forge. */
   secrets: readonly string[];
 }
 
@@ -39,7 +39,8 @@ interface Told {
 const longestSaid = 300;
 
 /**
- * Answers are untrusted: limited, masked and checked by schema. Redirects are not followed: no token goes elsewhere.
+ * Responses are untrusted: limited, masked and checked by schema. Redirects are not followed, so no token is sent
+ * elsewhere.
  */
 export class ForgeApi {
   readonly #access: ApiAccess;
@@ -57,7 +58,8 @@ export class ForgeApi {
   }
 
   /**
-   * A forge answers with what it has made, or with nothing. Any other answer comes from a proxy, which made nothing.
+   * A forge responds with the object that it created, or with nothing. Any other response comes from a proxy, which
+   * created nothing.
    */
   async post(path: string, body: object): Promise<void> {
     const answer = await this.#call('POST', path, JSON.stringify(body));
@@ -164,7 +166,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The sentence of an error, which forges put under different names. */
+/** The message of an error. Forges use different names for it. */
 function saidIn(answer: unknown): string {
   const texts: string[] = [];
   const walk = (value: unknown, depth: number): void => {

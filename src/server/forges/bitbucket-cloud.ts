@@ -18,7 +18,8 @@ import { administered, unlessMoved } from './pages.ts';
 export const bitbucketCloudApi = 'https://api.bitbucket.org/2.0';
 
 /**
- * An access token is sent alone. A personal API token belongs to an email address and is configured as `address:token`.
+ * An access token is sent without a user. A personal API token belongs to an email address and is configured as
+ * `address:token`.
  */
 export function bitbucketHeaders(token: string): Record<string, string> {
   const isPersonal = token.includes(':');
@@ -81,7 +82,7 @@ function repositoryOf(told: Static<typeof repositorySchema>, mayAdminister: bool
     id: told.uuid ?? '',
     full_name: told.full_name,
     ssh_url: address('ssh'),
-    // It contains the caller's user name.
+    // The reported address contains the caller's user name.
     https_url: address('https').replace(/^https:\/\/[^@/]*@/, 'https://'),
     default_branch: told.mainbranch?.name ?? '',
     private: told.is_private,

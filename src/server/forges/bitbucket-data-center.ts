@@ -118,7 +118,7 @@ export function bitbucketDataCenter(api: ForgeApi): Forge {
   };
 }
 
-/** Only administrators see hooks. Bitbucket answers others with 401 or 403. */
+/** Only administrators see hooks. Bitbucket sends other users 401 or 403. */
 async function mayRead(api: ForgeApi, path: string): Promise<boolean> {
   try {
     await api.get(path, pageOf(Type.Unknown()));

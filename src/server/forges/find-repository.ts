@@ -3,8 +3,8 @@ import { movedTo } from './pages.ts';
 
 /**
  * Finds the repository of a project at its forge. The forge's ID survives a rename or move, while another repository
- * may take the old name. So the ID counts first. If it is gone, the name counts: an owner who recreates a repository
- * means the new one.
+ * may take the old name. So the ID counts first. If no repository has it, the name counts: an owner who recreates a
+ * repository means the new one.
  */
 export interface KnownRepository {
   name: string;
@@ -16,7 +16,7 @@ export function isCalled({ full_name: called }: ForgeRepository, name: string): 
   return called.toLowerCase() === name.toLowerCase();
 }
 
-/** Its name may have changed if its ID is known. */
+/** If the ID is known, the repository may have another name by now. */
 export async function findRepository(forge: Forge, { name, id }: KnownRepository): Promise<ForgeRepository> {
   const there = await forge.repository(name).catch(refusalOf);
   const isNamed = !(there instanceof ForgeError) && isCalled(there, name);
@@ -61,7 +61,7 @@ const accessFirst = 'Give the token access to it or replace the token, then mend
 
 const ended = (message: string): string => (/[.!?]$/.test(message) ? message : `${message}.`);
 
-/** Blank if keys and hooks can be added. */
+/** Why keys and hooks cannot be added. Blank if they can. */
 export function unusable({ archived, may_administer: mayAdminister }: ForgeRepository, isConnected: boolean): string {
   const then = isConnected ? 'then mend the connection' : 'then try again';
   if (archived) return `The repository is archived, so nothing can be added to it. Unarchive it at the forge, ${then}.`;

@@ -45,7 +45,7 @@ const developer = 30;
 
 type Told = Static<typeof project>;
 
-/** This answer has only the roles in the project and in its own group. */
+/** This response has only the roles in the project and in its own group. */
 function mayMaintain({ permissions }: Told): boolean {
   const { project_access: own, group_access: ofGroup } = permissions ?? {};
   return Math.max(own?.access_level ?? 0, ofGroup?.access_level ?? 0) >= maintainer;
@@ -152,7 +152,7 @@ export function gitlab(api: ForgeApi): Forge {
   };
 }
 
-/** Only access tokens can be asked about themselves. OAuth tokens cannot. */
+/** Only access tokens can be queried for their own rights. OAuth tokens cannot. */
 async function rightsOf(api: ForgeApi): Promise<Pick<Identity, 'may' | 'lacks'>> {
   try {
     const own = await api.get('/personal_access_tokens/self', Type.Object({ scopes: Type.Array(Type.String()) }));

@@ -7,7 +7,7 @@ import { gitea, giteaHeaders } from './gitea.ts';
 import { github, githubApi, githubHeaders, githubStatus } from './github.ts';
 import { gitlab, gitlabHeaders, gitlabStatus } from './gitlab.ts';
 
-/** How a kind of forge is called. What people need to know of it is in `shared/domain/forge-providers.ts`. */
+/** How to call a kind of forge. Details for users are in `shared/domain/forge-providers.ts`. */
 interface GitUserOf {
   provider: ProviderName;
   url: string;
@@ -20,7 +20,7 @@ interface Provider {
   open: (api: ForgeApi, url: string) => Forge;
   headers: (token: string) => Record<string, string>;
   status: StatusForm;
-  /** The user name that git wants beside a token. */
+  /** The user name that git needs with a token. */
   gitUser: (forge: GitUserOf) => string;
 }
 
@@ -63,7 +63,7 @@ export function gitFolderOf(forge: { provider: ProviderName; url: string }): str
 /** Opens forges by the rules of a server. */
 export type OpenForge = (name: ProviderName, access: ForgeAccess, pace?: ForgeRules['pace']) => Forge;
 
-/** A forge is opened with somebody's token for it. Before each call `pace` is waited for. */
+/** Opens a forge with a user's token for it. Each call waits for `pace` first. */
 export function forgeOpener(rules: ForgeRules): OpenForge {
   return (name, { url, token }, pace) => {
     const { api, headers, open }: Provider = providers[name];
@@ -72,7 +72,10 @@ export function forgeOpener(rules: ForgeRules): OpenForge {
   };
 }
 
-/** What must not be told to anybody: a token of Bitbucket may have an address before it, which is no secret alone. */
+/**
+ * The texts to mask. A Bitbucket token may have an address before it, which is no secret. So the part after the address
+ * is also masked separately.
+ */
 const secretsOf = (token: string): string[] => [token, token.slice(token.indexOf(':') + 1)];
 
 export interface StatusCall {
@@ -83,10 +86,10 @@ export interface StatusCall {
   secrets: readonly string[];
 }
 
-/** With `/rest/api/1.0`, as its documentation writes the base, or with `/rest` alone. */
+/** With `/rest/api/1.0`, as its documentation writes the base, or only with `/rest`. */
 const dataCenterBase = /\/rest(\/api\/[\w.]+)?$/;
 
-/** Where and how a forge is told the status of a commit; `api` is the base of its API. */
+/** Where and how to report a commit's status to a forge. `api` is the base of its API. */
 export function statusCallTo(
   name: ProviderName,
   { api, repository, token, sha }: { api: string; repository: string; token: string; sha: string },

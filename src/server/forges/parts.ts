@@ -5,7 +5,7 @@ import { linkHeldMs } from '../lifecycle/forge-holds.ts';
 import { addRemoval, endRemoval, putOffRemoval } from '../lifecycle/forges.ts';
 import { ForgeError, type Forge, type WantedHook } from './forge.ts';
 
-/** Both are recognized by content, not by ID. */
+/** The key and the hook are recognized by content, not by ID. */
 export interface ProjectParts {
   repository: string;
   title: string;
@@ -80,7 +80,7 @@ export async function putInPlace(
   }
 }
 
-/** A refusal means that the forge has made nothing. */
+/** A refusal means that the forge created nothing. */
 function isRefusal(error: unknown): error is ForgeError {
   return error instanceof ForgeError && error.kind !== 'unavailable' && error.kind !== 'not_a_forge';
 }

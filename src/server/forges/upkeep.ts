@@ -38,7 +38,7 @@ export interface UpkeepParts {
   vault: Vault;
   openForge: OpenForge;
   trouble: (error: unknown) => void;
-  /** Between two requests of checks at one forge. */
+  /** The pause between two requests of checks at one forge. */
   paceMs?: number | undefined;
 }
 
@@ -86,7 +86,7 @@ async function serve(parts: UpkeepParts, forge: ForgeRow, closing: AbortSignal):
       }
     }
   } catch (error) {
-    // Without this, an error of this server would be due again at once, endlessly.
+    // Without this, work that fails by an error of this server would be due again at once, endlessly.
     await db.transaction((trx) => putOffAll({ db, trx }, forge.id, Date.now() + awayMs));
     throw error;
   } finally {
@@ -112,7 +112,7 @@ async function remove(
   removal: ForgeRemovalRow,
 ): Promise<void> {
   const tries = removal.tries + 1;
-  // From here on the parts can no longer be kept.
+  // From here on, a project can no longer keep the parts: its `endRemoval` returns false.
   await db.transaction((trx) => putOffRemoval({ db, trx }, removal.id, { runAfter: Date.now() + 60_000, tries }));
   try {
     await takeAway(client, removal);
@@ -212,7 +212,7 @@ export function missingInWords({ key, hook }: { key: boolean; hook: boolean }): 
   return hook ? 'The hook is missing at the forge, was switched off there, or lacks events.' : '';
 }
 
-/** A reason that no new key or hook would fix, or blank. */
+/** A problem that no new key or hook would fix. Blank if there is none. */
 async function wrongWith(client: Forge, project: Checked): Promise<string> {
   const { forge_repository: name, forge_repository_id: id } = project;
   const repository = await findRepository(client, { name, id });

@@ -77,7 +77,7 @@ function digitsOf(_: string, value: unknown, { source = '' }: { source?: string 
 /** Refuses early what `fromJson` would refuse anyway. */
 const limits = { depth: 32, values: 2 * mostFields, names: 2 * mostFields };
 
-/** Node's own parser. File parts are refused. */
+/** Uses Node's own parser. File parts are refused. */
 async function parseMultipart(request: FastifyRequest, body: Buffer): Promise<RawGroup> {
   const collector = new RawCollector();
   let parts: FormData;

@@ -4,8 +4,8 @@ const basic = 'Basic realm="Headrace", charset="UTF-8"';
 const bearer = 'Bearer realm="Headrace"';
 
 /**
- * Some programs send the API key only after a challenge. A browser would ask for the key, keep it, and add it to
- * requests of any page. So browsers, which send their site, get no challenge for Basic.
+ * Some programs send the API key only after a challenge. A browser would prompt for the key, store it, and add it to
+ * requests of any page. So browsers get no challenge for Basic. A browser is recognized by the site that it sends.
  */
 export function challengesFor(headers: IncomingHttpHeaders): string[] {
   return isBrowser(headers) ? [bearer] : [basic, bearer];

@@ -4,8 +4,8 @@ import type { FastifyReply } from 'fastify';
 
 /*
  * Levels are fast, because a response is compressed for one caller. Responses with secrets are never compressed: their
- * length would confirm guesses of the secret by the author of other text in it (BREACH). Event streams are not either,
- * because events would arrive late or incomplete.
+ * length would confirm guesses of the secret by the author of other text in it (BREACH). Event streams are not
+ * compressed either, because events would arrive late or incomplete.
  */
 
 /** Shorter responses fit into a packet or two. */

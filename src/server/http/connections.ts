@@ -8,8 +8,8 @@ import { noRoom, stoppedComing } from './socket-answers.ts';
 
 /*
  * Anyone can open connections, and each costs a descriptor and memory. So their number is limited, in total and per
- * network. A client must make progress with the handshake, the head and the body. Responses have no time limit, nor do
- * WebSockets.
+ * network. A client must make progress with the handshake, the head and the body. Responses and WebSockets have no time
+ * limit.
  *
  * Without room, new connections replace older ones: first those without a request, oldest first, then those that are
  * idle or whose client reads no response. Only if all are in use is a new one refused.
@@ -24,9 +24,9 @@ export interface ConnectionLimits {
 export interface ConnectionTimes {
   /** For the TLS handshake: Node's own timeout. */
   handshakeMs: number;
-  /** For the head of a request, later ones from their first byte: Node's own timeout. */
+  /** For the head of a request: Node's own timeout. For later requests it starts with their first byte. */
   headMs: number;
-  /** A body slower than `bodyBytes` in this time, although the server reads, is cut off. */
+  /** A body with less than `bodyBytes` in this time is aborted, unless the server did not read. */
   bodyMs: number;
   bodyBytes: number;
 }
@@ -142,7 +142,7 @@ export function guardConnections(
     if (oldest) end(oldest, 'room');
     return oldest !== undefined;
   };
-  /** Searches all connections, so not for each new one. */
+  /** Searches all connections, so it does not run for each new one. */
   const endIdle = (): boolean => {
     if (idle.length === 0 && performance.now() - lookedForIdleAt >= pauseMs) {
       lookedForIdleAt = performance.now();
@@ -219,7 +219,7 @@ export function guardConnections(
       noteAnswer(connection, pauseMs);
       if (!isTrickling(connection, times, pauseMs)) continue;
       const { socket, response } = connection;
-      // A client without a response gets the reason. The write fits: nothing else was written.
+      // A client without a response gets the reason. The write fits, because it is the first.
       const isWaiting = response?.headersSent === false && !streamOf(response.req);
       if (isWaiting && socket.write(stoppedComing())) socket.end(() => end(connection, 'body'));
       else end(connection, 'body');
@@ -246,7 +246,7 @@ export function guardConnections(
   };
 }
 
-/** All responses are sent, or the client does not read. */
+/** True if all responses are sent or the client does not read. */
 function isIdle({ response, open, stalledMs: stalled }: Connection): boolean {
   return response !== undefined && ((response.writableFinished && open.size === 0) || stalled >= stalledMs);
 }
@@ -292,7 +292,10 @@ function originOf({ remoteAddress, remotePort }: Pick<Socket, 'remoteAddress' | 
   return `${remoteAddress} ${remotePort}`;
 }
 
-/** Over TLS a response would cost a handshake. A plain connection, from a proxy, gets one and a moment to read it. */
+/**
+ * Over TLS a response would cost a handshake. A plain connection, from a proxy, gets a response and a moment to read
+ * it.
+ */
 function turnAway(socket: Socket, hasTls: boolean): void {
   if (hasTls) return void socket.destroy();
   socket.on('error', () => {});

@@ -21,8 +21,8 @@ export function openToOrigins({ headers, query }: FastifyRequest, reply: Fastify
 }
 
 /**
- * Browsers ask for permission before most requests, without credentials. They get it: the real request is checked for a
- * token. Other OPTIONS requests are refused. `methods` are the path's.
+ * Browsers request permission before most requests, without credentials. They get it, because the real request is
+ * checked for a token. Other OPTIONS requests are refused. `methods` are the path's.
  */
 export function answerPreflight(
   methods: readonly string[],

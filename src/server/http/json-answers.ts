@@ -7,12 +7,12 @@ import type { RawGroup } from '../../shared/records/raw.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Then it is never compressed. */
+    /** If true, the response is never compressed (compression.ts). */
     showsSecrets?: boolean;
   }
   interface FastifyRequest {
     callback: string | undefined;
-    /** That function gets the status, because a browser calls it only with 200. */
+    /** The callback gets the status as an argument, because a browser calls it only if the response has 200. */
     suppressesStatus: boolean;
   }
 }

@@ -4,7 +4,7 @@ import { longest } from '../../shared/domain/bounds.ts';
 const identifier = String.raw`[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*`;
 const identifierPath = new RegExp(String.raw`^${identifier}(\.${identifier})*$`, 'u');
 
-/** A call of one of these would be a syntax error, or mean something else. */
+/** A call of a function with such a name would be a syntax error, or mean something else. */
 const reserved = new Set(
   (
     'await break case catch class const continue debugger default delete do else enum export extends false finally for ' +
@@ -22,7 +22,7 @@ export function readCallback(raw: unknown): string | undefined {
 }
 
 /**
- * U+2028 and U+2029 are valid in JSON but not in older engines' scripts. There a key `__proto__` would set the
+ * U+2028 and U+2029 are valid in JSON but not in older engines' scripts. In a script, a key `__proto__` would set the
  * prototype, except in brackets. A quote within a text has a backslash, so only keys match.
  */
 export function wrapInCallback(callback: string, json: string): string {

@@ -69,7 +69,7 @@ export function createMetrics({ buildStates = [], upkeepTasks = [] }: MetricsPar
   const connections = new Gauge({ name: 'headrace_connections', help: 'Connections at this moment', registers });
   const work = workGauges();
   collectDefaultMetrics({ register: registry });
-  // They are named as counters, which they are not.
+  // They have names of counters but are gauges.
   for (const what of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${what}_total`);
   const close = watchEventLoop(registry);
 
@@ -164,7 +164,7 @@ function workGauges(): (work: WorkGauges) => Promise<string> {
   };
 }
 
-/** A few wake-ups a second, and no longer delay is missed. */
+/** A few wake-ups a second. No delay longer than this is missed. */
 const resolutionMs = 50;
 const windowMs = 60_000;
 const percentiles = [50, 99, 100];

@@ -5,7 +5,7 @@ import { unreadable } from '../../shared/records/raw.ts';
 
 /* A file of any size, as `curl -F archive=@file` and browsers send it. No other part is allowed. */
 
-/** No type if the client sends the same one for every file. */
+/** `contentType` is blank if the client sends one of the types for unknown files. */
 export interface SentFile {
   contentType: string;
   content: AsyncIterable<Uint8Array>;
@@ -45,7 +45,7 @@ export function onlyFile(body: AsyncIterable<Buffer>, contentType: string, name:
       throw error;
     },
   );
-  whole.catch(() => {}); // if the file is not read to its end
+  whole.catch(() => {}); // the file may not be read to its end
   async function* contentOf(part: BusboyFileStream): AsyncGenerator<Uint8Array> {
     try {
       yield* part;
@@ -59,7 +59,7 @@ export function onlyFile(body: AsyncIterable<Buffer>, contentType: string, name:
   return found.promise;
 }
 
-/** Any other complaint of the parser means an unreadable body. */
+/** Any other error of the parser means an unreadable body. */
 function faultOf(error: unknown): ApiError {
   return error instanceof ApiError ? error : unreadable();
 }

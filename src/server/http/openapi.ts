@@ -124,7 +124,7 @@ const accessInWords = {
   operators: 'operators',
 } satisfies Record<RouteDescription['access'], string>;
 
-/** The last word of the path that is no parameter, and no verb after one. */
+/** The first word of the path, or the second if the first is `projects`. */
 function tagOf(path: string): string {
   const words = path.split('/').filter((word) => word !== '' && !word.startsWith(':'));
   return (words.length > 1 && words[0] === 'projects' ? words[1] : words[0]) ?? 'service';

@@ -9,7 +9,7 @@ export interface Operations {
   document(): object;
   metrics: Metrics;
   metricsToken: string | undefined;
-  /** In words for any reader. */
+  /** The problem, in words for any reader. Undefined if the server is healthy. */
   trouble(): Promise<string | undefined>;
   overview(): Promise<WorkOverview>;
 }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 
-/** As configured, or as the caller addressed it. */
+/** The configured address, or the address that the caller used. */
 export function originOf({ headers }: IncomingMessage, baseUrl: string | undefined, hasTls: boolean): string {
   if (baseUrl !== undefined) return baseUrl.replace(/\/+$/, '');
   const host = String(headers.host ?? headers[':authority'] ?? 'localhost'); // the second is for HTTP/2

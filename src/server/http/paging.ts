@@ -17,7 +17,7 @@ export interface PageOf<T> {
   upwards?: { first: bigint; last: bigint };
 }
 
-/** One more than shown, which reveals another page. */
+/** One more row than shown, which reveals another page. */
 export function rowsToAsk(page: Page): number {
   return page.limit + 1;
 }

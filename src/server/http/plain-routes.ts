@@ -6,14 +6,14 @@ import { drainBody } from './unread-bodies.ts';
 import { webSockets } from './upgrades.ts';
 import { withRawBodies } from './uploads.ts';
 
-/** Every route declares it. A route without it is not served. */
+/** How a route's callers prove who they are. Every route declares it. A route without it is not served. */
 export type Proof =
   /** An API key with Basic, or a token. */
   | 'credentials'
   /** A runner's token, or a connection over the socket in the data folder. */
   | 'runner'
   | 'client'
-  /** The called hook's secret: itself, or in a signature over the body. */
+  /** The called hook's secret, sent itself or used for a signature over the body. */
   | 'signature'
   /** A browser's cookie, and for changes the form key of its page. */
   | 'session'

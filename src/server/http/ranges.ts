@@ -1,12 +1,12 @@
 import type { Incoming } from './route.ts';
 
-/** Without the byte at `to`. */
+/** `to` is exclusive. */
 export interface ByteRange {
   from: bigint;
   to: bigint;
 }
 
-/** RFC 9110, 14.2. Undefined sends everything: without a single range of bytes, or with `if-range`. */
+/** RFC 9110, 14.2. Undefined means everything: if the header is not a single range of bytes, or with `if-range`. */
 export function readRange(headers: Incoming['headers'], size: bigint): ByteRange | 'unsatisfiable' | undefined {
   const { range } = headers;
   if (range === undefined || headers['if-range'] !== undefined) return undefined;

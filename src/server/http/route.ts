@@ -54,9 +54,9 @@ export interface RouteDescription {
   summary: string;
   body?: FieldSet;
   query?: FieldSet;
-  /** It starts builds or deploys, which the project's owner pays for. */
+  /** The route starts builds or deploys, which the project's owner pays for. */
   startsWork?: boolean;
-  /** It creates other work for runners. A draining server refuses both. */
+  /** The route creates other work for runners. A draining server refuses both. */
   makesWork?: boolean;
   paged?: boolean;
   /** The content types of a streamed response, outside the envelope. */
@@ -71,9 +71,9 @@ export interface RouteDescription {
   uploads?: { types: readonly string[]; field?: string };
   status: 200 | 201;
   answer: TSchema;
-  /** Then there is no caller. */
+  /** Also admits the metrics token. Then there is no caller. */
   takesMetricsToken?: boolean;
-  /** Then it is never compressed. */
+  /** If true, the response is never compressed (compression.ts). */
   showsSecrets?: boolean;
 }
 
@@ -99,7 +99,7 @@ export interface SocketAnswer {
   connect: (socket: WebSocket, client: { signal: AbortSignal; admit: () => unknown }) => Promise<void>;
 }
 
-/** Sent while it is made, at the client's pace. */
+/** Sent while it is created, at the client's pace. */
 export type StreamAnswer =
   /** The client has everything: a browser then does not reconnect. */
   | { status: 204 }
@@ -108,7 +108,7 @@ export type StreamAnswer =
   /** Ends when the promise settles. For events that many clients get at once. */
   | (StreamHead & { write: (writer: StreamWriter) => Promise<void> });
 
-/** For responses with headers of their own. Without a record: 204. */
+/** For responses with headers of their own. Without a record the status is 204. */
 export class WithHeaders<Shown = unknown> {
   readonly headers: Record<string, string>;
   readonly record: Shown;
@@ -119,16 +119,16 @@ export class WithHeaders<Shown = unknown> {
   }
 }
 
-/** `json` is text that exists already. */
+/** `json` is an already serialized response. */
 export type Answer =
   | { record: unknown; headers?: Record<string, string> }
   | { page: PageOf<{ id: bigint }> }
   | { stream: StreamAnswer }
   | { json: string };
 
-/** `admit` runs before the body is read, so that a stranger's body costs nothing. */
+/** `admit` runs before the body is read, so that an untrusted body costs nothing. */
 export interface Endpoint<Admitted = unknown> extends RouteDescription {
   admit(request: Incoming): Admitted | Promise<Admitted>;
-  /** `signal` is aborted when the client of a stream has gone. */
+  /** `signal` is aborted when the client of a stream has disconnected. */
   perform(request: Incoming, admitted: Admitted, signal?: AbortSignal): Promise<Answer & { status?: number }>;
 }

@@ -52,7 +52,7 @@ export interface ServerOptions {
   log: FastifyBaseLogger;
   translate: (error: unknown) => ApiError | undefined;
   onAnswered?: (status: number, milliseconds: number) => void;
-  /** The interval of checks whether listeners of streams are still authorized. */
+  /** How often the server checks that listeners of streams are still authorized. */
   streamPauseMs?: number | undefined;
   connections?: { limits: ConnectionLimits; watcher: ConnectionWatcher };
   connectionTimes?: Partial<ConnectionTimes> | undefined;
@@ -92,7 +92,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     schemaController: { compilersFactory: { buildValidator: unused, buildSerializer: unused } },
     forceCloseConnections: 'idle',
     routerOptions: {
-      maxParamLength: 16_384, // an overlong identifier is still one that is not found
+      maxParamLength: 16_384, // an overlong identifier gets the response for a missing record
       querystringParser: readQuery,
     },
     clientErrorHandler(error, socket) {
@@ -158,7 +158,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   server.setErrorHandler(async (error, request, reply) => {
     await drainBody(request, reply);
     const known = error instanceof ApiError ? error : (options.translate(error) ?? bodyError(error));
-    // The body is read before it is known that the path does not exist.
+    // The body of a request is read even if its path does not exist. So an error of the body may arrive here first.
     if (known?.status === 403 && request.is404) return answerError(new ApiError('api_does_not_exists'), request, reply);
     if (known) return answerError(known, request, reply);
     options.log.error({ id: request.id, err: error }, 'a request failed');

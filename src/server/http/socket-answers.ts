@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { ApiError } from '../../shared/errors.ts';
 import { http } from '../../shared/lib/http.ts';
 
-/** There is no parsed request here. The form is still the API's. */
+/** There is no parsed request here, but the response has the API's form. */
 
 export function unreadableRequest(code: string, headers: Record<string, string> = {}): string {
   const { status, body } = faults[code] ?? notHttp;
@@ -13,7 +13,7 @@ export function stoppedComing(): string {
   return bareAnswer(408, new ApiError('invalid_format').body);
 }
 
-/** For a proxy. */
+/** The response to a proxy if there is no room for its connection. */
 export function noRoom(): string {
   return bareAnswer(503, { error: { generic: [] } }, { 'retry-after': '1' });
 }

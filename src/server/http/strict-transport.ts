@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 
-/** A year. Subdomains may not belong to the service. */
+/** A year, without subdomains: they may not belong to the service. */
 export const strictTransport = 'max-age=31536000';
 
 /** RFC 6797 applies to a name with all its ports. So it is sent only if the operator named the service. */
@@ -15,7 +15,7 @@ export function hasOwnName({ baseUrl, cert }: { baseUrl: string | undefined; cer
   return Array.from(names, ([, name = '']) => name).some(isOwnName);
 }
 
-/** Everything developed on a machine shares `localhost`, whatever a certificate says. */
+/** Everything developed on a machine shares `localhost`, whatever names a certificate has. */
 export function isLocalhost(name: string): boolean {
   return /(^|\.)localhost\.?$/i.test(name);
 }

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-/** Of an unwanted body that must be read. */
+/** Limit of an unwanted body that must be read. */
 const mostUnwanted = 64 * 1024 * 1024;
 
 /**

@@ -36,7 +36,9 @@ export function takeUpgrades(server: FastifyInstance): void {
 /** A message of one-byte fragments would take a hundred times its bytes. */
 const mostFragments = 2048;
 
-/** Throws if the request asks for no WebSocket. Nothing is compressed: a short message could become a very long one. */
+/**
+ * Throws if the request is not for a WebSocket. Nothing is compressed: a short message could become a very long one.
+ */
 export function webSockets(
   mostBytes: number,
 ): (request: FastifyRequest, reply: FastifyReply, open: (socket: WebSocket, wire: Duplex) => void) => void {

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance } from 'fastify';
 import { unreadable } from '../../shared/records/raw.ts';
 
-/** Their bodies stay unread, of any type and length. */
+/** Adds routes whose bodies stay unread, of any type and length. */
 export function withRawBodies(server: FastifyInstance, add: (scope: FastifyInstance) => void): void {
   void server.register(async (scope) => {
     scope.removeAllContentTypeParsers();

@@ -43,7 +43,7 @@ function endWith(socket: Duplex, word = ''): void {
   socket.end(word);
 }
 
-/** Node would itself answer, drop or ignore these. */
+/** Handles the requests that Node would itself answer, drop or ignore. */
 export function routeOddRequests(server: Server): void {
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   server.on('connect', (_request, socket: Duplex | Http2ServerResponse) => {

@@ -75,7 +75,10 @@ function centerPush(change: Json, messages: Map<string, string>): Change {
   return movedRef(ref, shaIn(sha, 'changes[toHash]'), messages.get(textOf(sha)) ?? '', at(change, 'fromHash'));
 }
 
-/** Bitbucket Cloud has no refs for pull requests: one of the same repository is a branch, others are not fetchable. */
+/**
+ * Bitbucket Cloud has no refs for pull requests. A pull request of the same repository is fetched as its branch. A pull
+ * request of a fork cannot be fetched.
+ */
 function cloudPullRequest(payload: Json): Change {
   const pull = at(payload, 'pullrequest');
   const [source, destination] = [at(pull, 'source'), at(pull, 'destination')];

@@ -4,7 +4,7 @@ import { bytes } from '../../shared/domain/bounds.ts';
 import { sharedRoom, type Crowding, type RoomLimits } from '../../shared/lib/shared-room.ts';
 
 /**
- * The proof covers every byte, so a body is buffered before its sender is known, even a stranger's.
+ * The proof covers every byte, so a body is buffered before its sender is known, even if the sender is untrusted.
  *
  * So all buffered bodies share limits: in total, per network, and per account. At a limit, the slowest bodies are
  * ended. A sender that only holds bodies open loses them. To crowd out a delivery it must send faster than the forge.
@@ -25,7 +25,7 @@ export const usualLimits: BodyLimits = {
   totalMs: 30_000,
 };
 
-/** The memory for each piece, however short. */
+/** The memory cost of each piece, however short. */
 const pieceCost = 256;
 
 export class TooLongError extends Error {}
@@ -59,7 +59,7 @@ export function boundedBodies(limits: BodyLimits = usualLimits, now = () => perf
       request.off('data', take).off('end', end).off('close', end);
       held.release();
     };
-    /** The rest is read and dropped while the response is sent. Its errors no longer matter. */
+    /** The rest of the body is read and dropped while the response is sent. Its errors no longer matter. */
     const fail = (error: Error): void => {
       release();
       pieces.length = 0;

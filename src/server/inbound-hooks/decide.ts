@@ -25,7 +25,7 @@ export interface Decision {
 
 export type DecidingProject = Parameters<typeof triggerRequests>[1] & Pick<ProjectRow, 'clone_url'>;
 
-/** Decides with the present settings, and starts the builds. */
+/** Decides with the current settings, and starts the builds. */
 export async function decide(
   context: WriteContext,
   hook: Pick<HookRow, 'id' | 'events'>,
@@ -82,7 +82,7 @@ async function decideChanges(
 
 const ignored = { outcome: 'ignored', reason: '' } as const;
 
-/** Checked before the project's settings. Undefined if nothing is against a build. */
+/** Checked before the project's settings. Undefined if nothing prevents a build. */
 function verdictOn({ events }: Pick<HookRow, 'events'>, change: Change): Change['verdict'] {
   if (events.split(',').includes(change.event)) return change.verdict;
   const reason = `The hook does not want the event ${change.event}, only ${events.replaceAll(',', ', ')}.`;

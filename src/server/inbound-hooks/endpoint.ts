@@ -99,7 +99,7 @@ async function factsIn(services: HookServices, head: Head, { hook, secret, isPro
   throw new ApiError(refused.code, refused.field);
 }
 
-/** This machine counts for no network: a proxy here serves many senders. */
+/** Senders on this machine count for no network: a proxy here serves many senders. */
 function sharesOf({ isBehindProxy }: HookServices, { raw }: Head, { owner_id: owner }: HookOfAccount): string[] {
   const address = addressOf(raw, isBehindProxy);
   const account = `account ${owner}`;

@@ -16,7 +16,7 @@ export interface Facts {
   changes: Change[];
   /** The number of refs beyond the limit, which are ignored. */
   unread: number;
-  /** Why the payload requests no build, whatever the settings. Blank if it requests one. */
+  /** Why the payload requests no build, regardless of the settings. Blank if it requests one. */
   idle: string;
 }
 
@@ -39,7 +39,7 @@ export interface Change {
   fromFork: boolean;
   /** The repository's own branch with this head. Blank for a tag or a fork. */
   headBranch: string;
-  /** The reason against a build, whatever the settings. */
+  /** The reason against a build, regardless of the settings. */
   verdict?: { outcome: 'ignored' | 'skipped'; reason: string };
 }
 
@@ -95,7 +95,7 @@ function beforeIn(before: unknown): string {
   return shas.full.test(sha) ? sha : '';
 }
 
-/** Without a SHA it was deleted. */
+/** Without a SHA the ref was deleted. */
 export function movedRef(ref: string, sha: string | undefined, message: string, before?: unknown): Change {
   const [, kind, name = ''] = /^refs\/(heads|tags)\/(.+)$/s.exec(ref) ?? [];
   const change: Change = {
@@ -129,7 +129,7 @@ export function quoted(text: string): string {
   return `“${tidy(text, 200)}”`;
 }
 
-/** On one line, without invisible characters or those that a database refuses. */
+/** On one line, without invisible characters and characters that a database refuses. */
 export function tidy(text: string, most: number): string {
   return text
     .slice(0, most + 1)

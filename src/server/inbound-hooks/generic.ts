@@ -12,13 +12,13 @@ function changeOf(payload: Json): Change {
   const named = refIn(at(payload, 'ref'), 'ref');
   const sent = at(payload, 'sha');
   const sha = sent === undefined || sent === null || sent === '' ? undefined : shaIn(sent, 'sha');
-  // git gives this to its own hooks for a deleted branch.
+  // git passes this SHA to its own hooks for a deleted branch.
   if (sha !== undefined && isNoCommit(sha)) {
     return movedRef(named.startsWith('refs/') ? named : `refs/heads/${named}`, undefined, '');
   }
   if (!named.startsWith('refs/')) return { ...movedRef(`refs/heads/${named}`, sha ?? '', ''), ref: refOf(named, sha) };
   if (/^refs\/(heads|tags)\//.test(named)) return movedRef(named, sha ?? '', '');
-  // Neither a branch nor a tag, so outsiders may have put the commit there.
+  // The ref is no branch and no tag, so outsiders may have put the commit there.
   const [, number] = /^refs\/(?:pull|merge-requests|pull-requests)\/([1-9]\d{0,14})\/\w+$/.exec(named) ?? [];
   return {
     event: number === undefined ? 'push' : 'pull_request',

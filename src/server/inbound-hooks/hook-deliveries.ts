@@ -19,7 +19,7 @@ export async function hookById(db: Queries, id: bigint): Promise<HookOfAccount |
     .executeTakeFirst();
 }
 
-/** Skips a delivery that exists. A concurrent insert of it is waited for. */
+/** Skips a delivery that exists. Waits for a concurrent insert of it. */
 async function insertOnce(trx: Transaction, delivery: HookDeliveryRow): Promise<boolean> {
   const inserted = await trx
     .insertInto('hook_deliveries')
@@ -51,7 +51,7 @@ export async function receive(
   return recordDecision(context, delivery, await decide(context, { id: hookId, events }, project, facts));
 }
 
-/** With the present settings. */
+/** Decides again, with the current settings. */
 export async function replay(
   context: WriteContext,
   hook: HookRow,

@@ -48,7 +48,7 @@ function slugOf(repository: Json): string {
   return key === '' ? '' : `${key}/${textOf(at(repository, 'slug'))}`;
 }
 
-/** Compares identifiers, or else names. A deleted repository is missing, and is not the project's own. */
+/** Compares identifiers, or else names. A deleted repository is missing, and does not count as the project's own. */
 export function areSame(one: Json, other: Json): boolean {
   const [first, second] = [one, other].map((repository) => at(repository, 'uuid') ?? at(repository, 'id'));
   if (isIdentifier(first) && isIdentifier(second)) return first === second;

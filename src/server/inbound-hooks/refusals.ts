@@ -4,8 +4,8 @@ import type { IdSource } from '../../shared/lib/ids.ts';
 import { countRefused } from './hook-deliveries.ts';
 
 /**
- * Calls that were refused before their sender was known. Users must see them, but strangers must not fill the disk. So
- * one row per hook, reason and hour counts them, written at intervals.
+ * Calls that were refused before their sender was known. Users must see them, but untrusted senders must not fill the
+ * disk. So one row per hook, reason and hour counts them, written at intervals.
  */
 export type RefusalKind = keyof typeof reasons;
 

@@ -4,7 +4,9 @@ import type { RepositoryNames } from './facts.ts';
 
 /** Whatever the result, the code that is built comes from the project's repository. */
 
-/** True without a repository. Otherwise a name or address must match the path, and an address the host. */
+/**
+ * True if the payload names no repository. Otherwise a name or address must match the path, and an address the host.
+ */
 export function isAbout(cloneUrl: string, { names, addresses }: RepositoryNames): boolean {
   const own = locationOf(cloneUrl);
   const named = addresses.map(locationOf).filter((address) => address !== undefined);
@@ -30,8 +32,8 @@ function fits(own: string, path: string): boolean {
 }
 
 /**
- * A host without a dot is mostly an alias of the SSH configuration, and a host may have many IP addresses: neither can
- * be compared. Some forges serve SSH under a subdomain or parent domain of their web name.
+ * A host without a dot is mostly an alias of the SSH configuration, and a host may have many IP addresses. So aliases
+ * and IP addresses are not compared. Some forges serve SSH under a subdomain or parent domain of their web name.
  */
 function areOne(own: string, named: string): boolean {
   if (own === named || !own.includes('.') || isIP(own.replaceAll(/[[\]]/g, '')) !== 0) return true;

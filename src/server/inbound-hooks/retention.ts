@@ -3,7 +3,7 @@ import { firstIdAt } from '../../shared/lib/ids.ts';
 import { forgetHookDeliveries } from './hook-deliveries.ts';
 
 const day = 24 * 60 * 60 * 1000;
-/** Small transactions give others their turn. */
+/** Small transactions, so that other transactions get their turn. */
 const atOnce = 500;
 
 export async function forgetOldHookDeliveries(db: Database, keptDays: number, now = Date.now()): Promise<void> {

@@ -20,7 +20,7 @@ export interface Request {
   challenge: string | undefined;
 }
 
-/** `redirectUri` belongs to the known application. The browser goes there only if the user agrees. */
+/** `redirectUri` belongs to the known application. The browser is redirected there only if the user agrees. */
 export interface Mistake {
   client: Client;
   redirectUri: string;

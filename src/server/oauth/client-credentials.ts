@@ -2,7 +2,7 @@ import type { Database } from '../db/open.ts';
 import { clientWithSecret, type Client } from './clients.ts';
 import { OauthError, type Parameters } from './parameters.ts';
 
-/** RFC 6749 section 2.3.1: with Basic or in the body, and not both. The query is ignored. */
+/** RFC 6749 section 2.3.1: credentials are sent with Basic or in the body, not both. The query is ignored. */
 export async function identify(
   header: string | undefined,
   parameters: Parameters,

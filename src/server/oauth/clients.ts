@@ -12,7 +12,7 @@ export interface Client {
   ownerId: bigint | null;
   name: string;
   redirectUris: readonly string[];
-  /** Distributed without a secret, because it could not keep one. */
+  /** Distributed without a secret, because it could not protect one. */
   isPublic: boolean;
   createdAt: bigint;
 }

@@ -9,7 +9,7 @@ import type { Scope } from '../http/route.ts';
 import type { Client } from './clients.ts';
 import { verifierFits } from './pkce.ts';
 
-/** Valid for ten minutes and one exchange. The token keeps the code's hash, which detects a second use. */
+/** Valid for ten minutes and one exchange. The token stores the code's hash, which detects a second use. */
 const lifetime = 10 * 60 * 1000;
 
 export interface Allowed extends Grant {
@@ -113,7 +113,7 @@ async function takeBack(
 function isFit(code: OauthCodeRow, client: Client, { redirectUri, verifier }: Redemption): boolean {
   // RFC 6749 section 4.1.3: the code is this application's, and not expired (section 4.1.2).
   if (code.client_id !== client.id || code.expires_at <= BigInt(Date.now())) return false;
-  // RFC 6749 section 4.1.3: an address in the first request is repeated unchanged.
+  // RFC 6749 section 4.1.3: an address in the first request must be repeated unchanged.
   if (redirectUri === undefined ? code.redirect_uri_sent === 1 : redirectUri !== code.redirect_uri) return false;
   // RFC 9700 section 4.8.2: a verifier without a challenge means that an attacker removed it, or injected another code.
   if (code.code_challenge === null) return verifier === undefined && !client.isPublic;

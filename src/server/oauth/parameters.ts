@@ -1,10 +1,13 @@
 import { scopes as known, type Scope } from '../http/route.ts';
 import { repeated, type RawGroup } from '../../shared/records/raw.ts';
 
-/** RFC 6749 sections 3.1 and 3.2: empty parameters count as not sent, unknown are ignored, none may be repeated. */
+/**
+ * RFC 6749 sections 3.1 and 3.2: empty parameters count as not sent, unknown parameters are ignored, and no parameter
+ * may be repeated.
+ */
 export type Parameters = (name: string) => string | undefined;
 
-/** Of RFC 6749, sections 4.1.2.1 and 5.2. */
+/** The error codes of RFC 6749, sections 4.1.2.1 and 5.2. */
 export type OauthErrorCode =
   | 'invalid_request'
   | 'invalid_client'

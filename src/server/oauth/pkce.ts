@@ -1,6 +1,6 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 
-/** RFC 7636: proves that the application that redeems a code is the one that requested it. */
+/** RFC 7636: proves that the application that redeems a code is the application that requested it. */
 
 /** Section 4.2: the base64url form of 32 bytes. */
 export function isChallenge(text: string): boolean {

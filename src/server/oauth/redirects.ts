@@ -5,8 +5,8 @@ export const outOfBand = 'urn:ietf:wg:oauth:2.0:oob';
 
 /**
  * Plain ASCII, because it is sent in a header. RFC 6749 section 3.1.2: absolute, without a fragment, which the implicit
- * flow uses. Besides the web's schemes, only those with a dot (RFC 8252 section 7.1). This excludes `javascript:`,
- * `data:` and all that browsers interpret.
+ * flow uses. Apart from the web's schemes, only schemes with a dot are allowed (RFC 8252 section 7.1). This excludes
+ * `javascript:`, `data:` and all schemes that browsers interpret.
  */
 export function isRedirectAddress(text: string): boolean {
   if (text === outOfBand) return true;

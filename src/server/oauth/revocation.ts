@@ -7,7 +7,10 @@ import type { Client } from './clients.ts';
 import { acting } from './codes.ts';
 import { OauthError } from './parameters.ts';
 
-/** RFC 7009 section 2.1: only an own token. Unknown ones count as revoked (section 2.2), others' are refused. */
+/**
+ * RFC 7009 section 2.1: an application revokes only its own tokens. Unknown tokens count as revoked (section 2.2).
+ * Other applications' tokens are refused.
+ */
 export async function revokeToken(
   { db, ids }: { db: Database; ids: IdSource },
   client: Client,

@@ -1,4 +1,4 @@
-/** Listed in docs/log-viewer.md. Each matches at the beginning of a line, or after a character that is no letter. */
+/** Listed in docs/log-viewer.md. Each matches at the beginning of a line, or after a character that is not a letter. */
 export const failurePatterns: readonly string[] = [
   'error:',
   'Error:',

@@ -4,11 +4,11 @@ import type { Wire } from './firehose.ts';
 import { endMark, finalState, newEvents, readAgainMs, topicsOf } from './tail.ts';
 import type { Followed, ReadPosition, StreamEvent, TailParts } from './tail.ts';
 
-/** Proxies need some bytes every fifteen seconds; the time is checked every `readAgainMs`. */
+/** Proxies need some bytes every fifteen seconds. The time is checked every `readAgainMs`. */
 const quietTime = 15_000 - readAgainMs;
 
 /**
- * Sends a record's events from a position to its end, at the reader's own pace: each look reads what is new from the
+ * Sends a record's events from a position to its end, at the reader's own pace. Each turn reads the new events from the
  * store, so a slow reader misses nothing and costs no memory.
  *
  * Resolves at the end, or with the position if the record has another log now.

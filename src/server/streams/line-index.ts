@@ -14,9 +14,9 @@ export interface LineIndex {
   readonly end: Scan;
   readonly hasTimes: boolean;
   readonly log: Readonly<LogRow>;
-  /** The last mark with fewer line breaks before it than these. */
+  /** The last mark that has fewer than `breaks` line breaks before it. */
   before(breaks: number): Promise<Mark>;
-  /** After the mark, up to and including the end. */
+  /** The marks after `mark`, up to and including `end`. */
   between(mark: Mark, end: { breaks: number; start: number }): Promise<readonly Mark[]>;
 }
 
@@ -60,7 +60,7 @@ function listed(marks: readonly Mark[]): Marks {
   };
 }
 
-/** Per response; with more marks, some lines get the time of an earlier line. */
+/** Limit per response. With more marks, some lines get the time of an earlier line. */
 const mostBetween = 20_000;
 
 function rowsOf(storage: LineStorage, { id, size }: Readonly<LogRow>): Marks {

@@ -4,7 +4,7 @@ import { compiles, engine } from '../../shared/domain/rule-expressions.ts';
 import { countBreaks } from './line-scan.ts';
 import { requiredTexts, type Required } from './required-text.ts';
 
-/** Per line: an expression may take microseconds per character. */
+/** Limit per line: an expression may take microseconds per character. */
 export const longestSearched = 64 * 1024;
 
 export function isExpression(text: string): boolean {
@@ -21,7 +21,7 @@ export interface Found {
 }
 
 const mostRanges = 20;
-/** Each range may take as long as the whole line, so the rest is skipped after this time. */
+/** Each range may take as long as the whole line, so the search for ranges stops after this time. */
 const rangesMs = 500;
 const lineBreak = 0x0a;
 const escape = 0x1b;
@@ -39,7 +39,7 @@ export class LineMatcher {
     this.#texts = (this.#required?.texts ?? []).map((text) => Buffer.from(folded(text)));
   }
 
-  /** Stops after `limit` matching lines, or when `isOver`: then `searched` is the number of lines so far. */
+  /** Stops after `limit` matching lines, or when `isOver`. Then `searched` is the number of lines so far. */
   search(bytes: Buffer, limit: number, isOver: () => boolean): { found: Found[]; searched: number | undefined } {
     const { text, rawAt } = withoutSequences(bytes);
     const found: Found[] = [];
@@ -63,7 +63,7 @@ export class LineMatcher {
     return { found, searched: undefined };
   }
 
-  /** Without case, two non-ASCII letters equal ASCII letters. If the text has one, the needles prove nothing. */
+  /** If case is ignored, two non-ASCII letters equal ASCII letters. If the text has one, the needles prove nothing. */
   #needles(text: Buffer): Buffer[] {
     if (!this.#required?.ignoresCase) return this.#texts;
     return text.includes('\u212a') || text.includes('\u017f') ? [] : this.#texts;

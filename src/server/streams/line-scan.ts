@@ -18,7 +18,7 @@ export const beginning: Scan = { breaks: 0, isOpen: false, style: '', group: 0, 
 
 const escape = 0x1b;
 const lineBreak = 0x0a;
-/** No sequence or mark has a longer beginning. */
+/** Beginnings of sequences and marks are at most this long. */
 const longestTail = 64;
 
 const opening = ['::group::', '--- '] as const;
@@ -47,7 +47,7 @@ const low = 0x7f7f7f7f;
 /** Each byte of a sum counts to 255 at most. */
 const mostWords = 255;
 
-/** Four bytes at a time: each byte of a sum counts the line breaks at its place in the words. */
+/** Reads four bytes at a time: each byte of a sum counts the line breaks at its position in the words. */
 export function countBreaks(bytes: Buffer): number {
   const { buffer, byteOffset, length } = bytes;
   const head = length < 8 ? length : -byteOffset & 3;
@@ -59,7 +59,7 @@ export function countBreaks(bytes: Buffer): number {
     const to = Math.min(count, from + mostWords);
     let sums = 0;
     for (let at = from; at < to; at += 1) {
-      const word = (words[at] as number) ^ pattern; // a byte is zero where a line break was
+      const word = (words[at] as number) ^ pattern; // line breaks become zero bytes
       sums = (sums + (~(((word & low) + low) | word | low) >>> 7)) | 0;
     }
     breaks += (sums & 0xff) + ((sums >>> 8) & 0xff) + ((sums >>> 16) & 0xff) + (sums >>> 24);
@@ -68,7 +68,7 @@ export function countBreaks(bytes: Buffer): number {
   return breaks;
 }
 
-/** Counted from 1; -1 if there are fewer. */
+/** Counts from 1. Returns -1 if there are fewer line breaks. */
 export function findBreak(bytes: Buffer, number: number): number {
   let left = number;
   for (let start = 0; start < bytes.length; start += 4096) {
@@ -99,7 +99,7 @@ function styleAfter(before: string, text: Buffer): string {
   return style.toString();
 }
 
-/** Of the control sequence that begins here; the end of the text if they may continue. */
+/** The end of the parameters of the control sequence that begins here. The end of the text if they may continue. */
 function endOfParameters(text: Buffer, start: number): number {
   if (start + 1 < text.length && text[start + 1] !== 0x5b /* [ */) return start;
   const most = Math.min(text.length, start + longestTail);

@@ -7,7 +7,7 @@ import { wholeCharacters } from './tail.ts';
 export interface Line {
   number: number;
   offset: number;
-  /** Of its first byte, in milliseconds since the log began; null if unknown. */
+  /** The time of its first byte, in milliseconds since the log began. null if unknown. */
   at: number | null;
   text: string;
   isCut: boolean;
@@ -35,7 +35,7 @@ export function lineNumber(from: number, total: number): number {
   return from > 0 ? from : Math.max(1, total + from + 1);
 }
 
-/** Very long lines may yield fewer than requested; the caller then requests the rest. */
+/** Very long lines may yield fewer than requested. The caller then requests the rest. */
 export async function readLines(storage: LineStorage, index: LineIndex, wanted: LinesWanted): Promise<Lines> {
   if (wanted.from > index.total) return { lines: [], before: index.end };
   const mark = wanted.from === 1 ? origin : await index.before(wanted.from - 1);

@@ -1,16 +1,16 @@
 import type { LogMarkRow, LogRow } from '../db/schema.ts';
 import { packScan, scan, unpackScan } from './line-scan.ts';
 
-/** Maximum distance of marks: a search for a line reads no more before it. */
+/** Maximum distance between marks: a search for a line reads at most this much before it. */
 export const markEvery = 128 * 1024;
 
 export type Grown = Pick<LogRow, 'size' | 'line_breaks' | 'line_state' | 'began_at' | 'said_at'>;
 
-/** The marks are at the start of the bytes, because time has passed, and then at regular distances. */
+/** Adds a mark at the start of the bytes, because time has passed, and then at regular distances. */
 export function grow(log: Readonly<LogRow>, bytes: Buffer, now: bigint): { grown: Grown; marks: LogMarkRow[] } {
   const size = log.size + BigInt(bytes.length);
   const began = log.began_at ?? now;
-  const said = log.said_at !== null && log.said_at > now ? log.said_at : now; // the clock may be set back, not a log
+  const said = log.said_at !== null && log.said_at > now ? log.said_at : now; // log times never go back, the clock may
   const marks: LogMarkRow[] = [];
   let lines = unpackScan(Number(log.line_breaks), log.line_state ?? '');
   for (let from = 0; from < bytes.length; from += markEvery) {

@@ -6,8 +6,8 @@ import { openSeekable } from '../../shared/lib/seekable-zstd.ts';
 import { grow, markEvery } from './log-growth.ts';
 
 /**
- * A growing log is rows of bytes. When the work is over, they are packed into one blob, compressed so that any range
- * can be read alone. Only this file knows where the bytes are stored.
+ * A growing log is stored as rows of bytes. When the work is over, the rows are packed into one blob. It is compressed
+ * so that any range can be read without the rest. Only this file knows where the bytes are stored.
  */
 
 export const logTopic = (id: bigint): string => `log:${id}`;
@@ -44,10 +44,13 @@ export async function findLog(db: Queries, id: bigint): Promise<LogRow | undefin
   return db.selectFrom('logs').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
-/** `stored`, perhaps before; a gap after the stored bytes; or `full` at this size, with part of the chunk or none. */
+/**
+ * `stored`: now or earlier. `expected`: not stored, because the log is complete or missing, or the chunk leaves a gap
+ * after this size. `full`: the log has reached its limit, with part of the chunk or none.
+ */
 export type Appended = { stored: true } | { expected: bigint } | { full: bigint };
 
-/** Of two servers with the same chunk, the second reads the log once the first is done. */
+/** If two servers have the same chunk, the second reads the log once the first is done. */
 export async function appendLog(
   db: Database,
   trx: Transaction,
@@ -85,7 +88,7 @@ export async function appendToHeld(
   return fresh.length < unknown.length ? { full: size } : { stored: true };
 }
 
-/** Rows are always read whole. */
+/** Limit of a row: rows are always read whole. */
 const longestRow = markEvery;
 
 function rowsOf(id: bigint, start: bigint, bytes: Uint8Array): LogChunkRow[] {
@@ -125,7 +128,7 @@ export async function removeLog(trx: Transaction, id: bigint): Promise<void> {
   await trx.deleteFrom('logs').where('id', '=', id).execute();
 }
 
-/** From wherever it is stored; `to` may be beyond the end. */
+/** Reads a log from wherever it is stored. `to` may be beyond the end. */
 export async function* readLog(
   db: Queries,
   blobs: Blobs,
@@ -155,7 +158,7 @@ export async function* readLog(
 /** A smaller packed log is not worth another request. */
 const worthAnAddress = 1024 * 1024;
 
-/** For a browser that unpacks zstd; undefined if this server must send the log. */
+/** For a browser that unpacks zstd. Undefined if this server must send the log itself. */
 export async function addressOfLog(db: Queries, blobs: Blobs, id: bigint): Promise<string | undefined> {
   const digest = (await findLog(db, id))?.blob ?? undefined;
   if (digest === undefined) return undefined;

@@ -4,7 +4,7 @@ import { zstdCompress, zstdDecompress } from 'node:zlib';
 export interface Mark {
   start: number;
   breaks: number;
-  /** Milliseconds since the log began; constant if times are unknown. */
+  /** Milliseconds since the log began. Constant if times are unknown. */
   at: number;
   state: string;
 }

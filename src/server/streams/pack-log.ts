@@ -6,7 +6,7 @@ import { keepIndex, marksOf } from './line-index.ts';
 import { findLog, readLog } from './logs.ts';
 import { packMarks } from './marks.ts';
 
-/** May safely run twice. */
+/** Safe to run twice. */
 export async function packLog(db: Database, blobs: Blobs, id: bigint): Promise<void> {
   const log = await findLog(db.read, id);
   if (!log || !log.complete || log.blob !== null) return;
@@ -14,7 +14,7 @@ export async function packLog(db: Database, blobs: Blobs, id: bigint): Promise<v
   const bytes = await packMarks(await marksOf(db.read, id));
   await db.transaction(async (trx) => {
     const packed = trx.updateTable('logs').set({ blob: digest }).where('id', '=', id);
-    // The log may have been reopened or restarted in between; then the packed bytes are incomplete or outdated.
+    // The log may have been reopened or restarted in between. Then the packed bytes are incomplete or outdated.
     const same = packed.where('complete', '=', 1).where('size', '=', log.size).where('blob', 'is', null);
     if ((await same.executeTakeFirst()).numUpdatedRows !== 1n) return doomBlob(trx, digest);
     await trx.deleteFrom('log_chunks').where('log_id', '=', id).execute();

@@ -1,13 +1,13 @@
 /*
- * Texts of which a matching line must contain one. Searching for these is a hundred times as fast as the expression,
- * which then runs only on lines with one of them. If uncertain, the result is undefined, and the expression runs on
- * every line.
+ * Every matching line contains at least one of these texts. Searching for the texts is a hundred times as fast as the
+ * expression. The expression then runs only on lines that contain one. If the texts are uncertain, the result is
+ * undefined, and the expression runs on every line.
  */
 
 export interface Required {
   texts: string[];
   ignoresCase: boolean;
-  /** Whether every line with one of these matches. */
+  /** Whether every line that contains one of the texts matches. */
   isAll: boolean;
 }
 
@@ -83,7 +83,7 @@ class Parser {
     return best;
   }
 
-  /** A literal character, or the texts of a group; no texts for an ambiguous atom. */
+  /** A literal character, or the texts of a group. No texts for an ambiguous atom. */
   #atom(): string | { texts: Texts } {
     const character = String.fromCodePoint(this.#text.codePointAt(this.#at) ?? 0);
     this.#at += character.length;
@@ -116,14 +116,14 @@ class Parser {
     return { texts: undefined };
   }
 
-  /** Without case, only ASCII characters are searched for. */
+  /** If case is ignored, only ASCII characters are searched for. */
   #itself(character: string): string | { texts: Texts } {
     if (!this.#ignoresCase || character.charCodeAt(0) < 128) return character;
     this.isPlain = false;
     return { texts: undefined };
   }
 
-  /** The minimum; undefined without a repetition. */
+  /** The minimum of a repetition. Undefined without one. */
   #repetition(): number | undefined {
     const [found, least] = /^(?:[*+?]|\{(\d+)(?:,\d*)?\})\??/.exec(this.#text.slice(this.#at)) ?? [''];
     if (found === '') return undefined;

@@ -2,13 +2,13 @@ import type { Database, Transaction } from '../db/open.ts';
 import { firstIdAt } from '../../shared/lib/ids.ts';
 
 const day = 24 * 60 * 60 * 1000;
-/** Small transactions, so that others get their turn in between. */
+/** Small transactions, so that other transactions get their turn in between. */
 const atOnce = 100;
 
 /**
  * The record stays, and a line replaces its log, so that it does not look like a build without output. A log is
- * completed after it began, so the old logs have the lowest ids. Few others are between them: logs of dependencies and
- * of rerun requests.
+ * completed after it began, so the old logs have the lowest ids. Few other logs are between them: logs of dependencies
+ * and of rerun requests.
  */
 export async function forgetOldLogs(db: Database, days: number, now = Date.now()): Promise<number> {
   if (days === 0) return 0;
@@ -33,7 +33,7 @@ export async function forgetOldLogs(db: Database, days: number, now = Date.now()
   }
 }
 
-/** Keeps a log that was restarted in between. */
+/** Skips a log that was restarted in between. */
 async function forget(trx: Transaction, id: bigint, before: bigint, words: Buffer): Promise<boolean> {
   const { numUpdatedRows } = await trx
     .updateTable('logs')

@@ -21,9 +21,9 @@ export interface SearchWanted {
   expression: string;
   from: number;
   limit: number;
-  /** The last line; by default the last of the log. */
+  /** The last line to search. The default is the last line of the log. */
   to?: number;
-  /** The account whose turn it takes. */
+  /** The account for which the search takes its turn. */
   account: bigint;
 }
 
@@ -36,13 +36,13 @@ export interface SearchTask {
   expression: string;
   bytes: Uint8Array<ArrayBuffer>;
   limit: number;
-  /** The search stops after the line during which this time ends. */
+  /** The search stops after the line in which this time ends. */
   milliseconds: number;
 }
 
 export interface SearchAnswer {
   matches: { line: number; start: number; text: string; ranges: number[] }[];
-  /** Undefined for all. */
+  /** The number of searched lines. Undefined for all. */
   searched: number | undefined;
 }
 
@@ -53,7 +53,7 @@ export function createSearchThread(): SearchThread {
   return createWorkerThread('server/streams/search-worker.ts', { mostOfOne: 8, mostOfAll: 64, timeoutMs: 10_000 });
 }
 
-/** Then the matches so far are returned; the client may request more. */
+/** After this time the matches so far are returned. The client may request more. */
 const timeMs = 1500;
 const pieceMs = 250;
 const pieceSize = 1024 * 1024;
@@ -102,7 +102,7 @@ interface Piece {
   bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** Of a line longer than a piece, only the beginning appears. */
+/** A line longer than a piece appears only with its beginning. */
 async function* piecesOf(parts: LineStorage, index: LineIndex, from: number, to: number): AsyncGenerator<Piece> {
   let first = from;
   while (first <= to) {
@@ -112,7 +112,7 @@ async function* piecesOf(parts: LineStorage, index: LineIndex, from: number, to:
   }
 }
 
-/** Returns the number of a line that is too long; the caller continues after it. */
+/** Returns the number of a line that is too long. The caller continues after that line. */
 async function* shortLines(
   { db, blobs }: LineStorage,
   index: LineIndex,

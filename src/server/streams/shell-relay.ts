@@ -11,7 +11,7 @@ import type { Watch } from '../db/subscriptions.ts';
  * servers, packets are encrypted announcements.
  */
 export interface ShellRelay {
-  /** Until the connection ends. Throws if the store fails. */
+  /** Serves an end until its connection ends. Throws if the store fails. */
   serve(end: ShellEnd): Promise<void>;
   close(): void;
 }
@@ -24,9 +24,11 @@ export interface ShellEnd {
   watch: Watch;
   /** Called before a frame is passed on. Throws if this end may no longer have the shell. */
   admit: () => unknown;
-  /** Why the shell is over, in words. `isHeard`: this end has said something since the last call. */
+  /**
+   * Why the shell is over, in words. `isHeard`: something arrived from this end since the last call, perhaps a pong.
+   */
   check: (isHeard: boolean) => Promise<string | undefined>;
-  /** Ends the connection. The shell goes on, unless the reason is that this end may no longer have it. */
+  /** Ends the connection. The shell continues, unless the reason is that this end may no longer have it. */
   signal: AbortSignal;
 }
 
@@ -60,7 +62,7 @@ export function createShellRelay(db: Database, vault: Vault): ShellRelay {
     else deliver(socket, opened(name, content));
   });
 
-  /** Empty if it cannot be opened. It is sent again, with the key that both servers have by then. */
+  /** Empty if the packet cannot be opened. It is sent again, with the key that both servers have by then. */
   const opened = (name: string, content: string): Buffer => {
     try {
       return Buffer.from(vault.open(content, locationOf(name)), 'base64');
@@ -81,7 +83,7 @@ export function createShellRelay(db: Database, vault: Vault): ShellRelay {
         (admitted ??= Promise.resolve(admit()).finally(() => (admitted = undefined)));
       const take = async (packet: Buffer): Promise<void> => {
         if (socket.readyState !== socket.OPEN) return;
-        // Nothing more is read until this has gone on.
+        // Nothing more is read until this packet was passed on.
         passing += 1;
         socket.pause();
         try {

@@ -9,21 +9,21 @@ export type StreamEvent =
   | { type: 'log'; offset: number; next: number; text: string }
   | { type: 'end' };
 
-/** Once its state is final, its log is complete. */
+/** Once the record's state is final, its log is complete. */
 export interface Followed {
   id: bigint;
-  /** Set if its log is another record's. */
+  /** Set if its log belongs to another record. */
   log?: bigint;
-  /** In one query; undefined if the record was deleted. */
+  /** Reads in one query. Undefined if the record was deleted. */
   read(after: bigint | undefined): Promise<Snapshot | undefined>;
   isFinal(state: string): boolean;
 }
 
 export interface Snapshot {
-  /** Since the last one that the reader saw; at first only the current one. */
+  /** The states since the last one that the reader saw. At first only the current state. */
   states: SeenState[];
   size: bigint;
-  /** Set if its log is another record's, and may change. */
+  /** Set if its log belongs to another record. Another log may follow. */
   log?: bigint;
 }
 
@@ -50,7 +50,7 @@ export interface ReadPosition {
   sent?: string;
   /** Set if only the rest of the log is missing. A new final state is sent after that. */
   over?: { state: string | undefined } | undefined;
-  /** Set if the record has another log now, and all of the one before was sent. */
+  /** Set if the record has another log now, and all of the previous log was sent. */
   movedTo?: bigint;
 }
 
@@ -86,7 +86,7 @@ export async function* newEventsIn(
   const isOver = states === undefined || (last ? subject.isFinal(last.state) : position.over !== undefined);
   const isFirst = position.seen === undefined;
   position.seen = last?.sequence ?? position.seen;
-  // Before the log, because a reader that cannot read it to the end continues from this position.
+  // Set before the log is sent, because a reader that cannot read it to the end continues from this position.
   position.over = isOver ? { state: last?.state ?? position.over?.state } : undefined;
   for (const { state } of states ?? []) {
     if (subject.isFinal(state) && !isFirst) continue;
@@ -110,7 +110,8 @@ async function* piecesFrom(
 }
 
 /**
- * The id that a reader has after the end. A reader that got the whole log but not the end lacks it, and gets the rest.
+ * The id that a reader has after the end event. A reader that got the whole log but not the end event lacks this id. It
+ * gets the rest.
  */
 export function endMark(at: bigint | string, { seen = 0n }: ReadPosition): string {
   return `${at};${seen}`;
@@ -167,7 +168,7 @@ async function* gathered(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> 
   if (length > 0) yield Buffer.concat(gathering);
 }
 
-/** The number of bytes that end with a whole character: the rest of the last may still arrive. */
+/** The number of bytes up to the last whole character. The rest of a cut character may still arrive. */
 export function wholeCharacters(bytes: Buffer): number {
   const tail = bytes.subarray(-4);
   for (let back = 1; back <= tail.length; back += 1) {

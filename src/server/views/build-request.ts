@@ -17,7 +17,7 @@ export function shownRequests(db: Queries) {
     .select(['users.email as created_by_email', 'request_changes.base', 'request_changes.compared_with']);
 }
 
-/** `waitingReason` is blank if it does not wait. */
+/** `waitingReason` is blank if the request does not wait. */
 export function buildRequestView(request: Shown, waitingReason: string): BuildRequest {
   return {
     ...withIdString('id', request.id),

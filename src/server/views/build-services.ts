@@ -11,7 +11,7 @@ export interface ServiceProgress {
   ready?: number;
   to?: number;
   status?: number;
-  /** The data that it began with, or left for others. */
+  /** The data that the service began with, or stored for other builds. */
   data?: object;
 }
 
@@ -28,7 +28,7 @@ export function logsOfServices(build: Pick<BuildRow, 'services'>): bigint[] {
   return storedServices(build).map(({ log }) => BigInt(log));
 }
 
-/** They end with the build, even if its runner did not report it. */
+/** Services end with the build, even if its runner did not report it. */
 export function servicesOf(build: Pick<BuildRow, 'services' | 'started_at' | 'finished_at'>): Build['services'] {
   const { started_at: began, finished_at: over } = build;
   const at = (ms: number | undefined): bigint | null =>

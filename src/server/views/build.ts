@@ -5,7 +5,7 @@ import { servicesOf } from './build-services.ts';
 import { stepsOf } from './build-steps.ts';
 import { withIdString } from './id-string.ts';
 
-/** `waitingReason` is blank if it does not wait. */
+/** `waitingReason` is blank if the build does not wait. */
 export function buildView(build: BuildRow, waitingReason: string): Build {
   return {
     ...withIdString('id', build.id),

@@ -1,4 +1,4 @@
-/** The text is for clients that cannot hold 64 bits. If there is none, null and a blank text. */
+/** The text is for clients without 64-bit integers. Without an id: null and a blank text. */
 export function withIdString<Name extends string, Id extends bigint | null>(
   name: Name,
   id: Id,

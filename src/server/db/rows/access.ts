@@ -53,7 +53,7 @@ export interface AccessTokenRow {
 
 export interface OauthClientRow {
   id: bigint;
-  /** null for the application that comes with the program. */
+  /** null for the application that comes with Headrace. */
   owner_id: bigint | null;
   name: string;
   redirect_uris: string;

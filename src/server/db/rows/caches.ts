@@ -3,12 +3,12 @@ import type { BlobDigest } from './values.ts';
 export interface CacheRow {
   id: bigint;
   project_id: bigint;
-  /** null if only the branch's file has the suite. */
+  /** null if the suite is only in the branch's file. */
   suite_id: bigint | null;
   suite_name: string;
   variant: string;
   branch: string;
-  /** The suite's paths when it was saved, as a JSON list: it is useless with other paths. */
+  /** The suite's paths when the cache was saved, as a JSON list. With other paths the cache is useless. */
   paths: string;
   build_id: bigint;
   sha: string;
@@ -18,11 +18,11 @@ export interface CacheRow {
   last_used_at: bigint;
 }
 
-/** Only the runner that made it has the data. */
+/** Data of a service. Only the runner that made the data has it. */
 export interface ServiceDataRow {
   id: bigint;
   project_id: bigint;
-  /** null if only the branch's file has the suite. */
+  /** null if the suite is only in the branch's file. */
   suite_id: bigint | null;
   branch: string;
   service: string;

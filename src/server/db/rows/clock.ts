@@ -6,7 +6,7 @@ export interface PollRow {
   project_id: bigint;
   account_id: bigint;
   host: string;
-  /** When the next poll is due; during a poll, when another runner may take it over. */
+  /** When the next poll is due. During a poll: when another runner may take it over. */
   next_poll_at: bigint;
   /** The delay set after the last poll: a longer remaining time means that the clock was set back. */
   wait_ms: bigint;

@@ -17,7 +17,7 @@ export interface HookDeliveryRow {
   /** The sender's id of the delivery; null if it sends none. */
   delivery_key: string | null;
   received_at: bigint;
-  /** JSON in the form of inbound-hooks/facts.ts, so that it can be decided on again. */
+  /** JSON in the form of inbound-hooks/facts.ts. A replay decides on it again. */
   facts: string;
   outcome: string;
   reason: string;

@@ -11,7 +11,7 @@ export interface LogRow {
   completed_at: bigint | null;
   line_breaks: bigint;
   line_state: string | null;
-  /** When its first and last byte came; null if none came or the time was not noted. */
+  /** When its first and last byte arrived. null if none arrived or the time was not recorded. */
   began_at: bigint | null;
   said_at: bigint | null;
 }
@@ -27,7 +27,7 @@ export interface LogMarkRow {
   log_id: bigint;
   line_breaks: bigint;
   start: bigint;
-  /** When the text there was written, in milliseconds since the log began. */
+  /** When the text at this position was written, in milliseconds since the log began. */
   at: bigint;
   line_state: string;
 }
@@ -40,9 +40,12 @@ export interface LogIndexRow {
 /** A blob that lost a reference; removed unless another row refers to it. */
 export interface DoomedBlobRow {
   digest: string;
-  /** It stays until then; 0 if it may be removed at once. */
+  /** The blob stays until then. 0 if it may be removed at once. */
   remove_after: bigint;
-  /** For whom a runner stored it, if one did. It counts for them until it is removed. */
+  /**
+   * The account and claim for which a runner stored the blob, if one did. Its bytes count for them
+   * until it is removed.
+   */
   account_id: bigint | null;
   claim: string | null;
   bytes: bigint;

@@ -6,7 +6,6 @@ export interface ArtifactRow {
   path: string;
   size: bigint;
   sha256: BlobDigest;
-  /** The checksum that archives contain, so one can be sent without reading a file twice. */
   content_type: string;
   created_at: bigint;
 }

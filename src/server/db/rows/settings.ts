@@ -15,26 +15,26 @@ export interface ProjectRow extends ColumnsOf<typeof projectFields> {
   ssh_private_key: Sealed;
   created_at: bigint;
   last_event: bigint;
-  /** The newest built commit of the default branch, whose state the project has. */
+  /** The newest built commit of the default branch. Its state is the project's state. */
   default_head_id: bigint | null;
   /** As of its newest build; blank while unknown. */
   default_branch: string;
-  /** Since when its state was `passed` at each end of a build; null if it was not. */
+  /** Since when the state was `passed` each time a build ended. null if it was not. */
   passed_since: bigint | null;
   failed_since: bigint | null;
-  /** `forge_state` tells whether everything needed is there. */
+  /** The connected forge. `forge_state` shows whether all needed parts are there. */
   forge_id: bigint | null;
   forge_repository: string;
-  /** The forge's own id of it, which stays when it is renamed; blank if none is connected. */
+  /** The forge's own id of the repository, which survives a rename. Blank if none is connected. */
   forge_repository_id: string;
-  /** The origin of git over HTTPS that the forge reported on connecting; blank if it is not at the forge's host. */
+  /** The origin of git over HTTPS that the forge reported on connecting. Blank if it is not at the forge's host. */
   forge_git_origin: string;
   forge_state: string;
   forge_state_reason: string;
   forge_check_at: bigint | null;
-  /** Whether that check recreates missing parts. */
+  /** Whether the check at `forge_check_at` recreates missing parts. */
   forge_mends: number;
-  /** Until then a server works on its parts at the forge. */
+  /** Until then, a server works on the project's parts at the forge. */
   forge_held_until: bigint;
 }
 
@@ -68,7 +68,7 @@ export interface FileSuiteRow {
   dependencies: string;
 }
 
-/** The order of `id` is the order of attaching and so of layering. */
+/** Dependencies are attached, and so layered, in the order of `id`. */
 export interface SuiteDependencyRow {
   id: bigint;
   suite_id: bigint;
@@ -77,15 +77,15 @@ export interface SuiteDependencyRow {
 
 export interface EnvironmentVariableRow extends ColumnsOf<typeof variableFields> {
   id: bigint;
-  /** One of the two: a project's variables are for all its suites. */
+  /** One of the two is set: a project's variables are for all its suites. */
   project_id: bigint | null;
   suite_id: bigint | null;
   content: Sealed;
-  /** The user's environment variable that a document took its content from; otherwise blank. */
+  /** The user's environment variable from which a document took the content. Otherwise blank. */
   from_env: string;
 }
 
-/** Without contents of variables. */
+/** The document has no contents of variables. */
 export interface ProjectDocumentRow {
   project_id: bigint;
   document: string;
@@ -126,13 +126,13 @@ export interface ForgeRow extends ColumnsOf<typeof forgeFields> {
   state_reason: string;
   checked_at: bigint;
   created_at: bigint;
-  /** Set when it was disconnected. The row stays for what must still be removed there. */
+  /** Set when the forge was disconnected. The row stays until everything was removed from the forge. */
   deleted_at: bigint | null;
-  /** Until then one server works on what is due there. */
+  /** Until then, one server works on the forge's due jobs. */
   held_until: bigint;
 }
 
-/** Blank if there is none. */
+/** `public_key` and `hook_url` are blank if there is none to remove. */
 export interface ForgeRemovalRow {
   id: bigint;
   forge_id: bigint;
@@ -150,9 +150,12 @@ export interface DependencyRelationRow {
   related_id: bigint;
 }
 
-/** A layer of another account's dependency, as of when its use began. Lowest first, the dependency itself last. */
+/**
+ * A layer of another account's dependency, as it was when its use began. The lowest layer is first, the dependency
+ * itself last.
+ */
 export interface DependencyPinRow {
-  /** One of these two. */
+  /** One of these two is set. */
   suite_dependency_id: bigint | null;
   relation_id: bigint | null;
   position: number;
@@ -189,7 +192,7 @@ export interface DependencyEventRow {
 export interface DeployStrategyRow extends Omit<ColumnsOf<typeof strategyFields>, 'suite_id'> {
   id: bigint;
   project_id: bigint;
-  /** null if it pushes. */
+  /** null if the strategy pushes. */
   suite_id: bigint | null;
 }
 
@@ -205,6 +208,6 @@ export interface NotificationRow {
   last_position: bigint;
   /** Blank for webhooks. */
   repository: string;
-  /** The connected forge whose token is used; null if it has its own. */
+  /** The connected forge whose token is used. null if the notification has its own token. */
   forge_id: bigint | null;
 }

@@ -1,22 +1,22 @@
 import type { BlobDigest, Sealed } from './values.ts';
 
-/** Kept by a runner for a shell, or for other suites to begin with. */
+/** Files of a build that its runner retains, for a shell or for other suites that begin with them. */
 export interface KeptBuildRow {
   /** The build's id. */
   id: bigint;
   project_id: bigint;
-  /** The runner's folder, by the random name that it gave itself, and the holder of the build's claim. */
+  /** The runner's folder, by a random name that the runner chose, and the holder of the build's claim. */
   location: string;
   holder: string;
   name: string;
   /** Opens what the runner knows about the build. */
   key: Sealed;
-  /** Until when a shell can be opened in them; 0 if none can. */
+  /** Until when a shell can be opened in the files. 0 if none can. */
   expires_at: bigint;
   for_suites: number;
-  /** Since when nothing of the build's request can need them. */
+  /** Since when nothing in the build's request can need the files. */
   free_since: bigint | null;
-  /** All of them as a blob, once another runner needed them. */
+  /** All files as one blob, once another runner needed them. */
   digest: BlobDigest | null;
   size: bigint | null;
   packable: number;

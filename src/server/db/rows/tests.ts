@@ -15,7 +15,7 @@ export interface TestRunRow {
 /** Tests with the same state, packed. */
 export interface TestResultRow {
   build_id: bigint;
-  /** The number of the build's tests before the batch that brought these. */
+  /** The number of the build's tests before the batch with these tests. */
   start: number;
   /** `passed`, `failed`, `skipped`, or `retried` for tests that passed after failing. */
   state: string;

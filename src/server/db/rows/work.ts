@@ -18,7 +18,7 @@ export interface BuildRequestRow {
   target_branch: string;
   /** 1 if the commit comes from a fork: its builds get no secrets. */
   from_fork: number;
-  /** The forge's name for the user who caused it. */
+  /** The forge's name for the user who caused the request. */
   sender: string;
   /** The full name of a ref that reaches the commit, if `commit_ref` is a SHA. */
   fetch_ref: string;
@@ -28,22 +28,25 @@ export interface BuildRequestRow {
   asked_by: bigint | null;
   /** A newer request of the same group may cancel an older one; blank if none may. */
   concurrency_group: string;
-  /** Its position in a trace, as JSON (tracing/traces.ts); blank if not traced. */
+  /** The request's position in a trace, as JSON (tracing/traces.ts). Blank if not traced. */
   trace: string;
   /** The requested suites, as a JSON list of texts; empty for all. */
   suites: string;
-  /** The same by name, for suites that only a branch's file has. */
+  /** The names of requested suites that are only in a branch's file. */
   suite_names: string;
   variables: string;
   deploy_id: bigint | null;
-  /** In one word; blank without a failure. */
+  /** The reason in one word. Blank without a failure. */
   failure_reason: string;
   /** The SHA that its branch had before the push; `none` for a new branch; blank if unknown. */
   before: string;
-  /** Blank if the project's suites build it. */
+  /** The repository's file whose suites build the request. Blank if the project's suites build it. */
   config_file: string;
   config_digest: string;
-  /** The same for a push and a pull request of one commit; blank if it joins none (lifecycle/joined-requests.ts). */
+  /**
+   * A key that a push and a pull request of one commit share. Blank if the request joins none
+   * (lifecycle/joined-requests.ts).
+   */
   join_key: string;
   joined_to_id: bigint | null;
 }
@@ -81,15 +84,15 @@ export interface CommitRow {
   parent: string;
 }
 
-/** Suites can be renamed and deleted; their builds stay. */
+/** Suites can be renamed and deleted. Their builds stay. */
 export interface BuildRow {
   id: bigint;
   project_id: bigint;
   build_request_id: bigint;
   commit_id: bigint;
-  /** null if only the branch's file has the suite. */
+  /** null if the suite is only in the branch's file. */
   suite_id: bigint | null;
-  /** When the build was made. Attempts at the same name and variant follow each other. */
+  /** The suite's name when the build was created. Attempts with the same name and variant follow each other. */
   suite_name: string;
   build_state: string;
   attempt: number;
@@ -109,35 +112,38 @@ export interface BuildRow {
   tests_passed: number;
   tests_failed: number;
   tests_skipped: number;
-  /** Blank; `pending` while files wait on its runner; or why some were lost (lifecycle/uploads.ts). */
+  /**
+   * Blank, `pending` while files wait on the build's runner, or the reason why some were lost
+   * (lifecycle/uploads.ts).
+   */
   uploads: string;
-  /** The part written by its commands; null until it is over, or if its runner did not report it. */
+  /** The part of the log that its commands wrote. null until the build is over, or if its runner did not report it. */
   output_from: bigint | null;
   output_to: bigint | null;
   /** JSON, as far as reported; blank for a single command without a report yet. */
   steps: string;
-  /** JSON, each with its log, once they are known. */
+  /** The services as JSON, each with its log, once they are known. */
   services: string;
   needs: string;
-  /** The needed suite whose files it begins with; blank if it begins with the checkout. */
+  /** The needed suite with whose files the build begins. Blank if it begins with the checkout. */
   files_from: string;
   files_of: bigint | null;
   approval: number;
-  /** A JSON list of addresses, of whom one must approve; empty if any user of the project may. */
+  /** A JSON list of e-mail addresses: one of these users must approve. If it is empty, any user of the project may. */
   approvers: string;
   approved_by: string;
   /** null if the attempt is automatic. */
   asked_by: bigint | null;
-  /** JSON, once it began: the names of its variables limited to refs, and of those withheld from it. */
+  /** JSON, set when the build begins: the names of its variables limited to refs, and of variables withheld from it. */
   limited: string;
   withheld: string;
   /** 1 if its suite runs only on request: then a cancelled build does not affect its commit's state. */
   manual: number;
   /** Builds of the project with the same group run one at a time; blank for none. */
   concurrency_group: string;
-  /** What keeps it out of the queue: `needs` or its `group`; otherwise blank (lifecycle/held-back.ts). */
+  /** The reason why it is not in the queue: `needs` or its `group`. Otherwise blank (lifecycle/held-back.ts). */
   held: string;
-  /** The deploy that it is made for: then its commit's state does not depend on it. */
+  /** The deploy for which it was created. The commit's state does not depend on such a build. */
   deploy_id: bigint | null;
 }
 
@@ -157,7 +163,7 @@ export interface DeployRow {
   created_by: bigint;
   started_at: bigint | null;
   finished_at: bigint | null;
-  /** As of the request: the strategy may change or be deleted before its turn. */
+  /** As of the request: the strategy may change or be deleted before the deploy starts. */
   clone_url: string;
   local_branch: string;
   remote_branch: string;
@@ -171,7 +177,7 @@ export interface ConnectionCheckRow {
   id: bigint;
   project_id: bigint;
   created_at: bigint;
-  /** JSON; null until there is one. */
+  /** JSON. null until there is an answer. */
   answer: string | null;
 }
 
@@ -191,12 +197,15 @@ export interface JobRow {
   cancelled: number;
   /** The blobs that its order names, as a JSON list: the holder of the claim may read these. */
   named_blobs: string | null;
-  /** The blob stored under the claim: the outcome can name no other. */
+  /** The blob stored under the claim. The outcome can name only this blob. */
   stored_blob: BlobDigest | null;
   stored_bytes: bigint | null;
   /** The tags that a runner needs for it, as one text; empty if any runner will do. */
   tags: string;
-  /** The location of the files that it needs. That runner may have it before it is due (runner/kept-builds.ts). */
+  /**
+   * The location of the files that the job needs. The runner there may get the job before it is due
+   * (runner/kept-builds.ts).
+   */
   location: string | null;
 }
 

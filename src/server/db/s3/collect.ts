@@ -99,7 +99,7 @@ async function setAside(link: S3Link, digest: string, sizes: CopySizes): Promise
   return aside;
 }
 
-/** Another server may do the same and be a moment ahead. */
+/** Another server may have removed the object a moment earlier. */
 async function whereThere(work: () => Promise<unknown>): Promise<void> {
   try {
     await work();

@@ -26,7 +26,7 @@ export function translated(error: unknown, place: S3Location): Error {
   if (status === 507 || /QuotaExceeded|StorageFull/.test(name)) return new DiskFullError();
   const refusal = whyRefused(error, place);
   if (refusal !== undefined) return new BlobsAwayError(`S3 ${refusal}`, { needsOperator: true });
-  // The SDK also calls reset connections TimeoutError; those have a code.
+  // The SDK also calls reset connections TimeoutError, but those errors have a code.
   if (name === 'AbortError' || (name === 'TimeoutError' && code === ''))
     return new BlobsAwayError('S3 does not answer in time');
   const answer = status === undefined ? code || name : `${status} ${name}`;

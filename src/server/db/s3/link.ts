@@ -6,7 +6,7 @@ import { keysOf, type Keys, type S3Location } from './location.ts';
 export interface S3Options {
   /** Called with the reason when S3 becomes unreachable, and without one when it is back. */
   onChange?: ((trouble: string | undefined) => void) | undefined;
-  /** Uploads use parts of this size; smaller ones are sent whole. */
+  /** Uploads use parts of this size. Smaller uploads are sent whole. */
   partSize?: number;
   copySize?: number;
   /** Limit of most calls, all tries together. */
@@ -19,7 +19,7 @@ export interface S3Link {
   client: S3Client;
   place: S3Location;
   keys: Keys;
-  /** The time limit covers all tries. The SDK's errors do not leave it. */
+  /** The time limit covers all tries. Never throws the SDK's own errors. */
   ask: <T>(work: (signal: AbortSignal) => Promise<T>, withinMs?: number) => Promise<T>;
   prove(withinMs?: number): Promise<void>;
   /** S3's clock, in milliseconds since 1970; undefined before its first response. */
@@ -40,7 +40,7 @@ export function openS3Link(place: S3Location, { onChange, usualMs = mostMs }: S3
     ...(place.endpoint === undefined ? {} : { endpoint: place.endpoint }),
     ...(place.region === undefined ? {} : { region: place.region }),
     forcePathStyle: place.pathStyle,
-    // Uploads are already signed with their SHA-256. Many stores do not know checksums beyond those that S3 requires.
+    // Uploads are already signed with their SHA-256. Many stores support only the checksums that S3 requires.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     requestHandler: {

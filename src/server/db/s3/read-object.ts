@@ -10,7 +10,7 @@ import { findAside } from './listing.ts';
 /** The end of a blob is read together with its size: a packed log has its table there, and most blobs are shorter. */
 const tailSize = 64 * 1024;
 const tries = 3;
-/** For beginning a download, which may then take longer. */
+/** A download must begin within this time. It may then take longer. */
 const addressSeconds = 300;
 
 interface Part {
@@ -26,7 +26,7 @@ interface PartRequest {
 
 export async function openBlob(link: S3Link, digest: string): Promise<Blob> {
   let key = link.keys.of(digest);
-  /** While it is being removed or restored, it is at another key. */
+  /** While the blob is being removed or restored, it has another key. */
   const found = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
       return await work();
@@ -64,7 +64,7 @@ export async function openBlob(link: S3Link, digest: string): Promise<Blob> {
   };
 }
 
-/** Retries a body that is cut off in the middle; the SDK retries only the start of a response. */
+/** Retries a body that is interrupted in the middle. The SDK retries only the start of a response. */
 async function readPart(link: S3Link, key: string, part: PartRequest): Promise<Part> {
   for (let tried = 1; ; tried += 1) {
     try {
@@ -104,7 +104,7 @@ async function readOnce({ client, place }: S3Link, key: string, part: PartReques
   return { bytes, start: Number(from), size: Number(size) };
 }
 
-/** Cut at the expected length if it is longer. */
+/** Cuts a body that is longer than expected. */
 async function bytesOf(body: Readable, expected: number): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let length = 0;

@@ -16,13 +16,16 @@ import { BlobsAwayError } from '../unavailable.ts';
 import type { S3Link } from './link.ts';
 
 const megabyte = 1024 * 1024;
-/** S3 takes 10,000 parts: 80 GB. Larger content keeps three parts in memory while it is stored. */
+/**
+ * S3 accepts up to 10,000 parts, so content has up to 80 GB. While content of several parts is stored, three of them
+ * are in memory.
+ */
 export const usualPartSize = 8 * megabyte;
 export const usualCopySize = 256 * megabyte;
 const partsAtOnce = 2;
-/** For the bytes of one part, or a copy of one part within S3. */
+/** Time limit for sending one part, or for copying one part within S3. */
 const partWithinMs = 180_000;
-/** Normally the sender ends an upload, or one part exceeds its time. */
+/** A last limit: normally the sender ends an upload, or one part exceeds its time. */
 const uploadWithinMs = 24 * 60 * 60 * 1000;
 
 export interface Sizes {
@@ -31,8 +34,8 @@ export interface Sizes {
 }
 
 /**
- * The digest is known only at the end, so larger content is streamed to `incoming/`, then copied to its name within S3.
- * S3 shows nothing of an upload before its end, so an object is complete or missing.
+ * The digest is known only at the end. So content of several parts is streamed to `incoming/`, then copied to its name
+ * within S3. S3 shows nothing of an upload before its end, so an object is complete or missing.
  */
 export async function storeContent(
   link: S3Link,
