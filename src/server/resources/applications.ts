@@ -23,9 +23,7 @@ import { flag, lines, required, text } from '../../shared/records/fields.ts';
 import { withIdString } from './common.ts';
 import { accountRecords, byList } from './record-routes.ts';
 
-/**
- * Tokens cannot call these routes. With a new key or application, a token could outlive its revocation or gain rights.
- */
+/** Tokens cannot call these routes: with a new key or application they could outlive revocation or gain rights. */
 
 const common = { access: 'both', scope: 'never' } as const;
 

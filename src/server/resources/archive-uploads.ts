@@ -89,9 +89,7 @@ async function* recognized(body: AsyncIterable<Buffer>, size: bigint): AsyncGene
   }
 }
 
-/**
- * Each part counts as soon as it is stored. If the body breaks off, its bytes are stored before the error is thrown.
- */
+/** Each part counts once it is stored. If a body breaks off, its bytes are stored before the error is thrown. */
 async function append(
   { database, blobs }: { database: Database; blobs: Blobs },
   upload: ArchiveUploadRow,

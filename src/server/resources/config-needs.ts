@@ -67,10 +67,7 @@ export function withNeeds(
 
 const order = (step: Step): number => (isGone(step) ? 2 : step.isLate ? 1 : 0);
 
-/**
- * Puts deletions of suites last, and just before them the suites that stop being manual. By then nothing uses these
- * suites.
- */
+/** Puts deleted suites last, and before them suites that stop being manual. By then nothing uses them. */
 export function suitesGoLast(steps: readonly Step[]): Step[] {
   return steps.toSorted((a, b) => order(a) - order(b));
 }

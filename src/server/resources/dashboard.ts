@@ -86,9 +86,7 @@ function lineOf({ id, commit, request, times, ...row }: Row, caller: Pick<Caller
   };
 }
 
-/**
- * The newest records are read by ID in later queries. In a join, PostgreSQL would compare all builds with all projects.
- */
+/** The newest records are read by ID later. A join would make PostgreSQL compare all builds with all projects. */
 async function rowsOf(db: Queries, ids: readonly bigint[]) {
   if (ids.length === 0) return [];
   const projects = await db
@@ -137,10 +135,7 @@ async function commitsOf(db: Queries, ids: bigint[]) {
   return new Map(rows.map((row) => [row.id, row]));
 }
 
-/**
- * Rows are sorted here, so a commit's newest request is the last. In an ordered query PostgreSQL would read every build
- * (db/postgres.ts).
- */
+/** Sorted here, newest request last: an ordered query would make PostgreSQL read every build (db/postgres.ts). */
 async function timesOf(db: Queries, commitIds: bigint[]) {
   if (commitIds.length === 0) return new Map<bigint, never>();
   const rows = await db

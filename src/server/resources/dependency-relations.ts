@@ -11,10 +11,7 @@ import { relatedTo } from '../views/dependency.ts';
 
 type Relating = Pick<DependencyRow, 'id' | 'owner_id'>;
 
-/**
- * Other accounts' dependencies are pinned to their present result. To renew a pin, remove the relation and add it
- * again.
- */
+/** Other accounts' dependencies are pinned to their present result. Remove and add a relation to renew its pin. */
 export async function relate(
   context: WriteContext,
   { id, owner_id: ownerId }: Relating,
@@ -42,9 +39,7 @@ async function pinsByRelated(db: Queries, dependencyId: bigint): Promise<Map<big
   return new Map(found.flatMap(([id, pin]) => (pin ? [[id, pin] as const] : [])));
 }
 
-/**
- * Each related dependency must be the account's own, shared or already related. It must not depend on this dependency.
- */
+/** Each must be the account's own, shared or already related, and must not depend on this dependency. */
 export async function checkRelated(
   db: Queries,
   ownerId: bigint,

@@ -91,10 +91,7 @@ async function findCommit(db: Queries, projectId: bigint, id: bigint): Promise<D
 /** Commits per query. Each may have half a megabyte of branches. */
 const atOnce = 20;
 
-/**
- * The newest passed commit of the branch at the last fetch. The query is inexact, because the databases treat JSON and
- * case differently.
- */
+/** The branch's newest passed commit at the last fetch. Databases differ in JSON and case, so the query is inexact. */
 async function newestPassed(db: Queries, projectId: bigint, branch: string): Promise<Deployed | undefined> {
   const inList = `%${JSON.stringify(branch).replaceAll(/[!%_]/g, '!$&')}%`;
   const passed = db

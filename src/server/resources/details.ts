@@ -72,9 +72,7 @@ const longestLine = 240;
 /** Only so many builds show their last line, because each needs a read of a log. */
 const mostLastLines = 64;
 
-/**
- * The last non-blank line, without terminal sequences. After the end of the build, the runner's own lines are skipped.
- */
+/** The last non-blank line without terminal sequences. After the build, the runner's own lines are skipped. */
 async function lastLine({ db, blobs }: { db: Queries; blobs: Blobs }, build: BuildRow): Promise<string> {
   const to = build.output_to ?? (await findLog(db, build.id))?.size ?? 0n;
   const [first, near] = [build.output_from ?? 0n, to - BigInt(lineBytes)];

@@ -33,10 +33,7 @@ function resumption(call: { headers: Call['headers']; query: { offset: string } 
   return ended === undefined ? { from } : { from, ended: BigInt(ended) };
 }
 
-/**
- * Ends the stream for a browser that has received everything. With any other status, the browser would reconnect for
- * ever.
- */
+/** Ends a stream that a browser has fully received. With any other status it would reconnect for ever. */
 const nothingMore = { status: 204 } as const;
 
 function streamed({ contentType, keepAlive }: Wire, texts: AsyncGenerator<string>): StreamAnswer {

@@ -60,9 +60,7 @@ function linksBelow(repository: string, pages: Pages): ForgeLinks {
   };
 }
 
-/**
- * An owner and a name, with optional groups between them, but no `.` or `..`. All characters are valid in an address.
- */
+/** An owner and a name, with optional groups between, but no `.` or `..`. All characters are valid in addresses. */
 const repositoryPath = /^(?!\.{1,2}\/)[\w.~-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/;
 
 async function providerFromSettings(db: Queries, projectId: bigint, host: string): Promise<ProviderName | undefined> {

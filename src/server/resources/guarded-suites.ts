@@ -5,10 +5,7 @@ import { ApiError } from '../../shared/errors.ts';
 import { variableFields } from '../../shared/records/suite.ts';
 import { changesAny } from './approvals.ts';
 
-/**
- * If ref-limited variables reach a suite, only the owner changes what it runs. A collaborator's command could print
- * them.
- */
+/** Only the owner changes what runs with ref-limited variables. A collaborator's command could print them. */
 
 /** The columns that determine a build's command and the environment of its shells. */
 export const runColumns = [

@@ -12,10 +12,7 @@ import { string } from '../../shared/records/schema.ts';
 import { line, searchFairly, type LineCall } from './log-lines.ts';
 import { shared, type Logged } from './logs.ts';
 
-/**
- * Routes for the log viewer of our own pages, below `/ui/data`. They add styles, groups, positions of matches and
- * growth.
- */
+/** Routes below `/ui/data` for our log viewer. They add styles, groups, positions of matches and growth. */
 
 /** The viewer shows only the beginning of a longer line. */
 const longestLine = 4096;

@@ -44,10 +44,7 @@ function mounted(stacks: readonly Stack[]): Pick<Software, 'layers' | 'prefixes'
   };
 }
 
-/**
- * The digest of the result that a suite uses, if the caller may see the suite. The result may be from another account,
- * and older.
- */
+/** The digest of the result in a suite that the caller may see. It may be older, and from another account. */
 async function ofSuite({ db, caller, params, query }: Wanted): Promise<string | null> {
   if (query.suite_id === undefined) return null;
   const named = db.selectFrom('suites').select(['id', 'project_id', 'services']).where('id', '=', query.suite_id);

@@ -54,10 +54,7 @@ const attached = projectRecords({
   details: inSuite,
 });
 
-/**
- * Loads a dependency with its pinned result, and whether a new pin would differ. The account's own dependencies are not
- * pinned.
- */
+/** Adds the pinned result, and whether a new pin would differ. The account's own dependencies have no pin. */
 async function loadPinned(call: Parameters<typeof attached.load>[0]) {
   const { suite, dependency } = await attached.load(call);
   const pin = (await pinsOf(call.db, 'suite_dependency_id', [dependency.use_id])).get(dependency.use_id);

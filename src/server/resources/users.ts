@@ -37,10 +37,7 @@ async function loadUser(call: { db: Queries; params: { user_id: bigint } }): Pro
   return { user: orNotFound(await findUserById(call.db, call.params.user_id)) };
 }
 
-/**
- * An operator could see a user's secrets through a link. So links exist only for users without a password and without
- * projects.
- */
+/** Only for users without password and projects. With another user's link, an operator could see secrets. */
 async function linkFor(trx: Transaction, ids: IdSource, user: Readonly<UserRow>): Promise<PasswordLink> {
   if (user.password_hash !== null) throw new ApiError('already_exists');
   const projects = trx.selectFrom('collaborators').select('id').where('user_id', '=', user.id);

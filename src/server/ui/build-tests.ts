@@ -42,10 +42,7 @@ function firstLine(message: string): string {
   return message.trimStart().split('\n', 1)[0]?.slice(0, 300) ?? '';
 }
 
-/**
- * The first kind of result is open, and the others are folded. A filter opens all kinds. `?state=` shows one kind in
- * pages.
- */
+/** The first kind is open, the others are folded. A filter opens all. `?state=` shows one kind in pages. */
 export async function testsPart(visit: ProjectVisit, build: TestCounts): Promise<Html> {
   const counts = countsOf(build);
   const present = states.filter((state) => counts[state] > 0);

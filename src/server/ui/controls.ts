@@ -5,10 +5,7 @@ import type { Wrong } from './mistakes.ts';
 
 export type Choices = readonly (readonly [value: string, words: string])[];
 
-/**
- * A form's texts for a field of a record. The field itself defines its kind, default, limits and whether it is
- * required.
- */
+/** A form's texts for a record's field. The field defines its kind, default, limits and whether it is required. */
 export interface FieldTexts {
   label: string;
   hint?: string | Html;

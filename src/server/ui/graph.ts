@@ -3,10 +3,7 @@ import { timeSpanText } from './browser/time-words.ts';
 import { html, type Html } from './html.ts';
 import { buildWord, lookOfBuild, shapes, type Look } from './states.ts';
 
-/**
- * Each suite is to the right of all suites that it needs. Screen readers skip the drawing, because the list below has
- * the same content.
- */
+/** Each suite is right of all suites that it needs. Screen readers skip the drawing and read the list below. */
 
 export interface DrawnBuild {
   id_str: string;

@@ -25,10 +25,7 @@ function render(piece: Piece): string {
 
 const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
 
-/**
- * This escaping is sufficient for text and quoted attributes, the only positions of values. Invisible control
- * characters become signs.
- */
+/** Enough for text and quoted attributes, the only uses of values. Invisible control characters become signs. */
 function escaped(text: string): string {
   return text
     .replaceAll(/[&<>"']/g, (character) => entities[character] ?? character)

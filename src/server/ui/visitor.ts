@@ -26,10 +26,7 @@ export interface Cookies {
   signOut(reply: FastifyReply): void;
 }
 
-/**
- * With the prefix `__Host-`, no other host can set the cookies, not even a subdomain. Browsers accept the prefix only
- * over TLS.
- */
+/** Other hosts and subdomains cannot set `__Host-` cookies. Browsers accept this prefix only over TLS. */
 export function createCookies({ db }: OwnServices, { isSecure }: { isSecure: boolean }): Cookies {
   const named = (name: string): string => `${isSecure ? '__Host-' : ''}headrace_${name}`;
   const [sessionCookie, visitCookie] = [named('session'), named('visit')];

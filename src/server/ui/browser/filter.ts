@@ -1,6 +1,4 @@
-/**
- * Filters records by name while the user types. Without scripts, or if the page lacks records, the server filters them.
- */
+/** Filters by name while the user types. Without scripts, or with records missing, the server filters. */
 export function filterHere(): void {
   const field = document.querySelector<HTMLInputElement>('input[data-filter]');
   if (!field) return;

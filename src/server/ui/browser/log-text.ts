@@ -1,6 +1,4 @@
-/**
- * Nothing here creates markup: pieces are text, and links lead only to http or https. The server uses this file too.
- */
+/** Nothing here creates markup: pieces are text, and links lead only to http or https. Servers use this file too. */
 
 export interface Style {
   /** One of 16 colours, of 256 (+ 16) or of all (+ 512). None is -1. */

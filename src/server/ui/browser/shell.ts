@@ -16,10 +16,7 @@ const refusals: Record<string, string> = {
   shells: 'That runner is at its limit of open shells. Close one, or try again later.',
 };
 
-/**
- * The policy allows only style elements with its nonce. xterm.js creates them without a nonce, and sets style
- * attributes.
- */
+/** The policy allows style elements only with its nonce. xterm.js sets no nonce, and sets style attributes. */
 function fitToPolicy(): void {
   const number = document.querySelector<HTMLScriptElement>('script[nonce]')?.nonce ?? '';
   document.createElement = (name: string): HTMLElement => {
