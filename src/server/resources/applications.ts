@@ -23,7 +23,7 @@ import { flag, lines, required, text } from '../../shared/records/fields.ts';
 import { withIdString } from './common.ts';
 import { accountRecords, byList } from './record-routes.ts';
 
-/** No token opens these routes: with a new key or application it could outlive its revocation or gain rights. */
+/** Tokens cannot call these routes: with a new key or application they could outlive revocation or gain rights. */
 
 const common = { access: 'both', scope: 'never' } as const;
 

@@ -4,7 +4,7 @@ import type { Queries } from '../db/open.ts';
 import type { FieldErrors } from '../../shared/errors.ts';
 import { approvers } from '../../shared/records/forms.ts';
 
-/** Without approvers in `column`, all users of the project may approve. No user approves an own request. */
+/** Without approvers in `column`, all users of the project may approve. Users cannot approve their own requests. */
 export function mayApprove(
   column: string,
   { id, email }: Pick<Caller, 'id' | 'email'>,
@@ -14,7 +14,7 @@ export function mayApprove(
   return id !== askedBy && (named.length === 0 || named.includes(email));
 }
 
-/** A file in the repository acts for the owner too, but is not the owner. */
+/** False for a configuration file in the repository. It acts with the owner's rights, but others can write it. */
 export function isByOwner({ project, caller }: { project: Pick<VisibleProject, 'owned'>; caller: Caller }): boolean {
   return project.owned && caller.via !== 'repository';
 }

@@ -24,7 +24,7 @@ import { headOf, kindOf, storeArchive, whole } from './dependency-archives.ts';
 import { dependencies } from './dependencies.ts';
 import { reloaded, uploadedView } from './dependency-views.ts';
 
-/* Archives in several requests, as in the IETF's draft-ietf-httpbis-resumable-upload. */
+/* Uploads of archives in several requests, as in the IETF's draft-ietf-httpbis-resumable-upload. */
 
 const path = '/dependencies/:dependency_id/uploads/:upload_id';
 
@@ -58,7 +58,7 @@ async function load(call: InPath) {
 
 const partial = 'application/partial-upload';
 
-/** Another type was not meant as a part: a form around the file, for example, would end up in the archive. */
+/** Refuses any type but a part's. A multipart form, for example, would otherwise end up in the archive. */
 function checkType(headers: Incoming['headers']): void {
   const [type = ''] = String(headers['content-type'] ?? '').split(';', 1);
   if (type.trim().toLowerCase() !== partial)
@@ -77,7 +77,7 @@ function offsetIn(headers: Incoming['headers']): bigint {
 const otherOffset = (upload: ArchiveUploadRow): ApiError =>
   ApiError.ofHttp(409, 'invalid_format', 'upload_offset', headersOf(upload));
 
-/** The first bytes decide, if they arrived together. */
+/** Refuses an unknown type of archive, if enough bytes arrived together to recognize it. */
 async function* recognized(body: AsyncIterable<Buffer>, size: bigint): AsyncGenerator<Uint8Array> {
   const arriving = body[Symbol.asyncIterator]();
   try {
@@ -89,7 +89,7 @@ async function* recognized(body: AsyncIterable<Buffer>, size: bigint): AsyncGene
   }
 }
 
-/** Each part counts as soon as it is stored. A broken body's bytes are stored before the error is thrown. */
+/** Each part counts once it is stored. If a body breaks off, its bytes are stored before the error is thrown. */
 async function append(
   { database, blobs }: { database: Database; blobs: Blobs },
   upload: ArchiveUploadRow,
@@ -122,7 +122,7 @@ async function append(
       await database.transaction(async (trx) => {
         const fate = await addPart(trx, upload, received, stored);
         if (fate === 'full') throw new ApiError('is_reserved');
-        // Another request was faster, and its part counts. Or the upload is gone.
+        // Another request stored its part first, or the upload is gone.
         if (fate === 'elsewhere') throw otherOffset(orNotFound(await findUpload(trx, upload.dependency_id, upload.id)));
       });
       received += BigInt(stored.size);
@@ -188,7 +188,7 @@ export const routes = [
         throw new ApiError('invalid_format', 'archive');
       const arrived = offset === open.size ? open : await append({ database, blobs }, open, upload);
       if (arrived.received < arrived.size) return new WithHeaders(headersOf(arrived), undefined);
-      // Assembling a large archive must not happen many times at once.
+      // Concurrent requests for an upload share one assembly, because its archive can be large.
       const assemble = async () => {
         const { id, complete } = orNotFound(await findUpload(database.read, dependency.id, open.id));
         if (complete === 1) return uploadedView(await reloaded(database.read, dependency));

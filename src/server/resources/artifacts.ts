@@ -76,7 +76,7 @@ interface Storage {
   blobs: Blobs;
 }
 
-/** The bytes are untrusted: browsers should save them. If shown anyway, they may run nothing and belong to no site. */
+/** Browsers should save the untrusted bytes. If a browser shows them anyway, they run no code and belong to no site. */
 function asDownload(fileName: string): Record<string, string> {
   return {
     'content-disposition': attachmentHeader(fileName),
@@ -96,7 +96,7 @@ export async function fileOf(
   if (headers['if-match'] !== undefined && !names(headers['if-match'], etag, 'strong'))
     throw ApiError.ofHttp(412, 'invalid_format', 'if-match');
   if (names(headers['if-none-match'], etag)) return { contentType, status: 304, headers: answered, body: nothing() };
-  // A range is sent only if the client has this version. Otherwise the whole file is sent.
+  // If the client has another version, it gets the whole file and no range.
   const { 'if-range': ifRange, ...others } = headers;
   const range = ifRange === undefined || ifRange === etag ? readRange(others, size) : undefined;
   if (range === 'unsatisfiable')

@@ -8,7 +8,7 @@ import { escapeXml } from '../../shared/lib/xml.ts';
 import { string } from '../../shared/records/schema.ts';
 import { orNotFound } from './common.ts';
 
-/** Public if the owner allows that. A badge contains no names. */
+/** Badges are public if the owner allows it. A badge contains no names. */
 
 interface Style {
   word: string;
@@ -31,7 +31,7 @@ const label = 'build';
 const height = 20;
 const padding = 6;
 
-/** About the width of letters in most fonts. `textLength` makes them fit in others. */
+/** The approximate width in most fonts. `textLength` makes the letters fit in all fonts. */
 const widthOf = (word: string): number => Math.ceil(word.length * 6.6);
 
 function drawn({ word, colour }: Style): string {
@@ -50,7 +50,7 @@ function drawn({ word, colour }: Style): string {
   ].join('');
 }
 
-/** The commit that the branch pointed to when last built, or that was last built for it. */
+/** The state of the branch's commit at its last build, or else of the newest commit built for it. */
 async function stateOfBranch(db: Queries, project: Pick<ProjectRow, 'id'>, branch: string): Promise<string> {
   const built = await db
     .selectFrom('built_refs')
@@ -65,7 +65,7 @@ async function stateOfBranch(db: Queries, project: Pick<ProjectRow, 'id'>, branc
   return newest?.build_state ?? '';
 }
 
-/** Caches must revalidate. Otherwise the image proxies of forges would keep the picture. */
+/** Caches must revalidate. Otherwise the image proxies of forges would keep showing the old badge. */
 function answerWith(picture: string, sentTags: string): StreamAnswer {
   const tag = `"${createHash('sha256').update(picture).digest('base64url').slice(0, 22)}"`;
   const isCurrent = sentTags.split(',').some((one) => [tag, `W/${tag}`, '*'].includes(one.trim()));
@@ -103,7 +103,7 @@ export const routes = [
     answer: string,
     async handle({ db, params, query, headers }) {
       const projects = db.selectFrom('projects').select(['id', 'build_state']).where('id', '=', params.project_id);
-      // A project without a public badge looks like one that does not exist.
+      // A project without a public badge gets the same response as a missing project.
       const project = orNotFound(await projects.where('public_badge', '=', 1).executeTakeFirst());
       const state = query.branch === '' ? project.build_state : await stateOfBranch(db, project, query.branch);
       return answerWith(drawn(styles[state] ?? unknown), String(headers['if-none-match'] ?? ''));

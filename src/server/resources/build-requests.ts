@@ -57,7 +57,7 @@ async function checkSuites(db: Queries, projectId: bigint, named: readonly bigin
   return found.length === named.length ? {} : { suites: ['not_found'] };
 }
 
-/** No secret of the project or of its suites can be replaced. */
+/** The variables of a request cannot replace a secret of the project or of its suites. */
 async function checkVariables(
   db: Queries,
   projectId: bigint,
@@ -121,7 +121,7 @@ export const routes = [
     creates: 'work',
     answer: buildRequestRecord,
     async verify({ db, caller, project }, { suites, variables = {} }) {
-      // A variable can be a program, and the response shows which names are secrets.
+      // A variable can contain a program, and a refusal shows which names are secrets.
       if (Object.keys(variables).length > 0) requireScope(caller, 'suites');
       return { ...(await checkSuites(db, project.id, suites)), ...(await checkVariables(db, project.id, variables)) };
     },
@@ -201,7 +201,7 @@ export const routes = [
       const { db, project, params, caller, input, query } = call;
       const context = writeContextOf(call);
       await findRequest(db, project.id, params.build_request_id);
-      await holdWithFirst(context, params.build_request_id); // of two calls at the same time, the second finds the request begun
+      await holdWithFirst(context, params.build_request_id); // of two concurrent calls, the second finds the request begun
       const request = await findRequest(db, project.id, params.build_request_id);
       const { traceparent } = call.headers;
       const again = { by: caller.id, failedOnly: input.failed_only || query.failed_only, traceparent };

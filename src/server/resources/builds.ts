@@ -62,7 +62,7 @@ export const logged = loggedInProject({
   name: 'a build',
 });
 
-/** It has the build's states, and a log of its own. */
+/** A service has the states of its build, and its own log. */
 export const loggedService = loggedInProject({
   table: 'services',
   path: '/projects/:project_id/builds/:build_id/services/:service_name',
@@ -177,7 +177,7 @@ export const routes = [
     async handle(call) {
       const { db, project, params, caller, headers } = call;
       const build = await findBuild(db, project.id, params.build_id);
-      // Without named approvers, even the user who requested the build may approve.
+      // Without named approvers, even the requester of the build may approve.
       if (build.approvers !== '[]' && !mayApprove(build.approvers, caller, build.asked_by))
         throw new ApiError('unauthorized');
       if (!(await approveBuild(writeContextOf(call), build, caller.email, headers.traceparent)))

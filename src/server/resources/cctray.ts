@@ -6,7 +6,7 @@ import { escapeXml } from '../../shared/lib/xml.ts';
 import { string } from '../../shared/records/schema.ts';
 import { projectsOf } from './projects.ts';
 
-/** The format of cctray.org, which many desktop and wall monitors read. */
+/** Feeds in the format of cctray.org, which many desktop and wall monitors read. */
 
 const outcomes: Record<string, string> = { passed: 'Success', failed: 'Failure', errored: 'Exception' };
 
@@ -17,7 +17,7 @@ interface LastCommit {
   finished_at: bigint | number | null;
 }
 
-/** Of the default branch, or of all branches if that was never built. */
+/** The newest finished commit of the default branch, or of all branches if the default branch was never built. */
 async function lastCommits(db: Queries, ids: bigint[]): Promise<Map<bigint, LastCommit>> {
   const rows = await db
     .selectFrom('projects')
@@ -53,13 +53,13 @@ async function lastCommits(db: Queries, ids: bigint[]): Promise<Map<bigint, Last
   return new Map(rows.map((row) => [row.project_id, row]));
 }
 
-/** Projects with a request that is being fetched, or waits for its fetch. */
+/** Projects with a request whose fetch is queued or running. */
 async function fetchingFor(db: Queries, ids: bigint[]): Promise<Set<bigint>> {
   const rows = await db
     .selectFrom('build_requests')
     .select(['project_id', 'build_state'])
     .where('project_id', 'in', ids)
-    // The same words as in the index, so that the index is used.
+    // The condition repeats the index's words, so the database uses the index.
     .where(sql<boolean>`build_state in ('waiting_for_approval', 'enqueued', 'fetching', 'building')`)
     .execute();
   const fetching = rows.filter(({ build_state: state }) => state === 'enqueued' || state === 'fetching');
@@ -71,7 +71,7 @@ function activityOf({ id, build_state: state }: Pick<ProjectRow, 'id' | 'build_s
   return fetching.has(id) ? 'CheckingModifications' : 'Sleeping';
 }
 
-/** A database limits the number of values in a query. */
+/** Projects per query: databases limit the number of values. */
 const atOnce = 500;
 
 async function* feed(db: Queries, projects: Awaited<ReturnType<typeof projectsOf>>, origin: string) {

@@ -12,18 +12,18 @@ import { logTopic } from '../streams/logs.ts';
 import { readAgainMs } from '../streams/tail.ts';
 
 /**
- * One stream for all tabs of a user: changed projects and dependencies, and builds with new output, steps or files. It
- * carries no content: the page reloads and takes the differences. So each thing is rendered in one place, and a client
- * that was away catches up in the same way.
+ * One stream for all tabs of a user. It reports changed projects and dependencies, and builds with new output, steps or
+ * files. It carries no content: the page reloads and takes the differences. So each thing is rendered in one place, and
+ * a client catches up the same way after an interruption.
  */
 
-/** The interval of queries: a busy project is not queried for every line of output. */
+/** The least time between queries, so a busy project is not queried for every line of output. */
 const breathMs = 400;
 
 interface Seen {
   projects: Map<string, bigint>;
   running: Map<string, { project: string; size: bigint; steps: string }>;
-  /** Builds that are over, but whose runners still bring files. */
+  /** Finished builds whose runners still upload files. */
   uploads: Map<string, bigint>;
   dependencies: Map<string, bigint>;
 }
@@ -35,7 +35,7 @@ async function* changes({
   signal,
 }: { db: Queries } & Pick<Call, 'subscriptions' | 'signal'> & WithCaller): AsyncGenerator<string> {
   let known = await readSeen(db, caller);
-  // A client that was away reloads once.
+  // This event makes a client reload once after an interruption.
   yield 'retry: 2000\nevent: hello\ndata: {}\n\n';
   while (!signal.aborted) {
     using watch = subscriptions.watch(...topicsOf(known));
@@ -65,7 +65,8 @@ function topicsOf({ projects, running, dependencies }: Seen): string[] {
 async function readSeen(db: Queries, caller: Caller): Promise<Seen> {
   const visible = projectsSeenBy(db, caller);
   const projects = await visible.select(['p.id', 'p.last_event']).execute();
-  // Active jobs come first. SQLite keeps the order only of cross joins, or would start with all builds.
+  // The query starts with the claimed jobs. SQLite keeps this order only in cross joins, and would otherwise read all
+  // builds.
   const running = await db
     .selectFrom('jobs as j')
     .crossJoin('builds as b')

@@ -42,7 +42,7 @@ export const routes = [
     action: 'collaborator.invited',
     async handle({ db, project, caller, ids, input }) {
       const { email } = input;
-      if (email === caller.email) throw new ApiError('already_exists', 'email'); // the owner has access already
+      if (email === caller.email) throw new ApiError('already_exists', 'email'); // the owner already has access
       const known = await findUser(db, email);
       const invited = {
         email,

@@ -31,19 +31,19 @@ export interface InAccount<Param extends string> {
 }
 
 /**
- * In the form of the Standard Webhooks libraries. It suits the signing of every forge, so a hook can change its provider
- * and keep its secret.
+ * A secret in the form of the Standard Webhooks libraries. Every forge can sign with it, so a hook can change its
+ * provider and keep its secret.
  */
 export function randomSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`;
 }
 
-/** For `like … escape '!'`: the text anywhere, in lower case. No character in it is special. */
+/** A pattern for `like … escape '!'` that finds the text anywhere, in lower case. Special characters are escaped. */
 export function likePattern(text: string): string {
   return `%${text.toLowerCase().replaceAll(/[!%_]/g, '!$&')}%`;
 }
 
-/** Lists show only the subject: whole messages would be megabytes. */
+/** Lists show only the subject, because whole messages could be megabytes. */
 export function startOfMessage(column: string): RawBuilder<string> {
   return sql<string>`substr(${sql.ref(column)}, 1, 1000)`;
 }

@@ -5,7 +5,7 @@ import type { Present } from './config-present.ts';
 import { limitsOf } from './guarded-suites.ts';
 
 /*
- * Everyone who can push to the default branch writes this file. So some settings stay whatever it contains. Only the
+ * Anyone who can push to the default branch can write this file, so some settings stay whatever it contains. Only the
  * owner limits variables and deploys to refs, and names approvers. If a suite's variables are limited to refs, only a
  * file of these refs changes what runs there.
  */
@@ -16,7 +16,7 @@ interface Guarding {
   own: readonly string[];
 }
 
-/** `kept` are lines for the log about settings that stay. */
+/** `kept` contains log lines about the settings that stay. */
 export async function leavingGuarded(
   guarding: Guarding,
   present: Present,
@@ -54,13 +54,13 @@ function byName({ children }: Present, section: string): ReadonlyMap<unknown, Pr
   return new Map(children[section]?.map((one) => [one.entry.name, one]));
 }
 
-/** True if the file may decide what runs in a suite. */
+/** True if the file may change what a suite runs. */
 async function fits({ db, projectId, own }: Guarding, suiteId: bigint | undefined): Promise<boolean> {
   for (const refs of await limitsOf(db, projectId, suiteId)) if (!(await areAmong(own, refs))) return false;
   return true;
 }
 
-/** In a document, the columns that decide what runs. */
+/** The document's columns that determine what a suite runs. */
 const running = ['command', 'steps', 'image', 'services', 'files_from', 'matrix', 'matrix_include'] as const;
 
 async function suiteOf(
@@ -84,7 +84,7 @@ async function suiteOf(
   return { ...withValues(gated, now, running), children, dependencies };
 }
 
-/** Variables keep their limits, and one that is limited to other refs also its content. */
+/** Variables keep their limits. If a variable is limited to other refs, it also keeps its value. */
 async function variablesOf({ own }: Guarding, present: Present, { children }: Node): Promise<readonly Node[]> {
   const known = byName(present, 'variables');
   const kept = (children.variables ?? []).map(async (variable): Promise<Node> => {

@@ -4,7 +4,7 @@ import { isSame, suites, type Entry, type Node } from '../../shared/documents/ki
 import type { Params, Present, Reading } from './config-present.ts';
 import type { Step } from './config-steps.ts';
 
-/* Needs and files of suites, by name. They are set once all suites of the document exist. */
+/* Needs and files of suites, by name. They are set after all suites of the document exist. */
 
 interface Names {
   needs: readonly string[];
@@ -21,14 +21,14 @@ interface Suite {
   manual: boolean;
 }
 
-/** Earlier steps may have created some. */
+/** Reads the suites again, because earlier steps may have created some. */
 export async function suitesNow(within: Reading['within'], { project_id: project = 0n }: Params): Promise<Suite[]> {
   return (await within(`GET ${suites.path}`, { project_id: project })) as Suite[];
 }
 
 const isGone = ({ action, section }: Step): boolean => action === 'delete' && section === suites.section;
 
-/** After all suites are created, and before any is deleted. */
+/** Adds the steps that set needs, after the creation of all suites and before any deletion. */
 export function withNeeds(
   within: Reading['within'],
   params: Params,
@@ -57,7 +57,7 @@ export function withNeeds(
       { name: 'files_from', from: from.files_from, to: to.files_from },
     ].filter((field) => field.from !== field.to),
     async run() {
-      // A single change could form a cycle with needs that a later change removes. So all needs are removed first.
+      // One change alone could form a cycle with needs that a later change removes. So all needs are removed first.
       if (at === 0) for (const other of changes) if (other.from.needs.length > 0) await put(other.node, none);
       await put(node, to);
     },
@@ -67,12 +67,12 @@ export function withNeeds(
 
 const order = (step: Step): number => (isGone(step) ? 2 : step.isLate ? 1 : 0);
 
-/** A suite is deleted, or stops being manual, once nothing uses it. */
+/** Puts deleted suites last, and before them suites that stop being manual. By then nothing uses them. */
 export function suitesGoLast(steps: readonly Step[]): Step[] {
   return steps.toSorted((a, b) => order(a) - order(b));
 }
 
-/** A suite can be deleted only after the suites that need it. */
+/** Puts each suite after the suites that need it, because it can be deleted only after them. */
 export function needersFirst(gone: readonly Present[]): Present[] {
   const byName = new Map(gone.map((suite): [unknown, Present] => [suite.entry.name, suite]));
   const ordered = new Set<Present>();

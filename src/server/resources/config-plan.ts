@@ -27,9 +27,9 @@ import type { Step } from './config-steps.ts';
 import { noteSource } from './environment-variables.ts';
 
 export interface Planning extends Reading {
-  /** By name. The first of several with the same name counts. */
+  /** Dependencies by name. If several have the same name, the first counts. */
   dependencies: () => Promise<ReadonlyMap<string, bigint>>;
-  /** Nothing is stored, so values from an environment were not sent. */
+  /** Set for a dry run. Nothing is stored, so the client did not send values from its environment. */
   isTrial?: boolean;
 }
 
@@ -47,7 +47,10 @@ export function planningWith({ db, within, isTrial = false }: Omit<Planning, 'de
   return { db, within: yieldingWithin, isTrial, dependencies: () => (known ??= read()) };
 }
 
-/** The project's row is locked from its step on: others also lock it before notifications and schedules. */
+/**
+ * The project's row is locked before the first step that changes the project or a later table. Other transactions also
+ * lock it before notifications and schedules.
+ */
 export async function runSteps(
   trx: Queries,
   database: Pick<Database, 'locked'>,
@@ -96,7 +99,7 @@ function planProject({ within }: Planning, params: Params, present: Present, { e
 type Parts = Pick<Present, 'children' | 'dependencies'>;
 const noParts: Parts = { children: {}, dependencies: [] };
 
-/** Deletions come first, because a new entry may reuse a name. */
+/** Deletions come first, because a new entry may reuse the name of a deleted record. */
 function planKind(planning: Planning, kind: Kind, params: Params, present: Parts, wanted: Node, inside = ''): Step[] {
   const records = present.children[kind.section] ?? [];
   const withKey = Map.groupBy(records.toReversed(), ({ entry }) => keyOf(kind, entry));
@@ -105,7 +108,7 @@ function planKind(planning: Planning, kind: Kind, params: Params, present: Parts
   const known = new Set(pairs.map(([, record]) => record));
   let left = records.filter((record) => !known.has(record));
   if (kind.isNameless) {
-    // Without names, the remaining entries are matched in order and count as changed.
+    // Entries without names are matched in order, and each match counts as a change.
     const open = pairs.filter(([, record]) => record === undefined);
     for (const [at, pair] of open.entries()) pair[1] = left[at];
     left = left.slice(open.length);
@@ -153,7 +156,7 @@ function planCreate(planning: Planning, kind: Kind, params: Params, node: Node, 
   const { fields } = kind;
   const isAway = planning.isTrial && areVariables(kind) && node.entry.from_env !== '';
   const entry = isAway ? { content: '', ...node.entry } : node.entry;
-  // A variable that keeps its value must have one.
+  // A new variable has no value to keep, so the document must give one.
   const missing = fields.find(({ name }) => entry[name] === undefined);
   if (missing) throw new ApiError('is_blank', `${node.at}[${missing.name}]`);
   const step: Step = {
@@ -166,7 +169,7 @@ function planCreate(planning: Planning, kind: Kind, params: Params, node: Node, 
       const { id, secret, url } = made as { id: bigint; secret?: unknown; url?: string };
       if (areVariables(kind)) await noteSource(planning.db, id, shown(node.entry.from_env));
       for (const part of planParts(planning, kind, { ...params, [kind.param]: id }, noParts, node)) await part.run();
-      // For a variable, `secret` is only a flag.
+      // In a variable, `secret` is only a flag.
       if (typeof secret === 'string') step.once = { secret, ...(url !== undefined && { url }) };
     },
   };
@@ -214,7 +217,7 @@ function planDependencies(
   ];
 }
 
-/** A deploy strategy names a suite, which an earlier step may have created. */
+/** Replaces the suite's name in a deploy strategy by its ID. An earlier step may have created the suite. */
 async function send(
   { within }: Planning,
   route: RouteName,
@@ -255,7 +258,7 @@ export function bodyFrom(fields: readonly DocumentField[], entry: Entry): RawGro
   return body;
 }
 
-/** The value is shown only if it was no secret before, and is none now. */
+/** A variable's value is shown only if it was and stays no secret. */
 function shownChange({ name }: DocumentField, present: Entry, wanted: Entry): Step['fields'][number] {
   const isHidden = name === 'content' && !(present.secret === false && wanted.secret === false);
   return isHidden ? { name, from: '', to: '' } : { name, from: shown(present[name]), to: shown(wanted[name]) };

@@ -28,7 +28,7 @@ export interface Reading {
   within: Call['within'];
 }
 
-/** Through the routes that a user would call, so a token needs the scopes of all that is in the project. */
+/** Reads through the routes that a user would call, so a token needs the scopes for all parts of the project. */
 export async function readProject(reading: Reading, id: bigint): Promise<Present> {
   const params = { project_id: id };
   const record = (await reading.within('GET /projects/:project_id', params)) as object;
@@ -80,7 +80,7 @@ async function recordsOf(
   return whole;
 }
 
-/** A record has only the options of its type, a document has all of them. */
+/** A document has the options of all types, but a record has only its type's options. */
 const noOptions = { repository_url: '', clone_url: '', local_branch: '', remote_branch: '' };
 
 function entryOf(fields: readonly DocumentField[], record: object): Entry {

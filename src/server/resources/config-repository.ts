@@ -30,9 +30,10 @@ import { readProject } from './config-present.ts';
 import type { Step } from './config-steps.ts';
 
 /**
- * Each commit is built by its own file, and the default branch's newest file is applied to the project. Everyone who
- * can push there writes it. So it may do what a collaborator may do and another commit can undo: create and change
- * suites, deploy strategies and schedules. Only the owner changes secrets, hooks, notifications and the project.
+ * Each commit is built by its own file, and the default branch's newest file is applied to the project. Anyone who can
+ * push to that branch can write it. So the file may do only what a collaborator may do and another commit can undo:
+ * create and change suites, deploy strategies and schedules. Only the owner changes secrets, hooks, notifications and
+ * the project.
  */
 
 export function configuringFrom(routes: readonly Route[], services: Services, origin: string) {
@@ -64,11 +65,11 @@ interface About {
   request: BuildRequestRow;
   sha: string;
   refs: readonly string[];
-  /** Locks the rows that must be locked before the project (db/lock-order.ts). */
+  /** Locks the rows whose locks come before the project's (db/lock-order.ts). */
   holdFirst: () => Promise<unknown>;
 }
 
-/** `refused` are sentences about mistakes in the file. */
+/** `refused` contains sentences about mistakes in the file. */
 async function orRefused<T>(work: () => Promise<T>, file?: DocumentFile): Promise<T | { refused: string[] }> {
   try {
     return await work();
@@ -80,9 +81,9 @@ async function orRefused<T>(work: () => Promise<T>, file?: DocumentFile): Promis
 }
 
 /**
- * The suites of the file, if the project may build them. Anyone who can push to any branch may have written it. So it
- * may use only the account's dependencies, or those of the suite of the same name. Unless its branches are trusted with
- * secrets, it may use only runners that the project uses.
+ * Returns the file's suites if the project may build them. Anyone who can push to any branch may have written the file.
+ * So it may use only the account's dependencies, or those of the suite with the same name. Unless the project trusts
+ * branches with secrets, it may use only the runner tags of the project's suites.
  */
 async function allowed(
   { trx }: WriteContext,
@@ -130,7 +131,7 @@ interface Applying extends Pick<WriteContext, 'db' | 'trx' | 'ids'> {
   within: ReturnType<typeof callsWithin>;
 }
 
-/** Returns lines for the log. */
+/** Returns log lines. */
 async function apply(
   { db, trx, ids, within }: Applying,
   project: ProjectRow,
@@ -172,7 +173,7 @@ async function apply(
   return [`Configured by ${path}: ${news}.`, ...guarded, ...kept, ...gates];
 }
 
-/** The file must not change fields of the project itself. Missing fields stay. */
+/** Refuses a file that changes fields of the project itself. Fields that the file lacks stay unchanged. */
 function readWanted(file: DocumentFile, now: Entry): Node {
   const { table } = file;
   const changed = projectFields.filter(
@@ -182,12 +183,12 @@ function readWanted(file: DocumentFile, now: Entry): Node {
   const wanted = readTable({ ...table, ...now });
   for (const { children } of [wanted, ...(wanted.children.suites ?? [])])
     for (const { entry } of children.variables ?? [])
-      // A variable keeps its value, whatever source the owner gave for it.
+      // A variable keeps its value, even if the owner set an environment variable as its source.
       if (entry.content === undefined) delete (entry as Record<string, unknown>).from_env;
   return wanted;
 }
 
-/** Gates that a user has set stay. Returns lines for the log. */
+/** Gates that a user has set stay unchanged. Returns log lines. */
 async function keepGates(db: Queries, projectId: bigint, { children }: Node): Promise<string[]> {
   const suites = db
     .selectFrom('suites')
@@ -209,16 +210,19 @@ async function keepGates(db: Queries, projectId: bigint, { children }: Node): Pr
 const ownersOnly = ({ name }: DocumentField): string =>
   `${name}: a file in a repository does not change this. Leave it out, or change it in the settings of the project.`;
 
-/** A transaction blocks others, so the number of changes is limited. */
+/** A transaction blocks other requests, so the number of changes is limited. */
 const mostChanges = 500;
 
 const owners = new Set(['project', 'hooks', 'notifications', 'variables']);
-/** Missing entries of these are deleted. Nothing else is deleted with them. */
+/** Sections whose missing entries are deleted. No other records are deleted with them. */
 const removable = new Set(['rules', 'dependencies']);
-/** Missing entries of these are only logged. */
+/** Sections whose missing entries are only logged. */
 const reported = new Set(['suites', 'deploy_strategies', 'schedules']);
 
-/** A value that was and is no secret: a command in the file could contain it as well. */
+/**
+ * True if only the value of a variable changes, and the variable was and stays no secret. A command in the file could
+ * contain such a value too.
+ */
 function isOpenValue({ section, fields }: Step): boolean {
   return section === 'variables' && fields.every(({ name }) => name === 'content');
 }

@@ -1,4 +1,4 @@
-/** A step from the present project to the document: a call of a route that a user would use. */
+/** A step from the present project to the document. Each step calls a route that a user could call. */
 export interface Step {
   action: 'create' | 'change' | 'delete';
   section: string;
@@ -8,6 +8,6 @@ export interface Step {
   /** The step waits until no deploy strategy runs the suite. */
   isLate?: boolean;
   run(): Promise<unknown>;
-  /** From a step that has run: what only this response shows of the new record. */
+  /** Set after the step ran: the parts of the new record that only this response shows. */
   once?: { secret: string; url?: string };
 }

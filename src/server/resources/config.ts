@@ -56,7 +56,7 @@ function withoutRecordDefaults({ read, field }: DocumentField, value: Value | un
   });
 }
 
-/** Some fields are required because of others: without them a record is refused. */
+/** Undefined if the record is refused, because another of its fields requires a missing field. */
 function readOrNone(read: NonNullable<DocumentField['read']>, records: readonly ListedRecord[]): Value | undefined {
   try {
     return read(records);
@@ -66,7 +66,7 @@ function readOrNone(read: NonNullable<DocumentField['read']>, records: readonly 
   }
 }
 
-/** The source of a variable's value. The document contains values that are no secrets. */
+/** How a document gives a variable's value: by its source, or in the document if it is no secret, or else unchanged. */
 function sourceOf(environment: unknown, { secret, content }: Readonly<Record<string, unknown>>): object {
   if (environment !== undefined) return { content: undefined };
   return secret === false ? { content } : { content: undefined, keep: true };
@@ -91,14 +91,14 @@ function partOf(kind: Kind, { entry, children, dependencies }: Present): object 
   };
 }
 
-/** If the project still matches it: it has its author's order. */
+/** The document last applied, if the project still matches it. It keeps the order that its author chose. */
 async function appliedDocument(planning: Planning, present: Present): Promise<string | undefined> {
   const document = await storedDocument(planning.db, present.id);
   if (document === undefined) return undefined;
   try {
     return planFor(planning, present, readDocument(document)).length === 0 ? document : undefined;
   } catch (error) {
-    // The document names a record that is gone.
+    // The document names a deleted record.
     if (error instanceof ApiError) return undefined;
     throw error;
   }
@@ -195,7 +195,7 @@ export const routes = [
   }),
 ];
 
-/** The steps have another order, so their locks are taken before, in the order of db/lock-order.ts. */
+/** Takes the locks of all steps first, in the order of db/lock-order.ts, because the steps run in another order. */
 async function holdForSteps(
   context: WriteContext,
   project: Pick<ProjectRow, 'owner_id'>,

@@ -21,7 +21,7 @@ const allAreBusy = 'All runners were busy. Try again in a while.';
 const noAnswer =
   'A runner began to check the connection, but did not answer in time. Try again. If it happens again, check the runner, and its connection to the host of the repository.';
 
-/** The query interval, because announcements can be lost. */
+/** The server also queries at this interval, because announcements can be lost. */
 const checkEveryMs = 1000;
 
 export const routes = [

@@ -13,10 +13,10 @@ import { startOfMessage, withIdString } from './common.ts';
 
 const stripLength = 20;
 
-/** The same order on every database: without case, and 9 before 10. */
+/** Gives the same order on every database: without case, and 9 before 10. */
 const inOrder = new Intl.Collator('en', { numeric: true });
 
-/** In one text, so that a project is one row. */
+/** The states are joined into one text, so that a project stays one row. */
 const lastStates = sql<string | null>`(
   select string_agg(s.build_state, ' ' order by s.id)
   from (
@@ -46,7 +46,7 @@ export async function dashboardOf(
       isFirst: sort === 'failed' && red !== null,
     }))
     .filter(({ name }) => name.includes(wanted));
-  // Sorting so many by collation would take too long.
+  // A collation would take too long for so many projects.
   if (fitting.length > most.tiles)
     fitting.sort((a, b) => Number(b.isFirst) - Number(a.isFirst) || (a.name < b.name ? -1 : 1));
   const rows = await rowsOf(
@@ -74,7 +74,7 @@ function lineOf({ id, commit, request, times, ...row }: Row, caller: Pick<Caller
     owned: row.owner_id === caller.id,
     failed_since: timestampOrNull(row.failed_since),
     newest_request: request ? { ...request, created_at: timestamp(request.created_at) } : null,
-    // A token sees here only what its scopes show elsewhere.
+    // A token sees only data that its scopes also show elsewhere.
     newest_commit: commit && hasScope(caller, 'commits') ? { ...commit, ...withIdString('id', commit.id) } : null,
     started_at: timestampOrNull(times?.started_at ?? null),
     finished_at: timestampOrNull(times?.finished_at ?? null),
@@ -86,7 +86,7 @@ function lineOf({ id, commit, request, times, ...row }: Row, caller: Pick<Caller
   };
 }
 
-/** Newest records are read by ID afterwards: in a join, PostgreSQL would compare all builds with all projects. */
+/** The newest records are read by ID later. A join would make PostgreSQL compare all builds with all projects. */
 async function rowsOf(db: Queries, ids: readonly bigint[]) {
   if (ids.length === 0) return [];
   const projects = await db
@@ -135,7 +135,7 @@ async function commitsOf(db: Queries, ids: bigint[]) {
   return new Map(rows.map((row) => [row.id, row]));
 }
 
-/** A commit's newest request comes last. In an ordered query PostgreSQL would read every build (db/postgres.ts). */
+/** Sorted here, newest request last: an ordered query would make PostgreSQL read every build (db/postgres.ts). */
 async function timesOf(db: Queries, commitIds: bigint[]) {
   if (commitIds.length === 0) return new Map<bigint, never>();
   const rows = await db

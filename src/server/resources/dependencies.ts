@@ -31,7 +31,7 @@ const mayWait = ({ state }: DependencyRow): boolean => state === 'enqueued_for_c
 
 const fields = { ...dependencyFields, related_dependencies: identifiers('relatedDependencies') };
 
-/** As a path, and not only as the start of a longer name. */
+/** True if the command contains the prefix as a path, and not only as the start of a longer name. */
 function namesPrefix(command: string, prefix: string): boolean {
   for (let at = command.indexOf(prefix); at >= 0; at = command.indexOf(prefix, at + 1)) {
     const next = command[at + prefix.length] ?? '';

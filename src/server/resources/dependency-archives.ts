@@ -24,7 +24,7 @@ async function archiveIn(upload: AsyncIterable<Buffer>, headers: Incoming['heade
   return isMultipart(contentType) ? onlyFile(upload, contentType, field) : { contentType, content: upload };
 }
 
-/** The first bytes decide about the type, before anything is stored. */
+/** The first bytes determine the type before anything is stored. */
 export async function storeArchive(blobs: Blobs, { contentType, content }: SentFile): Promise<Archive> {
   const arriving = content[Symbol.asyncIterator]();
   try {
@@ -77,7 +77,7 @@ export const routes = [
       if (!canTakeArchive(dependency)) throw new ApiError('resource_temporary_unavailable');
       const archive = await storeArchive(blobs, await archiveIn(upload, headers));
       return take(async (trx) => {
-        // Another upload was taken first. The unused blob is removed later.
+        // Another upload was accepted first. The unused blob is removed later.
         if (!(await takeArchive({ db: database, trx, ids, observers }, dependency, archive)))
           throw new ApiError('resource_temporary_unavailable');
         return uploadedView(await reloaded(trx, dependency));
@@ -94,7 +94,7 @@ export const routes = [
     audit: { action: 'dependency.compiled_again', subject: ({ dependency }) => dependency },
     async handle(call) {
       const { db, dependency } = call;
-      // Nothing was uploaded yet, or the archive is being compiled.
+      // Either nothing was uploaded yet, or the archive is being compiled.
       if (!(await compileAgain(writeContextOf(call), dependency))) throw new ApiError('resource_temporary_unavailable');
       return viewWithRelated(db, await reloaded(db, dependency));
     },

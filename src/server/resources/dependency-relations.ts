@@ -7,11 +7,11 @@ import { foreignAmong, pinTo, stackNow } from '../software/pins.ts';
 import { pinsOf, type Stack } from '../software/software.ts';
 import { relatedTo } from '../views/dependency.ts';
 
-/* Dependencies are compiled against others. Cycles are refused. */
+/* Dependencies may be compiled against other dependencies. Cycles are refused. */
 
 type Relating = Pick<DependencyRow, 'id' | 'owner_id'>;
 
-/** Other accounts' dependencies are pinned to the present result. To renew a pin, remove it and add it again. */
+/** Other accounts' dependencies are pinned to their present result. Remove and add a relation to renew its pin. */
 export async function relate(
   context: WriteContext,
   { id, owner_id: ownerId }: Relating,
@@ -39,7 +39,7 @@ async function pinsByRelated(db: Queries, dependencyId: bigint): Promise<Map<big
   return new Map(found.flatMap(([id, pin]) => (pin ? [[id, pin] as const] : [])));
 }
 
-/** Each must be the account's own, shared or already set, and must not depend on this dependency. */
+/** Each must be the account's own, shared or already related, and must not depend on this dependency. */
 export async function checkRelated(
   db: Queries,
   ownerId: bigint,
@@ -65,7 +65,7 @@ export async function usableBy(db: Queries, ownerId: bigint, ids: bigint[]): Pro
   return new Set(rows.map((row) => row.id));
 }
 
-/** These and all that they are compiled against, directly or not. */
+/** These dependencies, and everything they are compiled against, directly or indirectly. */
 async function reachable(db: Queries, from: bigint[]): Promise<Set<bigint>> {
   const seen = new Set(from);
   let edge = from;

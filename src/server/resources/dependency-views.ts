@@ -5,7 +5,7 @@ import { valuesIn } from '../../shared/records/fields.ts';
 import { dependencyView, relatedTo } from '../views/dependency.ts';
 import { orNotFound, withIdString, type InAccount } from './common.ts';
 
-/** This response names one field differently, and has `private` for the state. */
+/** Unlike other responses, this one has `id_ref` and no `id_str`. Its state is always `private`. */
 export function createdView(dependency: DependencyRow): CreatedDependency {
   const { id } = dependency;
   return { id, id_ref: String(id), ...valuesIn(dependencyFields, dependency), marketplace_state: 'private' };
@@ -25,7 +25,7 @@ export async function viewWithRelated(db: Queries, dependency: DependencyRow) {
   return dependencyView(dependency, await relatedTo(db, [dependency.id]));
 }
 
-/** The related ones of this many are read at once, so that other requests get their turn. */
+/** Related dependencies are read in batches of this size, so other requests get their turn. */
 const atOnce = 100;
 
 export async function viewsWithRelated(db: Queries, dependencies: DependencyRow[]) {
@@ -39,7 +39,7 @@ export async function viewsWithRelated(db: Queries, dependencies: DependencyRow[
   return views;
 }
 
-/** Every caller who may attach it may read it. */
+/** True for a shared dependency of another account. Every caller who may attach it may also read it. */
 export async function isSharedByOther({ db, caller, params }: InAccount<'dependency_id'>): Promise<boolean> {
   const shared = db.selectFrom('dependencies').select('id').where('shared', '=', 1);
   const named = shared.where('id', '=', params.dependency_id).where('owner_id', '<>', caller.id);

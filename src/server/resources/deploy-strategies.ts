@@ -41,7 +41,7 @@ export async function findStrategy(db: Queries, projectId: bigint, id: bigint): 
 
 type Written = Partial<ValuesOf<typeof strategyFields>>;
 
-/** The type of a strategy does not change. */
+/** Checks the fields for the strategy's type, which cannot change. */
 async function checkStrategy(
   { db, database, project }: Pick<Call, 'database'> & { db: Queries; project: { id: bigint } },
   values: Written,
@@ -72,7 +72,7 @@ const isSameTarget = (a: Target, b: Target): boolean =>
     ? a.remote_branch === b.remote_branch && repositoryKey(a.clone_url) === repositoryKey(b.clone_url)
     : a.suite_id === b.suite_id;
 
-/** Only the owner changes gates, adds another way to a gated target, or redirects a gated strategy. */
+/** Only the owner may change gates, add another way to a gated target, or redirect a gated strategy. */
 async function refuseOthers(
   call: Pick<Call, 'database'> & { db: Queries; project: VisibleProject; caller: Caller },
   changed: Partial<DeployStrategyRow>,

@@ -70,7 +70,7 @@ async function loadDeploy(call: InProject<'deploy_id'>): Promise<{ deploy: Shown
   return { deploy: await findDeploy(call.db, call.project.id, call.params.deploy_id) };
 }
 
-/** Only users who may approve a deploy judge it. */
+/** If the deploy waits for approval, refuses callers who may not approve it. */
 async function loadJudged(call: InProject<'deploy_id'> & { caller: Caller }): Promise<{ deploy: Shown }> {
   const { deploy } = await loadDeploy(call);
   if (isHeld(deploy) && !mayApprove(deploy.approvers, call.caller, deploy.created_by))
@@ -88,10 +88,10 @@ async function findCommit(db: Queries, projectId: bigint, id: bigint): Promise<D
   return commits.where('id', '=', id).executeTakeFirst();
 }
 
-/** Each may have half a megabyte of branches. */
+/** Commits per query. Each may have half a megabyte of branches. */
 const atOnce = 20;
 
-/** As of the last fetch. The query is inexact, because the databases treat JSON and case differently. */
+/** The branch's newest passed commit at the last fetch. Databases differ in JSON and case, so the query is inexact. */
 async function newestPassed(db: Queries, projectId: bigint, branch: string): Promise<Deployed | undefined> {
   const inList = `%${JSON.stringify(branch).replaceAll(/[!%_]/g, '!$&')}%`;
   const passed = db
@@ -113,7 +113,7 @@ async function newestPassed(db: Queries, projectId: bigint, branch: string): Pro
   return undefined;
 }
 
-/** An unfinished request may still bring a commit that can be deployed. */
+/** True if an unfinished request may still bring a commit to deploy. */
 async function isCommitComing(db: Queries, projectId: bigint): Promise<boolean> {
   const unfinished = db
     .selectFrom('build_requests')
@@ -138,7 +138,7 @@ const fields = {
   rollback: described(flag(), 'Deploy what the last but one successful deploy of the strategy brought'),
 };
 
-/** The commit of the successful deploy before the latest one. */
+/** The commit of the second newest successful deploy. */
 async function deployedBefore(db: Queries, strategyId: bigint): Promise<Deployed | undefined> {
   return db
     .selectFrom('deploys')
@@ -159,7 +159,7 @@ async function defaultBranch(db: Queries, projectId: bigint): Promise<string> {
   return (await projects.executeTakeFirstOrThrow()).default_branch;
 }
 
-/** The named commit, the one to go back to, or the newest that passed. */
+/** The named commit, the commit to roll back to, or the newest passed commit. */
 async function meantCommit(
   db: Queries,
   strategy: DeployStrategyRow,
@@ -185,7 +185,7 @@ async function checkReferences(db: Queries, projectId: bigint, values: DeployReq
   const commit = strategy ? await meantCommit(db, strategy, values) : await findCommit(db, projectId, commitId ?? 0n);
   const isComing = !commit && commitId === undefined && !rollback && (await isCommitComing(db, projectId));
   if (!commit) errors.commit_id = [isComing ? 'resource_temporary_unavailable' : 'not_found'];
-  // A commit from a fork can be deployed only after a merge. And a rollback names no commit.
+  // A commit from a fork can be deployed only after a merge. A rollback must not name a commit.
   else if (isForeign(commit) || (rollback && commitId !== undefined)) errors.commit_id = ['invalid_format'];
   else if (strategy && !(await isOnRefs(strategy, commit))) errors.commit_id = ['invalid_format'];
   return errors;

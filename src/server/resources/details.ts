@@ -34,14 +34,14 @@ async function attemptsLike(db: Queries, { commit_id, suite_name, variant }: Bui
   return attempts.toSorted((a, b) => a.attempt - b.attempt);
 }
 
-/** A build that has not begun may still begin with another one's files. */
+/** Empty before the build starts, because until then the build with the files may still change. */
 async function filesOf(db: Queries, { files_of: of, started_at: started }: BuildRow) {
   if (of === null || started === null) return [];
   const builds = db.selectFrom('builds').select(['id', 'suite_name', 'variant']).where('id', '=', of);
   return (await builds.execute()).map(({ id, ...named }) => ({ ...withIdString('id', id), ...named }));
 }
 
-/** In the same request, or in the one that this build joined. */
+/** The builds that this build needs, in its request or in the request that it joined. */
 async function neededBy(db: Queries, build: BuildRow) {
   const names = JSON.parse(build.needs) as string[];
   if (names.length === 0) return [];
@@ -69,10 +69,10 @@ async function artifactsOf(db: Queries, buildId: bigint) {
 
 const lineBytes = 4096;
 const longestLine = 240;
-/** Further builds show no last line, because each needs a read of a log. */
+/** Only so many builds show their last line, because each needs a read of a log. */
 const mostLastLines = 64;
 
-/** The last non-blank line without terminal sequences. Once the build is over, the runner's own lines do not count. */
+/** The last non-blank line without terminal sequences. After the build, the runner's own lines are skipped. */
 async function lastLine({ db, blobs }: { db: Queries; blobs: Blobs }, build: BuildRow): Promise<string> {
   const to = build.output_to ?? (await findLog(db, build.id))?.size ?? 0n;
   const [first, near] = [build.output_from ?? 0n, to - BigInt(lineBytes)];
@@ -83,7 +83,7 @@ async function lastLine({ db, blobs }: { db: Queries; blobs: Blobs }, build: Bui
   return (last ?? '').slice(0, longestLine);
 }
 
-/** Of a line with carriage returns, only the final text remains. */
+/** A line with carriage returns is cut to its final text. */
 function plain(text: string): string {
   return stripVTControlCharacters(text)
     .replaceAll(/[^\n]*\r(?!\n|$)/g, '')

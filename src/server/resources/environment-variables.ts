@@ -17,7 +17,7 @@ import { orTaken } from './names.ts';
 import { byQuery, projectRecords } from './record-routes.ts';
 import { inSuite, suites } from './suites.ts';
 
-/** A suite has variables for its builds, and a project for all its suites. */
+/** Variables belong to a suite and its builds, or to a project and all its suites. */
 interface Owner {
   column: 'project_id' | 'suite_id';
   within: bigint;
@@ -61,7 +61,7 @@ function refuseRefs(
   if (!project.owned && refs.length > 0) throw new ApiError('unauthorized');
 }
 
-/** The environment variables from which documents took contents, by ID of a variable. */
+/** The names of the environment variables that documents took values from, by variable ID. */
 export async function sourcesOf(
   db: Queries,
   { projectId, suiteId }: { projectId: bigint; suiteId: bigint | undefined },
@@ -85,7 +85,7 @@ function variableRoutes<const Path extends string>(of: Path, what: string) {
     answer: variableRecord,
     inside: loadOwner,
     rows: (call) => byQuery(variablesOf(call.db, ownerIn(call))),
-    /** Only the owner sees a variable that is limited to refs: a collaborator could read it in a build of any ref. */
+    /** Only the owner sees a variable that is limited to refs. A collaborator could read it in a build of any ref. */
     maySee: ({ refs }, { project }) => project.owned || refs === '[]',
     view: (variable, { vault }) => view(variable, vault),
     namesIn: (call) => ({ table: 'environment_variables', ...ownerIn(call) }),
@@ -123,7 +123,7 @@ function variableRoutes<const Path extends string>(of: Path, what: string) {
         refuseRefs({ project }, input);
         const sealed = input.content !== undefined && {
           content: await sealIn(db, vault, input.content, contentLocation(variable.id)),
-          from_env: '', // a document sets it again after this
+          from_env: '', // a document sets it again afterwards
         };
         const changed = { ...columnsOf(variableFields, input), ...sealed };
         if (Object.keys(changed).length > 0) {

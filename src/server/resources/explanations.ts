@@ -10,7 +10,7 @@ import { ruleText } from '../lifecycle/rules.ts';
 import type { Explanation } from '../../shared/records/build-request.ts';
 import { withIdString } from './common.ts';
 
-/** A sentence per suite on why it ran for a request, or did not. `account` is the caller's. */
+/** Explains in a sentence per suite why it ran for a request, or did not. `account` is the caller's. */
 export async function explain(db: Database, account: bigint, request: BuildRequestRow): Promise<Explanation[]> {
   const { id, project_id: projectId, commit_id: commitId } = request;
   if (commitId === null) return [];

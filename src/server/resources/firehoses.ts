@@ -24,7 +24,7 @@ interface Resumption {
   ended?: bigint;
 }
 
-/** The browser's own `Last-Event-ID` takes precedence over the address. */
+/** The `Last-Event-ID` that a browser sends takes precedence over the query. */
 function resumption(call: { headers: Call['headers']; query: { offset: string } }, form: RegExp): Resumption {
   const last = call.headers['last-event-id'];
   if (last === undefined) return { from: call.query.offset === '' ? undefined : call.query.offset };
@@ -33,7 +33,7 @@ function resumption(call: { headers: Call['headers']; query: { offset: string } 
   return ended === undefined ? { from } : { from, ended: BigInt(ended) };
 }
 
-/** A browser has received everything. With another status it would reconnect for ever. */
+/** Ends a stream that a browser has fully received. With any other status it would reconnect for ever. */
 const nothingMore = { status: 204 } as const;
 
 function streamed({ contentType, keepAlive }: Wire, texts: AsyncGenerator<string>): StreamAnswer {
@@ -68,7 +68,7 @@ export function recordFirehose<const Path extends string, Context extends WithCa
 
 type Following = TailParts & Pick<Call, 'headers' | 'signal'> & { query: { offset: string } };
 
-/** From the caller's position. A log that replaces another is sent from its start. */
+/** Sends the log from the caller's position. If another log replaces it, that log is sent from its start. */
 async function tailOf(call: Following, following: (log: bigint) => Followed, first: bigint): Promise<StreamAnswer> {
   const { from = 0, ended } = resumption(call, plainOffset);
   const subject = following(first);
@@ -138,7 +138,7 @@ async function lastEvent(db: Queries, projectId: bigint): Promise<bigint | undef
   return (await projects.executeTakeFirst())?.last_event;
 }
 
-/** Read at a time, so that a reader with a large gap needs no more memory than others. */
+/** Events are read in batches, so a reader far behind needs no more memory than others. */
 const batch = 200;
 
 type ProjectEvent = Pick<EventRow, 'sequence' | 'type' | 'subject_id' | 'state'>;

@@ -14,13 +14,13 @@ interface Row {
   size: bigint | null;
   state: string | null;
   sequence: bigint | null;
-  /** Set if the log belongs to another record: its present owner. */
+  /** The present owner of the log, if that is another record. */
   log?: bigint | null;
 }
 
 type ReadEvents = (db: Queries, id: bigint, after: bigint) => Promise<readonly Readonly<Row>[]>;
 
-// One query: events after a sequence, the record's existence, and its log's size.
+// One query reads the events after a sequence, the record's existence and its log's size.
 const buildEvents =
   (log: bigint): ReadEvents =>
   (db, id, after) =>
@@ -40,7 +40,7 @@ const deployEvents =
       .leftJoin('logs', (join) => join.on('logs.id', '=', log))
       .leftJoin('events', (join) => join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', after))
       .select(['record.state as now', 'logs.size', 'events.state', 'events.sequence'])
-      // Its suite's newest build may be another one by now.
+      // The suite's newest build may have changed.
       .select((of) =>
         of
           .selectFrom('builds')
@@ -53,7 +53,7 @@ const deployEvents =
       .orderBy('events.sequence')
       .execute();
 
-// Events of dependencies have their own table, because they may concern no project, or many.
+// Events of dependencies have their own table, because they may concern no project or many projects.
 const dependencyEvents: ReadEvents = (db, id, after) =>
   db
     .selectFrom('dependencies as record')
@@ -105,7 +105,7 @@ function sightOf(rows: readonly Readonly<Row>[], after: bigint | undefined): Sna
   return { states: [seen.at(-1) ?? { state: first.now, sequence: 0n }], ...whole };
 }
 
-/** Events are numbered within a project, so one number covers the request and its builds. */
+/** Events are numbered within a project, so one number covers the request and all its builds. */
 const requestEvents = (db: Queries, id: bigint, after: bigint): Promise<(Row & { id: bigint })[]> =>
   db
     .selectFrom((from) =>
@@ -125,7 +125,7 @@ const requestEvents = (db: Queries, id: bigint, after: bigint): Promise<(Row & {
 
 export interface RequestSight {
   builds: bigint[];
-  /** Of the request or one of its builds. Undefined if it is deleted. */
+  /** The state and log of the request or of one of its builds. Undefined if the record is deleted. */
   of(id: bigint, after: bigint | undefined): Snapshot | undefined;
   seen: bigint;
 }

@@ -34,7 +34,10 @@ import { leadsTo, nameAt, renamedAddress } from './forge-projects.ts';
 import { opened, refusalAt } from './open-forge.ts';
 import { dropForgeHooks, forgeHookOf, keepForgeHook } from './hooks.ts';
 
-/** Parts at a forge are created before the transaction (`atForge`) and stored in it (`keep`): all or nothing. */
+/**
+ * A call creates the parts at the forge before the transaction (`atForge`), and stores them in it (`keep`). If the
+ * transaction fails, the parts are removed.
+ */
 
 export type Asking = Omit<Call, 'db'> & WithCaller & { db: Queries };
 
@@ -46,7 +49,7 @@ function wrong(words: string): ApiError {
   return ApiError.inWords('invalid_format', 'repository', words);
 }
 
-/** The repository must be able to take a project's key and hook. */
+/** Finds the repository, and refuses it if it cannot take a project's key and hook. */
 export async function usableRepository(call: Asking, row: ForgeRow, known: KnownRepository): Promise<ForgeRepository> {
   const found = await findRepository(opened(call, row), known).catch(async (error: unknown) => {
     throw await refusalAt(call, row, error);
@@ -63,10 +66,10 @@ export interface MadeAtForge {
   repository: ForgeRepository;
   publicKey: string;
   hook: { id: bigint; url: string; secret: string };
-  /** The removal to delete, or undefined if nothing was missing. */
+  /** The planned removal of the new parts, deleted once they are stored. Undefined if no part was missing. */
   intent: bigint | undefined;
   moved?: { from: string; to: string };
-  /** The end of this call's exclusive hold on the project's parts. Undefined for a new project. */
+  /** When this call's exclusive hold on the project's parts ends. Undefined for a new project. */
   held?: bigint;
 }
 
@@ -134,7 +137,7 @@ const linkOf = (project: VisibleProject): KnownRepository => ({
   id: project.forge_repository_id,
 });
 
-/** Set if the repository was renamed. The forge must report the same ID. */
+/** Returns the old and new address after a rename. The forge must report the same repository ID. */
 function followed({ clone_url: from }: VisibleProject, own: KnownRepository | undefined, repository: ForgeRepository) {
   const isSame = own !== undefined && own.id !== '' && own.id === repository.id;
   const to = isSame ? renamedAddress(from, own.name, repository.full_name) : undefined;
@@ -143,12 +146,12 @@ function followed({ clone_url: from }: VisibleProject, own: KnownRepository | un
   return { from, to };
 }
 
-/** The owner who requested the repair reads the reason there. */
+/** Stores the reason with the project, because the owner who requested the repair reads it there. */
 async function noteUnusable({ database }: Asking, project: VisibleProject, { words = '' }: ApiError): Promise<void> {
   await database.transaction((trx) => noteIncomplete(trx, project, words));
 }
 
-/** Waits for its turn: two calls at once would undo or repeat each other's work. */
+/** Waits for an exclusive hold. Two concurrent calls would undo or repeat each other's work. */
 async function holdSoon({ database, subscriptions }: Asking, projectId: bigint): Promise<bigint> {
   const deadline = performance.now() + holdWithinMs;
   using watch = subscriptions.watch(forgesTopic);
@@ -168,7 +171,7 @@ async function holdSoon({ database, subscriptions }: Asking, projectId: bigint):
 
 const holdWithinMs = 30_000;
 
-/** After a failed `keep`, the new parts are removed at once. */
+/** Removes the new parts at once after `keep` failed. */
 export async function giveBack(call: Asking, projectId: bigint | undefined, made: MadeAtForge): Promise<void> {
   const { database: db } = call;
   const { intent, held } = made;
@@ -222,7 +225,7 @@ export async function keep(context: Keeping, project: { id: bigint }, made: Made
   return link;
 }
 
-/** Hooks at another address of this server, or of a concurrent call. */
+/** Drops hooks at other addresses of this server, and hooks of concurrent calls. */
 async function leaveOtherHooks(context: WriteContext, projectId: bigint, { forge, repository, hook }: MadeAtForge) {
   const own = context.trx.selectFrom('hooks').select('forge_url').where('project_id', '=', projectId);
   const others = await own.where('forge_url', 'not in', ['', hook.url]).execute();
@@ -231,7 +234,7 @@ async function leaveOtherHooks(context: WriteContext, projectId: bigint, { forge
   for (const { forge_url: url } of others) await addRemoval(context, { ...gone, hook_url: url });
 }
 
-/** A concurrent change of the address wins. */
+/** False if a concurrent call changed the address. That change wins. */
 async function isStillAt({ db, trx }: WriteContext, projectId: bigint, address: string): Promise<boolean> {
   const own = trx.selectFrom('projects').select('clone_url').where('id', '=', projectId);
   return (await db.locked(own, 'projects').executeTakeFirst())?.clone_url === address;
@@ -248,7 +251,7 @@ export async function forgeTargetOf(db: Queries, projectId: bigint): Promise<big
 
 type Linked = Pick<VisibleProject, 'id' | 'forge_id' | 'forge_repository' | 'ssh_public_key'>;
 
-/** True for another repository, or for git over HTTPS at another origin. */
+/** True if the address names another repository, or uses git over HTTPS at another origin. */
 export async function leadsAway(
   trx: Transaction,
   project: Pick<VisibleProject, 'forge_id' | 'forge_git_origin' | 'clone_url'>,
@@ -262,7 +265,7 @@ export async function leadsAway(
   return !isOpened(forge, confirmed, address);
 }
 
-/** Everything of the project is removed at its forge. */
+/** Plans the removal of all the project's parts at its forge. */
 export async function leaveForge(context: Keeping, project: Linked): Promise<void> {
   const removal = await removalFor(context, project);
   if (removal) await addRemoval(context, removal);
@@ -275,7 +278,7 @@ async function removalFor({ trx, vault }: Keeping, project: Linked) {
   return { forge_id, repository, public_key: vault.open(project.ssh_public_key, keyLocation(id)), hook_url };
 }
 
-/** For projects that stay. If their forge is disconnected, `retire` locks it. */
+/** Disconnects projects that are not deleted. If their forge is disconnected, `retire` locks it. */
 export async function unlink(
   context: Keeping,
   projects: readonly Linked[],
@@ -299,10 +302,10 @@ export async function projectsOfForge(trx: Transaction, forgeId: bigint): Promis
   return trx.selectFrom('projects').select(columns).where('forge_id', '=', forgeId).orderBy('id').execute();
 }
 
-/** The longest wait for work at a forge, once the result is certain. */
+/** The longest wait for work at a forge after the result is certain. */
 const waitMs = 5000;
 
-/** Waits until the forge's work was tried, or for some seconds: most users check there next. */
+/** Waits some seconds for the first try of the forge's work, because most users check the forge next. */
 export async function untilTried({ db, subscriptions }: Pick<Asking, 'db' | 'subscriptions'>, forgeId: bigint) {
   const deadline = performance.now() + waitMs;
   using watch = subscriptions.watch(forgesTopic);

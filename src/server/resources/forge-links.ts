@@ -18,7 +18,10 @@ type Project = Pick<VisibleProject, 'id' | 'clone_url' | 'forge_id' | 'forge_rep
 
 const unknown: ForgeLinks = { host: '', commit_url: '', branch_url: '', pull_request_url: '' };
 
-/** The forge is a known host, or its kind is known from status targets or hooks. Blank if its pages are uncertain. */
+/**
+ * The forge has a known host, or status targets or hooks show its kind. Links are blank if the addresses of its pages
+ * are uncertain.
+ */
 export async function linksAtForge(db: Queries, project: Project): Promise<ForgeLinks> {
   if (project.forge_id !== null) return linksAtConnected(db, project.forge_id, project.forge_repository);
   const { id, clone_url: url } = project;
@@ -33,13 +36,13 @@ export async function linksAtForge(db: Queries, project: Project): Promise<Forge
   return linksBelow(`${httpsOrigin(url) || `https://${host}`}/${path}`, pages);
 }
 
-/** The public address is known, whatever git's address is. */
+/** A connected forge has a known public address, even if git uses another address. */
 async function linksAtConnected(db: Queries, forgeId: bigint, repository: string): Promise<ForgeLinks> {
   const forges = db.selectFrom('forges').select(['provider', 'url']).where('id', '=', forgeId);
   const { provider, url } = await forges.executeTakeFirstOrThrow();
   if (!isDataCenter({ provider, url })) return linksBelow(`${url}/${repository}`, forgeProviders[provider].pages);
   const [key = '', name = ''] = repository.split('/');
-  // It shows a branch by a parameter, which comes last in an address.
+  // Bitbucket Data Center names the branch in a query parameter, which comes last in an address.
   return linksBelow(`${url}/projects/${key}/repos/${name}`, {
     commit: 'commits',
     branch: 'browse?at=',
@@ -57,7 +60,7 @@ function linksBelow(repository: string, pages: Pages): ForgeLinks {
   };
 }
 
-/** An owner and a name, with groups between them, but no `.` or `..`. All characters are valid in an address. */
+/** An owner and a name, with optional groups between, but no `.` or `..`. All characters are valid in addresses. */
 const repositoryPath = /^(?!\.{1,2}\/)[\w.~-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/;
 
 async function providerFromSettings(db: Queries, projectId: bigint, host: string): Promise<ProviderName | undefined> {

@@ -20,7 +20,7 @@ export function renamedAddress(address: string, from: string, to: string): strin
   return isNamed ? `${bare.slice(0, -from.length)}${to}${address.slice(bare.length)}` : undefined;
 }
 
-/** Over HTTPS the forge's folders precede the name. */
+/** The repository's name in an address. Over HTTPS, the folders of the forge's own address are removed. */
 export function nameAt(forge: ForgeRow, address: string): string {
   const path = locationOf(address)?.path ?? '';
   const folder = parseGitAddress(address)?.scheme === 'https' ? gitFolderOf(forge) : '';

@@ -21,7 +21,7 @@ import { forgeRefusal, opened, refusalAt } from './open-forge.ts';
 import { projectsOfForge, unlink, untilTried } from './forge-connections.ts';
 import { projectsAt } from './forge-projects.ts';
 
-/** Forges are called before a transaction begins, because they may take seconds. */
+/** Forges are called before a transaction begins, because a call may take seconds. */
 
 function view(forge: ForgeRow) {
   const { login, state, state_reason, checked_at } = forge;

@@ -5,9 +5,9 @@ import { ApiError } from '../../shared/errors.ts';
 import { variableFields } from '../../shared/records/suite.ts';
 import { changesAny } from './approvals.ts';
 
-/** Only the owner decides what runs with ref-limited variables: a collaborator's command could print them. */
+/** Only the owner changes what runs with ref-limited variables. A collaborator's command could print them. */
 
-/** The command of a build, and the environment of its shells. */
+/** The columns that determine a build's command and the environment of its shells. */
 export const runColumns = [
   'command',
   'steps',
@@ -18,7 +18,10 @@ export const runColumns = [
   'matrix_include',
 ] as const satisfies (keyof SuiteRow)[];
 
-/** Suites that begin with this one's files count too. `suiteId` is undefined for a new suite. */
+/**
+ * The limits of all variables that a suite's commands can reach. They include the variables of suites that start with
+ * its files. `suiteId` is undefined for a new suite.
+ */
 export async function limitsOf(db: Queries, projectId: bigint, suiteId: bigint | undefined): Promise<string[][]> {
   const suites = db.selectFrom('suites').select(['id', 'files_from_id']).where('project_id', '=', projectId);
   const takers = new Set(suiteId === undefined ? [] : [suiteId]);
@@ -26,12 +29,12 @@ export async function limitsOf(db: Queries, projectId: bigint, suiteId: bigint |
   for (const giver of takers) for (const { id, files_from_id: from } of all) if (from === giver) takers.add(id);
   const limited = db.selectFrom('environment_variables').select('refs').where('refs', '<>', '[]');
   const rows = await limited
-    .where((of) => of.or([of('project_id', '=', projectId), of('suite_id', 'in', [0n, ...takers])])) // no suite has the number 0
+    .where((of) => of.or([of('project_id', '=', projectId), of('suite_id', 'in', [0n, ...takers])])) // no suite has the ID 0
     .execute();
   return rows.map(({ refs }) => variableFields.refs.fromColumn(refs));
 }
 
-/** Only the owner may change what runs. */
+/** Refuses a change of what runs, unless the owner makes it. */
 export async function refuseGuarded(
   { db, project }: { db: Queries; project: Pick<VisibleProject, 'id' | 'owned'> },
   changed: Partial<SuiteRow>,
@@ -41,7 +44,7 @@ export async function refuseGuarded(
   if ((await limitsOf(db, project.id, stored?.id)).length > 0) throw new ApiError('unauthorized');
 }
 
-/** Programs and launch commands of dependencies run in the builds too. */
+/** Refuses changed dependencies too, because their programs and launch commands run in the builds. */
 export async function refuseSoftware({
   db,
   project,

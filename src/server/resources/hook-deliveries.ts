@@ -18,7 +18,7 @@ function requestView(id: bigint | null) {
 function view(delivery: HookDeliveryRow) {
   const { event, action, sender, changes } = JSON.parse(delivery.facts) as Facts;
   const { ref = '', sha = '' } = changes[0] ?? {};
-  const results = JSON.parse(delivery.results) as Result[] | number; // for refused calls only their number
+  const results = JSON.parse(delivery.results) as Result[] | number; // refused calls store only the number of results
   return {
     ...withIdString('id', delivery.id),
     event,

@@ -69,7 +69,7 @@ export const hooks = projectRecords({
   scope: 'projects',
   fields: hookFields,
   answer: hookRecord,
-  /** The last call is the newest delivery. It is not stored separately. */
+  /** The time of the last call is read from the newest delivery. It is not stored separately. */
   rows: ({ db, project }) =>
     byQuery(
       db

@@ -100,7 +100,7 @@ export const routes = [
   ...config.routes,
 ];
 
-/** Only for our own pages, below `/ui/data`. */
+/** Routes only for our own pages, below `/ui/data`. */
 export const pageRoutes = [
   ...logViewRoutes([builds.logged, builds.loggedService, buildRequests.logged, deploys.logged]),
   ...logViewRoutes([dependencyLogs.logged]),

@@ -7,7 +7,7 @@ import { findFilesForShell, openable } from '../lifecycle/kept-builds.ts';
 
 type Server = Pick<Call, 'database' | 'shellHours'> & { db: Queries };
 
-/** Until then a shell can be opened. Undefined if it cannot, or if the runner is unreachable. */
+/** The time until which a shell can be opened. Undefined if none can be opened, or if the runner is unreachable. */
 export async function keptUntil(
   { db, database, shellHours }: Server,
   build: Pick<BuildRow, 'id' | 'build_state'>,

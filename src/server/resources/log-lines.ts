@@ -12,7 +12,7 @@ const most = 5000;
 const furthest = 999_999_999_999_999;
 const megabyte = 1024 * 1024;
 
-/** By its number from 1. Negative numbers count from the end. */
+/** A line number from 1. Negative numbers count from the end. */
 export function line(): Field<number> {
   return {
     ...wholeNumber({ min: 1, max: furthest, fallback: 1 }),
@@ -77,7 +77,7 @@ export async function matchesOf(
   };
 }
 
-/** A caller with too many searches gets an error that permits a retry. */
+/** Reports a retryable error if the caller has too many searches. */
 export async function searchFairly(...search: Parameters<typeof searchLog>): Promise<SearchResult> {
   return searchLog(...search).catch((error: unknown) => {
     throw error instanceof BusyThreadError ? new ApiError('resource_temporary_unavailable') : error;

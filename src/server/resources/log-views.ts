@@ -12,7 +12,7 @@ import { string } from '../../shared/records/schema.ts';
 import { line, searchFairly, type LineCall } from './log-lines.ts';
 import { shared, type Logged } from './logs.ts';
 
-/** For the log viewer of our own pages, below `/ui/data`: styles, groups, positions of matches, and growth. */
+/** Routes below `/ui/data` for our log viewer. They add styles, groups, positions of matches and growth. */
 
 /** The viewer shows only the beginning of a longer line. */
 const longestLine = 4096;
@@ -37,7 +37,7 @@ async function viewOf(call: LineCall, id: bigint, { from, limit }: { from: numbe
 
 const matchesQuery = () => ({
   q: text('expression', { check: isExpression }),
-  /** Searches for lines that report a failure instead. */
+  /** Searches for lines that report a failure, instead of a text. */
   failures: flag(),
   from: line(),
   to: wholeNumber({ min: 1, max: Number.MAX_SAFE_INTEGER, fallback: Number.MAX_SAFE_INTEGER }),

@@ -23,9 +23,9 @@ export interface Logged<Path extends string, Context extends WithCaller> {
   access: 'both' | 'users';
   scope: 'commits' | 'build_requests' | 'deploys' | 'dependencies';
   name: string;
-  /** Refuses a record that is not the caller's before the fields are judged. */
+  /** Runs before the fields are checked, and refuses records that the caller may not see. */
   load?(this: void, call: never): Promise<object>;
-  /** For most records the record's own ID. */
+  /** Returns the record's own ID for most kinds of records. */
   findLog(call: { db: Queries; params: object } & Context): Promise<bigint>;
 }
 
@@ -151,7 +151,8 @@ export async function textOf(storage: Storage, id: bigint, { offset: from, limit
   const mayGoOn = (): boolean => !complete || BigInt(from + bytes.length) < size;
   let end = mayGoOn() ? wholeCharacters(bytes) : bytes.length;
   if (end === 0 && bytes.length > 0 && limit < 4) {
-    // Less than a character: an empty response would make the caller read the same position for ever.
+    // The limit cuts a character. Without this read, the caller would get an empty response for the same position for
+    // ever.
     bytes = await read(4);
     end = mayGoOn() ? wholeCharacters(bytes) : bytes.length;
   }
@@ -166,7 +167,7 @@ async function rangeOf({ db, blobs }: Storage, id: bigint, from: bigint, size: b
   return Buffer.concat(pieces);
 }
 
-/** The present content. The firehose follows a growing log. */
+/** Sends the present content. The firehose follows a growing log. */
 async function bytesOf(call: Storage & Pick<Call, 'headers'>, id: bigint): Promise<StreamAnswer> {
   const { size, complete } = (await findLog(call.db, id)) ?? noLog;
   const contentType = 'text/plain; charset=utf-8';
@@ -197,8 +198,8 @@ async function bytesOf(call: Storage & Pick<Call, 'headers'>, id: bigint): Promi
 }
 
 /**
- * Only for browsers that were tested to unpack the compressed log completely: not all that accept the encoding do.
- * Calls with credentials are excluded, because a program might send them to the other address.
+ * True for browsers that are tested to unpack the whole compressed log. Some others accept the encoding but fail. Calls
+ * with credentials are excluded, because a program might send them to the other address.
  */
 function isDownload(headers: Call['headers']): boolean {
   const says = (name: string, text: string): boolean => String(headers[name] ?? '').includes(text);

@@ -22,7 +22,7 @@ export async function checkName(
   return rows.length > 0 ? { name: ['already_exists'] } : {};
 }
 
-/** Another caller may take the value after the check. Then the database refuses it. */
+/** Reports a taken name after a write. Another caller may take the name between the check and the write. */
 export async function orTaken<T>(write: Promise<T>, field = 'name'): Promise<T> {
   try {
     return await write;

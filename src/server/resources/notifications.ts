@@ -32,7 +32,7 @@ export const notifications = projectRecords({
   scope: 'notifications',
   fields: notificationFields,
   answer: notificationRecord,
-  /** Without forges, which are another resource (status-targets.ts). */
+  /** Excludes commit statuses, which are another resource (status-targets.ts). */
   rows: ({ db, project }) =>
     byQuery(
       db

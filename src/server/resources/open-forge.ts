@@ -12,7 +12,7 @@ export function opened({ vault, openForge }: Pick<Call, 'vault' | 'openForge'>, 
 
 type Known = Pick<ForgeRow, 'provider' | 'url'>;
 
-/** Includes the forge's own words. */
+/** An API error that includes the forge's message. */
 export function forgeRefusal(error: unknown, field: 'token' | 'url' | 'repository', forge: Known) {
   if (!(error instanceof ForgeError)) return error;
   const { kind, message } = error;
@@ -29,7 +29,7 @@ export function forgeRefusal(error: unknown, field: 'token' | 'url' | 'repositor
 
 type Asking = Pick<Call, 'database' | 'ids' | 'vault' | 'openForge'>;
 
-/** For a connected forge. A rejected token is stored as its state first. */
+/** The refusal for a connected forge. If the forge rejected the token, that state is stored first. */
 export async function refusalAt(call: Asking, forge: ForgeRow, error: unknown) {
   if (error instanceof ForgeError && error.kind === 'refused')
     await noteRefusal({ ...call, db: call.database }, opened(call, forge), forge);

@@ -7,7 +7,7 @@ import { timestamp } from '../../shared/lib/timestamps.ts';
 import { operationsRecord } from '../../shared/records/installation.ts';
 import { withIdString } from './common.ts';
 
-/** Servers do these jobs, and runners all others. */
+/** The kind of job that servers do. Runners do all others. */
 const deliver = sql.lit('deliver');
 
 async function queueNow(db: Queries) {

@@ -41,14 +41,14 @@ export async function overviewOf(db: Queries, id: bigint) {
   };
 }
 
-/** Of the default branch, or of the project if that is unknown. Oldest first. */
+/** The last builds of the default branch, or of the project if that branch is unknown. Oldest first. */
 async function lastBuilt(db: Queries, projectId: bigint, branch: string) {
   const requests = db
     .selectFrom('build_requests')
     .select(['id', 'build_state'])
     .where('project_id', '=', projectId)
     .where('deploy_id', 'is', null);
-  // The second condition is the index's.
+  // The condition on pull requests repeats the index's.
   const wanted = branch === '' ? requests : requests.where('branch', '=', branch).where('pull_request', 'is', null);
   const newest = await wanted.orderBy('id', 'desc').limit(lastRequests).execute();
   if (newest.length === 0) return [];
@@ -88,11 +88,11 @@ function linesOf(requests: Requests): RequestLine[] {
 
 async function underWay(db: Queries, projectId: bigint): Promise<RequestLine[]> {
   const requests = await requestsOf(db, projectId)
-    // The same words as in the index, so that the index is used.
+    // The condition repeats the index's words, so the database uses the index.
     .where(sql<boolean>`build_state in ('enqueued', 'fetching', 'building')`)
     .limit(mostUnderWay)
     .execute();
-  // For an ordered query PostgreSQL would read all requests of the project (db/postgres.ts).
+  // Rows are sorted here. For an ordered query PostgreSQL would read all requests of the project (db/postgres.ts).
   return linesOf(requests.toSorted((a, b) => (a.id > b.id ? -1 : 1)));
 }
 
@@ -101,7 +101,7 @@ async function withoutCommit(db: Queries, projectId: bigint): Promise<RequestLin
   return linesOf(await requests.orderBy('id', 'desc').limit(5).execute());
 }
 
-/** The commit was built for the branch, or a fetch found it there. */
+/** True if the commit was built for the branch, or if a fetch found it there. */
 function isOnBranch(branch: string) {
   const inList = `%${JSON.stringify(branch).replaceAll(/[!%_]/g, '!$&')}%`;
   return sql<boolean>`(c.branch = ${branch} or c.branches like ${inList} escape '!')`;
@@ -124,7 +124,7 @@ async function commitsOf(db: Queries, projectId: bigint, branch: string, page: P
   return onPage(wanted, 'c.id', page).execute();
 }
 
-/** By ID: with a join, PostgreSQL would compare every request with every commit. */
+/** Reads requests by ID. With a join, PostgreSQL would compare every request with every commit. */
 async function newestRequests(db: Queries, ids: readonly (bigint | null)[]) {
   const wanted = ids.filter((id) => id !== null);
   if (wanted.length === 0) return new Map<bigint | null, never>();

@@ -12,7 +12,7 @@ const off = {
   next_poll_at: null,
 };
 
-/** A poll that is this late waits for a runner. */
+/** A poll this late is waiting for a runner. */
 const lateMs = 5000;
 const busy = 'A poll is due, and all runners are busy with others.';
 

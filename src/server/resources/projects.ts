@@ -50,7 +50,7 @@ export async function projectsOf(db: Queries, caller: Caller) {
   return rows.map((row) => ({ ...row, owned: row.owner_id === caller.id }));
 }
 
-/** A new project has an address, or a repository at a forge. */
+/** A new project names either an address or a repository at a forge. */
 const newProjectFields = {
   ...projectFields,
   name: { ...projectFields.name, required: false },
@@ -74,7 +74,8 @@ function checkSource(values: Partial<ValuesOf<typeof newProjectFields>>): FieldE
 }
 
 /**
- * A forge is untrusted. The address is SSH, or else HTTPS at the forge's own host, the only one that gets the token.
+ * Forges are untrusted. The address must be SSH, or HTTPS at the forge's own host, because only that host gets the
+ * token.
  */
 function addressAt(forge: ForgeRow, { ssh_url: ssh, https_url: https }: ForgeRepository): string {
   const { scheme, user = '' } = parseGitAddress(ssh) ?? {};
@@ -84,7 +85,7 @@ function addressAt(forge: ForgeRow, { ssh_url: ssh, https_url: https }: ForgeRep
   throw ApiError.inWords('invalid_format', 'repository', words);
 }
 
-/** The forge's parts are created before the project. */
+/** Creates the parts at the forge before the project. */
 async function newAtForge(call: Asking & { input: ValuesOf<typeof newProjectFields> }) {
   const { db, caller, ids, input } = call;
   if (input.forge_id === undefined) return {};
@@ -99,7 +100,7 @@ async function newAtForge(call: Asking & { input: ValuesOf<typeof newProjectFiel
 
 const ownedBy = (owner: bigint): NameScope => ({ table: 'projects', column: 'owner_id', within: owner });
 
-/** The last part of a repository's name, or all of it if that is taken. */
+/** The last part of the repository's name, or the whole name if the part is taken. */
 async function freeName(db: Queries, owner: bigint, repository: string): Promise<string> {
   const last = repository.slice(repository.lastIndexOf('/') + 1);
   for (const name of [last, repository])
@@ -141,7 +142,7 @@ export const routes = [
       const { caller, vault, input, made } = call;
       const { forge_id: _forge, repository: _repository, ...own } = input;
       await call.database.holdRight(call.db, 'names', caller.id);
-      // The name may have been taken while the forge was called.
+      // Another project may have taken the name during the call to the forge.
       const name = input.name || (made ? await freeName(call.db, caller.id, made.repository.full_name) : '');
       const written = { ...own, name, ...(made && { clone_url: made.address }) };
       const settings = { ...columnsOf(projectFields, written), ...addressesOf(written) };
@@ -209,7 +210,7 @@ export const routes = [
     audit: {
       action: 'project.updated',
       subject: ({ project }) => project,
-      // The address decides which code runs with the project's secrets.
+      // The address determines which code runs with the project's secrets.
       details({ project: { clone_url: from }, input }) {
         const { clone_url: to = from } = addressesOf(input);
         return from === to ? {} : { clone_url: { from, to } };

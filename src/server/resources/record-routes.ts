@@ -36,7 +36,7 @@ export function byList<Row extends { id: bigint }>(all: () => Promise<Row[]>): R
   return { all, one: async (named) => (await all()).find(({ id }) => id === named) };
 }
 
-/** The records of one kind, such as the hooks of a project. */
+/** A kind of records, such as the hooks of a project. */
 interface Kind<
   Context,
   Path extends string,
@@ -46,20 +46,20 @@ interface Kind<
   Parent,
   Row,
 > {
-  /** Of one record: in calls, with `_id` in the path, and in the audit log. */
+  /** Names one record in calls, in the path (with `_id`) and in the audit log. */
   name: Name;
-  /** In the audit log, if that differs. */
+  /** The name in the audit log, if it differs. */
   auditName?: string;
-  /** Of the list. */
+  /** The path of the list. */
   path: Path;
   access: Access;
   scope: RouteScope;
   fields: Fields;
   answer: Shown;
-  /** Loads the record that these belong to, such as a suite. The result is added to the call. */
+  /** Loads the parent of the records, such as a suite. The result is added to the call. */
   inside?: (call: Reading<Context, ParamNames<Path>>) => Promise<Parent>;
   rows: (call: Reading<Context, ParamNames<Path>> & Parent) => Rows<Row>;
-  /** Other rows are not listed, and refused if named. */
+  /** If false, the row is not listed, and calls that name it are refused. */
   maySee?(row: Row, call: Context): boolean;
   view(
     row: Row,
@@ -71,9 +71,9 @@ interface Kind<
     values: Partial<ValuesOf<Fields>>,
     row?: Row,
   ) => Promise<FieldErrors>;
-  /** Where a name may be used once. */
+  /** The scope in which a name must be unique. */
   namesIn?: (call: Context & Parent) => NameScope;
-  /** For the audit log, if the rows have no name. */
+  /** The subject in the audit log, if the rows have no name. */
   subject?(row: Row): Subject;
   details?(call: Parent): Facts;
 }
@@ -90,14 +90,14 @@ type Outside<Calling> = Omit<Calling, 'db'> & { db: Queries };
 interface Writing<Calling, Answer, Asked = object> extends Own<Calling & Partial<NoInfer<Asked>>, Answer> {
   ask?(call: Outside<Calling>): Promise<Asked>;
   follow?(call: Outside<Calling>, made: Answer): Promise<Answer>;
-  /** For the audit log. */
+  /** The action in the audit log. */
   action?: Action;
   details?: (call: Calling) => Facts;
 }
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
-/** The routes of one kind of records. Each is handed its summary, and what it does differently from others. */
+/** The routes of one kind of records. Each route takes its summary and its differences from the usual route. */
 const recordRoutes =
   <Context>(concerns: Route['concerns']) =>
   <
@@ -150,7 +150,7 @@ const recordRoutes =
 
     return {
       one,
-      /** For other routes of one record. */
+      /** Parts of further routes for one record. */
       ofOne,
       load,
       subject,

@@ -13,7 +13,7 @@ import {
 } from '../streams/tail.ts';
 import { builtFor, followedRequest, readRequest } from './followed.ts';
 
-/** The offset in the fetch's log, then `,<build>:<offset>` per build with output. */
+/** The offset in the fetch's log, then `,<build>:<offset>` for each build with output. */
 export interface Position {
   fetch: bigint;
   builds: Map<bigint, bigint>;
@@ -38,7 +38,7 @@ export interface RequestEvent {
   event: StreamEvent;
   buildId?: bigint;
   position: Position;
-  /** With the end: the position with which a reader returns who has received it. */
+  /** Only in the end event: a reader that has received it sends this position when it returns. */
   mark?: string;
 }
 
@@ -48,7 +48,7 @@ interface Member {
   isSent?: boolean;
 }
 
-/** Includes builds that begin later. */
+/** Follows a request and its builds, also builds that begin later. */
 export async function* followRequest(
   parts: TailParts,
   id: bigint,
@@ -76,7 +76,7 @@ export async function* followRequest(
       }
       for (const [buildId, member] of builds)
         if (!member.isSent) yield* newEventsOfBuild(parts, member, position, snapshot.of(buildId, member.read.seen));
-      seen = snapshot.seen; // only after all of it was sent
+      seen = snapshot.seen; // only after everything was sent
       if (request.read.over && [...builds.values()].every(({ isSent }) => isSent)) {
         for (const event of finalState(request.read)) yield { event, position };
         yield { event: { type: 'end' }, position, mark: endMark(writePosition(position), request.read) };

@@ -9,28 +9,31 @@ import { foundRecord, type Found } from '../../shared/records/project.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { likePattern, withIdString } from './common.ts';
 
-/** Searches names of all that the caller sees. The number of rows is limited, because SQLite blocks everyone else. */
+/**
+ * Searches everything that the caller sees by name, and commits by SHA or message. The number of rows is limited,
+ * because a SQLite query blocks everyone else.
+ */
 
 interface Hit {
   kind: Found['kind'];
   project_id: bigint;
-  /** For a branch, the commit that it was last built at. */
+  /** The commit of the last build for a branch, or else the ID of the record. */
   id: bigint;
   name: string;
-  /** The SHA of a commit, and of a branch's commit. */
+  /** The SHA for commits and branches. */
   ref: string;
   build_state: string;
 }
 
 const mostOfKind = 10;
 const mostCompared = 100;
-/** Then the newest projects are searched. A database limits the values in a query. */
+/** If a caller has more projects, only the newest are searched. A database limits the values in a query. */
 const mostProjects = 1000;
-/** Per kind. All projects get the same share of the commits. */
+/** Rows read per kind. Each project gets the same share of the commits. */
 const mostRead = 5000;
-/** Usually the subject. */
+/** The searched length of a message, usually its subject. */
 const searchedText = 200;
-/** A shorter beginning of a SHA would match too much. */
+/** A shorter prefix of a SHA would match too much. */
 const shaForm = /^[0-9a-f]{4,64}$/;
 const branchPrefix = 'refs/heads/';
 
@@ -40,7 +43,7 @@ interface Search {
   within: bigint[];
 }
 
-/** Names that begin with the text come first. */
+/** Puts names that begin with the text first. */
 function best(found: Hit[], wanted: string): Hit[] {
   const rank = ({ name }: Hit): number => Number(!name.toLowerCase().startsWith(wanted));
   return found.toSorted((a, b) => rank(a) - rank(b) || (a.name < b.name ? -1 : 1)).slice(0, mostOfKind);
@@ -84,7 +87,7 @@ async function suites({ db, wanted, within }: Search): Promise<Hit[]> {
   return rows.map((row) => ({ ...row, kind: 'suite', ref: '', build_state: '' }));
 }
 
-/** By the beginning of SHA or message. By message, only the newest of each project. */
+/** Finds commits by the prefix of the SHA, and each project's newest commits by the start of the message. */
 async function commits(search: Search): Promise<Hit[]> {
   const { db, wanted } = search;
   const ids = [...(shaForm.test(wanted) ? await bySha(search) : []), ...(await byMessage(search))];
@@ -111,13 +114,13 @@ async function bySha({ db, wanted, within }: Search): Promise<bigint[]> {
     .select('id')
     .where('project_id', 'in', within)
     .where('ref', '>=', wanted)
-    .where('ref', '<', `${wanted}g`) // behind everything that begins with it
+    .where('ref', '<', `${wanted}g`) // after every SHA with this prefix
     .limit(mostOfKind)
     .execute();
   return rows.map(({ id }) => id);
 }
 
-/** Per project, its newest commits are read by an index. A join would read all. */
+/** Reads the newest commits of each project by an index. A join would read all commits. */
 async function byMessage({ db, wanted, within }: Search): Promise<bigint[]> {
   const share = Math.max(1, Math.floor(mostRead / within.length));
   const rows = await db
@@ -152,7 +155,7 @@ export async function search(
   const names = new Map(projects.map(({ id, name }) => [id, name]));
   const within = projects.slice(0, mostProjects).map(({ id }) => id);
   if (within.length === 0) return [];
-  // A token sees here only what its scopes show elsewhere.
+  // A token sees only data that its scopes also show elsewhere.
   const may = (scope: Scope): boolean => hasScope(caller, scope);
   const parts = { db, wanted, within };
   const found = [

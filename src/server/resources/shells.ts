@@ -26,14 +26,14 @@ interface ShellInPath {
   params: { build_id: bigint; shell_id: bigint };
 }
 
-/** A shell belongs only to the caller who opened it. */
+/** Loads a shell only for the caller who opened it. */
 async function loadShell({ db, project, caller, params }: ShellInPath): Promise<{ shell: ShellRow }> {
   const shells = db.selectFrom('shells').selectAll().where('id', '=', params.shell_id);
   const own = shells.where('project_id', '=', project.id).where('account_id', '=', caller.id);
   return { shell: orNotFound(await own.where('build_id', '=', params.build_id).executeTakeFirst()) };
 }
 
-/** A shell that had ended before is not recorded. */
+/** A shell that had already ended is not recorded. */
 const asSubject = ({ shell }: { shell: ShellRow }) =>
   shell.state === 'ended' ? undefined : { id: shell.id, name: String(shell.build_id) };
 
@@ -105,7 +105,9 @@ interface Connecting {
   address: string | null;
 }
 
-/** Why it is over. A client that says something keeps a shell that its runner has not given up yet. */
+/**
+ * Returns the reason if the shell is over. Input from its client keeps a shell alive that its runner has not given up.
+ */
 async function checkClient(
   { database, ids, caller, address }: Connecting,
   id: bigint,

@@ -20,7 +20,7 @@ interface Wanted {
   query: { suite_id: bigint | undefined; digest: string };
 }
 
-/** Of the services without an image. */
+/** The stacks of the services without an image. */
 async function stacksOfServices(
   db: Queries,
   { services }: { services: string },
@@ -44,7 +44,7 @@ function mounted(stacks: readonly Stack[]): Pick<Software, 'layers' | 'prefixes'
   };
 }
 
-/** Only if the caller may see the suite. The result may be another account's, and an older one. */
+/** The digest of the result in a suite that the caller may see. It may be older, and from another account. */
 async function ofSuite({ db, caller, params, query }: Wanted): Promise<string | null> {
   if (query.suite_id === undefined) return null;
   const named = db.selectFrom('suites').select(['id', 'project_id', 'services']).where('id', '=', query.suite_id);

@@ -19,7 +19,7 @@ import { withIdString, writeContextOf } from './common.ts';
 import { hostOf } from './notifications.ts';
 import { byQuery, projectRecords } from './record-routes.ts';
 
-/** In the database, these are notifications of another type. */
+/** Status targets are stored as notifications of a separate type. */
 
 type Target = NotificationRow & { name: StatusTarget['provider'] };
 

@@ -16,7 +16,7 @@ import { inSuite, suites } from './suites.ts';
 
 type Shown = Pick<DependencyRow, 'id' | 'name' | 'prefix' | 'launch_command' | 'shared'>;
 
-/** Shows the pinned result, and whether the owner shares a newer one. */
+/** Shows the pinned result, and whether the owner shares a newer result. */
 function view({ id, name, prefix, launch_command, shared }: Shown, pin?: Stack, now: Stack | undefined = pin) {
   const own = { id, id_ref: String(id), name, prefix, launch_command, update_available: false };
   if (!pin || !now) return own;
@@ -54,7 +54,7 @@ const attached = projectRecords({
   details: inSuite,
 });
 
-/** With its pinned result, and whether a new pin would differ. The own account's dependencies are not pinned. */
+/** Adds the pinned result, and whether a new pin would differ. The account's own dependencies have no pin. */
 async function loadPinned(call: Parameters<typeof attached.load>[0]) {
   const { suite, dependency } = await attached.load(call);
   const pin = (await pinsOf(call.db, 'suite_dependency_id', [dependency.use_id])).get(dependency.use_id);
@@ -111,7 +111,7 @@ export const routes = [
       await refuseSoftware(call);
       const { db, project, dependency, pin, isBehind } = call;
       if (!isBehind) return view(dependency, pin);
-      if (dependency.shared !== 1) throw new ApiError('not_found'); // it is no longer shared
+      if (dependency.shared !== 1) throw new ApiError('not_found'); // the owner no longer shares it
       await holdForeign(writeContextOf(call), project.owner_id, [dependency.id]);
       const now = await stackNow(db, dependency.id);
       await pinTo(db, { suite_dependency_id: dependency.use_id }, now);

@@ -23,8 +23,8 @@ type Facts = ValuesOf<typeof own>;
 const variantsIn = (facts: Facts): string => variantsOf(facts).join('\n');
 
 /**
- * A suite begins with the files of a suite that it needs. Each variant has its own files, so both suites must have the
- * same variants. This also applies to the suites that begin with this one's files.
+ * A suite may start with the files of a suite that it needs. Each variant has its own files, so both suites must have
+ * the same variants. The check includes the suites that start with this suite's files.
  */
 export async function checkFiles({ db, project }: Reading, sent: Sent, suite?: SuiteRow): Promise<FieldErrors> {
   const names = Object.keys(own) as (keyof Facts)[];

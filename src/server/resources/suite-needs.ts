@@ -10,7 +10,7 @@ function suitesOf(db: Queries, projectId: bigint): Promise<Needing[]> {
   return db.selectFrom('suites').select(['id', 'name', 'needs']).where('project_id', '=', projectId).execute();
 }
 
-/** By ID. Most projects have no needs, and then nothing is read. */
+/** Names of suites by ID. Most projects have no needs, and then no query runs. */
 export async function neededNames(
   db: Queries,
   suites: readonly Pick<SuiteRow, 'project_id' | 'needs'>[],
@@ -20,14 +20,14 @@ export async function neededNames(
   return new Map(all.map(({ id, name }) => [id, name]));
 }
 
-/** Prevents that concurrent changes form a cycle, or need a suite that the other deletes. */
+/** Locks the suites. Otherwise concurrent changes could form a cycle, or add a need for a suite while it is deleted. */
 async function holdNeeds({ database, db }: { database: Call['database']; db: Queries }, projectId: bigint) {
   await database.holdRight(db as Transaction, 'suites', projectId);
 }
 
 type Writing = Pick<Call, 'database'> & { db: Queries; project: Pick<ProjectRow, 'id'> };
 
-/** Each must be a suite of the project, and must not need this suite. */
+/** Each needed suite must be in the project, and must not need this suite. */
 export async function checkNeeds(
   call: Writing,
   { needs = [] }: { needs?: readonly bigint[] },
@@ -42,7 +42,7 @@ export async function checkNeeds(
   return suite && reached.has(suite.id) ? { needs: ['invalid_format'] } : {};
 }
 
-/** No suite begins to need it until the end of the transaction. */
+/** The answer stays correct until the end of the transaction, because the lock prevents new needs. */
 export async function isNeeded(call: Writing, { id }: Pick<SuiteRow, 'id'>): Promise<boolean> {
   await holdNeeds(call, call.project.id);
   return (await suitesOf(call.db, call.project.id)).some((other) => needsOf(other).includes(id));

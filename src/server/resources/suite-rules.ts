@@ -21,7 +21,7 @@ const rules = projectRecords({
   inside: suites.load,
   rows: ({ db, suite }) => byQuery(db.selectFrom('suite_rules').selectAll().where('suite_id', '=', suite.id)),
   view,
-  /** The operator decides: not every text is a regular expression. */
+  /** The rule's operator determines which values are valid: not every text is a regular expression. */
   async verify(_, sent, rule) {
     const { operator, value } = { ...rule, ...sent };
     if (operator === undefined || value === undefined || fitsOperator(operator, value)) return {};

@@ -3,7 +3,7 @@ import type { FieldErrors } from '../../shared/errors.ts';
 import type { RawGroup } from '../../shared/records/raw.ts';
 import { dependenciesIn } from '../../shared/records/service.ts';
 
-/** Only the owner's dependencies are allowed: other accounts' would have to be pinned. */
+/** Services may use only the owner's dependencies. Other accounts' dependencies would have to be pinned. */
 export async function checkServices({
   db,
   project,

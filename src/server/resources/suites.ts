@@ -52,7 +52,7 @@ export function inSuite({ suite }: { suite: SuiteRow }) {
   return { suite: suite.name, suite_id_str: String(suite.id) };
 }
 
-/** One request builds all combinations of all suites, so all suites of a project share a limit. */
+/** A single request can build all combinations of all suites, so a project's suites share one limit. */
 async function holdVariants(db: Queries, project: { id: bigint }, changed: Partial<SuiteRow>): Promise<void> {
   if (changed.matrix === undefined && changed.matrix_include === undefined) return;
   const rows = await db
@@ -74,20 +74,20 @@ function checkTimeout({ buildTimeout }: { buildTimeout: number }, { timeout = 0 
   return timeout > buildTimeout ? { timeout: ['invalid_format'] } : {};
 }
 
-/** The operator decides about the kernel features that image builds need. */
+/** Only the server's operator can allow the kernel features that image builds need. */
 function refuseImageBuilds({ imageBuilds, input }: Pick<Call, 'imageBuilds'> & { input: Sent }): void {
   if (input.builds_images !== true || imageBuilds) return;
   throw ApiError.inWords('invalid_format', 'builds_images', imageBuildsOff);
 }
 
-/** A suite that a deploy strategy runs stays manual. Otherwise it would run for every commit too. */
+/** A suite that a deploy strategy runs must stay manual. Otherwise it would run for every commit too. */
 async function checkManual(
   { db, database, project }: Pick<Call, 'database'> & { db: Queries; project: { id: bigint } },
   { manual = true }: Sent,
   suite?: SuiteRow,
 ): Promise<FieldErrors> {
   if (manual || !suite || suite.manual === 0) return {};
-  await database.holdRight(db as Transaction, 'suites', project.id); // no strategy begins to run it meanwhile
+  await database.holdRight(db as Transaction, 'suites', project.id); // no strategy can start to run it meanwhile
   return (await isDeployed(db, suite)) ? { manual: ['invalid_format'] } : {};
 }
 
@@ -95,7 +95,7 @@ function refuseGates({ owned }: { owned: boolean }, changed: Partial<SuiteRow>, 
   if (!owned && changesAny(['approval', 'approvers'], changed, stored)) throw new ApiError('unauthorized');
 }
 
-/** A sent command replaces the steps, and vice versa. */
+/** A new command replaces the steps, and new steps replace the command. */
 function replacing({ command, steps }: Sent): Pick<Sent, 'command' | 'steps'> {
   if (command !== undefined && command !== '' && steps === undefined) return { steps: [] };
   return steps !== undefined && steps.length > 0 && command === undefined ? { command: '' } : {};
@@ -160,7 +160,7 @@ export const routes = [
       refuseGates(project, changed, suite);
       await refuseGuarded(call, changed, suite);
       const { name = suite.name, tags = suite.tags } = changed;
-      // First waiting builds, then caches, then the suite: the order of locks in builds (db/lock-order.ts).
+      // Locks are taken in the order of builds: first waiting builds, then caches, then the suite (db/lock-order.ts).
       if (tags !== suite.tags)
         await retagBuilds(writeContextOf(call), { accountId: project.owner_id, suiteId: suite.id, tags });
       if (name !== suite.name)

@@ -15,7 +15,7 @@ function view({ name, class: of, suite, file, state, durationMs, message }: Plac
   return { name, class: of, suite, file, state, duration_ms: durationMs, message };
 }
 
-/** Tests have no identifiers: pages use the position in the build, from 1. */
+/** Tests have no IDs, so pages use their position in the build, from 1. */
 function wantedOn({ limit, before, after }: Page, { state, query }: { state: TestState | ''; query: string }): Wanted {
   return {
     ...(state !== '' && { state }),
@@ -27,7 +27,7 @@ function wantedOn({ limit, before, after }: Page, { state, query }: { state: Tes
   };
 }
 
-/** In the order of the reports. One more test than shown was read, to detect a further page. */
+/** Tests in the order of the reports. The query reads one test more than is shown, to detect a further page. */
 function pageOfTests(page: Page, { fromEnd = false }: Wanted, found: PlacedTest[]): PageOf<ReturnType<typeof view>> {
   const hasMore = found.length > page.limit;
   const shown = fromEnd ? found.slice(-page.limit) : found.slice(0, page.limit);

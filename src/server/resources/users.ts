@@ -28,7 +28,7 @@ function view(user: Readonly<UserRow>): User {
   };
 }
 
-/** Only a path, because callers know this server under different names. */
+/** The link has no host, because callers know this server by different names. */
 function linkView({ token, expiresAt }: PasswordLink) {
   return { password_path: `/ui/password?token=${encodeURIComponent(token)}`, expires_at: timestamp(expiresAt) };
 }
@@ -37,7 +37,7 @@ async function loadUser(call: { db: Queries; params: { user_id: bigint } }): Pro
   return { user: orNotFound(await findUserById(call.db, call.params.user_id)) };
 }
 
-/** With any user's link, an operator could see secrets. So only for users without password and without projects. */
+/** Only for users without password and projects. With another user's link, an operator could see secrets. */
 async function linkFor(trx: Transaction, ids: IdSource, user: Readonly<UserRow>): Promise<PasswordLink> {
   if (user.password_hash !== null) throw new ApiError('already_exists');
   const projects = trx.selectFrom('collaborators').select('id').where('user_id', '=', user.id);
@@ -110,7 +110,7 @@ export const routes = [
     load: loadUser,
     audit: { action: 'user.suspended', subject: ({ user }) => (user.suspended === 1 ? undefined : named(user)) },
     async handle({ db, caller, user }) {
-      if (user.id === caller.id) throw new ApiError('is_reserved'); // otherwise no user might be able to lift it
+      if (user.id === caller.id) throw new ApiError('is_reserved'); // otherwise no one might be able to lift it
       await updateUser(db, user.email, { suspended: 1 });
       return view({ ...user, suspended: 1 });
     },

@@ -6,21 +6,21 @@ interface Waiting {
   id: bigint;
 }
 
-/** Their IDs are the subjects of jobs. */
+/** Rows whose IDs are the subjects of jobs. */
 interface Work<Shown> {
   /** The account whose runners would take the jobs. */
   account: bigint;
   rows: readonly Shown[];
-  /** False saves a query. */
+  /** If false for all rows, no query runs. */
   mayWait: (row: Shown) => boolean;
-  /** The column by which builds name the record, if its work may be their jobs. */
+  /** The builds' column that names the record, if builds can be part of its work. */
   builds?: 'build_request_id' | 'deploy_id';
 }
 
-/** A writing call reads in its transaction, which has its new jobs. */
+/** A writing call reads in its own transaction, because only that contains its new jobs. */
 type Reading = Pick<Call, 'database'> & { db: Queries };
 
-/** The same number of queries for any number of rows, or none if no row may wait. */
+/** The number of queries does not depend on the number of rows. If no row may wait, no query runs. */
 export async function reasonsToWait<Shown extends Waiting>(
   call: Reading,
   work: Work<Shown>,
@@ -29,7 +29,7 @@ export async function reasonsToWait<Shown extends Waiting>(
   return ({ id }) => reasons.get(id) ?? '';
 }
 
-/** Only rows that wait without a possible runner. */
+/** Reasons only for rows that no runner can take. */
 export async function reasonsInVain<Shown extends Waiting>(
   call: Reading,
   work: Work<Shown>,
@@ -54,7 +54,7 @@ async function reasonsFor<Shown extends Waiting>(
   for (const [id, jobs] of Map.groupBy(queued, (job) => job.id)) {
     const waiting = jobs.filter(({ claim }) => claim === null);
     const inVain = waiting.map(({ tags }) => why.nobody(tags)).find((reason) => reason !== undefined);
-    // A request with an active job does not wait, unless the rest of it would wait for ever.
+    // A request with an active job counts as waiting only if no runner can take the rest.
     const reason = inVain ?? (isAny && waiting.length === jobs.length ? inTurn(why, waiting[0]) : undefined);
     if (reason !== undefined) reasons.set(id, reason);
   }

@@ -20,7 +20,7 @@ export const newProjectForm = fieldTable(projectFields, {
   description: { label: 'Description', rows: 2 },
 });
 
-/** Anyone may read the repository, so it needs no key. */
+/** True if anyone may read the repository, so it needs no key. */
 export function isOpen({ clone_url: url }: Pick<Project, 'clone_url'>): boolean {
   return url.startsWith('https://');
 }

@@ -5,8 +5,8 @@ import { sendPacked, worthPacking } from '../http/compression.ts';
 import { problem, render, type Page, type Viewer } from './layout.ts';
 
 /**
- * Pages load only our own stylesheet, icons and scripts, and stand in no frame. Scripts need this answer's nonce. Our
- * address alone proves nothing: with JSON-P every answer of the API is a script.
+ * Pages load only our own stylesheet, icons and scripts, and cannot be framed. Scripts need this response's nonce. Our
+ * address alone proves nothing, because JSON-P makes every API response a script.
  */
 function policy({ formTarget, nonce, hasTerminal }: Allowed): string {
   const target = formTarget === undefined ? '' : ` ${formTarget}`;
@@ -24,12 +24,12 @@ function policy({ formTarget, nonce, hasTerminal }: Allowed): string {
 
 interface Allowed {
   formTarget?: string | undefined;
-  /** Without a nonce the page runs no scripts. */
+  /** Without a nonce, the page runs no scripts. */
   nonce?: string | undefined;
   hasTerminal?: boolean | undefined;
 }
 
-/** Other sites must not get our addresses as referrer, because they can contain private data. */
+/** Other sites must not get our addresses as referrers, because these can contain private data. */
 export function protect(reply: FastifyReply, allowed: Allowed = {}): FastifyReply {
   return reply
     .header('content-security-policy', policy(allowed))
@@ -46,7 +46,7 @@ export function sendPage(page: Page, viewer: Viewer, { headers }: FastifyRequest
     .status(page.status ?? 200)
     .headers(page.headers ?? {})
     .type('text/html; charset=utf-8');
-  // Its compressed length reveals something about a page (BREACH), so pages with a secret are not compressed.
+  // A compressed length reveals something about the page (BREACH), so pages with a secret are not compressed.
   if (!page.isWorthPacking || text.length < worthPacking) return reply.send(text);
   return sendPacked(text, headers['accept-encoding'], reply);
 }

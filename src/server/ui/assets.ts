@@ -46,7 +46,7 @@ function iconOf(name: IconName): Asset {
   return asset(`icon-${name}.svg`, 'image/svg+xml', svg);
 }
 
-/** A bundled program has the file next to it (scripts/setup.sh). One that runs from its sources bundles it now. */
+/** A bundled program has the file next to it (scripts/setup.sh). From sources, the file is bundled now. */
 function built(entry: string, name: string): string {
   const ready = join(dirname(mainProgram), 'pages', name);
   if (existsSync(ready)) return readFileSync(ready, 'utf8');

@@ -7,7 +7,7 @@ import { html, type Html } from './html.ts';
 import { keyField, problem, type Page } from './layout.ts';
 import { signInFirst, type PageRoute, type Response, type SiteVisit } from './site.ts';
 
-/** RFC 6749 section 3.1: an application sends a user here to ask for access. */
+/** An application sends a user here to request access (RFC 6749 section 3.1). */
 const path = '/oauth2/authorize';
 
 function sentAgain(sent: RawGroup): [string, string][] {
@@ -36,7 +36,7 @@ interface Question {
   request: Request;
   sent: RawGroup;
   email: string;
-  /** Undefined for the application that comes with Headrace. */
+  /** Undefined for the application that is part of Headrace. */
   owner: string | undefined;
   formKey: string;
 }
@@ -96,7 +96,7 @@ function codePage(name: string, code: string): Page {
   };
 }
 
-/** The user cannot be asked. The browser goes back to the application only if the user clicks. */
+/** Shown if the user cannot be asked for consent. The browser returns to the application only if the user clicks. */
 function mistakePage({ client, redirectUri, why }: Mistake, sent: RawGroup, formKey: string): Page {
   return {
     title: 'This application cannot be allowed',

@@ -7,15 +7,15 @@ export function buildName(build: Pick<Build, 'suite_name' | 'variant'>): string 
   return nameWithVariant(build.suite_name, build.variant);
 }
 
-/** The same for all attempts at a suite and a variant. */
+/** A key that all attempts of a suite and variant share. */
 export function attemptKey({ suite_name: suite, variant }: Pick<Build, 'suite_name' | 'variant'>): string {
   return `suite-${[suite, ...(variant === '' ? [] : [variant])].map(encodeURIComponent).join('/')}`;
 }
 
-/** 9 comes before 10. */
+/** Orders 9 before 10. */
 const byVariant = new Intl.Collator('en', { numeric: true });
 
-/** Suites of the project in their order of creation, then those that only a branch's file has. */
+/** The project's suites in order of creation, then suites that only a branch's file has. */
 function bySuite(a: Build, b: Build): number {
   if (a.suite_id === b.suite_id) return a.suite_name < b.suite_name ? -1 : Number(a.suite_name > b.suite_name);
   return a.suite_id === null || (b.suite_id !== null && a.suite_id > b.suite_id) ? 1 : -1;
@@ -29,7 +29,7 @@ export function newestOfSuites<Of extends Build>(builds: readonly Of[]): Of[] {
   );
 }
 
-/** A matrix is grouped under a line that counts the states of its variants. */
+/** The builds of a matrix are grouped under a line that counts their states. */
 export function groupedBuilds<Of extends Build>(builds: readonly Of[], item: (build: Of) => Html): Html {
   const groups = Array.from(Map.groupBy(builds, ({ suite_name: suite }) => suite).values());
   return html`<ul class="builds">

@@ -3,7 +3,7 @@ import { html, type Html } from './html.ts';
 import { duration } from './moments.ts';
 import { stateBadge } from './states.ts';
 
-/** A single step is not shown, because it has the build's state. */
+/** A single step is not shown, because it always has the build's state. */
 export function stepsPart({ steps }: Pick<Build, 'steps'>, log: string): Html {
   if (steps.length < 2) return html`<section id="steps" data-live></section>`;
   return html`<section id="steps" aria-label="Steps" tabindex="0" data-live>

@@ -42,7 +42,7 @@ function firstLine(message: string): string {
   return message.trimStart().split('\n', 1)[0]?.slice(0, 300) ?? '';
 }
 
-/** The first kind is open and the others folded. A filter opens all, and `?state=` shows one kind page by page. */
+/** The first kind is open, the others are folded. A filter opens all. `?state=` shows one kind in pages. */
 export async function testsPart(visit: ProjectVisit, build: TestCounts): Promise<Html> {
   const counts = countsOf(build);
   const present = states.filter((state) => counts[state] > 0);
@@ -100,7 +100,7 @@ function withMessages(tests: readonly Test[]): Html {
   </ul>`;
 }
 
-/** A wrong address shows the first page. */
+/** Undefined for a wrong number. Then the first page is shown. */
 function digits(visit: ProjectVisit, name: string): string | undefined {
   const text = visit.queryText(name);
   return /^[0-9]{1,15}$/.test(text) ? text : undefined;

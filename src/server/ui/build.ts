@@ -31,7 +31,7 @@ const uploadsPending =
 
 const record = '/projects/:project_id/builds/:build_id';
 
-/** The first has the address of the build itself. */
+/** The first tab has the address of the build itself. */
 const tabs = ['log', 'tests', 'artifacts', 'details'] as const;
 type Tab = (typeof tabs)[number];
 type Service = { service: string };
@@ -60,13 +60,13 @@ function attemptMarks({ build }: ShownBuild, path: string): Html | false {
   >`;
 }
 
-/** Two lines, to leave the window to the log. */
+/** The head has only two lines, so most of the window shows the log. */
 function head(visit: ProjectVisit, shown: ShownBuild): Html {
   const { build, commit, request, links, address } = shown;
   const { exit_status: status, started_at: started, finished_at: finished } = build;
   const [cancel, again] = [pageForm(visit, 'cancel'), pageForm(visit, 'restart')];
   const path = visit.projectPath;
-  // The sentence of a failure has its time and its exit status.
+  // The sentence of a failure includes its time and exit status.
   const isTold = build.build_state === 'failed' && build.failure_reason === '';
   return html`<div class="title build-title">
       <h1>${buildName(build)} <span class="aside">attempt ${build.attempt}</span></h1>

@@ -5,16 +5,16 @@ import type { Wrong } from './mistakes.ts';
 
 export type Choices = readonly (readonly [value: string, words: string])[];
 
-/** What a form adds to a record's field. Its kind, default and limits, and whether it is required, are the field's own. */
+/** A form's texts for a record's field. The field defines its kind, default, limits and whether it is required. */
 export interface FieldTexts {
   label: string;
   hint?: string | Html;
   wrong?: Wrong;
   placeholder?: string;
   isCode?: boolean;
-  /** The least number of lines that are shown. Without it a text has one line, and a list is words in one line. */
+  /** The minimum number of lines shown. Without it, a text has one line, and a list is one line of words. */
   rows?: number;
-  /** With words for the values of a field that has few, or with all records that it may name. */
+  /** The possible values with their words, or all records that the field may name. */
   choices?: Choices;
   type?: 'email' | 'password';
   required?: boolean;
@@ -43,7 +43,7 @@ export interface Control extends FieldTexts {
   id: string;
   name: string;
   schema: JsonSchema;
-  /** Only lists have several. */
+  /** Only lists have several values. */
   values: readonly string[];
   mistakes: readonly string[];
 }
@@ -100,7 +100,7 @@ function oneLine(control: Control): Html {
     }"
     autocomplete="${isSecret ? 'new-password' : 'off'}"
     ${
-      // A secret that is cut off would be stored as if it were whole.
+      // A truncated secret would be stored as if it were whole.
       schema.maxLength !== undefined && !isSecret && html`maxlength="${schema.maxLength}"`
     }
     ${schema.type === 'array' && html`autocapitalize="off"`}
@@ -113,7 +113,7 @@ const mostRows = 20;
 function area(control: Control, least: number): Html {
   const text = control.values.join('\n');
   const rows = Math.min(mostRows, Math.max(least, text.split('\n').length));
-  // A browser drops the first line break.
+  // A browser drops the first line break of a text area.
   return html`<textarea ${attributes(control)} rows="${rows}" ${typing(control)}>${`\n${text}`}</textarea>`;
 }
 
@@ -159,7 +159,7 @@ function checkboxes(control: Control, choices: Choices): Html {
     <legend>${label}</legend>
     ${hintOf(control)}
     ${
-      // A browser sends nothing for boxes that are not checked. The blank entry empties a list.
+      // A browser sends nothing for unchecked boxes. The blank entry empties the list.
       !schema.items?.enum && html`<input type="hidden" name="${name}[]" value="" />`
     }
     ${boxes.length > fewBoxes ? html`<div class="boxes">${boxes}</div>` : boxes} ${mistakesOf(control)}

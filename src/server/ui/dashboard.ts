@@ -109,7 +109,7 @@ export const routes: PageRoute[] = [
           }
           <div id="waiting" data-live>
             ${
-              // Every page shows it to operators already.
+              // All pages already show this reason to operators.
               reason !== '' &&
               !(person.operator === 1 && isAboutIsolation(reason)) &&
               notice('bad', `Builds wait: ${reason}.`)

@@ -14,9 +14,9 @@ import type { RouteName } from './visit-api.ts';
 import { fitsFormKey, isFromOurPages, type Cookies } from './visitor.ts';
 
 /**
- * Routes of the API for scripts and links of our pages, under `/ui/data`, with the browser's session. The API takes no
- * cookie, because it answers other sites too. These routes refuse other sites, JSON-P and CORS. Changes need a form's
- * key.
+ * Routes of the API for scripts and links of our pages, under `/ui/data`, with the browser's session. The API accepts
+ * no cookie, because it serves other sites too. These routes refuse other sites, JSON-P and CORS. Changes require a
+ * form's key.
  */
 
 const dependency = '/dependencies/:dependency_id';
@@ -38,7 +38,7 @@ const served = new Set<string>([
   ),
   `GET ${build}/artifacts/:artifact_id`,
   `GET ${build}/artifacts.zip`,
-  // A form cannot resume an upload or open a shell.
+  // Scripts call these, because a form cannot resume an upload or open a shell.
   `POST ${dependency}/uploads`,
   `GET ${dependency}/uploads/:upload_id`,
   `PATCH ${dependency}/uploads/:upload_id`,
@@ -66,7 +66,7 @@ function addRoute(server: FastifyInstance, route: Route, services: DataServices)
   server.route({
     method: route.method,
     url: `/ui/data${route.path}`,
-    exposeHeadRoute: false, // no script calls it, and every route makes the start slower
+    exposeHeadRoute: false, // no script calls it, and every route slows the start
     config: { showsSecrets: route.showsSecrets ?? false, provenBy: 'session' },
     errorHandler,
     async handler(request, reply) {
@@ -89,7 +89,7 @@ function addRoute(server: FastifyInstance, route: Route, services: DataServices)
       if ('json' in answer || 'stream' in answer) throw new Error(`${route.path} answers a record`);
       if ('record' in answer && answer.record === undefined) return reply.status(204).send();
       const response = 'page' in answer ? answer.page.items : answer.record;
-      // A serializer per route would cost more memory than it saves time.
+      // A serializer per route would cost too much memory for the time it saves.
       return sendJson(exactJson({ response }), request, reply);
     },
   });
@@ -102,7 +102,7 @@ function errorHandler(error: unknown, request: FastifyRequest, reply: FastifyRep
 
 async function demandFormKey(request: FastifyRequest, reply: FastifyReply, services: DataServices): Promise<void> {
   const visitor = await services.cookies.identify(request, reply);
-  // A script cannot set other headers of a WebSocket.
+  // For a WebSocket, a script can set only the protocols.
   const { 'x-form-key': key = protocolsOf(request).at(1) } = request.headers;
   if (typeof key !== 'string' || !fitsFormKey(key, visitor)) throw new ApiError('unauthorized');
 }
@@ -111,7 +111,7 @@ function protocolsOf({ headers }: FastifyRequest): string[] {
   return (headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim());
 }
 
-/** The user may also open an address directly. Every page that opens a WebSocket has an origin. */
+/** A user may open an address directly, except a WebSocket. A page that opens a WebSocket always sends an origin. */
 async function personFor(
   request: FastifyRequest,
   { cookies, baseUrl }: DataServices,

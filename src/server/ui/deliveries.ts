@@ -51,7 +51,7 @@ export function deliveriesPart(
   );
 }
 
-/** `formFor` makes the form that sends a delivery again, if possible. */
+/** `formFor` makes the form that resends a delivery, if that is possible. */
 function deliveriesTable(deliveries: readonly DeliveryRecord[], formFor?: (id: string) => PageForm): Html {
   if (deliveries.length === 0) return html`<p class="aside">Nothing was sent yet.</p>`;
   return table(

@@ -63,7 +63,7 @@ export async function dependencyParts(
   ${choices.length > 0 && form.field('related_dependencies', { choices })}`;
 }
 
-/** Selected dependencies come first, in the order in which they are mounted. */
+/** Selected dependencies come first, in their mount order. */
 async function choicesOf({ api }: PageVisit, dependency?: OwnDependency): Promise<Choices> {
   const named = dependency?.related_dependencies ?? [];
   const own = await api.get('/dependencies');

@@ -14,7 +14,7 @@ import { isUnderWay, stateBadge } from './states.ts';
 
 const of = '/dependencies/:dependency_id';
 
-/** Only the owner sees who uses a dependency. */
+/** The uses of a dependency, which only its owner sees. */
 async function usesOf({ api }: PageVisit): Promise<DependencyUses | undefined> {
   try {
     return await api.get(`${of}/uses`);
@@ -93,7 +93,7 @@ async function actions(visit: PageVisit, dependency: OwnDependency): Promise<Htm
   ${size !== null && !isUnderWay(state) && button('compile', 'Compile again')}`;
 }
 
-/** A shared dependency stays shared during a new compile. */
+/** True for shared dependencies. A dependency stays shared during a new compile. */
 async function isOnMarketplace({ api }: PageVisit, { id_str: id, name }: OwnDependency): Promise<boolean> {
   const { items } = await api.list('/marketplace', { query: { name, limit: 1000 } });
   return items.some((one) => one.id_str === id);

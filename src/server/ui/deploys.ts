@@ -142,7 +142,7 @@ const one = projectPage({
     const commit = await commitOf(visit, deploy.commit_id);
     const strategy = await strategyOf(visit, deploy);
     const { id_str: id, build_id_str: build, state, deploy_started_at: from, deploy_finished_at: to } = deploy;
-    // A retry after a lost build has its own log. With a new address the page's script restarts.
+    // A retry after a lost build has its own log. With the new address, the page's script restarts.
     const address = `/projects/${visit.project.id_str}/${build === '' ? `deploys/${id}` : `builds/${build}`}`;
     return {
       title: `Deploy: ${strategy?.name ?? 'deleted strategy'}`,
@@ -198,13 +198,13 @@ const one = projectPage({
 
 const isHeld = ({ state }: FetchedDeploy): boolean => state === 'waiting_for_approval';
 
-/** Decides only about the buttons. The server checks. */
+/** Determines only which buttons are shown. The server checks the right itself. */
 function mayJudge(deploy: FetchedDeploy, email: string): boolean {
   const { approvers, created_by: by } = deploy;
   return isHeld(deploy) && by !== email && (approvers.length === 0 || approvers.includes(email));
 }
 
-/** The page shows nowhere else why the build waits or did not run. */
+/** Shows why the build waits or did not run, because no other part of the page does. */
 async function buildPart({ api, projectPath }: ProjectVisit, id: string): Promise<Html> {
   const build = await api.get('/projects/:project_id/builds/:build_id', { params: { build_id: id } });
   const why = build.failure_reason === '' ? build.waiting_reason : reasonText(build.failure_reason);

@@ -28,7 +28,7 @@ function inPath(name: string): string {
   return name.toWellFormed().split('/').map(encodeURIComponent).join('/');
 }
 
-/** The forge does not learn the page that the user came from. */
+/** A link to a forge that does not reveal the user's page. */
 export function outward(href: string, text: string | Html): Html {
   return html`<a href="${href}" rel="noreferrer">${text}</a>`;
 }

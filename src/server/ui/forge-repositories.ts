@@ -23,7 +23,7 @@ export async function forgeChoice(visit: PageVisit): Promise<Html> {
     </details>`;
 }
 
-/** With `wait` the page waits as long as a call to a forge may take. */
+/** The page shows the forges that answer in this time. With `?wait=1` it waits for the full timeout of a call. */
 const longestWaitMs = 2500;
 
 interface Asked {

@@ -49,7 +49,7 @@ function makeToken(provider: Forge['provider'], url: string): Html {
     ${scopes.length === 1 ? 'the scope' : 'the scopes'} ${ticked}`;
 }
 
-/** Its page has the action `connect`. A script shows only the chosen kind's token page. */
+/** The page with this form needs the action `connect`. A script shows only the chosen kind's token page. */
 export function connectForm(visit: FormVisit, { isCard }: { isCard: boolean }): Html {
   const form = recordForm(visit, 'connect', forgeForm);
   const kinds = Object.keys(providers) as Forge['provider'][];
@@ -69,7 +69,7 @@ export function connectForm(visit: FormVisit, { isCard }: { isCard: boolean }): 
   );
 }
 
-/** The forge accepts the token, but it lacks rights. */
+/** True if the forge accepts the token, but the token lacks rights. */
 const lacksRights = ({ state, state_reason: reason }: Forge): boolean => state === 'connected' && reason !== '';
 
 function factsOf(forge: Forge): Html {
@@ -86,8 +86,9 @@ function checkButton({ formKey }: Pick<PersonVisit, 'formKey'>, { id_str: id }: 
 }
 
 /**
- * Repairs a project at its forge. Its page has the action `connect`, and names the project if its address does not. If
- * the forge rejects the token, nothing can be created there, so the token is replaced first.
+ * A form that repairs a project at its forge. Its page needs the action `connect`, and the form names the project if
+ * the page's address does not. If the forge rejects the token, nothing can be created there, so the token is replaced
+ * first.
  */
 export function mendButton(
   visit: FormVisit,

@@ -8,8 +8,8 @@ import { mistake } from './mistakes.ts';
 import { fact } from './parts.ts';
 
 /**
- * Each form is one action of its page, and each action is one route of the API, with the same field names. If the API
- * refuses, the page returns with the user's input and an error at each wrong field.
+ * Each form is an action of its page, and each action is a route of the API with the same field names. If the API
+ * refuses the form, the page shows it again with the user's input, and an error at each wrong field.
  */
 
 export interface Refused {
@@ -17,7 +17,7 @@ export interface Refused {
   typed: RawGroup;
   errors: FieldErrors;
   message?: string | undefined;
-  /** The words of another service. They replace ours. */
+  /** The message of another service, such as a forge. It replaces ours. */
   words?: string | undefined;
 }
 
@@ -33,28 +33,28 @@ interface ButtonOptions {
   label?: string;
   isInline?: boolean;
   isCard?: boolean;
-  /** ID of an element that describes the button, such as the thing that it deletes. */
+  /** ID of the element that describes the button, such as the record that it deletes. */
   describedBy?: string;
 }
 
 type Changes = Partial<FieldTexts> & { value?: unknown };
 
-/** The fields of a table, with the values of a record, or what a user has typed if it was refused. */
+/** The fields of a table. They show the values of a record, or the user's input after a refusal. */
 export interface Fields<Name extends string> {
   field(name: Name, changes?: Changes): Html;
-  /** Without names, all of the table. */
+  /** Without names, all fields of the table. */
   fields(...names: Name[]): Html;
-  /** What they are set to, for a user who cannot change them. */
+  /** The values as text, for a user who cannot change them. */
   facts(): Html;
-  /** As the field shows it. */
+  /** The value that the field shows. */
   shown(name: Name): string;
-  /** Without blank lines. */
+  /** The lines that the field shows, without blank lines. */
   shownList(name: Name): string[];
-  /** Folded fields, with a line that shows their values. Open if one of them is wrong. */
+  /** Folded fields, with a line that shows their values. The group is open if a field has a mistake. */
   group(names: readonly Name[], summary: string, fields?: Html): Html;
-  /** The same for all of them. */
+  /** A folded part with all fields of the table. */
   part(summary: string, fields: Html): Html;
-  /** Of a record in the list that the field is. */
+  /** The fields of one record in a list field. */
   inside<Inner extends string>(name: Name, number: number, table: FieldTable<Inner>, record?: object): Fields<Inner>;
 }
 
@@ -64,12 +64,12 @@ export interface PageForm<Name extends string = never> extends Fields<Name> {
 
 const noFields: FieldTable<never> = { fields: {}, texts: {} };
 
-/** A button. `of` distinguishes forms of the same action by hidden fields, such as `{rule_id: …}`. */
+/** A form with only a button. Its hidden fields `of` distinguish forms of the same action, such as `{rule_id: …}`. */
 export function pageForm(visit: FormVisit, action: string, of?: Record<string, string>): PageForm {
   return recordForm(visit, action, noFields, undefined, of);
 }
 
-/** Without a record, the fields have their defaults. */
+/** Without a record, fields show their defaults. */
 export function recordForm<Name extends string>(
   visit: FormVisit,
   action: string,
@@ -108,7 +108,7 @@ export function hidden(name: string, value: string | bigint): Html {
 
 interface Form {
   refused: Refused | undefined;
-  /** Fields of the form, which show their own mistakes. */
+  /** Fields that show their own mistakes. */
   known: Set<string>;
   prefix: string;
 }
@@ -169,7 +169,7 @@ function fieldsOf<Name extends string>(
     shownList,
     group: (...parts) => folded('group', ...parts),
     part: (...rest) => folded('part', names, ...rest),
-    // Its fields have no defaults, because a record with nothing in it does not count.
+    // These fields have no defaults, because an empty record is ignored.
     inside: (name, number, table, inner = {}) => fieldsOf(form, table, inner, `${sentAs(name)}[${number}]`),
   };
 }
@@ -192,7 +192,7 @@ function at(group: object, name: string): unknown {
 
 const isTable = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null;
 
-/** Records that a field names are shown by their identifiers. */
+/** If a field names records, their IDs are shown. */
 function textsIn(value: unknown): readonly string[] {
   if (Array.isArray(value)) return value.flatMap(textsIn);
   if (isTable(value)) return textsIn(value.id_str);

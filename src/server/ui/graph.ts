@@ -3,7 +3,7 @@ import { timeSpanText } from './browser/time-words.ts';
 import { html, type Html } from './html.ts';
 import { buildWord, lookOfBuild, shapes, type Look } from './states.ts';
 
-/** A suite is right of all that it needs. The list below has the same content, so screen readers skip the drawing. */
+/** Each suite is right of all suites that it needs. Screen readers skip the drawing and read the list below. */
 
 export interface DrawnBuild {
   id_str: string;
@@ -24,7 +24,7 @@ interface Node {
   row: number;
 }
 
-/** A slot in a column through which a line passes to a column further right. */
+/** A slot that a line uses to pass through a column. */
 interface Passage {
   name: string;
   depth: number;
@@ -39,7 +39,7 @@ export function depths(builds: readonly Pick<DrawnBuild, 'suite_name' | 'needs'>
   const depthOf = (name: string): number => {
     const known = found.get(name);
     if (known !== undefined) return known;
-    found.set(name, 0); // there are no cycles, but one would end here
+    found.set(name, 0); // a cycle would end here, but none exists
     const behind = (needs.get(name) ?? []).filter((needed) => needs.has(needed)).map(depthOf);
     const depth = behind.length === 0 ? 0 : Math.max(...behind) + 1;
     found.set(name, depth);
@@ -49,7 +49,7 @@ export function depths(builds: readonly Pick<DrawnBuild, 'suite_name' | 'needs'>
   return found;
 }
 
-/** False if no suite needs another. `builds` are the newest attempts. */
+/** False if no suite needs another suite. `builds` are the newest attempts. */
 export function graphPart(builds: readonly DrawnBuild[], path: string): Html | false {
   const nodes = nodesOf(builds);
   const edges = edgesBetween(nodes);
@@ -68,7 +68,7 @@ export function graphPart(builds: readonly DrawnBuild[], path: string): Html | f
   </div>`;
 }
 
-/** In pixels: a column with the gap behind it, a line, and the box of a suite. */
+/** Sizes in pixels. A column includes the gap behind it, and a line is the height of a row. */
 const [column, gap, line, boxHeight, edge] = [216, 48, 52, 40, 6];
 const boxWidth = column - gap;
 
@@ -83,7 +83,7 @@ function nodesOf(builds: readonly DrawnBuild[]): Node[] {
 
 type Edge = readonly [from: Node, to: Node];
 
-/** One line from each needed suite, unless another needed suite is between the two. */
+/** A line from each needed suite, unless another needed suite also needs it, directly or indirectly. */
 function edgesBetween(nodes: readonly Node[]): Edge[] {
   const byName = new Map(nodes.map((node) => [node.name, node]));
   const behind = new Map<string, Set<string>>();
@@ -98,7 +98,7 @@ function edgesBetween(nodes: readonly Node[]): Edge[] {
   });
 }
 
-/** Without a slot, such a line would seem to end at a box in between. */
+/** Slots for lines that pass through columns. Otherwise such a line would seem to end at a box between. */
 function passagesOf(edges: readonly Edge[]): Passage[] {
   const found = new Map<string, Passage>();
   for (const [{ name, depth: start }, { depth: end }] of edges)
@@ -108,13 +108,13 @@ function passagesOf(edges: readonly Edge[]): Passage[] {
 
 const placeOf = (name: string, depth: number): string => `${depth} ${name}`;
 
-/** Gives everything its row. Returns the row in which a line from a suite crosses a column. */
+/** Assigns the rows. Returns a function for the row where a suite's line crosses a column. */
 function arrange(nodes: readonly Node[], passages: readonly Passage[]): (name: string, depth: number) => number {
   const rows = new Map<string, number>();
   const rowAt = (name: string, depth: number): number => rows.get(placeOf(name, depth)) ?? 0;
   const columns = Map.groupBy<number, Node | Passage>([...nodes, ...passages], ({ depth }) => depth);
   for (const [depth, some] of Array.from(columns).toSorted(([a], [b]) => a - b)) {
-    // Near the middle of the suites that it needs, so that fewer lines cross.
+    // Each suite is placed near the middle of the suites that it needs, so fewer lines cross.
     const middle = (one: Node | Passage): number => {
       const before = 'needs' in one ? one.needs : [one.name];
       return before.reduce((sum, name) => sum + rowAt(name, depth - 1), 0) / Math.max(1, before.length);
@@ -140,7 +140,7 @@ function lineOf([from, to]: Edge, rowAt: (name: string, depth: number) => number
   return path.join('');
 }
 
-/** A matrix has the first look that occurs. */
+/** A matrix has the first look in this order that one of its variants has. */
 const gravest: readonly Look[] = ['bad', 'warn', 'busy', 'held', 'wait', 'none', 'good'];
 
 function drawn({ name, builds, depth, row }: Node, path: string): Html {

@@ -1,4 +1,4 @@
-/** All text in it is escaped. */
+/** Markup in which all text is escaped. */
 export class Html {
   readonly text: string;
 
@@ -9,7 +9,7 @@ export class Html {
 
 type Piece = Html | string | number | bigint | false | undefined | readonly Piece[];
 
-/** Values are escaped unless they are `Html`. A missing or false value inserts nothing. */
+/** Values are escaped unless they are `Html`. Missing and false values insert nothing. */
 export function html(strings: TemplateStringsArray, ...values: Piece[]): Html {
   let text = strings[0] ?? '';
   for (const [at, value] of values.entries()) text += render(value) + (strings[at + 1] ?? '');
@@ -25,7 +25,7 @@ function render(piece: Piece): string {
 
 const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
 
-/** Enough for text and quoted attributes, the only places for values. Invisible control characters become signs. */
+/** Enough for text and quoted attributes, the only uses of values. Invisible control characters become signs. */
 function escaped(text: string): string {
   return text
     .replaceAll(/[&<>"']/g, (character) => entities[character] ?? character)

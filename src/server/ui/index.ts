@@ -65,7 +65,7 @@ export const allRoutes: readonly PageRoute[] = [...ofPeople, ...ofProjects, ...o
 export function addPages(server: FastifyInstance, services: SiteServices): void {
   addAssets(server);
   addSite(server, allRoutes, services);
-  // The root belongs to the API, which has nothing there. Browsers go to the pages.
+  // The root belongs to the API, which has no route there. Browsers are redirected to the pages.
   server.get('/', { config: { provenBy: 'none' } }, (request, reply) => {
     if (!/\btext\/html\b/.test(request.headers.accept ?? '')) throw new ApiError('api_does_not_exists');
     return reply.header('vary', 'accept').redirect('/ui/', 302);

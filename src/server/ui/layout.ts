@@ -7,7 +7,7 @@ export interface Page {
   title: string;
   main: Html;
   status?: number;
-  /** A small question in the middle of the window, without menus and scripts. */
+  /** Shows a small question in the middle of the window, without menus and scripts. */
   isNarrow?: boolean;
   isFilled?: boolean;
   state?: string;
@@ -16,10 +16,10 @@ export interface Page {
   searched?: string;
   live?: Live;
   hasTerminal?: boolean;
-  /** Other sites that the page's forms may lead to, as in a content security policy. */
+  /** Other sites that the page's forms may send the user to, as in a content security policy. */
   formTarget?: string | undefined;
   headers?: Record<string, string>;
-  /** Only for pages without secrets. */
+  /** True only for pages without secrets. */
   isWorthPacking?: boolean;
 }
 
@@ -27,7 +27,7 @@ export type ProjectHead = Pick<Project, 'id_str' | 'name' | 'build_state' | 'own
 
 export type ProjectTab = 'commits' | 'tests' | 'deploys' | 'settings';
 
-/** `logs:ID`: also new output of that project's builds. `clock`: always changes. */
+/** `logs:ID` includes new output of that project's builds. `clock` always changes. */
 export type Live = readonly (
   | 'projects'
   | 'dependencies'
@@ -38,9 +38,9 @@ export type Live = readonly (
 export interface Viewer {
   email: string | undefined;
   isOperator: boolean;
-  /** Collaborators have no dependencies, and see no marketplace. */
+  /** Collaborators have no dependencies, and do not see the marketplace. */
   isCollaborator: boolean;
-  /** For operators: why the server's own runner does not start. */
+  /** For operators: the reason why the server's own runner does not start. */
   trouble?: string | undefined;
   /** Proves that a form was sent from one of our pages. */
   formKey: string;
@@ -51,7 +51,7 @@ const logo = html`<svg class="logo" viewBox="0 0 32 32" aria-hidden="true" focus
   <path d="M5 12c4-4 7-4 11 0s7 4 11 0M5 21c4-4 7-4 11 0s7 4 11 0" />
 </svg>`;
 
-/** Only scripts with the `nonce` run. */
+/** The browser runs only scripts with the `nonce`. */
 export function render(page: Page, viewer: Viewer, nonce?: string): string {
   const { title, main, state, project, isNarrow = false, isFilled = false } = page;
   const { email, isOperator } = viewer;
@@ -152,7 +152,7 @@ export function keyField(formKey: string): Html {
   return html`<input type="hidden" name="form_key" value="${formKey}" />`;
 }
 
-/** Screen readers read it when the page loads. */
+/** A message that screen readers announce when the page loads. */
 export function notice(kind: 'good' | 'bad', text: string | Html): Html {
   return html`<p class="notice ${kind}" role="${kind === 'bad' ? 'alert' : 'status'}">${text}</p>`;
 }

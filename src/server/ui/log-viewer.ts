@@ -8,7 +8,7 @@ const pageLines = 500;
 
 interface LogOptions {
   address: string;
-  /** Stands above the log, with a download link. Undefined if the page has both already. */
+  /** A title above the log, with a download link. Undefined if the page already has both. */
   title?: string;
 }
 
@@ -22,15 +22,15 @@ export async function linesIn(visit: PersonVisit, record: LoggedPath): Promise<n
 }
 
 /**
- * `record` is the API path of the log's record. Without scripts the page shows the last lines and links to earlier
- * ones; `?from=LINE` selects a page. With scripts it becomes the viewer (browser/log-viewer.ts).
+ * `record` is the API path of the log's record. Without scripts, the page shows the last lines and links to earlier
+ * lines. `?from=LINE` selects a page. With scripts, it becomes the viewer (browser/log-viewer.ts).
  */
 export async function logPart(visit: PersonVisit, record: LoggedPath, { address, title }: LogOptions): Promise<Html> {
   const asked = Number.parseInt(visit.queryText('from'), 10);
   const viewFrom = (from: number): Promise<LogView> =>
     visit.api.get(`${record}/log/view`, { query: { from, limit: pageLines } });
   const page = Number.isSafeInteger(asked) && asked > 0 ? await viewFrom(asked) : undefined;
-  // A step without output begins after the last line.
+  // The link to a step without output may point behind the last line.
   const isPage = page !== undefined && page.lines.length > 0;
   const view = isPage ? page : await endOf(viewFrom);
   return html`<section class="log-part" aria-label="${title ?? 'Log'}">
@@ -51,7 +51,7 @@ export async function logPart(visit: PersonVisit, record: LoggedPath, { address,
   </section>`;
 }
 
-/** Very long lines may not all fit into an answer, but the last one is included. */
+/** A response may be too small for many very long lines. Fewer are requested until it includes the last line. */
 async function endOf(viewFrom: (from: number) => Promise<LogView>): Promise<LogView> {
   for (let count = pageLines; ; count = Math.floor(count / 5)) {
     const view = await viewFrom(-count);
@@ -77,7 +77,7 @@ function linesOf({ style, lines }: LogView): Html[] {
     before = after;
     const group = groupOf(text);
     const content = typeof group === 'object' ? html`<strong>${group.opens}</strong>` : pieces.map(pieceOf);
-    // On one line, because every space in it would be visible.
+    // The text is on one line of markup, because every space would be visible.
     return html`<div class="log-line" id="L${number}">
       <a class="log-number" href="#L${number}">${number}</a><span class="log-text">${content}${cut && ' …'}</span>
     </div>`;

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../../shared/errors.ts';
 import type { JsonSchema } from '../../shared/records/schema.ts';
 
-/** In place of the usual words: for a value without the field's form, or by code. */
+/** Replaces the usual messages: for a value of the wrong form, or by error code. */
 export type Wrong = string | Partial<Record<ErrorCode, string>>;
 
 const usual: Partial<Record<ErrorCode, (label: string) => string>> = {
@@ -16,7 +16,7 @@ interface About {
   label: string;
   wrong?: Wrong | undefined;
   schema?: JsonSchema;
-  /** What was typed. */
+  /** The user's input. */
   text?: string;
 }
 
@@ -31,7 +31,7 @@ export function mistake(codes: readonly ErrorCode[], about: About): string {
     .join(' ');
 }
 
-/** The limits are the field's own. */
+/** Limits come from the field. */
 function invalid({ label, wrong, schema = {}, text = '' }: About & { wrong: string | undefined }): string {
   const { type, minimum, maximum, maxLength, maxItems, items } = schema;
   if (type === 'string' && maxLength !== undefined && Array.from(text).length > maxLength)

@@ -2,7 +2,7 @@ import { agoText, timeSpanText } from './browser/time-words.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
 import { html, type Html } from './html.ts';
 
-/** Without scripts, times are in UTC: the server does not know the user's time zone. */
+/** Without scripts, times are in UTC, because the server does not know the user's time zone. */
 
 type Moment = bigint | number | string;
 
@@ -27,7 +27,7 @@ export function ago(at: Moment): Html {
   return html`<time datetime="${exact}" title="${title}" data-ago>${agoText(Date.now() - ms)}</time>`;
 }
 
-/** Without an end, it keeps counting in the browser. */
+/** Without an end, the browser counts up the duration. */
 export function duration(from: Moment | null, to: Moment | null): Html {
   if (from === null) return html`&ndash;`;
   const start = millisecondsOf(from);

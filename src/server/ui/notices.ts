@@ -1,4 +1,4 @@
-/** The address contains only a notice's name, so no link can put its own text on a page. */
+/** The address contains only the name of a notice, so no link can show its own text on a page. */
 export const notices = {
   saved: 'Saved.',
   forge_connected: 'Connected. Projects of this forge are set up in one step.',

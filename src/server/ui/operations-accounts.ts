@@ -34,7 +34,7 @@ export async function accountsPart(visit: PageVisit): Promise<Html> {
   );
 }
 
-/** Shown above the rows, because a row's cell has no room. */
+/** The refusal appears above the rows, because a row has no room for it. */
 function refusal({ refused }: PageVisit): Html | undefined {
   if (!refused || refused.action === 'invite' || refused.message === undefined) return undefined;
   return html`<p class="notice bad" role="alert">${refused.message}</p>`;

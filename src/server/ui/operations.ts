@@ -12,7 +12,7 @@ import { shownOnce } from './resource-pages.ts';
 import { notFound, type PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
 
-/** For operators. Other users get the page for a missing address. */
+/** Pages only for operators. Other users get the page for a missing address. */
 
 async function show(visit: PageVisit): Promise<Page> {
   const now = await visit.api.get('/operations');
@@ -166,7 +166,7 @@ function deliveriesPart({ failing_deliveries: failing }: Operations): Html {
   );
 }
 
-/** The link cannot be shown again. */
+/** This page shows the link once. It cannot be shown again. */
 function linkPage({ email, password_path: path }: InvitedUser, { origin }: PageVisit): Page {
   const link = section(
     'link',

@@ -10,12 +10,12 @@ import { forPeople, type PersonVisit, type PageRoute, type Response } from './si
 import type { Answers } from '../resources/index.ts';
 import type { RouteName } from './visit-api.ts';
 
-/** Every action of a page is a route of the API. Its form goes to the page's address, with the action in `do`. */
+/** Every action of a page is a route of the API. Its form is sent to the page's address, with the action in `do`. */
 export interface PageDefinition {
   path: string;
   show: (visit: PageVisit) => Promise<Page>;
   actions?: Record<string, PageAction>;
-  /** Then the page is not compressed. */
+  /** If set, the page is not compressed. */
   showsSecrets?: boolean;
 }
 
@@ -24,14 +24,14 @@ export type PageVisit = PersonVisit & { refused: Refused | undefined };
 
 export type PageAction = { [Name in RouteName]: ActionOf<Name> }[RouteName] | ActionOf<DeletionName>;
 
-/** All of them answer the same. */
+/** All deletions have the same response. */
 export type DeletionName = Extract<RouteName, `DELETE ${string}`>;
 
 interface ActionOf<Name extends RouteName> {
-  /** Parameters of its path come from the page's address or the form. */
+  /** The path parameters come from the page's address or the form. */
   route: Name;
   fields?: (form: RawGroup, visit: PageVisit) => RawGroup;
-  /** The next page and its notice. A notice alone stays on the same page. */
+  /** The next page and its notice. If only a notice is given, the page stays the same. */
   done: NoticeName | ((answer: Answers[Name], visit: PageVisit) => Next | Promise<Next>);
   refusals?: Partial<Record<ErrorCode, string>>;
 }
@@ -84,11 +84,11 @@ async function attempt(
 ): Promise<Response> {
   let answer: never;
   try {
-    answer = (await work()) as never; // it is the answer of this route
+    answer = (await work()) as never; // it is the response of this route
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     const codes = Object.values(error.fields).flat();
-    // The record is gone or belongs to another user: there is no form to show.
+    // The record is deleted or belongs to another user, so no form can be shown.
     const isGone = error.fields.generic?.includes('not_found') ?? false;
     if (isGone || codes.every((code) => closed.has(code))) return pageForError(error);
     const message = codes.map((code) => refusals?.[code]).find((text) => text !== undefined);
@@ -113,7 +113,7 @@ export function upload(of: PageDefinition, action: PageAction & { name: string }
     path: `${of.path}/${name}`,
     takesFile: true,
     visit: (visit) => {
-      // A refused page is shown at this address, but its other forms must lead to the page's own.
+      // A refused page is shown at this address, but its other forms must use the page's own address.
       const path = visit.path.slice(0, -name.length - 1);
       const own = visiting(Object.assign(visit, { path }));
       return attempt(of, action, own, () => visit.api.call(action.route));
@@ -139,7 +139,7 @@ function divided(route: RouteName, visit: PageVisit): { params: Record<string, s
   return { params, form };
 }
 
-/** Browsers send CRLF line ends, and a command with those does not run. */
+/** Browsers send CRLF line ends, and a command with CRLF does not run. */
 function withPlainLines(value: Raw): Raw {
   if (typeof value === 'string') return value.replaceAll('\r\n', '\n');
   if (Array.isArray(value)) return value.map(withPlainLines);

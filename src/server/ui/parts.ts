@@ -22,7 +22,7 @@ export function section(
   </section>`;
 }
 
-/** A list, and beside it, if there is room, the form for a new record. */
+/** A list, with the form for a new record beside it if there is room. */
 export function beside(list: Html, form: Html): Html {
   return html`<div class="beside">
     <div>${list}</div>
@@ -36,9 +36,9 @@ interface Filter {
   value: string;
   most: number;
   button?: string;
-  /** All of the list is on the page, so a script filters it while the user types. */
+  /** True if the page has the whole list. Then a script filters it while the user types. */
   isWhole?: boolean;
-  /** What else is in the page's address. */
+  /** The page's other query parameters. */
   beside?: Record<string, string | undefined>;
   more?: Html | false;
 }
@@ -99,7 +99,7 @@ interface Paged {
   query?: Record<string, string>;
 }
 
-/** The part of a list that the page's address names. */
+/** The page of a list, as in the query of the address. */
 export function cursors({ queryText }: { queryText: (name: string) => string }) {
   return { before: queryText('before') || undefined, after: queryText('after') || undefined };
 }
@@ -121,7 +121,7 @@ export function pagination<T extends { id_str: string }>(
   </nav>`;
 }
 
-/** The button needs scripts. */
+/** Text with a copy button, which needs scripts. */
 export function copyable(text: string, id: string): Html {
   return html`<div class="copyable">
     <code class="secret" id="${id}">${text}</code>

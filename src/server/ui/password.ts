@@ -58,7 +58,7 @@ const worksNoMore = problem(
   'It was used already, it is older than a week, or a newer one took its place. The operator of this server can make another.',
 );
 
-/** An operator's link for a user. Opening does not use it up, because message previews open links too. */
+/** The page of an operator's link for a user. Opening it does not use it up: message previews open links too. */
 export const routes: PageRoute[] = [
   {
     method: 'GET',

@@ -36,8 +36,8 @@ export async function connectionPart(visit: ProjectVisit): Promise<Html | false>
 }
 
 /**
- * Statuses have the names of suites, so two projects on one repository overwrite each other's, whichever accounts and
- * connections they belong to. A project that the reader may not see is not in the list.
+ * Statuses have the names of suites, so two projects on one repository overwrite each other's statuses. Their accounts
+ * and connections do not matter. Projects that the reader may not see are not listed.
  */
 async function sharedWith({ api, project }: ProjectVisit): Promise<Html | false> {
   if (!project.owned) return false;
@@ -59,7 +59,7 @@ async function sharedWith({ api, project }: ProjectVisit): Promise<Html | false>
 
 const connectForm = fieldTable({ forge_id: identifier() }, { forge_id: { label: 'Forge' } });
 
-/** The repository is found at the forge by the address of the project. */
+/** The repository at the forge is found by the project's address. */
 function connectPart(visit: ProjectVisit, forges: readonly Forge[]): Html {
   const form = recordForm(visit, 'connect', connectForm);
   return section(

@@ -5,7 +5,7 @@ import { ago } from './moments.ts';
 import { counted } from './parts.ts';
 import { isUnderWay, lookOf, stateBadge, stateWord } from './states.ts';
 
-/** The API lists no more. */
+/** The API lists at most this many. */
 const mostRunning = 100;
 
 export function overviewLine(overview: Overview, path: string): Html | false {

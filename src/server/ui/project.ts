@@ -17,7 +17,7 @@ const mostMarks = 30;
 
 function marks(builds: readonly Build[], projectPath: string): Html {
   const newest = newestOfSuites(builds);
-  // Users search for suites that did not pass.
+  // Suites that did not pass come first, because users look for them.
   const ordered = newest.length <= mostMarks ? newest : newest.toSorted((a, b) => weight(a) - weight(b));
   const shown = ordered.slice(0, mostMarks);
   const others = Map.groupBy(ordered.slice(mostMarks), buildWord);
@@ -101,7 +101,7 @@ async function commitList(
     </div>`;
 }
 
-/** A wrong address shows the first page. */
+/** Undefined for a wrong value. Then the first page is shown. */
 function cursor(text: string): string | undefined {
   return /^[0-9]{1,18}$/.test(text) ? text : undefined;
 }

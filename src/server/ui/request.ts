@@ -54,7 +54,7 @@ function buildItem(
   </li>`;
 }
 
-/** Each build comes after those that it needs. */
+/** Builds are ordered, each after the builds that it needs. */
 function buildList(visit: ProjectVisit, builds: readonly SaidBuild[]): Html {
   const attempts = Map.groupBy(builds, attemptKey);
   const newest = newestOfSuites(builds);
@@ -158,7 +158,7 @@ async function show(visit: ProjectVisit) {
       ? undefined
       : await api.get('/projects/:project_id/commits/:commit_id/details', { params: { commit_id } });
   const address = `/projects/${project.id_str}/build_requests/${request.id_str}`;
-  // If nothing was fetched, the log shows why. Otherwise it is folded.
+  // If no commit was fetched, the log shows the reason. Otherwise the log is folded.
   const fetchLog = commit
     ? html`<details id="fetch">
         <summary class="button">Fetch log</summary>

@@ -7,9 +7,9 @@ import type { NoticeName } from './notices.ts';
 import type { DeletionName, PageAction, PageDefinition, PageVisit } from './pages.ts';
 import type { PageRoute } from './site.ts';
 
-/** A new record, its page and its deletion look and work the same, whatever it is a record of. */
+/** All kinds of records have the same pages for creation, change and deletion. */
 
-/** Makes a page of a project's settings, or another. */
+/** Makes a page inside a frame, such as the project's settings. */
 type Frame<Visit> = (
   definition: Omit<PageDefinition, 'show'> & { isQuestion?: boolean; show: (visit: Visit) => Promise<Page> },
 ) => PageRoute[];
@@ -20,18 +20,21 @@ interface Deletion<One, Visit> {
   route: DeletionName;
   read: (visit: Visit) => Promise<One>;
   question: (one: One) => string;
-  /** The record, and everything deleted with it. */
+  /** Shows the record and everything deleted with it. */
   goes: (one: One, visit: Visit) => Html | Promise<Html>;
-  /** The page after it. */
+  /** The page after the deletion. */
   back: (visit: PageVisit) => string;
-  /** The page that the user came from, if it is another. */
+  /** The page to return to without a deletion, if it is another. */
   keep?: (visit: PageVisit) => string;
   refusals?: Partial<Record<ErrorCode, string>>;
   button?: string;
   notice?: NoticeName;
 }
 
-/** Asks once, and lists everything that is deleted. The button here is a form with GET. A refusal is shown here. */
+/**
+ * Asks once, and lists everything that will be deleted. The button that leads here is a form with GET. A refusal is
+ * shown here.
+ */
 export function deletionPage<One, Visit extends PageVisit>(of: Deletion<One, Visit>): PageRoute[] {
   const { frame, path, route, back, keep = back, refusals, button = 'Delete', notice = 'deleted' } = of;
   return frame({
@@ -61,26 +64,26 @@ export function deletionPage<One, Visit extends PageVisit>(of: Deletion<One, Vis
 }
 
 interface Resource<One, Visit, Name extends string> extends Omit<Deletion<One, Visit>, 'route' | 'question'> {
-  /** As in `New hook`, `Create hook` and `Delete this hook?`. */
+  /** The word for a record, as in `New hook`, `Create hook` and `Delete this hook?`. */
   noun: string;
-  /** If it has one, it is the title of its page. */
+  /** The name of the record and title of its page, if it has a name. */
   name?: (one: One) => string;
-  /** If the title of its page is not enough. */
+  /** A longer heading than the page's title. */
   heading?: (one: One) => string | Html;
-  /** What the page before is called. */
+  /** The label of the link to the list. */
   all: string;
   form: FieldTable<Name>;
-  /** If not always all of them. */
+  /** The fields to show, if not always all. */
   fields?: (form: PageForm<Name>, visit: Visit, one?: One) => Html | Promise<Html>;
-  /** The action of the page with all of them, and its button. */
+  /** The action that creates a record on the list's page, and its button. */
   creation?: { action?: string; button?: string; kind?: 'plain' };
-  /** Without it, none is changed. */
+  /** Without it, records cannot be changed. */
   save?: PageAction;
   actions?: Record<string, PageAction>;
   showsSecrets?: boolean;
-  /** Beside the one that deletes it. */
+  /** Buttons next to the delete button. */
   buttons?: (one: One, visit: Visit) => Html | false;
-  /** Above and below the form. */
+  /** Parts above and below the form. */
   above?: (one: One, visit: Visit) => Html | Promise<Html>;
   below?: (one: One, visit: Visit) => Html | Promise<Html>;
   delete: DeletionName;
@@ -130,7 +133,7 @@ export function resource<One extends object, Visit extends PageVisit, Name exten
   };
 }
 
-/** Secrets that cannot be shown again, and where to go on. */
+/** A page with secrets that cannot be shown again, and a link to the next page. */
 export function shownOnce({
   title,
   secrets,
@@ -159,7 +162,7 @@ export function deletionButton(path: string, describedBy?: string): Html {
   return buttonTo(path, { button: 'Delete', kind: 'danger', describedBy });
 }
 
-/** Of a row in a table, for what `describedBy` names. */
+/** The links of a table row. `describedBy` is the ID of the row's name. */
 export function rowActions(path: string, describedBy: string): Html {
   return html`<div class="row end">
     <a href="${path}" aria-describedby="${describedBy}">Change</a>

@@ -5,7 +5,7 @@ import { empty, shortSha, subjectOf } from './parts.ts';
 import type { PageRoute } from './site.ts';
 import { stateMark } from './states.ts';
 
-/** `browser/search.ts` shows the same list in a dialog. */
+/** `browser/search.ts` shows this list in a dialog. */
 
 const titles: Record<Found['kind'], string> = {
   project: 'Projects',
@@ -50,7 +50,7 @@ function results(found: readonly Found[], wanted: string): Html {
   )}`;
 }
 
-/** Cuts the text to what the API accepts: a user may paste a whole log. */
+/** Truncates the text to the API's limit, because a user may paste a whole log. */
 function searchable(typed: string): string {
   return typed
     .replaceAll(/\p{Cc}+/gu, ' ')

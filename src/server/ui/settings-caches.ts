@@ -10,7 +10,7 @@ import type { VisitApi } from './visit-api.ts';
 
 const of = '/projects/:project_id/caches';
 
-/** For a suite that the project does not have. */
+/** The label for a suite that the project does not have. */
 const ofBranch = 'a suite of the branch’s own file';
 
 async function suiteNames(api: VisitApi): Promise<Map<string, string>> {

@@ -12,7 +12,7 @@ import type { VisitApi } from './visit-api.ts';
 
 const of = '/projects/:project_id/deploy_strategies';
 
-/** The list has only their names. */
+/** Reads each strategy, because the list has only their names. */
 export async function strategiesOf(api: VisitApi): Promise<DeployStrategy[]> {
   const items = await api.get(of);
   return Promise.all(
@@ -91,7 +91,7 @@ function suiteParts(form: StrategyForm, visit: ProjectVisit, choices: Choices, s
   ${hidden('strategy_type', 'suite')}`;
 }
 
-/** Only the owner changes these. Collaborators read them. */
+/** Fields that only the owner changes. Collaborators see their values. */
 function gates(form: StrategyForm, { project }: ProjectVisit, strategy?: DeployStrategy): Html {
   if (project.owned) return form.fields('refs', 'approval', 'approvers');
   const { refs = [], approval = false, approvers = [] } = strategy ?? {};

@@ -21,7 +21,7 @@ const sections: readonly Section[] = [
 ];
 
 interface SettingsPage extends Omit<PageDefinition, 'show'> {
-  /** Without the other sections beside it. */
+  /** True for a page without the other sections. */
   isQuestion?: boolean;
   show: (visit: ProjectVisit) => Promise<Page>;
 }

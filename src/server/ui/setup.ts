@@ -14,7 +14,7 @@ import { copyable } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
 
-/** Steps 2 and 3 of a new project. A connected forge installs the key, or else the user does. */
+/** Steps 2 and 3 of a new project. The key is installed by a connected forge, or else by the user. */
 
 function whereItGoes({ repository_url: url }: Project): Html {
   const [, host = '', path = ''] = /^[^@]*@([^:]+):(.+?)(?:\.git)?\/?$/.exec(url) ?? [];
@@ -113,7 +113,7 @@ export const routes: PageRoute[] = projectPage({
     create: {
       route: 'POST /projects/:project_id/suites',
       fields: ({ name = '', command = '' }) => groupOf({ name, command }),
-      // Then the branch is built, as by `Run build`.
+      // The branch is built next, as with `Run build`.
       async done(_, { api, formText, param }) {
         const body = groupOf({ commit_ref: formText('commit_ref') || 'HEAD' });
         const request = await api.call('POST /projects/:project_id/build_requests', { body });

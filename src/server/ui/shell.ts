@@ -4,7 +4,7 @@ import { orMissing } from './parts.ts';
 import { projectPage } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
 
-/** `browser/shell.ts` does the rest. */
+/** Only the frame of the shell. `browser/shell.ts` does the rest. */
 export const routes: PageRoute[] = projectPage({
   path: '/builds/:build_id/shell',
   tab: 'commits',

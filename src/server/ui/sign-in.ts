@@ -48,7 +48,7 @@ function signInPage({
   };
 }
 
-/** Leads only to our own pages, however the text is spelled. */
+/** Leads only to our own pages, however the path is spelled. */
 export function localPath(text: string): string {
   const here = 'https://headrace.invalid';
   if (!text.startsWith('/') || !URL.canParse(text, here)) return '/ui/';

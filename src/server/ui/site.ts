@@ -19,7 +19,7 @@ export interface SiteServices extends ErrorServices {
   site: OwnServices;
   calls: InnerCalls;
   baseUrl: string | undefined;
-  /** If false, a proxy in front of the server may speak TLS. */
+  /** True if the server speaks TLS. If false, a proxy in front of it may do so. */
   hasTls: boolean;
   imageBuilds: boolean;
 }
@@ -31,12 +31,12 @@ export interface Visit {
   path: string;
   query: RawGroup;
   form: RawGroup;
-  /** '' if there is none, or more than one. */
+  /** Empty if there is no value, or more than one. */
   param: (name: string) => string;
   queryText: (name: string) => string;
   formText: (name: string) => string;
   address: string;
-  /** The configured public address, or else the one in the browser's request. */
+  /** The configured public address, or else the address in the browser's request. */
   origin: string;
   imageBuilds: boolean;
   signIn: (session: string) => void;
@@ -44,7 +44,7 @@ export interface Visit {
   apiFor: (person: Person) => VisitApi;
 }
 
-/** For pages that sign in or out, or ask for a decision. Other pages call routes of the API. */
+/** For pages that sign in or out, or request a decision. Other pages call routes of the API. */
 export type SiteVisit = Visit & { site: OwnServices };
 
 export type PersonVisit = Visit & { person: Person; api: VisitApi };
@@ -54,13 +54,13 @@ export type Response = Page | { goTo: string; status: 302 | 303 };
 export interface PageRoute {
   method: 'GET' | 'POST';
   path: string;
-  /** A form with a file is not read here. Its key is in the address. */
+  /** True for a form with a file, which is not read here. Its key is in the address. */
   takesFile?: boolean;
   largestForm?: number;
   visit(visit: SiteVisit): Promise<Response>;
 }
 
-/** Other visitors must sign in first. */
+/** A route only for signed-in users. Other visitors must sign in first. */
 export function forPeople(route: {
   method: PageRoute['method'];
   path: string;
@@ -85,7 +85,7 @@ export function signInFirst(returnTo: string): Response {
 
 const usualForm = 64 * 1024;
 
-/** Finds the user, checks the keys of forms, and limits what the browser may do with the answer. */
+/** Finds the user, checks the form key, and limits what the browser may do with the response. */
 export function addSite(server: FastifyInstance, routes: readonly PageRoute[], services: SiteServices): void {
   const isSecure = services.hasTls || (services.baseUrl?.startsWith('https:') ?? false);
   const cookies = createCookies(services.site, { isSecure });

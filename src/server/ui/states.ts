@@ -3,7 +3,7 @@ import { html, type Html } from './html.ts';
 import { isAllowedFailure } from '../lifecycle/rollup.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 
-/** Each has a shape and a word in addition to its colour. */
+/** Each look has a shape and a word in addition to its colour. */
 
 export type Look = 'good' | 'bad' | 'warn' | 'busy' | 'wait' | 'held' | 'none';
 
@@ -46,7 +46,7 @@ const words: Record<string, string> = {
   waiting_archive_upload: 'waiting for its source',
 };
 
-/** In a square of 16. */
+/** Paths in a square of 16. */
 export const shapes: Record<Look, string> = {
   good: 'M3.5 8.5l3 3 6-7',
   bad: 'M4 4l8 8M12 4l-8 8',
@@ -81,14 +81,14 @@ function badge(look: Look, word: string): Html {
   return html`<span class="state ${look}">${shape(look)}${word}</span>`;
 }
 
-/** The accessible name has the state. */
+/** A mark with the state in its accessible name. */
 export function stateMark(state: string, about: string, href?: string): Html {
   return mark(lookOf(state), `${about}: ${stateWord(state)}`, href);
 }
 
 interface ShownBuild {
   build_state: string;
-  /** The API has a boolean, the database 0 or 1. */
+  /** A boolean from the API, or 0 or 1 from the database. */
   allow_failure: boolean | number;
 }
 

@@ -44,7 +44,7 @@ export function runChoices(
     </details>`;
 }
 
-/** Each line of the area is a variable. The route refuses other lines. */
+/** Reads the variables from the lines of the text area. The route refuses wrong lines. */
 export function askedFrom({ variables: typed, ...form }: RawGroup): RawGroup {
   const lines = typeof typed === 'string' ? typed.split('\n').filter((line) => line.trim() !== '') : [];
   if (lines.length === 0) return form;

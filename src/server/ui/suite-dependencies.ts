@@ -18,7 +18,7 @@ const dependencyForm = fieldTable(
   { dependency_id: { label: 'Dependency', wrong: 'This is not the number of a dependency.' } },
 );
 
-/** A collaborator cannot list the owner's dependencies, but can enter an identifier. */
+/** A field for the ID. A collaborator cannot list the owner's dependencies, but can enter an ID. */
 const byNumber = {
   hint: html`The number of a dependency: of one that the owner of the project has told you, or of a shared one, as it
   stands in its address.`,

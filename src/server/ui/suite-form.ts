@@ -156,7 +156,7 @@ interface Around {
   mayBuildImages: boolean;
 }
 
-/** Everything but name and command is in groups: most suites need none of it. */
+/** Everything except name and command is in groups, because most suites need only these two. */
 export function suiteParts(form: SuiteForm, { all, mayBuildImages }: Around, suite?: Suite): Html {
   const others = all.filter(({ id }) => id !== suite?.id).map(({ id_str: id, name }) => [id, name] as const);
   const mayChoose = mayBuildImages || suite?.builds_images === true;
@@ -191,7 +191,7 @@ function matrixSummary(form: SuiteForm): string {
     matrix_include: form.shownList('matrix_include'),
     matrix_exclude: form.shownList('matrix_exclude'),
   };
-  // A refused input may have any number of lines.
+  // Refused input may have any number of lines.
   const isFit = Object.values(lists).every(({ length }) => length <= most.variants);
   const variants = isFit ? variantsOf(lists).filter((variant) => variant !== '').length : 0;
   return `Matrix: ${variants === 0 ? 'none' : counted(variants, 'variant')}`;

@@ -47,7 +47,7 @@ const { newForm, routes } = resource({
   noun: 'rule',
   frame: settingsPage,
   path: '/suites/:suite_id/rules/:rule_id',
-  // There is no route for a single rule.
+  // The API has no route for a single rule.
   read: async ({ api, param }: ProjectVisit) =>
     orMissing((await api.get(of)).find(({ id_str: id }) => id === param('rule_id'))),
   all: 'Back to the suite',

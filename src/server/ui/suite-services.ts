@@ -62,7 +62,7 @@ const variableForm = fieldTable(variableOfService, {
   from: { label: 'or from the suite’s', isCode: true },
 });
 
-/** Saving brings more empty rows. */
+/** Empty rows for new variables. Each save adds more. */
 const emptyVariables = 2;
 
 export function servicesGroup(form: Fields<'services'>, services: Suite['services'] = []): Html {

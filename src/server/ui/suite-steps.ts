@@ -18,7 +18,7 @@ const stepForm = fieldTable(stepFields, {
   command: { label: 'Step command', required: false, isCode: true, rows: 2 },
 });
 
-/** Saving brings more empty rows. */
+/** Empty rows for new steps. Each save adds more. */
 const emptyRows = 3;
 
 export function stepsGroup(form: Fields<'steps'>, steps: Suite['steps'] = []): Html {

@@ -63,7 +63,7 @@ async function secretPage(
   };
 }
 
-/** The hook that the connection of the project has made. */
+/** The hook that the project's connection has created. */
 async function madeHook({ api }: ProjectVisit): Promise<string> {
   return (await api.get('/projects/:project_id/overview')).forge_hook_id_str;
 }
@@ -175,7 +175,7 @@ function deliveryRow(delivery: HookDelivery, visit: ProjectVisit): Html {
     </td>
     <td class="number">
       ${
-        // A refused call was never parsed, so it cannot be decided again.
+        // A refused call was never parsed, so it cannot be handled again.
         delivery.outcome !== 'refused' &&
         pageForm(visit, 'replay', { hook_delivery_id: id }).wrap(false, {
           button: 'Replay',

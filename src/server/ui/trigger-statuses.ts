@@ -46,7 +46,7 @@ const targetForm = fieldTable(
   },
 );
 
-/** The target that the connection of the project has made. */
+/** The target that the project's connection has created. */
 async function madeTarget({ api }: ProjectVisit): Promise<string> {
   return (await api.get('/projects/:project_id/overview')).forge_status_target_id_str;
 }

@@ -10,7 +10,7 @@ import { refsTexts } from './settings-deploys.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 
-/** A page contains a value only after the user asks for it, so neither onlookers nor the browser's cache get it. */
+/** A page contains a value only after the user requests it. So onlookers and the browser's cache do not get it. */
 
 const ofSuite = {
   list: '/projects/:project_id/suites/:suite_id/environment_variables',
@@ -128,7 +128,7 @@ function pagesOf(owner: Owner) {
       ${variable && isShown(visit) && hidden('shown', '1')}`,
     save: {
       route: `PUT ${one}`,
-      // A value that was not shown is empty in the form and must not be overwritten.
+      // A value that was not shown is an empty field and must not be overwritten.
       fields: ({ shown, content = '', ...rest }) =>
         shown === undefined && content === '' ? rest : { ...rest, content },
       done: after('saved', back),

@@ -17,10 +17,10 @@ export interface CallParts {
 export interface VisitApi {
   call<Name extends RouteName>(name: Name, parts?: CallParts): Promise<Answers[Name]>;
   get<Path extends GetPath>(path: Path, parts?: CallParts): Promise<Answers[`GET ${Path}`]>;
-  /** Tells whether there are more before and after it. */
+  /** The result includes whether there are records before and after it. */
   list<Path extends GetPath>(path: Path, parts?: CallParts): Promise<PageOf<ItemOf<Answers[`GET ${Path}`]>>>;
   all<Path extends GetPath>(path: Path, parts?: CallParts): Promise<ItemOf<Answers[`GET ${Path}`]>[]>;
-  /** Throws if the visitor may not call this route. Does nothing else. */
+  /** Only throws an error if the visitor may not call this route. */
   admit(name: RouteName): Promise<void>;
 }
 
@@ -79,7 +79,7 @@ export function visitApi(calls: InnerCalls, person: Person, request: PageRequest
   };
 }
 
-/** The neighbours of another service's page are in its header `Link`. */
+/** Another service's list names its previous and next page in its header `Link`. */
 function pageOfOthers(items: { id: bigint }[], link = ''): PageOf<{ id: bigint }> {
   return { items, older: link.includes('rel="next"'), newer: link.includes('rel="prev"') };
 }

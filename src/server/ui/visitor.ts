@@ -6,16 +6,14 @@ import { randomSecret } from '../../shared/lib/passwords.ts';
 
 export type OwnServices = Pick<Services, 'db' | 'ids'>;
 
-/**
- * A signed-in user has a session cookie. Anyone else has a random number, so that forms are protected before sign-in.
- */
+/** A signed-in user has a session cookie. Other visitors have a random number, which protects forms before sign-in. */
 export interface Visitor {
   person: Person | undefined;
   /** The session's token, even if the session is over. */
   session: string | undefined;
   /**
-   * Part of every form. It is derived from the cookie, which other sites cannot read or set, and does not reveal it. It
-   * is masked anew each time, so that compressed lengths reveal nothing (BREACH).
+   * Part of every form. It is derived from the cookie, which other sites cannot read or set, and does not reveal the
+   * cookie. It is masked differently each time, so that compressed lengths reveal nothing (BREACH).
    */
   formKey: string;
 }
@@ -28,7 +26,7 @@ export interface Cookies {
   signOut(reply: FastifyReply): void;
 }
 
-/** With `__Host-`, no other host can set them, not even a subdomain. Browsers accept it only over TLS. */
+/** Other hosts and subdomains cannot set `__Host-` cookies. Browsers accept this prefix only over TLS. */
 export function createCookies({ db }: OwnServices, { isSecure }: { isSecure: boolean }): Cookies {
   const named = (name: string): string => `${isSecure ? '__Host-' : ''}headrace_${name}`;
   const [sessionCookie, visitCookie] = [named('session'), named('visit')];
@@ -70,7 +68,7 @@ function readCookie({ headers }: FastifyRequest, name: string, prefix: string): 
 
 const keyLength = 32;
 
-/** The key XORed with a random mask, after that mask. */
+/** A random mask, followed by the key XORed with it. */
 function formKeyOf(cookie: string): string {
   const mask = randomBytes(keyLength);
   const key = hash('sha256', `form ${cookie}`, 'buffer');
@@ -92,8 +90,8 @@ export function fitsFormKey(sent: string, { formKey }: Visitor): boolean {
 }
 
 /**
- * Browsers send a request's origin in `Sec-Fetch-Site`. `Origin` is `null`, because our pages send no referrer. Older
- * browsers send neither, and then only the form's key decides.
+ * Browsers report a request's origin in `Sec-Fetch-Site`. Their `Origin` is `null`, because our pages send no referrer.
+ * Older browsers send neither header, and then only the form's key counts.
  */
 export function isFromOurPages({ headers, host }: FastifyRequest, baseUrl: string | undefined): boolean {
   const { 'sec-fetch-site': site, origin } = headers;

@@ -1,6 +1,6 @@
 import { listen, type Message } from './stream.ts';
 
-// One connection for all tabs. When the last tab closes, the browser ends the worker.
+// This worker has one connection for all tabs. The browser ends it after the last tab closes.
 
 const tabs = new Set<MessagePort>();
 let stop: (() => void) | undefined;

@@ -3,12 +3,12 @@ import { listen, type Changes, type Message } from './stream.ts';
 export type { Changes };
 
 /**
- * Tabs share one connection through a shared worker: over HTTP/1.1 a browser opens only six to a site, so seven tabs
- * would block everything. Without shared workers, each tab has its own.
+ * Tabs share one connection through a shared worker. Over HTTP/1.1 a browser opens only six connections to a site, so
+ * seven tabs would block everything. Without shared workers, each tab has its own connection.
  */
 export interface Listener {
   change(changes: Changes): void;
-  /** Connected, for the first time or again. Changes may have been missed. */
+  /** Called after every connect and reconnect. Earlier changes may have been missed. */
   connected(): void;
   lost(): void;
 }
@@ -19,7 +19,7 @@ export function onChanges(worker: string, listener: Listener): void {
     else listener[message.kind]();
   };
   try {
-    // Named after the user: another user in this browser gets another worker.
+    // The worker is named after the user, so another user in this browser gets another worker.
     const name = document.querySelector('.email')?.textContent ?? '';
     const { port } = new SharedWorker(worker, { type: 'module', name });
     port.addEventListener('message', ({ data }: MessageEvent<Message>) => post(data));

@@ -1,4 +1,4 @@
-/** Copying needs scripts, so the buttons are hidden without. */
+/** Copying needs scripts, so the buttons are hidden without them. */
 export function copyOnDemand(): void {
   document.documentElement.classList.add('scripted');
   document.addEventListener('click', (event) => {
@@ -15,7 +15,7 @@ async function copy(source: HTMLElement, button: HTMLElement): Promise<void> {
     await navigator.clipboard.writeText(source.textContent);
     button.textContent = 'Copied';
   } catch {
-    // Without HTTPS browsers refuse to copy. The text is selected for the user instead.
+    // Without HTTPS, browsers refuse to copy. Then the text is selected, so the user can copy it.
     getSelection()?.selectAllChildren(source);
     button.textContent = 'Selected';
   }

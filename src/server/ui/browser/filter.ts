@@ -1,4 +1,4 @@
-/** Filters records by name while the user types. The server does it without scripts, or if the page lacks records. */
+/** Filters by name while the user types. Without scripts, or with records missing, the server filters. */
 export function filterHere(): void {
   const field = document.querySelector<HTMLInputElement>('input[data-filter]');
   if (!field) return;
@@ -12,7 +12,7 @@ export function filterHere(): void {
     const none = document.getElementById('none-fit');
     if (none) none.hidden = shown > 0;
   };
-  // A page loaded with a filter has only the matches. The rest needs a new load.
+  // A page loaded with a filter has only the matches, so other records need a new load.
   const loadedWith = new URL(location.href).searchParams.get('filter')?.trim().toLowerCase() ?? '';
   field.addEventListener('input', () => {
     if (wanted().includes(loadedWith)) apply();

@@ -1,4 +1,4 @@
-/** Shows the token page of only the chosen kind, at the typed address. Without scripts, all kinds are listed. */
+/** Shows only the chosen kind's token page, at the typed address. Without scripts, all kinds are listed. */
 export function nameTokenPage(): void {
   for (const list of document.querySelectorAll<HTMLElement>('[data-forge-tokens]')) {
     const form = list.closest('form');

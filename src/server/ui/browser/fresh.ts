@@ -2,7 +2,7 @@ import { Idiomorph } from 'idiomorph';
 import { onChanges, type Changes } from './changes.ts';
 import { showTimes } from './times.ts';
 
-/** After a change the page is loaded again, and only elements with `data-live` are updated, so forms stay. */
+/** After a change, the page is loaded again. Only elements with `data-live` are updated, so forms keep their input. */
 export function keepFresh(): void {
   const live = document.querySelector<HTMLMetaElement>('meta[name=live]');
   if (!live) return;
@@ -13,7 +13,7 @@ export function keepFresh(): void {
       if (concerns(about, changes)) freshen();
     },
     connected: freshen,
-    // Loading the page shows whether the server is down or the user is signed out.
+    // A load of the page shows whether the server is down or the user is signed out.
     lost: () => {
       announce(connectionLost);
       freshen();
@@ -39,7 +39,7 @@ function concerns(about: ReadonlySet<string>, { projects, logs, builds, dependen
   );
 }
 
-/** The pause between loads grows with the time a load takes. A hidden page waits. */
+/** The pause between loads grows with the time of a load. It is longer in a hidden page. */
 function oneAtATime(work: () => Promise<void>): () => void {
   let isWanted = false;
   let isWorking = false;

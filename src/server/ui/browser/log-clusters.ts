@@ -4,7 +4,7 @@ import { styleOf } from './log-text.ts';
 import type { Rows } from './log-rows.ts';
 
 export const clusterSize = 100;
-/** Cached clusters outside the visible part. */
+/** Cached clusters, in addition to the visible ones. */
 const mostKept = 40;
 const nothing: Matches = { matches: [], complete: true, next: null };
 
@@ -23,7 +23,7 @@ export interface Selection {
   last: number;
 }
 
-/** Only the part of the log around the visible lines is in the page. */
+/** Puts only the lines near the visible part of the log into the page. */
 export class Clusters {
   readonly #source: LogSource;
   readonly #rows: Rows;
@@ -69,7 +69,7 @@ export class Clusters {
     return line;
   }
 
-  /** The line that was last before may be longer now. */
+  /** The previously last line may be longer now, so its cluster is loaded again too. */
   grown(before: number): void {
     const first = clusterOf(Math.max(1, before));
     for (const cluster of this.#clusters.values()) if (cluster.index >= first) cluster.isStale = true;
@@ -106,7 +106,7 @@ export class Clusters {
       ranges: [],
     };
     this.#clusters.delete(index);
-    this.#clusters.set(index, cluster); // now the most recently used one
+    this.#clusters.set(index, cluster); // now the most recently used cluster
     if (cluster.isStale && !cluster.isLoading) void this.#load(cluster);
     else if (!cluster.element && cluster.lines) this.#draw(cluster);
   }
@@ -124,7 +124,7 @@ export class Clusters {
         }
       } while (cluster.isStale && this.#wanted.has(cluster.index));
     } catch {
-      cluster.isStale = true; // refused, and requested again when the view moves or the log grows
+      cluster.isStale = true; // refused, so it is requested again when the view moves or the log grows
     } finally {
       cluster.isLoading = false;
     }
@@ -134,7 +134,7 @@ export class Clusters {
     const first = cluster.index * clusterSize + 1;
     const end = first + clusterSize - 1;
     const lines: LogLine[] = [];
-    // Where lines are very long, the answer has fewer than requested.
+    // If lines are very long, the response has fewer lines than requested.
     for (let from = first, isMore = true; isMore && from <= end;) {
       const view = await this.#source.view(from, end - from + 1);
       if (from === first) cluster.style = view.style;
@@ -160,7 +160,7 @@ export class Clusters {
     void this.#mark(cluster);
   }
 
-  /** Clusters have their order in the page too, for screen readers and for copying. */
+  /** Clusters keep their order in the page too, for screen readers and for copying. */
   #elementBehind(index: number): HTMLElement | null {
     let [nearest, found]: [number, HTMLElement | null] = [Infinity, null];
     for (const other of this.#clusters.values()) {
@@ -184,14 +184,14 @@ export class Clusters {
       const line = element.querySelector(`[data-line="${number}"]`);
       if (!line) continue;
       line.classList.add('log-match');
-      // A line with carriage returns is shown differently from the searched text.
+      // A line with carriage returns differs on screen from the searched text.
       if (!lines.find((one) => one.number === number)?.text.includes('\r'))
         cluster.ranges.push(...rangesIn(line, ranges));
     }
     for (const range of cluster.ranges) highlight?.add(range);
   }
 
-  /** A busy server answers with some of the matches and the next position. */
+  /** A busy server returns only some of the matches, and the next position. */
   async #matchesIn(q: string, first: number, last: number): Promise<Matches['matches']> {
     const all: Matches['matches'] = [];
     for (let from: number | null = first; from !== null && from <= last;) {
@@ -234,7 +234,7 @@ function clusterOf(line: number): number {
   return Math.floor((line - 1) / clusterSize);
 }
 
-/** Highlights mark text without new elements. Browsers that lack them mark the whole line. */
+/** Highlights mark text without new elements. Browsers without them mark the whole line. */
 function highlightOf(): Highlight | undefined {
   if (!('highlights' in CSS)) return undefined;
   const known = CSS.highlights.get('log-match') ?? new Highlight();

@@ -1,8 +1,9 @@
 import { anyColour, type Style } from './log-text.ts';
 
 /**
- * The stylesheet has the sixteen basic colours. All others move towards black or white until their contrast suffices
- * (WCAG 2.2, 1.4.3). It is above 4.5 to 1, because selected and found lines have another background.
+ * The stylesheet has the sixteen basic colours. All other colours are moved towards black or white until their contrast
+ * is sufficient (WCAG 2.2, 1.4.3). The contrast is above 4.5 to 1, because selected and found lines have another
+ * background.
  */
 
 const enough = 6.2;
@@ -14,7 +15,7 @@ let text: Rgb = [0, 0, 0];
 let behind: Rgb = [255, 255, 255];
 const made = new Map<string, [string, string]>();
 
-/** They change when the user switches between light and dark. */
+/** Reads the colours again, because they change between light and dark mode. */
 export function readColours(element: Element): void {
   const style = getComputedStyle(element);
   const named = (name: string): Rgb => parsed(style.getPropertyValue(name));

@@ -2,7 +2,7 @@ import { coloursOf } from './log-colours.ts';
 import { groupOf, piecesOf, type Piece, type Style } from './log-text.ts';
 import type { LogLine } from './log-source.ts';
 
-/** Content of a log is only ever inserted as text. */
+/** A log's content is inserted only as text. */
 export function make<Name extends keyof HTMLElementTagNameMap>(
   name: Name,
   attributes: Record<string, string> = {},

@@ -1,6 +1,6 @@
 import { RefusedError, type LogSource } from './log-source.ts';
 
-/** Searching backwards reads this many lines first, then four times as many. */
+/** A backward search reads this many lines first, then four times as many. */
 const firstStep = 2000;
 
 export interface Finder {

@@ -1,7 +1,7 @@
 /**
  * Rows are the lines outside closed groups. Browsers limit an element to about 16 million pixels, so a long log's
  * element is lower than its rows. A small scroll moves the lines by the same distance. After a jump, the scroll bar's
- * position decides.
+ * position counts.
  */
 
 interface Fold {
@@ -16,7 +16,7 @@ export class Rows {
   rowHeight = 24;
   viewHeight = 400;
   #folds: Fold[] = [];
-  /** How far the first line would be above the top of the element. */
+  /** The distance of the first line above the top of the element, as if all lines were drawn. */
   #base = 0;
 
   get count(): number {
@@ -54,7 +54,7 @@ export class Rows {
     this.#folds = this.#folds.filter((fold) => !(fold.line < line && line <= fold.last));
   }
 
-  /** From 0. A hidden line has the row of the visible line above it. */
+  /** The row of a line, from 0. A hidden line has the row of the visible line above it. */
   rowOf(line: number): number {
     let row = line - 1;
     for (const fold of this.#folds) if (fold.line < line) row -= Math.min(line, fold.last) - fold.line;
@@ -71,7 +71,7 @@ export class Rows {
     return this.rowOf(line) * this.rowHeight - this.#base;
   }
 
-  /** The fraction is the hidden part of the first visible row. */
+  /** The first visible row. The fraction is its hidden part. */
   rowAt(scrollTop: number): number {
     return (scrollTop + this.#base) / this.rowHeight;
   }
@@ -83,7 +83,7 @@ export class Rows {
     return scrollTop;
   }
 
-  /** Returns the position to scroll to, if it differs. */
+  /** Returns the scroll position to set, if it differs. */
   scrolled(scrollTop: number, before: number): number | undefined {
     if (this.#whole <= highest) {
       this.#base = 0;

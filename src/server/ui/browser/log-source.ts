@@ -9,7 +9,7 @@ export interface View {
   from: number;
   total: number;
   complete: boolean;
-  /** At the start of the first line. */
+  /** The style at the start of the first line. */
   style: string;
   group: number;
   lines: LogLine[];
@@ -57,7 +57,7 @@ export class LogSource {
       } catch (error) {
         if (error instanceof RefusedError || signal?.aborted) throw error;
       }
-      await new Promise((resolve) => setTimeout(resolve, pauseMs)); // until the server is back
+      await new Promise((resolve) => setTimeout(resolve, pauseMs)); // waits for the server
     }
   }
 
@@ -75,7 +75,7 @@ export class LogSource {
       });
       stream.addEventListener('error', () => {
         connected(false);
-        // A browser reconnects automatically, except after an answer that was no stream.
+        // A browser reconnects automatically, unless the response was no stream.
         if (stream.readyState !== EventSource.CLOSED) return;
         setTimeout(open, pauseMs);
         pauseMs = Math.min(30_000, pauseMs * 2);

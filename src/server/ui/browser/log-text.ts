@@ -1,7 +1,7 @@
-/** Nothing here creates markup: a piece is text, and links lead only to http or https. The server uses it too. */
+/** Nothing here creates markup: pieces are text, and links lead only to http or https. Servers use this file too. */
 
 export interface Style {
-  /** One of 16 colours, of 256 (+ 16) or of all (+ 512); -1 for none. */
+  /** One of 16 colours, of 256 (+ 16) or of all (+ 512). None is -1. */
   colour: number;
   ground: number;
   bold: boolean;
@@ -31,10 +31,10 @@ export const plain: Style = {
 
 export const anyColour = 512;
 
-/** A line of only escape sequences must not block the page. */
+/** The limit keeps a line of only escape sequences from blocking the page. */
 const mostPieces = 100;
 
-/** Colours and links; cursor movements and erasing; and all others, which are dropped. */
+/** Escape sequences: colours and links, cursor movements and erasing, and all others, which are dropped. */
 const sequences =
   // oxlint-disable-next-line no-control-regex -- control characters are what this is about
   /\x1b(?:\[([\x30-\x3f]*)[\x20-\x2f]*([\x40-\x7e]?)|\](\d*);?([^\x07\x1b\n]*)(?:\x07|\x1b\\)?|[^[\]]?)/g;
@@ -106,7 +106,7 @@ function linkTo(address: string): string | undefined {
   return address;
 }
 
-/** Characters that are invisible or change text direction are shown as signs, one for one. */
+/** Characters that are invisible or change the text direction. Each is replaced by a sign. */
 // oxlint-disable-next-line no-control-regex -- control characters are what this is about
 const unseen = /[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
 

@@ -6,13 +6,13 @@ import { Rows } from './log-rows.ts';
 import { LogSource, type Growth } from './log-source.ts';
 import { isForLog, makeTools, type Command } from './log-tools.ts';
 
-/** Lines that open or close a group, to find a group's end. */
+/** Lines that open or close a group, used to find a group's end. */
 const groupLine = '^(?:::group::|::endgroup::|--- )';
 const timesKey = 'headrace-log-times';
 
 /**
  * Shows a log of any length. Only lines near the visible part are in the page. When the log grows, the viewer loads the
- * visible lines anew, so none is lost or doubled, however often the connection breaks.
+ * visible lines again. So no line is lost or doubled, even after many interruptions.
  */
 class LogViewer {
   readonly #rows = new Rows();
@@ -48,7 +48,7 @@ class LogViewer {
     this.#root.classList.add('log-live');
     this.#measure();
     this.#listen();
-    // The server's lines stay until the same lines are loaded.
+    // The server's lines stay until the viewer has loaded the same lines.
     this.#clusters.onLoaded = () => this.#loaded();
     if (this.#rows.total === 0) this.#loaded();
     const selection = selectionIn(location.hash);
@@ -102,7 +102,7 @@ class LogViewer {
 
   #grown({ total, complete }: Growth): void {
     const before = this.#rows.total;
-    if (total < before) this.#clusters.grown(1); // the log was started again
+    if (total < before) this.#clusters.grown(1); // the log started again
     this.#rows.total = total;
     this.#clusters.grown(Math.min(before, total));
     if (complete) this.#tools.follow.hidden = true;
@@ -115,7 +115,7 @@ class LogViewer {
     else this.#draw();
   }
 
-  /** Draws all changes once, before the next frame. */
+  /** Draws all changes at once, before the next frame. */
   #draw(): void {
     if (this.#isDrawing) return;
     this.#isDrawing = true;
@@ -131,7 +131,7 @@ class LogViewer {
   #scrolled(): void {
     const { scrollTop, scrollHeight, clientHeight } = this.#view;
     if (Math.abs(scrollTop - this.#scrollTop) < 1) return;
-    // If the view grows at the end of the log, the browser scrolls up without the user.
+    // At the end of the log, a higher view makes the browser scroll up. The user did not scroll.
     const isAtEnd = scrollHeight - clientHeight - scrollTop < 1;
     const isUp = scrollTop < this.#scrollTop && !isAtEnd;
     const other = this.#rows.scrolled(scrollTop, this.#scrollTop);
@@ -156,7 +156,7 @@ class LogViewer {
     this.#scrollTo(this.#rows.scrollTo(this.#rows.count));
   }
 
-  /** Scrolls the window too if the log is outside it. */
+  /** Also scrolls the window, if the log is outside it. */
   #showEnd(): void {
     this.#end();
     this.#root.scrollIntoView({ block: 'nearest' });
@@ -187,7 +187,7 @@ class LogViewer {
   #click(event: MouseEvent): void {
     const target = event.target as Element;
     const line = Number(target.closest<HTMLElement>('.log-line')?.dataset['line'] ?? 0);
-    // A selection that ends in a group's name is no click on it.
+    // The end of a text selection in a group's name does not fold the group.
     if (target.closest('.log-head .log-text') && getSelection()?.isCollapsed !== false) void this.#fold(line);
     if (!target.closest('.log-number') || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
@@ -319,12 +319,12 @@ function hashOf({ first, last }: Selection): string {
   return first === last ? `#L${first}` : `#L${first}-L${last}`;
 }
 
-/** Storage may be blocked for this site. */
+/** The browser may block storage for this site. */
 function remember(value: string): void {
   try {
     localStorage.setItem(timesKey, value);
   } catch {
-    // then the user chooses again next time
+    // then the user must choose again next time
   }
 }
 

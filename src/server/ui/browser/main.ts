@@ -8,7 +8,7 @@ import { openShellOnDemand } from './shell-opener.ts';
 import { keepTimes } from './times.ts';
 import './upload.ts';
 
-// The script of all pages. Nothing here is needed to read a page or to send a form.
+// The script of all pages. Pages and forms also work without it.
 
 keepTimes();
 copyOnDemand();
@@ -19,17 +19,17 @@ nameTokenPage();
 showLogs();
 openShellOnDemand();
 
-// On a phone the tabs are wider than the window.
+// On a phone, the tabs are wider than the window.
 document.querySelector('.build-tabs [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
 
-// The notice is not shown again on reload, or when the address is shared.
+// A reload or a shared address must not show the notice again.
 const address = new URL(location.href);
 if (address.searchParams.has('done')) {
   address.searchParams.delete('done');
   history.replaceState(history.state, '', address);
 }
 
-// A double click sends a form once. When the user comes back to the page, the button works again.
+// A double click sends a form only once. If the user returns to the page, the button works again.
 document.addEventListener('submit', (event) => {
   const form = event.target as HTMLFormElement;
   if (form.method !== 'post') return;

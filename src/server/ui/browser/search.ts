@@ -1,5 +1,6 @@
 /**
- * `Ctrl-K` opens search, and `/` if no log takes it. The list is the same as on the page that is used without scripts.
+ * `Ctrl-K` opens the search, and so does `/` on a page without a log. The list is the same as on the search page, which
+ * works without scripts.
  */
 export function searchOnDemand(): void {
   const form = document.querySelector<HTMLFormElement>('#search');
@@ -45,7 +46,7 @@ function makeDialog(form: HTMLFormElement): Dialog {
     status.textContent = wanted === '' || count === 0 ? '' : `${count} found. Enter opens the first.`;
   });
   field?.addEventListener('input', () => find(field.value.trim()));
-  // Enter opens the first entry, or the page with all if the entries are not yet those of the text.
+  // Enter opens the first entry. If the entries are not yet for the present text, it opens the search page.
   copy.addEventListener('submit', (event) => {
     const first = list.querySelector('a');
     if (!first || status.textContent === '') return;
@@ -53,7 +54,7 @@ function makeDialog(form: HTMLFormElement): Dialog {
     first.click();
   });
   dialog.addEventListener('keydown', (event) => {
-    // Otherwise the first one would only empty the field.
+    // Otherwise the first Escape would only empty the field.
     if (event.key === 'Escape') dialog.close();
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step === undefined) return;
@@ -73,7 +74,7 @@ function makeDialog(form: HTMLFormElement): Dialog {
   };
 }
 
-/** Waits until the user pauses, and shows only the results for the last text. */
+/** Waits until the user pauses. Only results for the last text are shown. */
 function findings(address: string, show: (found: Node[], wanted: string) => void): (wanted: string) => void {
   let timer = 0;
   let asked = new AbortController();
@@ -86,7 +87,7 @@ function findings(address: string, show: (found: Node[], wanted: string) => void
       const page = new DOMParser().parseFromString(await response.text(), 'text/html');
       show(Array.from(page.getElementById('found')?.childNodes ?? []), wanted);
     } catch {
-      // The next letter tries again, and Enter leads to the page.
+      // The next letter retries, and Enter leads to the page.
     }
   };
   return (wanted) => {

@@ -1,7 +1,7 @@
-/** A link with this end opens the shell at once. */
+/** A link with this fragment opens the shell at once. */
 const atOnce = '#open';
 
-/** The terminal is most of the page's size, so it is loaded on demand. */
+/** The terminal is most of the script's size, so it is loaded on demand. */
 export function openShellOnDemand(): void {
   const button = document.getElementById('shell-open');
   if (!button) return;
@@ -12,6 +12,6 @@ export function openShellOnDemand(): void {
   button.hidden = false;
   button.addEventListener('click', open, { once: true });
   if (location.hash !== atOnce) return;
-  history.replaceState(history.state, '', location.pathname); // a reloaded page asks again
+  history.replaceState(history.state, '', location.pathname); // a reload must not open the shell again
   open();
 }

@@ -16,7 +16,7 @@ const refusals: Record<string, string> = {
   shells: 'That runner is at its limit of open shells. Close one, or try again later.',
 };
 
-/** The policy allows only style elements with its nonce. xterm.js makes them without one, and sets style attributes. */
+/** The policy allows style elements only with its nonce. xterm.js sets no nonce, and sets style attributes. */
 function fitToPolicy(): void {
   const number = document.querySelector<HTMLScriptElement>('script[nonce]')?.nonce ?? '';
   document.createElement = (name: string): HTMLElement => {
@@ -36,7 +36,7 @@ function ask(method: string, path: string): Promise<Response> {
   return fetch(path, { method, headers: { 'x-form-key': key }, keepalive: method === 'DELETE' });
 }
 
-/** Returns the address of the shell. Throws the reason in words. */
+/** Returns the address of the shell. Throws an error with the reason. */
 async function open(): Promise<string> {
   const answer = await ask('POST', at);
   const reply = (await answer.json()) as { response: { id_str: string }; error?: Record<string, unknown> };
@@ -65,10 +65,10 @@ async function show(element: HTMLElement): Promise<void> {
   const own = await open();
   const address = `${location.origin.replace(/^http/, 'ws')}${own}/connection`;
   const shell = new ShellStream({ open: () => new WebSocket(address, ['headrace-shell', key]) });
-  // The user leaves, so the shell need not wait for a return.
+  // The user leaves, so the shell need not wait for a reconnect.
   addEventListener('pagehide', () => void ask('DELETE', own).catch(() => {}));
   fitToPolicy();
-  // A build's files may write to the terminal, so addresses in it are no links.
+  // A build's files may write to the terminal, so the terminal does not open links.
   const terminal = new Terminal({
     cursorBlink: true,
     linkHandler: { activate: () => {} },
@@ -80,7 +80,7 @@ async function show(element: HTMLElement): Promise<void> {
   });
   const fit = new FitAddon();
   terminal.loadAddon(fit);
-  report(''); // before it has its size
+  report(''); // before the terminal gets its size
   terminal.open(element);
   fit.fit();
   new ResizeObserver(() => fit.fit()).observe(element);
@@ -106,11 +106,11 @@ async function show(element: HTMLElement): Promise<void> {
       break;
     }
   } catch {
-    // It ends as if the server could not be reached.
+    // The message is the same as for an unreachable server.
   }
   shell.end();
   terminal.options.disableStdin = true;
-  terminal.write('\u001b[?25l'); // hides the cursor, because typing has no effect now
+  terminal.write('\u001b[?25l'); // hides the cursor, because input has no effect now
   report([statusLine?.textContent, end].join(' ').trim());
 }
 

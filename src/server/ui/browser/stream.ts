@@ -22,7 +22,7 @@ export function listen(send: (message: Message) => void): () => void {
     );
     source.addEventListener('error', () => {
       send({ kind: 'lost' });
-      // A browser reconnects automatically, except after an answer that was no stream.
+      // A browser reconnects automatically, unless the response was no stream.
       if (source.readyState !== EventSource.CLOSED) return;
       timer = setTimeout(open, pauseMs);
       pauseMs = Math.min(30_000, pauseMs * 2);

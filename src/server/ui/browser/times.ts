@@ -1,6 +1,6 @@
 import { agoText, timeSpanText } from './time-words.ts';
 
-/** The words are those of `ui/moments.ts`. */
+/** Uses the same words as `ui/moments.ts`. */
 export function keepTimes(): void {
   setInterval(showTimes, 1000);
   document.addEventListener('visibilitychange', showTimes);
@@ -18,7 +18,7 @@ export function showTimes(): void {
   }
 }
 
-/** On hover the title gets the user's time zone. To convert all times at load would keep a phone busy. */
+/** On hover, the title gets the time in the user's time zone. Converting all times at load would keep a phone busy. */
 function showExact({ target }: Event): void {
   const time = target instanceof Element ? target.closest<HTMLTimeElement>('time[data-ago=""]') : null;
   if (!time) return;

@@ -1,4 +1,5 @@
-// With scripts, an upload shows its progress and resumes. Without, the browser sends the form.
+// With scripts, an upload shows its progress and resumes after interruptions. Without scripts, the browser sends the
+// form.
 
 const form = document.querySelector<HTMLFormElement>('#upload');
 const field = document.querySelector<HTMLInputElement>('#archive');
@@ -7,7 +8,7 @@ const statusLine = document.getElementById('upload-told');
 const area = document.getElementById('upload-progress');
 const mistake = document.getElementById('archive-mistake');
 
-/** Interruptions in a row without any progress. */
+/** Allowed interruptions in a row without progress. */
 const mostBreaks = 5;
 
 const notTaken = 'It was not taken. Load the page again and retry.';
@@ -30,14 +31,14 @@ form?.addEventListener('submit', (event) => {
       mistake.textContent = error instanceof Refusal ? error.message : notTaken;
       field.setAttribute('aria-invalid', 'true');
       field.setAttribute('aria-describedby', 'archive-hint archive-mistake');
-      // As in `main.ts`: the form may be sent again.
+      // The form may be sent again, as in `main.ts`.
       delete form.dataset['sent'];
       form.removeAttribute('aria-busy');
     },
   );
 });
 
-/** A retry would not help. */
+/** An error that a retry would not fix. */
 class Refusal extends Error {}
 
 async function upload(file: File): Promise<void> {
@@ -70,7 +71,7 @@ async function upload(file: File): Promise<void> {
   }
 }
 
-/** True if all of it arrived. XMLHttpRequest reports progress. */
+/** True if the whole file arrived. XMLHttpRequest is used because it reports progress. */
 async function sendRest(address: string, file: File, offset: number): Promise<boolean> {
   const request = new XMLHttpRequest();
   request.upload.addEventListener('progress', ({ loaded }) => {
