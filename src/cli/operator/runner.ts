@@ -206,7 +206,7 @@ function openReadiness(
   return { set };
 }
 
-/** An open connection shows that the runner is alive. A byte on it tells the runner to stop. */
+/** An open connection shows that the runner is alive. Any byte on it stops the runner. */
 function showLife(path: string, stop: () => void, log: (message: string) => void): Server {
   rmSync(path, { force: true });
   const server = createServer((socket) => {

@@ -1,8 +1,8 @@
 /*
  * The forms in which a secret appears in a build's output.
  *
- * A build prints it unchanged; a line of it; through `base64`, alone or inside a longer text such as `user:password`;
- * in a URL; in JSON. Each form is a fixed sequence of bytes, and masking looks for all forms of all secrets at once.
+ * A build prints it unchanged, one line of it, in a URL, in JSON, or through `base64`: by itself or inside a longer
+ * text such as `user:password`. Each form is a fixed sequence of bytes, and masking searches for all forms at once.
  *
  * A form has at least eight bytes: shorter ones would match in ordinary words, and a log full of holes reveals more
  * than it hides.

@@ -47,7 +47,7 @@ const mostAhead = 100;
 
 const tickMs = 1000;
 const hereEveryMs = 10_000;
-/** The other end or a server says something more often, so the connection is dead. */
+/** The other end or a server sends something more often. After this silence the connection is dead. */
 const silentMs = 35_000;
 const pauseMs = 500;
 /** A server that was unreachable for longer has ended the shell. */
@@ -95,7 +95,7 @@ export class ShellStream {
     this.#stayConnected().catch((error: unknown) => this.end(error));
   }
 
-  /** The next frames are never sent, nor sent again. */
+  /** From now on no frame is sent or repeated. */
   end(reason?: unknown): void {
     if (this.signal.aborted) return;
     this.#reason = reason;

@@ -28,7 +28,7 @@ export * from './schema.ts';
  * the claim's name and sends it with *next*. So if the answer is lost, the repeated call gets the same order. A claim
  * that is not extended for `claimSeconds` expires, and another executor gets the work. Messages under the old claim
  * then get `gone`: the first executor stops, and its work does not count. After a restart, a server first lets every
- * claim be extended. If the server is unreachable, the runner goes on: it stores a limited log on its disk and retries.
+ * claim be extended. If the server is unreachable, the runner continues: it stores a limited log on its disk and retries.
  *
  * **Logs.** A chunk has the offset of its first byte. An overlap is skipped, and a gap is refused with the expected
  * offset. So a repeated chunk changes nothing and no byte is missing. At the order's limit the runner ends the work and
@@ -49,7 +49,7 @@ export * from './schema.ts';
  *
  * **Blob storage unreachable.** The server answers 503 with `blobsAwayField` as the field. Files and cache then stay on
  * the runner, which reports the outcome at once with `uploads`. That ends the claim, but the runner may still *keep*
- * and *store* under it, until *uploaded* says that everything arrived, or what is lost and why. The answer is `gone` if
+ * and *store* under it, until *uploaded* reports that everything arrived, or the loss and its reason. The answer is `gone` if
  * the build is gone or the wait was given up.
  *
  * **Tests.** An order may name reports. The runner sends their tests under its claim before the outcome, in batches
@@ -68,7 +68,7 @@ export * from './schema.ts';
  * names the blob of a suite's cache. A runner that already has the tree mounts it. A new cache is stored like a
  * compiled result and named in the outcome. Now and then a runner asks which of its trees are *stale*.
  *
- * **Polls.** They are short and many, so they are no jobs. *polls* is answered with all that are due, up to the
+ * **Polls.** They are short and numerous, so they are not jobs. *polls* is answered with all that are due, up to the
  * runner's room, and *polled* reports many at once. Without a report in time, a poll goes to another runner.
  *
  * **Kept files.** An order may have a failed build's files kept, or files for later suites. The outcome has the
