@@ -3,12 +3,12 @@ import type { FrameLetter, ShellFrame } from './shell-frames.ts';
 
 /**
  * One end of a shell: a page, a command or a runner. Each opens a WebSocket to any server, and the servers pass packets
- * from one end to the other. They may lose packets. So an end sends its frames again until the other end confirms them,
- * and every frame arrives once and in order, whichever connection breaks.
+ * from one end to the other. They may lose packets. So an end sends its frames again until the other end confirms them.
+ * Every frame arrives once and in order, even if connections break.
  *
  * A packet has a mark (1 for the first of a connection: the other end sends again at once), the number of the frame that
- * its sender needs next, and perhaps a frame: its number, its letter and its content. Servers and pages use this too, so
- * it needs nothing of Node.
+ * its sender needs next, and perhaps a frame: its number, its letter and its content. Servers and pages use this too,
+ * so it uses no API of Node.
  */
 
 /** The common part of a browser's WebSocket and of `ws`. */

@@ -26,7 +26,7 @@ interface Call {
   answer: TSchema;
   /** The default is `shortMessage`. */
   mostBytes?: number;
-  /** The answer may take long although there is nothing to do for it. */
+  /** The answer may wait a long time, without work for the server. */
   waits?: true;
 }
 
@@ -46,7 +46,7 @@ const wish = object({
   claim,
   /** Without it, the order may be for any slot. */
   slot: optional(oneOf(slotKinds)),
-  /** Without it, the wish waits for ever. */
+  /** Without it, the wish has no time limit. */
   holdMs: optional(whole(longestHoldMs)),
   /** The folder in which the runner keeps files for other suites, if it keeps any. */
   location: optional(claim),
@@ -69,7 +69,7 @@ export type KeptTree = Static<typeof keptTree>;
 
 /** Every call may be repeated: the repetition changes nothing. */
 export const calls = {
-  /** Undefined if there was none in the wish's time, or the wish was withdrawn. Throws `DrainedError`. */
+  /** Undefined if no work came in the wish's time, or the wish was withdrawn. Throws `DrainedError`. */
   next: { message: wish, answer: answer<Order | undefined>(), waits: true },
   /** Withdraws wishes: the runner no longer takes orders for them. */
   leave: { message: object({ claims }), answer: nothing, mostBytes: bytes.body },

@@ -2,7 +2,7 @@ import { readUntrustedObject } from '../lib/untrusted-json.ts';
 import type { CallName } from './calls.ts';
 
 export const connectionPath = '/runner/connection';
-/** Followed by the shell. A WebSocket of its own, for packets (domain/shell-stream.ts). */
+/** The shell's identifier follows. Each shell has its own WebSocket for packets (domain/shell-stream.ts). */
 export const shellPath = '/runner/shells/';
 
 export interface ToServer {
