@@ -8,8 +8,8 @@ import { startBuilding } from './support/building.ts';
 const rounds = 3;
 const many = 100;
 /**
- * After a build its runner cleans up and opens the next sandbox. That takes processors from whatever is measured next,
- * which was always PostgreSQL after SQLite.
+ * After a build its runner cleans up and opens the next sandbox. Without a pause, that would take processor time from
+ * the next measurement, and PostgreSQL always comes after SQLite.
  */
 const afterBuildMs = 100;
 const kinds = ['sqlite', 'postgres'] as const;
@@ -19,7 +19,7 @@ const middle = ({ sqlite, postgres }: OnBoth<number[]>): OnBoth<number> => ({
   postgres: median(postgres),
 });
 
-/** How much is between asking for a build of a known commit and its first byte of log, and how many fit into a second. */
+/** Time from the request for a build of a known commit to its first byte of log, and builds per second. */
 export const builds: Benchmark = {
   name: 'builds',
   async run(databases) {
@@ -27,7 +27,7 @@ export const builds: Benchmark = {
     const building = await onBoth(databases, async (settings) => {
       const started = await startBuilding('echo hello', settings);
       stack.defer(() => started.stop());
-      await started.build(); // the commit is known and its work tree made
+      await started.build(); // fetches the commit and makes its work tree
       return started;
     });
     const first = measured();
@@ -77,7 +77,7 @@ export const builds: Benchmark = {
   },
 };
 
-/** The same isolation and mounts, without anything around it. */
+/** The same isolation and mounts, with only bubblewrap. */
 const bareArguments =
   '--unshare-all --die-with-parent --ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64 --proc /proc --dev /dev';
 const bareCommand = [

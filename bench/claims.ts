@@ -11,13 +11,13 @@ import { enqueue, remove } from '../src/server/queue/queue.ts';
 import { onBoth, type Databases } from './support/databases.ts';
 import { median, round, type Figure } from './support/report.ts';
 
-/** Those of a place for builds: a claim is for one place. */
+/** The kinds of a slot for builds: a claim is for one slot. */
 const kinds = workKinds.filter((kind) => slotOf(kind) === 'builds');
 const accounts = 5;
 const [few, many] = [10, 100_000];
 const samples = 600;
 
-/** How long a claim takes, its commit included, with a long queue over that with a short one; as much again is put off. */
+/** Time of a claim and its commit, with a long queue over a short one. Each also has as many postponed jobs. */
 export async function claimFigures(databases: Databases): Promise<Figure[]> {
   const { sqlite, postgres } = await onBoth(databases, async (settings, name): Promise<Figure> => {
     await using stack = new AsyncDisposableStack();
@@ -32,7 +32,7 @@ export async function claimFigures(databases: Databases): Promise<Figure[]> {
     const long = await open(await databases.settingsFor(name), many);
     const [ofShort, ofLong]: [number[], number[]] = [[], []];
     for (let turn = 0; turn < samples; turn += 1) {
-      if (turn === 50) ofShort.length = ofLong.length = 0; // the first ones warm up
+      if (turn === 50) ofShort.length = ofLong.length = 0; // the first turns warm up
       ofShort.push(await short.claimOne());
       ofLong.push(await long.claimOne());
     }
@@ -47,7 +47,7 @@ export async function claimFigures(databases: Databases): Promise<Figure[]> {
 }
 
 interface Queue {
-  /** Milliseconds of a claim. The job is done and another one waits instead, which is not measured. */
+  /** Milliseconds of a claim. Afterwards the job is replaced by a new waiting one, which is not measured. */
   claimOne(): Promise<number>;
 }
 
@@ -66,7 +66,7 @@ async function fill(db: Database, waiting: number): Promise<Queue> {
       union all select -number, 'run_suite', -number, 0, 0, ${sql.lit(2n ** 62n)}, 0, '' from numbers`.execute(trx);
     await sql`insert into queue_turns (account_id, turn) select distinct account_id, 0 from jobs`.execute(trx);
   });
-  // What PostgreSQL does by itself a minute after so many rows were written.
+  // PostgreSQL does this automatically a minute after so many rows were written.
   if (db.kind === 'postgres') await sql`analyze`.execute(db.read);
   return {
     async claimOne() {

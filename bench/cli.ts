@@ -13,7 +13,7 @@ const size = 100 * 1024 * 1024;
 const command = `yes 'a line of a log, about as long as lines of logs are: compiled something, tested something' | head -c ${size}`;
 const program = join(import.meta.dirname, '../bin/headrace');
 
-/** What a developer waits for: the answer to `status`, and a long log, against curl. */
+/** The waits of a developer: for the result of `status`, and for a long log, against curl. */
 export const cli: Benchmark = {
   name: 'cli',
   async run() {
@@ -24,7 +24,7 @@ export const cli: Benchmark = {
     await project.command(command);
     const build = await project.build();
     await project.end(build);
-    await untilIdle(service.pid); // it packs the log
+    await untilIdle(service.pid); // the server packs the log
     const ca = join(service.dataDir, 'tls', 'cert.pem');
     const token = await tokenOf(service, ca);
     const env = {

@@ -14,7 +14,7 @@ const commits = 200;
 const restMs = 100;
 const patient = new AbortController().signal;
 
-/** What it costs to look again at a repository that is known, over a git that does nothing but fetch. */
+/** The cost of another fetch from a known repository, over a bare `git fetch`. */
 export const fetches: Benchmark = {
   name: 'fetches',
   async run() {
@@ -73,7 +73,7 @@ interface BareFetcher {
   close: () => Promise<void>;
 }
 
-/** git alone, over an ssh that goes through a connection which is open already. */
+/** Only git, with an ssh that uses an open connection. */
 async function bareFetcher(folder: string, host: GitHost, url: string, privateKey: string): Promise<BareFetcher> {
   const [key, config, socket, gitDir] = ['key', 'config', 'socket', 'bare.git'].map((name) => join(folder, name)) as [
     string,
@@ -112,7 +112,7 @@ async function succeed(program: string, args: string[], env: NodeJS.ProcessEnv =
   if (finished.status !== 0) throw new Error(`${program}: ${finished.stderr.toString()}`);
 }
 
-/** After a rest, as such requests come: what was tidied up after the last one is not counted to this one. */
+/** After a pause, as between real requests. So the clean-up after the last one does not count. */
 async function timed(work: () => Promise<void>): Promise<number> {
   await pause(restMs);
   const startedAt = performance.now();

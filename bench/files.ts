@@ -6,7 +6,7 @@ import { median, round, type Benchmark, type Figure } from './support/report.ts'
 import { call } from './support/servers.ts';
 import { writtenBytes } from './support/written.ts';
 
-/** To try something there may be fewer: `BENCH_FILES=1000 BENCH_MEGABYTES=20 npm run bench -- files`. */
+/** For a quick trial, use fewer: `BENCH_FILES=1000 BENCH_MEGABYTES=20 npm run bench -- files`. */
 const files = Number(process.env.BENCH_FILES ?? 100_000);
 const megabytes = Number(process.env.BENCH_MEGABYTES ?? 2048);
 const perFolder = 100;
@@ -14,20 +14,20 @@ const turns = 25;
 const atOnce = 64;
 const left = `${files} files of ${megabytes} MB`;
 
-/** Noise that is made once and written many times, each time under another number. */
+/** Noise that is made once and written many times, after another number each time. */
 const make = `perl -e '
   open R, "<", "/dev/urandom"; read R, $noise, ${Math.floor((megabytes * 2 ** 20) / files)};
   for $folder (1 .. ${Math.ceil(files / perFolder)}) {
     mkdir "d$folder";
     for (1 .. ${perFolder}) { open F, ">", "d$folder/$_"; print F "$folder $_ $noise" }
   }'`;
-/** While it sleeps, nothing that comes after it is counted. */
+/** It sleeps so that later work is not counted. */
 const say = 'echo hello; sleep 0.3';
-/** Of all files but those that a build changes here: names, sizes, modes and contents. */
+/** All files except those that a build changes here. The digest is of names, sizes, modes and contents. */
 const untouched = 'find . -type f ! -path ./d1/1 ! -name own';
 const digest = `{ ${untouched} -printf "%P %s %m\\n" | sort; ${untouched} -print0 | sort -z | xargs -0 cat; } | md5sum`;
 
-/** What a suite pays that begins with what another one left. */
+/** The cost for a suite that begins with the files of another suite. */
 export const filesOfSuites: Benchmark = {
   name: 'files',
   async run(databases) {
@@ -42,13 +42,13 @@ interface Item {
 }
 
 interface Leaving extends BenchProject {
-  /** Builds all suites; when all are over, answers the addresses of their builds by suite. */
+  /** Builds all suites to the end. Returns the addresses of their builds by suite. */
   buildAll(): Promise<Map<string, string[]>>;
-  /** Makes another attempt at a build, and answers its address. */
+  /** Starts another attempt of a build and returns its address. */
   restart(build: string): Promise<string>;
 }
 
-/** A project with a suite that leaves files, and one that begins with them. */
+/** A project with a suite that leaves files, and a suite that begins with them. */
 async function startLeaving(
   settings: NodeJS.ProcessEnv,
   first: string,
@@ -73,14 +73,14 @@ async function startLeaving(
   };
 }
 
-/** From the request for another attempt to its first output, and what is written to the disk until then, in turns. */
+/** Time from the request for another attempt to its first output, and bytes written to disk until then, in turns. */
 async function starts(settings: NodeJS.ProcessEnv, name: DatabaseName): Promise<Figure[]> {
   const project = await startLeaving(settings, make, { command: say });
   try {
     await call(project.service, `${project.path}/suites`, { name: 'without', command: say });
     const builds = await project.buildAll();
     const measure = async (suite: string): Promise<{ ms: number; bytes: number }> => {
-      await pause(200); // the runner has cleaned up, and opened the next sandbox
+      await pause(200); // the runner cleans up and opens the next sandbox
       const before = writtenBytes(project.runnerPid());
       let bytes = 0;
       const ms = await untilSaid(
@@ -91,7 +91,7 @@ async function starts(settings: NodeJS.ProcessEnv, name: DatabaseName): Promise<
       );
       return { ms, bytes };
     };
-    for (const suite of ['takes', 'without']) await measure(suite); // these warm up
+    for (const suite of ['takes', 'without']) await measure(suite); // warms up
     const [takes, without]: [number[], number[]] = [[], []];
     const written: number[] = [];
     for (let turn = 0; turn < turns; turn += 1) {
@@ -119,7 +119,7 @@ async function starts(settings: NodeJS.ProcessEnv, name: DatabaseName): Promise<
   }
 }
 
-/** Builds that begin with the same files at the same time, and change them: whether they see the same, and only that. */
+/** Builds begin with the same files at the same time and change them. Each must see the same files, and only those. */
 async function sameForAll(): Promise<Figure> {
   const change = 'test ! -e own && echo "$N" >own && { echo; cat own; } >>d1/1';
   const project = await startLeaving({ HEADRACE_CONCURRENCY: String(atOnce) }, `${make}; ${digest}`, {

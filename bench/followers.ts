@@ -11,15 +11,15 @@ import { call } from './support/servers.ts';
 const many = 500;
 const rounds = 3;
 const seconds = 6;
-/** Ten lines in a second, each with the moment it was written, until it is called off. */
+/** Ten lines per second, each with its time of writing, until the build is cancelled. */
 const command = 'while :; do echo "a line of a log, written at @$(date +%s%N)@"; sleep 0.1; done';
 /**
- * Clients are elsewhere, and do not take the server's turn. Here they share its machine, where a process that is woken by
- * a write to its connection is put on the writer's core and waits there until the next tick, beside a core that is idle.
+ * Real clients are on other machines. Here a write to a client's connection wakes the client on the writer's core.
+ * There it would wait until the next tick, even if another core is idle. So the clients have their own core.
  */
 const clientsCore = String(availableParallelism() - 1);
 
-/** Many who follow one build: how late they hear, and what is left for everybody else. */
+/** Many clients follow one build. Measures their delay, and the speed that remains for other requests. */
 export const followers: Benchmark = {
   name: 'followers',
   async run(databases) {
@@ -37,7 +37,7 @@ export const followers: Benchmark = {
     let crowdOnPostgres: number[] = [];
     const idle: number[] = [];
     const busy: number[] = [];
-    await requestsPerSecond(target, 32, 3); // until the code is compiled
+    await requestsPerSecond(target, 32, 3); // warms up: the code is compiled
     for (let round = 0; round < rounds; round += 1) {
       alone.push(...(await followed(project, 1)).delays);
       crowd = crowd.concat((await followed(project, many)).delays);
@@ -66,7 +66,7 @@ export const followers: Benchmark = {
   },
 };
 
-/** Lets clients follow a build for a while, and something be measured once they are all there. */
+/** Clients follow a build for a while. `measure` runs once all are connected. */
 async function followed(project: BenchProject, clients: number, measure?: () => Promise<number>) {
   const { service } = project;
   const build = await project.build();

@@ -4,12 +4,12 @@ import { onBoth, type DatabaseName, type Databases } from './support/databases.t
 import { median, round, type Benchmark, type Figure } from './support/report.ts';
 import { call, startHeadrace } from './support/servers.ts';
 
-/** How long the forge takes for each answer. */
+/** The forge's time for each response. */
 const answerMs = 20;
 const turns = 30;
 const projects = 1000;
 const seconds = 15;
-/** The newest projects are mended at once, with so many requests each. */
+/** This many of the newest projects are checked at once, with this many requests each. */
 const [atOnce, requestsEach] = [5, 3];
 
 const isCheck = ({ path }: { path: string }): boolean => /\/repos\/team\//.test(path);
@@ -38,7 +38,7 @@ async function connected(settings: NodeJS.ProcessEnv) {
   };
 }
 
-/** What one step takes beside what the forge takes for its own answers. */
+/** The time of one step, without the time of the forge's responses. */
 async function oneStep(settings: NodeJS.ProcessEnv, name: DatabaseName): Promise<Figure> {
   await using place = await connected(settings);
   const { forge, names, make } = place;
@@ -66,7 +66,7 @@ async function oneStep(settings: NodeJS.ProcessEnv, name: DatabaseName): Promise
   };
 }
 
-/** A new token has every project looked at: after the few at once, arrivals are counted. */
+/** A new token makes the server check every project. Counts arrivals after the first projects, which come at once. */
 async function checks(settings: NodeJS.ProcessEnv): Promise<Figure> {
   await using place = await connected(settings);
   const { forge, service, id, names, make } = place;
@@ -87,7 +87,7 @@ async function checks(settings: NodeJS.ProcessEnv): Promise<Figure> {
   };
 }
 
-/** What it costs to have a forge connected. */
+/** The cost of a connected forge. */
 export const forges: Benchmark = {
   name: 'forges',
   async run(databases: Databases) {

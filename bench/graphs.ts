@@ -15,7 +15,7 @@ interface Item {
   id_str: string;
 }
 
-/** What it costs that suites wait for each other. */
+/** The cost of suites that wait for each other. */
 export const graphs: Benchmark = {
   name: 'graphs',
   async run(databases) {
@@ -40,7 +40,7 @@ async function addSuites({ service, path }: Building, from: number, to: number):
   return ids;
 }
 
-/** Each suite needs the one that stands so many places before it. */
+/** Each suite needs the suite that is this many places before it. */
 async function chain({ service, path }: Building, ids: readonly string[], places: number): Promise<void> {
   for (const [at, id] of ids.slice(places).entries())
     await call(service, `${path}/suites/${id}`, { 'needs[]': ids[at] ?? '' }, 'PUT');
@@ -50,7 +50,7 @@ async function unchain({ service, path }: Building, ids: readonly string[]): Pro
   for (const id of ids) await call(service, `${path}/suites/${id}`, { 'needs[]': '' }, 'PUT');
 }
 
-/** No-op suites in a graph, against as many that begin together, in turns. */
+/** No-op suites in a graph, against the same number that start together, in turns. */
 async function overTogether(building: Building, name: DatabaseName): Promise<Figure> {
   const ids = await addSuites(building, 1, suites);
   const [together, graph]: [number[], number[]] = [[], []];
@@ -68,7 +68,7 @@ async function overTogether(building: Building, name: DatabaseName): Promise<Fig
   };
 }
 
-/** How soon the builds of a large graph are in the store, and what its page costs when they are over. */
+/** Time until the builds of a large graph are queued, and the cost of its page when they have ended. */
 async function largestGraph(building: Building, name: DatabaseName): Promise<Figure[]> {
   const { service, path, sha } = building;
   const known = await call<Item[]>(service, `${path}/suites?limit=1000`);
@@ -90,7 +90,7 @@ async function largestGraph(building: Building, name: DatabaseName): Promise<Fig
     const startedAt = performance.now();
     const answer = await fetch(`${service.url}/ui${path}/requests/${request}`, { headers: { cookie } });
     page = await answer.text();
-    if (turn > 0) pages.push(performance.now() - startedAt); // the first one warms up
+    if (turn > 0) pages.push(performance.now() - startedAt); // the first turn warms up
     const shown = page.split('class="build"').length - 1;
     if (shown !== largest.suites) throw new Error(`the page shows ${shown} builds: ${answer.status}`);
   }

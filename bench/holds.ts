@@ -4,8 +4,8 @@ import { Service } from '../test/support/service.ts';
 import type { Benchmark, Figure } from './support/report.ts';
 
 /**
- * For how long the largest input that is allowed keeps the server from answering others, in milliseconds of its thread's
- * processor time.
+ * The longest time for which the largest allowed input keeps the server from other requests, in milliseconds of its
+ * thread's processor time.
  */
 export const largestHolds: Benchmark = {
   name: 'holds',

@@ -9,7 +9,7 @@ import { call, startHeadrace, type Service } from './support/servers.ts';
 const turns = 60;
 const seconds = 5;
 
-/** How much longer a hook takes than a request, and how many deliveries a server takes in a second. */
+/** How much longer a hook takes than a request, and how many deliveries a server accepts per second. */
 export async function hookFigures(databases: Databases): Promise<Figure[]> {
   const { sqlite, postgres } = await onBoth(databases, async (settings, name) => [
     await slowness(settings, name),
@@ -24,7 +24,7 @@ interface Item {
   secret: string;
 }
 
-/** The push of a branch, as GitHub tells of it. */
+/** The push of a branch, as GitHub sends it. */
 function pushOf(sha: string): object {
   const examples = createRequire(import.meta.url)('@octokit/webhooks-examples') as {
     name: string;
@@ -48,12 +48,12 @@ async function hookAt(service: Service, path: string, payload: object) {
   return { id: hook.id_str, url: `${service.url}/hooks/${hook.id_str}`, method: 'POST' as const, headers, body };
 }
 
-/** Both ways in turns, from the call to the first byte of the log of what it started. */
+/** Hooks and requests in turns, each from the call to the first byte of the build's log. */
 async function slowness(settings: NodeJS.ProcessEnv, name: DatabaseName): Promise<Figure> {
   await using stack = new AsyncDisposableStack();
   const building: Building = await startBuilding('echo hello', settings);
   stack.defer(() => building.stop());
-  await building.build(); // the commit is known and its work tree made
+  await building.build(); // fetches the commit and makes its work tree
   const { url, ...sent } = await hookAt(building.service, building.path, pushOf(building.sha));
   const deliver = async (): Promise<{ id_str: string }> => {
     const answer = await fetch(url, sent);
@@ -63,7 +63,7 @@ async function slowness(settings: NodeJS.ProcessEnv, name: DatabaseName): Promis
   const times = { asked: [] as number[], told: [] as number[] };
   for (let turn = -10; turn < turns; turn += 1) {
     const [asked, told] = [await building.firstByte(), await building.firstByte(deliver)];
-    if (turn < 0) continue; // until the code is compiled
+    if (turn < 0) continue; // warms up: the code is compiled
     times.asked.push(asked);
     times.told.push(told);
   }
@@ -76,7 +76,7 @@ async function slowness(settings: NodeJS.ProcessEnv, name: DatabaseName): Promis
   };
 }
 
-/** Nobody builds meanwhile: what is measured is the server. Every delivery that was accepted has to be there afterwards. */
+/** Without a runner, so only the server is measured. Afterwards the server must have every accepted delivery. */
 async function acceptance(settings: NodeJS.ProcessEnv, name: DatabaseName): Promise<Figure> {
   await using stack = new AsyncDisposableStack();
   const service = await startHeadrace(undefined, settings, { flags: ['--no-runner'] });

@@ -11,12 +11,12 @@ import { residentMegabytes, startHeadrace, type Service } from './support/server
 
 const runners = 1000;
 const measuredSeconds = 60;
-/** By then all are held, and what was needed for the handshakes is given back. */
+/** By then all calls wait, and the memory for the handshakes is free again. */
 const settlingSeconds = 20;
-/** So many connect at a time. */
+/** The number that connect at a time. */
 const connecting = 20;
 
-/** What a thousand runners cost one server while there is nothing to do. */
+/** The cost of a thousand idle runners for one server. */
 export async function idleRunnerFigures(databases: Databases): Promise<Figure[]> {
   const { sqlite, postgres } = await onBoth(databases, async (settings, name) => {
     const service = await startHeadrace(undefined, settings, { flags: ['--no-runner'] });
@@ -61,7 +61,7 @@ interface Crowd extends Disposable {
   throwIfAnyFailed(): void;
 }
 
-/** Each waits as an idle runner with two slots for builds does: for orders, and for polls. */
+/** Each waits for orders and for polls, like an idle runner with two slots for builds. */
 export async function connectAll(service: Service, tokens: readonly string[]): Promise<Crowd> {
   const all: OpenLink[] = [];
   let failure: unknown;

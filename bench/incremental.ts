@@ -11,9 +11,9 @@ import { median, round, type Benchmark, type Figure } from './support/report.ts'
 const turns = 9;
 
 /**
- * How long the command of a build takes that finds what the one before has made, and one file changed; over the same
- * command in the folder of a developer who has just built there. Each turn changes another file, in both. Only the
- * command is timed, so no server takes part.
+ * A build has the output of the build before, and one file has changed. Measures its command, over the same command in
+ * the folder of a developer who has just built there. Each turn changes another file in both. Only the command is
+ * timed, so no server takes part.
  */
 export const incremental: Benchmark = {
   name: 'incremental',
@@ -35,7 +35,7 @@ async function measure({ name, files, change, command, made, paths }: Incrementa
   after.defer(() => sandboxes.close());
   const runner = await CachingRunner.open(join(place.folder, 'caches'), sandboxes, new Blobs());
   runner.mirrors = place.mirrors;
-  // What it says goes nowhere, so that writing it costs the same here and there.
+  // Its output is captured, so that writing it costs the same in both.
   const timed = `began=$(date +%s%N); said=$( (${command}) 2>&1) || { echo "$said"; exit 1; }
     echo "took $((($(date +%s%N) - began) / 1000)) made $(echo "$said" | grep -ce '${made.source}')"`;
 
@@ -78,7 +78,7 @@ async function measure({ name, files, change, command, made, paths }: Incrementa
 
 interface Taken {
   ms: number;
-  /** How many things were made. */
+  /** The number of files that the tool made again. */
   made: string;
 }
 

@@ -7,11 +7,11 @@ import { openRunner, type ScriptedRunner } from './support/runners.ts';
 import { call, startHeadrace, type Service } from './support/servers.ts';
 import { signIn } from './support/signing-in.ts';
 
-/** Every list of a project is full in the small store, too. */
+/** Also in the small store, every list of a project is full. */
 const commitsEach = { small: 100, large: 5000 };
 const rounds = 60;
 
-/** What people and runners ask for most, in a store with a million builds over one with a few thousand. */
+/** The most frequent requests of users and runners, with a million stored builds over a few thousand. */
 export async function largeStoreFigures(databases: Databases): Promise<Figure[]> {
   return [...(await figuresOn(databases, 'SQLite')), ...(await figuresOn(databases, 'PostgreSQL'))];
 }
@@ -48,7 +48,7 @@ async function openStore(service: Service): Promise<Store> {
 
 type Taken = Map<string, number[]>;
 
-/** One round: a commit is built once more, and what it changed is looked at. */
+/** One round: a commit is rebuilt, and the changed pages and records are read. */
 async function visit({ service, runner, cookie, path, commit }: Store, taken: Taken): Promise<void> {
   const timed = async <T>(what: string, work: () => Promise<T>): Promise<T> => {
     const startedAt = performance.now();
@@ -82,7 +82,7 @@ async function visit({ service, runner, cookie, path, commit }: Store, taken: Ta
 async function measure(name: DatabaseName, small: Store, large: Store): Promise<Figure[]> {
   const [few, many]: [Taken, Taken] = [new Map(), new Map()];
   for (let turn = 0; turn < rounds; turn += 1) {
-    if (turn === 5) [few, many].forEach((taken) => taken.clear()); // the first ones warm up
+    if (turn === 5) [few, many].forEach((taken) => taken.clear()); // the first turns warm up
     const both = [() => visit(small, few), () => visit(large, many)];
     for (const one of turn % 2 === 0 ? both : both.reverse()) await one();
   }

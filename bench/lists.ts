@@ -5,7 +5,7 @@ import { compare } from './support/load.ts';
 import { round, type Benchmark, type Figure } from './support/report.ts';
 import { call, startHeadrace, type Service } from './support/servers.ts';
 
-/** A list that grows without end costs the same at a million rows as at a thousand. */
+/** A list that grows without limit must take the same time with a million rows as with a thousand. */
 export const lists: Benchmark = {
   name: 'lists',
   async run(databases) {
@@ -43,7 +43,7 @@ async function measure(service: Service, name: DatabaseName): Promise<Figure> {
   };
 }
 
-/** Rows straight into the database: a million requests would measure something else. */
+/** Writes rows directly into the database: a million requests would measure something else. */
 async function fill(url: string, batches: { project: string; rows: number; from: number }[]): Promise<void> {
   const db = await openDatabase({ url });
   for (const { project, rows, from } of batches) {
@@ -56,7 +56,7 @@ async function fill(url: string, batches: { project: string; rows: number; from:
       `.execute(trx),
     );
   }
-  // What PostgreSQL does by itself a minute after so many rows were written.
+  // PostgreSQL does this automatically a minute after so many rows were written.
   if (db.kind === 'postgres') await sql`analyze build_requests`.execute(db.read);
   await db.close();
 }

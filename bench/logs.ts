@@ -12,7 +12,7 @@ import { call } from './support/servers.ts';
 const size = 100 * 1024 * 1024;
 const command = `yes 'a line of a log, about as long as lines of logs are: compiled something, tested something' | head -c ${size}`;
 
-/** A build that says 100 MB as fast as it can: how long until the API has all of it, and what it costs in memory. */
+/** A build prints 100 MB as fast as it can. Measures the time until the API has all of it, and the memory. */
 export const logs: Benchmark = {
   name: 'logs',
   async run(databases) {
@@ -36,7 +36,7 @@ export const logs: Benchmark = {
     };
     for (let turn = 0; turn < 5; turn += 1) {
       ours.push(await watched(project, 'SQLite'));
-      await untilIdle(project.service.pid); // it packs the log now, which must not slow down the others
+      await untilIdle(project.service.pid); // the server packs the log now, which must not slow down the next build
       onPostgres.push(await watched(postgres, 'PostgreSQL'));
       await untilIdle(postgres.service.pid);
       bare.push(await piped(file));
@@ -58,7 +58,7 @@ export const logs: Benchmark = {
   },
 };
 
-/** Of two measurements of the same, the larger one. */
+/** The larger of two measurements of each figure. */
 function larger(one: Figure[], other: Figure[]): Figure[] {
   return one.map((figure, at) => {
     const again = other[at];

@@ -7,10 +7,10 @@ import { send, settleDisk } from './uploads.ts';
 
 const size = 500;
 const rounds = 5;
-/** Noise that is made once and written many times: a real file, and making it costs little. */
+/** Noise that is made once and written many times: a real file that costs little to make. */
 const make = `perl -e 'open R, "<", "/dev/urandom"; read R, $n, 1 << 20; open F, ">", "large"; print F $n for 1..${size}'`;
 
-/** How quickly files of a build are kept, and in how much memory, against a bare server that writes to a file. */
+/** Time and memory to store files of a build, against a bare server that writes to a file. */
 export async function artifacts(databases: Databases, database: DatabaseName): Promise<Figure[]> {
   const project = await startProject({}, await databases.settingsFor(database));
   const { service } = project;
@@ -25,7 +25,7 @@ export async function artifacts(databases: Databases, database: DatabaseName): P
   try {
     await project.command(make);
     await keep('large');
-    for (const warmUp of [build, () => send(`${bare.url}/bare`, {})]) await warmUp(); // until the code is compiled
+    for (const warmUp of [build, () => send(`${bare.url}/bare`, {})]) await warmUp(); // the code is compiled
     using growth = watchGrowth(project.pids());
     const [kept, without, theirs]: [number[], number[], number[]] = [[], [], []];
     for (let turn = 0; turn < rounds; turn += 1) {

@@ -9,7 +9,7 @@ const turns = 30;
 /** Both builds run the same programs. */
 const glance = (folder: string): string => `test "$(ls ${folder} | wc -l)" -ge 1`;
 
-/** What a build pays for finding a large cache, against the same build of a suite without one. */
+/** The cost of a large cache at the start of a build, against the same build of a suite without a cache. */
 export async function caches(): Promise<Figure[]> {
   await using bench = await openBenchSandboxes(2);
   const runner = await CachingRunner.open(join(bench.folder, 'runner'), bench.sandboxes, new Blobs());

@@ -12,9 +12,9 @@ import { openBenchSandboxes } from './support/sandboxes.ts';
 const runs = 100;
 const builds = 60;
 
-/** From the order of a run to its end, in an image that the runner has, also as its root, and without one, in turns. */
+/** Time from a run's order to its end: in an image that the runner has, also as root, and without one, in turns. */
 export async function startInImage(): Promise<Figure[]> {
-  // What a sandbox that is opened ahead has ready depends on the run before: so each kind has its own.
+  // A sandbox that is opened ahead is prepared for the kind of the run before. So each kind has its own sandboxes.
   await using one = await openBenchSandboxes(1);
   await using other = await openBenchSandboxes(1);
   await using third = await openBenchSandboxes(1);
@@ -47,7 +47,7 @@ export async function startInImage(): Promise<Figure[]> {
 }
 
 async function timeOf(sandboxes: Sandboxes, of: Pick<Job, 'workspace' | 'image' | 'user'>): Promise<number> {
-  // The next sandbox is opened behind the last run; a runner has that time between two builds.
+  // The next sandbox is opened after a run. A runner has this time between two builds.
   await new Promise((resolve) => setTimeout(resolve, 50));
   const job: Job = {
     id: `bench-${Math.random().toString(36).slice(2)}`,
@@ -65,8 +65,8 @@ async function timeOf(sandboxes: Sandboxes, of: Pick<Job, 'workspace' | 'image' 
 }
 
 /**
- * From the request for a build to the first byte of its command, in an image that the runner has and without one. By its
- * tag, that is with the look at the registry, which runs on this machine, wants a password, and is asked for every build.
+ * Time from the request for a build to the first byte of its command, in an image that the runner has and without one.
+ * With a tag, this includes a call to the registry for every build. The registry is on this machine, with a password.
  */
 export async function buildsInImage(databases: Databases, database: DatabaseName): Promise<Figure[]> {
   await using stack = new AsyncDisposableStack();
@@ -94,7 +94,7 @@ export async function buildsInImage(databases: Databases, database: DatabaseName
     await inImage(`bench@${digest}`);
     await measure(byDigest, one);
   };
-  await turn(); // brings the image
+  await turn(); // pulls the image
   for (const times of [byTag, byDigest, without]) times.length = 0;
   for (let done = 0; done < builds; done += 1) await turn();
   const [tagged, pinned, bare] = [byTag, byDigest, without].map(median) as [number, number, number];

@@ -11,11 +11,11 @@ const rounds = 3;
 const line = 'a line of output\\n';
 const linesPerTest = Math.round((size * 1e6) / tests / (line.length - 1));
 
-/** Most of a large report is what its tests have printed. */
+/** Most of a large report is the output of its tests. */
 const reportOf = (count: number): string =>
   `perl -e 'my $said = "${line}" x ${linesPerTest}; print "<testsuite>"; print qq(<testcase name="test $_" time="0.1"><system-out>$said</system-out></testcase>) for 1..${count}; print "</testsuite>"' > report.xml`;
 
-/** How quickly, and in how much memory, the report of a large suite is read and kept: against the same file as an artifact. */
+/** Time and memory to read and store the report of a large suite, against the same file as an artifact. */
 export async function reports(databases: Databases, database: DatabaseName): Promise<Figure[]> {
   const project = await startProject({}, await databases.settingsFor(database));
   const { service } = project;
@@ -32,7 +32,7 @@ export async function reports(databases: Databases, database: DatabaseName): Pro
     return taken;
   };
   try {
-    for (const field of ['reports[]', 'artifacts[]'] as const) await build(100, field); // until the code is loaded
+    for (const field of ['reports[]', 'artifacts[]'] as const) await build(100, field); // warms up: the code is loaded
     using growth = watchGrowth(project.pids());
     const [read, kept]: [number[], number[]] = [[], []];
     for (let turn = 0; turn < rounds; turn += 1) {

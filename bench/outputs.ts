@@ -4,7 +4,7 @@ import { buildsInImage, startInImage } from './outputs-images.ts';
 import { reports } from './outputs-reports.ts';
 import type { Benchmark } from './support/report.ts';
 
-/** What builds stand on and leave behind. */
+/** The images and caches with which builds start, and the files and reports that they leave. */
 export const outputs: Benchmark = {
   name: 'outputs',
   async run(databases) {

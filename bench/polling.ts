@@ -11,7 +11,7 @@ const projects = 1000;
 const intervalSeconds = 60;
 const measuredSeconds = 60;
 
-/** What a thousand repositories on one host cost that are polled once a minute, and in which nothing happens. */
+/** The cost of a thousand unchanged repositories on one host that are polled once a minute. */
 export async function pollingFigures(databases: Databases): Promise<Figure[]> {
   const host = await startGitHost();
   try {
@@ -50,7 +50,7 @@ interface Created {
   ssh_public_key: string;
 }
 
-/** Their keys are installed before anybody looks. */
+/** Installs their keys before the first poll. */
 async function createProjects(
   service: Service,
   url: string,
@@ -76,7 +76,7 @@ async function untilAll(service: Service, ids: readonly string[], isIt: (polling
   for (; left.length > 0; await pause(2000)) {
     const still: string[] = [];
     for (const id of left) {
-      // Those behind it are no further: there is no need to ask for all of them.
+      // Later projects are not further than this one, so they are not requested.
       if (still.length > 0 || !isIt(await call<Polling>(service, `/projects/${id}/polling`))) still.push(id);
     }
     left = still;

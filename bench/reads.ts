@@ -3,7 +3,7 @@ import { compare, type Target } from './support/load.ts';
 import type { Benchmark } from './support/report.ts';
 import { call, startHeadrace, type Service } from './support/servers.ts';
 
-/** How many requests are answered in a second, with credentials, rights and the store before the answer. */
+/** Answered requests per second, each with a check of credentials and rights and a query. */
 export const reads: Benchmark = {
   name: 'reads',
   async run(databases) {

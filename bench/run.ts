@@ -52,7 +52,7 @@ const benchmarks: Benchmark[] = [
   scale,
 ];
 
-// The certificate is the benchmark's own, made a moment ago on this machine.
+// The benchmark has just made the certificate on this machine.
 process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
 process.removeAllListeners('warning');
 

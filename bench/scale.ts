@@ -4,7 +4,7 @@ import { largeStoreFigures } from './large-store.ts';
 import type { Benchmark } from './support/report.ts';
 import { twoServersFigures } from './two-servers.ts';
 
-/** What stays the same when there is much more of everything. */
+/** Figures that must stay the same with much more data, runners or servers. */
 export const scale: Benchmark = {
   name: 'scale',
   run: async (databases) => [

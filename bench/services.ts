@@ -13,13 +13,13 @@ import { writtenBytes } from './support/written.ts';
 const of = (field: string, value: string): [string, string] => [`services[0][${field}]`, value];
 
 const turns = 25;
-/** To try something there may be less: `BENCH_MEGABYTES=20 npm run bench -- services`. */
+/** For a quick trial, use less: `BENCH_MEGABYTES=20 npm run bench -- services`. */
 const megabytes = Number(process.env.BENCH_MEGABYTES ?? 200);
 const tables = 500;
 const psql = join(postgresPrograms(), 'psql');
 const fill = `do 'begin for n in 1 .. ${tables} loop execute format(''create table t%s as select n as id, repeat(md5(n::text), 32) as text from generate_series(1, ${Math.ceil((megabytes * 1000) / tables)}) n'', n); end loop; end'`;
 
-/** What a service costs its build, and what one that was filled before costs over a bare start of the same program. */
+/** The cost of a service for its build, and of a service filled before over a bare start of the same program. */
 export const services: Benchmark = {
   name: 'services',
   async run(databases) {
@@ -38,7 +38,7 @@ export const services: Benchmark = {
       return (await call<{ id_str: string }>(service, `${path}/suites`, form)).id_str;
     };
     const without = await make('without');
-    // By their digests: the calls at the registry are no part of this.
+    // By their digests, so that no calls to the registry are measured.
     const beside = await make('beside', [
       of('name', 'idle'),
       of('image', `${registry.host}/idle@${idle}`),
@@ -56,7 +56,7 @@ export const services: Benchmark = {
     stack.defer(() => bare.close());
     const filling = await run(psql, ['-X', '-q', '-c', fill, '-c', 'vacuum analyze', bare.url]);
     if (filling.status !== 0) throw new Error(filling.stderr.toString());
-    /** What is written to the disk until the first step of the filled one says something. */
+    /** Bytes written to disk before the first output of the suite with the filled service. */
     const written = async (): Promise<number> => {
       const before = writtenBytes(building.runnerPid());
       let bytes = 0;
@@ -84,7 +84,7 @@ export const services: Benchmark = {
         bare: await timed(() => bare.start()),
         filled: await timed(() => building.build(filled)),
       };
-      if (turn === 0) continue; // brings the images, and fills the service
+      if (turn === 0) continue; // the first turn pulls the images and fills the service
       for (const what of ['without', 'beside', 'filled', 'bare'] as const) times[what].push(taken[what]);
     }
     const [alone, served, again, started] = [times.without, times.beside, times.filled, times.bare].map(median) as [

@@ -6,20 +6,20 @@ const many = 5;
 const files = 5000;
 const rounds = 30;
 
-/** What software that a suite has attached costs its start, once the runner has it. */
+/** The cost of a suite's attached dependencies at its start, once the runner has them. */
 export const software: Benchmark = {
   name: 'software',
   async run() {
     const building = await startBuilding('echo hello');
     try {
-      await building.build(); // the commit is known and its work tree made
+      await building.build(); // fetches the commit and makes its work tree
       const without: number[] = [];
       const withAll: number[] = [];
       const ids: string[] = [];
       for (let made = 0; made < many; made += 1)
         ids.push(await compileFiles(building.service, `software ${made}`, files));
       const measure = async (into: number[]): Promise<void> => {
-        await building.build(); // the runner unpacks what it lacks, and turns to what comes next
+        await building.build(); // the runner unpacks missing dependencies, and prepares the next sandbox
         for (let turn = 0; turn < rounds / 3; turn += 1) into.push(await building.firstByte());
       };
       for (let round = 0; round < 3; round += 1) {

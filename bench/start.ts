@@ -7,7 +7,7 @@ import { residentMegabytes, start as startProgram, startHeadrace } from './suppo
 
 const binary = join(import.meta.dirname, '..', 'bin', 'headrace');
 
-/** How soon a server on an existing data folder answers, and what it takes while nobody asks anything. */
+/** Time until a server on an existing data folder answers, and its memory without requests. */
 export const start: Benchmark = {
   name: 'start',
   async run(databases) {

@@ -7,7 +7,7 @@ import { timed } from './support/timed.ts';
 const steps = 50;
 const turns = 25;
 
-/** What each step costs a build, against one shell that runs the same commands one after the other. */
+/** The cost of each step of a build, against one shell that runs the same commands in sequence. */
 export const stepCosts: Benchmark = {
   name: 'steps',
   async run(databases) {
@@ -39,7 +39,7 @@ export const stepCosts: Benchmark = {
       for (const kind of kinds)
         for (const how of ['shell', 'steps'] as const) {
           const time = await building[kind][how]();
-          if (turn > 0) taken[kind][how].push(time); // the first one warms up
+          if (turn > 0) taken[kind][how].push(time); // the first turn warms up
         }
     return kinds.map((kind) => {
       const [inShell, inSteps] = [median(taken[kind].shell), median(taken[kind].steps)];

@@ -8,9 +8,8 @@ const many = 100;
 const projects = 5;
 
 /**
- * Whether a second server with a runner of its own, on the same database, adds to what is built. Each of the two has a
- * core for itself, as it would have a machine: one server alone uses both cores already, and a second one can only share
- * them with it.
+ * Whether a second server with its own runner, on the same database, builds more. Each server has its own core, as on a
+ * machine of its own. Otherwise one server would use both cores already, and a second server could only share them.
  */
 export async function twoServersFigures(databases: Databases): Promise<Figure[]> {
   const cores = usableCores();
@@ -19,7 +18,7 @@ export async function twoServersFigures(databases: Databases): Promise<Figure[]>
   try {
     const measure = async (): Promise<number> => {
       const rates: number[] = [];
-      await building.perSecond(many, projects); // every runner has the commits
+      await building.perSecond(many, projects); // every runner gets the commits
       for (let turn = 0; turn < rounds; turn += 1) rates.push(await building.perSecond(many, projects));
       return median(rates);
     };

@@ -10,7 +10,7 @@ const megabyte = 1024 * 1024;
 const size = 500 * megabyte;
 const rounds = 5;
 
-/** How much of a bare server's speed is left when an archive is hashed, stored whole and made durable, and in how much memory. */
+/** The share of a bare server's speed if an archive is hashed, stored whole and made durable, and the memory. */
 export const uploads: Benchmark = {
   name: 'uploads',
   async run() {
@@ -23,7 +23,7 @@ export const uploads: Benchmark = {
     };
     try {
       using growth = watchGrowth({ server: service.pid });
-      for (const warmUp of [upload, () => send(`${bare.url}/bare`, {})]) await warmUp(); // until the code is compiled
+      for (const warmUp of [upload, () => send(`${bare.url}/bare`, {})]) await warmUp(); // the code is compiled
       const [ours, theirs]: [number[], number[]] = [[], []];
       for (let turn = 0; turn < rounds; turn += 1) {
         await settleDisk();
@@ -31,7 +31,7 @@ export const uploads: Benchmark = {
         await settleDisk();
         ours.push(await upload());
       }
-      // The quickest of each: whatever else the machine does makes an upload slower, and never faster.
+      // The quickest of each, because other work of the machine only makes an upload slower.
       const [taken, limit] = [Math.min(...ours), Math.min(...theirs)];
       const speed = (milliseconds: number): string => round(size / megabyte / (milliseconds / 1000));
       return [
@@ -50,12 +50,12 @@ export const uploads: Benchmark = {
   },
 };
 
-/** What one has left to be written, the other must not wait for. */
+/** One measurement must not wait for bytes that an earlier one left to be written. */
 export async function settleDisk(): Promise<void> {
   await once(spawn('sync', { stdio: 'ignore' }), 'exit');
 }
 
-/** A piece that begins like an archive, and noise that is the same each time: making it must cost nothing. */
+/** The same noise is sent each time after an archive's header, because making it must cost nothing. */
 const noise = randomBytes(megabyte);
 const head = tarHeader();
 

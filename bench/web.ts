@@ -14,7 +14,7 @@ const size = 100 * 1024 * 1024;
 const words = 'a line of a log, about as long as lines of logs are: compiled something, tested something';
 const lines = Math.floor(size / (words.length + 1));
 const rare = 'needle in the haystack';
-/** 100 MB; the word that is searched for stands in the middle and at the end. */
+/** 100 MB. The searched word is in the middle and at the end. */
 const long = `yes '${words}' | head -n ${lines / 2} ; echo '${rare}' ; yes '${words}' | head -n ${lines / 2} ; echo '${rare}'`;
 const perBurst = 1000;
 const bursts = 20;
@@ -29,7 +29,7 @@ interface Matches {
   next: number | null;
 }
 
-/** Logs in the browser and by line: a log of 100 MB, and one that comes quickly. */
+/** Logs in the browser and by line: a log of 100 MB, and a log with many new lines a second. */
 export const web: Benchmark = {
   name: 'web',
   async run(databases) {
@@ -39,7 +39,7 @@ export const web: Benchmark = {
     await project.command(long);
     const build = await project.build();
     await project.end(build);
-    await untilIdle(project.service.pid); // it packs the log now
+    await untilIdle(project.service.pid); // the server packs the log now
     const browser = await chromium.launch({ executablePath: chromiumPath(), args: ['--no-sandbox'] });
     stack.defer(() => browser.close());
     return [
@@ -119,7 +119,7 @@ async function inTheBrowser(project: BenchProject, build: string, browser: Brows
     if (!response.url().endsWith('.js')) return;
     void response.body().then(
       (body) => scripts.set(response.url(), brotliCompressSync(body).length),
-      () => {}, // the page was left meanwhile; it is opened several times
+      () => {}, // the page was left meanwhile: it is opened several times
     );
   });
   const opened = await timed(7, async () => {
@@ -133,7 +133,7 @@ async function inTheBrowser(project: BenchProject, build: string, browser: Brows
     await page.locator(`.log-view [data-line="${line}"]`).waitFor();
   });
   const own = await page.context().newCDPSession(page);
-  await own.send('HeapProfiler.collectGarbage'); // of the pages that were there before
+  await own.send('HeapProfiler.collectGarbage'); // frees the memory of earlier pages
   const memory = await tabMegabytes(await browser.newBrowserCDPSession());
   const kilobytes = [...scripts.values()].reduce((sum, one) => sum + one, 0) / 1024;
   await page.context().close();
@@ -160,7 +160,7 @@ async function inTheBrowser(project: BenchProject, build: string, browser: Brows
   ];
 }
 
-/** What the renderers of a browser have in memory, shared pages by their share; the largest. */
+/** The memory of the browser's largest renderer. Of shared memory, only its share counts. */
 async function tabMegabytes(session: CDPSession): Promise<number> {
   const { processInfo } = await session.send('SystemInfo.getProcessInfo');
   const sizes = processInfo
@@ -205,7 +205,7 @@ async function quickLines(project: BenchProject, browser: Browser): Promise<Figu
   ];
 }
 
-/** What Lighthouse thinks of the pages that people look at most; the build is that of the long log. */
+/** Lighthouse's marks for the most used pages. The build is the one with the long log. */
 async function pageMarks({ service, path }: BenchProject, build: string): Promise<Figure[]> {
   const lighthouse = await openLighthouse((page) => enter(service, page));
   const figures: Figure[] = [];

@@ -9,7 +9,7 @@ import { call, startHeadrace, type Service } from './support/servers.ts';
 const samples = 200;
 const pending = 10_000;
 
-/** How long news takes from the change it tells of to its receiver, and what a dead receiver costs the others. */
+/** Time from a change until its receiver has the webhook, and the cost of a dead receiver for other receivers. */
 export const webhooks: Benchmark = {
   name: 'webhooks',
   async run(databases) {
@@ -37,7 +37,7 @@ async function measure(name: DatabaseName, free: NodeJS.ProcessEnv, burdened: No
   const times = { bare: [] as number[], free: [] as number[], burdened: [] as number[] };
   for (let turn = -20; turn < samples; turn += 1) {
     const measured = { bare: await barePost(receiver, body), free: await quick.send(), burdened: await loaded.send() };
-    if (turn < 0) continue; // until the code is compiled
+    if (turn < 0) continue; // warms up: the code is compiled
     for (const which of ['bare', 'free', 'burdened'] as const) times[which].push(measured[which]);
   }
   const [bare, alone, beside] = [median(times.bare), median(times.free), median(times.burdened)];
@@ -81,7 +81,7 @@ async function notify(service: Service, name: string, url: string): Promise<stri
   return `${path}/${id}`;
 }
 
-/** Has a delivery sent over and over; each time the milliseconds from the change in the store until it has arrived. */
+/** Sends one delivery repeatedly. Each call returns the milliseconds from the change in the store to the arrival. */
 async function sender(service: Service, db: Database, receiver: Receiver): Promise<() => Promise<number>> {
   const path = await notify(service, 'quick', receiver.url);
   await receiver.received(receiver.calls.length + 1);
@@ -96,13 +96,13 @@ async function sender(service: Service, db: Database, receiver: Receiver): Promi
   };
 }
 
-/** When the delivery was written, as the server noted it: the machine has one clock. */
+/** The server's time of writing the delivery. It is comparable, because the machine has one clock. */
 async function changedAt({ read }: Database, id: bigint): Promise<number> {
   const delivery = read.selectFrom('webhook_deliveries').select('since').where('id', '=', id);
   return Number((await delivery.executeTakeFirstOrThrow()).since);
 }
 
-/** A notification whose receiver does not exist, and a long line before it. */
+/** A notification whose receiver does not exist, with a long queue of deliveries. */
 async function burden({ service, db }: Sender): Promise<void> {
   const id = BigInt((await notify(service, 'dead', 'http://127.0.0.1:9/')).split('/').at(-1) ?? '');
   await db.transaction((trx) =>
@@ -116,7 +116,7 @@ async function burden({ service, db }: Sender): Promise<void> {
   if (db.kind === 'postgres') await sql`analyze deliveries`.execute(db.read);
 }
 
-/** The same bytes from this process, on a connection of its own. */
+/** The same bytes from this process, on a new connection. */
 async function barePost(receiver: Receiver, body: string): Promise<number> {
   const startedAt = performance.now();
   const { promise, resolve, reject } = Promise.withResolvers<void>();

@@ -14,7 +14,7 @@ const files = 20_000;
 const commits = 3;
 const patient = new AbortController().signal;
 
-/** What the second suite of a commit pays for its workspace, when the first has paid for the checkout. */
+/** The time for the workspace of a commit's second suite. The checkout was made for the first. */
 export const workspaces: Benchmark = {
   name: 'workspaces',
   async run() {
@@ -41,7 +41,7 @@ export const workspaces: Benchmark = {
         const sha = await repository.commit({ files: manyFiles(turn) });
         await mirrors.fetch({ ...source, commitRef: sha, previous: {}, writeLog: () => {}, signal: patient });
         first.push(await timed(async () => void (await workspace(sha))));
-        // The sandbox is counted in: the workspace is there when a command sees it.
+        // Includes the sandbox, because the workspace is ready when a command sees it.
         second.push(
           await timed(async () => {
             using checkout = await workspace(sha);

@@ -3,7 +3,7 @@ import { requestsPerSecond, type Target } from './support/load.ts';
 import { median, type Benchmark } from './support/report.ts';
 import { call, startHeadrace, type Service } from './support/servers.ts';
 
-/** How many requests that write are answered in a second, each once it is on the disk. */
+/** Answered writing requests per second, each answered once it is on the disk. */
 export const writes: Benchmark = {
   name: 'writes',
   async run(databases) {

@@ -1,5 +1,5 @@
 /**
- * The bill of materials of a release, as SPDX 2.3: what scripts/release calls.
+ * Prints the bill of materials of a release, as SPDX 2.3. Run by scripts/release.
  * bill-of-materials.ts COMMIT [FILE]: FILE lists Debian's packages in the image (name, version, architecture).
  */
 import { readFileSync } from 'node:fs';
@@ -36,7 +36,7 @@ const headrace = {
   copyrightText: 'NOASSERTION',
 };
 
-/** The address is that of the public registry, wherever the packages were fetched from; the digest is the lockfile's. */
+/** The address is always the public registry's, even if another served the package. The lockfile has the digest. */
 function npmPackage(name: string, { version: its, integrity = '', license: declared = 'NOASSERTION' }: Locked) {
   const [algorithm = '', digest = ''] = integrity.split('-');
   return {
@@ -99,7 +99,7 @@ const document = {
   packages: [headrace, ...npm, ...(debian.length > 0 ? [image, ...debian] : [])],
   relationships: [
     relationship('SPDXRef-DOCUMENT', 'DESCRIBES', headrace.SPDXID),
-    // esbuild makes the program; it is not in it.
+    // esbuild makes the program, but is not part of it.
     ...npm.map(({ SPDXID, name }) =>
       name.startsWith('@esbuild/')
         ? relationship(SPDXID, 'BUILD_TOOL_OF', headrace.SPDXID)

@@ -1,16 +1,16 @@
 """Makes a seccomp filter short.
 
-The kernel translates a filter for every sandbox that is opened, and how long that takes goes by its length. libseccomp
-compares with one call after the other, and looks at arguments bit by bit; here, neighbours that are answered alike become
-one range. Nothing is decided here: what is answered to each range is found by following the given filter.
+The kernel translates a filter for every sandbox that is opened, and a longer filter takes longer. libseccomp compares
+with one call after the other, and checks arguments bit by bit. Here, neighbours with the same result become one range.
+This changes no result: the result of each range is found by following the given filter.
 """
 
 import struct
 
 LOAD, JUMP, JUMP_EQUAL, JUMP_GREATER, JUMP_AT_LEAST, AND, RETURN = 0x20, 0x05, 0x15, 0x25, 0x35, 0x54, 0x06
 COMPARISONS = (JUMP_EQUAL, JUMP_GREATER, JUMP_AT_LEAST)
-NUMBER, ARCHITECTURE = 0, 4  # where the kernel's `struct seccomp_data` has them
-FARTHEST = 255  # that a comparison can jump
+NUMBER, ARCHITECTURE = 0, 4  # offsets in the kernel's `struct seccomp_data`
+FARTHEST = 255  # the longest jump of a comparison
 WORD = 1 << 32
 
 
@@ -24,7 +24,7 @@ def compact(program):
     known = [(start, said) for start, said in architectures if said != otherwise]
     head = [(LOAD, 0, 0, ARCHITECTURE)]
     blocks = []
-    for architecture, said in reversed(known):  # those of 64 bits first
+    for architecture, said in reversed(known):  # 64-bit architectures first
         assert (architecture + 1, otherwise) in architectures  # one number, not a range
         head += [(JUMP_EQUAL, 0, 1, architecture), (JUMP, 0, 0, None)]
         blocks.append(assemble(said))
@@ -38,7 +38,7 @@ def compact(program):
 
 
 def range_starts(filter):
-    """For every word that a filter looks at, the values at which its answer may change: between them nothing differs."""
+    """For every word that a filter reads, the values at which its result may change. Between them it stays the same."""
     starts, waiting, seen = {}, [(0, None, WORD - 1)], set()
     while waiting:
         state = at, word, mask = waiting.pop()
@@ -67,14 +67,14 @@ def changes(code, constant, mask):
         bounds = {constant + 1}
     else:
         bounds = {constant, constant + WORD - mask}
-    # Of what is masked, the upper bits alone are compared, so that what is alike stands together.
+    # A mask must select only upper bits, so that the values with the same result are one range.
     size = WORD - mask
     assert mask == WORD - 1 or (code == JUMP_EQUAL and size & (size - 1) == 0 and constant % size == 0)
     return bounds
 
 
 def answer(filter, starts, words):
-    """What the filter says while it looks at the given words alone: a result, or by the ranges of the word it wants next."""
+    """The filter's result for the given words. If it needs another word, the results by that word's ranges."""
     holds, at = None, 0
     while True:
         code, on_true, on_false, constant = filter[at]
@@ -107,7 +107,7 @@ def compare(code, value, constant):
 
 
 def assemble(said):
-    """The instructions that give an answer. What is said in several places stands there once."""
+    """The instructions for an answer. A part that occurs several times is written once."""
     code, places, waiting = [], {}, [said]
     for one in waiting:
         places[one] = len(code)
@@ -116,7 +116,7 @@ def assemble(said):
             continue
         code.append((LOAD, 0, 0, one[0]))
         tree(code, one[2])
-        # Results last: they are reached from everywhere, and jumps lead forward alone.
+        # Results come last: every part may jump to them, and jumps only lead forward.
         waiting += [each for _, each in one[2] if each not in waiting and each[0] != RETURN]
         if one is waiting[-1]:
             waiting += dict.fromkeys(result for each in waiting for result in results(each))
@@ -134,7 +134,7 @@ def results(said):
 
 
 def tree(code, ranges):
-    """Comparisons that lead to the answer for a word. Where they lead is a place in the code, or what is to be said there."""
+    """Comparisons that lead to a word's answer. A target is a place in the code, or an answer that is placed later."""
     if len(ranges) == 1:
         return ranges[0][1]
     at = len(code)

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { manual } from '../src/cli/developer/manual.ts';
 
-/** The package holds the commands and the packages that they use as one file, and what the sandbox of `exec` needs. */
+/** The package has one file with the commands and the packages that they use, and the helpers of `exec`'s sandbox. */
 const root = resolve(import.meta.dirname, '..');
 const out = resolve(process.argv[2] ?? join(root, 'dist'));
 const { version, license } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, string>;
@@ -73,7 +73,7 @@ function packagesIn(metafile: string): Set<string> {
   return new Set(names.filter((name) => name !== undefined));
 }
 
-/** Whoever passes on a package passes on its licence. */
+/** A package may be distributed only with its licence. */
 function copyLicense(name: string): void {
   const folder = join(root, 'node_modules', name);
   const [file] = readdirSync(folder).filter((one) => /^licen[cs]e/i.test(one));

@@ -1,4 +1,4 @@
-/** The data folder of a released version, for the tests of upgrades. Run by `scripts/make-data-fixture`. */
+/** Makes the data folder of a released version, for the tests of upgrades. Run by `scripts/make-data-fixture`. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -83,7 +83,7 @@ await build();
 await repository.commit({ message: 'Go on', files: { greeting: 'good evening\n' } });
 await build();
 
-// What a test compares after the upgrade.
+// A test compares these after the upgrade.
 const builds = [];
 for (const commit of await list(`${path}/commits`)) {
   for (const { id_str: id, build_state: state, suite_id_str: suite } of await list(

@@ -1,6 +1,7 @@
 /**
- * Of the programs that all tests together need, those that some test files need: scripts/needed-programs.ts FILE … -- git=git …
- * A file needs a program if a module that it imports, or imports through others, has its name as a text.
+ * Selects the programs that some test files need, from the programs of all tests:
+ * scripts/needed-programs.ts FILE … -- git=git …
+ * A file needs a program if a module that it imports, directly or through other modules, has its name as a text.
  */
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -10,14 +11,14 @@ const end = process.argv.indexOf('--');
 const files = process.argv.slice(2, end).filter((file) => statSync(file, { throwIfNoEntry: false })?.isFile());
 const programs = process.argv.slice(end + 1);
 
-/** What comes with another program: its own name stands nowhere. */
+/** Programs that come with another one. Their own names are in no file. */
 const companions: Record<string, string[]> = {
   python3: ['python3-seccomp', 'python3-swift'],
   'chromium-headless-shell': ['liberation-fonts'],
   slurmctld: ['slurmd', 'squeue', 'munged'],
 };
 
-/** Imports, and the program itself where a test starts it: that needs what the program needs. */
+/** Imports. A test that starts the program needs everything that the program needs, so this counts as an import. */
 function importsOf(file: string, text: string): string[] {
   const named = Array.from(text.matchAll(/\b(?:from|import)\s*\(?'(\.[^']+)'/g), ([, path = '']) => path);
   const started = /bin\/headrace|TEST_PROGRAM/.test(text) ? [join(root, 'src/main.ts')] : [];
@@ -39,7 +40,7 @@ const isNeeded = (program: string): boolean => {
   const [leader = program] = Object.keys(companions).filter((one) => companions[one]?.includes(program));
   return isNamed(leader);
 };
-// Where nothing is known of what is to be run, everything is needed.
+// If the files are unknown, all programs are needed.
 console.log(
   (files.length === 0 ? programs : programs.filter((entry) => isNeeded(entry.split('=')[0] ?? ''))).join(' '),
 );

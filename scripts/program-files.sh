@@ -1,8 +1,8 @@
-# Sourced by scripts/make-package and scripts/make-archive, after scripts/setup.sh: what is given to those who install.
+# Sourced by scripts/make-package and scripts/make-archive, after scripts/setup.sh. Collects the files to install.
 
 # stage_program DIR linux-x64|linux-arm64
-# The program, its packages and its Node. Named one by one: whatever else lies in the folder (data, tests, the repository)
-# stays out.
+# The program, its packages and its Node. They are named one by one, so other files in the folder are excluded (data,
+# tests, the repository).
 stage_program() {
   installed=$1
   platform=$2
@@ -13,8 +13,8 @@ stage_program() {
   rm "$installed/dist/program/current/made"
   printf '%s\n' "$platform" >"$installed/dist/program/current/packaged" # nothing is bundled at the first start
 
-  # Of the packages those that are not for development, without their own tests. What browsers get was made of theirs
-  # already. A package's own packages are named by themselves.
+  # All packages that are not for development, without their own tests. Packages for browsers are not needed, because
+  # their files are bundled already. The lockfile lists nested packages separately.
   "$node" -e '
     const { cpSync, readFileSync } = require("node:fs");
     const { basename, dirname, join } = require("node:path");
@@ -32,7 +32,7 @@ stage_program() {
   cp "$root/package-lock.json" "$installed/node_modules/.installed-runtime" # nothing is installed at the first start
 }
 
-# stage_node DIR PLATFORM: for another kind of machine it comes from the registry, and is what the lockfile says.
+# stage_node DIR PLATFORM: for another architecture, Node comes from the registry, in the lockfile's version.
 stage_node() {
   fetched=''
   from=$root/node_modules/node-$2
@@ -62,7 +62,7 @@ fetch_package() {
   tar -C "$2" --no-same-owner -xzmf "$2/$file"
 }
 
-# set_modes DIR: those of the release, not of whoever made it.
+# set_modes DIR: sets the release's modes, independent of the umask of the user who makes it.
 set_modes() {
   find "$1" -type d ! -perm 755 -exec chmod 755 {} +
   find "$1" -type f -perm /111 ! -perm 755 -exec chmod 755 {} +

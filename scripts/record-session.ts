@@ -1,4 +1,4 @@
-/** The recorded session of the documentation, as an animated picture. Run by `scripts/record-session`. */
+/** Makes the recorded session in the documentation, an animated picture. Run by `scripts/record-session`. */
 import { join } from 'node:path';
 import { writeFileSync } from 'node:fs';
 import { Developer } from '../test/support/developer.ts';
@@ -7,7 +7,7 @@ import { startInstallation } from '../test/support/installation.ts';
 const columns = 76;
 const rows = 19;
 const [cell, line, margin] = [8.4, 18, 14];
-/** How long a letter takes to be typed, and how long one reads what a command has said, in seconds. */
+/** In seconds: to type a letter, to read the output of a command, and to show the last frame. */
 const [perLetter, reading, last] = [0.05, 1.6, 5];
 
 interface Frame {
@@ -36,7 +36,7 @@ function show(text: string, seconds: number): void {
   now += seconds;
 }
 
-/** Types a command and shows what it says, in the time that it takes; nothing lasts longer than somebody looks at it. */
+/** Types a command and shows its output in real time. Pauses without new output are cut to about a second. */
 async function perform(developer: Developer, args: string[], input?: string): Promise<string> {
   const script = input === undefined ? '' : `echo '${input}' | `;
   const typed = `$ ${script}headrace ${args.join(' ')}`;
@@ -80,7 +80,7 @@ function drawn(text: string, top: number): string {
     .join('');
 }
 
-/** All frames stand above each other, and the strip moves behind a window. */
+/** All frames form one vertical strip, which moves behind a window. */
 function picture(): string {
   const kept = frames.filter(({ text }, at) => text !== frames[at - 1]?.text);
   const [width, height] = [columns * cell + 2 * margin, rows * line + 2 * margin];

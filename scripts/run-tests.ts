@@ -1,6 +1,6 @@
 /**
- * Runs the quick tests (test/quick.ts) or all of them, in a few processes that share out the files, beside formatting,
- * lint and types. Or runs the files that are named, each in a process of its own.
+ * Runs the quick tests (test/quick.ts) or all tests, in a few processes that share the files. Formatting, lint and
+ * types are checked at the same time. Named files run without these checks, each in its own process.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,7 +16,7 @@ import { processorTime } from '../test/support/processor-time.ts';
 import { lacksForFile } from '../test/support/needs.ts';
 import { isQuick } from '../test/quick.ts';
 
-// As a runner sets it, whatever it inherited: tests open sandboxes in their own processes, and builds are other users.
+// As a runner sets it, not as inherited: tests open sandboxes in their own processes, and builds run as other users.
 process.umask(0o022);
 const root = join(import.meta.dirname, '..');
 const startedAt = performance.now();
@@ -28,7 +28,7 @@ const { values, positionals } = parseArgs({
 const isNamed = positionals.length > 0;
 if (!isNamed && values.all !== true) process.env.TEST_QUICK = '1';
 
-/** These take longest. They begin first, so that no process is busy with one when the others have nothing left. */
+/** These take longest, so they begin first. Otherwise one process would still run such a file when the rest is done. */
 const longest = [
   'test/cli/operator/',
   'test/deploy/',
@@ -50,15 +50,15 @@ const files = inOrder.map((file) => ({ file, lacks: lacksForFile(file) }));
 const claims = mkdtempSync(join(tmpdir(), 'headrace-claims-'));
 process.on('exit', () => rmSync(claims, { recursive: true, force: true }));
 
-// Every program that a test starts begins as a copy of the process, which costs more the more memory that has. The first two
-// are settings of bin/headrace, which says what they do. The third keeps it in few large pages: half the cost.
+// Every program that a test starts begins as a copy of the process, and more memory costs more to copy. bin/headrace
+// explains the first two settings. The third keeps memory in few large pages, which halves the cost.
 const littleMemory = {
   MALLOC_ARENA_MAX: '1',
   MALLOC_TRIM_THRESHOLD_: '131072',
   GLIBC_TUNABLES: 'glibc.malloc.hugetlb=1',
 };
 
-/** In the order of the processor after the tests, which leave time for it because they wait for much. */
+/** At a lower priority than the tests, which often wait and so leave processor time. */
 function startChecks(): { said: () => string; ended: Promise<boolean> } {
   const checks = spawn('nice', [join(root, 'scripts/check')], { stdio: ['ignore', 'pipe', 'inherit'] });
   let said = '';
@@ -73,7 +73,7 @@ function start(): ReturnType<typeof run> {
     return run({ files: here, concurrency: Math.ceil(availableParallelism() * 2.5), ...patterns });
   }
   Object.assign(process.env, littleMemory, { TEST_FILES: JSON.stringify(files), TEST_CLAIMS: claims });
-  // More than there are cores: most of the time tests wait for processes, disks and timers.
+  // More than the number of cores: most of the time tests wait for processes, disks and timers.
   const processes = availableParallelism() * 3;
   return run({
     files: Array.from({ length: processes }, () => join(root, 'test/support/worker.ts')),
@@ -85,9 +85,9 @@ function start(): ReturnType<typeof run> {
 await globalSetup();
 const checks = isNamed ? undefined : startChecks();
 const results = start();
-/** How long each file took, in milliseconds; it is a test of its own (worker.ts). */
+/** Each file's duration in milliseconds. A file is a test (worker.ts). */
 const durations = new Map<string, number>();
-/** How many tests each reason kept from running. */
+/** The number of skipped tests by reason. */
 const skipped = new Map<string, number>();
 const skip = (why: string): unknown => skipped.set(why, (skipped.get(why) ?? 0) + 1);
 let counts = { tests: 0, passed: 0 };
@@ -95,7 +95,7 @@ let failed = 0;
 results.on('test:complete', ({ name, nesting, details }) => {
   if (nesting === 0 && name.endsWith('.test.ts')) durations.set(name, details.duration_ms);
 });
-// A skipped suite counts as one: nobody knows how many tests it would have.
+// A skipped suite counts as one test, because its number of tests is unknown.
 results.on('test:pass', ({ name, skip: why }) => {
   if (typeof why === 'string' && why !== '') skip(why);
   else if (why !== undefined && why !== false) {

@@ -1,4 +1,4 @@
-/** The pictures of the documentation: a dashboard, a build while it runs, and a log. Run by `scripts/screenshots`. */
+/** Makes the pictures of the documentation: a dashboard, a running build, and a log. Run by `scripts/screenshots`. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
@@ -12,7 +12,7 @@ const people = [
   { name: 'Joris Prins', email: 'joris@example.org' },
   { name: 'Lin Okafor', email: 'lin@example.org' },
 ];
-/** What was done in each repository; a mark says that the tests fail with it. */
+/** The commits of each repository. Tests fail on a commit with a leading `!`. */
 const history: Record<string, string[]> = {
   'harbour-web': ['Show the berths on a map', 'Remember the chosen harbour', 'Print the harbour dues'],
   'lock-control': [
@@ -30,7 +30,7 @@ const history: Record<string, string[]> = {
   'tide-tables': ['Take the tables of next year', 'Tell high water in local time'],
 };
 
-/** A log with what logs have: groups, colours, a failure. */
+/** A typical log: groups, colours, a failure. */
 const unitTests = `
 echo '::group::npm ci'
 for name in ajv express gauge-reader level-math pino pg undici zod; do echo "added $name"; done

@@ -1,12 +1,13 @@
-# Sourced by bin/headrace and the scripts beside this file: puts everything in place that the
-# program needs and this machine lacks, and leaves the right Node in $node. What it has to say goes
-# to standard error, because standard output belongs to the command that was asked for.
+# Sourced by bin/headrace and the other scripts in this folder. Installs everything that the program needs and
+# this machine lacks, and sets $node to the right Node. Messages go to standard error, because standard output
+# is for the requested command.
 
 say() { printf '%s\n' "$*" >&2; }
 
 # install_packages runtime|all
-# The copy of the lockfile inside node_modules says which lockfile was installed, and how much of it. What npm itself writes
-# there at the end, without such a copy beside it, is somebody else's work, and npm would begin by removing it.
+# The copy of the lockfile inside node_modules shows which lockfile was installed, and how much of it. npm writes its
+# own file there at the end. If that file has no such copy next to it, the user installed the packages, and `npm ci`
+# would remove them first.
 install_packages() {
   packages_current "$1" && return 0
   if ! command -v npm >/dev/null 2>&1; then
@@ -19,15 +20,15 @@ install_packages() {
     exit 1
   fi
   exec 9<"$root/package-lock.json"
-  flock 9 # a second start beside this one waits here and then finds the work done
+  flock 9 # a second start at the same time waits here, and then finds the packages installed
   if ! packages_current "$1"; then
     omit=''
     [ "$1" = runtime ] && omit='--omit=dev'
     if [ ! -e "$root/node_modules/.package-lock.json" ] || ls "$root"/node_modules/.installed-* >/dev/null 2>&1; then
       say "headrace: installing its packages (once)"
-      # Who has the packages for development keeps them.
+      # If the packages for development are installed, they stay.
       grep -qs '"dev": true' "$root/node_modules/.package-lock.json" && omit=''
-      # Exactly what the lockfile says, or an error where it and package.json differ.
+      # Exactly the versions in the lockfile, or an error if it and package.json differ.
       (cd "$root" && with_npm_cache npm ci $omit --loglevel=error 9<&-) >&2
     elif ! (cd "$root" && npm ls $omit 9<&-) >/dev/null 2>&1; then
       say "The packages in $root/node_modules are not those that headrace needs, and it did not install them itself."
@@ -41,7 +42,7 @@ install_packages() {
   exec 9<&-
 }
 
-# npm keeps what it downloads in the home, and fails where that cannot be written.
+# npm caches its downloads in the home folder, and fails if that is not writable.
 with_npm_cache() {
   kept=${npm_config_cache:-$(npm config get cache)}
   if mkdir -p "$kept" 2>/dev/null && [ -w "$kept" ]; then
@@ -86,9 +87,9 @@ find_node() {
 }
 
 # bundle_program [COMMAND]
-# Leaves in $program what Node is to run. That is the program as a few large files, made of its hundreds of modules and of
-# the packages that it always needs: it starts in half the time and takes 30 MB less. It is made again when a source has
-# changed; the one before stays beside it for those who still run it. Where nothing can be written, the sources serve.
+# Sets $program to the file that Node runs. The bundle has the hundreds of modules, and the packages that are always
+# needed, in a few large files. It starts in half the time and takes 30 MB less. After a source has changed, it is made
+# again. The bundle before it stays for processes that still run it. If nothing can be written, the sources are used.
 bundle_program() {
   bundles=$root/dist/program
   program=$bundles/current/main.js
@@ -99,16 +100,17 @@ bundle_program() {
   fi
   exec 9<"$root/package-lock.json"
   flock 9
-  # Whoever may read the sources may read what is made of them.
+  # Every user who may read the sources may read the bundle.
   bundle_current || (umask 022 && make_bundle) 2>/dev/null || program=$root/src/main.ts
   exec 9<&-
 }
 
 make_bundle() {
   mkdir -p "$bundles" && rm -rf "$bundles"/new.* && made=$(mktemp -d "$bundles/new.XXXXXX") || return 1
-  # The time is taken before anything is read: what changes meanwhile is newer. Packages that only some need, or that are
-  # loaded by name, stay where they are, and so do those of Fastify's that are never loaded (src/server/http/server.ts). A process
-  # keeps the text that it runs, so that has neither comments nor indentation; its lines stay short, for stack traces.
+  # The time stamp comes before anything is read, so a source that changes meanwhile is newer. Packages that only some
+  # installations need, or that are loaded by name, are not bundled. Nor are packages of Fastify that are never loaded
+  # (src/server/http/server.ts). A process keeps its program text in memory, so comments and indentation are removed.
+  # Lines stay short, for stack traces.
   if touch "$made/made" &&
     (cd "$root" && "node_modules/@esbuild/$node_platform/bin/esbuild" src/main.ts --bundle --splitting --platform=node \
       --format=esm --target=node24 --outdir="$made" --log-level=error --define:wayToSources='"../../../src"' \
@@ -128,7 +130,7 @@ make_bundle() {
   fi
 }
 
-# Of an installed package nothing changes but as a whole.
+# An installed package changes only as a whole.
 bundle_current() {
   [ -e "$bundles/current/packaged" ] && return 0
   [ -r "$program" ] && [ -e "$bundles/current/made" ] || return 1
@@ -165,8 +167,8 @@ require_programs() {
 }
 
 # wish_programs what-for program=debian-package …
-# The same for what one can do without: where they cannot be installed, the start goes on, and a run that needs them says so.
-# What failed is left alone for a day: without a network each start would wait for it, and say so again.
+# The same for optional programs. If they cannot be installed, the start continues, and a run that needs them reports
+# it. A failed installation is retried after a day: without a network, each start would wait for it and report it again.
 wish_programs() {
   wished_for=$1
   shift
@@ -187,8 +189,8 @@ wish_programs() {
   printf '%s\n' "$missing_packages" 2>/dev/null >>"$refused" || true
 }
 
-# A package list that is missing or old is the usual reason for a first failure, which is told only if fresh lists do not help.
-# Where those of one source cannot be had, those of the others may do.
+# The first failure usually comes from a missing or old package list, so it is reported only if fresh lists do not help.
+# If the lists of one source are unavailable, the lists of the other sources may suffice.
 apt_install() {
   apt install -y -qq --no-install-recommends "$@" && return 0
   first_said=$apt_said
@@ -199,8 +201,8 @@ apt_install() {
   return 1
 }
 
-# Says nothing: what apt says is left in $apt_said, for whoever finds that it failed.
-# Somebody else may be installing: apt's own patience covers only one of its three locks, and says nothing.
+# Prints no output of apt: $apt_said has it, for the caller to report a failure.
+# Another program may be installing. apt itself waits for only one of its three locks, and without a message.
 apt() {
   apt_waited=0
   until apt_said=$(LC_ALL=C apt-get ${impatient-} "$@" 2>&1 </dev/null); do
@@ -215,8 +217,8 @@ apt() {
   done
 }
 
-# Servers live outside a person's PATH on Debian. Without a font, a browser has no letters to lay out. A library for Debian's
-# own Python is of no use to another one.
+# On Debian, servers are in folders outside a user's PATH. Without a font, a browser cannot render text. Only Debian's
+# own Python can use its libraries.
 program_present() {
   case $1 in
     liberation-fonts) ls /usr/share/fonts/truetype/liberation*/*.ttf >/dev/null 2>&1 ;;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { AddressInfo } from 'node:net';
 
-/** A server that writes what it is sent to a file, over TLS, and nothing else. */
+/** A TLS server that only writes request bodies to a file. */
 const [, , folder = '', file = ''] = process.argv;
 const tls = { key: readFileSync(join(folder, 'key.pem')), cert: readFileSync(join(folder, 'cert.pem')) };
 const server = createServer(tls, (request, response) => {

@@ -12,34 +12,34 @@ interface Item {
 /** A service with one project, one suite and one commit, to be built over and over. */
 export interface Building {
   service: Service;
-  /** Builds the commit, once to the end; with suites, these alone. */
+  /** Builds the commit once and waits for the end. With suites, only these. */
   build(...suites: string[]): Promise<void>;
   /** The address of the project, and the commit. */
   path: string;
   sha: string;
   /**
-   * Milliseconds from the request, made by whoever is handed in, to the first byte of the build's log at an open firehose,
-   * or to a word in it.
+   * Milliseconds from the request, which `asking` makes, to the first byte of the build's log in an open firehose, or
+   * to a word in the log.
    */
   firstByte(asking?: () => Promise<{ id_str: string }>, word?: string): Promise<number>;
   /** Changes fields of the suite. */
   change(fields: Record<string, string>): Promise<void>;
-  /** What is run from now on. */
+  /** Sets the command of further builds. */
   command(command: string): Promise<void>;
-  /** Asks for so many builds at once, of as many projects; how many are finished in a second. */
+  /** Requests `many` builds at once, spread over the projects. Returns the finished builds per second. */
   perSecond(many: number, projects?: number): Promise<number>;
   runnerPid(): number;
-  /** What server and runner have in memory, together. */
+  /** The memory of server and runner together. */
   residentMegabytes(): number;
-  /** Starts another server with a runner of its own on the same database, which is asked for builds as well from now on. */
+  /** Starts another server with its own runner on the same database. It gets requests for builds too from now on. */
   addServer(): Promise<void>;
-  /** Gives the suite a dependency, and takes it away again. */
+  /** `attach` gives the suite a dependency, and `detach` removes it. */
   attach(dependency: string): Promise<void>;
   detach(dependency: string): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** A line that tells of the end of a build request. */
+/** A line with the end of a build request. */
 const isOver = /"state":"(passed|failed|errored)","type":"build_request"/;
 
 /** With cores, each server gets the next of them for itself and its runner. */
@@ -54,7 +54,7 @@ export async function startBuilding(
   await project.command(command);
   const attached = `${project.suite}/dependencies`;
 
-  const asked = new Map([[path, 1]]); // each project was built once to begin with
+  const asked = new Map([[path, 1]]); // each project was built once at the start
   const note = (at: string, more: number): void => void asked.set(at, (asked.get(at) ?? 0) + more);
   const body = (): string => `commit_ref=${sha}`;
   const ask = (suites: readonly string[] = []): Promise<Item> => {
@@ -64,7 +64,7 @@ export async function startBuilding(
   };
   const requestPath = ({ id_str: id }: Pick<Item, 'id_str'>): string => `${path}/build_requests/${id}`;
 
-  /** Reads all that happened in a project, from the beginning, until everything that was asked for is over. */
+  /** Reads all events of a project, from the beginning, until all requested builds have ended. */
   const untilOver = async (at: string): Promise<void> => {
     const leaving = new AbortController();
     const headers = { authorization: service.authorization, accept: 'application/x-ndjson' };
@@ -97,7 +97,7 @@ export async function startBuilding(
         'content-type': 'application/x-www-form-urlencoded',
       };
       const startedAt = performance.now();
-      // Few connections ask and one stream of each project tells of all: what the load costs is missing to the service.
+      // Few connections, and one stream per project with all results: the load takes time from the service.
       const askers = Math.max(4, projects);
       const asking = Array.from({ length: askers }, async (_, asker) => {
         const { url } = servers[asker % servers.length] ?? service;

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { call, type Service } from './servers.ts';
 
-/** Has a dependency compiled that consists of so many files; answers its identifier. */
+/** Compiles a dependency of this many files and returns its identifier. */
 export async function compileFiles(service: Service, name: string, files: number): Promise<string> {
   const prefix = `/opt/${name.replaceAll(' ', '-')}`;
   const places = `mkdir -p ${prefix}/lib && cd ${prefix}/lib`;
@@ -22,7 +22,7 @@ export async function compileFiles(service: Service, name: string, files: number
   }
 }
 
-/** Some archive: what is compiled here needs no source. */
+/** Any archive, because these compiles need no source. */
 function archive(): Uint8Array<ArrayBuffer> {
   const folder = mkdtempSync(join(tmpdir(), 'headrace-bench-'));
   try {

@@ -11,7 +11,7 @@ const commitsEach = 40;
 const suitesEach = 4;
 const rounds = 21;
 
-/** How long the server takes for the dashboard of somebody with five hundred projects, on each database. */
+/** The server's time for the dashboard of a user with five hundred projects, on each database. */
 export async function dashboardFigures(databases: Databases): Promise<Figure[]> {
   const { sqlite, postgres } = await onBoth(databases, async (settings, name): Promise<Figure> => {
     const service = await startHeadrace(undefined, settings, { flags: ['--no-runner'] });
@@ -31,21 +31,21 @@ export async function dashboardFigures(databases: Databases): Promise<Figure[]> 
   return [sqlite, postgres];
 }
 
-/** From the request to the last byte of the page, over a connection that is there. */
+/** From the request to the last byte of the page, over an open connection. */
 async function asked({ url }: Service, cookie: string): Promise<number[]> {
   const taken: number[] = [];
   for (let round = 0; round <= rounds; round += 1) {
     const startedAt = performance.now();
     const answer = await fetch(`${url}/ui/`, { headers: { cookie } });
     const page = await answer.text();
-    if (round > 0) taken.push(performance.now() - startedAt); // the first one warms up
+    if (round > 0) taken.push(performance.now() - startedAt); // the first round warms up
     const shown = page.split('class="project"').length - 1;
     if (shown !== projects) throw new Error(`the dashboard shows ${shown} projects: ${answer.status}`);
   }
   return taken;
 }
 
-/** Rows straight into the database: to build all of it would take an hour. */
+/** Writes rows directly into the database, because building all of it would take an hour. */
 async function fill(service: Service): Promise<void> {
   const db = await openDatabase({ url: service.databaseUrl });
   let number = 1n;
@@ -55,7 +55,7 @@ async function fill(service: Service): Promise<void> {
       const project = await call<{ id_str: string }>(service, '/projects', form);
       number = await fillProject(db, BigInt(project.id_str), number);
     }
-    // What PostgreSQL does by itself a minute after so many rows were written.
+    // PostgreSQL does this automatically a minute after so many rows were written.
     if (db.kind === 'postgres') await sql`analyze`.execute(db.read);
   } finally {
     await db.close();

@@ -3,13 +3,13 @@ import { round, type Figure } from './report.ts';
 
 export type DatabaseName = 'SQLite' | 'PostgreSQL';
 
-/** What a Headrace is started with to have a new database of a kind. */
+/** Settings that give a Headrace a new database of each kind. */
 export interface Databases {
   settingsFor(name: DatabaseName): Promise<NodeJS.ProcessEnv>;
   close(): Promise<void>;
 }
 
-/** PostgreSQL as it comes, which waits for the disk with every commit as SQLite does here; started when first asked for. */
+/** PostgreSQL with its defaults: each commit waits for the disk, as SQLite's does here. Started on first use. */
 export function openDatabases(): Databases {
   let postgres: Promise<Postgres> | undefined;
   return {
@@ -22,7 +22,7 @@ export function openDatabases(): Databases {
   };
 }
 
-/** The same on each kind. What is measured on both is measured in turns, so that a slow minute slows both. */
+/** The same on each kind. Measurements on both are in turns, so that a slow minute slows both. */
 export interface OnBoth<T> {
   sqlite: T;
   postgres: T;

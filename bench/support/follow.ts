@@ -1,6 +1,6 @@
 import type { Service } from './servers.ts';
 
-/** Reads the stream of a record to its end, after which the connection serves the next request. */
+/** Reads the stream of a record to its end. Then the connection is free for the next request. */
 export async function follow(service: Service, record: string, hear: (text: string) => void = () => {}): Promise<void> {
   const headers = { authorization: service.authorization };
   const answer = await fetch(`${service.url}${record}/firehose`, { headers });
@@ -12,8 +12,8 @@ export async function follow(service: Service, record: string, hear: (text: stri
 }
 
 /**
- * Milliseconds until a word is in the log of the record that is asked for, at which moment the caller may look at something.
- * Then its end is awaited.
+ * Milliseconds until a word is in the log of the record that `ask` requests. At that moment `look` is called. Then
+ * waits for the record's end.
  */
 export async function untilSaid(
   service: Service,

@@ -3,10 +3,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { connect, type ConnectionOptions } from 'node:tls';
 
 /**
- * A process of clients who follow one stream over connections of their own, and look for moments that are written in it
- * as `@nanoseconds@`. Says when all are there, listens for a while, and says how late, in milliseconds, each moment
- * of that while arrived at each of them. What arrives is only put aside until the while is over: what is measured is the
- * server, not how fast one process can read for hundreds.
+ * A process of clients that follow one stream, each over its own connection. The stream contains times of writing as
+ * `@nanoseconds@`. The process prints a line when all are connected, and listens for a while. Then it prints the delay
+ * in milliseconds of each such time at each client. Until then it only stores the bytes, because the server is
+ * measured, and not the speed at which one process can read for hundreds.
  */
 const [, , address = '', authorization = '', many = '1', seconds = '1'] = process.argv;
 const { hostname, port, pathname } = new URL(address);
@@ -18,7 +18,7 @@ const clock = (): number => performance.timeOrigin + performance.now();
 
 async function follow(): Promise<void> {
   const heard = Promise.withResolvers<void>();
-  // Taken as well as by an unencrypted connection, though the types do not say so.
+  // A TLS connection accepts this too, although the types lack it.
   const onread: OnReadOpts = {
     buffer,
     callback(length) {
@@ -39,11 +39,11 @@ async function follow(): Promise<void> {
 }
 
 for (let there = 0; there < Number(many); there += 25) {
-  // A few at a time: handshakes are not what is measured.
+  // A few at a time, because handshakes are not measured.
   await Promise.all(Array.from({ length: Math.min(25, Number(many) - there) }, follow));
 }
 console.log('listening on all connections');
-await pause(1000); // what they were told to begin with is out of the way
+await pause(1000); // the events before the measurement have arrived by then
 const since = clock();
 await pause(Number(seconds) * 1000);
 const delays: number[] = [];

@@ -4,9 +4,9 @@ import { residentMegabytes } from './servers.ts';
 
 const limit = 50;
 
-/** How much more memory processes take than at the beginning. */
+/** The growth of processes' memory since the beginning. */
 export interface Growth extends Disposable {
-  /** The figures until now, for what these processes had to do meanwhile. */
+  /** The figures so far. `what` names the work of these processes in the meantime. */
   figures(what: string, database: DatabaseName): Figure[];
 }
 

@@ -9,23 +9,23 @@ export const suitesEach = 4;
 const steps = 3;
 const projects = accounts * projectsEach;
 
-/** The builds that are the case with so many commits in each project. */
+/** The number of builds for this number of commits in each project. */
 export function buildsWith(commitsEach: number): number {
   return commitsEach * projects * suitesEach;
 }
 
 /*
- * Each kind of record has numbers of its own. Projects take turns, as they do where many are built: the commits of one
- * do not lie side by side.
+ * Each kind of record has its own range of numbers. Projects take turns, as in a busy installation: the commits of one
+ * project are not next to each other.
  */
 const [requestsFrom, commitsFrom, buildsFrom, eventsFrom] = [
   1_000_000_000, 2_000_000_000, 3_000_000_000, 4_000_000_000,
 ];
 
 /**
- * What an installation has stored after some years: several accounts, each with projects of four suites, and of every
- * commit the request, the builds, their logs and what was told of them. The first account is the first user. Rows go
- * straight into the database, a table at a time: to build all that would take days.
+ * Makes the data of an installation after some years: several accounts, each with projects of four suites. Each commit
+ * has its request, builds, logs and events. The first account is the first user. Rows are written directly into the
+ * database, a table at a time, because building all of it would take days.
  */
 export async function makeHistory(service: Service, commitsEach: number): Promise<void> {
   for (let number = 0; number < projectsEach; number += 1) {
@@ -35,12 +35,12 @@ export async function makeHistory(service: Service, commitsEach: number): Promis
   const db = await openDatabase({ url: service.databaseUrl });
   try {
     await db.transaction(async (trx) => {
-      // All references are right: PostgreSQL need not look each of them up.
+      // All references are right, so PostgreSQL need not check each of them.
       if (db.kind === 'postgres') await sql`set local session_replication_role = replica`.execute(trx);
       await addOthers(trx);
       await addBuilds(trx, commitsEach);
     });
-    // What PostgreSQL does by itself a minute after so many rows were written.
+    // PostgreSQL does this automatically a minute after so many rows were written.
     if (db.kind === 'postgres') await sql`vacuum analyze`.execute(db.read);
   } finally {
     await db.close();
@@ -56,7 +56,7 @@ function numbers(count: number): RawBuilder<unknown> {
   ) as counted`;
 }
 
-/** The projects with their places from 0 on, as a table. */
+/** The projects as a table, with positions from 0 on. */
 const placed = sql`(select id, owner_id, row_number() over (order by id desc) - 1 as place from projects) as placed`;
 const passedAt = sql.lit(1_700_000_000_000n);
 
@@ -65,7 +65,7 @@ async function addOthers(trx: Transaction): Promise<void> {
     insert into users (id, email, kind, suspended, billing, created_at)
     select number + 1, 'person-' || number || '@example.org', 'user', 0, 'paid', ${passedAt}
     from ${numbers(accounts - 1)}`.execute(trx);
-  // Copied keys do not open in another row; nobody asks for these.
+  // Copied keys do not open in another row, but these are never used.
   await sql`
     insert into projects (id, owner_id, name, description, repository_url, clone_url, build_state, ssh_public_key, ssh_private_key,
       created_at, last_event)
@@ -103,7 +103,7 @@ async function addBuilds(trx: Transaction, commitsEach: number): Promise<void> {
     insert into logs (id, project_id, size, complete, completed_at, line_breaks)
     select id, project_id, 0, 1, created_at, 0 from build_requests
     union all select id, project_id, 0, 1, created_at, 0 from builds`.execute(trx);
-  // Of each build that it waited, ran and passed.
+  // For each build: queued, running and passed.
   const before = sql`(builds.id - ${sql.lit(buildsFrom)})`;
   await sql`
     insert into events (id, project_id, sequence, subject_id, type, state, created_at)

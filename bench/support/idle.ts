@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** Waits until a process has used no more than a little of a processor for as long as its chores may take to begin. */
+/** Waits until a process has used little processor time for some seconds. Background work begins within that time. */
 export async function untilIdle(pid: number, seconds = 3): Promise<void> {
   for (let used = ticksOf(pid); ;) {
     await pause(seconds * 1000);

@@ -1,16 +1,16 @@
 import { existsSync } from 'node:fs';
 import { rustToolchain, typescriptToolchain } from '../../test/support/toolchains.ts';
 
-/** A project whose tool makes again what has changed, and keeps what it made in `out`. */
+/** A project whose tool rebuilds only changed files, and stores its output in `out`. */
 export interface Incremental {
   name: string;
   files: Record<string, string>;
-  /** One file of it, other than before in each turn. */
+  /** Another file in each turn. */
   change: (turn: number) => Record<string, string>;
   command: string;
-  /** A line that tells of one thing that was made, for `grep`. */
+  /** For `grep`: the output line for one file that the tool made. */
   made: RegExp;
-  /** Folders that builds have to see beside `/usr`. */
+  /** Folders that builds must see in addition to `/usr`. */
   paths: string[];
 }
 

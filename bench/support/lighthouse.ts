@@ -8,13 +8,13 @@ import { chromiumPath } from '../../test/support/browser.ts';
 
 const folder = join(import.meta.dirname, '..', 'lighthouse');
 const lock = join(folder, 'package-lock.json');
-/** A copy of the lockfile that was installed, as `scripts/setup.sh` has one. */
+/** A copy of the installed lockfile, as in `scripts/setup.sh`. */
 const installed = join(folder, 'node_modules', '.installed');
 
 export interface Marks {
   performance: number;
   accessibility: number;
-  /** What took marks away. */
+  /** The audits that cost points. */
   lost: string[];
 }
 
@@ -24,8 +24,8 @@ interface Report {
 }
 
 /**
- * A browser that Lighthouse judges pages in: the tests' own, so that nothing is downloaded. `enter` signs somebody in;
- * Lighthouse opens its pages in the same profile, as a phone of middling speed would, which is its own choice.
+ * A browser in which Lighthouse judges pages: the tests' browser, so that nothing is downloaded. `enter` signs a user
+ * in. Lighthouse opens its pages in the same profile. By its default, it simulates a phone of medium speed.
  */
 export async function openLighthouse(enter: (page: Page) => Promise<void>) {
   install();

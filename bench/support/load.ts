@@ -11,9 +11,9 @@ export interface Target {
 }
 
 /**
- * Requests per second over keep-alive connections, each sending the next request when the last is answered. Written on
- * bare sockets, because the load comes from the same machine: what it costs is missing to the server. Anything but
- * success ends the run: a fast error is no speed.
+ * Requests per second over keep-alive connections. Each sends the next request when the last is answered. Uses bare
+ * sockets, because the load comes from the same machine and takes processor time from the server. Any response except
+ * success ends the run, because a fast error must not count.
  */
 export async function requestsPerSecond(target: Target, connections = 32, seconds = 3): Promise<number> {
   const deadline = performance.now() + seconds * 1000;
@@ -33,7 +33,7 @@ async function ask(target: Target, deadline: number): Promise<number> {
 }
 
 export interface Connection extends Disposable {
-  /** Sends one request and waits for its answer; anything but success is an error. */
+  /** Sends one request and waits for its response. Any response except success is an error. */
   ask(): Promise<void>;
 }
 
@@ -75,7 +75,7 @@ export async function openConnection(target: Target): Promise<Connection> {
 
 /** Measures several targets in turn, round after round, so that a slow minute of the machine slows all of them. */
 export async function compare(targets: Target[], rounds = 5, connections = 32): Promise<number[]> {
-  for (const target of targets) await requestsPerSecond(target, connections, 3); // until the code is compiled
+  for (const target of targets) await requestsPerSecond(target, connections, 3); // warms up: the code is compiled
   const rates = targets.map(() => [] as number[]);
   for (let round = 0; round < rounds; round += 1) {
     for (const [at, target] of targets.entries()) {
@@ -87,8 +87,8 @@ export async function compare(targets: Target[], rounds = 5, connections = 32): 
 }
 
 /**
- * Keeps this process from sleeping while it waits for answers. To wake it costs the server that answers, and the slower
- * of two would have to do it more often: what is compared then is not what they do.
+ * Keeps this process from sleeping while it waits for responses. Waking it would cost the responding server time. The
+ * slower of two servers would do it more often, which would distort the comparison.
  */
 function stayAwake(): Disposable {
   let next = setImmediate(function again() {

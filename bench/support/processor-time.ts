@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** What a process and all that it started have used so far, those that are over included. */
+/** Processor time of a process and all processes that it started, including ended ones. */
 export function processorSeconds(root: number): number {
   const all = new Map<number, { parent: number; ticks: number }>();
   for (const name of readdirSync('/proc')) {
@@ -10,7 +10,7 @@ export function processorSeconds(root: number): number {
       const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
       all.set(Number(name), { parent: Number(fields[1]), ticks });
     } catch {
-      // It ended in this moment, and is counted with its parent.
+      // It has just ended, and is counted with its parent.
     }
   }
   const belongs = (pid: number): boolean => {

@@ -10,7 +10,7 @@ interface Item {
   build_state: string;
 }
 
-/** A service with one project of one suite, whose command each build says anew. */
+/** A service with one project and one suite. The suite's command can be set for each build. */
 export interface BenchProject {
   service: Service;
   repository: Repository;
@@ -22,15 +22,15 @@ export interface BenchProject {
   runnerPid(): number;
   /** The processes of the service. */
   pids(): { server: number; runner: number };
-  /** What the next build runs. */
+  /** Sets the command of the next build. */
   command(command: string): Promise<void>;
-  /** Asks for a build of the commit and answers the build's address. The commit is known after the first time. */
+  /** Requests a build of the commit and returns its address. The commit is known after the first time. */
   build(): Promise<string>;
-  /** Waits until the build at an address is over and its log complete. */
+  /** Waits until the build at this address has ended and its log is complete. */
   end(build: string): Promise<void>;
-  /** Makes another project of the same repository, which was built once; answers its address. */
+  /** Makes another project of the same repository, builds it once, and returns its address. */
   another(name: string): Promise<string>;
-  /** Starts another server on the same database, with a runner of its own. It is stopped with this one. */
+  /** Starts another server on the same database, with its own runner. It is stopped with this server. */
   anotherServer(): Promise<Service>;
   stop(): Promise<void>;
 }

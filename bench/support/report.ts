@@ -1,11 +1,11 @@
 import type { Databases } from './databases.ts';
 
-/** One figure and the limit it is held against. */
+/** One figure and its limit. */
 export interface Figure {
   what: string;
   value: number;
   limit: { atLeast: number } | { atMost: number };
-  /** What the figure was made of, for the reader. */
+  /** Where the figure comes from, for the reader. */
   from: string;
 }
 
@@ -32,7 +32,7 @@ export function median(values: number[]): number {
   return quantile(values, 0.5);
 }
 
-/** What all but the largest twentieth keep below. */
+/** The value that only the largest twentieth exceeds. */
 export function p95(values: number[]): number {
   return quantile(values, 0.95);
 }

@@ -3,7 +3,7 @@ import { hashSecret, randomSecret } from '../../src/shared/lib/passwords.ts';
 import { openLink } from '../../src/runner/link.ts';
 import type { Service } from './servers.ts';
 
-/** Registers so many runners; answers their tokens. */
+/** Registers this many runners and returns their tokens. */
 export async function registerRunners(service: Service, many: number): Promise<string[]> {
   const tokens = Array.from({ length: many }, () => randomSecret('hrr'));
   const db = await openDatabase({ url: service.databaseUrl });
@@ -23,7 +23,7 @@ export async function registerRunners(service: Service, many: number): Promise<s
   return tokens;
 }
 
-/** A runner that speaks as the real one does and has whatever it is ordered done at once. */
+/** A runner with the real protocol, which runs nothing: the benchmark finishes its orders at once. */
 export type ScriptedRunner = ReturnType<typeof openLink>;
 
 export async function openRunner(service: Service): Promise<ScriptedRunner> {

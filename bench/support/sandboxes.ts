@@ -5,7 +5,7 @@ import { removeTree } from '../../src/shared/lib/remove-tree.ts';
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
 
-/** Sandboxes without anything around them, so many of them opened ahead, and a folder that goes with them. */
+/** Sandboxes without a runner. `prepare` of them are opened ahead. The folder is removed with them. */
 export interface BenchSandboxes extends AsyncDisposable {
   folder: string;
   sandboxes: Sandboxes;

@@ -9,7 +9,7 @@ const root = join(import.meta.dirname, '..', '..');
 export interface Running {
   url: string;
   pid: number;
-  /** Milliseconds from the start of the process to the line that says it listens. */
+  /** Milliseconds from the start of the process to its line `listening on …`. */
   startedIn: number;
   output: string;
   stop(): Promise<void>;
@@ -47,7 +47,7 @@ export async function start(program: string, args: string[], env: NodeJS.Process
 export interface Service extends Running {
   dataDir: string;
   authorization: string;
-  /** Where its rows are, for what is easier done there than by many requests. */
+  /** For changes that are easier in the database than by many requests. */
   databaseUrl: string;
 }
 
@@ -62,11 +62,11 @@ export function usableCores(): number[] {
 
 interface HeadraceOptions {
   flags?: string[];
-  /** Server, runner and builds get this core alone, as if the machine had no other. */
+  /** Server, runner and builds get only this core, as if the machine had no other. */
   core?: number | undefined;
 }
 
-/** A Headrace of its own, in a folder that goes away with it. */
+/** A new Headrace, in a folder that is removed at its end. */
 export async function startHeadrace(
   dataDir = mkdtempSync(join(tmpdir(), 'headrace-bench-')),
   env: NodeJS.ProcessEnv = {},

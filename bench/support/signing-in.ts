@@ -1,6 +1,6 @@
 import type { Service } from './servers.ts';
 
-/** Signs the first user in, as a browser does; answers the cookies. */
+/** Signs the first user in like a browser, and returns the cookies. */
 export async function signIn({ url, output }: Service): Promise<string> {
   const page = await fetch(`${url}/ui/sign-in`);
   const [, key = ''] = /name="form_key" value="([^"]+)"/.exec(await page.text()) ?? [];

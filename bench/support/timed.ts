@@ -1,4 +1,4 @@
-/** How many milliseconds something takes. */
+/** The milliseconds that the work takes. */
 export async function timed(work: () => Promise<unknown>): Promise<number> {
   const startedAt = performance.now();
   await work();

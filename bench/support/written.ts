@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
 /**
- * How many bytes a process, all that it has started and all that those have started have had written to a disk. What the
- * kernel copies on their behalf counts, files in memory do not.
+ * The bytes that a process and all its descendants have written to a disk. Bytes that the kernel copies for them count.
+ * Files in memory do not.
  */
 export function writtenBytes(pid: number): number {
   const parents = new Map(readdirSync('/proc').flatMap((name) => (/^\d+$/.test(name) ? [parentOf(Number(name))] : [])));
@@ -14,7 +14,7 @@ function read(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch {
-    return ''; // it has ended: what it wrote is counted with the process that has waited for it
+    return ''; // it has ended: its bytes count for the process that waited for it
   }
 }
 

@@ -216,13 +216,13 @@ function readPaths(value: string): string[] | undefined {
   return named.every((path) => isAbsolute(path) && normalize(path) === path) ? [...new Set(named)] : undefined;
 }
 
-/** Directories that the sandbox provides. A directory of the machine can be neither there, nor below, nor above. */
+/** Directories that the sandbox provides. A directory of the machine cannot be at, below or above one of them. */
 const sandboxDirectories =
   '/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /proc /sys /dev /tmp /run /build /home/build /var/run /var/tmp'.split(
     ' ',
   );
 
-/** Undefined if builds can see the directory. Checks its path and the target of links. */
+/** Why builds may not see this directory, or undefined. Checks its path and the target of links. */
 function whyNotShown(path: string, config: Config): string | undefined {
   if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return 'there is no such directory';
   if (/["\\]/.test(path)) return 'its name has a quote or a backslash in it';
@@ -244,9 +244,7 @@ function isWithin(inner: string, outer: string): boolean {
   return inner === outer || inner.startsWith(outer === '/' ? outer : `${outer}/`);
 }
 
-/**
- * Variables that are no settings: those of builds, because a build may test Headrace, and those of the command line.
- */
+/** Variables that are not settings: of builds, because a build may test Headrace, and of the command line. */
 const notSettings: ReadonlySet<string> = new Set([
   ...buildVariables,
   ...['URL', 'TOKEN', 'CA_FILE', 'PROJECT', 'DATA_DIR'].map((name) => `HEADRACE_${name}`),

@@ -20,7 +20,7 @@ export async function isTrusted(server: ServerAddress): Promise<boolean> {
   }
 }
 
-/** The certificate that a server shows, whoever issued it. Nothing is sent to it. */
+/** The certificate that a server shows, from any issuer. Nothing is sent to the server. */
 export async function certificateOf(url: string): Promise<Pinned> {
   const { hostname, port } = new URL(url);
   const host = hostname.replaceAll(/[[\]]/g, '');

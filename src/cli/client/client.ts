@@ -61,7 +61,7 @@ export class Client {
     return this.#open(`${fill(streams[name], params)}${asked === '' ? '' : `?${asked}`}`, { headers });
   }
 
-  /** `onRefused` gets the server's response if that is no WebSocket. */
+  /** `onRefused` gets the server's response if that is not a WebSocket. */
   connect(name: StreamName, params: Params, onRefused: (failure: Failure) => void): WebSocket {
     return this.#transport.connect(fill(streams[name], params), this.#headers(), onRefused);
   }

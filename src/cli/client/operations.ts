@@ -64,7 +64,7 @@ export type Build = Answered<'builds'>[number];
 export type Commit = Answered<'commit'>;
 export type Deploy = Answered<'oneDeploy'>;
 
-/** Responses that are no records: streams and uploads. */
+/** Responses that are not records: streams and uploads. */
 export const streams = {
   requestEvents: '/projects/:project_id/build_requests/:build_request_id/firehose',
   buildEvents: '/projects/:project_id/builds/:build_id/firehose',

@@ -28,7 +28,7 @@ export function readAddress(text: string): string {
   return `${origin}${pathname.replace(/\/+$/, '')}`;
 }
 
-/** A pinned certificate is its own authority, but no other's. The fingerprint proves more than its names. */
+/** A pinned certificate is trusted only for itself. Its names are not checked: the fingerprint proves more. */
 export function trustOf({ ca, pinned }: ServerAddress): ConnectionOptions {
   if (!pinned) return { rejectUnauthorized: true, ...(ca === undefined ? {} : { ca }) };
   const checkServerIdentity = (_: string, { fingerprint256 }: PeerCertificate): Error | undefined =>

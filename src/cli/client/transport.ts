@@ -66,7 +66,7 @@ export class Transport {
     throw await this.#refusalIn(answer);
   }
 
-  /** A response that is no WebSocket goes to `onRefused`. Other failures are errors of the socket. */
+  /** A response that is not a WebSocket goes to `onRefused`. Other failures are errors of the socket. */
   connect(path: string, headers: Record<string, string>, onRefused: (failure: Failure) => void): WebSocket {
     const { url } = this.#server;
     const trust = url.startsWith('http:') ? {} : { ...trustOf(this.#server), ALPNProtocols: ['http/1.1'] };

@@ -87,7 +87,7 @@ async function makeSuites(
     screen.print(`Wrote ${file.name}. Commit it: from then on each commit is built by the file that it holds.`);
   if (!file || !project.owned) return;
   const current = JSON.parse((await client.call('config', inProject)).document) as Document;
-  // Others can push this file, so it sets only suites. Hooks and notifications stay with the owner.
+  // Other users can push this file, so it sets only suites. Hooks and notifications stay with the owner.
   const { suites } = await readDocument(file.text, file.name);
   const document = isNew
     ? { ...current, suites, config_file: file.name }

@@ -61,7 +61,7 @@ export async function awaitCode(): Promise<Waiting> {
   };
 }
 
-/** A machine without a browser is no error: the address is shown as well. */
+/** A missing browser is not an error: the address is shown as well. */
 export function openBrowser(url: string, env: NodeJS.ProcessEnv): void {
   const { BROWSER: chosen = '' } = env;
   const usual = process.platform === 'darwin' ? 'open' : 'xdg-open';

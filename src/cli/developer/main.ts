@@ -3,7 +3,7 @@ import { complaintOf } from './errors.ts';
 
 export async function main(argv: readonly string[]): Promise<void> {
   const { stdout, stderr } = process;
-  // The reader of a pipe has read enough, which is no error.
+  // The reader of a pipe has read enough, which is not an error.
   stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 3));
   try {
     await developerProgram().perform(argv);

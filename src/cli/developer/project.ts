@@ -15,7 +15,7 @@ export interface NamedIn {
   file: string;
 }
 
-/** By name or identifier, or else the folder's project, or else the one that a file names. */
+/** By name or identifier. The default is the folder's project, or else the project that a file names. */
 export async function findProject({ client, cwd }: Asking, named?: string, namedInFile?: NamedIn): Promise<Project> {
   if (named !== undefined && /^\d+$/.test(named)) {
     const project = await ifThere(client.call('project', { project_id: named }));

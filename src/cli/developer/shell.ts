@@ -95,7 +95,7 @@ function typeIn(stream: ShellStream, { screen, env }: Call): Disposable {
   };
 }
 
-/** Enter, ~ and a full stop leave, whatever the shell does. */
+/** Enter, ~ and a full stop leave the shell, even if it hangs. */
 function leaving(): (piece: Buffer) => boolean {
   let last = '\r';
   return (piece) => {

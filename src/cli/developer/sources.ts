@@ -80,7 +80,7 @@ function withVariables(document: Document, change: (variable: Document, suite: s
 
 const isTable = (item: unknown): item is Document => typeof item === 'object' && item !== null && !Array.isArray(item);
 
-/** A value that is no list stays, and the server refuses it. */
+/** A value that is not a list stays, and the server refuses it. */
 function mapped(document: Document, section: string, change: (entry: Document) => Document): Document {
   const list = document[section];
   if (!Array.isArray(list)) return document;

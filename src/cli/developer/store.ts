@@ -17,7 +17,7 @@ interface Stored {
   servers: SignedIn[];
 }
 
-/** A user has neither HOME nor an account, as in some containers. */
+/** The user has no HOME and no account, as in some containers. */
 class Homeless extends Failure {}
 
 /** As in XDG: for settings, or for files that can be fetched again. */

@@ -132,7 +132,7 @@ function askToStop(link: Socket): void {
   if (!link.destroyed) link.write('stop\n');
 }
 
-/** On the signal the runner is told to stop, even if the signal came earlier. */
+/** The signal stops the runner, or only closes the link if its reason is `leaving`. It may be aborted already. */
 async function untilGone(link: Socket, signal: AbortSignal): Promise<void> {
   const stop = (): void => void (signal.reason === leaving ? link.destroy() : askToStop(link));
   if (signal.aborted) stop();

@@ -1,8 +1,8 @@
 # Starts a command in a user namespace of its own: ARCHITECTURE UIDS GIDS COMMAND...
 #
-# Each map is a list of lines, as the kernel takes them, with commas between. newuidmap would ask /etc/subuid, which has nothing
-# for root; a process that may give away its IDs, as root of a container may, writes the maps itself. It has to be one outside
-# of the namespace, so it is forked before.
+# Each map is a list of the kernel's lines, separated by commas. newuidmap cannot write them, because /etc/subuid has no
+# entry for root. But root of a container may give away its IDs, so a process of root writes the maps itself. It must be
+# outside the namespace, so it is forked before.
 use strict;
 use warnings;
 

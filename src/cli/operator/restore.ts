@@ -88,7 +88,7 @@ interface Plan {
   blobs: Blobs | undefined;
 }
 
-/** Looks where this restore's settings have the blobs. */
+/** Checks the blob storage that this restore's settings name. */
 async function reportMissingBlobs(file: string, { header, blobs: named }: BackupContents, blobs: Blobs): Promise<void> {
   let missing = 0;
   for await (const { isThere } of compared(blobsNamedIn(file), blobs.list())) if (!isThere) missing += 1;

@@ -10,7 +10,7 @@ import { localRunnerPaths } from './local-runner.ts';
 import { blobLocation } from './store.ts';
 
 /**
- * A full disk must not stop a start: without the server, users could neither see the cause nor delete anything. To make
+ * A full disk must not stop a start: without the server, users cannot see the cause or delete anything. To make
  * room for the database, useless files are removed first: partial uploads, and files of a killed runner. Then the
  * ballast, a file that only reserves room for this case.
  */

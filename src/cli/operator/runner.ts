@@ -188,7 +188,7 @@ function elsewhere({ url, tokenFile, caFile }: Options): ServerAddress {
   return { url, token: readFileSync(tokenFile, 'utf8').trim(), ca: caFile && readFileSync(caFile, 'utf8') };
 }
 
-/** For engines: the file exists while the runner is connected. */
+/** For container engines: the file exists while the runner is connected. */
 function openReadiness(
   file: string | undefined,
   log: (message: string) => void,
@@ -206,7 +206,7 @@ function openReadiness(
   return { set };
 }
 
-/** An open connection shows that the runner is alive. A byte on it tells the runner to stop. */
+/** An open connection shows that the runner is alive. Any byte on it stops the runner. */
 function showLife(path: string, stop: () => void, log: (message: string) => void): Server {
   rmSync(path, { force: true });
   const server = createServer((socket) => {
@@ -226,7 +226,7 @@ function showLife(path: string, stop: () => void, log: (message: string) => void
 
 const forgottenAfter = 60_000;
 
-/** An idle runner ends if its server does not return. */
+/** Stops an idle runner if its server does not return, and any runner if its data folder is gone. */
 function endWhenForgotten(
   config: Config,
   { running, link, stop }: { running: Runner; link: OpenLink; stop: () => void },

@@ -83,7 +83,7 @@ interface Wanted extends Options {
   way: WayToStop;
 }
 
-/** Everything goes on the stack as soon as it is open, so it can be closed at any moment, in reverse order. */
+/** Each resource is on the stack as soon as it is open. So all can be closed at any moment, in reverse order. */
 async function start(
   { config, log, way, runner, firstUserFile, watched }: Wanted,
   opened: AsyncDisposableStack,

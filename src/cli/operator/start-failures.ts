@@ -51,7 +51,7 @@ function nameOf(uid: number): string {
   return line === undefined ? `the user ${uid}` : `the user ${line.split(':')[0]}`;
 }
 
-/** Known errors name what to change. Others keep their own words. */
+/** Known errors name what to change. Other errors keep their message. */
 export function explainStart(error: unknown, config: Config): Error {
   if (error instanceof StartError) return error;
   const words = aboutListening(error, config) ?? aboutFolder(error, config);

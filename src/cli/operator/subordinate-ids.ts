@@ -78,7 +78,7 @@ function account(): { username: string; uid: number } {
   }
 }
 
-/** At least one whole range of IDs. A text is the reason why there is none. */
+/** At least one whole range of IDs, or the reason why there is none. */
 export function subordinateIds(user: { name: string; id: number }, files: IdFiles): SubordinateIds | string {
   const uids = entryOf(user, 'subuid', files.subuid, files.passwd);
   if (typeof uids === 'string') return uids;
@@ -88,7 +88,7 @@ export function subordinateIds(user: { name: string; id: number }, files: IdFile
   return { uids: { ...uids, count }, gids: { ...gids, count } };
 }
 
-/** The first usable entry. One that partly belongs to another user is not. */
+/** The first usable entry, or why there is none. An entry is unusable if part of it belongs to another user. */
 function entryOf(
   { name, id }: { name: string; id: number },
   file: 'subuid' | 'subgid',
@@ -133,7 +133,7 @@ export function rangesOf({ uids, gids }: SubordinateIds): Range[] {
   }));
 }
 
-/** Undefined if another process has the range. Listening under its name holds it until the process ends in any way. */
+/** Undefined if another process has the range. Listening under its name reserves it until this process ends or dies. */
 export async function holdRange({ uid }: Range): Promise<Server | undefined> {
   const server = createServer().unref();
   const { promise, resolve } = Promise.withResolvers<Server | undefined>();

@@ -158,7 +158,7 @@ function isKept({ keep, from_env: source = '' }: Record<string, unknown>): boole
   return (keep === true) !== (source !== '');
 }
 
-/** A value must come from the environment of the user who applies it, or be no secret. */
+/** A secret value must come from the environment of the user who applies it. */
 function mayHold({ content, keep, secret, from_env: source = '' }: Record<string, unknown>): boolean {
   return typeof content === 'string' && keep !== true && (secret === false || source !== '');
 }
@@ -225,7 +225,7 @@ export function withoutValues(text: string): string {
   return JSON.stringify(document);
 }
 
-/** Adds the entry to the name of a refused field: a document has names where a body has identifiers. */
+/** Adds the entry to the name of a refused field: documents have names, request bodies have identifiers. */
 export async function named<T>(at: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

@@ -10,7 +10,7 @@ interface Described extends JsonSchema {
   field?: Field<unknown>;
 }
 
-/** A document names suites where the API has identifiers. */
+/** A document refers to suites by name, the API by identifier. */
 function schemaOf({ field, fallback, isApart }: DocumentField): JsonSchema {
   if (field && !isApart) {
     return { ...field.schema, field } as Described;

@@ -21,7 +21,7 @@ export interface Kind {
   children?: readonly Kind[];
 }
 
-/** null is a setting that is neither yes nor no. */
+/** null is an unset flag. */
 export type Value = string | number | boolean | null | readonly (string | ListedRecord)[];
 /** An entry of a list of records, such as a step of a suite. */
 export type ListedRecord = Readonly<Record<string, string | number | boolean | readonly unknown[]>>;

@@ -1,14 +1,14 @@
 export const providerNames = ['github', 'gitlab', 'gitea', 'bitbucket'] as const;
 export type ProviderName = (typeof providerNames)[number];
 
-/** What people need to know of a kind of forge. `server/forges/index.ts` has how its API is called. */
+/** Facts about a kind of forge for users. The calls to its API are in `server/forges/index.ts`. */
 export interface ForgeProvider {
   name: string;
-  /** The public one, which is used if nobody names another. */
+  /** The public forge, which is the default. */
   url: string;
   /** The public hosts of this kind. */
   hosts: readonly string[];
-  /** Words by which the hosts of others show their kind. */
+  /** Words that show this kind in the names of other hosts. */
   words: RegExp;
   /** Whether a repository can be in groups within groups. */
   isNested: boolean;
@@ -82,7 +82,7 @@ export function isProvider(name: string): name is ProviderName {
   return Object.hasOwn(forgeProviders, name);
 }
 
-/** The names of providers and what people call them, for a choice. */
+/** The identifiers of providers and their display names, for a choice. */
 export const providerChoices = providerNames.map((name) => [name, forgeProviders[name].name] as const);
 
 interface KnownForge {
@@ -97,7 +97,7 @@ export function isDataCenter({ provider, url }: KnownForge): boolean {
 
 const dataCenter = { tokens: '/plugins/servlet/access-tokens/manage', scopes: ['Repository admin'] } as const;
 
-/** Where a token is made at the forge with an address, and the scopes to tick there. */
+/** Where a token is made at this forge, and the scopes to tick there. */
 export function tokensAt(forge: KnownForge): Pick<ForgeProvider, 'tokens' | 'scopes'> {
   return isDataCenter(forge) ? dataCenter : forgeProviders[forge.provider];
 }

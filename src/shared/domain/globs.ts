@@ -134,7 +134,7 @@ export function globMatcher(glob: string): ((path: string) => boolean) | undefin
   return matcher(glob, { isWhole: false });
 }
 
-/** For names that are no directories, so nothing below them matches. */
+/** For names that are not directories, so nothing below them matches. */
 export function wholeMatcher(glob: string): ((path: string) => boolean) | undefined {
   return matcher(glob, { isWhole: true });
 }

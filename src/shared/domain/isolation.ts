@@ -1,4 +1,4 @@
-/** Anyone whose build waits may read these: fixed words, and only kernel settings and devices of the machine. */
+/** Every user with a waiting build may read these. So they name only kernel settings and devices, in fixed words. */
 const beginning = 'builds cannot be isolated: ';
 
 export class NotIsolatedError extends Error {

@@ -2,16 +2,16 @@ import { longest, most } from './bounds.ts';
 import { variableNameForm } from './variable-names.ts';
 
 /**
- * Variables with several values each, written `NAME=a,b,c`. Every combination is a build, except excluded ones and plus
- * included ones. The variant, `NAME=a OTHER=x`, identifies the build and holds its variables, so values contain no
- * white space.
+ * Variables with several values each, written `NAME=a,b,c`. Every combination is a build. Exclusions remove some
+ * combinations, and inclusions add further ones. The variant, `NAME=a OTHER=x`, identifies the build and contains its
+ * variables, so values contain no white space.
  */
 export interface Axis {
   name: string;
   values: string[];
 }
 
-/** Lines of the last two name one variant, or the values that several share. */
+/** A line of the last two fields names one variant, or values that several variants share. */
 export interface Matrix {
   matrix: readonly string[];
   matrix_include: readonly string[];
@@ -35,7 +35,7 @@ function combinationsOf(axes: readonly Axis[]): number {
   return axes.reduce((count, { values }) => count * values.length, 1);
 }
 
-/** A variant, or a part of one. Undefined if the line is neither. */
+/** A variant, or a part of one. Undefined for any other line. */
 export function readVariant(line: string): Axis[] | undefined {
   const pairs = line.split(/ +/);
   const axes = readMatrix(pairs);

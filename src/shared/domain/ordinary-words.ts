@@ -1,6 +1,6 @@
 /*
- * Recognizes ordinary words, such as `production` or `us-east-1`. To mask them would hide harmless parts of a log, and
- * the holes reveal the text. Only the form counts, because no word list covers every language.
+ * Recognizes ordinary words, such as `production` or `us-east-1`. Masking them would hide harmless parts of a log, and
+ * the holes would reveal the text. Only the form counts, because no word list covers every language.
  */
 
 /** In names, paths and addresses. */

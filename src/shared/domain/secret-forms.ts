@@ -1,8 +1,9 @@
 /*
  * The forms in which a secret appears in a build's output.
  *
- * A build prints it unchanged; a line of it; through `base64`, alone or inside a longer text such as `user:password`;
- * in a URL; in JSON. Each form is a fixed sequence of bytes, and masking looks for all forms of all secrets at once.
+ * A build may print it unchanged, only one of its lines, or encoded in a URL, in JSON or as `base64`. The `base64` may
+ * be of a longer text such as `user:password`. Each form is a fixed sequence of bytes, and masking searches for all
+ * forms of all secrets at once.
  *
  * A form has at least eight bytes: shorter ones would match in ordinary words, and a log full of holes reveals more
  * than it hides.
@@ -18,7 +19,7 @@ const longText = 8192;
 /** `base64` and MIME break lines after 76 characters, PEM and OpenSSL after 64. */
 const base64LineLengths = [76, 64];
 
-/** Twice-encoded forms are many. Limits keep a long private key from using up a build's memory. */
+/** There are many twice-encoded forms. Limits keep a long private key from using up a build's memory. */
 const longestTwice = 1024;
 const mostTwice = 1024 * 1024;
 
@@ -56,7 +57,7 @@ export function hasForms(value: string): boolean {
   return [...asEchoed(value), ...textsOf(value)].some(isSecret);
 }
 
-/** White space is no secret, and masking it would break every table and indentation. */
+/** White space is not a secret, and masking it would break every table and indentation. */
 function isSecret(text: string): boolean {
   return text.length >= shortestSecret && Array.from(text).length >= shortestSecret && text.trim() !== '';
 }
@@ -83,7 +84,7 @@ function jsonForms(text: string): string[] {
   return forms;
 }
 
-/** JSON in JSON, a query in a query, and both mixed, of one library or with a common one. */
+/** Encoded twice as JSON, for a URL or as base64: by one library, or by it and a common library. */
 function* twiceEncoded(text: string): Generator<string> {
   for (const encode of jsonEncoders) {
     const once = encode(text);

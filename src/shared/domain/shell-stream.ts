@@ -3,12 +3,12 @@ import type { FrameLetter, ShellFrame } from './shell-frames.ts';
 
 /**
  * One end of a shell: a page, a command or a runner. Each opens a WebSocket to any server, and the servers pass packets
- * from one end to the other. They may lose packets. So an end sends its frames again until the other end confirms them,
- * and every frame arrives once and in order, whichever connection breaks.
+ * from one end to the other. They may lose packets. So an end sends its frames again until the other end confirms them.
+ * Every frame arrives once and in order, even if connections break.
  *
  * A packet has a mark (1 for the first of a connection: the other end sends again at once), the number of the frame that
- * its sender needs next, and perhaps a frame: its number, its letter and its content. Servers and pages use this too, so
- * it needs nothing of Node.
+ * its sender needs next, and perhaps a frame: its number, its letter and its content. Servers and pages use this too,
+ * so it uses no API of Node.
  */
 
 /** The common part of a browser's WebSocket and of `ws`. */
@@ -47,7 +47,7 @@ const mostAhead = 100;
 
 const tickMs = 1000;
 const hereEveryMs = 10_000;
-/** The other end or a server says something more often, so the connection is dead. */
+/** The other end or a server sends something more often. After this silence the connection is dead. */
 const silentMs = 35_000;
 const pauseMs = 500;
 /** A server that was unreachable for longer has ended the shell. */
@@ -95,7 +95,7 @@ export class ShellStream {
     this.#stayConnected().catch((error: unknown) => this.end(error));
   }
 
-  /** The next frames are never sent, nor sent again. */
+  /** From now on no frame is sent or repeated. */
   end(reason?: unknown): void {
     if (this.signal.aborted) return;
     this.#reason = reason;

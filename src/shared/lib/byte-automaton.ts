@@ -26,8 +26,8 @@ export interface Automaton {
   prefix(node: number): Buffer;
   readonly window: number;
   /**
-   * Indexed by the two bytes at a window's end (first times 256 plus second): how far the search may jump if no match
-   * began before the window. With 0, a match may begin at the window's start.
+   * How far the search may jump if no match began before the window. Indexed by the two bytes at the window's end
+   * (first times 256 plus second). With 0, a match may begin at the window's start.
    */
   readonly jump: Uint8Array;
 }

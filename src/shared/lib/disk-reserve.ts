@@ -13,7 +13,7 @@ export interface DiskReserve {
   allows(bytes: number, share?: Share): Promise<boolean>;
   /** Waits for room. Rejects with a DiskFullError after a while. */
   take(bytes: number, share?: Share): Promise<void>;
-  /** Undefined if there is none. Includes a shortage that only large writes meet. */
+  /** A description, undefined if there is none. Includes a shortage that stops only large writes. */
   shortage(): Promise<string | undefined>;
   /** By the first folder of each file system. Unreadable file systems are skipped. */
   spaces(): Promise<Space[]>;
@@ -68,7 +68,7 @@ export function keepReserve(options: ReserveOptions): DiskReserve {
   let measuredAt = -Infinity;
   let counted = 0;
   let measuring: Promise<void> | undefined;
-  /** The largest write that was refused since there was room for it. */
+  /** The largest write that was refused, until there is room for it again. */
   let refused = 0;
 
   const measure = async (): Promise<void> => {

@@ -103,7 +103,7 @@ export function failureText(error: unknown): string {
   if (code.startsWith('HPE_')) return 'the answer is not HTTP';
   if (/wrong version number|packet length too long|http request/i.test(error.message))
     return 'the server answers in plain HTTP, and not over TLS';
-  // Node's message ends with a hint for people who start Node themselves.
+  // Node's message ends with a hint for users who start Node themselves.
   const told = error.message.replace(/;? if the root CA is installed locally.*$/s, '');
   return (failureMessages[code] ?? told).slice(0, 500).replaceAll('\0', '\uFFFD');
 }

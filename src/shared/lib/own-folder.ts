@@ -11,7 +11,7 @@ export interface OwnFolder {
 }
 
 interface Options {
-  /** The names of these folders start with it. Other folders are left alone. */
+  /** The names of these folders start with it. Folders with other names are never removed. */
   prefix: string;
   mode?: number;
   /** Cleans up after a killed process. A failure is logged, and the next process tries again. */

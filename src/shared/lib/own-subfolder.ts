@@ -2,8 +2,8 @@ import { accessSync, constants, lstatSync, mkdirSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 
 /**
- * A folder of another user that this user may write to is shared, such as a volume that an engine made. Only a folder
- * below it can be closed to everybody else. Root may close any folder.
+ * A folder is shared if another user owns it and this user may write to it, such as a volume that an engine made. Only
+ * a folder below it can be closed to other users. Root may close any folder.
  */
 export function ownFolderIn(folder: string): string {
   const uid = process.getuid?.() ?? 0;
@@ -26,7 +26,7 @@ function isShared(folder: string, uid: number): boolean {
   }
 }
 
-/** Others may have put something in its place. */
+/** In a shared folder, another user may have created this path. */
 function proveOwn(path: string, uid: number): void {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found && (!found.isDirectory() || found.uid !== uid))
@@ -39,7 +39,7 @@ export function isOwnSubfolder(folder: string): boolean {
   return basename(folder) === nameFor(process.getuid?.() ?? 0) && ownFolderIn(dirname(folder)) === folder;
 }
 
-/** With missing parents. Throws if others were faster in a shared folder. */
+/** Creates missing parents too. Throws if another user created it first in a shared folder. */
 export function makeOwnFolder(folder: string): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   isOwnSubfolder(folder);

@@ -1,6 +1,6 @@
 import { lstat } from 'node:fs/promises';
 
-/** A link is neither file nor directory: it is not followed. */
+/** Links are not followed, so a link counts as no file and no directory. */
 export async function pathExists(path: string, kind?: 'file' | 'directory'): Promise<boolean> {
   const found = await lstat(path).catch(() => undefined);
   if (found === undefined || kind === undefined) return found !== undefined;

@@ -1,4 +1,4 @@
-/** A group that has already ended is no error. */
+/** A group that has already ended is not an error. */
 export function killGroup(leader: number | undefined, signal: NodeJS.Signals): void {
   if (leader === undefined) return;
   try {

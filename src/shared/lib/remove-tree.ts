@@ -3,10 +3,10 @@ import { run, type Finished } from './processes.ts';
 
 /**
  * Removes a file or a directory with its content. A hostile build may have made it. So `rm` does it, which descends by
- * handle and never follows links: overlong paths, deep levels, millions of entries and odd names do not stop it. If
+ * handle and never follows links. Overlong paths, deep levels, millions of entries and odd names do not stop it. If
  * modes stop an ordinary user, they are changed first.
  *
- * A missing path is no error. Any other failure rejects with the output of `rm`.
+ * A missing path is not an error. Any other failure rejects with the output of `rm`.
  */
 export async function removeTree(path: string): Promise<void> {
   const first = await remove(path);

@@ -35,7 +35,7 @@ export const closedIpv4Ranges: readonly string[] = [
 ];
 
 /**
- * Everything outside 2000::/3, the only range that is given out: private and link-local addresses, NAT64, and IPv4
+ * Everything outside 2000::/3, the only allocated range: private and link-local addresses, NAT64, and IPv4
  * written as IPv6. Inside it, ranges for documentation and for protocols whose gateway would call an embedded IPv4
  * address (Teredo, 6to4).
  */

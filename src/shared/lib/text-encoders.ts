@@ -25,7 +25,7 @@ export const jsonEncoders: readonly Encoder[] = [
   (text) => unicode(plainJson(text).replaceAll('\\"', '\\u0022'), /[<>&'+`]|[^\0-\x7e]/g, true), // .NET
 ];
 
-/** JavaScript, Python, PHP and Go: masking looks for these inside other encodings. */
+/** JavaScript, Python, PHP and Go: masking searches for these inside other encodings. */
 export const usualJson = [
   plainJson,
   jsonEncoder(false, undefined, 'lower'),
@@ -76,7 +76,7 @@ const [inComponent] = urlEncoders(leftAlone.encodeURIComponent);
 const [strict, strictLower, strictPlus] = urlEncoders(leftAlone['RFC 3986']);
 const [, , inForm] = urlEncoders(leftAlone['HTML forms, Java']);
 
-/** Masking looks for these around other encodings. */
+/** Masking searches for these around other encodings. */
 export const usualUrl: Encoder[] = [inComponent, strict, strictLower, strictPlus, inForm];
 
 function percent(character: string): string {

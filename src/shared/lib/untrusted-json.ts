@@ -31,7 +31,7 @@ export function readUntrustedObject(text: string, limits?: JsonLimits): Record<s
   throw new UnreadableJsonError('the JSON is no object');
 }
 
-/** Undefined if the text is beyond the limits. */
+/** The number of names. Undefined if the text is beyond the limits. */
 export function measuredNames(text: string, limits: JsonLimits): number | undefined {
   let [depth, values, names, inString] = [0, 0, 0, false];
   for (let at = 0; at < text.length; at += 1) {

@@ -26,7 +26,7 @@ interface Call {
   answer: TSchema;
   /** The default is `shortMessage`. */
   mostBytes?: number;
-  /** The answer may take long although there is nothing to do for it. */
+  /** The answer may wait a long time, without work for the server. */
   waits?: true;
 }
 
@@ -37,7 +37,7 @@ const underClaim = object({ claim });
 
 export const shortMessage = 1024;
 
-/** A timer takes no more. */
+/** The longest delay of a timer. */
 const longestHoldMs = 2 ** 31 - 1;
 const furthest = 10 ** 15 - 1;
 
@@ -46,7 +46,7 @@ const wish = object({
   claim,
   /** Without it, the order may be for any slot. */
   slot: optional(oneOf(slotKinds)),
-  /** Without it, the wish waits for ever. */
+  /** Without it, the wish has no time limit. */
   holdMs: optional(whole(longestHoldMs)),
   /** The folder in which the runner keeps files for other suites, if it keeps any. */
   location: optional(claim),
@@ -69,9 +69,9 @@ export type KeptTree = Static<typeof keptTree>;
 
 /** Every call may be repeated: the repetition changes nothing. */
 export const calls = {
-  /** Undefined if there was none in the wish's time, or the wish was withdrawn. Throws `DrainedError`. */
+  /** Undefined if no work came in the wish's time, or the wish was withdrawn. Throws `DrainedError`. */
   next: { message: wish, answer: answer<Order | undefined>(), waits: true },
-  /** Withdraws wishes: the runner takes no more. */
+  /** Withdraws wishes: the runner no longer takes orders for them. */
   leave: { message: object({ claims }), answer: nothing, mostBytes: bytes.body },
   demand: { message: object({}), answer: answer<Demand>() },
   log: { message: logChunk, answer: answer<Receipt>(), mostBytes: bytes.logChunk + shortMessage },
@@ -109,13 +109,13 @@ export const calls = {
     answer: nothing,
     mostBytes: bytes.pollReports,
   },
-  /** Asks which of these projects are gone. The runner has data of them. */
+  /** Asks which of these projects no longer exist. The runner has data of them. */
   gone: {
     message: object({ projects: listOf(most.askedAbout, id) }),
     answer: answer<string[]>(),
     mostBytes: 64 * 1024,
   },
-  /** Asks which of these trees no cache has any more. */
+  /** Asks which of these trees are no longer in any cache. */
   stale: {
     message: object({ trees: listOf(most.askedAbout, keptTree) }),
     answer: answer<KeptTree[]>(),

@@ -28,7 +28,7 @@ export * from './schema.ts';
  * the claim's name and sends it with *next*. So if the answer is lost, the repeated call gets the same order. A claim
  * that is not extended for `claimSeconds` expires, and another executor gets the work. Messages under the old claim
  * then get `gone`: the first executor stops, and its work does not count. After a restart, a server first lets every
- * claim be extended. If the server is unreachable, the runner goes on: it stores a limited log on its disk and retries.
+ * claim be extended. If the server is unreachable, the runner continues: it stores a limited log on its disk and retries.
  *
  * **Logs.** A chunk has the offset of its first byte. An overlap is skipped, and a gap is refused with the expected
  * offset. So a repeated chunk changes nothing and no byte is missing. At the order's limit the runner ends the work and
@@ -42,23 +42,22 @@ export * from './schema.ts';
  * with an address that opens this blob for some minutes. It fetches there without its token. If that fails, it asks the
  * server again without the header.
  *
- * **Artifacts.** Before the outcome, a suite's files are *kept* under the claim: many in one request, as frames
+ * **Artifacts.** Before the outcome, a suite's files are *kept* under the claim. One request has many, as frames
  * (domain/file-frames.ts, the letter F with size and path). A file that exists already under its path is skipped, so a
  * broken request can be repeated. The order limits the amount, and the server enforces it: it answers `refused` with
  * the reason, and keeps what it took. Files of a lost build are removed.
  *
  * **Blob storage unreachable.** The server answers 503 with `blobsAwayField` as the field. Files and cache then stay on
  * the runner, which reports the outcome at once with `uploads`. That ends the claim, but the runner may still *keep*
- * and *store* under it, until *uploaded* says that everything arrived, or what is lost and why. The answer is `gone` if
- * the build is gone or the wait was given up.
+ * and *store* under it. At last *uploaded* reports that everything arrived, or the loss and its reason. The answer is
+ * `gone` if the build is gone or the wait was given up.
  *
  * **Tests.** An order may name reports. The runner sends their tests under its claim before the outcome, in batches
  * with the position of the first test, so repetition changes nothing. They count only after the batch that is marked as
  * the last.
  *
- * **Access.** A held claim opens only what its order needs: its blobs, its log, *access* to the repository and
- * credentials for the *registry* of its image. Orders omit repository access, because most runners have the commit
- * already.
+ * **Access.** A held claim opens only what its order needs: its blobs, its log, *access* to the repository, and the
+ * image's *registry* credentials. Orders omit repository access, because most runners have the commit already.
  *
  * **Ending.** A runner that does one job and ends sends with *next* how long it still waits. A launcher of such runners
  * (`headrace scale`) calls *demand* with their token and tags. A draining runner gets no more orders. Once it has none
@@ -68,11 +67,11 @@ export * from './schema.ts';
  * names the blob of a suite's cache. A runner that already has the tree mounts it. A new cache is stored like a
  * compiled result and named in the outcome. Now and then a runner asks which of its trees are *stale*.
  *
- * **Polls.** They are short and many, so they are no jobs. *polls* is answered with all that are due, up to the
+ * **Polls.** They are short and numerous, so they are not jobs. *polls* is answered with all that are due, up to the
  * runner's room, and *polled* reports many at once. Without a report in time, a poll goes to another runner.
  *
  * **Kept files.** An order may have a failed build's files kept, or files for later suites. The outcome has the
- * runner's folder, a name, and the key that encrypts the runner's notes about the build, so no secret is readable on
+ * runner's folder, a name, and a key. The key encrypts the runner's notes about the build, so no secret is readable on
  * its disk. A runner names its folder in *next* (`location`), and first gets work that begins with its files. For
  * another runner it is ordered to pack them. Now and then it asks which *kept* files are gone or still needed.
  *

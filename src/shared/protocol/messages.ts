@@ -2,7 +2,7 @@ import { readUntrustedObject } from '../lib/untrusted-json.ts';
 import type { CallName } from './calls.ts';
 
 export const connectionPath = '/runner/connection';
-/** Followed by the shell. A WebSocket of its own, for packets (domain/shell-stream.ts). */
+/** The shell's identifier follows. Each shell has its own WebSocket for packets (domain/shell-stream.ts). */
 export const shellPath = '/runner/shells/';
 
 export interface ToServer {
@@ -28,7 +28,7 @@ export function encodeMessage(message: ToServer | ToRunner): string | Buffer {
   return bytes === undefined ? text : Buffer.concat([Buffer.from(`${text}\n`), bytes]);
 }
 
-/** Throws if it is none. A runner may be hostile, so the JSON is limited. */
+/** Throws if the data are not a message. A runner may be hostile, so the JSON is limited. */
 export function decodeMessage(data: Buffer, isBinary: boolean): Record<string, unknown> {
   const end = isBinary ? data.indexOf(0x0a) : data.length;
   const { bytes: _, ...fields } = readUntrustedObject(data.toString('utf8', 0, end === -1 ? 0 : end));

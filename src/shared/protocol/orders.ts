@@ -56,7 +56,7 @@ export interface FetchOrder {
 export interface ImageOrder {
   /** As the user wrote it (domain/image-reference.ts). */
   reference: string;
-  /** Another account's pull must not serve for this one. */
+  /** This account must not get an image that only another account pulled. */
   accountId: string;
 }
 

@@ -8,7 +8,7 @@ export interface ShellOrder {
   name: string;
   key: string;
   source: Source;
-  /** The shell ends after this time, whatever happens. */
+  /** The shell ends after this time, even if it is in use. */
   lastsMs: number;
   /** Names of the build's variables that this shell does not get. */
   withheld: string[];

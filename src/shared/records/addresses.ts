@@ -15,7 +15,7 @@ export function addressesOf({ repository_url: repository = '', clone_url: clone 
   return repository === '' ? {} : { repository_url: repository, clone_url: repository };
 }
 
-/** One is needed, and two must be of one repository. Undefined values were not sent, or are invalid by themselves. */
+/** One is required, and two must name one repository. An undefined value was not sent, or is already refused. */
 export function wrongAddresses(
   { repository_url: repository, clone_url: clone }: Written,
   { isNew }: { isNew: boolean },

@@ -20,7 +20,7 @@ import {
 import { dependencyStates } from './states.ts';
 import { reasonInVain } from './waiting.ts';
 
-/** The sandbox needs these. A dependency can be neither there, nor below, nor above. */
+/** The sandbox needs these directories. A dependency cannot be at, below or above one of them. */
 const sandboxDirectories = new Set(['usr', 'bin', 'sbin', 'etc', 'proc', 'sys', 'dev', 'tmp', 'run', 'build']);
 const deeperDirectories = ['/home/build', '/var/run', '/var/tmp'];
 

@@ -13,7 +13,7 @@ export interface Field<T, Column = T> {
   /** For an optional field that was not sent, or sent blank. */
   readonly fallback: T;
   readonly schema: JsonSchema;
-  /** White space alone is a valid value. */
+  /** A value of only white space is valid. */
   readonly takesBlank?: boolean;
   /** Reads a raw value (records/raw.ts). Throws an ApiError, whose code is reported under the field's name. */
   parse(raw: unknown): T;
@@ -43,7 +43,7 @@ export function columnName(name: string): string {
   return pathOf(name).at(-1) ?? name;
 }
 
-/** Only fields that were sent: to write others would undo another caller's change. */
+/** Only the sent fields. Writing the other fields could undo another caller's change. */
 export function columnsOf<F extends FieldSet, Sent extends Partial<ValuesOf<F>>>(
   fields: F,
   sent: Sent,
@@ -191,7 +191,7 @@ export function flag(): Field<boolean, number> {
   return { ...field, toColumn: Number, fromColumn: (column) => column === 1 };
 }
 
-/** null: neither true nor false. */
+/** null if the flag is unset. */
 export function flagOrNone(description: string): Field<boolean | null, number | null> {
   const said = flag();
   const field = optional<boolean | null>(null, { type: ['boolean', 'null'], default: null, description }, (raw) =>

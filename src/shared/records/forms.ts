@@ -85,7 +85,7 @@ function freeVariable(variable: string): string {
   return variable;
 }
 
-/** The path must be one that git can have: relative, without `..` and without git's own names. */
+/** The path must be possible in git: relative, without `..` and without git's own names. */
 export const configFile = text('file', {
   check: isDocumentPath,
   description: 'a path in the repository, such as .headrace.toml; blank for none',

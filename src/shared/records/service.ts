@@ -123,7 +123,7 @@ export const services: typeof serviceList = {
 };
 export type StoredService = ReturnType<typeof services.parse>[number];
 
-/** The dependencies that are named, each with the number that its service was sent with, whatever else is wrong. */
+/** The named dependencies, each with the number of its service as sent. Ignores other mistakes in the services. */
 export function dependenciesIn(raw: unknown): { at: string; id: string }[] {
   try {
     const sent = numbered(mapped(raw, withOneId), serviceFields);

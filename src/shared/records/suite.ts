@@ -106,7 +106,7 @@ export const suiteFields = {
 };
 type Written = Partial<ValuesOf<typeof suiteFields>>;
 
-/** A suite has a command or steps. An undefined field is invalid by itself. */
+/** A suite has a command or steps. An undefined field is already refused. */
 export function checkCommand({ command, steps }: Pick<Written, 'command' | 'steps'>): FieldErrors {
   if (command === undefined || steps === undefined) return {};
   if (command !== '' && steps.length > 0) return { command: ['invalid_format'] };
