@@ -132,7 +132,7 @@ test('nothing is lost when connections break', async (t) => {
   for (const side of ['runner', 'client'] as const) {
     person.relay.break(side);
     person.type('d', `seq 1000 | tr '\\n' ' '; echo ${side}-done\n`);
-    await person.until(new RegExp(`\n1 2 [\\d ]* 999 1000 ${side}-done`));
+    await person.until(new RegExp(`\\r1 2 [\\d ]* 999 1000 ${side}-done`));
   }
   person.type('d', 'exit 4\n');
   assert.equal(await ended, 'exited');

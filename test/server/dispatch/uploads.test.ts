@@ -139,10 +139,7 @@ describeWithRunner(
       const full = await waiting();
       assert.deepEqual(await end(full, { lost: 'no_room' }), { taken: true });
       assert.deepEqual(await shown(full), ['passed', false, 'no_room']);
-      assert.match(
-        (await tab.get(`/ui${full.path}`)).text,
-        /are lost: the runner on which they waited needed the room/,
-      );
+      assert.match((await tab.get(`/ui${full.path}`)).text, /are lost: the runner needed the disk space/);
 
       const revoked = await waiting();
       await db.transaction((trx) => loseUploadsOf(db, trx, runner.self.holder));

@@ -177,7 +177,10 @@ describeWithRunner(
       assert.equal((await look(failing)).state, 'failed');
       const log = (await alice.get(`${path}/deploys/${failing.id}/log.txt`)).text;
       assert.match(log, /not run: a suite that it needs did not pass/);
-      assert.match(await page(), />ship<\/a> .*skipped<\/span> <span class="aside">A suite that it needs did not pass/);
+      assert.match(
+        await page(),
+        />ship<\/a> .*skipped<\/span> <span class="aside">It did not run: a suite that it needs did not pass/,
+      );
       await alice.post(`${path}/suites/${ship.id}/rules`, { subject: 'commit.tags', operator: 'equals', value: 'v1' });
       const leftOut = await deploy({ commit_id: commit.id });
       await (await take('unit')).exit(0);

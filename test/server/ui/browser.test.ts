@@ -26,7 +26,10 @@ describeServiceOnOne('in a real browser', (service, database) => {
     alice = await service.user();
     // The libraries speak to the service themselves, and trust its certificate like any other.
     const own = readFileSync(join(service.folder, 'tls', 'cert.pem'), 'utf8');
-    setDefaultCACertificates([...getCACertificates(), own]);
+    const usual = getCACertificates();
+    setDefaultCACertificates([...usual, own]);
+    // The services of other files in this process have the same certificate.
+    database.afterwards(() => setDefaultCACertificates(usual));
   });
 
   const authorizeUrl = (fields: Record<string, string>): string =>
