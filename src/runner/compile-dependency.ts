@@ -13,19 +13,19 @@ import { unlessStoreAway, unlessStoreAwayFor } from './retry.ts';
 import { refusedText } from './refused-addresses.ts';
 import { findable } from './search-paths.ts';
 import { fetchBlob, storeBlob, TooLargeError } from './transfers.ts';
-import type { JobRunner, Task, RunnerServices } from './job-runner.ts';
+import type { JobRunner, Task, RunnerDeps } from './job-runner.ts';
 
 /** How long a compile waits for blob storage. A rerun would cost more, but other jobs need the slot. */
 const patienceMs = 5 * 60 * 1000;
 
 /** Unpacks an archive, runs its command, and stores the files under the prefix on the server. */
-export const compileDependency: JobRunner<CompileOrder> = async (services, order, task) => {
-  const folder = join(services.scratch, task.id);
+export const compileDependency: JobRunner<CompileOrder> = async (deps, order, task) => {
+  const folder = join(deps.scratch, task.id);
   const pathOf = (name: string): string => join(folder, name);
   try {
     await mkdir(folder, { mode: 0o711 });
     for (const name of ['archive', 'source', 'prefix', 'packed']) await mkdir(pathOf(name), { mode: 0o755 });
-    return await compile(services, order, task, pathOf);
+    return await compile(deps, order, task, pathOf);
   } catch (error) {
     if (error instanceof RefusedArchiveError) await task.writeLog(`The archive is refused: ${error.message}\n`);
     else if (error instanceof CannotRunError) await task.writeLog(`${error.message}\n`);
@@ -36,12 +36,12 @@ export const compileDependency: JobRunner<CompileOrder> = async (services, order
     else throw error;
     return { kind: 'uncompilable' };
   } finally {
-    await sweepTree(folder, services.log);
+    await sweepTree(folder, deps.log);
   }
 };
 
 async function compile(
-  { link, sandboxes, dependencyCache, images, operatorVariables }: RunnerServices,
+  { link, sandboxes, dependencyCache, images, operatorVariables }: RunnerDeps,
   order: CompileOrder,
   { id, writeLog, signal }: Task,
   pathOf: (name: string) => string,

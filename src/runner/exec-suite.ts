@@ -97,7 +97,7 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
   const suite = suiteSteps({ launches: options.launches, steps: options.steps, log: masked });
   const limits = { memoryBytes: totalmem(), processes: 16_384, timeoutMs: (options.timeoutSeconds || day) * 1000 };
   const means = { sandboxes, dependencyCache: cache, operatorVariables: () => ({}), scratch: run, log };
-  await using beside =
+  await using services =
     options.services.length > 0
       ? await openSuiteServices(means, {
           orders: options.services,
@@ -111,7 +111,7 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
           signal,
         })
       : undefined;
-  beside?.signal.addEventListener('abort', () => suite.fail(), { once: true });
+  services?.signal.addEventListener('abort', () => suite.fail(), { once: true });
   try {
     await suite.begin();
     const inside = image && (await inImage(image, options.image.root));
@@ -123,7 +123,7 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
       workspace: options.isWritten
         ? { directory: options.tree }
         : { checkout: await treeFor(sandboxes, run, options.tree) },
-      mounts: [...taken.mounts, ...(git?.mounts ?? []), ...(beside?.mounts ?? [])],
+      mounts: [...taken.mounts, ...(git?.mounts ?? []), ...(services?.mounts ?? [])],
       ...inside,
       ...(making && { user: making.user }),
       limits,
@@ -133,13 +133,13 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
       ...suite.job,
       ...build,
       ...(making && { buildsImages: making.buildsImages, files: making.files }),
-      before: beside && ((around) => beside.start(around, build)),
-      onOver: beside?.over,
+      before: services && ((around) => services.start(around, build)),
+      onOver: services?.over,
       output: (chunk) => masked.push(chunk),
-      interrupt: beside?.signal,
+      interrupt: services?.signal,
       signal,
     });
-    const died = beside?.failure();
+    const died = services?.failure();
     if (died) throw died;
     return { ...ended, exitStatus: suite.statusOf(ended), steps: suite.conclude(ended), launch: suite.launch(ended) };
   } finally {

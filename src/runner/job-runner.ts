@@ -12,7 +12,7 @@ import type { ServiceDataStore } from './services/service-data.ts';
 import type { LogSink } from './services/service-log.ts';
 import type { StepTimes } from './step-times.ts';
 
-export interface RunnerServices {
+export interface RunnerDeps {
   mirrors: Mirrors;
   checkouts: Checkouts;
   sandboxes: Sandboxes;
@@ -63,4 +63,4 @@ export interface Task {
   onOutput?: (at: keyof LogPart) => void;
 }
 
-export type JobRunner<W> = (services: RunnerServices, work: W, task: Task) => Promise<Outcome>;
+export type JobRunner<W> = (deps: RunnerDeps, work: W, task: Task) => Promise<Outcome>;

@@ -4,7 +4,7 @@ import type { SuiteOrder } from '../shared/protocol/index.ts';
 import { BrokenOffError, inRequests, oneRequest, type Amount } from './artifact-requests.ts';
 import { collectFiles, type Collection, type LeftOutReason } from './collector.ts';
 import { StoreAwayError } from './failures.ts';
-import type { RunnerServices } from './job-runner.ts';
+import type { RunnerDeps } from './job-runner.ts';
 import { NoRoomHereError, type Waiting } from './outbox.ts';
 import { untilAnswered } from './retry.ts';
 import type { RunFiles } from './sandbox/types.ts';
@@ -26,7 +26,7 @@ const mostInVain = 5;
 
 /** Streams a suite's artifacts to the server. Problems are logged and do not change the build's result. */
 export async function keepArtifacts(
-  { link, log }: Pick<RunnerServices, 'link' | 'log'>,
+  { link, log }: Pick<RunnerDeps, 'link' | 'log'>,
   left: RunFiles,
   wanted: Wanted,
   { claim, waiting, print, signal }: Keeping,

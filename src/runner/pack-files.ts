@@ -15,27 +15,27 @@ const lister = readFileSync(sourceFile('runner/pack-files.pl'), 'utf8');
 const view = '/run/headrace/files';
 
 /** Packs all of a build's retained files, so that another runner needs only the packed file. */
-export const packFiles: JobRunner<PackOrder> = async (services, order, { id, signal }) => {
+export const packFiles: JobRunner<PackOrder> = async (deps, order, { id, signal }) => {
   const { source, mostBytes: most } = order;
-  using build = await services.kept?.open(order.name, order.key);
+  using build = await deps.kept?.open(order.name, order.key);
   if (!build) return { kind: 'files_gone' };
   using held = new DisposableStack();
   try {
-    const layers = await layersOf(services, build, { held, signal });
+    const layers = await layersOf(deps, build, { held, signal });
     const repository = { ...source, privateKey: async () => source.privateKey };
     const checkout = layers.isWhole
       ? []
-      : [held.use(await services.checkouts.of(repository, build.order, () => {}, signal))];
+      : [held.use(await deps.checkouts.of(repository, build.order, () => {}, signal))];
     const all = { ...layers, workspace: [...checkout.map(({ path }) => path), ...layers.workspace] };
-    await using making = await services.trees.begin();
+    await using making = await deps.trees.begin();
     const mounts = [
       ...roots.map((root) => ({ at: join(view, root), layers: [...all[root]] })),
       { at: join(view, 'facts'), writable: join(making.tree, 'facts') },
     ];
     const times = roots.map((root) => `touch -r ${root} facts/${root}`);
     const command = [`cd ${view}`, ...times, `perl -e ${quote(lister)} -- ${most}`, packer].join('\n');
-    await pack({ id: `${id}-pack`, sandboxes: services.sandboxes, signal }, making.packed, mounts, command);
-    const digest = await storeBlob(services.link, id, packedIn(making.packed), signal);
+    await pack({ id: `${id}-pack`, sandboxes: deps.sandboxes, signal }, making.packed, mounts, command);
+    const digest = await storeBlob(deps.link, id, packedIn(making.packed), signal);
     return { kind: 'packed', digest };
   } catch (error) {
     if (error instanceof FilesGoneError) return { kind: 'files_gone' };

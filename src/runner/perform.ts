@@ -15,7 +15,7 @@ import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { StoreAwayError } from './failures.ts';
 import { fetchCommit } from './fetch-commit.ts';
-import type { RunnerServices, Task } from './job-runner.ts';
+import type { RunnerDeps, Task } from './job-runner.ts';
 import { createLogSender } from './log-sender.ts';
 import { packFiles } from './pack-files.ts';
 import { pushDeploy } from './push-deploy.ts';
@@ -39,7 +39,7 @@ class CutShort extends Error {
 
 export interface Performing {
   link: Link;
-  services: RunnerServices;
+  deps: RunnerDeps;
   /** For logs that do not fit in memory. */
   spool: string;
   /** Aborts this job. The signal's reason decides the outcome. */
@@ -51,7 +51,7 @@ export interface Performing {
 /** Performs an order and sends its log. Undefined if the server no longer wants the report. */
 export async function perform(
   order: Order,
-  { link, services, spool, work, ending }: Performing,
+  { link, deps, spool, work, ending }: Performing,
 ): Promise<FinishReport | undefined> {
   const onLost = (error: unknown): void =>
     work.abort(new CutShort({ kind: 'lost', message: `the server rejected the log: ${messageOf(error)}` }));
@@ -62,7 +62,7 @@ export async function perform(
     offset: order.logOffset,
     limit: order.logLimit,
     spillFile: join(spool, order.claim),
-    disk: services.disk,
+    disk: deps.disk,
     signal: lasting,
     onGone: () => work.abort(claimLost),
     onCut: (reason) => work.abort(new CutShort({ kind: 'cut_short', reason })),
@@ -74,7 +74,7 @@ export async function perform(
     claim: order.claim,
     limit: order.logLimit,
     spillFile: (name) => join(spool, `${order.claim}.${name}`),
-    disk: services.disk,
+    disk: deps.disk,
     signal: lasting,
     onGone: () => work.abort(claimLost),
     onLost,
@@ -98,7 +98,7 @@ export async function perform(
     const { openLog, note: onServices } = serviceSender;
     const about = { onSteps, openLog, onServices, onKept, onWaiting, onOutput };
     const task: Task = { id: order.claim, writeLog, signal, steps, logLines, ...about };
-    const done = await outcomeOf(services, order, task, work.signal);
+    const done = await outcomeOf(deps, order, task, work.signal);
     await stepSender.end();
     if (work.signal.reason === claimLost || ending.aborted) return undefined;
     const traced = 'isTraced' in order.work && order.work.isTraced ? { steps: steps.report() } : {};
@@ -120,26 +120,21 @@ export async function perform(
   }
 }
 
-async function outcomeOf(
-  services: RunnerServices,
-  { work }: Order,
-  task: Task,
-  calledOff: AbortSignal,
-): Promise<Outcome> {
+async function outcomeOf(deps: RunnerDeps, { work }: Order, task: Task, calledOff: AbortSignal): Promise<Outcome> {
   try {
     switch (work.kind) {
       case 'fetch_commit':
-        return await fetchCommit(services, work, task);
+        return await fetchCommit(deps, work, task);
       case 'run_suite':
-        return await runSuite(services, work, task);
+        return await runSuite(deps, work, task);
       case 'compile_dependency':
-        return await compileDependency(services, work, task);
+        return await compileDependency(deps, work, task);
       case 'push_deploy':
-        return await pushDeploy(services, work, task);
+        return await pushDeploy(deps, work, task);
       case 'check_connection':
-        return await checkConnection(services, work, task);
+        return await checkConnection(deps, work, task);
       case 'pack_files':
-        return await packFiles(services, work, task);
+        return await packFiles(deps, work, task);
       default:
         return { kind: 'lost', message: `this runner is too old for ${(work satisfies never as Work).kind}` };
     }

@@ -18,7 +18,7 @@ import { suiteSteps } from './suite-steps.ts';
 const mostTail = 64 * 1024;
 
 /** Runs in a new sandbox, over the commit's shared work tree or the files of another suite's build. */
-export const runSuite: JobRunner<SuiteOrder> = async (services, order, task) => {
+export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
   const { writeLog, logLines, id, signal, steps, onSteps, openLog, onServices, onKept, onWaiting, onOutput } = task;
   const began = performance.now();
   const secrets = [...order.secrets, ...(order.imageBuilds ? secretsIn(order.imageBuilds) : [])];
@@ -28,23 +28,23 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, task) => 
   const tail = keepTail(mostTail);
   const keepOutput = (text: string | Buffer): void => tail.add(Buffer.from(text));
   try {
-    await using ground = await standOn(services, order, { id, signal, steps, print, keepOutput });
+    await using ground = await standOn(deps, order, { id, signal, steps, print, keepOutput });
     const { checkout, software, image, inside, making, cache, waiting, user, home, workspace } = ground;
     const variables = {
-      ...services.operatorVariables(),
+      ...deps.operatorVariables(),
       ...image?.configuration.environment,
       ...making?.environment,
       ...order.environment,
     };
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
     const limits = { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 };
-    await using beside =
+    await using services =
       order.services &&
-      (await openSuiteServices(services, {
+      (await openSuiteServices(deps, {
         async takeImage(of, { name, isAsItIs }) {
           let said = '';
           const writeLog = (text: string): void => void (said += text);
-          const taken = await services.images.take(of, { id, service: name, isAsItIs, writeLog, signal });
+          const taken = await deps.images.take(of, { id, service: name, isAsItIs, writeLog, signal });
           await print(`Service ${name}: ${said}`);
           return taken;
         },
@@ -61,11 +61,11 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, task) => 
         signal,
       }));
     await log.flush();
-    beside?.signal.addEventListener('abort', () => suite.fail(), { once: true });
+    services?.signal.addEventListener('abort', () => suite.fail(), { once: true });
     const suite = suiteSteps({
       launches: order.launches,
       steps: order.steps,
-      log: beside ? { ...log, hide: (more) => hideIn([log, beside], more) } : log,
+      log: services ? { ...log, hide: (more) => hideIn([log, services], more) } : log,
       onSpan: (name) => (name === undefined ? steps.end() : steps.begin(name)),
       ...(onSteps && { onChange: onSteps }),
       began,
@@ -74,12 +74,12 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, task) => 
       await suite.begin();
       onOutput?.('from');
     };
-    if (!beside) await begin();
+    if (!services) await begin();
     const build = {
       environment: findable(variables, order.prefixes, software.directoriesAt),
       isBuild: true as const,
       home,
-      mounts: [...software.mounts, ...(beside?.mounts ?? [])],
+      mounts: [...software.mounts, ...(services?.mounts ?? [])],
       ...inside,
       user,
       limits,
@@ -90,7 +90,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, task) => 
       checkout: checkout?.path,
       over: { misses: checkout?.misses, files: order.files, cache: cache?.tree && [found?.name, found?.digest] },
     };
-    const ended = await services.sandboxes.run({
+    const ended = await deps.sandboxes.run({
       id,
       ...suite.job,
       ...build,
@@ -99,12 +99,12 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, task) => 
       changes: ground.changes,
       ...(order.files && { like: ground.tops }),
       before:
-        beside &&
+        services &&
         (async (around) => {
-          await beside.start(around, { ...build, workspace, filling });
+          await services.start(around, { ...build, workspace, filling });
           await begin();
         }),
-      onOver: beside?.over,
+      onOver: services?.over,
       output: (chunk) => log.push(chunk),
       onLeft: async (left, ended) => {
         const how = { ...ended, exitStatus: suite.statusOf(ended) };
@@ -113,7 +113,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, task) => 
         onSteps?.(suite.conclude(how));
         const isLaunched = suite.launch(how) === undefined;
         if (isLaunched) onOutput?.('to');
-        await takeLeft(services, order, [left, how], {
+        await takeLeft(deps, order, [left, how], {
           id,
           signal,
           steps,
@@ -123,13 +123,13 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, task) => 
           isLaunched,
           secrets: () => log.secrets,
           environment: { ...variables, ...suite.added() },
-          services: { serviceImages: beside?.imageDigests, serviceData: beside?.data },
+          services: { serviceImages: services?.imageDigests, serviceData: services?.data },
         });
       },
-      interrupt: beside?.signal,
+      interrupt: services?.signal,
       signal,
     });
-    const died = beside?.failure();
+    const died = services?.failure();
     if (died && ended.reason !== 'cancelled') {
       if (await waiting.complete()) onWaiting?.();
       throw died;

@@ -14,7 +14,7 @@ import {
 import { Claims } from './claims.ts';
 import { BrokenServerError } from './failures.ts';
 import { deliverOutbox, emptyOutbox } from './deliver-outbox.ts';
-import type { RunnerServices } from './job-runner.ts';
+import type { RunnerDeps } from './job-runner.ts';
 import { IdleTime } from './idle-time.ts';
 import { foldersOf } from './leftovers.ts';
 import { pollRepositories } from './polls.ts';
@@ -27,7 +27,7 @@ export interface RunnerOptions {
   link: Link;
   folder: string;
   /** Closed when the runner ends. */
-  services: RunnerServices;
+  deps: RunnerDeps;
   concurrency: number;
   log: (message: string) => void;
   /** Ends after one job, or if no job came within `idleMs`. */
@@ -79,7 +79,7 @@ function isGood(outcome: Outcome): boolean {
 const goodEnds: ReadonlySet<Outcome['kind']> = new Set(['fetched', 'checked', 'compiled', 'pushed', 'cancelled']);
 
 export async function startRunner(options: RunnerOptions): Promise<Runner> {
-  const { link, folder, services, log, concurrency } = options;
+  const { link, folder, deps, log, concurrency } = options;
   const shortLife = options.once ?? options.untilIdle;
   await mkdir(folder, { recursive: true, mode: 0o700 });
   // Builds may leave setuid programs there, and other users of the machine must not start them.
@@ -106,7 +106,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 
   /** If files for other suites are retained here, the server may prefer this runner for jobs that begin with them. */
   const keeping = (): Pick<Wish, 'location'> => {
-    const { kept } = services;
+    const { kept } = deps;
     return kept && kept.forSuites().length > 0 ? { location: kept.location } : {};
   };
 
@@ -132,7 +132,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     idle?.restart();
     const before = keeping();
     try {
-      const report = await perform(order, { link, services, spool, work, ending: signal });
+      const report = await perform(order, { link, deps, spool, work, ending: signal });
       if (!report) return;
       // The other free slots report the location too, before the server assigns the next jobs.
       if (!options.once && before.location !== keeping().location) await askAnew();
@@ -142,7 +142,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       if (!signal.aborted && work.signal.reason !== claimLost) log(`job abandoned: ${messageOf(error)}`);
     } finally {
       claims.release(order.claim);
-      services.outbox.release(order.claim);
+      deps.outbox.release(order.claim);
       idle?.restart();
     }
   };
@@ -231,10 +231,10 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const attending = claims
     .attend((held) => ask(() => link.extend({ claims: held }, signal)), signal)
     .catch((error: unknown) => ending.abort(error)); // after the signal, or if the server refuses this runner
-  const upkeep = keepUp(link, services, { isBusy, signal, log, everyMs: options.upkeepEveryMs });
-  const polling = shortLife ? undefined : pollRepositories({ link, mirrors: services.mirrors, signal, ask, log });
-  const shells = serveShells({ link, services, signal, log });
-  const delivery = { outbox: services.outbox, link, disk: services.disk, signal, log };
+  const upkeep = keepUp(link, deps, { isBusy, signal, log, everyMs: options.upkeepEveryMs });
+  const polling = shortLife ? undefined : pollRepositories({ link, mirrors: deps.mirrors, signal, ask, log });
+  const shells = serveShells({ link, deps, signal, log });
+  const delivery = { outbox: deps.outbox, link, disk: deps.disk, signal, log };
   const delivering = deliverOutbox(delivery);
   const executors = options.once ? [doOne(options.once.idleMs)] : slots.map(executor);
   const packAll = async (): Promise<void> => {
@@ -250,7 +250,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     await shells;
     await delivering;
     await polling;
-    await services.close();
+    await deps.close();
     const failure = results.find((result) => result.status === 'rejected');
     if (failure && failure.reason !== stopped && !(failure.reason instanceof DrainedError)) throw failure.reason;
   })();

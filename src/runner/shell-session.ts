@@ -5,7 +5,7 @@ import { readUntrustedObject } from '../shared/lib/untrusted-json.ts';
 import { bounded, readWindow, textOf, type Hello } from '../shared/domain/shell-frames.ts';
 import type { ShellStream } from '../shared/domain/shell-stream.ts';
 import type { ShellEnd, ShellOrder, SuiteOrder } from '../shared/protocol/index.ts';
-import type { RunnerServices } from './job-runner.ts';
+import type { RunnerDeps } from './job-runner.ts';
 import { imageBuild } from './image-builds.ts';
 import { inImage } from './images/images.ts';
 import type { OpenedBuild } from './kept-builds.ts';
@@ -33,7 +33,7 @@ export interface ShellOptions {
 type Input = ReturnType<ShellStream['frames']>;
 
 export async function runShell(
-  services: RunnerServices,
+  deps: RunnerDeps,
   order: ShellOrder,
   stream: ShellStream,
   { idleMs = hourMs }: ShellOptions = {},
@@ -52,7 +52,7 @@ export async function runShell(
     await stream.flush(checkEveryMs);
   };
   try {
-    using kept = await services.kept?.open(order.name, order.key);
+    using kept = await deps.kept?.open(order.name, order.key);
     if (!kept) {
       await finish('The files of this build are not kept any more: the runner needed the room.', noStatus);
       return 'files_gone';
@@ -60,7 +60,7 @@ export async function runShell(
     const input = stream.frames();
     const hello = await readHello(input);
     const script = hello.terminal ? undefined : await readScript(input);
-    const { exitStatus, reason } = await runOver(services, order, kept, { stream, input, hello, script, signal });
+    const { exitStatus, reason } = await runOver(deps, order, kept, { stream, input, hello, script, signal });
     const message = idle.signal.aborted
       ? 'The shell was idle for too long.'
       : reason === null
@@ -75,7 +75,7 @@ export async function runShell(
       await finish(error.message, noStatus);
       return 'failed';
     }
-    services.log(`a shell failed: ${messageOf(error)}`);
+    deps.log(`a shell failed: ${messageOf(error)}`);
     await finish('The shell cannot be opened: what the build ran with is not here any more.', noStatus);
     return 'failed';
   } finally {
@@ -123,17 +123,17 @@ interface Session {
 }
 
 async function runOver(
-  services: RunnerServices,
+  deps: RunnerDeps,
   { id, source, lastsMs, withheld }: ShellOrder,
   opened: OpenedBuild,
   { stream, input, hello: { terminal }, script, signal }: Session,
 ): Promise<Ended> {
-  const { checkouts, dependencyCache, images, sandboxes } = services;
+  const { checkouts, dependencyCache, images, sandboxes } = deps;
   const build = { ...opened, order: without(opened.order, withheld) };
   const { order, imageDigest, serviceImages = {}, serviceData = {}, files } = build;
   const { software: wanted, limits } = order;
   using held = new DisposableStack();
-  const layers = await layersOf(services, build, { held, signal });
+  const layers = await layersOf(deps, build, { held, signal });
   const { workspace, home, isWhole } = layers;
   const repository = { ...source, privateKey: async () => source.privateKey };
   const checkout = isWhole ? [] : [held.use(await checkouts.of(repository, order, () => {}, signal)).path];
@@ -142,12 +142,12 @@ async function runOver(
   using image =
     order.image && imageDigest !== undefined ? await images.again(order.image, imageDigest, signal) : undefined;
   const inside = image && (await inImage(image, order.root));
-  const making = order.imageBuilds && !services.forbidsImageBuilds ? imageBuild(inside) : undefined;
+  const making = order.imageBuilds && !deps.forbidsImageBuilds ? imageBuild(inside) : undefined;
   const variables = { ...image?.configuration.environment, ...order.environment };
   const within = { memoryBytes: limits.memoryBytes, processes: limits.processes, timeoutMs: Math.max(1, lastsMs) };
-  await using beside =
+  await using services =
     order.services &&
-    (await openSuiteServices(services, {
+    (await openSuiteServices(deps, {
       orders: order.services,
       takeImage: (of, { name }) => images.again(of, serviceImages[name] ?? '', signal),
       project: order.source.projectId,
@@ -173,15 +173,15 @@ async function runOver(
     workspace: { checkout: lowest, over },
     home,
     tmp: [join(files, wholeRun.tmp)],
-    mounts: [...software.mounts, ...(beside?.mounts ?? [])],
+    mounts: [...software.mounts, ...(services?.mounts ?? [])],
     user: whoRunsOver(layers, sandboxes),
     ...(image && { ...inside, imageLayers: { below, above: [join(files, wholeRun.image)] } }),
     ...(making && { buildsImages: making.buildsImages, files: making.files, user: making.user }),
     limits: within,
     output: (chunk) => stream.send('d', chunk),
     ...(terminal && { terminal: { size: terminal, onOpen: (opened) => void pass(input, opened).catch(() => {}) } }),
-    signal: beside ? AbortSignal.any([signal, beside.signal]) : signal,
-    onOver: beside?.over,
+    signal: services ? AbortSignal.any([signal, services.signal]) : signal,
+    onOver: services?.over,
   };
   // Services are prepared as for the build, over the files that the shell begins with.
   const { environment, mounts = [] } = job;
@@ -193,7 +193,7 @@ async function runOver(
     ...inside,
     limits: within,
   };
-  if (beside) job.before = (around) => beside.start(around, began);
+  if (services) job.before = (around) => services.start(around, began);
   // The whole script has arrived. Reading on only confirms it to its sender.
   if (!terminal) void pass(input).catch(() => {});
   return await sandboxes.run(job);

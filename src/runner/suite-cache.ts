@@ -7,7 +7,7 @@ import type { CacheOrder, Repository, SavedCache } from '../shared/protocol/inde
 import { listsChanged, packedIn, packTree, unpackTree } from './cache-trees.ts';
 import type { Making } from './tree-store.ts';
 import { StoreAwayError } from './failures.ts';
-import type { RunnerServices } from './job-runner.ts';
+import type { RunnerDeps } from './job-runner.ts';
 import { makeNewer } from './newer-files.ts';
 import type { Waiting } from './outbox.ts';
 import { unlessStoreAway } from './retry.ts';
@@ -42,12 +42,12 @@ export interface CacheTask {
 
 /** Undefined without a usable cache. If the suite has an unusable cache, the log shows why. */
 export async function openSuiteCache(
-  services: RunnerServices,
+  deps: RunnerDeps,
   order: CacheOrder | undefined,
   task: CacheTask,
 ): Promise<SuiteCache | undefined> {
   if (!order) return undefined;
-  if (!services.sandboxes.hasLayers) {
+  if (!deps.sandboxes.hasLayers) {
     await task.writeLog('No cache is used: this runner cannot lay directories over each other.\n');
     return undefined;
   }
@@ -60,7 +60,7 @@ export async function openSuiteCache(
     return undefined;
   }
   await using opening = new AsyncDisposableStack();
-  const restored = await restore(services, order, task, opening);
+  const restored = await restore(deps, order, task, opening);
   const held = opening.move();
   const { savesAs, mostBytes } = order;
   let making: Making | undefined;
@@ -72,7 +72,7 @@ export async function openSuiteCache(
       return await work();
     } catch (error) {
       task.signal.throwIfAborted();
-      services.log(`a cache was not saved: ${messageOf(error)}`);
+      deps.log(`a cache was not saved: ${messageOf(error)}`);
       await task.writeLog(`The cache is not saved: ${whyNot(error, order)}.\n`);
       return undefined;
     }
@@ -87,7 +87,7 @@ export async function openSuiteCache(
         const { layers } = left;
         // Usually the build wrote nothing there. Then this check of the names is all that is needed.
         if (locations.some(({ root, path }) => hasWritten(layers[root].made, path))) {
-          making = held.use(await services.caches.begin());
+          making = held.use(await deps.caches.begin());
           const leaving = {
             left: layers,
             old: restored?.tree,
@@ -96,7 +96,7 @@ export async function openSuiteCache(
             into: making,
             most: mostBytes,
           };
-          bytes = await packTree(packingOf(services, task), leaving);
+          bytes = await packTree(packingOf(deps, task), leaving);
           isSame = bytes === undefined;
         }
         if (bytes === undefined && restored) await task.writeLog('The cache is unchanged.\n');
@@ -108,7 +108,7 @@ export async function openSuiteCache(
         return { digest: found.digest, began: found.id };
       if (savesAs === undefined || !making || bytes === undefined) return undefined;
       const tree = { name: savesAs, bytes, making };
-      const digest = await orLog(() => store(services, task, tree));
+      const digest = await orLog(() => store(deps, task, tree));
       if (digest === undefined) return undefined;
       await task.writeLog(task.waiting?.hasCache() ? waits : `Saved the cache (${sizeText(bytes)}).\n`);
       return { digest, ...(restored && found && { began: found.id }) };
@@ -117,19 +117,19 @@ export async function openSuiteCache(
   };
 }
 
-function packingOf({ sandboxes }: RunnerServices, { id, signal }: CacheTask) {
+function packingOf({ sandboxes }: RunnerDeps, { id, signal }: CacheTask) {
   return { id: `${id}-cache`, sandboxes, signal };
 }
 
 type Restored = Pick<SuiteCache, 'tree' | 'changes'>;
 
 async function restore(
-  services: RunnerServices,
+  deps: RunnerDeps,
   { found }: CacheOrder,
   task: CacheTask,
   held: AsyncDisposableStack,
 ): Promise<Restored | undefined> {
-  const { caches, log } = services;
+  const { caches, log } = deps;
   const { writeLog, signal, source } = task;
   if (!found) {
     await writeLog('There is no cache yet.\n');
@@ -140,7 +140,7 @@ async function restore(
   try {
     const { path: tree } = held.use(await caches.take(source.projectId, found, signal));
     // If the build begins with another suite's files, they keep their times.
-    const changes = task.isOwnCheckout ? await newerFiles(services, { from: found.sha, tree }, task, held) : undefined;
+    const changes = task.isOwnCheckout ? await newerFiles(deps, { from: found.sha, tree }, task, held) : undefined;
     await writeLog(`Restored ${named}.\n`);
     return { tree, changes };
   } catch (error) {
@@ -154,34 +154,34 @@ async function restore(
 
 /** Makes files that differ from the cache's commit newer than the cache, so that tools rebuild dependent files. */
 async function newerFiles(
-  services: RunnerServices,
+  deps: RunnerDeps,
   { from, tree }: { from: string; tree: string },
   task: CacheTask,
   held: AsyncDisposableStack,
 ): Promise<string | undefined> {
   const { source, sha: to, checkout, signal } = task;
   const nothing = { changed: [], lessened: [] };
-  const differing = from === to ? nothing : await services.mirrors.difference({ ...source, from, to, signal });
+  const differing = from === to ? nothing : await deps.mirrors.difference({ ...source, from, to, signal });
   if (differing && !differing.changed.length && !differing.lessened.length && !listsChanged(tree)) return undefined;
-  const making = held.use(await services.caches.begin());
-  return makeNewer(packingOf(services, task), { checkout, tree, differing, making });
+  const making = held.use(await deps.caches.begin());
+  return makeNewer(packingOf(deps, task), { checkout, tree, differing, making });
 }
 
 const waits = 'The cache waits on the runner, because the server cannot store it now.\n';
 
 /** Returns the tree's digest; undefined if the claim is lost. The outbox takes a tree that the server cannot store. */
 async function store(
-  services: RunnerServices,
+  deps: RunnerDeps,
   task: CacheTask,
   { name, bytes, making }: { name: string; bytes: number; making: Making },
 ): Promise<string | undefined> {
-  const { link, caches, log } = services;
+  const { link, caches, log } = deps;
   const { id, source, waiting, signal } = task;
   const packed = packedIn(making.packed);
   if (waiting?.isStuck()) return waiting.addCache(packed);
   const [sent, unpacked] = await Promise.allSettled([
     storeBlob(link, id, packed, signal, unlessStoreAway),
-    unpackTree(packingOf(services, task), making),
+    unpackTree(packingOf(deps, task), making),
   ]);
   if (sent.status === 'rejected') {
     if (sent.reason instanceof StoreAwayError && waiting) return waiting.addCache(packed);

@@ -5,7 +5,7 @@ import { messageOf } from '../shared/lib/error-code.ts';
 import type { SuiteOrder } from '../shared/protocol/index.ts';
 import { roots, type Root } from './cache-trees.ts';
 import { StoreAwayError } from './failures.ts';
-import type { RunnerServices } from './job-runner.ts';
+import type { RunnerDeps } from './job-runner.ts';
 import type { OpenedBuild } from './kept-builds.ts';
 import { buildUser, wholeRun, type RunUser, type Sandboxes } from './sandbox/types.ts';
 
@@ -34,36 +34,36 @@ const plainUser: RunUser = { ...buildUser, groups: [] };
 const none: Layers = { workspace: [], home: [], isWhole: false, hasOneOwner: true };
 
 /** Returns the files that another suite's build produced for this build. */
-export async function takeFiles(services: RunnerServices, order: SuiteOrder, holding: Holding): Promise<Layers> {
+export async function takeFiles(deps: RunnerDeps, order: SuiteOrder, holding: Holding): Promise<Layers> {
   const { files, source, isFork = true } = order;
   const { held, signal } = holding;
   if (!files) return none;
   try {
-    const build = files.kept && (await services.kept?.open(files.kept.name, files.kept.key));
+    const build = files.kept && (await deps.kept?.open(files.kept.name, files.kept.key));
     if (build) {
       held.use(build);
       const { order: by } = build;
       // The server decides on access. This second check rejects files of another project or of a fork.
       if (by.source.projectId !== source.projectId || (by.isFork ?? true) !== isFork) throw new FilesGoneError();
-      return await layersOf(services, build, holding);
+      return await layersOf(deps, build, holding);
     }
     if (!files.packed) throw new FilesGoneError();
-    const { path } = held.use(await services.trees.take(source.projectId, files.packed, signal));
+    const { path } = held.use(await deps.trees.take(source.projectId, files.packed, signal));
     const hasOneOwner = lstatSync(join(path, oneOwner), { throwIfNoEntry: false }) !== undefined;
     return { workspace: [join(path, 'workspace')], home: [join(path, 'home')], isWhole: true, hasOneOwner };
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof FilesGoneError || error instanceof StoreAwayError || isNoSpace(error)) throw error;
-    services.log(`the files of another suite are not there: ${messageOf(error)}`);
+    deps.log(`the files of another suite are not there: ${messageOf(error)}`);
     throw new FilesGoneError('the files of another suite are not there', { cause: error });
   }
 }
 
-export async function layersOf(services: RunnerServices, build: OpenedBuild, holding: Holding): Promise<Layers> {
+export async function layersOf(deps: RunnerDeps, build: OpenedBuild, holding: Holding): Promise<Layers> {
   const { order, cache, files, hasOneOwner = false } = build;
   const { held, signal } = holding;
-  const tree = cache && held.use(await services.caches.take(order.source.projectId, cache, signal)).path;
-  const began = overCache(await takeFiles(services, order, holding), tree);
+  const tree = cache && held.use(await deps.caches.take(order.source.projectId, cache, signal)).path;
+  const began = overCache(await takeFiles(deps, order, holding), tree);
   const written = (root: Root): string[] => [...began[root], join(files, wholeRun[root])];
   return {
     workspace: written('workspace'),

@@ -2,7 +2,7 @@ import type { Access, Link, SuiteOrder } from '../shared/protocol/index.ts';
 import { prefetch } from '../shared/lib/prefetch.ts';
 import { imageBuild, refuseImageBuilds } from './image-builds.ts';
 import { inImage } from './images/images.ts';
-import type { RunnerServices, Task } from './job-runner.ts';
+import type { RunnerDeps, Task } from './job-runner.ts';
 import { oneIdWords } from './one-id.ts';
 import { untilAnswered } from './retry.ts';
 import { openSuiteCache } from './suite-cache.ts';
@@ -19,14 +19,10 @@ interface Standing extends Pick<Task, 'id' | 'signal' | 'steps'> {
 export type Ground = Awaited<ReturnType<typeof standOn>>;
 
 /** Gets a build's files, dependencies, image and cache. They are held until the result is disposed of. */
-export async function standOn(
-  services: RunnerServices,
-  order: SuiteOrder,
-  { id, signal, steps, print, keepOutput }: Standing,
-) {
-  const { checkouts, sandboxes, dependencyCache, images, link } = services;
+export async function standOn(deps: RunnerDeps, order: SuiteOrder, { id, signal, steps, print, keepOutput }: Standing) {
+  const { checkouts, sandboxes, dependencyCache, images, link } = deps;
   await using held = new AsyncDisposableStack();
-  if (order.imageBuilds) refuseImageBuilds(sandboxes, services.forbidsImageBuilds);
+  if (order.imageBuilds) refuseImageBuilds(sandboxes, deps.forbidsImageBuilds);
   const access = (): Promise<Access> => accessFor(link, id, signal);
   const source = {
     ...order.source,
@@ -41,7 +37,7 @@ export async function standOn(
   held.use(coming);
   steps.begin('checkout');
   const layered = held.use(new DisposableStack());
-  const files = await takeFiles(services, order, { held: layered, signal });
+  const files = await takeFiles(deps, order, { held: layered, signal });
   const checkout = files.isWhole ? undefined : held.use(await checkouts.of(source, order, keepOutput, signal));
   if (order.software.length > 0) steps.begin('software');
   const software = held.use(await dependencyCache.take(order.software, signal));
@@ -52,8 +48,8 @@ export async function standOn(
   const image = await coming?.result;
   if (image) await print(aboutImage + (sandboxes.hasManyUsers ? '' : oneIdWords));
   steps.end();
-  const waiting = held.use(services.outbox.begin(id, order.source.projectId));
-  const cache = await openSuiteCache(services, order.cache, {
+  const waiting = held.use(deps.outbox.begin(id, order.source.projectId));
+  const cache = await openSuiteCache(deps, order.cache, {
     id,
     source: order.source,
     sha: order.sha,
@@ -70,7 +66,7 @@ export async function standOn(
   const making = order.imageBuilds && imageBuild(inside, order.imageBuilds);
   const user = making ? making.user : (inside?.user ?? whoRunsOver(files, sandboxes));
   const taking = files.hasOneOwner || !sandboxes.hasLayers || (user?.uid === 0 && user.gid === 0) ? undefined : user;
-  const owning = taking && held.use(await services.trees.begin());
+  const owning = taking && held.use(await deps.trees.begin());
   const packing = { id: `${id}-owners`, sandboxes, signal };
   const layers = { workspace: [lowest, ...over], home };
   const changes = owning && (await takeOwn(packing, { layers, user: taking, making: owning, print }));

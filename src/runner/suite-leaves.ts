@@ -1,6 +1,6 @@
 import { messageOf } from '../shared/lib/error-code.ts';
 import type { SuiteOrder } from '../shared/protocol/index.ts';
-import type { RunnerServices, Task } from './job-runner.ts';
+import type { RunnerDeps, Task } from './job-runner.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
 import type { BuildFacts } from './kept-builds.ts';
 import { refusedText } from './refused-addresses.ts';
@@ -26,22 +26,22 @@ interface Leaving extends Pick<Task, 'id' | 'signal' | 'steps'> {
 
 /** After a build's processes have ended, takes its reports, its artifacts, its cache, and its files for a shell. */
 export async function takeLeft(
-  services: RunnerServices,
+  deps: RunnerDeps,
   order: SuiteOrder,
   [left, ended]: [RunFiles, Ended],
-  { id, signal, steps, onKept, ground, secrets, print, isLaunched, environment, services: beside }: Leaving,
+  { id, signal, steps, onKept, ground, secrets, print, isLaunched, environment, services }: Leaving,
 ): Promise<void> {
   const { cache, image, user, waiting } = ground;
   if (order.reports && ended.reason !== 'cancelled' && ended.reason !== 'out_of_disk') {
     steps.begin('reports');
     const told = { claim: id, tell: print, signal };
-    await collectReports(left, { globs: order.reports, secrets: secrets(), link: services.link, ...told });
+    await collectReports(left, { globs: order.reports, secrets: secrets(), link: deps.link, ...told });
     steps.end();
   }
   if (order.artifacts && ended.reason !== 'cancelled') {
     steps.begin('artifacts');
     if (ended.reason === 'out_of_disk') await print('\nNo artifacts are kept: the disk has to be freed at once.\n');
-    else await keepArtifacts(services, left, order.artifacts, { claim: id, waiting, print, signal });
+    else await keepArtifacts(deps, left, order.artifacts, { claim: id, waiting, print, signal });
     steps.end();
   }
   await cache?.take(left, ended, isLaunched);
@@ -50,11 +50,11 @@ export async function takeLeft(
   const facts = {
     order: { ...order, environment, ...(order.imageBuilds && { imageBuilds: withoutPasswords }) },
     imageDigest: image?.digest,
-    ...beside,
+    ...services,
     cache: cache?.tree === undefined ? undefined : order.cache?.found,
-    hasOneOwner: user?.uid !== 0 || !services.sandboxes.hasManyUsers,
+    hasOneOwner: user?.uid !== 0 || !deps.sandboxes.hasManyUsers,
   };
-  await keepFiles(services, left, ended, facts, { print, onKept });
+  await keepFiles(deps, left, ended, facts, { print, onKept });
 }
 
 /** A cancelled run did not fail. After `out_of_disk` the files must be removed, so it does not count either. */
@@ -64,7 +64,7 @@ function hasFailed({ exitStatus, reason }: Ended): boolean {
 
 /** Retains a failed build's files for a shell, and files for other suites. An error does not change the result. */
 async function keepFiles(
-  { kept, sandboxes, isSoonGone = false, log }: RunnerServices,
+  { kept, sandboxes, isSoonGone = false, log }: RunnerDeps,
   left: RunFiles,
   ended: Ended,
   build: BuildFacts,

@@ -7,7 +7,7 @@ import type { CacheStore } from './cache-store.ts';
 import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { KeptBuilds } from './kept-builds.ts';
-import type { RunnerServices } from './job-runner.ts';
+import type { RunnerDeps } from './job-runner.ts';
 
 const minute = 60_000;
 const day = 24 * 60 * minute;
@@ -21,11 +21,11 @@ export interface Upkeep {
 }
 
 /** Cleans up the runner's disk until the signal. */
-export async function keepUp(link: Link, services: RunnerServices, upkeep: Upkeep): Promise<void> {
-  const { mirrors, caches, trees, serviceData, kept } = services;
+export async function keepUp(link: Link, deps: RunnerDeps, upkeep: Upkeep): Promise<void> {
+  const { mirrors, caches, trees, serviceData, kept } = deps;
   await Promise.all([
     tidyMirrors(mirrors, upkeep),
-    forgetProjects(link, services, upkeep),
+    forgetProjects(link, deps, upkeep),
     ...[caches, trees, serviceData].map((store) => store && tidyCaches(link, store, upkeep)),
     kept && tidyKept(link, kept, upkeep),
   ]);

@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { endpointsOf } from './api/endpoints.ts';
 import { innerCalls } from './api/inner-calls.ts';
-import type { Services } from './api/call.ts';
+import type { CallDeps } from './api/call.ts';
 import { localHeartbeats } from './auth/runner-heartbeats.ts';
 import { authenticateRunner } from './auth/runners.ts';
 import { isSocketPath, type Config } from '../shared/config.ts';
@@ -68,7 +68,7 @@ export interface RunningServer {
 
 export interface ServerParts {
   config: Config;
-  store: Services & { proveWritable(): Promise<void>; proveReadable(): Promise<void> };
+  store: CallDeps & { proveWritable(): Promise<void>; proveReadable(): Promise<void> };
   log: FastifyBaseLogger;
   /** How often the server checks that listeners of streams are still authorized. */
   streamPauseMs?: number;
@@ -267,7 +267,7 @@ export async function startServer({
  * Counts the builds that this server ends, so each build counts once across all servers. Returns a function that stops
  * it.
  */
-function countBuilds({ db, observers }: Services, metrics: Metrics): () => void {
+function countBuilds({ db, observers }: CallDeps, metrics: Metrics): () => void {
   return watchEndings(observers, ({ trx }, ending) => {
     if (ending.type !== 'build') return;
     const { state, created_at: createdAt, started_at: startedAt, finished_at: finishedAt } = ending;

@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { forgetOldKeys } from './api/idempotency.ts';
-import type { Services } from './api/call.ts';
+import type { CallDeps } from './api/call.ts';
 import { forgetOldFailures } from './auth/sign-in-throttle.ts';
 import { forgetOldHeartbeats } from './auth/runner-heartbeats.ts';
 import { forgetOldSessions } from './auth/sessions.ts';
@@ -25,7 +25,7 @@ const hour = 60 * 60 * 1000;
 const removeEvery = 2000;
 
 export interface UpkeepParts {
-  store: Pick<Services, 'db' | 'ids' | 'blobs'>;
+  store: Pick<CallDeps, 'db' | 'ids' | 'blobs'>;
   config: Pick<Config, 'log_days' | 'artifact_days' | 'files_hours'>;
   log: Pick<FastifyBaseLogger, 'error'>;
   onTask: (task: string, outcome: 'done' | 'failed', milliseconds: number) => void;

@@ -8,7 +8,7 @@ import { compileDependency } from '../../src/runner/compile-dependency.ts';
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
 import { openDependencyCache } from '../../src/runner/dependency-cache.ts';
-import type { RunnerServices } from '../../src/runner/job-runner.ts';
+import type { RunnerDeps } from '../../src/runner/job-runner.ts';
 import { stepTimes } from '../../src/runner/step-times.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import { longestWait } from '../support/pauses.ts';
@@ -27,10 +27,7 @@ const withTimeForTools = (sandboxes: Sandboxes): Sandboxes => ({
 describe('compiling', () => {
   let folder: string;
   let sandboxes: Sandboxes;
-  let services: Pick<
-    RunnerServices,
-    'link' | 'sandboxes' | 'dependencyCache' | 'scratch' | 'log' | 'operatorVariables'
-  >;
+  let services: Pick<RunnerDeps, 'link' | 'sandboxes' | 'dependencyCache' | 'scratch' | 'log' | 'operatorVariables'>;
   const blobs = new Map<string, Buffer>();
   let count = 0;
   before(async () => {
@@ -39,7 +36,7 @@ describe('compiling', () => {
     sandboxes = await openSandboxes({ stateDir, network: 'none', isolation: 'required', log: () => {} });
     const scratch = join(folder, 'scratch');
     mkdirSync(scratch);
-    const link: RunnerServices['link'] = {
+    const link: RunnerDeps['link'] = {
       read: async (digest) => piecesOf(blobs.get(digest) ?? assert.fail('no such blob')),
       async store(_claim, content) {
         const pieces: Uint8Array[] = [];
@@ -105,7 +102,7 @@ describe('compiling', () => {
     };
     const { signal } = calling.off;
     const task = { id: `compile-${count}`, writeLog, signal, steps: stepTimes() };
-    const outcome = await compileDependency(services as RunnerServices, order, task);
+    const outcome = await compileDependency(services as RunnerDeps, order, task);
     assert.deepEqual(readdirSync(services.scratch), [], 'something is left');
     return { outcome, log: Buffer.concat(said).toString() };
   };

@@ -7,8 +7,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { DiskFullError } from '../../src/shared/lib/disk-reserve.ts';
 import type { FinishReport, Link, SuiteOrder } from '../../src/shared/protocol/index.ts';
 import { startRunner } from '../../src/runner/runner.ts';
-import type { RunnerServices } from '../../src/runner/job-runner.ts';
-import { openRunnerServices } from '../../src/runner/runner-services.ts';
+import type { RunnerDeps } from '../../src/runner/job-runner.ts';
+import { openRunnerDeps } from '../../src/runner/runner-deps.ts';
 import { noShells } from '../support/no-shells.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import { archiveOf } from '../support/software.ts';
@@ -17,7 +17,7 @@ const patient = new AbortController().signal;
 
 describe('a runner on a disk without room above its reserve', () => {
   let folder: string;
-  let services: RunnerServices;
+  let deps: RunnerDeps;
   let bytes: Buffer;
   const reports: FinishReport[] = [];
   const orders: SuiteOrder[] = [];
@@ -54,7 +54,7 @@ describe('a runner on a disk without room above its reserve', () => {
   before(async () => {
     folder = temporaryFolder();
     bytes = await archiveOf({ 'bin/tool': 'tool\n' }, 'tar.zst');
-    services = await openRunnerServices({
+    deps = await openRunnerDeps({
       folder,
       link,
       concurrency: 1,
@@ -75,7 +75,7 @@ describe('a runner on a disk without room above its reserve', () => {
   ];
 
   test('does not fetch software, and leaves nothing of it', async () => {
-    await assert.rejects(services.dependencyCache.take(software(), patient), DiskFullError);
+    await assert.rejects(deps.dependencyCache.take(software(), patient), DiskFullError);
     assert.deepEqual(readdirSync(join(folder, 'software')), []);
   });
 
@@ -99,7 +99,7 @@ describe('a runner on a disk without room above its reserve', () => {
     const runner = await startRunner({
       link,
       folder,
-      services: { ...services, checkouts },
+      deps: { ...deps, checkouts },
       concurrency: 1,
       log: () => {},
       once: { idleMs: 1000 },

@@ -13,7 +13,7 @@ import type { Mirrors } from '../../src/runner/git/mirrors.ts';
 import { openOutbox } from '../../src/runner/outbox.ts';
 import { perform as performOrder } from '../../src/runner/perform.ts';
 import { startRunner } from '../../src/runner/runner.ts';
-import type { RunnerServices } from '../../src/runner/job-runner.ts';
+import type { RunnerDeps } from '../../src/runner/job-runner.ts';
 import { noShells } from '../support/no-shells.ts';
 import { temporaryFolder } from '../support/folders.ts';
 
@@ -61,9 +61,9 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
   };
   const mirrors = { collect: async () => ({ removed: 0, tidied: 0 }) } as unknown as Mirrors;
   const outbox = await emptyOutboxIn(folder);
-  const services = { mirrors, outbox, close: async () => {} } as RunnerServices;
+  const deps = { mirrors, outbox, close: async () => {} } as RunnerDeps;
   const log = (message: string): void => void said.push(message);
-  const runner = await startRunner({ link, folder, services, concurrency: 1, log });
+  const runner = await startRunner({ link, folder, deps: deps, concurrency: 1, log });
   await asked.promise;
   await runner.stop();
   return said.join('\n');
@@ -119,8 +119,8 @@ test('a runner has so many places for builds, and others for fetches', async (t)
     } as Partial<Link> as Link;
     const mirrors = { collect: async () => ({ removed: 0, tidied: 0 }) } as unknown as Mirrors;
     const outbox = await emptyOutboxIn(folder);
-    const services = { mirrors, outbox, close: async () => {} } as RunnerServices;
-    const runner = await startRunner({ link, folder, services, concurrency, log: () => {} });
+    const deps = { mirrors, outbox, close: async () => {} } as RunnerDeps;
+    const runner = await startRunner({ link, folder, deps: deps, concurrency, log: () => {} });
     await full.promise;
     await runner.stop();
     assert.deepEqual(begun, { builds: concurrency, fetches });
@@ -155,7 +155,7 @@ test('a job of whose log the server rejects a part is ended, and is not told of 
       return { sha: 'a'.repeat(40) };
     },
   } as unknown as Mirrors;
-  const services = { mirrors, disk: keepReserve({ folders: [] }) } as RunnerServices;
+  const deps = { mirrors, disk: keepReserve({ folders: [] }) } as RunnerDeps;
   const log = (): never => {
     throw new RejectedError('the server answered log with 403');
   };
@@ -168,7 +168,7 @@ test('a job of whose log the server rejects a part is ended, and is not told of 
   const link = { log } as Partial<Link> as Link;
   const report = await performOrder(order, {
     link,
-    services,
+    deps: deps,
     spool: folder,
     work,
     ending: new AbortController().signal,

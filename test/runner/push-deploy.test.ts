@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import type { Outcome } from '../../src/shared/protocol/index.ts';
 import { pushDeploy } from '../../src/runner/push-deploy.ts';
-import type { RunnerServices } from '../../src/runner/job-runner.ts';
+import type { RunnerDeps } from '../../src/runner/job-runner.ts';
 import { stepTimes } from '../../src/runner/step-times.ts';
 import { createRepository } from '../support/repository.ts';
 import { waitingHook } from '../support/waiting-hook.ts';
@@ -19,7 +19,7 @@ async function slowDeploy(t: TestContext) {
   const order = { source, sha, localBranch: 'main', remoteUrl: host.url('live.git'), remoteBranch: 'production' };
   const start = (timeoutSeconds: number, signal: AbortSignal): Promise<Outcome> => {
     const work = { kind: 'push_deploy' as const, ...order, timeoutSeconds };
-    return pushDeploy({ mirrors } as unknown as RunnerServices, work, {
+    return pushDeploy({ mirrors } as unknown as RunnerDeps, work, {
       id: 'x',
       writeLog,
       signal,

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import type { Link, ServiceOrder } from '../../src/shared/protocol/index.ts';
 import { openCacheStore } from '../../src/runner/cache-store.ts';
-import type { RunnerServices } from '../../src/runner/job-runner.ts';
+import type { RunnerDeps } from '../../src/runner/job-runner.ts';
 import { CannotRunError } from '../../src/runner/cannot-run.ts';
 import { createServiceSender } from '../../src/runner/services/service-sender.ts';
 import {
@@ -55,7 +55,7 @@ async function stage(t: TestContext) {
     scratch: folder,
     serviceData: store,
     log,
-  } as unknown as RunnerServices;
+  } as unknown as RunnerDeps;
   /** A build with these services, as the runner runs it. */
   const build = async (
     command: string,
@@ -65,7 +65,7 @@ async function stage(t: TestContext) {
     let said = '';
     const { environment = {}, parts = {} } = options;
     const { signal = new AbortController().signal } = options;
-    await using beside = await openSuiteServices(means, {
+    await using services = await openSuiteServices(means, {
       orders,
       takeImage: () => assert.fail('none has an image'),
       project: '7',
@@ -78,17 +78,17 @@ async function stage(t: TestContext) {
       ...options,
     });
     const filling = { parts, checkout, over: {} };
-    const job = { environment, workspace: { checkout }, mounts: beside.mounts, limits: usualLimits };
+    const job = { environment, workspace: { checkout }, mounts: services.mounts, limits: usualLimits };
     try {
       const ended = await sh(command, {
         ...job,
-        before: (around) => beside.start(around, { ...job, filling }),
-        onOver: beside.over,
-        signal: AbortSignal.any([signal, beside.signal]),
+        before: (around) => services.start(around, { ...job, filling }),
+        onOver: services.over,
+        signal: AbortSignal.any([signal, services.signal]),
       });
-      const died = beside.failure();
+      const died = services.failure();
       if (died) throw died;
-      return { ...ended, said, data: beside.data };
+      return { ...ended, said, data: services.data };
     } finally {
       assert.deepEqual(marked(mark), [], 'processes of services are left');
     }

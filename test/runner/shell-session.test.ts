@@ -4,7 +4,7 @@ import test, { type TestContext } from 'node:test';
 import { textOf, type FrameLetter } from '../../src/shared/domain/shell-frames.ts';
 import { ShellStream } from '../../src/shared/domain/shell-stream.ts';
 import type { ShellOrder, SuiteOrder } from '../../src/shared/protocol/index.ts';
-import type { RunnerServices } from '../../src/runner/job-runner.ts';
+import type { RunnerDeps } from '../../src/runner/job-runner.ts';
 import { openKeptBuilds } from '../../src/runner/kept-builds.ts';
 import { runShell } from '../../src/runner/shell-session.ts';
 import { PacketRelay } from '../support/packet-relay.ts';
@@ -53,7 +53,7 @@ async function stage(t: TestContext, isFork = false) {
     },
     dependencyCache: { take: async () => ({ mounts: [], placesAt: () => [], [Symbol.dispose]: () => {} }) },
     log: () => {},
-  } as unknown as RunnerServices;
+  } as unknown as RunnerDeps;
   const source = { projectId: '7', repositoryUrl: '', privateKey: '' };
   const order: ShellOrder = { id: '1', buildId: '2', ...files, source, lastsMs: 60_000, withheld: [] };
   return { services, order };

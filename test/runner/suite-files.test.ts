@@ -8,7 +8,7 @@ import { run } from '../../src/shared/lib/processes.ts';
 import { removeTree } from '../../src/shared/lib/remove-tree.ts';
 import type { FilesOrder, KeptFiles, Outcome, PackOrder, SuiteOrder } from '../../src/shared/protocol/index.ts';
 import { openCacheStore } from '../../src/runner/cache-store.ts';
-import type { RunnerServices, Task } from '../../src/runner/job-runner.ts';
+import type { RunnerDeps, Task } from '../../src/runner/job-runner.ts';
 import { openKeptBuilds, type KeptBuilds } from '../../src/runner/kept-builds.ts';
 import { packFiles, unpackFiles } from '../../src/runner/pack-files.ts';
 import { runSuite } from '../../src/runner/run-suite.ts';
@@ -35,7 +35,7 @@ class FilesRunner {
   readonly blobs: Blobs;
   readonly logged: string[] = [];
   readonly #sandboxes: Sandboxes;
-  #services: RunnerServices | undefined;
+  deps: RunnerDeps | undefined;
   #runs = 0;
 
   constructor(folder: string, sandboxes: Sandboxes, blobs: Blobs) {
@@ -58,7 +58,7 @@ class FilesRunner {
     const kept = await openKeptBuilds({ folder: join(this.folder, 'kept'), caches, trees, disk, log });
     const checkout = { path: join(this.folder, 'checkout'), misses: [], [Symbol.dispose]: () => {} };
     const waiting = { isStuck: () => false, hasCache: () => false, complete: async () => false };
-    this.#services = {
+    this.deps = {
       sandboxes: this.#sandboxes,
       checkouts: { of: async () => checkout },
       dependencyCache: { take: async () => ({ mounts: [], placesAt: () => [], [Symbol.dispose]: () => {} }) },
@@ -70,12 +70,12 @@ class FilesRunner {
       kept,
       link: this.blobs,
       log,
-    } as unknown as RunnerServices;
+    } as unknown as RunnerDeps;
     return this;
   }
 
   get kept(): KeptBuilds {
-    return this.#services?.kept ?? assert.fail('the runner is not open');
+    return this.deps?.kept ?? assert.fail('the runner is not open');
   }
 
   async build(command: string, changes: Partial<SuiteOrder> = {}) {
@@ -105,7 +105,7 @@ class FilesRunner {
       onKept: (kept: KeptFiles) => void (files = kept),
       onOutput: (at: 'from' | 'to') => void (output[at] = Buffer.concat(written).length),
     } as unknown as Task;
-    const outcome = await runSuite(this.#services ?? assert.fail(), order, task);
+    const outcome = await runSuite(this.deps ?? assert.fail(), order, task);
     const said = Buffer.concat(written);
     return { outcome, text: said.subarray(output.from, output.to).toString(), said: said.toString(), files };
   }
@@ -121,7 +121,7 @@ class FilesRunner {
   pack({ kept }: FilesOrder, mostBytes = 1024 ** 3): Promise<Outcome> {
     const order: PackOrder = { kind: 'pack_files', source, ...(kept ?? { name: '', key: '' }), mostBytes };
     const task = { id: `pack-${(this.#runs += 1)}`, signal: new AbortController().signal } as Task;
-    return packFiles(this.#services ?? assert.fail(), order, task);
+    return packFiles(this.deps ?? assert.fail(), order, task);
   }
 
   /** The files as another runner gets them. */

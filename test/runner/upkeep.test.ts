@@ -11,7 +11,7 @@ import { openMirrors } from '../../src/runner/git/mirrors.ts';
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import { startRunner } from '../../src/runner/runner.ts';
 import { forgetProjects, tidyMirrors } from '../../src/runner/upkeep.ts';
-import { openRunnerServices } from '../../src/runner/runner-services.ts';
+import { openRunnerDeps } from '../../src/runner/runner-deps.ts';
 import { noShells } from '../support/no-shells.ts';
 
 const day = 24 * 3600 * 1000;
@@ -62,7 +62,7 @@ test('a runner without work removes the mirrors that nobody used for a month', a
     polled: () => assert.fail('there is nothing to tell'),
   };
   const log = (message: string): void => void said.push(message);
-  const services = await openRunnerServices({
+  const deps = await openRunnerDeps({
     folder,
     concurrency: 1,
     network: 'none',
@@ -75,7 +75,7 @@ test('a runner without work removes the mirrors that nobody used for a month', a
     checkoutBytes: 1024 ** 3,
     log,
   });
-  const runner = await startRunner({ link: noWork, folder, services, concurrency: 1, log, upkeepEveryMs: 5 });
+  const runner = await startRunner({ link: noWork, folder, deps: deps, concurrency: 1, log, upkeepEveryMs: 5 });
   while (existsSync(old)) await pause(5);
   assert.ok(existsSync(recent));
   await runner.stop();

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { keepReserve, type DiskReserve } from '../../src/shared/lib/disk-reserve.ts';
 import type { CacheOrder, FoundCache, Link, Repository } from '../../src/shared/protocol/index.ts';
 import { openCacheStore, type CacheStore } from '../../src/runner/cache-store.ts';
-import type { RunnerServices } from '../../src/runner/job-runner.ts';
+import type { RunnerDeps } from '../../src/runner/job-runner.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
 import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
 import { openSuiteCache } from '../../src/runner/suite-cache.ts';
@@ -102,14 +102,14 @@ export class CachingRunner {
     return join(this.#folder, 'checkout');
   }
 
-  #services(): RunnerServices {
+  #services(): RunnerDeps {
     return {
       sandboxes: this.#sandboxes,
       caches: this.caches,
       mirrors: this.mirrors,
       link: this.blobs,
       log: (line: string) => void this.logged.push(line),
-    } as unknown as RunnerServices;
+    } as unknown as RunnerDeps;
   }
 
   /** Runs a command with a cache, and saves what it leaves; without paths there is no cache. */

@@ -1,4 +1,4 @@
-import type { Services } from '../../src/server/api/call.ts';
+import type { CallDeps } from '../../src/server/api/call.ts';
 import type {
   ArtifactRow,
   BuildRow,
@@ -22,7 +22,7 @@ interface Named {
 }
 
 export async function addCommit(
-  { db, ids }: Services,
+  { db, ids }: CallDeps,
   project: Named,
   fields: Partial<CommitRow> = {},
 ): Promise<CommitRow> {
@@ -52,7 +52,7 @@ export async function addCommit(
 }
 
 export async function addBuild(
-  { db, ids }: Services,
+  { db, ids }: CallDeps,
   project: Named,
   parts: { commit: Named; buildRequest: Named; suite: Named & { name?: unknown } },
   fields: Partial<BuildRow> = {},
@@ -105,7 +105,7 @@ export async function addBuild(
 
 /** A file of a build, with this content. */
 export async function addArtifact(
-  { db, ids, blobs }: Services,
+  { db, ids, blobs }: CallDeps,
   build: Named,
   path: string,
   content = 'kept',
@@ -130,7 +130,7 @@ export async function addArtifact(
 }
 
 export async function addDelivery(
-  { db, ids }: Services,
+  { db, ids }: CallDeps,
   notification: Named,
   fields: Partial<WebhookDeliveryRow> = {},
 ): Promise<WebhookDeliveryRow> {
@@ -150,7 +150,7 @@ export async function addDelivery(
 }
 
 export async function addDeliveryAttempt(
-  { db, ids }: Services,
+  { db, ids }: CallDeps,
   delivery: Named,
   attempt: { status: number | null; answer: string; error?: string },
 ): Promise<void> {
@@ -160,7 +160,7 @@ export async function addDeliveryAttempt(
 }
 
 /** A forge that somebody has connected, at which nobody listens. */
-export async function addForge({ db, ids, vault }: Services, owner: { email: string }): Promise<{ id: bigint }> {
+export async function addForge({ db, ids, vault }: CallDeps, owner: { email: string }): Promise<{ id: bigint }> {
   const seen = { login: 'ada', may: 'null', state: 'connected', state_reason: '' } as const;
   return db.transaction(async (trx) => {
     const users = trx.selectFrom('users').select('id').where('email', '=', owner.email);
@@ -171,13 +171,13 @@ export async function addForge({ db, ids, vault }: Services, owner: { email: str
 }
 
 /** A ping that arrived at a hook. */
-export async function addHookDelivery({ db, ids, observers }: Services, hook: Named): Promise<{ id: bigint }> {
+export async function addHookDelivery({ db, ids, observers }: CallDeps, hook: Named): Promise<{ id: bigint }> {
   const facts = completeFacts({ event: 'ping', idle: 'A ping: the hook is set up.' });
   return db.transaction((trx) => receive({ db, trx, ids, observers }, hook.id, { key: null, facts }));
 }
 
 export async function setDependencyState(
-  { db }: Services,
+  { db }: CallDeps,
   dependency: Named,
   state: DependencyRow['state'],
 ): Promise<void> {
@@ -191,7 +191,7 @@ export async function setDependencyState(
 }
 
 export async function addCache(
-  { db, ids }: Services,
+  { db, ids }: CallDeps,
   { project, suite }: { project: Named; suite: Named & { name?: unknown } },
   fields: Partial<CacheRow> = {},
 ): Promise<CacheRow> {
@@ -218,7 +218,7 @@ export async function addCache(
 
 /** Copies of the newest row of a table, each with an identifier of its own and with what differs. */
 export async function copyRows(
-  { db, ids }: Services,
+  { db, ids }: CallDeps,
   table: keyof Schema,
   count: number,
   differing: (index: number, id: bigint) => Record<string, unknown>,

@@ -6,7 +6,7 @@ import type { TestContext } from 'node:test';
 import { keepReserve } from '../../src/shared/lib/disk-reserve.ts';
 import type { FinishReport, Link, Order } from '../../src/shared/protocol/index.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
-import type { RunnerServices } from '../../src/runner/job-runner.ts';
+import type { RunnerDeps } from '../../src/runner/job-runner.ts';
 import { openOutbox } from '../../src/runner/outbox.ts';
 import { startRunner, type Runner, type RunnerOptions } from '../../src/runner/runner.ts';
 import { temporaryFolder } from './folders.ts';
@@ -77,11 +77,11 @@ export async function startScripted(
     disk: keepReserve({ folders: [] }),
     log: () => {},
   });
-  const services = { mirrors, outbox, close: async () => {} } as RunnerServices;
+  const services = { mirrors, outbox, close: async () => {} } as RunnerDeps;
   const runner = await startRunner({
     link,
     folder,
-    services,
+    deps: services,
     concurrency,
     log: () => {},
     ...life,

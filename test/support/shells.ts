@@ -1,6 +1,6 @@
 import { recordHeartbeat } from '../../src/server/auth/runner-heartbeats.ts';
 import { findUser } from '../../src/server/auth/users.ts';
-import type { Services } from '../../src/server/api/call.ts';
+import type { CallDeps } from '../../src/server/api/call.ts';
 import { sealIn } from '../../src/server/db/sealing.ts';
 import { sealedLocation, type KeptBuildRow, type ShellRow } from '../../src/server/db/schema.ts';
 import { repeatedly } from '../../src/shared/lib/repeatedly.ts';
@@ -15,7 +15,7 @@ interface Place {
 }
 
 /** The files of the build in a world are kept by a runner. */
-export async function addKept({ db, vault }: Services, place: Place): Promise<KeptBuildRow> {
+export async function addKept({ db, vault }: CallDeps, place: Place): Promise<KeptBuildRow> {
   const id = BigInt(place.path(':build_id'));
   const sealed = sealedLocation({ table: 'kept_builds', column: 'key' }, id);
   return db.transaction(async (trx) => {
@@ -43,7 +43,7 @@ export async function addKept({ db, vault }: Services, place: Place): Promise<Ke
 }
 
 /** A shell that somebody opened there, and whose runner has gone. */
-export async function addShell(store: Services, place: Place, email: string): Promise<ShellRow> {
+export async function addShell(store: CallDeps, place: Place, email: string): Promise<ShellRow> {
   const kept = await addKept(store, place);
   const { db, ids } = store;
   const user = await findUser(db.read, email);
@@ -72,7 +72,7 @@ export async function addShell(store: Services, place: Place, email: string): Pr
  * and a slow test takes longer.
  */
 export async function staysThere(
-  { db }: Pick<Services, 'db'>,
+  { db }: Pick<CallDeps, 'db'>,
   { afterwards }: { afterwards: (cleanUp: CleanUp) => void },
   runner: { holder: string } = { holder },
 ): Promise<void> {
@@ -83,7 +83,7 @@ export async function staysThere(
 }
 
 /** The build in a world has failed, and the runner that has its files is there. */
-export async function failAndKeep(store: Services, place: Place): Promise<void> {
+export async function failAndKeep(store: CallDeps, place: Place): Promise<void> {
   const { id } = await addKept(store, place);
   await store.db.transaction((trx) =>
     trx.updateTable('builds').set({ build_state: 'failed' }).where('id', '=', id).execute(),

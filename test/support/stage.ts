@@ -11,7 +11,7 @@ import { openLink } from '../../src/runner/link.ts';
 import { openOutbox } from '../../src/runner/outbox.ts';
 import { startRunner, type Runner } from '../../src/runner/runner.ts';
 import type { Ended, Job, Reason } from '../../src/runner/sandbox/types.ts';
-import type { RunnerServices } from '../../src/runner/job-runner.ts';
+import type { RunnerDeps } from '../../src/runner/job-runner.ts';
 import type { Record_ } from './client.ts';
 import { aCommit } from './runner.ts';
 import type { Service } from './service.ts';
@@ -51,7 +51,7 @@ export class Stage {
     this.#runner = await startRunner({
       link: line(this.#link),
       folder: join(this.#service.folder, 'stage'),
-      services: await this.#services(),
+      deps: await this.#services(),
       concurrency: 4,
       log: () => {},
     });
@@ -77,7 +77,7 @@ export class Stage {
     return new StagedProject(this.#owner, project, ids);
   }
 
-  async #services(): Promise<RunnerServices> {
+  async #services(): Promise<RunnerDeps> {
     const disk = keepReserve({ folders: [] });
     const mirrors: Pick<Mirrors, 'fetch' | 'collect' | 'projects' | 'checkAccess'> = {
       checkAccess: async () => ({ defaultBranch: 'main', branches: ['main'], files: ['Makefile', 'sluice.c'] }),

@@ -1,10 +1,10 @@
-import type { Services } from '../../src/server/api/call.ts';
+import type { CallDeps } from '../../src/server/api/call.ts';
 import type { Trigger } from '../../src/server/lifecycle/requests.ts';
 import { triggerRequest, type Triggered } from '../../src/server/triggers/triggers.ts';
 
 /** Starts a build as a hook would for a push to `main`, or with the changes of a test. */
 export async function trigger(
-  { db, ids, observers }: Services,
+  { db, ids, observers }: CallDeps,
   project: { id: bigint },
   commitRef: string,
   about: Partial<Trigger> = {},

@@ -11,7 +11,7 @@ import { startRunner, type Runner } from '../../runner/runner.ts';
 import { isOwnSubfolder, makeOwnFolder } from '../../shared/lib/own-subfolder.ts';
 import { removeTree } from '../../shared/lib/remove-tree.ts';
 import { createTlsTrust } from '../../shared/lib/tls-trust.ts';
-import { openRunnerServices } from '../../runner/runner-services.ts';
+import { openRunnerDeps } from '../../runner/runner-deps.ts';
 import { WrongUse } from '../developer/errors.ts';
 import type { Call } from './call.ts';
 import { createLog } from './log.ts';
@@ -114,7 +114,7 @@ async function work({ config, options, warn, stopping: signals, lost, whyOneId }
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const lock = await holdFolder(folder);
   if (!lock) throw new Error(`another runner uses ${folder}`);
-  const services = await openRunnerServices({
+  const deps = await openRunnerDeps({
     folder,
     ownId: await takeOwnIds(folder, { whyOneId, log: warn }),
     whyOneId,
@@ -144,10 +144,10 @@ async function work({ config, options, warn, stopping: signals, lost, whyOneId }
     log: warn,
   });
   if (stopping.aborted) {
-    await services.close();
+    await deps.close();
     return;
   }
-  const running = await startRunner({ link, folder, services, concurrency, log: warn, once, untilIdle });
+  const running = await startRunner({ link, folder, deps: deps, concurrency, log: warn, once, untilIdle });
   const stop = (): void => void running.stop().catch(() => {}); // `done` below has its result
   // The server decides about its own runner.
   const onSignal = config.stop === 'drain' && !isLocal ? () => running.drain() : stop;

@@ -1,6 +1,6 @@
 import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Services } from '../../server/api/call.ts';
+import type { CallDeps } from '../../server/api/call.ts';
 import { forgeOpener } from '../../server/forges/index.ts';
 import { publicAddressFilter } from '../../shared/lib/address-filter.ts';
 import { makeOwnFolder } from '../../shared/lib/own-subfolder.ts';
@@ -21,7 +21,7 @@ import { closeRulesThread } from '../../server/lifecycle/evaluate-rules.ts';
 import { unpackLimitsOf } from '../../server/limits.ts';
 import { createSearchThread } from '../../server/streams/search.ts';
 
-export interface Store extends Services {
+export interface Store extends CallDeps {
   /** Writes a small value. Rejects if that is impossible. */
   proveWritable(): Promise<void>;
   /** Rejects if the master key no longer opens the database's sealed values. */

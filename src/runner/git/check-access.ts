@@ -4,7 +4,7 @@ import { removeTree } from '../../shared/lib/remove-tree.ts';
 import { linesOf } from './git.ts';
 import { init, makeFolder } from './mirror.ts';
 import { expectAnswer, headIn, talk, type Remote } from './remote.ts';
-import { reach, type GitServices } from './sources.ts';
+import { reach, type GitDeps } from './sources.ts';
 import type { Session } from './session.ts';
 import { withoutLog, type UnloggedRequest } from './without-log.ts';
 
@@ -19,15 +19,15 @@ const mostBranches = 1000;
 const mostFiles = 1000;
 
 /** Works in its own folder, so that no fetch has to wait. Stores nothing. */
-export async function checkAccess(services: GitServices, request: UnloggedRequest): Promise<Access> {
-  const folder = join(services.dir, `look-${randomName()}`);
+export async function checkAccess(deps: GitDeps, request: UnloggedRequest): Promise<Access> {
+  const folder = join(deps.dir, `look-${randomName()}`);
   try {
-    await makeFolder(folder, services.sessions.owner);
+    await makeFolder(folder, deps.sessions.owner);
     return await withoutLog(request, (source) =>
-      reach(services, source, (remote) => {
+      reach(deps, source, (remote) => {
         const way = remote.way('git-upload-pack');
         const { signal } = source;
-        return services.sessions.use({ directory: folder, access: 'write', signal, way }, (session) =>
+        return deps.sessions.use({ directory: folder, access: 'write', signal, way }, (session) =>
           checkAccessIn(session, remote),
         );
       }),

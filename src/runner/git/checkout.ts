@@ -9,7 +9,7 @@ import { GitError, writeFiles } from './git.ts';
 import { makeGitDir, packedRefs } from './git-folder.ts';
 import { bringLargeFiles, findPointers, type PointedTree } from './large-files.ts';
 import { obtain } from './obtain.ts';
-import { namedBy, reason, type Source, type SourceRequest, type GitServices } from './sources.ts';
+import { namedBy, reason, type Source, type SourceRequest, type GitDeps } from './sources.ts';
 import { oldTime, setOldTimes } from './old-times.ts';
 import { parseCommitRef } from './refs.ts';
 import { withRepair } from './repair.ts';
@@ -60,10 +60,10 @@ export interface Misses {
   areLasting: boolean;
 }
 
-export async function checkout(services: GitServices, request: CheckoutRequest): Promise<Misses> {
+export async function checkout(deps: GitDeps, request: CheckoutRequest): Promise<Misses> {
   const part = `${request.into}.part`;
-  return withLog(services, request, async (logged) => {
-    const size = watchSize(part, services.checkoutBytes, tooLarge(services.checkoutBytes));
+  return withLog(deps, request, async (logged) => {
+    const size = watchSize(part, deps.checkoutBytes, tooLarge(deps.checkoutBytes));
     try {
       const source = { ...logged, signal: AbortSignal.any([logged.signal, size.signal]) };
       const making: Making = {
@@ -78,8 +78,8 @@ export async function checkout(services: GitServices, request: CheckoutRequest):
       };
       await removeTree(part);
       await mkdir(making.folder, { recursive: true, mode: 0o711 });
-      const tree = await makeTree(services, source, request, making);
-      await placeAll(services, source, making);
+      const tree = await makeTree(deps, source, request, making);
+      await placeAll(deps, source, making);
       await size.check();
       // If git was misled while it saw all trees, the result may not be a directory.
       if (!(await pathExists(tree, 'directory'))) throw new Error('the work tree is not a directory');
@@ -101,8 +101,8 @@ function tooLarge(mostBytes: number): FetchError {
 
 type Commit = Pick<CheckoutRequest, 'sha' | 'fetchRef'>;
 
-async function makeTree(services: GitServices, source: Source, commit: Commit, making: Making): Promise<string> {
-  const { tree, submodules } = await withRepair(services, source, () => makeOne(services, source, commit, making));
+async function makeTree(deps: GitDeps, source: Source, commit: Commit, making: Making): Promise<string> {
+  const { tree, submodules } = await withRepair(deps, source, () => makeOne(deps, source, commit, making));
   for (const submodule of submodules) {
     const { path } = submodule;
     if (making.submodulesLeft === 0) {
@@ -110,7 +110,7 @@ async function makeTree(services: GitServices, source: Source, commit: Commit, m
       continue;
     }
     making.submodulesLeft -= 1;
-    const from = await makeSubmodule(services, source, submodule, making);
+    const from = await makeSubmodule(deps, source, submodule, making);
     if (from !== undefined) making.placements.push({ from: basename(from), tree: basename(tree), path });
   }
   return tree;
@@ -118,7 +118,7 @@ async function makeTree(services: GitServices, source: Source, commit: Commit, m
 
 /** Undefined if the submodule is not public or its host does not respond over HTTPS. */
 async function makeSubmodule(
-  services: GitServices,
+  deps: GitDeps,
   source: Source,
   { path, commit, address }: Submodule,
   making: Making,
@@ -137,7 +137,7 @@ async function makeSubmodule(
     return undefined;
   }
   try {
-    return await makeTree(services, namedBy(source, address), { sha: commit }, making);
+    return await makeTree(deps, namedBy(source, address), { sha: commit }, making);
   } catch (error) {
     if (!(error instanceof FetchError)) throw error;
     if (error.kind !== 'not_public' && !(isOpen && error.kind === 'host_unreachable')) throw error;
@@ -154,7 +154,7 @@ function leaveOut({ misses }: Making, { narrator }: Source, sentence: string, is
 }
 
 async function makeOne(
-  services: GitServices,
+  deps: GitDeps,
   source: Source,
   { sha, fetchRef }: Commit,
   making: Making,
@@ -162,14 +162,14 @@ async function makeOne(
   const wanted = parseCommitRef(sha, fetchRef);
   if (wanted === undefined) throw new FetchError('invalid_ref', `${fetchRef} is not the name of a ref.`);
   const leftOut: string[] = []; // reported once, also if this runs again with a repaired mirror
-  const { refs, submodules } = await obtain(services, source, wanted, async (session) => ({
+  const { refs, submodules } = await obtain(deps, source, wanted, async (session) => ({
     refs: await packedRefs(session, source, sha),
     submodules: await submodulesOf(session, source, sha, (sentence) => void leftOut.push(sentence)),
   }));
   const tree = join(making.folder, String(making.trees++));
-  const packs = await makeGitDir(services, source, tree, { sha, refs });
+  const packs = await makeGitDir(deps, source, tree, { sha, refs });
   await making.size.discount(packs);
-  const { pointers, areAll } = await fillTree(services, source, sha, tree);
+  const { pointers, areAll } = await fillTree(deps, source, sha, tree);
   if (!areAll) leftOut.push('Not all files were looked at for pointers of Git LFS: some may stand in their places.');
   if (pointers.length > 0) making.pointed.push({ source, tree, sha, pointers });
   for (const sentence of leftOut) leaveOut(making, source, sentence);
@@ -180,7 +180,7 @@ async function makeOne(
 const repack = ['repack', '-a', '-d', '-n', '--quiet', '--window=0'];
 
 async function fillTree(
-  { sessions }: GitServices,
+  { sessions }: GitDeps,
   source: Source,
   sha: string,
   tree: string,
@@ -202,14 +202,14 @@ async function fillTree(
 
 const placeProgram = readFileSync(sourceFile('runner/git/place.pl'), 'utf8');
 
-async function placeAll(services: GitServices, source: Source, making: Making): Promise<void> {
+async function placeAll(deps: GitDeps, source: Source, making: Making): Promise<void> {
   for (const pointed of making.pointed) {
-    const miss = await bringLargeFiles(services, pointed);
+    const miss = await bringLargeFiles(deps, pointed);
     if (miss !== undefined) leaveOut(making, source, miss.sentence, miss.isLasting);
   }
   if (making.placements.length === 0) return;
   const request = { directory: making.folder, access: 'write', signal: source.signal } as const;
-  await services.sessions.use(request, async ({ directory, run }) => {
+  await deps.sessions.use(request, async ({ directory, run }) => {
     for (const { from, tree, path } of making.placements) {
       const places = [join(directory, from), join(directory, tree), path, `${oldTime}`];
       const { status, stderr } = await run(['perl', '-e', placeProgram, '--', ...places]);

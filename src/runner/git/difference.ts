@@ -1,7 +1,7 @@
 import { dirname, join } from 'node:path/posix';
 import { pathExists } from '../../shared/lib/path-exists.ts';
 import type { Repository } from '../../shared/protocol/index.ts';
-import { mirrorOf, sourceOf, type GitServices } from './sources.ts';
+import { mirrorOf, sourceOf, type GitDeps } from './sources.ts';
 
 export interface DifferenceRequest extends Repository {
   from: string;
@@ -21,11 +21,11 @@ const mostOutput = 32 * 1024 * 1024;
 const isSha = (text: string): boolean => /^[0-9a-f]{40}([0-9a-f]{24})?$/.test(text);
 
 /** Fetches nothing. Undefined if the mirror lacks a commit, or if there are too many changes. */
-export async function difference(services: GitServices, request: DifferenceRequest): Promise<Difference | undefined> {
+export async function difference(deps: GitDeps, request: DifferenceRequest): Promise<Difference | undefined> {
   const { from, to, signal } = request;
-  const mirror = mirrorOf(services, sourceOf({ ...request, privateKey: '', writeLog: () => {} }));
+  const mirror = mirrorOf(deps, sourceOf({ ...request, privateKey: '', writeLog: () => {} }));
   if (!isSha(from) || !isSha(to) || !(await pathExists(mirror.gitDir, 'directory'))) return undefined;
-  return services.sessions.use({ directory: mirror.gitDir, access: 'read', signal }, async (session) => {
+  return deps.sessions.use({ directory: mirror.gitDir, access: 'read', signal }, async (session) => {
     const compare = ['diff-tree', '-r', '-z', '--raw', '--no-renames', `${from}^{tree}`, `${to}^{tree}`];
     const { status, truncated, stdout } = await session.git(compare, { maxOutput: mostOutput });
     return status === 0 && !truncated ? differenceIn(stdout.toString('latin1')) : undefined;

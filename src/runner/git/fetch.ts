@@ -10,7 +10,7 @@ import { quoted } from './phrases.ts';
 import { isBranchOrTag, parseCommitRef, remoteHead, type RefKind, type WantedRef } from './refs.ts';
 import { withRepair } from './repair.ts';
 import type { Session } from './session.ts';
-import type { GitServices, SourceRequest } from './sources.ts';
+import type { GitDeps, SourceRequest } from './sources.ts';
 import { withLog } from './with-log.ts';
 
 export interface FetchRequest extends SourceRequest {
@@ -39,16 +39,16 @@ export interface FetchedCommit extends Omit<KnownCommit, 'likelyBranch' | 'onDef
   changes?: Changes;
 }
 
-export async function fetch(services: GitServices, request: FetchRequest): Promise<FetchedCommit> {
+export async function fetch(deps: GitDeps, request: FetchRequest): Promise<FetchedCommit> {
   request.signal.throwIfAborted();
-  return withLog(services, request, async (source) => {
+  return withLog(deps, request, async (source) => {
     const { commitRef, fetchRef } = request;
     const wanted = parseCommitRef(commitRef, fetchRef);
     if (wanted === undefined)
       throw new FetchError('invalid_ref', `${quoted(commitRef)} cannot be the name of a branch, a tag or a commit.`);
     source.narrator.line(`Looking for ${wanted.asked} in ${source.address.url}.`);
-    const fetched = await withRepair(services, source, () =>
-      obtain(services, source, wanted, (session, found) => read(session, found, wanted, request)),
+    const fetched = await withRepair(deps, source, () =>
+      obtain(deps, source, wanted, (session, found) => read(session, found, wanted, request)),
     );
     tell(source.narrator, fetched, fetchRef || commitRef);
     return fetched;

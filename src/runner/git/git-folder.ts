@@ -3,11 +3,11 @@ import { basename, join } from 'node:path';
 import { wholeOrCut } from './git.ts';
 import { packsOf, whileSharing, type Mirror } from './mirror.ts';
 import type { Session } from './session.ts';
-import { mirrorOf, type GitServices, type Source } from './sources.ts';
+import { mirrorOf, type GitDeps, type Source } from './sources.ts';
 
 /** Makes the whole folder before git sees it. Returns the packs, which it shares with the mirror. */
 export async function makeGitDir(
-  services: GitServices,
+  deps: GitDeps,
   source: Source,
   tree: string,
   { sha, refs }: { sha: string; refs: string },
@@ -17,9 +17,9 @@ export async function makeGitDir(
   const folders = ['', 'objects', 'objects/pack', 'objects/info', 'refs', 'refs/heads', 'refs/tags'];
   for (const folder of [tree, ...folders.map((name) => join(gitDir, name))]) await mkdir(folder);
   for (const [name, content] of Object.entries(files)) await writeFile(join(gitDir, name), content, 'latin1');
-  const mirror = mirrorOf(services, source);
+  const mirror = mirrorOf(deps, source);
   const packs = await whileSharing(mirror, source.signal, () => sharePacks(mirror, join(gitDir, 'objects', 'pack')));
-  const { uid, gid } = services.sessions.owner;
+  const { uid, gid } = deps.sessions.owner;
   const own = [tree, ...[...folders, ...Object.keys(files)].map((name) => join(gitDir, name))];
   for (const path of own) await lchown(path, uid, gid);
   return packs;

@@ -6,7 +6,7 @@ import { FetchError } from './failures.ts';
 import { expectSuccess, git, writeFiles } from './git.ts';
 import { largeFilesUrl } from './large-file-calls.ts';
 import { deleteFiles } from './mirror.ts';
-import { connected, credentialOf, mirrorOf, sshRemote, type Source, type GitServices } from './sources.ts';
+import { connected, credentialOf, mirrorOf, sshRemote, type Source, type GitDeps } from './sources.ts';
 import { whyUnavailable, type Unavailable } from './public-failures.ts';
 import { setOldTimes } from './old-times.ts';
 import type { Session } from './session.ts';
@@ -64,7 +64,7 @@ export interface Miss {
   isLasting: boolean;
 }
 
-export async function bringLargeFiles(services: GitServices, pointed: PointedTree): Promise<Miss | undefined> {
+export async function bringLargeFiles(deps: GitDeps, pointed: PointedTree): Promise<Miss | undefined> {
   const { source, pointers } = pointed;
   const { address, narrator } = source;
   const miss = (missing: readonly Pointer[], unavailable: Unavailable): Miss => ({
@@ -73,20 +73,20 @@ export async function bringLargeFiles(services: GitServices, pointed: PointedTre
   });
   const wanted = new Map(pointers.map((pointer) => [pointer.oid, pointer]));
   const bytes = Array.from(wanted.values()).reduce((sum, { size }) => sum + size, 0);
-  if (bytes > services.checkoutBytes)
+  if (bytes > deps.checkoutBytes)
     return miss(pointers, { why: 'they take more than a checkout may have (HEADRACE_CHECKOUT_SIZE)', isLasting: true });
   // A fork gets no file that the project's key fetched: with a known hash, it could read files of other branches.
-  const store = join(mirrorOf(services, source).folder, source.isFork ? keptForForks : keptForOwn);
+  const store = join(mirrorOf(deps, source).folder, source.isFork ? keptForForks : keptForOwn);
   await mkdir(store, { recursive: true, mode: 0o700 });
   const isKept = await Promise.all(Array.from(wanted.values(), (pointer) => isIn(store, pointer)));
   const missing = isKept.filter((is) => !is).length;
   const fill = async (url: string, way?: Way): Promise<Miss | undefined> => {
-    const { left, why } = await writeAgain(services, pointed, store, url, way);
+    const { left, why } = await writeAgain(deps, pointed, store, url, way);
     return left.length === 0 ? undefined : miss(left, why);
   };
   if (missing === 0) return fill(address.url);
   narrator.line(`Fetching ${missing} files of Git LFS.`);
-  const https = { bytes: services.checkoutBytes };
+  const https = { bytes: deps.checkoutBytes };
   if (source.isFork || address.scheme === 'https') {
     const url = publicLfsUrl(address);
     const credential = source.isFork ? undefined : await credentialOf(source);
@@ -96,8 +96,8 @@ export async function bringLargeFiles(services: GitServices, pointed: PointedTre
     return miss(pointers, { why: `no https address follows from ${address.url}`, isLasting: true });
   }
   try {
-    return await connected(services, source, (ssh, known) => {
-      const { services: commands } = sshRemote(services, known, ssh).way('git-lfs-transfer', 'git-lfs-authenticate');
+    return await connected(deps, source, (ssh, known) => {
+      const { services: commands } = sshRemote(deps, known, ssh).way('git-lfs-transfer', 'git-lfs-authenticate');
       return fill(address.url, { ...(commands && { services: commands }), https });
     });
   } catch (error) {
@@ -128,7 +128,7 @@ const usualFile = 256 * 1024 * 1024;
 
 /** Returns the pointers that remain. */
 async function writeAgain(
-  { sessions, longestSilenceMs }: GitServices,
+  { sessions, longestSilenceMs }: GitDeps,
   { source, tree, sha, pointers }: PointedTree,
   store: string,
   url: string,

@@ -4,7 +4,7 @@ import { isRefName } from '../../shared/domain/ref-names.ts';
 import type { Limiter } from '../../shared/lib/limiter.ts';
 import { FetchError } from './failures.ts';
 import { talk, type Remote } from './remote.ts';
-import { reach, sourceOf, type GitServices, type Source } from './sources.ts';
+import { reach, sourceOf, type GitDeps, type Source } from './sources.ts';
 import { withoutLog, type UnloggedRequest } from './without-log.ts';
 
 export interface ListRequest extends UnloggedRequest {
@@ -18,7 +18,7 @@ export interface Listed {
   listing?: string;
 }
 
-export interface ListServices extends Pick<GitServices, 'sessions' | 'connections' | 'longestSilenceMs'> {
+export interface ListDeps extends Pick<GitDeps, 'sessions' | 'connections' | 'longestSilenceMs'> {
   /** Limits simultaneous polls of one host. */
   asking: Limiter;
   /** Limits connections being opened to one host: an sshd refuses too many. */
@@ -33,12 +33,12 @@ const mostOutput = 2 * bytes.refListing;
 /** The limit over HTTPS, which includes the bytes that the protocol adds. */
 const mostSent = 2 * mostOutput;
 
-export async function listRefs(services: ListServices, request: ListRequest): Promise<Listed> {
+export async function listRefs(deps: ListDeps, request: ListRequest): Promise<Listed> {
   const { host } = sourceOf({ ...request, writeLog: () => {} }).address;
-  const done = await services.asking.take(host, request.signal);
+  const done = await deps.asking.take(host, request.signal);
   try {
     return await withoutLog(request, async (source) => {
-      const listing = writeListing(await ask(services, { ...source, privateKey: request.privateKey }, request.keepMs));
+      const listing = writeListing(await ask(deps, { ...source, privateKey: request.privateKey }, request.keepMs));
       return digestOf(listing) === request.digest ? {} : { listing };
     });
   } finally {
@@ -48,23 +48,23 @@ export async function listRefs(services: ListServices, request: ListRequest): Pr
 
 type Reached = Source & { privateKey: string };
 
-async function ask(services: ListServices, source: Reached, keepMs: number): Promise<Refs> {
-  const { connections, connecting, mostOpen } = services;
+async function ask(deps: ListDeps, source: Reached, keepMs: number): Promise<Refs> {
+  const { connections, connecting, mostOpen } = deps;
   const { address, signal } = source;
   const isOpen = address.scheme === 'https' || connections.isOpen({ ...source, poll: { keepMs } });
   const release = isOpen ? undefined : await connecting.take(address.host, signal);
   const poll = { keepMs: isOpen || connections.count() < mostOpen ? keepMs : 0 };
   try {
-    return await reach({ ...services, checkoutBytes: mostSent }, { ...source, poll }, (remote) => {
+    return await reach({ ...deps, checkoutBytes: mostSent }, { ...source, poll }, (remote) => {
       release?.(); // it is connected: other connections need not wait for its response
-      return list(services, remote);
+      return list(deps, remote);
     });
   } finally {
     release?.();
   }
 }
 
-async function list({ sessions }: ListServices, remote: Remote): Promise<Refs> {
+async function list({ sessions }: ListDeps, remote: Remote): Promise<Refs> {
   const way = remote.way('git-upload-pack');
   const how = ['ls-remote', '--quiet', '--heads', '--tags', '--end-of-options', remote.url];
   const limits = { memoryBytes };

@@ -15,7 +15,7 @@ import { fetch, type FetchedCommit, type FetchRequest } from './fetch.ts';
 import { listRefs, type Listed, type ListRequest } from './list-refs.ts';
 import { checkAccess, type Access } from './check-access.ts';
 import type { UnloggedRequest } from './without-log.ts';
-import type { GitServices } from './sources.ts';
+import type { GitDeps } from './sources.ts';
 import { push, type PushOutcome, type PushRequest } from './push.ts';
 import { openRunFolder } from './run-folder.ts';
 import { openSessions } from './sessions.ts';
@@ -108,20 +108,20 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
     authorities: options.authorities,
     disk: options.disk,
   });
-  const services: GitServices = { dir, connections, sessions, longestSilenceMs, timeoutMs, checkoutBytes };
+  const deps: GitDeps = { dir, connections, sessions, longestSilenceMs, timeoutMs, checkoutBytes };
   const polling = {
-    ...services,
+    ...deps,
     asking: createLimiter(mostAtHost),
     connecting: createLimiter(mostConnecting),
     mostOpen: Math.min(mostKept, Math.floor(totalmem() / 8 / connectionBytes), Math.floor(mostOpenFiles() / 4)),
   };
   return {
-    fetch: (request) => fetch(services, request),
-    checkout: (request) => checkout(services, request),
-    difference: (request) => difference(services, request),
-    checkAccess: (request) => checkAccess(services, request),
+    fetch: (request) => fetch(deps, request),
+    checkout: (request) => checkout(deps, request),
+    difference: (request) => difference(deps, request),
+    checkAccess: (request) => checkAccess(deps, request),
     listRefs: (request) => listRefs(polling, request),
-    push: (request) => push(services, request),
+    push: (request) => push(deps, request),
     projects: () => projectsIn(dir),
     forget: (projectId) => forget(dir, projectId),
     collect: (unusedForMs = month, signal) => collect({ dir, sessions, log }, unusedForMs, signal),

@@ -8,7 +8,7 @@ import { quoted } from './phrases.ts';
 import { isBranchOrTag, type WantedRef } from './refs.ts';
 import { fetchSpecial, update, type Remote } from './remote.ts';
 import type { Session } from './session.ts';
-import { mirrorOf, reach, type GitServices, type Source } from './sources.ts';
+import { mirrorOf, reach, type GitDeps, type Source } from './sources.ts';
 
 /** Uses a commit in the session that found it. */
 export type Use<T> = (session: Session, found: Found) => Promise<T>;
@@ -17,11 +17,11 @@ export type Use<T> = (session: Session, found: Found) => Promise<T>;
  * A full SHA needs no connection if the mirror has the commit, and the branch or tag that came with it reaches it
  * there. Any other request updates the mirror once. Damage is a GitError.
  */
-export async function obtain<T>(services: GitServices, source: Source, wanted: WantedRef, use: Use<T>): Promise<T> {
-  const mirror = mirrorOf(services, source);
+export async function obtain<T>(deps: GitDeps, source: Source, wanted: WantedRef, use: Use<T>): Promise<T> {
+  const mirror = mirrorOf(deps, source);
   const { narrator, signal } = source;
   if (wanted.fullSha !== undefined) {
-    const known = await ifKnown(services, mirror, signal, wanted, use);
+    const known = await ifKnown(deps, mirror, signal, wanted, use);
     if (known !== undefined) {
       await noteUse(mirror);
       return known.result;
@@ -30,9 +30,9 @@ export async function obtain<T>(services: GitServices, source: Source, wanted: W
   return whileLocked(mirror, narrator, signal, async () => {
     await noteUse(mirror);
     // The connection is opened under the lock, because it would get old during the wait for it.
-    return reach(services, source, (remote) =>
+    return reach(deps, source, (remote) =>
       writeTo(
-        services.sessions,
+        deps.sessions,
         mirror,
         { signal, way: remote.way('git-upload-pack') },
         (session) => bring(session, remote, source, wanted),
@@ -73,7 +73,7 @@ async function isLedTo(session: Session, { by }: WantedRef, sha: string): Promis
 }
 
 async function ifKnown<T>(
-  { sessions }: GitServices,
+  { sessions }: GitDeps,
   mirror: Mirror,
   signal: AbortSignal,
   wanted: WantedRef,

@@ -4,7 +4,7 @@ import { FetchError, type FetchFailure } from './failures.ts';
 import { GitError, type GitOutput } from './git.ts';
 import { talk, type Remote } from './remote.ts';
 import { obtain } from './obtain.ts';
-import { mirrorOf, reach, sourceOf, type Source, type SourceRequest, type GitServices } from './sources.ts';
+import { mirrorOf, reach, sourceOf, type Source, type SourceRequest, type GitDeps } from './sources.ts';
 import type { WantedRef } from './refs.ts';
 import { logWriter } from './narrator.ts';
 import type { Session } from './session.ts';
@@ -27,9 +27,9 @@ export type PushOutcome =
   | { pushed: true; alreadyThere: boolean }
   | { pushed: false; reason: PushRefusal; message: string };
 
-export async function push(services: GitServices, request: PushRequest): Promise<PushOutcome> {
+export async function push(deps: GitDeps, request: PushRequest): Promise<PushOutcome> {
   const narrator = logWriter(request.writeLog);
-  const outcome = await attempt(services, request).catch((error: unknown) => {
+  const outcome = await attempt(deps, request).catch((error: unknown) => {
     if (!(error instanceof FetchError)) throw error;
     const harmless = error.kind === 'connection_lost' ? ' To push again does no harm: what has arrived is found.' : '';
     return refusal(error.kind, error.message + harmless);
@@ -44,7 +44,7 @@ function refusal(reason: PushRefusal, message: string): PushOutcome {
   return { pushed: false, reason, message };
 }
 
-async function attempt(services: GitServices, request: PushRequest): Promise<PushOutcome> {
+async function attempt(deps: GitDeps, request: PushRequest): Promise<PushOutcome> {
   const { sha, localBranch, remoteBranch, remoteUrl } = request;
   for (const branch of [localBranch, remoteBranch]) {
     if (!isRefName(branch)) return refusal('invalid_ref', `${quoted(branch)} cannot be the name of a branch.`);
@@ -53,9 +53,9 @@ async function attempt(services: GitServices, request: PushRequest): Promise<Pus
   // The credential is for the project's own repository only, even if the target has the same address.
   const target = sourceOf({ ...request, repositoryUrl: remoteUrl, credential: undefined });
   source.narrator.line(`Looking for ${localBranch} in ${source.address.url}.`);
-  const liesThere = await inTime(services, source.signal, (signal) => {
+  const liesThere = await inTime(deps, source.signal, (signal) => {
     const inTimeOnly = { ...source, signal };
-    return withRepair(services, inTimeOnly, () => isOnBranch(services, inTimeOnly, sha, localBranch));
+    return withRepair(deps, inTimeOnly, () => isOnBranch(deps, inTimeOnly, sha, localBranch));
   });
   if (!liesThere) {
     const message = `Commit ${sha} does not lie on the branch ${quoted(localBranch)} of ${source.address.url}, so it is not deployed. Merge it there first, or take a strategy for a branch that it lies on.`;
@@ -64,13 +64,13 @@ async function attempt(services: GitServices, request: PushRequest): Promise<Pus
   target.narrator.line(`Pushing ${sha} to ${remoteBranch} of ${remoteUrl}.`);
   // Without a lock: a slow remote must not delay the project's fetches.
   const mirror = {
-    directory: mirrorOf(services, source).gitDir,
+    directory: mirrorOf(deps, source).gitDir,
     access: 'read',
     limits: { timeoutMs: noLimitMs },
   } as const;
-  return withRepair(services, source, () =>
-    reach(services, target, (remote) =>
-      services.sessions.use({ ...mirror, signal: remote.signal, way: remote.way('git-receive-pack') }, (session) =>
+  return withRepair(deps, source, () =>
+    reach(deps, target, (remote) =>
+      deps.sessions.use({ ...mirror, signal: remote.signal, way: remote.way('git-receive-pack') }, (session) =>
         pushTo(session, remote, sha, remoteBranch),
       ),
     ),
@@ -78,10 +78,10 @@ async function attempt(services: GitServices, request: PushRequest): Promise<Pus
 }
 
 /** Checks the branch as it is now: a commit that was overwritten since its build must not be deployed. */
-async function isOnBranch(services: GitServices, source: Source, sha: string, branch: string): Promise<boolean> {
+async function isOnBranch(deps: GitDeps, source: Source, sha: string, branch: string): Promise<boolean> {
   const name = `refs/heads/${branch}`;
   const wanted: WantedRef = { asked: branch, fullSha: undefined, candidates: [{ kind: 'branch', name }] };
-  return obtain(services, source, wanted, (session, tip) => descends(session, tip.sha, sha));
+  return obtain(deps, source, wanted, (session, tip) => descends(session, tip.sha, sha));
 }
 
 /** The caller's signal limits the time of a push. */

@@ -7,19 +7,19 @@ import { brokenCopy, freshCopy, whileLocked, writeTo, type Mirror } from './mirr
 import { update, type Remote } from './remote.ts';
 import type { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
-import { mirrorOf, reach, reason, type GitServices, type Source } from './sources.ts';
+import { mirrorOf, reach, reason, type GitDeps, type Source } from './sources.ts';
 
 /** If the mirror is damaged, fetches all of it again and reruns `work`. */
-export async function withRepair<T>(services: GitServices, source: Source, work: () => Promise<T>): Promise<T> {
+export async function withRepair<T>(deps: GitDeps, source: Source, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (!isDamage(error)) throw error;
   }
-  const mirror = mirrorOf(services, source);
+  const mirror = mirrorOf(deps, source);
   const { narrator, signal } = source;
   await whileLocked(mirror, narrator, signal, () =>
-    reach(services, source, (remote) => rebuild(services.sessions, mirror, remote)),
+    reach(deps, source, (remote) => rebuild(deps.sessions, mirror, remote)),
   );
   try {
     return await work();

@@ -16,7 +16,7 @@ import { openSshChannel } from './ssh-channel.ts';
 
 /* The repositories to fetch from and push to, and the ways to them. */
 
-export interface GitServices {
+export interface GitDeps {
   dir: string;
   connections: Connections;
   sessions: Sessions;
@@ -84,10 +84,10 @@ export function namedBy(source: Source, address: GitAddress): Source {
  * mirrors that only anonymous fetches fill. The project's own mirror also has other forks and overwritten commits, and
  * a fork may name that repository as its submodule.
  */
-export function mirrorOf(services: GitServices, { projectId, address, isNamed }: Source): Mirror {
+export function mirrorOf(deps: GitDeps, { projectId, address, isNamed }: Source): Mirror {
   const content = isNamed && address.scheme === 'https' ? `anonymous ${address.url}` : address.url;
   const name = createHash('sha256').update(content).digest('hex').slice(0, 16);
-  return mirrorAt(join(services.dir, 'mirrors', projectId, name));
+  return mirrorAt(join(deps.dir, 'mirrors', projectId, name));
 }
 
 /** If no connection was opened, the key is unknown and irrelevant. */
@@ -103,24 +103,23 @@ class RedirectedError extends FetchError {}
  * redirect from a name without `.git`, so that address is tried as well.
  */
 export async function reach<T>(
-  services: Pick<GitServices, 'connections' | 'longestSilenceMs' | 'checkoutBytes'>,
+  deps: Pick<GitDeps, 'connections' | 'longestSilenceMs' | 'checkoutBytes'>,
   source: Source,
   work: (remote: Remote) => Promise<T>,
 ): Promise<T> {
   const { address } = source;
-  if (address.scheme === 'ssh')
-    return connected(services, source, (ssh, known) => work(sshRemote(services, known, ssh)));
+  if (address.scheme === 'ssh') return connected(deps, source, (ssh, known) => work(sshRemote(deps, known, ssh)));
   try {
-    return await work(await httpsRemote(services, source));
+    return await work(await httpsRemote(deps, source));
   } catch (error) {
     if (!(error instanceof RedirectedError) || /\.git\/*$/.test(address.url)) throw error;
     const url = `${address.url.replace(/\/+$/, '')}.git`;
-    return work(await httpsRemote(services, { ...source, address: { ...address, url } }));
+    return work(await httpsRemote(deps, { ...source, address: { ...address, url } }));
   }
 }
 
 export function sshRemote(
-  { longestSilenceMs }: Pick<GitServices, 'longestSilenceMs'>,
+  { longestSilenceMs }: Pick<GitDeps, 'longestSilenceMs'>,
   source: Source,
   ssh: readonly string[],
 ): Remote {
@@ -150,7 +149,7 @@ export function sshRemote(
 
 /** Calls `work` with the arguments of an ssh that is connected with the project's key. */
 export async function connected<T>(
-  { connections }: Pick<GitServices, 'connections'>,
+  { connections }: Pick<GitDeps, 'connections'>,
   source: Source,
   work: (ssh: readonly string[], known: Source) => Promise<T>,
 ): Promise<T> {
@@ -162,7 +161,7 @@ export async function connected<T>(
 }
 
 async function httpsRemote(
-  { longestSilenceMs, checkoutBytes: bytes }: Pick<GitServices, 'longestSilenceMs' | 'checkoutBytes'>,
+  { longestSilenceMs, checkoutBytes: bytes }: Pick<GitDeps, 'longestSilenceMs' | 'checkoutBytes'>,
   source: Source,
 ): Promise<Remote> {
   const { address, narrator, signal } = source;

@@ -1,16 +1,16 @@
 import { FetchError, tooSlow } from './failures.ts';
 import { patientLog } from './narrator.ts';
-import { sourceOf, type GitServices, type Source, type SourceRequest } from './sources.ts';
+import { sourceOf, type GitDeps, type Source, type SourceRequest } from './sources.ts';
 
 /** In the log, a failure that the user can fix comes before the output of git, ssh and the host. */
 export async function withLog<T>(
-  services: GitServices,
+  deps: GitDeps,
   request: SourceRequest,
   work: (source: Source) => Promise<T>,
 ): Promise<T> {
   const { writeLog, conclude, release } = patientLog(request.writeLog);
   try {
-    return await inTime(services, request.signal, (signal) => work(sourceOf({ ...request, writeLog, signal })));
+    return await inTime(deps, request.signal, (signal) => work(sourceOf({ ...request, writeLog, signal })));
   } catch (error) {
     // A log that accepts no more output ends the job elsewhere.
     if (error instanceof FetchError) await conclude(error.message).catch(() => {});
@@ -22,7 +22,7 @@ export async function withLog<T>(
 
 /** Ends the work with a FetchError if it takes longer than a fetch may. */
 export async function inTime<T>(
-  { timeoutMs }: Pick<GitServices, 'timeoutMs'>,
+  { timeoutMs }: Pick<GitDeps, 'timeoutMs'>,
   signal: AbortSignal,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {

@@ -4,7 +4,7 @@ import { run } from '../../shared/lib/processes.ts';
 import { watchDisk, type DiskWatch } from './disk.ts';
 import { composeEtc, overImages } from './etc.ts';
 import { buildUsers, rootOfImage, sharedUser } from './identity.ts';
-import { withNeighbours } from './beside.ts';
+import { withSidecars } from './sidecars.ts';
 import { checkJob } from './check-job.ts';
 import { filesOfRun } from './run-files.ts';
 import { explainRefusal } from './isolation.ts';
@@ -81,7 +81,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
       },
       (job) =>
         pool.use(job, async (sandbox) => {
-          const ended = await withNeighbours(machine, sandbox, job, { disk, discard: (own) => pool.discard(own) });
+          const ended = await withSidecars(machine, sandbox, job, { disk, discard: (own) => pool.discard(own) });
           await job.onLeft?.(filesOfRun(machine, sandbox, job, disk), ended);
           return ended;
         }),

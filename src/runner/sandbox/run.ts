@@ -92,7 +92,7 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
     timeoutMs: job.limits.timeoutMs,
     graceMs: job.graceMs,
     ask: async () => {
-      job.onOver?.(); // jobs beside the run are asked to end too, and may end first
+      job.onOver?.(); // sidecars are asked to end too, and may end first
       if (leading.hasBegun()) signalAll(await members(sandbox), 'SIGTERM');
       else force(); // no step has begun, so no process can be asked
     },

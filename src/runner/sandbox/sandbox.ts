@@ -39,7 +39,7 @@ export interface Host {
   cgroup: Cgroup | null;
 }
 
-export async function openSandbox(machine: Machine, name: string, who: Who = {}, beside?: Host): Promise<Sandbox> {
+export async function openSandbox(machine: Machine, name: string, who: Who = {}, host?: Host): Promise<Sandbox> {
   const undo: (() => Promise<void>)[] = [];
   const close = async (): Promise<void> => {
     for (const step of undo.splice(0).toReversed()) await step();
@@ -50,8 +50,8 @@ export async function openSandbox(machine: Machine, name: string, who: Who = {},
     undo.push(async () => {
       if (existsSync(folder)) await removeTree(folder);
     });
-    const cgroup = beside ? null : machine.makeCgroup(name);
-    const group = beside?.cgroup ?? cgroup;
+    const cgroup = host ? null : machine.makeCgroup(name);
+    const group = host?.cgroup ?? cgroup;
     if (cgroup) undo.push(() => cgroup.remove());
     const { user, buildsImages } = who;
     const { ranges } = machine.users;
@@ -59,7 +59,7 @@ export async function openSandbox(machine: Machine, name: string, who: Who = {},
     const alone = machine.users.next();
     const namespaces = machine.mountHelper.open({
       ownNetwork: machine.network !== 'host',
-      network: beside?.network,
+      network: host?.network,
       ...(user && ranges ? { ids: ranges, as: user } : { ids: alone.ids, as: alone.run }),
       isNesting: buildsImages ?? false,
       entrances: group?.entrances ?? [],
@@ -71,7 +71,7 @@ export async function openSandbox(machine: Machine, name: string, who: Who = {},
     const directories = openRunDirectories({ folder, namespaces, owner: machine.users.files });
     const shown = showPaths(namespaces, machine.paths);
     const started = holdBubblewrap(namespaces, directories.stepFiles);
-    const outside = beside ? undefined : machine.connect && namespaces.paths.then(machine.connect);
+    const outside = host ? undefined : machine.connect && namespaces.paths.then(machine.connect);
     started.catch(() => {}); // thrown below, after an earlier error
     undo.push(async () => {
       await outside?.then((open) => open.close()).catch(() => {});

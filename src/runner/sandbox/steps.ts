@@ -11,7 +11,7 @@ import { quote } from '../../shared/lib/shell-word.ts';
  */
 export const reportDescriptor = 5;
 export const scriptDescriptor = 4;
-/** Carries the shell's errors until it has its script, and then the output of `beside` steps. */
+/** Carries the shell's errors until it has its script, and then the output of probes. */
 const asideDescriptor = 7;
 
 export const ready = 'ready';
@@ -113,16 +113,16 @@ function settingOf(name: string, lines: readonly string[]): string[] {
 
 /** The `await` step waits for the background process. A signal that wakes this shell does not end the wait. */
 const awaiting = [
-  'while :; do wait "$HEADRACE_BESIDE"; HEADRACE_GOT=$?',
-  'kill -0 "$HEADRACE_BESIDE" 2>/dev/null || return "$HEADRACE_GOT"; done',
+  'while :; do wait "$HEADRACE_BACKGROUND"; HEADRACE_GOT=$?',
+  'kill -0 "$HEADRACE_BACKGROUND" 2>/dev/null || return "$HEADRACE_GOT"; done',
 ].join('\n');
 
 function stepFunction({ command, kind, program }: Step, at: number, terminal: string | undefined): string {
   if (kind === 'await') return `HEADRACE_STEP_${at}() {\n${awaiting}\n}`;
   const alive =
-    kind === 'beside' ? 'kill -0 "$HEADRACE_BESIDE" 2>/dev/null || { wait "$HEADRACE_BESIDE"; exit; }\n' : '';
-  const inBackground = kind === 'background' ? ' & HEADRACE_BESIDE=$!' : '';
-  const apart = kind === 'beside' ? ` >&${asideDescriptor} 2>&1` : '';
+    kind === 'probe' ? 'kill -0 "$HEADRACE_BACKGROUND" 2>/dev/null || { wait "$HEADRACE_BACKGROUND"; exit; }\n' : '';
+  const inBackground = kind === 'background' ? ' & HEADRACE_BACKGROUND=$!' : '';
+  const apart = kind === 'probe' ? ` >&${asideDescriptor} 2>&1` : '';
   const shown = terminal === undefined ? '' : ` <>${terminal} >&0 2>&0`;
   const started = program
     ? `cd ${quote(program.directory)} && exec ${program.words.map(quote).join(' ')}`

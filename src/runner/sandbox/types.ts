@@ -34,10 +34,10 @@ export interface Step {
   name: string;
   command: string;
   /**
-   * A `background` step ends at once, and its process continues. A `beside` step runs while that process lives, and
+   * A `background` step ends at once, and its process continues. A `probe` runs while that process lives, and
    * sends its output to `aside`. If the process has ended, the run ends. An `await` step ends with the process.
    */
-  kind?: 'background' | 'beside' | 'await';
+  kind?: 'background' | 'probe' | 'await';
   /** Replaces the command. Runs in `directory`, without a shell of the image. */
   program?: { words: readonly string[]; directory: string };
 }
@@ -130,12 +130,12 @@ export interface Job {
   graceMs?: number | undefined;
   /** Standard output and error in the order of the writes. Reading stops until a returned promise settles. */
   output: (chunk: Buffer) => void | Promise<void>;
-  /** The output of `beside` steps. Without it, that output is not read. */
+  /** The output of probes. Without it, that output is not read. */
   aside?: Job['output'];
   /** `at` is the index in `steps`. */
   onStep?: ((at: number, what: 'start' | 'end') => void) | undefined;
-  /** Called before the first step. Jobs started beside the run end with it. If this throws, no step runs. */
-  before?: ((beside: Beside) => Promise<void>) | undefined;
+  /** Called before the first step. Sidecars end with the run. If this throws, no step runs. */
+  before?: ((sidecars: Sidecars) => Promise<void>) | undefined;
   /** Called when the run's own processes have ended, or are asked to end. May be called more than once. */
   onOver?: (() => void) | undefined;
   /** Called when all processes are dead. The files are removed after the promise has settled. */
@@ -147,12 +147,12 @@ export interface Job {
 
 export type JobLayers = Pick<Job, 'imageLayers' | 'home' | 'tmp'>;
 
-export interface Beside {
+export interface Sidecars {
   /** The job's own sandbox is opened while `layers` is still pending. */
-  start(job: Job, layers?: Promise<JobLayers>): Neighbour;
+  start(job: Job, layers?: Promise<JobLayers>): Sidecar;
 }
 
-export interface Neighbour {
+export interface Sidecar {
   readonly ended: Promise<Ended>;
   listens(port: number): Promise<boolean>;
 }

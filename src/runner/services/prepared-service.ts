@@ -1,7 +1,7 @@
 import { messageOf } from '../../shared/lib/error-code.ts';
 import { randomName } from '../../shared/lib/random-name.ts';
 import { CannotRunError } from '../cannot-run.ts';
-import type { Beside, Job, JobLayers } from '../sandbox/types.ts';
+import type { Sidecars, Job, JobLayers } from '../sandbox/types.ts';
 import { graceMs, runService, withLastLines, type RunningService, type ServiceParts } from './run-service.ts';
 import {
   digestOfData,
@@ -42,16 +42,16 @@ const mostDeaf = 1000;
 
 /** Starts a service with stored data, or else runs its `prepare` command and stores its data for later services. */
 export async function startPrepared(
-  beside: Beside,
+  sidecars: Sidecars,
   parts: ServiceParts,
   options: PreparedOptions,
 ): Promise<RunningService> {
   const { order, log, signal } = parts;
   const { job, project, held, again, onData } = options;
   const store = order.data.length > 0 ? options.store : undefined;
-  const known = store && lookFor(beside, store, parts, options);
+  const known = store && lookFor(sidecars, store, parts, options);
   const begin = async (finding: Promise<JobLayers | undefined>, onLeft?: Job['onLeft']): Promise<RunningService> => {
-    const running = runService(beside, parts, { layers: finding.then((layers = {}) => layers), onLeft });
+    const running = runService(sidecars, parts, { layers: finding.then((layers = {}) => layers), onLeft });
     running.ended.then(
       ({ exitStatus }) => void (exitStatus !== null && options.onStatus(exitStatus)),
       () => {}, // `ready` reports it
@@ -62,7 +62,7 @@ export async function startPrepared(
   const fill = async (): Promise<void> => {
     if (order.prepare === '') return;
     options.onFilling();
-    await fillService(beside, parts, job);
+    await fillService(sidecars, parts, job);
   };
   let isKeeping = false;
   let kept: KeptServiceData | undefined;
@@ -114,7 +114,7 @@ interface Known {
 
 /** Finds stored data that were made from the same inputs, and mentions them in the service's log. */
 async function lookFor(
-  beside: Beside,
+  sidecars: Sidecars,
   store: ServiceDataStore,
   { order, image, log, signal }: ServiceParts,
   { job, project, again, held, onData, print }: PreparedOptions,
@@ -127,7 +127,7 @@ async function lookFor(
   const { filling } = job;
   if (!filling || (order.saves !== true && !order.kept)) return {};
   const asked = { order, build: job, filling, image: image?.digest ?? '', signal };
-  const { digest, why, unmatched } = await digestOfData(beside, store.key, asked);
+  const { digest, why, unmatched } = await digestOfData(sidecars, store.key, asked);
   if (unmatched.length > 0)
     await print(`prepare_inputs of the service ${order.name} match no file: ${unmatched.join(', ')}\n`);
   if (why !== undefined) await log.print(`Its data are made by this build, and not kept: ${why}.\n`);
@@ -140,9 +140,9 @@ async function lookFor(
   return { digest, layers: held.use(found).layers };
 }
 
-async function fillService(beside: Beside, { order, log, signal }: ServiceParts, job: BuildJob): Promise<void> {
+async function fillService(sidecars: Sidecars, { order, log, signal }: ServiceParts, job: BuildJob): Promise<void> {
   const { filling: _, ...run } = job;
-  const { exitStatus, reason } = await beside.start({
+  const { exitStatus, reason } = await sidecars.start({
     id: randomName(),
     ...run,
     steps: [{ name: 'prepare', command: order.prepare }],

@@ -6,11 +6,11 @@ import type { InImage, TakenImage } from '../images/images.ts';
 import { quote } from '../../shared/lib/shell-word.ts';
 import {
   sandboxPaths,
-  type Beside,
+  type Sidecars,
   type Ended,
   type Job,
   type JobLayers,
-  type Neighbour,
+  type Sidecar,
   type Step,
 } from '../sandbox/types.ts';
 import { CannotRunError } from '../cannot-run.ts';
@@ -47,7 +47,7 @@ const probePauseMs = { first: 10, longest: 50 };
 const checkEveryMs = 10;
 
 export function runService(
-  beside: Beside,
+  sidecars: Sidecars,
   parts: ServiceParts,
   { layers, onLeft }: { layers?: Promise<JobLayers>; onLeft?: Job['onLeft'] } = {},
 ): RunningService {
@@ -86,7 +86,7 @@ export function runService(
     aside: (chunk) => probe.hear(chunk),
     signal,
   };
-  const running = beside.start(job, layers);
+  const running = sidecars.start(job, layers);
   const ended = afterFlush(running.ended, log);
   ended.catch(() => {}); // `ready` and `stop` report it
   const ready = becomesReady({ parts, running, ended, layers, begun: begun.promise, probe, probed: probed.promise });
@@ -121,7 +121,7 @@ function stepsOf(order: ServiceOrder, image: ServiceImage | undefined): Step[] {
   if (order.readyCommand === '') return [service];
   return [
     { ...service, kind: 'background' },
-    { name: 'ready', command: inDirectory(image, order.readyCommand), kind: 'beside' },
+    { name: 'ready', command: inDirectory(image, order.readyCommand), kind: 'probe' },
     { name: 'await', command: '', kind: 'await' },
   ];
 }
@@ -149,7 +149,7 @@ function inDirectory(image: ServiceImage | undefined, command: string): string {
 
 interface Becoming {
   parts: ServiceParts;
-  running: Neighbour;
+  running: Sidecar;
   ended: Promise<Ended>;
   layers: Promise<JobLayers> | undefined;
   begun: Promise<void>;

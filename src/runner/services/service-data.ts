@@ -10,7 +10,7 @@ import type { ServiceData, ServiceOrder } from '../../shared/protocol/index.ts';
 import type { CacheStore } from '../cache-store.ts';
 import { collectFiles } from '../collector.ts';
 import { inspectionJob } from '../sandbox/run-files.ts';
-import { sandboxPaths, wholeRun, type Beside, type Job, type JobLayers, type RunFiles } from '../sandbox/types.ts';
+import { sandboxPaths, wholeRun, type Sidecars, type Job, type JobLayers, type RunFiles } from '../sandbox/types.ts';
 
 /* The data of prepared services, stored for reuse as layers of their sandboxes. The runner never reads these files. */
 
@@ -146,7 +146,7 @@ interface Asked {
 }
 
 export async function digestOfData(
-  beside: Beside,
+  sidecars: Sidecars,
   key: string,
   { order, build, filling, image, signal }: Asked,
 ): Promise<Digest> {
@@ -163,8 +163,8 @@ export async function digestOfData(
     unmatched = [],
     why,
   } = await (prepareInputs.length > 0
-    ? inputsOf(beside, prepareInputs, build.workspace, signal)
-    : wholeTree(beside, filling, signal));
+    ? inputsOf(sidecars, prepareInputs, build.workspace, signal)
+    : wholeTree(sidecars, filling, signal));
   if (files === undefined) return { unmatched, ...(why !== undefined && { why }) };
   return {
     digest: createHmac('sha256', key)
@@ -183,14 +183,14 @@ interface Inputs {
 }
 
 async function inputsOf(
-  beside: Beside,
+  sidecars: Sidecars,
   globs: readonly string[],
   workspace: Job['workspace'],
   signal: AbortSignal,
 ): Promise<Inputs> {
   const layers = 'checkout' in workspace ? [workspace.checkout, ...(workspace.over ?? [])] : [];
   const inspect: RunFiles['inspect'] = (inspection) =>
-    beside.start({ ...inspectionJob(inspection), workspace: { layers } }).ended;
+    sidecars.start({ ...inspectionJob(inspection), workspace: { layers } }).ended;
   const files = new Map<string, string>();
   const found = await collectFiles({ inspect }, { globs, mostFiles, mostBytes, signal }, async ({ path, content }) => {
     const own = createHash('sha256');
@@ -205,10 +205,10 @@ async function inputsOf(
 }
 
 /** The commit's tree by its git name, and the layers over it. */
-async function wholeTree(beside: Beside, { checkout, over }: Filling, signal: AbortSignal): Promise<Inputs> {
+async function wholeTree(sidecars: Sidecars, { checkout, over }: Filling, signal: AbortSignal): Promise<Inputs> {
   if (checkout === undefined) return { files: { over } };
   let said = '';
-  const { exitStatus } = await beside.start({
+  const { exitStatus } = await sidecars.start({
     ...inspectionJob({
       command: "exec git --git-dir=.git rev-parse --verify 'HEAD^{tree}' 2>/dev/null",
       limits: { memoryBytes: 256 * 1024 ** 2, processes: 16, timeoutMs: 60_000 },

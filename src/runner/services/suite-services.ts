@@ -5,8 +5,8 @@ import type { ImageOrder, ServiceOrder, ServiceState } from '../../shared/protoc
 import { CannotRunError } from '../cannot-run.ts';
 import type { Taken } from '../dependency-cache.ts';
 import { inImage, type TakenImage } from '../images/images.ts';
-import type { RunnerServices } from '../job-runner.ts';
-import { buildUser, type Beside, type Job } from '../sandbox/types.ts';
+import type { RunnerDeps } from '../job-runner.ts';
+import { buildUser, type Sidecars, type Job } from '../sandbox/types.ts';
 import { findable } from '../search-paths.ts';
 import { hideIn } from '../masked-log.ts';
 import { startPrepared, type BegunWith, type BuildJob, type PreparedOptions } from './prepared-service.ts';
@@ -29,7 +29,7 @@ export interface SuiteServices extends AsyncDisposable {
   /** Aborted if a service ends while steps run. The other services continue. */
   signal: AbortSignal;
   /** Resolves when all services are ready. The commands that prepare services use the build's `job`. */
-  start(beside: Beside, job: BuildJob): Promise<void>;
+  start(sidecars: Sidecars, job: BuildJob): Promise<void>;
   over: () => void;
   /** Set if a service ended the build. */
   failure(): CannotRunError | undefined;
@@ -55,7 +55,7 @@ export interface ServicesOptions {
 }
 
 type Using = Pick<
-  RunnerServices,
+  RunnerDeps,
   'sandboxes' | 'dependencyCache' | 'operatorVariables' | 'scratch' | 'serviceData' | 'log'
 >;
 
@@ -135,10 +135,10 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
     );
     (areReady ? dying : ending).abort(failure);
   };
-  const startOne = async (beside: Beside, service: Service, at: number, job: BuildJob): Promise<void> => {
+  const startOne = async (sidecars: Sidecars, service: Service, at: number, job: BuildJob): Promise<void> => {
     change(service, { from: elapsed() });
     try {
-      const running = await startPrepared(beside, partsOf(service, at), {
+      const running = await startPrepared(sidecars, partsOf(service, at), {
         job,
         store: using.sandboxes.hasLayers ? using.serviceData : undefined,
         project,
@@ -168,8 +168,8 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
     mounts,
     data: begunWith,
     signal: dying.signal,
-    async start(beside, job) {
-      const starting = services.map((service, at) => startOne(beside, service, at, job));
+    async start(sidecars, job) {
+      const starting = services.map((service, at) => startOne(sidecars, service, at, job));
       try {
         await Promise.all(starting);
         everything.throwIfAborted(); // a service has ended since it was ready

@@ -18,7 +18,7 @@ import type { SearchThread } from '../streams/search.ts';
 
 export type RouteName = `${RouteDescription['method']} /${string}`;
 
-export interface Services {
+export interface CallDeps {
   db: Database;
   ids: IdSource;
   observers: Observers;
@@ -64,7 +64,7 @@ export interface Call<
   Path extends string = string,
   Body extends FieldSet = FieldSet,
   Query extends FieldSet = FieldSet,
-> extends Omit<Services, 'db'> {
+> extends Omit<CallDeps, 'db'> {
   db: Store<M>;
   /** For announcements, and for work after the response has begun. */
   database: Database;

@@ -12,12 +12,12 @@ import { WithHeaders, type Answer, type Endpoint, type Incoming, type StreamAnsw
 import { arriving } from '../http/uploads.ts';
 import { admitAnybody, admitCaller, anybody, admit, type Admitted } from './admission.ts';
 import { noteDone } from './audit.ts';
-import type { Call, Services } from './call.ts';
+import type { Call, CallDeps } from './call.ts';
 import { isKnownKey, onlyOnce, readIdempotencyKey } from './idempotency.ts';
 import { holdRoom, isBounded, type Parents } from './room.ts';
 import { routesByName, type FindRoute, type Route } from './route.ts';
 
-export interface EndpointServices extends Services {
+export interface EndpointDeps extends CallDeps {
   /** A proxy on this machine reports the client's address. */
   isBehindProxy: boolean;
   baseUrl?: string | undefined;
@@ -28,18 +28,18 @@ export interface EndpointServices extends Services {
 /** Adds admission, the reading of fields, and one transaction around each write. */
 export function endpointsOf(
   routes: readonly Route[],
-  { isBehindProxy, baseUrl, metricsToken, isDraining, ...services }: EndpointServices,
+  { isBehindProxy, baseUrl, metricsToken, isDraining, ...deps }: EndpointDeps,
 ): Endpoint[] {
   const find = routesByName(routes);
   return routes.map((route) => ({
     ...route,
     admit(request: Incoming) {
       if (route.takesMetricsToken && hasMetricsToken(request.headers, metricsToken)) return anybody;
-      if (route.concerns !== 'nobody') return admit(route, services.db, request);
+      if (route.concerns !== 'nobody') return admit(route, deps.db, request);
       return route.path.includes(':') ? admitAnybody(request) : anybody;
     },
     perform: (request: Incoming, admitted: unknown, signal?: AbortSignal) =>
-      perform(route, services, { request, signal, isBehindProxy, baseUrl, isDraining, find }, admitted as Admitted),
+      perform(route, deps, { request, signal, isBehindProxy, baseUrl, isDraining, find }, admitted as Admitted),
   }));
 }
 
@@ -59,7 +59,7 @@ interface Performed {
 
 export async function perform(
   route: Route,
-  services: Services,
+  deps: CallDeps,
   performed: Performed,
   admitted: Admitted,
 ): Promise<Answer & { status?: number }> {
@@ -82,38 +82,38 @@ export async function perform(
   };
   const callOn = (db: Queries): AnyCall => {
     const within: Call['within'] = (name, params, body) =>
-      performWithin(find(name), services, around, { caller: admitted.caller, params, body, db });
-    return callWith(services, around, { ...admitted, db, within, input, sent, query, page });
+      performWithin(find(name), deps, around, { caller: admitted.caller, params, body, db });
+    return callWith(deps, around, { ...admitted, db, within, input, sent, query, page });
   };
 
   if (Object.keys(errors).length > 0) {
-    const call = await loaded(route, callOn(services.db.read));
+    const call = await loaded(route, callOn(deps.db.read));
     const found = await verified(route, call, input);
     throw ApiError.ofFields({ ...(await takenNames(route, call, input)), ...found, ...errors });
   }
   const note = (trx: Transaction, call: AnyCall, answer: unknown): Promise<void> =>
-    noteDone(route, { trx, ids: services.ids, address, call, answer });
+    noteDone(route, { trx, ids: deps.ids, address, call, answer });
   if (route.uploads) {
-    const call = callOn(services.db.read);
+    const call = callOn(deps.db.read);
     const take = (work: (trx: Transaction) => Promise<unknown>): Promise<unknown> =>
-      services.db.transaction(async (trx) => {
+      deps.db.transaction(async (trx) => {
         const answer = await work(trx);
         await note(trx, call, answer);
         return answer;
       });
     return toAnswer(route, await handle(route, Object.assign(call, { upload: arriving(request.raw), take }), input));
   }
-  if (route.method === 'GET') return toAnswer(route, await handle(route, callOn(services.db.read), input));
+  if (route.method === 'GET') return toAnswer(route, await handle(route, callOn(deps.db.read), input));
 
   const finished = async (made: Answer): Promise<Answer> => {
     if (!route.follow || !('record' in made)) return made;
-    return toAnswer(route, await route.follow(callOn(services.db.read) as never, made.record as never));
+    return toAnswer(route, await route.follow(callOn(deps.db.read) as never, made.record as never));
   };
   const { caller } = admitted;
   const key = route.creates && caller ? readIdempotencyKey(request.headers) : undefined;
-  const isRepeated = key !== undefined && caller !== undefined && (await isKnownKey(services.db.read, caller.id, key));
-  const asked = route.ask && !isRepeated ? await answersFor(route, callOn(services.db.read), input) : {};
-  const transaction = services.db.transaction<Answer & { status?: number }>(async (trx) => {
+  const isRepeated = key !== undefined && caller !== undefined && (await isKnownKey(deps.db.read, caller.id, key));
+  const asked = route.ask && !isRepeated ? await answersFor(route, callOn(deps.db.read), input) : {};
+  const transaction = deps.db.transaction<Answer & { status?: number }>(async (trx) => {
     const work = async (): Promise<Answer> => {
       const call = Object.assign(callOn(trx), asked);
       const answer = await handle(route, call, input);
@@ -124,11 +124,11 @@ export async function perform(
     if (key === undefined || !caller) return work();
     const parts = [route.method, request.params, route.path, request.body];
     const attempt = { userId: caller.id, key, status: route.status, asked: parts };
-    return onlyOnce(trx, services, attempt, work);
+    return onlyOnce(trx, deps, attempt, work);
   });
   const made = await transaction.catch(async (error: unknown) => {
     if (error instanceof Undone) return error.answer;
-    await route.undo?.(callOn(services.db.read) as never, asked as never);
+    await route.undo?.(callOn(deps.db.read) as never, asked as never);
     throw error;
   });
   return finished(made);
@@ -161,13 +161,12 @@ interface Surroundings {
 /** Calls of routes in a transaction without a request, for a known caller. */
 export function callsWithin(
   routes: readonly Route[],
-  services: Services,
+  deps: CallDeps,
   origin: string,
 ): (caller: Caller, db: Transaction) => Call['within'] {
   const find = routesByName(routes);
   const around: Surroundings = { headers: {}, origin, address: null, signal: waitsForEver };
-  return (caller, db) => (name, params, body) =>
-    performWithin(find(name), services, around, { caller, params, body, db });
+  return (caller, db) => (name, params, body) => performWithin(find(name), deps, around, { caller, params, body, db });
 }
 
 async function noFurther(): Promise<never> {
@@ -177,7 +176,7 @@ async function noFurther(): Promise<never> {
 /** A call by another route, in its transaction. A throw ends the transaction of both. */
 async function performWithin(
   route: Route,
-  services: Services,
+  deps: CallDeps,
   around: Surroundings,
   { caller, params, body = emptyGroup(), db }: InnerCall,
 ): Promise<unknown> {
@@ -190,7 +189,7 @@ async function performWithin(
   const { values: input, errors } = readFields(fields, body, route.method === 'PUT' ? 'change' : 'create');
   const wrong = { ...unknownFields(fields, body), ...errors };
   if (Object.keys(wrong).length > 0) throw ApiError.ofFields(wrong);
-  const call = callWith(services, around, {
+  const call = callWith(deps, around, {
     ...admitted,
     db,
     within: noFurther,
@@ -201,7 +200,7 @@ async function performWithin(
   });
   const answer = await handle(route, call, input);
   if (route.method !== 'GET')
-    await noteDone(route, { trx: db as Transaction, ids: services.ids, address: around.address, call, answer });
+    await noteDone(route, { trx: db as Transaction, ids: deps.ids, address: around.address, call, answer });
   return answer;
 }
 
@@ -215,7 +214,7 @@ interface CallParts extends Admitted {
 }
 
 interface AnyCall extends CallParts {
-  database: Services['db'];
+  database: CallDeps['db'];
   headers: Incoming['headers'];
   origin: string;
   address: string | null;
@@ -223,8 +222,8 @@ interface AnyCall extends CallParts {
   suite?: { id: bigint };
 }
 
-function callWith(services: Services, around: Surroundings, parts: CallParts): AnyCall {
-  return { ...services, database: services.db, ...around, ...parts };
+function callWith(deps: CallDeps, around: Surroundings, parts: CallParts): AnyCall {
+  return { ...deps, database: deps.db, ...around, ...parts };
 }
 
 /** Most routes have no `load` or `verify`, and skip those steps. */

@@ -6,7 +6,7 @@ import { sealIn } from '../db/sealing.ts';
 import type { Answer, Incoming } from '../http/route.ts';
 import { longest } from '../../shared/domain/bounds.ts';
 import { exactJson } from '../../shared/lib/exact-json.ts';
-import type { Services } from './call.ts';
+import type { CallDeps } from './call.ts';
 
 /**
  * The first request with a key stores key and response in the transaction that creates the record. A repetition gets
@@ -41,7 +41,7 @@ interface Attempt {
 
 export async function onlyOnce(
   trx: Transaction,
-  { ids, vault }: Services,
+  { ids, vault }: CallDeps,
   { userId, key, asked, status }: Attempt,
   work: () => Promise<Answer>,
 ): Promise<Answer & { status?: number }> {

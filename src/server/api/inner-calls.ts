@@ -1,7 +1,7 @@
 import type { Caller } from '../auth/callers.ts';
 import type { Answer, Incoming } from '../http/route.ts';
 import { admitCaller } from './admission.ts';
-import { perform, type EndpointServices } from './endpoints.ts';
+import { perform, type EndpointDeps } from './endpoints.ts';
 import { routesByName, type Route } from './route.ts';
 import type { RouteName } from './call.ts';
 
@@ -17,18 +17,18 @@ export interface InnerCalls {
 
 export function innerCalls(
   routes: readonly Route[],
-  { isBehindProxy, baseUrl, isDraining, ...services }: EndpointServices,
+  { isBehindProxy, baseUrl, isDraining, ...deps }: EndpointDeps,
 ): InnerCalls {
   const find = routesByName(routes);
   return {
     routes,
     async call(name, caller, request, signal) {
       const route = find(name);
-      const admitted = await admitCaller(route, services.db, caller, request.params);
-      return perform(route, services, { request, signal, isBehindProxy, baseUrl, isDraining, find }, admitted);
+      const admitted = await admitCaller(route, deps.db, caller, request.params);
+      return perform(route, deps, { request, signal, isBehindProxy, baseUrl, isDraining, find }, admitted);
     },
     async admit(name, caller, params) {
-      await admitCaller(find(name), services.db, caller, params);
+      await admitCaller(find(name), deps.db, caller, params);
     },
   };
 }

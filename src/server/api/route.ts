@@ -8,7 +8,7 @@ import type { RouteDescription, StreamAnswer, WithHeaders } from '../http/route.
 import type { BoundedTable } from '../../shared/domain/bounds.ts';
 import type { Call, RouteName, WithCaller, WithProject, WithUpload } from './call.ts';
 
-/** Plain data: the services come with each call. */
+/** Plain data: the dependencies come with each call. */
 export interface Route<
   M extends Method = Method,
   Path extends string = string,

@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
-import type { Services } from '../api/call.ts';
+import type { CallDeps } from '../api/call.ts';
 import { recordHeartbeats, type Heartbeats } from '../auth/runner-heartbeats.ts';
 import { findStandings, type Runner } from '../auth/runners.ts';
 import type { Blobs } from '../db/blobs.ts';
@@ -56,7 +56,7 @@ const kinds: Record<WorkKind, JobHandler> = {
   pack_files: packFiles,
 };
 
-export interface DispatchParts extends Services {
+export interface DispatchParts extends CallDeps {
   subscriptions: Subscriptions;
   blobs: Blobs;
   limits: BuildLimits;

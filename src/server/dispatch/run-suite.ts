@@ -98,8 +98,8 @@ export const runSuite: JobHandler = {
         accountId: job.account_id,
         variables: mayHave ? chosen : undefined,
       });
-    const beside = await findServices();
-    const lacking = [...found.missing, ...beside.missing];
+    const ordered = await findServices();
+    const lacking = [...found.missing, ...ordered.missing];
     const awaited = await findAwaited(
       context.trx,
       job.account_id,
@@ -112,7 +112,7 @@ export const runSuite: JobHandler = {
     // A missing result may have been compiled between the two queries.
     const needed = found.missing.length === 0 ? found : await findSoftware();
     const { missing: missingOwn, layers: _, ...software } = needed;
-    const services = beside.missing.length === 0 ? beside : await findServices();
+    const services = ordered.missing.length === 0 ? ordered : await findServices();
     const missing = [...missingOwn, ...services.missing];
     const problem =
       missing.length > 0

@@ -20,7 +20,7 @@ import { providerOf } from './providers.ts';
 import type { Refusals } from './refusals.ts';
 import type { Observers } from '../lifecycle/write-context.ts';
 
-export interface HookServices {
+export interface HookDeps {
   db: Database;
   ids: IdSource;
   observers: Observers;
@@ -38,16 +38,16 @@ interface Admitted {
 }
 
 /** Takes no API credentials: the sender only has to prove that it knows the hook's secret. */
-export function hookEndpoint(services: HookServices): PlainRoutes<Admitted> {
+export function hookEndpoint(deps: HookDeps): PlainRoutes<Admitted> {
   return {
     provenBy: 'signature',
-    admit: (head) => admit(services, head),
-    routes: [{ method: 'POST', path: '/hooks/:hook_id', handle: (call) => take(services, call) }],
+    admit: (head) => admit(deps, head),
+    routes: [{ method: 'POST', path: '/hooks/:hook_id', handle: (call) => take(deps, call) }],
   };
 }
 
 /** A call that no body could prove is refused before the body is read. */
-async function admit({ db, vault, refusals }: HookServices, { params, headers }: Head): Promise<Admitted> {
+async function admit({ db, vault, refusals }: HookDeps, { params, headers }: Head): Promise<Admitted> {
   const id = parseId((params as { hook_id: string }).hook_id);
   const hook = id === undefined ? undefined : await hookById(db.read, id);
   if (!hook) throw new ApiError('not_found');
@@ -60,19 +60,19 @@ async function admit({ db, vault, refusals }: HookServices, { params, headers }:
 
 export const secretLocation = (id: bigint): string => sealedLocation({ table: 'hooks', column: 'secret' }, id);
 
-async function take(services: HookServices, { head, admitted }: PlainCall<Admitted>): Promise<PlainAnswer> {
+async function take(deps: HookDeps, { head, admitted }: PlainCall<Admitted>): Promise<PlainAnswer> {
   const { hook } = admitted;
-  const facts = await factsIn(services, head, admitted);
+  const facts = await factsIn(deps, head, admitted);
   const delivery = { key: deliveryKey(providerOf(hook).deliveryHeaders, head.headers), facts };
-  const { db, ids, observers } = services;
+  const { db, ids, observers } = deps;
   return accepted(await db.transaction((trx) => receive({ db, trx, ids, observers }, hook.id, delivery)));
 }
 
 /** Reads the body, checks the proof over its exact bytes, and only then parses it. */
-async function factsIn(services: HookServices, head: Head, { hook, secret, isProven }: Admitted): Promise<Facts> {
-  const { refusals } = services;
+async function factsIn(deps: HookDeps, head: Head, { hook, secret, isProven }: Admitted): Promise<Facts> {
+  const { refusals } = deps;
   const provider = providerOf(hook);
-  const bytes = await services.readBody(head.raw, sharesOf(services, head, hook)).catch((error: unknown) => {
+  const bytes = await deps.readBody(head.raw, sharesOf(deps, head, hook)).catch((error: unknown) => {
     if (error instanceof TooLongError) {
       refusals.note(hook.id, 'size');
       throw ApiError.ofHttp(413, 'invalid_format');
@@ -82,7 +82,7 @@ async function factsIn(services: HookServices, head: Head, { hook, secret, isPro
     throw ApiError.ofHttp(408, 'invalid_format');
   });
   const { provider: name } = hook;
-  const found = await readPayload(services.payloads, hook.id, {
+  const found = await readPayload(deps.payloads, hook.id, {
     provider: name,
     secret,
     headers: head.headers,
@@ -95,23 +95,18 @@ async function factsIn(services: HookServices, head: Head, { hook, secret, isPro
     throw new ApiError('unauthorized');
   }
   const { refused } = found;
-  await recordUnreadable(services, hook.id, textIn(head.headers, provider.eventHeader), refused.message);
+  await recordUnreadable(deps, hook.id, textIn(head.headers, provider.eventHeader), refused.message);
   throw new ApiError(refused.code, refused.field);
 }
 
 /** Senders on this machine count for no network: a proxy here serves many senders. */
-function sharesOf({ isBehindProxy }: HookServices, { raw }: Head, { owner_id: owner }: HookOfAccount): string[] {
+function sharesOf({ isBehindProxy }: HookDeps, { raw }: Head, { owner_id: owner }: HookOfAccount): string[] {
   const address = addressOf(raw, isBehindProxy);
   const account = `account ${owner}`;
   return address === 'local' || isLoopback(address) ? [account] : [account, `network ${networkOf(address)}`];
 }
 
-async function recordUnreadable(
-  { db, ids }: HookServices,
-  hookId: bigint,
-  event: string,
-  reason: string,
-): Promise<void> {
+async function recordUnreadable({ db, ids }: HookDeps, hookId: bigint, event: string, reason: string): Promise<void> {
   const noting = db.transaction((trx) => noteUnreadable({ trx, ids }, hookId, { event, reason }));
   await noting.catch((error: unknown) => {
     if (!isForeignKeyViolation(error)) throw error;

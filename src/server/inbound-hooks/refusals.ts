@@ -20,14 +20,14 @@ export interface Refusals {
   close(): Promise<void>;
 }
 
-export interface RefusalServices {
+export interface RefusalDeps {
   db: Database;
   ids: IdSource;
   onTrouble: (error: unknown) => void;
   pauseMs?: number;
 }
 
-export function countRefusals({ db, ids, onTrouble, pauseMs = 5000 }: RefusalServices): Refusals {
+export function countRefusals({ db, ids, onTrouble, pauseMs = 5000 }: RefusalDeps): Refusals {
   const gathered = new Map<string, { hookId: bigint; kind: RefusalKind; count: number }>();
   let timer: NodeJS.Timeout | undefined;
   let writing = Promise.resolve();

@@ -13,7 +13,7 @@ import { redeem } from './codes.ts';
 import { OauthError, parametersOf, refuseRepeated, type Parameters } from './parameters.ts';
 import { revokeToken } from './revocation.ts';
 
-export interface TokenServices {
+export interface TokenDeps {
   db: Database;
   ids: IdSource;
   isBehindProxy: boolean;
@@ -24,7 +24,7 @@ const largestForm = 16 * 1024;
 const names = ['grant_type', 'code', 'redirect_uri', 'client_id', 'client_secret', 'code_verifier'];
 
 /** Exchanges codes (RFC 6749 section 3.2) and revokes tokens (RFC 7009). The responses have no envelope. */
-export function tokenEndpoint(services: TokenServices): PlainRoutes<void> {
+export function tokenEndpoint(deps: TokenDeps): PlainRoutes<void> {
   const route: PlainRoute<void, RawGroup> = {
     method: 'POST',
     path: '/oauth2/access_token',
@@ -32,9 +32,9 @@ export function tokenEndpoint(services: TokenServices): PlainRoutes<void> {
     async handle({ head, body }) {
       refuseRepeated(body, names);
       const parameters = parametersOf(body);
-      const client = await identify(head.headers.authorization, parameters, services.db);
-      const address = addressOf(head.raw, services.isBehindProxy);
-      const { token, scopes } = await exchange(client, parameters, address, services);
+      const client = await identify(head.headers.authorization, parameters, deps.db);
+      const address = addressOf(head.raw, deps.isBehindProxy);
+      const { token, scopes } = await exchange(client, parameters, address, deps);
       return answer(200, { access_token: token, token_type: 'bearer', scope: scopes.join(' ') });
     },
   };
@@ -45,8 +45,8 @@ export function tokenEndpoint(services: TokenServices): PlainRoutes<void> {
     async handle({ head, body }) {
       refuseRepeated(body, ['token', 'token_type_hint', 'client_id', 'client_secret']);
       const parameters = parametersOf(body);
-      const client = await identify(head.headers.authorization, parameters, services.db);
-      await revokeToken(services, client, parameters('token'), addressOf(head.raw, services.isBehindProxy));
+      const client = await identify(head.headers.authorization, parameters, deps.db);
+      await revokeToken(deps, client, parameters('token'), addressOf(head.raw, deps.isBehindProxy));
       return answer(200, {});
     },
   };
@@ -54,11 +54,11 @@ export function tokenEndpoint(services: TokenServices): PlainRoutes<void> {
     provenBy: 'client',
     admit: async () => {}, // the application authenticates in the body
     routes: [route, revocation],
-    refuse: (error, head) => errorAnswer(error, head, services),
+    refuse: (error, head) => errorAnswer(error, head, deps),
   };
 }
 
-async function exchange(client: Client, parameters: Parameters, address: string, { db, ids }: TokenServices) {
+async function exchange(client: Client, parameters: Parameters, address: string, { db, ids }: TokenDeps) {
   const [grantType, code] = [parameters('grant_type'), parameters('code')];
   if (grantType === undefined) throw new OauthError('invalid_request', 'grant_type is missing');
   if (grantType !== 'authorization_code') {
@@ -83,7 +83,7 @@ function answer(status: number, content: object, headers: Record<string, string>
 }
 
 /** RFC 6749 section 5.2. */
-function errorAnswer(error: unknown, { id, headers }: Head, { onTrouble }: TokenServices): PlainAnswer {
+function errorAnswer(error: unknown, { id, headers }: Head, { onTrouble }: TokenDeps): PlainAnswer {
   const known = error instanceof OauthError ? error : unreadableBody(error);
   // A repeated request with the same code succeeds once the database is back.
   if (isUnavailable(error)) return answer(503, { error: 'temporarily_unavailable' });

@@ -1,7 +1,7 @@
 import { recordAudit } from '../auth/audit.ts';
 import { callerInRepository } from '../auth/callers.ts';
 import { callsWithin } from '../api/endpoints.ts';
-import type { Services } from '../api/call.ts';
+import type { CallDeps } from '../api/call.ts';
 import type { Route } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
@@ -36,8 +36,8 @@ import type { Step } from './config-steps.ts';
  * the project.
  */
 
-export function configuringFrom(routes: readonly Route[], services: Services, origin: string) {
-  const within = callsWithin(routes, services, origin);
+export function configuringFrom(routes: readonly Route[], deps: CallDeps, origin: string) {
+  const within = callsWithin(routes, deps, origin);
   const thread = createWorkerThread<string, ParsedFile>('shared/documents/yaml-worker.ts', threadLimits);
   return {
     close: () => thread.close(),
@@ -51,7 +51,7 @@ export function configuringFrom(routes: readonly Route[], services: Services, or
         const file = await readFile(text, project.config_file, parse);
         const checked = checkFile(file);
         return {
-          suites: (context: WriteContext) => orRefused(() => allowed(context, project, { file, ...checked }, services)),
+          suites: (context: WriteContext) => orRefused(() => allowed(context, project, { file, ...checked }, deps)),
           apply: ({ db, trx, ids }: WriteContext, about: About) =>
             orRefused(() => apply({ db, trx, ids, within }, project, file, about), file),
         };
@@ -89,7 +89,7 @@ async function allowed(
   { trx }: WriteContext,
   project: ProjectRow,
   { file, suites }: { file: DocumentFile; suites: readonly FileSuite[] },
-  { buildTimeout, imageBuilds }: Pick<Services, 'buildTimeout' | 'imageBuilds'>,
+  { buildTimeout, imageBuilds }: Pick<CallDeps, 'buildTimeout' | 'imageBuilds'>,
 ): Promise<SuiteOfFile[]> {
   const present = await trx
     .selectFrom('suites')

@@ -50,8 +50,8 @@ async function ofSuite({ db, caller, params, query }: Wanted): Promise<string | 
   const named = db.selectFrom('suites').select(['id', 'project_id', 'services']).where('id', '=', query.suite_id);
   const suite = orNotFound(await named.executeTakeFirst());
   const { owner_id: owner } = await admitToProject(db, caller, suite.project_id, { access: 'both' });
-  const beside = await stacksOfServices(db, suite, owner);
-  const { layers } = combined([...(await attachedStacks(db, suite.id)), ...beside.map(({ stack }) => stack)]);
+  const ofServices = await stacksOfServices(db, suite, owner);
+  const { layers } = combined([...(await attachedStacks(db, suite.id)), ...ofServices.map(({ stack }) => stack)]);
   const own = layers.filter(({ id }) => id === params.dependency_id);
   const found = query.digest === '' ? own[0] : own.find(({ digest }) => digest === query.digest);
   return orNotFound(found).digest;
@@ -80,11 +80,11 @@ export const routes = [
     answer: softwareRecord,
     async handle({ db, suite, project }) {
       const stacks = await attachedStacks(db, suite.id);
-      const beside = await stacksOfServices(db, suite, project.owner_id);
-      const { missing } = combined([...stacks, ...beside.map(({ stack }) => stack)]);
+      const ofServices = await stacksOfServices(db, suite, project.owner_id);
+      const { missing } = combined([...stacks, ...ofServices.map(({ stack }) => stack)]);
       return {
         ...mounted(stacks),
-        services: beside.map(({ name, stack }) => ({ name, ...mounted([stack]) })),
+        services: ofServices.map(({ name, stack }) => ({ name, ...mounted([stack]) })),
         launches: launchesOf(stacks),
         missing: missing.map(({ name }) => name),
       };

@@ -17,14 +17,14 @@ export interface ScheduleClock {
 const checkEveryMs = 15_000;
 
 /** Every server has such a clock. For each due time only one of them starts the build. */
-export function startScheduleClock({ now, trouble: onError, ...services }: ScheduleClockParts): ScheduleClock {
-  const { db } = services;
+export function startScheduleClock({ now, trouble: onError, ...deps }: ScheduleClockParts): ScheduleClock {
+  const { db } = deps;
   return startWorkLoop(
     db,
     schedulesTopic,
     async () => {
       await mendSchedules(db, now());
-      if ((await runDueSchedules(services, now(), onError)) > 0) return 0;
+      if ((await runDueSchedules(deps, now(), onError)) > 0) return 0;
       return Math.max(1, (await nextDue(db.read, schedules)) - now());
     },
     { everyMs: checkEveryMs, onError },

@@ -1,10 +1,10 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Services } from '../api/call.ts';
+import type { CallDeps } from '../api/call.ts';
 import { personOf, sessionSeconds, type Person } from '../auth/sessions.ts';
 import { randomSecret } from '../../shared/lib/passwords.ts';
 
-export type OwnServices = Pick<Services, 'db' | 'ids'>;
+export type OwnServices = Pick<CallDeps, 'db' | 'ids'>;
 
 /** A signed-in user has a session cookie. Other visitors have a random number, which protects forms before sign-in. */
 export interface Visitor {

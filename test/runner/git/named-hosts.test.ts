@@ -79,7 +79,7 @@ test('no submodule over SSH leads to a private address, by whatever name [promis
   const beside = await createRepository(join(host.folder, 'beside.git'));
   const link = { submodule: await beside.commit({ files: { b: 'beside' } }) };
   await repository.commit({
-    files: { '.gitmodules': '[submodule "m"]\n\tpath = m\n\turl = ../beside.git\n', m: link },
+    files: { '.gitmodules': '[submodule "m"]\n\tpath = m\n\turl = ../sidecars.git\n', m: link },
   });
   assert.deepEqual((await checkOut()).misses, []);
 });

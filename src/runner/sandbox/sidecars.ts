@@ -9,10 +9,10 @@ import type { Machine } from './machine.ts';
 import { runInSandbox } from './run.ts';
 import { filesOfRun } from './run-files.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
-import { TimedOutError, type Beside, type Ended, type Job } from './types.ts';
+import { TimedOutError, type Sidecars, type Ended, type Job } from './types.ts';
 
-/** Each neighbour has its own sandbox in the run's network and control group, and ends with the run. */
-export async function withNeighbours(
+/** Each sidecar has its own sandbox in the run's network and control group, and ends with the run. */
+export async function withSidecars(
   machine: Machine,
   sandbox: Sandbox,
   job: Job,
@@ -24,16 +24,16 @@ export async function withNeighbours(
   const over = new AbortController();
   const running = new Set<Promise<unknown>>();
   const opened: Sandbox[] = [];
-  const start: Beside['start'] = (beside, layers) => {
+  const start: Sidecars['start'] = (sidecar, layers) => {
     over.signal.throwIfAborted();
-    checkJob(beside);
-    const signal = AbortSignal.any([beside.signal, over.signal]);
+    checkJob(sidecar);
+    const signal = AbortSignal.any([sidecar.signal, over.signal]);
     const opening = sandbox.namespaces.paths.then(({ network }) =>
-      openSandbox(machine, randomName(), { user: beside.user }, { network, cgroup: sandbox.cgroup }),
+      openSandbox(machine, randomName(), { user: sidecar.user }, { network, cgroup: sandbox.cgroup }),
     );
     const ended = opening.then(async (own) => {
       opened.push(own);
-      return runBeside(machine, own, { ...beside, ...(await layers), signal }, disk, sandbox.cgroup);
+      return runSidecar(machine, own, { ...sidecar, ...(await layers), signal }, disk, sandbox.cgroup);
     });
     running.add(ended);
     layers?.catch(() => {}); // not awaited if the sandbox cannot be opened
@@ -51,12 +51,12 @@ export async function withNeighbours(
     // Killed without a grace period, like everything else in the run's control group.
     for (const { process } of opened) process.kill();
     await Promise.allSettled(running);
-    // Only now: a neighbour that still runs could have another's directories open and change them during removal.
+    // Only now: a sidecar that still runs could have another's directories open and change them during removal.
     opened.forEach(discard);
   }
 }
 
-/** The start of neighbours counts against the run's own time limit. */
+/** The start of sidecars counts against the run's own time limit. */
 async function withinLimit(work: Promise<void>, timeoutMs: number): Promise<void> {
   const late = new AbortController();
   // Node fires timers beyond 2^31 ms at once.
@@ -70,7 +70,7 @@ async function withinLimit(work: Promise<void>, timeoutMs: number): Promise<void
 
 const killed = 128 + constants.signals.SIGKILL;
 
-async function runBeside(
+async function runSidecar(
   machine: Machine,
   own: Sandbox,
   job: Job,

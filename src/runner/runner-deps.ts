@@ -15,9 +15,9 @@ import { unpackFiles } from './pack-files.ts';
 import { openSandboxes } from './sandbox/index.ts';
 import type { Network } from './sandbox/types.ts';
 import { openDependencyCache } from './dependency-cache.ts';
-import type { RunnerServices } from './job-runner.ts';
+import type { RunnerDeps } from './job-runner.ts';
 
-export interface RunnerServicesOptions {
+export interface RunnerDepsOptions {
   folder: string;
   concurrency: number;
   sshConfig?: string | undefined;
@@ -51,7 +51,7 @@ export interface RunnerServicesOptions {
 }
 
 /** Throws if isolation is required and the machine cannot isolate builds. */
-export async function openRunnerServices(options: RunnerServicesOptions): Promise<RunnerServices> {
+export async function openRunnerDeps(options: RunnerDepsOptions): Promise<RunnerDeps> {
   const { folder, network, isolation, log } = options;
   const folders = foldersOf(folder);
   await sweepLeftovers(folder, log);
@@ -159,7 +159,7 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
 }
 
 /** Downloads from the server go to the disk, and continue only while the disk has room. */
-function heldBack(link: Link, disk: DiskReserve): RunnerServices['link'] {
+function heldBack(link: Link, disk: DiskReserve): RunnerDeps['link'] {
   async function* whileThereIsRoom(content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     for await (const piece of content) {
       await disk.take(piece.length);
