@@ -10,7 +10,7 @@ import type { KeptBuilds } from './kept-builds.ts';
 import type { Outbox } from './outbox.ts';
 import type { ServiceDataStore } from './services/service-data.ts';
 import type { LogSink } from './services/service-log.ts';
-import type { StepTimes } from './step-times.ts';
+import type { SpanTimes } from './span-times.ts';
 
 export interface RunnerDeps {
   mirrors: Mirrors;
@@ -49,7 +49,7 @@ export interface Task {
   id: string;
   writeLog: (output: Buffer | string) => void | Promise<void>;
   signal: AbortSignal;
-  steps: StepTimes;
+  spans: SpanTimes;
   /** The number of lines in the log before the job writes to it. */
   logLines?: number | undefined;
   /** Called whenever a state changes. */

@@ -22,7 +22,7 @@ import { pushDeploy } from './push-deploy.ts';
 import { runSuite } from './run-suite.ts';
 import { createServiceSender } from './services/service-sender.ts';
 import { createStepSender } from './step-sender.ts';
-import { stepTimes } from './step-times.ts';
+import { spanTimes } from './span-times.ts';
 
 export const cancelled = new Error('the job was cancelled');
 export const claimLost = new Error('the claim expired, or the job is not wanted any more');
@@ -81,7 +81,7 @@ export async function perform(
   });
   const writeLog = (output: Buffer | string): void | Promise<void> => sender.write(bytesOf(output));
   try {
-    const steps = stepTimes();
+    const spans = spanTimes();
     let kept: KeptFiles | undefined;
     const onKept = (files: KeptFiles): void => void (kept = files);
     let isWaiting = false;
@@ -97,11 +97,11 @@ export async function perform(
     const { logLines } = order;
     const { openLog, note: onServices } = serviceSender;
     const about = { onSteps, openLog, onServices, onKept, onWaiting, onOutput };
-    const task: Task = { id: order.claim, writeLog, signal, steps, logLines, ...about };
+    const task: Task = { id: order.claim, writeLog, signal, spans, logLines, ...about };
     const done = await outcomeOf(deps, order, task, work.signal);
     await stepSender.end();
     if (work.signal.reason === claimLost || ending.aborted) return undefined;
-    const traced = 'isTraced' in order.work && order.work.isTraced ? { steps: steps.report() } : {};
+    const traced = 'isTraced' in order.work && order.work.isTraced ? { spans: spans.report() } : {};
     const states = await serviceSender.end();
     const logSize = await sender.end();
     const outcome = orCutShort(done, work.signal);

@@ -19,7 +19,7 @@ const mostTail = 64 * 1024;
 
 /** Runs in a new sandbox, over the commit's shared work tree or the files of another suite's build. */
 export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
-  const { writeLog, logLines, id, signal, steps, onSteps, openLog, onServices, onKept, onWaiting, onOutput } = task;
+  const { writeLog, logLines, id, signal, spans, onSteps, openLog, onServices, onKept, onWaiting, onOutput } = task;
   const began = performance.now();
   const secrets = [...order.secrets, ...(order.imageBuilds ? secretsIn(order.imageBuilds) : [])];
   const log = maskedLog({ writeLog, secrets, lines: logLines });
@@ -28,7 +28,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
   const tail = keepTail(mostTail);
   const keepOutput = (text: string | Buffer): void => tail.add(Buffer.from(text));
   try {
-    await using ground = await standOn(deps, order, { id, signal, steps, print, keepOutput });
+    await using ground = await standOn(deps, order, { id, signal, spans, print, keepOutput });
     const { checkout, software, image, inside, making, cache, waiting, user, home, workspace } = ground;
     const variables = {
       ...deps.operatorVariables(),
@@ -66,7 +66,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
       launches: order.launches,
       steps: order.steps,
       log: services ? { ...log, hide: (more) => hideIn([log, services], more) } : log,
-      onSpan: (name) => (name === undefined ? steps.end() : steps.begin(name)),
+      onSpan: (name) => (name === undefined ? spans.end() : spans.begin(name)),
       ...(onSteps && { onChange: onSteps }),
       began,
     });
@@ -116,7 +116,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
         await takeLeft(deps, order, [left, how], {
           id,
           signal,
-          steps,
+          spans,
           onKept,
           ground,
           print,

@@ -9,7 +9,7 @@ import { openSuiteCache } from './suite-cache.ts';
 import { overCache, takeFiles, whoRunsOver } from './suite-files.ts';
 import { takeOwn } from './taken-files.ts';
 
-interface Standing extends Pick<Task, 'id' | 'signal' | 'steps'> {
+interface Standing extends Pick<Task, 'id' | 'signal' | 'spans'> {
   /** Writes to the build's log. */
   print: (text: string) => Promise<void>;
   /** Takes git's output, which belongs to the fetch's log. */
@@ -19,7 +19,7 @@ interface Standing extends Pick<Task, 'id' | 'signal' | 'steps'> {
 export type Ground = Awaited<ReturnType<typeof standOn>>;
 
 /** Gets a build's files, dependencies, image and cache. They are held until the result is disposed of. */
-export async function standOn(deps: RunnerDeps, order: SuiteOrder, { id, signal, steps, print, keepOutput }: Standing) {
+export async function standOn(deps: RunnerDeps, order: SuiteOrder, { id, signal, spans, print, keepOutput }: Standing) {
   const { checkouts, sandboxes, dependencyCache, images, link } = deps;
   await using held = new AsyncDisposableStack();
   if (order.imageBuilds) refuseImageBuilds(sandboxes, deps.forbidsImageBuilds);
@@ -35,19 +35,19 @@ export async function standOn(deps: RunnerDeps, order: SuiteOrder, { id, signal,
   const writeLog = (text: string): void => void (aboutImage += text);
   const coming = wanted && prefetch((ending) => images.take(wanted, { id, writeLog, signal: ending }), signal);
   held.use(coming);
-  steps.begin('checkout');
+  spans.begin('checkout');
   const layered = held.use(new DisposableStack());
   const files = await takeFiles(deps, order, { held: layered, signal });
   const checkout = files.isWhole ? undefined : held.use(await checkouts.of(source, order, keepOutput, signal));
-  if (order.software.length > 0) steps.begin('software');
+  if (order.software.length > 0) spans.begin('software');
   const software = held.use(await dependencyCache.take(order.software, signal));
   // Printed only now: if a dependency cannot be fetched, the build restarts, and would print this twice.
   for (const miss of checkout?.misses ?? []) await print(`${miss}\n`);
   if (order.files) await print(`This begins with the files of ${order.files.suite}.\n`);
-  if (wanted) steps.begin('image');
+  if (wanted) spans.begin('image');
   const image = await coming?.result;
   if (image) await print(aboutImage + (sandboxes.hasManyUsers ? '' : oneIdWords));
-  steps.end();
+  spans.end();
   const waiting = held.use(deps.outbox.begin(id, order.source.projectId));
   const cache = await openSuiteCache(deps, order.cache, {
     id,

@@ -11,7 +11,7 @@ import type { Ground } from './suite-ground.ts';
 /** Registry passwords are never stored on a disk, not even encrypted. */
 const withoutPasswords = { registries: [] };
 
-interface Leaving extends Pick<Task, 'id' | 'signal' | 'steps'> {
+interface Leaving extends Pick<Task, 'id' | 'signal' | 'spans'> {
   onKept: Task['onKept'] | undefined;
   ground: Ground;
   /** The values to mask in reports. */
@@ -29,20 +29,20 @@ export async function takeLeft(
   deps: RunnerDeps,
   order: SuiteOrder,
   [left, ended]: [RunFiles, Ended],
-  { id, signal, steps, onKept, ground, secrets, print, isLaunched, environment, services }: Leaving,
+  { id, signal, spans, onKept, ground, secrets, print, isLaunched, environment, services }: Leaving,
 ): Promise<void> {
   const { cache, image, user, waiting } = ground;
   if (order.reports && ended.reason !== 'cancelled' && ended.reason !== 'out_of_disk') {
-    steps.begin('reports');
+    spans.begin('reports');
     const told = { claim: id, tell: print, signal };
     await collectReports(left, { globs: order.reports, secrets: secrets(), link: deps.link, ...told });
-    steps.end();
+    spans.end();
   }
   if (order.artifacts && ended.reason !== 'cancelled') {
-    steps.begin('artifacts');
+    spans.begin('artifacts');
     if (ended.reason === 'out_of_disk') await print('\nNo artifacts are kept: the disk has to be freed at once.\n');
     else await keepArtifacts(deps, left, order.artifacts, { claim: id, waiting, print, signal });
-    steps.end();
+    spans.end();
   }
   await cache?.take(left, ended, isLaunched);
   await print(refusedText(ended.refused));

@@ -9,7 +9,7 @@ import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
 import { openDependencyCache } from '../../src/runner/dependency-cache.ts';
 import type { RunnerDeps } from '../../src/runner/job-runner.ts';
-import { stepTimes } from '../../src/runner/step-times.ts';
+import { spanTimes } from '../../src/runner/span-times.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import { longestWait } from '../support/pauses.ts';
 import { archiveOf } from '../support/software.ts';
@@ -101,7 +101,7 @@ describe('compiling', () => {
       if (calling.when.test(Buffer.concat(said).toString())) calling.off.abort(new Error('called off'));
     };
     const { signal } = calling.off;
-    const task = { id: `compile-${count}`, writeLog, signal, steps: stepTimes() };
+    const task = { id: `compile-${count}`, writeLog, signal, spans: spanTimes() };
     const outcome = await compileDependency(services as RunnerDeps, order, task);
     assert.deepEqual(readdirSync(services.scratch), [], 'something is left');
     return { outcome, log: Buffer.concat(said).toString() };

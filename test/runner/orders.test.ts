@@ -63,7 +63,7 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
   const outbox = await emptyOutboxIn(folder);
   const deps = { mirrors, outbox, close: async () => {} } as RunnerDeps;
   const log = (message: string): void => void said.push(message);
-  const runner = await startRunner({ link, folder, deps: deps, concurrency: 1, log });
+  const runner = await startRunner({ link, folder, deps, concurrency: 1, log });
   await asked.promise;
   await runner.stop();
   return said.join('\n');
@@ -120,7 +120,7 @@ test('a runner has so many places for builds, and others for fetches', async (t)
     const mirrors = { collect: async () => ({ removed: 0, tidied: 0 }) } as unknown as Mirrors;
     const outbox = await emptyOutboxIn(folder);
     const deps = { mirrors, outbox, close: async () => {} } as RunnerDeps;
-    const runner = await startRunner({ link, folder, deps: deps, concurrency, log: () => {} });
+    const runner = await startRunner({ link, folder, deps, concurrency, log: () => {} });
     await full.promise;
     await runner.stop();
     assert.deepEqual(begun, { builds: concurrency, fetches });
@@ -168,7 +168,7 @@ test('a job of whose log the server rejects a part is ended, and is not told of 
   const link = { log } as Partial<Link> as Link;
   const report = await performOrder(order, {
     link,
-    deps: deps,
+    deps,
     spool: folder,
     work,
     ending: new AbortController().signal,

@@ -4,7 +4,7 @@ import test, { type TestContext } from 'node:test';
 import type { Outcome } from '../../src/shared/protocol/index.ts';
 import { pushDeploy } from '../../src/runner/push-deploy.ts';
 import type { RunnerDeps } from '../../src/runner/job-runner.ts';
-import { stepTimes } from '../../src/runner/step-times.ts';
+import { spanTimes } from '../../src/runner/span-times.ts';
 import { createRepository } from '../support/repository.ts';
 import { waitingHook } from '../support/waiting-hook.ts';
 import { workplace } from './git/workplace.ts';
@@ -23,7 +23,7 @@ async function slowDeploy(t: TestContext) {
       id: 'x',
       writeLog,
       signal,
-      steps: stepTimes(),
+      spans: spanTimes(),
     });
   };
   const branches = (): Promise<string> => target.git(['for-each-ref', 'refs/heads']);

@@ -75,7 +75,7 @@ test('a runner without work removes the mirrors that nobody used for a month', a
     checkoutBytes: 1024 ** 3,
     log,
   });
-  const runner = await startRunner({ link: noWork, folder, deps: deps, concurrency: 1, log, upkeepEveryMs: 5 });
+  const runner = await startRunner({ link: noWork, folder, deps, concurrency: 1, log, upkeepEveryMs: 5 });
   while (existsSync(old)) await pause(5);
   assert.ok(existsSync(recent));
   await runner.stop();

@@ -147,7 +147,7 @@ async function work({ config, options, warn, stopping: signals, lost, whyOneId }
     await deps.close();
     return;
   }
-  const running = await startRunner({ link, folder, deps: deps, concurrency, log: warn, once, untilIdle });
+  const running = await startRunner({ link, folder, deps, concurrency, log: warn, once, untilIdle });
   const stop = (): void => void running.stop().catch(() => {}); // `done` below has its result
   // The server decides about its own runner.
   const onSignal = config.stop === 'drain' && !isLocal ? () => running.drain() : stop;

@@ -2,12 +2,12 @@ import { sql } from 'kysely';
 import type { Database, Transaction } from './open.ts';
 import { migrations } from './migrations/index.ts';
 
-/** Applies all steps or none. Servers that start together wait for each other here. */
+/** Applies all migrations or none. Servers that start together wait for each other here. */
 export async function migrate(db: Database): Promise<string[]> {
   return db.transaction((trx) => migrateWithin(trx, db.kind));
 }
 
-/** `wanted` limits it to the steps that an older program had. */
+/** `wanted` limits it to the migrations that an older program had. */
 export async function migrateWithin(
   trx: Transaction,
   kind: Database['kind'],
@@ -29,17 +29,17 @@ export async function migrateWithin(
         'Start the newer headrace, or restore a backup from before its start into another folder (--data-dir).',
     );
   }
-  const missing = migrations.filter((step) => wanted(step.name) && !applied.has(step.name));
-  for (const step of missing) {
-    await step.apply(trx, kind);
+  const missing = migrations.filter((one) => wanted(one.name) && !applied.has(one.name));
+  for (const migration of missing) {
+    await migration.apply(trx, kind);
     await trx
       .insertInto('applied_migrations')
-      .values({ name: step.name, applied_at: BigInt(Date.now()) })
+      .values({ name: migration.name, applied_at: BigInt(Date.now()) })
       .execute();
   }
-  return missing.map((step) => step.name);
+  return missing.map((one) => one.name);
 }
 
 export function unknownMigrations(names: readonly string[]): string[] {
-  return names.filter((name) => !migrations.some((step) => step.name === name));
+  return names.filter((name) => !migrations.some((one) => one.name === name));
 }

@@ -11,9 +11,9 @@ export async function* whileHeld<T>(content: AsyncIterable<T>, check: () => Prom
   const pieces = content[Symbol.asyncIterator]();
   try {
     for (;;) {
-      const step = await orAborted(pieces.next(), ended.signal);
-      if (step.done === true) return;
-      yield step.value;
+      const piece = await orAborted(pieces.next(), ended.signal);
+      if (piece.done === true) return;
+      yield piece.value;
     }
   } finally {
     void checking.stop();

@@ -9,7 +9,7 @@ import * as queue from '../queue/queue.ts';
 import { holdJob, type ClaimedJob } from '../queue/leases.ts';
 import { askForPack, noteKept } from '../lifecycle/kept-builds.ts';
 import { awaitUploads } from '../lifecycle/uploads.ts';
-import { traceSteps } from '../tracing/traces.ts';
+import { traceSpans } from '../tracing/traces.ts';
 import { addLine, findLog } from '../streams/logs.ts';
 import type { ConfiguredReport } from './repository-config.ts';
 import { leavesFiles } from './files.ts';
@@ -78,7 +78,7 @@ export function createOutcomes({
     async settle(
       trx,
       { holder },
-      { claim, outcome, logSize, steps = [], stepStates, services, lines, file, sha, kept, uploads, output },
+      { claim, outcome, logSize, spans = [], stepStates, services, lines, file, sha, kept, uploads, output },
     ) {
       const job = await holdJob(db, trx, claim);
       if (job?.holder !== holder) return { gone: true };
@@ -95,7 +95,7 @@ export function createOutcomes({
         await queue.putOff(db, trx, job, Date.now() + storeAwayMs);
         return { taken: true };
       }
-      if (job.kind === 'run_suite') traceSteps(context(trx), job.subject_id, steps);
+      if (job.kind === 'run_suite') traceSpans(context(trx), job.subject_id, spans);
       if (outcome.kind === 'lost') {
         log.error({ holder, kind: job.kind, why: outcome.message }, 'runner failed a job; it will be tried again');
         await giveUp(trx, job);

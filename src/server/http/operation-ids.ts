@@ -8,11 +8,11 @@ const verbs = { POST: 'create', PUT: 'change', PATCH: 'append', DELETE: 'delete'
 export function operationId(route: Named): string {
   const { method, path, status } = route;
   const parts = path.split('/').filter((part) => part !== '');
-  const steps =
+  const segments =
     parts[0] === 'projects' && parts.some((part, at) => at > 0 && !part.startsWith(':')) ? parts.slice(1) : parts;
-  const nouns = steps.flatMap((part, at) => {
+  const nouns = segments.flatMap((part, at) => {
     if (part.startsWith(':')) return [];
-    const isOne = steps[at + 1]?.startsWith(':') ?? status === 201;
+    const isOne = segments[at + 1]?.startsWith(':') ?? status === 201;
     return [isOne ? singular(part) : part];
   });
   const isCall = method === 'POST' && status !== 201 && parts.at(-2)?.startsWith(':');

@@ -2,7 +2,7 @@ import { groupOf } from '../../shared/records/raw.ts';
 import { named } from '../../shared/documents/document.ts';
 import { isSame, suites, type Entry, type Node } from '../../shared/documents/kinds.ts';
 import type { Params, Present, Reading } from './config-present.ts';
-import type { Step } from './config-steps.ts';
+import type { PlannedCall } from './planned-call.ts';
 
 /* Needs and files of suites, by name. They are set after all suites of the document exist. */
 
@@ -21,21 +21,21 @@ interface Suite {
   manual: boolean;
 }
 
-/** Reads the suites again, because earlier steps may have created some. */
+/** Reads the suites again, because earlier calls may have created some. */
 export async function suitesNow(within: Reading['within'], { project_id: project = 0n }: Params): Promise<Suite[]> {
   return (await within(`GET ${suites.path}`, { project_id: project })) as Suite[];
 }
 
-const isGone = ({ action, section }: Step): boolean => action === 'delete' && section === suites.section;
+const isGone = ({ action, section }: PlannedCall): boolean => action === 'delete' && section === suites.section;
 
-/** Adds the steps that set needs, after the creation of all suites and before any deletion. */
+/** Adds the calls that set needs, after the creation of all suites and before any deletion. */
 export function withNeeds(
   within: Reading['within'],
   params: Params,
   present: Present,
   wanted: Node,
-  steps: readonly Step[],
-): Step[] {
+  calls: readonly PlannedCall[],
+): PlannedCall[] {
   const put = async ({ at, entry }: Node, { needs, files_from: from }: Names): Promise<void> => {
     const ids = new Map((await suitesNow(within, params)).map(({ name, id }): [unknown, bigint] => [name, id]));
     const idOf = (name: unknown): string => String(ids.get(name) ?? '');
@@ -48,7 +48,7 @@ export function withNeeds(
     const [from, to] = [before.get(node.entry.name ?? '') ?? none, namesIn(node.entry)];
     return isSame(from.needs, to.needs) && from.files_from === to.files_from ? [] : [{ node, from, to }];
   });
-  const changed = changes.map(({ node, from, to }, at): Step => ({
+  const changed = changes.map(({ node, from, to }, at): PlannedCall => ({
     action: 'change',
     section: suites.section,
     what: `suite ${node.entry.name as string | number}`,
@@ -62,14 +62,14 @@ export function withNeeds(
       await put(node, to);
     },
   }));
-  return changed.length === 0 ? [...steps] : suitesGoLast([...steps, ...changed]);
+  return changed.length === 0 ? [...calls] : suitesGoLast([...calls, ...changed]);
 }
 
-const order = (step: Step): number => (isGone(step) ? 2 : step.isLate ? 1 : 0);
+const order = (one: PlannedCall): number => (isGone(one) ? 2 : one.isLate ? 1 : 0);
 
 /** Puts deleted suites last, and before them suites that stop being manual. By then nothing uses them. */
-export function suitesGoLast(steps: readonly Step[]): Step[] {
-  return steps.toSorted((a, b) => order(a) - order(b));
+export function suitesGoLast(calls: readonly PlannedCall[]): PlannedCall[] {
+  return calls.toSorted((a, b) => order(a) - order(b));
 }
 
 /** Puts each suite after the suites that need it, because it can be deleted only after them. */

@@ -23,7 +23,7 @@ import {
 } from '../../shared/documents/kinds.ts';
 import { needersFirst, suitesGoLast, suitesNow, withNeeds } from './config-needs.ts';
 import type { Params, Present, Reading } from './config-present.ts';
-import type { Step } from './config-steps.ts';
+import type { PlannedCall } from './planned-call.ts';
 import { noteSource } from './environment-variables.ts';
 
 export interface Planning extends Reading {
@@ -48,41 +48,41 @@ export function planningWith({ db, within, isTrial = false }: Omit<Planning, 'de
 }
 
 /**
- * The project's row is locked before the first step that changes the project or a later table. Other transactions also
+ * The project's row is locked before the first call that changes the project or a later table. Other transactions also
  * lock it before notifications and schedules.
  */
-export async function runSteps(
+export async function runCalls(
   trx: Queries,
   database: Pick<Database, 'locked'>,
   projectId: bigint,
-  steps: readonly Step[],
+  calls: readonly PlannedCall[],
   holdFirst: () => Promise<unknown> = async () => {},
 ): Promise<void> {
   const before = new Set(['rules', 'dependencies', ...beforeProject.map(({ section }) => section)]);
   let isHeld = false;
-  for (const step of steps) {
-    if (!isHeld && !before.has(step.section)) {
+  for (const one of calls) {
+    if (!isHeld && !before.has(one.section)) {
       await holdFirst();
       await database.locked(trx.selectFrom('projects').select('id').where('id', '=', projectId), 'projects').execute();
       isHeld = true;
     }
-    await step.run();
+    await one.run();
   }
 }
 
-export function planFor(planning: Planning, present: Present, wanted: Node): Step[] {
+export function planFor(planning: Planning, present: Present, wanted: Node): PlannedCall[] {
   const params = { project_id: present.id };
-  const plan = (kind: Kind): Step[] => planKind(planning, kind, params, present, wanted);
-  let steps: Step[] = [];
+  const plan = (kind: Kind): PlannedCall[] => planKind(planning, kind, params, present, wanted);
+  let calls: PlannedCall[] = [];
   for (const kind of beforeProject) {
     const own = plan(kind);
-    steps.push(...(kind === suites ? withNeeds(planning.within, params, present, wanted, own) : own));
-    if (kind === strategies && own.length > 0) steps = suitesGoLast(steps);
+    calls.push(...(kind === suites ? withNeeds(planning.within, params, present, wanted, own) : own));
+    if (kind === strategies && own.length > 0) calls = suitesGoLast(calls);
   }
-  return [...steps, ...planProject(planning, params, present, wanted), ...afterProject.flatMap(plan)];
+  return [...calls, ...planProject(planning, params, present, wanted), ...afterProject.flatMap(plan)];
 }
 
-function planProject({ within }: Planning, params: Params, present: Present, { entry }: Node): Step[] {
+function planProject({ within }: Planning, params: Params, present: Present, { entry }: Node): PlannedCall[] {
   const changed = differing(projectFields, present.entry, entry);
   if (changed.length === 0) return [];
   return [
@@ -100,7 +100,14 @@ type Parts = Pick<Present, 'children' | 'dependencies'>;
 const noParts: Parts = { children: {}, dependencies: [] };
 
 /** Deletions come first, because a new entry may reuse the name of a deleted record. */
-function planKind(planning: Planning, kind: Kind, params: Params, present: Parts, wanted: Node, inside = ''): Step[] {
+function planKind(
+  planning: Planning,
+  kind: Kind,
+  params: Params,
+  present: Parts,
+  wanted: Node,
+  inside = '',
+): PlannedCall[] {
   const records = present.children[kind.section] ?? [];
   const withKey = Map.groupBy(records.toReversed(), ({ entry }) => keyOf(kind, entry));
   const nodes = wanted.children[kind.section] ?? [];
@@ -113,7 +120,7 @@ function planKind(planning: Planning, kind: Kind, params: Params, present: Parts
     for (const [at, pair] of open.entries()) pair[1] = left[at];
     left = left.slice(open.length);
   }
-  const gone = (kind === suites ? needersFirst(left) : left).map(({ id, entry }): Step => ({
+  const gone = (kind === suites ? needersFirst(left) : left).map(({ id, entry }): PlannedCall => ({
     action: 'delete',
     section: kind.section,
     what: `${kind.what} ${labelOf(kind, entry)}${inside}`,
@@ -129,10 +136,17 @@ function planKind(planning: Planning, kind: Kind, params: Params, present: Parts
   return [...gone, ...put];
 }
 
-function planChange(planning: Planning, kind: Kind, own: Params, node: Node, record: Present, inside: string): Step[] {
-  const changing = (fields: readonly DocumentField[] = [], isLate = false): Step[] => {
+function planChange(
+  planning: Planning,
+  kind: Kind,
+  own: Params,
+  node: Node,
+  record: Present,
+  inside: string,
+): PlannedCall[] {
+  const changing = (fields: readonly DocumentField[] = [], isLate = false): PlannedCall[] => {
     if (fields.length === 0) return [];
-    const step: Step = {
+    const planned: PlannedCall = {
       action: 'change',
       section: kind.section,
       what: `${kind.what} ${labelOf(kind, node.entry)}${inside}`,
@@ -144,7 +158,7 @@ function planChange(planning: Planning, kind: Kind, own: Params, node: Node, rec
         if (areVariables(kind)) await noteSource(planning.db, record.id, shown(node.entry.from_env));
       },
     };
-    return [step];
+    return [planned];
   };
   const { first, later } = Object.groupBy(differing(kind.fields, record.entry, node.entry), ({ name }) =>
     kind === suites && name === 'manual' && !node.entry.manual ? 'later' : 'first',
@@ -152,14 +166,14 @@ function planChange(planning: Planning, kind: Kind, own: Params, node: Node, rec
   return [...changing(first), ...planParts(planning, kind, own, record, node), ...changing(later, true)];
 }
 
-function planCreate(planning: Planning, kind: Kind, params: Params, node: Node, inside: string): Step[] {
+function planCreate(planning: Planning, kind: Kind, params: Params, node: Node, inside: string): PlannedCall[] {
   const { fields } = kind;
   const isAway = planning.isTrial && areVariables(kind) && node.entry.from_env !== '';
   const entry = isAway ? { content: '', ...node.entry } : node.entry;
   // A new variable has no value to keep, so the document must give one.
   const missing = fields.find(({ name }) => entry[name] === undefined);
   if (missing) throw new ApiError('is_blank', `${node.at}[${missing.name}]`);
-  const step: Step = {
+  const planned: PlannedCall = {
     action: 'create',
     section: kind.section,
     what: `${kind.what} ${labelOf(kind, node.entry)}${inside}`,
@@ -170,13 +184,13 @@ function planCreate(planning: Planning, kind: Kind, params: Params, node: Node, 
       if (areVariables(kind)) await noteSource(planning.db, id, shown(node.entry.from_env));
       for (const part of planParts(planning, kind, { ...params, [kind.param]: id }, noParts, node)) await part.run();
       // In a variable, `secret` is only a flag.
-      if (typeof secret === 'string') step.once = { secret, ...(url !== undefined && { url }) };
+      if (typeof secret === 'string') planned.once = { secret, ...(url !== undefined && { url }) };
     },
   };
-  return [step];
+  return [planned];
 }
 
-function planParts(planning: Planning, kind: Kind, own: Params, present: Parts, node: Node): Step[] {
+function planParts(planning: Planning, kind: Kind, own: Params, present: Parts, node: Node): PlannedCall[] {
   const inside = ` of ${kind.what} ${labelOf(kind, node.entry)}`;
   const parts = (kind.children ?? []).flatMap((part) => planKind(planning, part, own, present, node, inside));
   return kind === suites ? [...parts, ...planDependencies(planning, own, present, node, inside)] : parts;
@@ -188,9 +202,9 @@ function planDependencies(
   present: Parts,
   node: Node,
   inside: string,
-): Step[] {
+): PlannedCall[] {
   const path = `${suites.path}/:suite_id/dependencies` as const;
-  const step = (action: 'create' | 'delete', name: string, call: () => Promise<unknown>): Step => ({
+  const planned = (action: 'create' | 'delete', name: string, call: () => Promise<unknown>): PlannedCall => ({
     action,
     section: 'dependencies',
     what: `dependency ${name}${inside}`,
@@ -202,12 +216,12 @@ function planDependencies(
     ...present.dependencies
       .filter(({ name }) => !node.dependencies.includes(name))
       .map(({ id, name }) =>
-        step('delete', name, () => within(`DELETE ${path}/:dependency_id`, { ...own, dependency_id: id })),
+        planned('delete', name, () => within(`DELETE ${path}/:dependency_id`, { ...own, dependency_id: id })),
       ),
     ...node.dependencies
       .filter((name) => !attached.has(name))
       .map((name) =>
-        step('create', name, async () => {
+        planned('create', name, async () => {
           const found = (await dependencies()).get(name);
           const words = `You have no dependency ${JSON.stringify(name)}.`;
           if (found === undefined) throw ApiError.inWords('not_found', 'dependencies', words);
@@ -217,7 +231,7 @@ function planDependencies(
   ];
 }
 
-/** Replaces the suite's name in a deploy strategy by its ID. An earlier step may have created the suite. */
+/** Replaces the suite's name in a deploy strategy by its ID. An earlier call may have created the suite. */
 async function send(
   { within }: Planning,
   route: RouteName,
@@ -259,7 +273,7 @@ export function bodyFrom(fields: readonly DocumentField[], entry: Entry): RawGro
 }
 
 /** A variable's value is shown only if it was and stays no secret. */
-function shownChange({ name }: DocumentField, present: Entry, wanted: Entry): Step['fields'][number] {
+function shownChange({ name }: DocumentField, present: Entry, wanted: Entry): PlannedCall['fields'][number] {
   const isHidden = name === 'content' && !(present.secret === false && wanted.secret === false);
   return isHidden ? { name, from: '', to: '' } : { name, from: shown(present[name]), to: shown(wanted[name]) };
 }

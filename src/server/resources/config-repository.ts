@@ -25,9 +25,9 @@ import type { SuiteOfFile } from '../lifecycle/file-suites.ts';
 import { gates, gatesOfPeople } from '../lifecycle/gates.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import { leavingGuarded } from './config-guards.ts';
-import { planFor, planningWith, runSteps } from './config-plan.ts';
+import { planFor, planningWith, runCalls } from './config-plan.ts';
 import { readProject } from './config-present.ts';
-import type { Step } from './config-steps.ts';
+import type { PlannedCall } from './planned-call.ts';
 
 /**
  * Each commit is built by its own file, and the default branch's newest file is applied to the project. Anyone who can
@@ -147,10 +147,10 @@ async function apply(
   const gates = await keepGates(trx, project.id, asked);
   const guarding = { db: trx, projectId: project.id, own: refs };
   const { wanted, kept: guarded } = await leavingGuarded(guarding, present, asked);
-  const steps = planFor(planning, present, wanted);
-  const { run, kept } = chosen(steps, table);
+  const calls = planFor(planning, present, wanted);
+  const { run, kept } = chosen(calls, table);
   if (run.length > 0) {
-    await runSteps(trx, db, project.id, run, holdFirst);
+    await runCalls(trx, db, project.id, run, holdFirst);
     const { id, email, via, application } = caller;
     await recordAudit(
       trx,
@@ -223,13 +223,13 @@ const reported = new Set(['suites', 'deploy_strategies', 'schedules']);
  * True if only the value of a variable changes, and the variable was and stays no secret. A command in the file could
  * contain such a value too.
  */
-function isOpenValue({ section, fields }: Step): boolean {
+function isOpenValue({ section, fields }: PlannedCall): boolean {
   return section === 'variables' && fields.every(({ name }) => name === 'content');
 }
 
-function chosen(steps: readonly Step[], table: Table): { run: Step[]; kept: string[] } {
-  if (steps.length > mostChanges) throw new RefusedError([`These are more than ${mostChanges} changes at once.`]);
-  const refused = steps.filter((step) => owners.has(step.section) && step.action !== 'delete' && !isOpenValue(step));
+function chosen(calls: readonly PlannedCall[], table: Table): { run: PlannedCall[]; kept: string[] } {
+  if (calls.length > mostChanges) throw new RefusedError([`These are more than ${mostChanges} changes at once.`]);
+  const refused = calls.filter((one) => owners.has(one.section) && one.action !== 'delete' && !isOpenValue(one));
   if (refused.length > 0)
     throw new RefusedError(
       refused.map(
@@ -237,8 +237,8 @@ function chosen(steps: readonly Step[], table: Table): { run: Step[]; kept: stri
           `${what}: a file in a repository does not ${action} this. Do that in the settings, or with headrace apply.`,
       ),
     );
-  const kept = steps
+  const kept = calls
     .filter(({ action, section }) => action === 'delete' && reported.has(section) && table[section] !== undefined)
     .map(({ what }) => `The ${what} is not in the file. It stays until somebody deletes it in the settings.`);
-  return { run: steps.filter(({ action, section }) => action !== 'delete' || removable.has(section)), kept };
+  return { run: calls.filter(({ action, section }) => action !== 'delete' || removable.has(section)), kept };
 }

@@ -25,9 +25,9 @@ import {
   type Value,
 } from '../../shared/documents/kinds.ts';
 import { withIdString, writeContextOf } from './common.ts';
-import { bodyFrom, planFor, planningWith, runSteps, type Planning } from './config-plan.ts';
+import { bodyFrom, planFor, planningWith, runCalls, type Planning } from './config-plan.ts';
 import { readProject, type Present } from './config-present.ts';
-import type { Step } from './config-steps.ts';
+import type { PlannedCall } from './planned-call.ts';
 
 const documentText = () => required(text('document', { lines: 'many' }));
 
@@ -155,14 +155,14 @@ export const routes = [
       if (document === undefined) throw new ApiError('is_blank', 'document');
       const wanted = readDocument(document);
       const planning = planningWith({ db, within, isTrial });
-      const steps = planFor(planning, await readProject(planning, id), wanted);
-      if (!prune && !isTrial && steps.some(({ action }) => action === 'delete'))
+      const calls = planFor(planning, await readProject(planning, id), wanted);
+      if (!prune && !isTrial && calls.some(({ action }) => action === 'delete'))
         throw new ApiError('is_blank', 'prune');
-      await holdForSteps(writeContextOf(call), project, steps);
-      await cancelWaitingBuilds(writeContextOf(call), id, recordsIn(steps, 'suites', isDeletion));
-      await runSteps(db, database, id, steps);
+      await holdForCalls(writeContextOf(call), project, calls);
+      await cancelWaitingBuilds(writeContextOf(call), id, recordsIn(calls, 'suites', isDeletion));
+      await runCalls(db, database, id, calls);
       await storeDocument(db, id, withoutValues(document));
-      return { applied: !isTrial, changes: changesOf(steps, isTrial) };
+      return { applied: !isTrial, changes: changesOf(calls, isTrial) };
     },
   }),
   accountRoute({
@@ -181,42 +181,42 @@ export const routes = [
       const wanted = readDocument(document);
       const project = (await within('POST /projects', {}, bodyFrom(projectFields, wanted.entry))) as MadeProject;
       const planning = planningWith({ db, within, isTrial });
-      const steps = planFor(planning, await readProject(planning, project.id), wanted);
-      await runSteps(db, database, project.id, steps);
+      const calls = planFor(planning, await readProject(planning, project.id), wanted);
+      await runCalls(db, database, project.id, calls);
       await storeDocument(db, project.id, withoutValues(document));
       const made = { action: 'create', what: `project ${project.name}`, fields: [] };
       return {
         ...withIdString('id', project.id),
         applied: !isTrial,
-        changes: [made, ...changesOf(steps, isTrial)],
+        changes: [made, ...changesOf(calls, isTrial)],
         ssh_public_key: project.ssh_public_key,
       };
     },
   }),
 ];
 
-/** Takes the locks of all steps first, in the order of db/lock-order.ts, because the steps run in another order. */
-async function holdForSteps(
+/** Takes the locks of all calls first, in the order of db/lock-order.ts, because the calls run in another order. */
+async function holdForCalls(
   context: WriteContext,
   project: Pick<ProjectRow, 'owner_id'>,
-  steps: readonly Step[],
+  calls: readonly PlannedCall[],
 ): Promise<void> {
   const { db, trx } = context;
-  const hooks = recordsIn(steps, 'hooks');
+  const hooks = recordsIn(calls, 'hooks');
   if (hooks.length > 0)
     await db.locked(trx.selectFrom('hooks').select('id').where('id', 'in', hooks).orderBy('id'), 'hooks').execute();
-  const suites = recordsIn(
-    steps,
-    'suites',
-    (step) => isDeletion(step) || step.fields.some(({ name }) => name === 'tags'),
-  );
+  const suites = recordsIn(calls, 'suites', (one) => isDeletion(one) || one.fields.some(({ name }) => name === 'tags'));
   await holdWaitingBuilds(context, { accountId: project.owner_id, suites });
 }
 
-const isDeletion = ({ action }: Step): boolean => action === 'delete';
+const isDeletion = ({ action }: PlannedCall): boolean => action === 'delete';
 
-function recordsIn(steps: readonly Step[], section: string, which: (step: Step) => boolean = () => true): bigint[] {
-  return steps.flatMap((step) => (step.section === section && which(step) ? (step.record ?? []) : []));
+function recordsIn(
+  calls: readonly PlannedCall[],
+  section: string,
+  which: (one: PlannedCall) => boolean = () => true,
+): bigint[] {
+  return calls.flatMap((one) => (one.section === section && which(one) ? (one.record ?? []) : []));
 }
 
 interface MadeProject {
@@ -225,6 +225,6 @@ interface MadeProject {
   ssh_public_key: string;
 }
 
-function changesOf(steps: readonly Step[], isTrial = false): ConfigChange['changes'] {
-  return steps.map(({ action, what, fields, once }) => ({ action, what, fields, ...(!isTrial && once) }));
+function changesOf(calls: readonly PlannedCall[], isTrial = false): ConfigChange['changes'] {
+  return calls.map(({ action, what, fields, once }) => ({ action, what, fields, ...(!isTrial && once) }));
 }

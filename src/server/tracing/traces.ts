@@ -54,14 +54,14 @@ export function traceFetch(
 }
 
 /** In milliseconds since the runner got the order. */
-export interface StepTimes {
+export interface ReportedSpan {
   name: string;
   from: number;
   to: number;
 }
 
-export function traceSteps(context: WriteContext, buildId: bigint, steps: readonly StepTimes[]): void {
-  if (steps.length === 0 || !context.observers.tracer) return;
+export function traceSpans(context: WriteContext, buildId: bigint, spans: readonly ReportedSpan[]): void {
+  if (spans.length === 0 || !context.observers.tracer) return;
   const { trx } = context;
   context.db.atEnd(trx, async () => {
     const build = await findBuild(context, buildId);
@@ -73,7 +73,7 @@ export function traceSteps(context: WriteContext, buildId: bigint, steps: readon
     const within = (ms: number): number => Math.min(began + ms, ended); // the runner has another clock
     send(
       context,
-      steps.map(({ name, from, to }, at) => ({
+      spans.map(({ name, from, to }, at) => ({
         name,
         context: below(suite, `step ${at}`),
         parentId: suite.spanId,

@@ -104,7 +104,7 @@ export const most = {
 
   /** From runners. */
   claims: 4096,
-  steps: 1000,
+  spans: 1000,
   /** Projects, or trees of caches, in one message. */
   askedAbout: 1000,
   /** Branches and files found by a check of a repository. */

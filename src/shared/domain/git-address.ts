@@ -47,10 +47,12 @@ function parseScpLike(url: string): GitAddress | undefined {
   return { scheme: 'ssh', url, user: named, host: name.replaceAll(/[[\]]/g, ''), port: undefined, path };
 }
 
-/** Upward steps are refused, because they would give one repository two names. */
+/** Upward segments are refused, because they would give one repository two names. */
 function isPath(path: string): boolean {
-  const steps = path.split('/');
-  return !/\p{Cc}/u.test(path) && !/^\/*(?:\.git)?\/*$/.test(path) && !steps.some((step) => /^\.\.?$/.test(step));
+  const segments = path.split('/');
+  return (
+    !/\p{Cc}/u.test(path) && !/^\/*(?:\.git)?\/*$/.test(path) && !segments.some((segment) => /^\.\.?$/.test(segment))
+  );
 }
 
 /** True if no slash, dot or percent sign is percent-encoded. */

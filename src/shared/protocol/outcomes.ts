@@ -137,13 +137,13 @@ export type Outcome = Static<typeof outcome>;
 export type Receipt = { taken: true } | { gone: true } | { expected: number } | { refused: CutReason; size: number };
 
 /** In milliseconds since the runner got the order, because the clocks of both sides may differ. */
-const stepReport = object({
+const spanReport = object({
   /** `checkout`, `software`, `image`, `launch NAME` of a dependency, `command`, `reports` or `artifacts`. */
   name: cutText((name) => name.slice(0, longest.stepName).replaceAll(/\p{Cc}/gu, ' ')),
   from: size,
   to: size,
 });
-export type StepReport = Static<typeof stepReport>;
+export type SpanReport = Static<typeof spanReport>;
 
 /** Times as above. A step that its build's end interrupts stays `running`. */
 export const stepState = object({
@@ -190,7 +190,7 @@ export const finishReport = object({
   outcome,
   logSize: size,
   /** Only if the order has `isTraced`. */
-  steps: optional(listOf(most.steps, stepReport)),
+  spans: optional(listOf(most.spans, spanReport)),
   stepStates: optional(listOf(most.stepsOfSuite, stepState)),
   services: optional(listOf(most.servicesOfSuite, serviceState)),
   /** For a shell or for other suites. */

@@ -78,7 +78,7 @@ const bounds: Bound[] = [
   {
     call: 'finish',
     field: 'steps',
-    most: most.steps,
+    most: most.spans,
     message: (length) => ({
       claim: randomName(),
       logSize: 0,

@@ -49,12 +49,12 @@ export async function storeContent(
   let brokenOff: { error: unknown } | undefined;
   const next = async (): Promise<IteratorResult<Uint8Array>> => {
     try {
-      const step = await arriving.next();
-      if (step.done !== true) {
-        hash.update(step.value);
-        size += step.value.length;
+      const piece = await arriving.next();
+      if (piece.done !== true) {
+        hash.update(piece.value);
+        size += piece.value.length;
       }
-      return step;
+      return piece;
     } catch (error) {
       brokenOff = { error };
       throw error;
@@ -67,13 +67,13 @@ export async function storeContent(
   };
   try {
     const held: Uint8Array[] = [];
-    let step = await next();
-    while (step.done !== true) {
-      held.push(step.value);
+    let piece = await next();
+    while (piece.done !== true) {
+      held.push(piece.value);
       if (size > sizes.partSize) break;
-      step = await next();
+      piece = await next();
     }
-    if (step.done === true) {
+    if (piece.done === true) {
       const digest = named();
       await putObject(link, link.keys.of(digest), Buffer.concat(held));
       return { digest, size };

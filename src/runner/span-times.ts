@@ -1,22 +1,22 @@
 import { most } from '../shared/domain/bounds.ts';
-import type { StepReport } from '../shared/protocol/index.ts';
+import type { SpanReport } from '../shared/protocol/index.ts';
 
 /** The times of a job's parts, relative to when the runner got its order. */
-export interface StepTimes {
+export interface SpanTimes {
   begin(name: string): void;
   /** Ends the current part. */
   end(): void;
   /** All parts in order, up to a limit. Ends the current part. */
-  report(): StepReport[];
+  report(): SpanReport[];
 }
 
-export function stepTimes(now: () => number = () => performance.now()): StepTimes {
+export function spanTimes(now: () => number = () => performance.now()): SpanTimes {
   const orderedAt = now();
-  const steps: StepReport[] = [];
+  const spans: SpanReport[] = [];
   let current: { name: string; from: number } | undefined;
   const elapsed = (): number => Math.round(now() - orderedAt);
   const end = (): void => {
-    if (current && steps.length < most.steps) steps.push({ ...current, to: elapsed() });
+    if (current && spans.length < most.spans) spans.push({ ...current, to: elapsed() });
     current = undefined;
   };
   return {
@@ -27,7 +27,7 @@ export function stepTimes(now: () => number = () => performance.now()): StepTime
     end,
     report() {
       end();
-      return steps;
+      return spans;
     },
   };
 }
