@@ -24,11 +24,11 @@ export interface ArtifactRequest {
   end(): Promise<void>;
 }
 
-export function oneRequest(link: Pick<Link, 'keep'>, claim: string, signal: AbortSignal): ArtifactRequest {
+export function oneRequest(link: Pick<Link, 'storeFiles'>, claim: string, signal: AbortSignal): ArtifactRequest {
   const over = new AbortController();
   const passage = handOver();
   const answered = link
-    .keep(claim, passage.chunks(), AbortSignal.any([signal, over.signal]))
+    .storeFiles(claim, passage.chunks(), AbortSignal.any([signal, over.signal]))
     .then(expectStored, brokenOff);
   // A response before the end means a refusal or a lost connection, so it is useless to send more.
   let early: { error: unknown } | undefined;

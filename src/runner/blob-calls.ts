@@ -17,7 +17,7 @@ const pieceSize = 1024 * 1024;
 const avoidMs = 5 * 60_000;
 
 /** The link's calls whose bodies are streams. */
-export function blobCalls(open: Open, note: (message: string) => void): Pick<Link, 'read' | 'store' | 'keep'> {
+export function blobCalls(open: Open, note: (message: string) => void): Pick<Link, 'read' | 'store' | 'storeFiles'> {
   let direct = { isAvoidedUntil: -Infinity };
   const ask = async (path: string, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> => {
     const request = open('GET', path, headers, signal);
@@ -62,7 +62,7 @@ export function blobCalls(open: Open, note: (message: string) => void): Pick<Lin
       throw failure;
     },
     store: async (claim, content, signal) => (await send('/runner/blobs', claim, content, signal)) as Stored,
-    keep: async (claim, content, signal) => (await send('/runner/artifacts', claim, content, signal)) as Kept,
+    storeFiles: async (claim, content, signal) => (await send('/runner/artifacts', claim, content, signal)) as Kept,
   };
 }
 

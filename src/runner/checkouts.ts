@@ -31,7 +31,7 @@ export interface Checkout extends Disposable {
 const mostKept = 32;
 const mostOfForksKept = 4;
 
-interface About extends Misses {
+interface CheckoutFacts extends Misses {
   project: string;
   isFork: boolean;
 }
@@ -42,7 +42,7 @@ export async function openCheckouts(
   log: (message: string) => void,
 ): Promise<Checkouts> {
   // Work trees of an earlier runner are not reused: they may belong to another build user.
-  const store = await openTreeStore<About>({ folder, outlives: 'nothing', log });
+  const store = await openTreeStore<CheckoutFacts>({ folder, outlives: 'nothing', log });
   const makeRoom = async (): Promise<void> => {
     for (const [areForks, most] of [
       [false, mostKept],
@@ -57,7 +57,7 @@ export async function openCheckouts(
     forget: store.forget,
     async of(source, { sha, fetchRef, isFork = true }, writeLog, signal) {
       const { projectId: project, repositoryUrl, privateKey, credential } = source;
-      const make = async ({ tree }: Making, ending: AbortSignal): Promise<About> => {
+      const make = async ({ tree }: Making, ending: AbortSignal): Promise<CheckoutFacts> => {
         const commit = { sha, ...(fetchRef !== undefined && { fetchRef }), isFork };
         const repository = { projectId: project, repositoryUrl, privateKey, credential };
         const misses = await mirrors.checkout({ ...repository, ...commit, into: tree, writeLog, signal: ending });

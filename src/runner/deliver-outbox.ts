@@ -14,7 +14,7 @@ import { LostClaimError, storeBlob } from './transfers.ts';
 
 export interface Delivering {
   outbox: Outbox;
-  link: Pick<Link, 'keep' | 'store' | 'uploaded'>;
+  link: Pick<Link, 'storeFiles' | 'store' | 'uploaded'>;
   disk: Pick<DiskReserve, 'room'>;
   signal: AbortSignal;
   log: (message: string) => void;
@@ -94,7 +94,7 @@ async function unlessRefused(work: () => Promise<void>, log: (message: string) =
 }
 
 async function sendFiles(
-  link: Pick<Link, 'keep'>,
+  link: Pick<Link, 'storeFiles'>,
   { claim, artifactsFile }: Parcel,
   signal: AbortSignal,
 ): Promise<void> {

@@ -5,7 +5,7 @@ import { BrokenOffError, inRequests, oneRequest, type Amount } from './artifact-
 import { collectFiles, type Collection, type LeftOutReason } from './collector.ts';
 import { StoreAwayError } from './failures.ts';
 import type { RunnerDeps } from './job-runner.ts';
-import { NoRoomHereError, type Waiting } from './outbox.ts';
+import { NoRoomHereError, type PendingFiles } from './outbox.ts';
 import { untilAnswered } from './retry.ts';
 import type { RunFiles } from './sandbox/types.ts';
 import { LostClaimError, TooLargeError } from './transfers.ts';
@@ -15,7 +15,7 @@ type Wanted = NonNullable<SuiteOrder['artifacts']>;
 interface Keeping {
   claim: string;
   /** Takes files that the server cannot store at the moment. */
-  waiting: Pick<Waiting, 'isStuck' | 'addFile'>;
+  waiting: Pick<PendingFiles, 'isStuck' | 'addFile'>;
   /** Adds to the build's log. */
   print: (text: string) => void | Promise<void>;
   signal: AbortSignal;

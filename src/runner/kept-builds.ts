@@ -21,10 +21,10 @@ import { openTreeStore, type Tree, type TreeStore } from './tree-store.ts';
  * builds or bytes loses its oldest first. Files for other suites stay until the server no longer needs them. No files
  * are flushed, so none outlive a restart of the machine.
  */
-export interface KeptBuilds extends Pick<TreeStore<About>, 'projects' | 'forget'> {
+export interface KeptBuilds extends Pick<TreeStore<KeptFacts>, 'projects' | 'forget'> {
   /** A unique name of this folder. */
   readonly location: string;
-  keep(left: RunFiles, build: BuildFacts, how: KeepOrder): Promise<KeptFiles>;
+  retain(left: RunFiles, build: BuildFacts, how: KeepOrder): Promise<KeptFiles>;
   /** Undefined if the files were removed. Otherwise they stay until the result is disposed of. */
   open(name: string, key: string): Promise<OpenedBuild | undefined>;
   /** Files for other suites, at most as many as one call may name. The server may not know the new ones yet. */
@@ -62,7 +62,7 @@ export interface KeptBuildsOptions {
   mostBuilds?: number;
 }
 
-interface About {
+interface KeptFacts {
   account: string;
   project: string;
   keptAt: number;
@@ -74,7 +74,7 @@ interface About {
   tree?: CacheTree | undefined;
 }
 
-type Kept = Tree<About>;
+type Kept = Tree<KeptFacts>;
 type Measure = (kept: Kept) => number;
 const inBuilds: Measure = () => 1;
 
@@ -102,11 +102,11 @@ export async function openKeptBuilds({
     below.get(name)?.[Symbol.dispose]();
     for (const facts of [below, sizes, needed]) facts.delete(name);
   };
-  const store = await openTreeStore<About>({ folder, outlives: 'runners', onGone, log });
+  const store = await openTreeStore<KeptFacts>({ folder, outlives: 'runners', onGone, log });
   const location = await lastingName(join(folder, 'location'));
   let filled = Promise.withResolvers<void>();
   /** Holds the trees that the build's files are mounted over. Undefined if one is missing. */
-  const holdBelow = ({ project, cache, over, tree }: About): DisposableStack | undefined => {
+  const holdBelow = ({ project, cache, over, tree }: KeptFacts): DisposableStack | undefined => {
     using holding = new DisposableStack();
     const held = [
       cache && (caches.hold(project, cache) ?? null),
@@ -157,12 +157,12 @@ export async function openKeptBuilds({
   return {
     location,
 
-    async keep(left, build, { hours, accountId: account, forSuites }) {
+    async retain(left, build, { hours, accountId: account, forSuites }) {
       const name = randomName();
       const key = randomBytes(32);
       const now = Date.now();
       const { source, files } = build.order;
-      const about: About = {
+      const about: KeptFacts = {
         account,
         project: source.projectId,
         keptAt: now,

@@ -15,7 +15,7 @@ import { openTreeStore, type Making } from './tree-store.ts';
  */
 export interface Outbox {
   /** Creates a folder only when the first file must wait. */
-  begin(claim: string, project: string): Waiting;
+  begin(claim: string, project: string): PendingFiles;
   /** The build's outcome is reported, so its files may be delivered. */
   release(claim: string): void;
   /** Parcels to deliver, oldest first. */
@@ -29,7 +29,7 @@ export interface Outbox {
 }
 
 /** The waiting files of one build. Disposal removes them, unless `complete` was called. */
-export interface Waiting extends AsyncDisposable {
+export interface PendingFiles extends AsyncDisposable {
   /** Whether to skip a try: files of this build wait already, or blob storage is known to be unreachable. */
   isStuck(): boolean;
   addFile(file: CollectedFile): Promise<void>;
@@ -50,7 +50,7 @@ export interface Parcel {
 
 export class NoRoomHereError extends DiskFullError {}
 
-type About = Pick<Parcel, 'project' | 'since' | 'cache'>;
+type ParcelFacts = Pick<Parcel, 'project' | 'since' | 'cache'>;
 
 export interface OutboxOptions {
   folder: string;
@@ -65,7 +65,7 @@ export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<
     changed.resolve();
     changed = Promise.withResolvers<void>();
   };
-  const store = await openTreeStore<About>({ folder, outlives: 'crashes', mode: 0o700, onGone: notify, log });
+  const store = await openTreeStore<ParcelFacts>({ folder, outlives: 'crashes', mode: 0o700, onGone: notify, log });
   const unreported = new Set<string>();
   const ready = (): Parcel[] =>
     store

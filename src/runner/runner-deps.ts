@@ -172,7 +172,7 @@ function heldBack(link: Link, disk: DiskReserve): RunnerDeps['link'] {
       return content && whileThereIsRoom(content);
     },
     store: (claim, content, signal) => link.store(claim, content, signal),
-    keep: (claim, content, signal) => link.keep(claim, content, signal),
+    storeFiles: (claim, content, signal) => link.storeFiles(claim, content, signal),
     access: (message, signal) => link.access(message, signal),
     tests: (batch, signal) => link.tests(batch, signal),
   };

@@ -9,7 +9,7 @@ import type { Making } from './tree-store.ts';
 import { StoreAwayError } from './failures.ts';
 import type { RunnerDeps } from './job-runner.ts';
 import { makeNewer } from './newer-files.ts';
-import type { Waiting } from './outbox.ts';
+import type { PendingFiles } from './outbox.ts';
 import { unlessStoreAway } from './retry.ts';
 import type { Ended, RunFiles } from './sandbox/types.ts';
 import { LostClaimError, storeBlob, TooLargeError } from './transfers.ts';
@@ -36,7 +36,7 @@ export interface CacheTask {
   isOwnCheckout: boolean;
   writeLog: (text: string) => Promise<void>;
   /** Takes a cache that the server cannot store at the moment. */
-  waiting?: Pick<Waiting, 'isStuck' | 'addCache' | 'hasCache'> | undefined;
+  waiting?: Pick<PendingFiles, 'isStuck' | 'addCache' | 'hasCache'> | undefined;
   signal: AbortSignal;
 }
 

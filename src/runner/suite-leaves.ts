@@ -79,7 +79,7 @@ async function keepFiles(
   if (!forSuites && hours === 0) return;
   try {
     if (!kept || !sandboxes.hasLayers) throw new Error('this runner cannot lay directories over each other');
-    const files = await kept.keep(left, build, { hours, accountId, ...(forSuites && { forSuites: when }) });
+    const files = await kept.retain(left, build, { hours, accountId, ...(forSuites && { forSuites: when }) });
     onKept?.({ ...files, ...(isSoonGone && { isLeaving: true }) });
   } catch (error) {
     log(`the files of a build are not kept: ${messageOf(error)}`);

@@ -47,7 +47,7 @@ for (const isolation of ['required', 'off'] as const)
       });
       return { ...ended, said: Buffer.concat(said).toString() };
     };
-    interface Found extends Collection {
+    interface CollectedAll extends Collection {
       texts: Record<string, string>;
     }
     const wantedOf = (globs: string[], wanted: Partial<Wanted>): Wanted => ({
@@ -57,7 +57,7 @@ for (const isolation of ['required', 'off'] as const)
       signal: new AbortController().signal,
       ...wanted,
     });
-    const collect = async (command: string, globs: string[], wanted: Partial<Wanted> = {}): Promise<Found> => {
+    const collect = async (command: string, globs: string[], wanted: Partial<Wanted> = {}): Promise<CollectedAll> => {
       const texts: Record<string, string> = {};
       let found: Collection | undefined;
       await afterRun(command, async (left) => {

@@ -43,7 +43,7 @@ describe('compiling', () => {
         for await (const piece of content) pieces.push(piece);
         return { digest: keep(Buffer.concat(pieces)) };
       },
-      keep: () => assert.fail('a compile leaves no artifacts'),
+      storeFiles: () => assert.fail('a compile leaves no artifacts'),
       access: () => assert.fail('a compile needs no key'),
       tests: () => assert.fail('a compile has no tests'),
     };

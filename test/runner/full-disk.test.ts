@@ -40,7 +40,7 @@ describe('a runner on a disk without room above its reserve', () => {
         yield bytes;
       })(),
     store: async () => ({ gone: true }),
-    keep: async () => ({ gone: true }),
+    storeFiles: async () => ({ gone: true }),
     access: async () => undefined,
     leave: async () => {},
     registry: async () => undefined,

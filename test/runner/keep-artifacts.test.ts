@@ -58,8 +58,8 @@ describe('keeping artifacts', () => {
     const requests: string[][] = [];
     let log = '';
     let count = 0;
-    const link: Pick<Link, 'keep'> = {
-      async keep(_claim, content) {
+    const link: Pick<Link, 'storeFiles'> = {
+      async storeFiles(_claim, content) {
         const frames = frameReader(content as AsyncIterable<Buffer>);
         const paths: string[] = [];
         let frame = await frames.next();

@@ -43,7 +43,7 @@ const keptIn = (folder: string): string[] => readdirSync(folder).filter((name) =
 
 test('what is known of a build is readable with the server’s key alone [promise: shell-secrets]', async (t) => {
   const { folder, kept } = await opened(t);
-  const { name, key, location } = await kept.keep(leaving(), { order }, keepFor(24));
+  const { name, key, location } = await kept.retain(leaving(), { order }, keepFor(24));
   assert.equal(location, kept.location);
   const place = join(folder, name);
   for (const file of readdirSync(place, { recursive: true, withFileTypes: true }))
@@ -59,10 +59,10 @@ test('they go when their time is over, with their project, and when there are to
   let room = 10 * 1024 ** 3;
   const { folder, kept } = await opened(t, { mostBuilds: 2, disk: { room: async () => room } });
   const [first, second] = [
-    await kept.keep(leaving(), { order }, keepFor(1)),
-    await kept.keep(leaving(), { order }, keepFor(2)),
+    await kept.retain(leaving(), { order }, keepFor(1)),
+    await kept.retain(leaving(), { order }, keepFor(2)),
   ];
-  const third = await kept.keep(leaving(), { order }, keepFor(3));
+  const third = await kept.retain(leaving(), { order }, keepFor(3));
   await kept.tidy();
   assert.deepEqual(new Set(keptIn(folder)), new Set([second.name, third.name]));
   assert.equal(await kept.open(first.name, first.key), undefined);
@@ -79,7 +79,7 @@ test('they go when their time is over, with their project, and when there are to
   assert.ok(kept.isEmpty());
   assert.deepEqual(keptIn(folder), []);
   room = 10 * 1024 ** 3;
-  await kept.keep(leaving(), { order }, keepFor(1));
+  await kept.retain(leaving(), { order }, keepFor(1));
   assert.deepEqual(kept.projects(), ['7']);
   await kept.forget('8');
   await kept.forget('7');
@@ -88,8 +88,8 @@ test('they go when their time is over, with their project, and when there are to
 
 test('the next runner has them, and removes what a killed one was keeping or removing', async (t) => {
   const { folder, kept } = await opened(t);
-  const { name, key } = await kept.keep(leaving(), { order }, keepFor(24));
-  const other = await kept.keep(leaving(), { order }, keepFor(24));
+  const { name, key } = await kept.retain(leaving(), { order }, keepFor(24));
+  const other = await kept.retain(leaving(), { order }, keepFor(24));
   for (const half of ['making.half-of-a-name-here', 'leaving.half-of-a-name-here', 'without-any-about-here'])
     await mkdir(join(folder, half, 'files'), { recursive: true });
   // As it is after the machine was restarted: nobody knows what reached the disk.
@@ -104,7 +104,7 @@ test('the next runner has them, and removes what a killed one was keeping or rem
 test('a failure to keep leaves nothing', async (t) => {
   const { folder, kept } = await opened(t, { log: () => {} });
   const broken = { keepWhole: async () => assert.fail('the disk is full') } as unknown as RunFiles;
-  await assert.rejects(kept.keep(broken, { order }, keepFor(24)), /the disk is full/);
+  await assert.rejects(kept.retain(broken, { order }, keepFor(24)), /the disk is full/);
   assert.deepEqual(keptIn(folder), []);
 });
 
@@ -122,7 +122,7 @@ test('nothing that a build leaves stops a shell or the removal [promise: shell-f
   const ran = await sh(nasty, {
     workspace: { checkout: await emptyTree(folder) },
     onLeft: async (left) => {
-      files = await kept.keep(left, { order }, keepFor(24));
+      files = await kept.retain(left, { order }, keepFor(24));
     },
   });
   assert.equal(ran.exitStatus, 1, ran.text);
@@ -152,7 +152,7 @@ async function emptyTree(folder: string): Promise<string> {
 
 test('one account’s failed builds do not push out those of others [promise: shell-share]', async (t) => {
   const { folder, kept } = await opened(t, { mostBuilds: 4 });
-  const keep = (accountId: string) => kept.keep(leaving(), { order }, keepFor(24, accountId));
+  const keep = (accountId: string) => kept.retain(leaving(), { order }, keepFor(24, accountId));
   const others = [await keep('1'), await keep('2')];
   const flood = [];
   for (let count = 0; count < 10; count += 1) {

@@ -48,7 +48,7 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
     finish,
     read: () => assert.fail('there is nothing to read'),
     store: () => assert.fail('there is nothing to store'),
-    keep: () => assert.fail('there is nothing to keep'),
+    storeFiles: () => assert.fail('there is nothing to keep'),
     access: () => assert.fail('there is nothing to open'),
     leave: async () => {},
     registry: () => assert.fail('there is nothing to open'),

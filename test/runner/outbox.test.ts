@@ -26,8 +26,8 @@ class Server {
   onTry: () => void = () => {};
   onReport: () => void = () => {};
 
-  readonly link: Pick<Link, 'keep' | 'store' | 'uploaded'> = {
-    keep: async (claim, content): Promise<Kept> => {
+  readonly link: Pick<Link, 'storeFiles' | 'store' | 'uploaded'> = {
+    storeFiles: async (claim, content): Promise<Kept> => {
       this.#refuseWhileAway();
       if (this.gone.has(claim)) return { gone: true };
       const frames = frameReader(content as AsyncIterable<Buffer>);

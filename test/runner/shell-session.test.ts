@@ -40,7 +40,7 @@ async function stage(t: TestContext, isFork = false) {
   let files = { name: '', key: '' };
   await sh('echo made > made.txt; exit 1', {
     workspace: { checkout },
-    onLeft: async (left) => void (files = await kept.keep(left, { order: suite }, { hours: 24, accountId: '1' })),
+    onLeft: async (left) => void (files = await kept.retain(left, { order: suite }, { hours: 24, accountId: '1' })),
   });
   const services = {
     kept,

@@ -50,7 +50,7 @@ test('a runner without work removes the mirrors that nobody used for a month', a
     finish: () => assert.fail('there is nothing to finish'),
     read: () => assert.fail('there is nothing to read'),
     store: () => assert.fail('there is nothing to store'),
-    keep: () => assert.fail('there is nothing to keep'),
+    storeFiles: () => assert.fail('there is nothing to keep'),
     access: () => assert.fail('there is nothing to open'),
     leave: async () => {},
     registry: () => assert.fail('there is nothing to open'),

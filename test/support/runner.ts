@@ -143,7 +143,7 @@ export class Task<W extends Work = Work> {
 
   /** Sends files, as frames. */
   keep(content: AsyncIterable<Buffer>): Promise<Kept> {
-    return this.#runner.dispatch.keep(this.#runner.self, this.order.claim, content);
+    return this.#runner.dispatch.storeFiles(this.#runner.self, this.order.claim, content);
   }
 
   async hears(): Promise<ClaimSignal | undefined> {

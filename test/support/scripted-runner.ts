@@ -61,7 +61,7 @@ export async function startScripted(
     tests: nothing,
     read: nothing,
     store: nothing,
-    keep: nothing,
+    storeFiles: nothing,
     access: nothing,
     registry: nothing,
     gone: async () => [],

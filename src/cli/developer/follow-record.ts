@@ -6,7 +6,7 @@ import { LogWriter } from './log-output.ts';
 import { colourOf, exitStatus, resultOf } from './states.ts';
 import { clean } from './text.ts';
 
-interface About {
+interface FollowedRecord {
   name: string;
   leaves: string;
   /** Printed with its last state if the output is for a program. */
@@ -14,7 +14,12 @@ interface About {
 }
 
 /** Returns the record's result as an exit status. */
-export async function followRecord(call: Call, stream: StreamName, params: Params, about: About): Promise<number> {
+export async function followRecord(
+  call: Call,
+  stream: StreamName,
+  params: Params,
+  about: FollowedRecord,
+): Promise<number> {
   const { client, screen } = call;
   using _ = onInterrupt(() => screen.hint(about.leaves));
   const writer = new LogWriter(screen, true);

@@ -13,7 +13,7 @@ import { clean, words } from './text.ts';
 export type Init = Call<{ yes?: true; forge?: string }>;
 type Forge = Answered<'forges'>[number];
 
-export interface Found {
+export interface RepositoryAtForge {
   forge: Forge;
   repository: string;
 }
@@ -37,7 +37,7 @@ export function canAsk({ options }: Init): boolean {
   return !options.yes && process.stdin.isTTY;
 }
 
-export async function forgeFor(call: Init, here: Here): Promise<Found | undefined> {
+export async function forgeFor(call: Init, here: Here): Promise<RepositoryAtForge | undefined> {
   if (call.options.forge === none) return undefined;
   const found = await connectedForges(call, here);
   return found.length === 0 ? connectOne(call, here) : oneOf(call, here, found);
@@ -70,7 +70,7 @@ export async function joinForge(call: Init, project: Project): Promise<Project> 
 }
 
 /** The project's forge, or else one that has its repository. */
-async function forgeOf(call: Init, project: Project): Promise<Found | undefined> {
+async function forgeOf(call: Init, project: Project): Promise<RepositoryAtForge | undefined> {
   if (project.forge_state !== 'none') {
     const forge = (await call.client.call('forges')).find(({ id_str: id }) => id === project.forge_id_str);
     return forge && { forge, repository: project.forge_repository };
@@ -80,7 +80,7 @@ async function forgeOf(call: Init, project: Project): Promise<Found | undefined>
   return found.length === 0 ? undefined : oneOf(call, here, found);
 }
 
-async function connectedForges(call: Init, here: Here): Promise<Found[]> {
+async function connectedForges(call: Init, here: Here): Promise<RepositoryAtForge[]> {
   const forges = named(call, await call.client.call('forges'));
   const known = await foundAt(call, forges, here);
   if (known.length > 0) return known;
@@ -93,7 +93,7 @@ async function connectedForges(call: Init, here: Here): Promise<Found[]> {
 const longestWaitMs = 2500;
 
 /** A silent forge delays nothing. */
-async function foundAt(call: Init, forges: readonly Forge[], here: Here): Promise<Found[]> {
+async function foundAt(call: Init, forges: readonly Forge[], here: Here): Promise<RepositoryAtForge[]> {
   const looking = forges.map((forge) => findAt(call, forge, here));
   const isFound = Promise.any(looking.map(async (one) => (await one) ?? Promise.reject(new Error('not there'))));
   const never = new Promise<never>(() => {});
@@ -131,7 +131,11 @@ function listOf(forges: readonly Forge[]): string {
   return forges.map(({ id_str: id, url, login }) => `${id} (${url} as ${login})`).join(', ');
 }
 
-async function oneOf(call: Init, { path }: Here, found: readonly Found[]): Promise<Found | undefined> {
+async function oneOf(
+  call: Init,
+  { path }: Here,
+  found: readonly RepositoryAtForge[],
+): Promise<RepositoryAtForge | undefined> {
   if (found.length === 1) return found[0];
   const forges = found.map(({ forge }) => forge);
   const about = words`${path} is at several forges that you have connected`;
@@ -142,7 +146,7 @@ async function oneOf(call: Init, { path }: Here, found: readonly Found[]): Promi
 const mostPages = 10;
 
 /** Matched by address. */
-async function findAt({ client }: Init, forge: Forge, { address, path }: Here): Promise<Found | undefined> {
+async function findAt({ client }: Init, forge: Forge, { address, path }: Here): Promise<RepositoryAtForge | undefined> {
   const query = path.slice(path.lastIndexOf('/') + 1);
   for (let page = 1; page <= mostPages; page += 1) {
     const params = { forge_id: forge.id_str };
@@ -154,7 +158,7 @@ async function findAt({ client }: Init, forge: Forge, { address, path }: Here): 
   return undefined;
 }
 
-async function connectOne(call: Init, here: Here): Promise<Found | undefined> {
+async function connectOne(call: Init, here: Here): Promise<RepositoryAtForge | undefined> {
   const { client, screen } = call;
   const about = words`No forge that you have connected has ${here.host}/${here.path}`;
   const otherwise = `Run headrace init at a terminal, or with --forge ${none} to install the key yourself.`;

@@ -7,14 +7,14 @@ import { http } from '../../shared/lib/http.ts';
 /** A user may have to sign in first, and search for the password. */
 const patienceMs = 10 * 60 * 1000;
 
-export interface Waiting extends AsyncDisposable {
+export interface CodeListener extends AsyncDisposable {
   redirect: string;
   /** The code that the browser brings with this state. A code with another state is not ours. */
   code(state: string): Promise<string>;
 }
 
 /** RFC 8252 section 7.3: listens on a free port of the loopback interface for the browser to come back. */
-export async function awaitCode(): Promise<Waiting> {
+export async function awaitCode(): Promise<CodeListener> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   promise.catch(() => {}); // `code` has the error
   let expected: string | undefined;

@@ -74,7 +74,7 @@ export function keepLocalRunner(config: Config, watcher: Watcher): LocalRunner {
     trouble = error?.message;
   };
 
-  const keep = async (): Promise<void> => {
+  const supervise = async (): Promise<void> => {
     for (let wait = 100; !signal.aborted; wait = Math.min(wait * 2, 30_000)) {
       const isAsked = asked.signal.aborted;
       asked = new AbortController();
@@ -106,7 +106,7 @@ export function keepLocalRunner(config: Config, watcher: Watcher): LocalRunner {
     await onOther(AbortSignal.any([signal, gone.signal]));
     if (!signal.aborted) askToStop(link);
   };
-  const keeping = keep();
+  const keeping = supervise();
   return {
     look: () => asked.abort(),
     async leave() {

@@ -5,7 +5,7 @@ import { quoted } from './phrases.ts';
 import type { RefCandidate, WantedRef } from './refs.ts';
 import type { Session } from './session.ts';
 
-export interface Found {
+export interface FoundCommit {
   candidate: RefCandidate;
   sha: string;
   bytes: Buffer;
@@ -18,7 +18,7 @@ const mostOfCommits = 16 * 1024 * 1024;
  * one. If there is no branch `main`, `refs/heads/main` would lead to `refs/heads/refs/heads/main`, a branch that anyone
  * may push.
  */
-export async function findCandidates(session: Session, candidates: readonly RefCandidate[]): Promise<Found[]> {
+export async function findCandidates(session: Session, candidates: readonly RefCandidate[]): Promise<FoundCommit[]> {
   const named = await shasOf(session, candidates);
   if (named.length === 0) return [];
   const input = named.map(({ sha }) => `${sha}^{commit}\n`).join('');
@@ -27,7 +27,7 @@ export async function findCandidates(session: Session, candidates: readonly RefC
     const message = `The commit is described in more than ${mostOfCommits / 1024 ** 2} MB, which is no description.`;
     throw new FetchError('malformed_repository', message);
   }
-  const found: Found[] = [];
+  const found: FoundCommit[] = [];
   let at = 0;
   for (const { candidate } of named) {
     const lineEnd = finished.stdout.indexOf(10, at);
@@ -82,7 +82,7 @@ async function shasFrom(session: Session, digits: string): Promise<string[]> {
 }
 
 /** Names take precedence over short SHAs, as in git. A name or short SHA of two different commits is ambiguous. */
-export function choose(wanted: WantedRef, found: readonly Found[]): Found | undefined {
+export function choose(wanted: WantedRef, found: readonly FoundCommit[]): FoundCommit | undefined {
   const [first, second] = found.filter(({ candidate }) => candidate.kind !== 'sha');
   if (first !== undefined && second !== undefined && first.sha !== second.sha) {
     throw new FetchError(

@@ -1,4 +1,4 @@
-import type { Found } from './candidates.ts';
+import type { FoundCommit } from './candidates.ts';
 import { GitError, linesOf, wholeOrCut } from './git.ts';
 import { listRefs, refsIn } from './known-refs.ts';
 import { most } from '../../shared/domain/bounds.ts';
@@ -22,7 +22,7 @@ export interface KnownCommit extends CommitMetadata {
   defaultBranch: string | null;
 }
 
-export async function describe(session: Session, found: Found): Promise<KnownCommit> {
+export async function describe(session: Session, found: FoundCommit): Promise<KnownCommit> {
   const containing = await refsContaining(session, found.sha);
   const changed = await changedFiles(session, found.sha);
   return { sha: found.sha, ...readCommitObject(found.bytes), ...containing, ...changed };

@@ -1,7 +1,7 @@
 import type { Changes, Comparison, ConfigFile, DefaultHeadChange } from '../../shared/protocol/index.ts';
 import { changesOf } from './changes.ts';
 import { readConfigFile } from './config-file.ts';
-import { commitAt, type Found } from './candidates.ts';
+import { commitAt, type FoundCommit } from './candidates.ts';
 import { descends, describe, type KnownCommit } from './commits.ts';
 import { FetchError } from './failures.ts';
 import type { LogWriter } from './narrator.ts';
@@ -57,7 +57,7 @@ export async function fetch(deps: GitDeps, request: FetchRequest): Promise<Fetch
 
 async function read(
   session: Session,
-  found: Found,
+  found: FoundCommit,
   wanted: WantedRef,
   { previous = {}, defaultHead = null, configFile, compare = { asked: true } }: FetchRequest,
 ): Promise<FetchedCommit> {
@@ -101,7 +101,7 @@ async function compareDefaultHead(
   return isKept && !(await descends(session, sha, before)) ? 'kept' : 'this';
 }
 
-function fullName(found: Found, commit: KnownCommit): string | null {
+function fullName(found: FoundCommit, commit: KnownCommit): string | null {
   if (found.candidate.kind === 'sha') return null;
   if (found.candidate.name !== remoteHead) return found.candidate.name;
   const { byName } = commit.likelyBranch;

@@ -1,5 +1,5 @@
 import { pathExists } from '../../shared/lib/path-exists.ts';
-import { choose, commitAt, findCandidates, type Found } from './candidates.ts';
+import { choose, commitAt, findCandidates, type FoundCommit } from './candidates.ts';
 import { descends } from './commits.ts';
 import { GitError } from './git.ts';
 import { noteUse, whileLocked, writeTo, type Mirror } from './mirror.ts';
@@ -11,7 +11,7 @@ import type { Session } from './session.ts';
 import { mirrorOf, reach, type GitDeps, type Source } from './sources.ts';
 
 /** Uses a commit in the session that found it. */
-export type Use<T> = (session: Session, found: Found) => Promise<T>;
+export type Use<T> = (session: Session, found: FoundCommit) => Promise<T>;
 
 /**
  * A full SHA needs no connection if the mirror has the commit, and the branch or tag that came with it reaches it
@@ -42,7 +42,7 @@ export async function obtain<T>(deps: GitDeps, source: Source, wanted: WantedRef
   });
 }
 
-async function bring(session: Session, remote: Remote, source: Source, wanted: WantedRef): Promise<Found> {
+async function bring(session: Session, remote: Remote, source: Source, wanted: WantedRef): Promise<FoundCommit> {
   await update(session, remote);
   let found = wanted.special === undefined ? await findCandidates(session, wanted.candidates) : [];
   for (const special of specialsOf(wanted)) {
@@ -81,7 +81,7 @@ async function ifKnown<T>(
 ): Promise<{ result: T } | undefined> {
   if (!(await pathExists(mirror.gitDir, 'directory'))) return undefined;
   return sessions.use({ directory: mirror.gitDir, access: 'read', signal }, async (session) => {
-    const findPresent = async (): Promise<Found | undefined> => {
+    const findPresent = async (): Promise<FoundCommit | undefined> => {
       const [found] = await findCandidates(session, wanted.candidates);
       return found !== undefined && (await isLedTo(session, wanted, found.sha)) ? found : undefined;
     };

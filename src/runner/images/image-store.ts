@@ -8,7 +8,7 @@ import type { ImageConfiguration } from './configuration.ts';
  * Unpacked images by registry and digest. With the digest only, a hostile registry could give out other registries'
  * images. An image's `accounts` folder records which account last had it under which reference.
  */
-export interface ImageStore extends Pick<TreeStore<About>, 'makeRoom'> {
+export interface ImageStore extends Pick<TreeStore<ImageFacts>, 'makeRoom'> {
   /** If the image is not here, `bring` makes it. The image stays until the result is disposed of. */
   hold(wanted: Wanted, signal: AbortSignal): Promise<HeldImage>;
   holdIfHere(host: string, digest: string): HeldImage | undefined;
@@ -42,7 +42,7 @@ export interface HeldImage extends Disposable, Brought {
   folder: string;
 }
 
-interface About extends Brought {
+interface ImageFacts extends Brought {
   digest: string;
 }
 
@@ -61,11 +61,11 @@ export async function openImageStore(
     for (const [note, of] of last) if (of === name) last.delete(note);
   };
   const parts = ['tree'];
-  const store = await openTreeStore<About>({ folder, outlives: 'restarts', parts, mostBytes, onGone, log });
+  const store = await openTreeStore<ImageFacts>({ folder, outlives: 'restarts', parts, mostBytes, onGone, log });
   for (const { name, path } of store.all())
     for (const note of await readdir(notesIn(path)).catch(() => [])) last.set(note, name);
 
-  const heldImage = (held: HeldTree<About>): HeldImage => ({
+  const heldImage = (held: HeldTree<ImageFacts>): HeldImage => ({
     ...held.facts,
     name: held.name,
     folder: held.path,
@@ -84,7 +84,7 @@ export async function openImageStore(
   return {
     makeRoom: store.makeRoom,
     async hold({ host, digest, account, bring }, signal) {
-      const make = async (making: Making, ending: AbortSignal): Promise<About> => {
+      const make = async (making: Making, ending: AbortSignal): Promise<ImageFacts> => {
         await mkdir(notesIn(making.tree), { mode: 0o700 });
         return { digest, ...(await bring(making, ending)) };
       };
@@ -107,7 +107,7 @@ export async function openImageStore(
       await dropNote(note, before);
     },
     async variant({ name, digest, configuration }, variant, make, signal) {
-      const made = async (making: Making, ending: AbortSignal): Promise<About> => {
+      const made = async (making: Making, ending: AbortSignal): Promise<ImageFacts> => {
         using _image = store.hold(name); // the caller may stop waiting and release the image
         return { digest, configuration, bytes: await make(treeOf(making.tree), ending) };
       };

@@ -87,19 +87,19 @@ export function composeEtc(target: string, network: Network, content: SandboxOpt
 export function overImages(folder: string, etc: string, owner: Identity): string {
   const target = join(folder, `${owner.uid}-${owner.gid}`);
   if (existsSync(target)) return target;
-  const own = (path: string): void => lchownSync(path, owner.uid, owner.gid);
+  const chown = (path: string): void => lchownSync(path, owner.uid, owner.gid);
   for (const path of ['', 'etc', 'home', 'home/build', 'var']) {
     mkdirSync(join(target, path), { recursive: true, mode: 0o755 });
-    own(join(target, path));
+    chown(join(target, path));
   }
   for (const name of ['hostname', 'hosts', 'resolv.conf']) {
     if (!existsSync(join(etc, name))) continue;
     copyFileSync(join(etc, name), join(target, 'etc', name));
-    own(join(target, 'etc', name));
+    chown(join(target, 'etc', name));
   }
   for (const name of ['run', 'tmp']) {
     symlinkSync(`/${name}`, join(target, 'var', name));
-    own(join(target, 'var', name));
+    chown(join(target, 'var', name));
   }
   return target;
 }

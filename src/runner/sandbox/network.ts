@@ -119,12 +119,12 @@ async function readRefused([program, ...enter]: Command): Promise<string[]> {
     env: toolPath,
   });
   if (listed.status !== 0) throw new Error(`nft did not list a set: ${listed.stderr.toString().trim()}`);
-  const { nftables } = JSON.parse(listed.stdout.toString()) as { nftables: { set?: { elem?: Tried[] } }[] };
+  const { nftables } = JSON.parse(listed.stdout.toString()) as { nftables: { set?: { elem?: RefusedAddress[] } }[] };
   const tried = nftables.flatMap(({ set }) => set?.elem ?? []);
   return tried.map(({ concat: [address, port] }) => `${address} port ${port}`);
 }
 
-interface Tried {
+interface RefusedAddress {
   concat: [string, number];
 }
 

@@ -12,13 +12,13 @@ export interface Pool {
   close(): Promise<void>;
 }
 
-interface Waiting {
+interface ReadySandbox {
   who: string;
   opening: Promise<Sandbox>;
 }
 
 export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
-  let ready: Waiting[] = [];
+  let ready: ReadySandbox[] = [];
   const chores = new Set<Promise<unknown>>();
   let ahead = 0;
   let closing = false;
@@ -30,7 +30,7 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
   };
   const close = (sandbox: Sandbox): Promise<void> =>
     sandbox.close().catch((error: unknown) => log(`cleanup of a sandbox failed: ${String(error)}`));
-  const dismiss = (some: readonly Waiting[]): void => {
+  const dismiss = (some: readonly ReadySandbox[]): void => {
     ready = ready.filter((one) => !some.includes(one));
     for (const { opening } of some) chore(opening.then(close, () => {}));
   };

@@ -37,8 +37,8 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     like('home', job.like.home);
   }
   await workspace(inRoot(sandboxPaths.workspace));
-  if (job.home && job.home.length > 0) own(job.home, inRoot(sandboxPaths.home), ['home', 'homeWork']);
-  if (job.tmp && job.tmp.length > 0) own(job.tmp, inRoot('/tmp'), ['tmp', 'tmpWork']);
+  if (job.home && job.home.length > 0) mountOverlay(job.home, inRoot(sandboxPaths.home), ['home', 'homeWork']);
+  if (job.tmp && job.tmp.length > 0) mountOverlay(job.tmp, inRoot('/tmp'), ['tmp', 'tmpWork']);
   if (needsLayers(mounts)) directories.make('layers');
   await directories.settled();
   for (const [index, mount] of mounts.entries()) {
@@ -98,7 +98,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   }
 
   /** A directory of the run's own, over layers. */
-  function own(below: readonly string[], target: string, [name, work]: [RunDirectory, RunDirectory]): void {
+  function mountOverlay(below: readonly string[], target: string, [name, work]: [RunDirectory, RunDirectory]): void {
     directories.make(work); // requests are done in their order
     const upper = { directory: mapped(name), work: mapped(work) };
     mounting(namespaces.overlay(target, { lower: below.map((path) => layer(path)), upper }));

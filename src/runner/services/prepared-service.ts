@@ -67,13 +67,15 @@ export async function startPrepared(
   let isKeeping = false;
   let kept: KeptServiceData | undefined;
   // Data are stored only if the service ended cleanly, and only on this request.
-  const keep: Job['onLeft'] = async (left, { reason, wasForced = false }) => {
+  const saveData: Job['onLeft'] = async (left, { reason, wasForced = false }) => {
     if (!isKeeping || reason !== 'cancelled' || wasForced || signal.aborted) return;
     const { digest } = (await known) ?? {};
     if (digest !== undefined && store) kept = await keepData(store, project, digest, { left, data: order.data });
   };
   const running = await begin(known?.then(({ layers }) => layers) ?? Promise.resolve(undefined), (left, ended) =>
-    keep(left, ended).catch((error: unknown) => options.log(`the data of a service are not kept: ${messageOf(error)}`)),
+    saveData(left, ended).catch((error: unknown) =>
+      options.log(`the data of a service are not kept: ${messageOf(error)}`),
+    ),
   );
   const { layers, digest } = (await known) ?? {};
   if (layers) return running;

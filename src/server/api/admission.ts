@@ -39,7 +39,7 @@ export async function admitCaller(
 ): Promise<Admitted> {
   requireScope(caller, route.scope);
   const params = readParams(rawParams);
-  if (route.concerns === 'account') {
+  if (route.credentials === 'account') {
     const isForEverybody = await route.isForEverybody?.({ db: db.read, caller, params } as never);
     if (!isForEverybody) admitToAccount(caller, route.access);
     return { params, caller, project: undefined };

@@ -35,7 +35,7 @@ export function endpointsOf(
     ...route,
     admit(request: Incoming) {
       if (route.takesMetricsToken && hasMetricsToken(request.headers, metricsToken)) return anybody;
-      if (route.concerns !== 'nobody') return admit(route, deps.db, request);
+      if (route.credentials !== 'none') return admit(route, deps.db, request);
       return route.path.includes(':') ? admitAnybody(request) : anybody;
     },
     perform: (request: Incoming, admitted: unknown, signal?: AbortSignal) =>

@@ -18,7 +18,7 @@ export interface Route<
   path: Path;
   answer: Answer;
   /** The caller is admitted to this before the handler runs. */
-  concerns: 'nobody' | 'account' | 'project';
+  credentials: 'none' | 'account' | 'project';
   /** For a POST: answered with 201, and repeatable with an Idempotency-Key. */
   creates?: Created | undefined;
   /** For a PUT of a record whose texts share a limit with its neighbours. */
@@ -155,7 +155,7 @@ export interface RouteConstructor<Context> {
   ): Route<M, Path, Answer>;
 }
 
-export const openRoute: RouteConstructor<object> = (definition) => complete(definition, 'nobody');
+export const openRoute: RouteConstructor<object> = (definition) => complete(definition, 'none');
 export const accountRoute: RouteConstructor<WithCaller> = (definition) => complete(definition, 'account');
 export const projectRoute: RouteConstructor<WithProject> = (definition) => complete(definition, 'project');
 
@@ -193,11 +193,11 @@ export function uploadRoute<
 }
 
 export function complete<M extends Method, Path extends string, Answer extends TSchema>(
-  definition: Omit<Route<M, Path, Answer>, 'status' | 'concerns' | 'paged' | 'streams'> & {
+  definition: Omit<Route<M, Path, Answer>, 'status' | 'credentials' | 'paged' | 'streams'> & {
     paged?: boolean;
     streams?: readonly string[] | undefined;
   },
-  concerns: Route['concerns'],
+  credentials: Route['credentials'],
 ): Route<M, Path, Answer> {
-  return { ...definition, concerns, status: definition.creates === undefined ? 200 : 201 };
+  return { ...definition, credentials, status: definition.creates === undefined ? 200 : 201 };
 }

@@ -43,13 +43,13 @@ export class Writer {
     this.#batchSize = 0;
   }
 
-  async keep(): Promise<void> {
+  async commitTurn(): Promise<void> {
     const committed = this.#batch?.promise;
     this.#endTurn(false);
     await committed;
   }
 
-  undo(): void {
+  rollBackTurn(): void {
     this.#endTurn(true);
   }
 

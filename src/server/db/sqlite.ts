@@ -126,12 +126,12 @@ class Session implements DatabaseConnection {
 
   commit(): Promise<void> {
     this.#transaction = 'over';
-    return this.#writer.keep();
+    return this.#writer.commitTurn();
   }
 
   /** After a failed commit another transaction already has the turn. */
   rollback(): void {
-    if (this.#transaction === 'open') this.#writer.undo();
+    if (this.#transaction === 'open') this.#writer.rollBackTurn();
     this.#transaction = 'over';
   }
 }

@@ -15,7 +15,7 @@ import type { ArtifactLimits } from './job-handler.ts';
 
 /** Each file becomes a blob, and then a row of its build. */
 export interface ArtifactIntake {
-  keep(runner: Runner, claim: string, content: AsyncIterable<Buffer>): Promise<Kept>;
+  storeFiles(runner: Runner, claim: string, content: AsyncIterable<Buffer>): Promise<Kept>;
 }
 
 /**
@@ -51,7 +51,7 @@ export function artifactIntake(parts: {
   };
 
   return {
-    async keep(runner, claim, content) {
+    async storeFiles(runner, claim, content) {
       const buildId = await buildUnder(db.read, runner, claim);
       if (buildId === undefined) return { gone: true };
       using _ = alone(claim);

@@ -54,7 +54,7 @@ export function blobRoutes(blobs: RunnerBlobs): PlainRoute<Runner>[] {
       path: '/runner/artifacts',
       async handle({ admitted, head }) {
         const claim = readClaimHeader(head.headers);
-        return { content: await blobs.keep(admitted, claim, arriving(head.raw)) };
+        return { content: await blobs.storeFiles(admitted, claim, arriving(head.raw)) };
       },
     },
   ];

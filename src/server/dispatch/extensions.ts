@@ -12,7 +12,7 @@ export interface Extensions {
 
 type Signals = Record<string, ClaimSignal>;
 
-interface Waiting {
+interface PendingCall {
   holder: string;
   claims: readonly string[];
   answer: PromiseWithResolvers<Signals>;
@@ -25,7 +25,7 @@ interface Line {
 }
 
 export function createExtensions(db: Database, onTrouble: (error: unknown) => void): Extensions {
-  const waiting = new Set<Waiting>();
+  const waiting = new Set<PendingCall>();
   const lines = new Map<string, Line>();
   const look = oneBehind(async () => {
     const all = [...waiting];
@@ -82,7 +82,7 @@ export function createExtensions(db: Database, onTrouble: (error: unknown) => vo
   return {
     async extend({ holder }, { claims }, signal) {
       if (claims.length > 0) await extended(holder, claims);
-      const call: Waiting = { holder, claims, answer: Promise.withResolvers() };
+      const call: PendingCall = { holder, claims, answer: Promise.withResolvers() };
       const end = (): void => call.answer.resolve({});
       const timer = setTimeout(end, holdSeconds * 1000);
       signal.addEventListener('abort', end, { once: true });

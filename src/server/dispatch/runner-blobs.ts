@@ -48,9 +48,9 @@ export function runnerBlobs(parts: {
   };
   const intake = artifactIntake(parts);
   return {
-    async keep(runner, claim, content) {
+    async storeFiles(runner, claim, content) {
       using _ = shares.open(runner, 'transfers');
-      return await intake.keep(runner, claim, content);
+      return await intake.storeFiles(runner, claim, content);
     },
 
     async read(runner, digest) {

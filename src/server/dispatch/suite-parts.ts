@@ -17,7 +17,7 @@ const settings = [
 ] as const satisfies (keyof SuiteRow)[];
 type Settings = Pick<SuiteRow, (typeof settings)[number]>;
 
-type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pick<
+type BuildOrNull = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pick<
     ProjectRow,
     'clone_url' | 'default_branch' | 'branch_secrets'
   > &
@@ -46,7 +46,7 @@ type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pi
   };
 
 /** Includes the names of the dependencies if the suite comes from a file. */
-export type SuiteParts = Omit<Found, keyof Settings | 'suite_steps' | 'suite_services'> &
+export type SuiteParts = Omit<BuildOrNull, keyof Settings | 'suite_steps' | 'suite_services'> &
   Settings & { suite_steps: string; suite_services: string; dependencies: readonly string[] | undefined };
 
 /** Undefined if the suite was deleted since. */
@@ -62,7 +62,7 @@ export async function suiteParts(db: Queries, id: bigint): Promise<SuiteParts | 
   return { ...found, ...fromFile, suite_steps, suite_services, dependencies, has_software: dependencies.length > 0 };
 }
 
-const findBuild = (db: Queries, build: bigint): Promise<Found | undefined> =>
+const findBuild = (db: Queries, build: bigint): Promise<BuildOrNull | undefined> =>
   db
     .selectFrom('builds')
     .leftJoin('suites', 'suites.id', 'builds.suite_id')

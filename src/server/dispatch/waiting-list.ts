@@ -1,7 +1,7 @@
 import type { Runner } from '../auth/runners.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 
-export interface Waiting<T> {
+export interface Waiter<T> {
   runner: Runner;
   /** Members of a group can take the same things. */
   group: string;
@@ -31,7 +31,7 @@ export class WaitingList<T> {
   #news = 0;
 
   /** Undefined if nothing came, or on abort. A running attempt is always awaited: what it takes is committed. */
-  async wait(waiting: Waiting<T>, signal: AbortSignal, ms = Infinity): Promise<T | undefined> {
+  async wait(waiting: Waiter<T>, signal: AbortSignal, ms = Infinity): Promise<T | undefined> {
     const before = this.#news;
     const member = new Member(waiting);
     const leave = (): void => member.leave();
@@ -69,7 +69,7 @@ export class WaitingList<T> {
   }
 
   /** Rejects these waits, unless a running attempt succeeds. */
-  fail(which: (waiting: Waiting<T>) => boolean, error: Error): void {
+  fail(which: (waiting: Waiter<T>) => boolean, error: Error): void {
     for (const { members } of this.#groups.values())
       for (const member of members) if (which(member.waiting)) member.fail(error);
   }
@@ -116,14 +116,14 @@ function firstOf<T>({ members }: Group<T>, many: number): Member<T>[] {
 }
 
 class Member<T> {
-  readonly waiting: Waiting<T>;
+  readonly waiting: Waiter<T>;
   /** The result is no longer wanted. A running attempt still ends first. */
   isOver = false;
   readonly #result = Promise.withResolvers<T | undefined>();
   #isTrying = false;
   #end = (): void => {};
 
-  constructor(waiting: Waiting<T>) {
+  constructor(waiting: Waiter<T>) {
     this.waiting = waiting;
   }
 

@@ -16,13 +16,13 @@ export interface Sent {
   bytes: Buffer<ArrayBuffer>;
 }
 
-export type Found =
+export type PayloadResult =
   | { facts: Facts }
   | { refused: Pick<PayloadError, 'field' | 'code' | 'message'> }
   | { isUnproven: true };
 
 /** Hooks take turns. */
-export type PayloadThread = WorkerThread<Sent, Found>;
+export type PayloadThread = WorkerThread<Sent, PayloadResult>;
 
 /** Waiting payloads are held in memory. */
 export function createPayloadThread(): PayloadThread {
@@ -36,7 +36,7 @@ export function createPayloadThread(): PayloadThread {
 /** Up to this length, reading takes only a few milliseconds. */
 const short = 128 * 1024;
 
-export async function readPayload(thread: PayloadThread, hookId: bigint, sent: Sent): Promise<Found> {
+export async function readPayload(thread: PayloadThread, hookId: bigint, sent: Sent): Promise<PayloadResult> {
   if (sent.bytes.length <= short) return readSent(sent);
   try {
     return await thread.ask(hookId, sent, [sent.bytes.buffer]);
@@ -50,7 +50,7 @@ export async function readPayload(thread: PayloadThread, hookId: bigint, sent: S
 }
 
 /** Checks the proof over the exact bytes, and only then parses them. */
-export function readSent({ provider: name, secret, headers, isProven, bytes }: Sent): Found {
+export function readSent({ provider: name, secret, headers, isProven, bytes }: Sent): PayloadResult {
   const provider = providerOf({ provider: name });
   const body = openBody(provider, headers, bytes);
   if (!isProven && !isSigned(provider.proofs, secret, headers, body.signed)) return { isUnproven: true };

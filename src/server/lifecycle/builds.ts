@@ -62,7 +62,7 @@ export interface BuildContext {
 
 export type Subject = Pick<BuildRow, 'suite_name' | 'variant' | 'deploy_id'>;
 
-export interface Tried {
+export interface PlannedBuild {
   suiteId: bigint | null;
   suiteName: string;
   variant: string;
@@ -99,8 +99,12 @@ export function allowedFailures(
  * Attempt numbers include attempts of deploys. The commit is locked, so no other transaction makes the same next
  * attempt.
  */
-export async function triedBefore({ trx }: WriteContext, commitId: bigint, subjects: Subject[]): Promise<Tried[]> {
-  const tried: Tried[] = [];
+export async function triedBefore(
+  { trx }: WriteContext,
+  commitId: bigint,
+  subjects: Subject[],
+): Promise<PlannedBuild[]> {
+  const tried: PlannedBuild[] = [];
   for (const { suite_name: suiteName, variant, deploy_id: deployId } of subjects) {
     const last = await trx
       .selectFrom('builds')
@@ -162,14 +166,14 @@ interface Continued {
 export async function addBuilds(
   context: WriteContext,
   { projectId, accountId, commitId, requestId, askedBy }: BuildContext,
-  suites: Tried[],
+  suites: PlannedBuild[],
   continued?: Continued,
 ): Promise<BuildRow[]> {
   const { db, trx, ids } = context;
   if (suites.length === 0) return [];
   const { tries = 0, retry = 0, retriesLeft, approvedBy = '' } = continued ?? {};
   const newSeries = ids.next();
-  const heldBy = ({ needs, approval, group, slow }: Tried): Held =>
+  const heldBy = ({ needs, approval, group, slow }: PlannedBuild): Held =>
     !slow && !continued && (needs.length > 0 || approval === 1 || group !== '') ? 'needs' : '';
   const builds = suites.map((suite): BuildRow => ({
     id: ids.next(),

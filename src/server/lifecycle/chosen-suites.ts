@@ -4,7 +4,7 @@ import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
 import { variantsOf } from '../../shared/domain/matrix.ts';
 import { valuesIn } from '../../shared/records/fields.ts';
 import { matrixFields, suiteFields } from '../../shared/records/suite.ts';
-import { allowedFailures, type Tried } from './builds.ts';
+import { allowedFailures, type PlannedBuild } from './builds.ts';
 import { suitesInFile, type BuiltBy } from './file-suites.ts';
 import { evaluateRulesIn, textsOf } from './evaluate-rules.ts';
 import { deploysGroup, suitesGroup } from './held-back.ts';
@@ -78,7 +78,7 @@ export async function suitesFor(db: Queries, project: bigint, commit: CommitRow,
 }
 
 export interface Chosen {
-  tried: Tried[];
+  planned: PlannedBuild[];
   leftOut: { suite: Readonly<SuiteFacts>; rule: Rule }[];
 }
 export const needsOf = ({ needs }: Pick<SuiteRow, 'needs'>): bigint[] => suiteFields.needs.fromColumn(needs);
@@ -115,7 +115,7 @@ export async function applying(
   commit: CommitRow,
   request: BuildRequestRow,
 ): Promise<Chosen> {
-  if (whySkipped(commit, request) !== undefined) return { tried: [], leftOut: [] };
+  if (whySkipped(commit, request) !== undefined) return { planned: [], leftOut: [] };
   const named = suitesOf(request);
   const suites = Array.from(Map.groupBy(askedFor(rows, named), ({ id }) => id));
   const deploy = await deployFor(context, request);
@@ -141,7 +141,7 @@ export async function applying(
     const { unmet } = results[at] ?? {};
     return suite && unmet ? [{ suite, rule: unmet.rule }] : [];
   });
-  return { tried: (await Promise.all(tried)).flat(), leftOut };
+  return { planned: (await Promise.all(tried)).flat(), leftOut };
 }
 
 /** The deploys of one strategy form a group, so they run one at a time. */
@@ -183,7 +183,7 @@ async function triedAnew(
   suite: Readonly<SuiteFacts>,
   commit: bigint,
   names: ReadonlyMap<bigint, string>,
-): Promise<Omit<Tried, 'deployId'>[]> {
+): Promise<Omit<PlannedBuild, 'deployId'>[]> {
   const { suite_id: suiteId, name: suiteName, steps, tags, retries, last, concurrency_group: group } = suite;
   const { approval, approvers, manual } = suite;
   const needs = needsOf(suite).flatMap((id) => names.get(id) ?? []);

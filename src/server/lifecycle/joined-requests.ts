@@ -121,14 +121,14 @@ export async function findFirst(
 export async function besidesFirst(
   { trx }: WriteContext,
   { request, first, commit }: { request: BuildRequestRow; first: BuildRequestRow; commit: CommitRow },
-  { tried, leftOut }: Chosen,
+  { planned: tried, leftOut }: Chosen,
 ): Promise<Chosen> {
   const shared = await suitesBuiltFor(trx, first.id);
   const suites = [...new Set(shared.values())];
   const differing = await haveOtherVariables(trx, { suites, requests: [first, request], commit });
   const apart = new Set(Array.from(shared).flatMap(([name, id]) => (differing.has(id) ? [name] : [])));
   for (const name of apart) for (const { suiteName, filesFrom } of tried) if (filesFrom === name) apart.add(suiteName);
-  return { tried: tried.filter(({ suiteName: name }) => !shared.has(name) || apart.has(name)), leftOut };
+  return { planned: tried.filter(({ suiteName: name }) => !shared.has(name) || apart.has(name)), leftOut };
 }
 
 /** Ids of the suites that a request built, by suite name. */

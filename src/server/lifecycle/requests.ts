@@ -253,7 +253,7 @@ async function startKnown(
   context: WriteContext,
   { id: projectId, owner_id: accountId }: Owned,
   { id: requestId, deploy_id: deployId, asked_by: askedBy }: BuildRequestRow,
-  { commit, suites: { tried, leftOut } }: Known,
+  { commit, suites: { planned: tried, leftOut } }: Known,
 ): Promise<void> {
   const { id: commitId } = commit;
   await addBuilds(context, { projectId, accountId, commitId, requestId, askedBy }, tried);

@@ -1,7 +1,7 @@
 import type { BuildRequestRow, BuildRow } from '../db/schema.ts';
 import { reopenLog } from '../streams/logs.ts';
 import { holdForBuilds, holdWithFirst } from './apply-rollup.ts';
-import { addBuilds, triedBefore, type BuildContext, type Subject, type Tried } from './builds.ts';
+import { addBuilds, triedBefore, type BuildContext, type Subject, type PlannedBuild } from './builds.ts';
 import { needing } from './held-back.ts';
 import { holdToJoin } from './joined-requests.ts';
 import { withFirst, withNeeded } from './needs.ts';
@@ -104,7 +104,7 @@ async function tryAgain(
   project: Owned,
   asked: Pick<BuildContext, 'commitId' | 'askedBy'>,
   builds: readonly TriedBuild[],
-  isPossible: (tried: Tried) => boolean = () => true,
+  isPossible: (tried: PlannedBuild) => boolean = () => true,
 ): Promise<BuildRow[]> {
   const made: BuildRow[] = [];
   for (const [requestId, some] of Map.groupBy(builds, ({ build_request_id: request }) => request)) {

@@ -52,7 +52,7 @@ export function configuringFrom(routes: readonly Route[], deps: CallDeps, origin
         const checked = checkFile(file);
         return {
           suites: (context: WriteContext) => orRefused(() => allowed(context, project, { file, ...checked }, deps)),
-          apply: ({ db, trx, ids }: WriteContext, about: About) =>
+          apply: ({ db, trx, ids }: WriteContext, about: Fetched) =>
             orRefused(() => apply({ db, trx, ids, within }, project, file, about), file),
         };
       }),
@@ -61,7 +61,7 @@ export function configuringFrom(routes: readonly Route[], deps: CallDeps, origin
 
 const threadLimits = { mostOfOne: 16, mostOfAll: 256, timeoutMs: 10_000 };
 
-interface About {
+interface Fetched {
   request: BuildRequestRow;
   sha: string;
   refs: readonly string[];
@@ -136,7 +136,7 @@ async function apply(
   { db, trx, ids, within }: Applying,
   project: ProjectRow,
   file: DocumentFile,
-  { request, sha, refs, holdFirst }: About,
+  { request, sha, refs, holdFirst }: Fetched,
 ): Promise<string[]> {
   const { path, table } = file;
   const owners = trx.selectFrom('users').selectAll().where('id', '=', project.owner_id);

@@ -186,7 +186,7 @@ const keyLocation = (id: bigint): string => sealedLocation({ table: 'projects', 
 
 type Keeping = WriteContext & Pick<Call, 'vault'>;
 
-export async function keep(context: Keeping, project: { id: bigint }, made: MadeAtForge) {
+export async function storeConnection(context: Keeping, project: { id: bigint }, made: MadeAtForge) {
   const { trx, vault } = context;
   const { forge, repository, hook, intent, moved } = made;
   await holdHooks(context, project.id); // before the project, as in its deletion

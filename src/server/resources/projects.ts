@@ -27,7 +27,7 @@ import {
   connectionFor,
   forgeNamed,
   giveBack,
-  keep,
+  storeConnection,
   leadsAway,
   leaveForge,
   unlink,
@@ -149,7 +149,7 @@ export const routes = [
       const context = writeContextOf(call);
       const project = await orTaken(createProject(context, caller.id, vault, settings, made?.identity));
       if (project.poll_interval > 0) await arrangePolling(context, project, { isElsewhere: false });
-      const link = made && (await keep({ ...context, vault }, project, made));
+      const link = made && (await storeConnection({ ...context, vault }, project, made));
       return view({ ...project, ...link, owned: true }, vault);
     },
     undo: async (call, { made }) => made && giveBack(call, undefined, made),
@@ -183,7 +183,7 @@ export const routes = [
     async handle(call) {
       const { project, vault, made } = call;
       if (!made) throw new Error('a forge is asked before a project is connected');
-      return view({ ...project, ...(await keep({ ...writeContextOf(call), vault }, project, made)) }, vault);
+      return view({ ...project, ...(await storeConnection({ ...writeContextOf(call), vault }, project, made)) }, vault);
     },
     undo: (call, { made }) => giveBack(call, call.project.id, made),
   }),

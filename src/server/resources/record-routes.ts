@@ -99,7 +99,7 @@ type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 /** The routes of one kind of records. Each route takes its summary and its differences from the usual route. */
 const recordRoutes =
-  <Context>(concerns: Route['concerns']) =>
+  <Context>(credentials: Route['credentials']) =>
   <
     const Path extends string,
     const Name extends string,
@@ -165,7 +165,7 @@ const recordRoutes =
           const seen = (await kind.rows(call as never).all()).filter((row) => maySee(row, call));
           return Promise.all(await mapYielding(seen, async (row) => kind.view(row, call)));
         };
-        return complete({ method: 'GET', ...onAll, summary, handle, ...own, answer: listOf(item) }, concerns);
+        return complete({ method: 'GET', ...onAll, summary, handle, ...own, answer: listOf(item) }, credentials);
       },
 
       create<Made extends TSchema = Shown, Body extends FieldSet = Fields, Asked extends object = object>(
@@ -179,7 +179,7 @@ const recordRoutes =
         const { action = `${auditName}.created`, details, ...rest } = own;
         const made = (own.answer ?? answer) as Made;
         const audit = audited(action, details);
-        return complete({ method: 'POST', ...onAll, ...written, summary, ...rest, answer: made, audit }, concerns);
+        return complete({ method: 'POST', ...onAll, ...written, summary, ...rest, answer: made, audit }, credentials);
       },
 
       show(
@@ -190,7 +190,7 @@ const recordRoutes =
         } = {},
       ): Route<'GET', One, Shown> {
         const handle = async (call: OnOne<'GET'>): Promise<unknown> => kind.view(call[name], call);
-        return complete({ method: 'GET', ...onOne, summary, handle, ...own, answer }, concerns);
+        return complete({ method: 'GET', ...onOne, summary, handle, ...own, answer }, credentials);
       },
 
       change<Changed extends TSchema = Shown, Asked extends object = object>(
@@ -204,7 +204,7 @@ const recordRoutes =
         const { action = `${auditName}.updated`, details, ...rest } = own;
         const changed = (own.answer ?? answer) as Changed;
         const audit = { ...audited(action, details), subject };
-        return complete({ method: 'PUT', ...onOne, ...written, summary, ...rest, answer: changed, audit }, concerns);
+        return complete({ method: 'PUT', ...onOne, ...written, summary, ...rest, answer: changed, audit }, credentials);
       },
 
       remove(summary: string, own: Writing<OnOne<'DELETE'>, unknown>): Route<'DELETE', One, typeof destroyedAnswer> {
@@ -213,7 +213,7 @@ const recordRoutes =
         const handle = (call: OnOne<'DELETE'>) => own.handle(call).then(() => destroyed);
         return complete(
           { method: 'DELETE', ...onOne, summary, ...rest, handle, answer: destroyedAnswer, audit },
-          concerns,
+          credentials,
         );
       },
     };

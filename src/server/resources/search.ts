@@ -5,7 +5,7 @@ import { projectsSeenBy } from '../auth/projects.ts';
 import type { Queries } from '../db/open.ts';
 import { required, text } from '../../shared/records/fields.ts';
 import type { Scope } from '../http/route.ts';
-import { foundRecord, type Found } from '../../shared/records/project.ts';
+import { searchHitRecord, type SearchHit } from '../../shared/records/project.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { likePattern, withIdString } from './common.ts';
 
@@ -15,7 +15,7 @@ import { likePattern, withIdString } from './common.ts';
  */
 
 interface Hit {
-  kind: Found['kind'];
+  kind: SearchHit['kind'];
   project_id: bigint;
   /** The commit of the last build for a branch, or else the ID of the record. */
   id: bigint;
@@ -146,7 +146,7 @@ export async function search(
   db: Queries,
   caller: Pick<Caller, 'id' | 'unpaid' | 'scopes'>,
   typed: string,
-): Promise<Found[]> {
+): Promise<SearchHit[]> {
   const wanted = typed.trim().toLowerCase();
   const projects = await projectsSeenBy(db, caller)
     .select(['p.id', 'p.name', 'p.build_state'])
@@ -188,7 +188,7 @@ export const routes = [
       'Search your projects, their branches, suites and commits by name; a token without the scope commits gets no ' +
       'branches and commits, one without the scope suites gets no suites',
     query: { q: required(text('filter', { description: 'A part of a name, or the beginning of a SHA' })) },
-    answer: listOf(foundRecord),
+    answer: listOf(searchHitRecord),
     handle: ({ db, caller, query }) => search(db, caller, query.q),
   }),
 ];

@@ -2,7 +2,7 @@ import { whyWaiting, type WhyWaiting } from '../auth/runner-heartbeats.ts';
 import type { Call } from '../api/call.ts';
 import type { Queries } from '../db/open.ts';
 
-interface Waiting {
+interface Subject {
   id: bigint;
 }
 
@@ -21,19 +21,19 @@ interface Work<Shown> {
 type Reading = Pick<Call, 'database'> & { db: Queries };
 
 /** The number of queries does not depend on the number of rows. If no row may wait, no query runs. */
-export async function reasonsToWait<Shown extends Waiting>(
+export async function reasonsToWait<Shown extends Subject>(
   call: Reading,
   work: Work<Shown>,
-): Promise<(row: Waiting) => string> {
+): Promise<(row: Subject) => string> {
   const reasons = await reasonsFor(call, work, true);
   return ({ id }) => reasons.get(id) ?? '';
 }
 
 /** Reasons only for rows that no runner can take. */
-export async function reasonsInVain<Shown extends Waiting>(
+export async function reasonsInVain<Shown extends Subject>(
   call: Reading,
   work: Work<Shown>,
-): Promise<(row: Waiting) => { waiting_reason?: string }> {
+): Promise<(row: Subject) => { waiting_reason?: string }> {
   const reasons = await reasonsFor(call, work, false);
   return ({ id }) => {
     const reason = reasons.get(id);
@@ -41,7 +41,7 @@ export async function reasonsInVain<Shown extends Waiting>(
   };
 }
 
-async function reasonsFor<Shown extends Waiting>(
+async function reasonsFor<Shown extends Subject>(
   { database, db }: Reading,
   { account, rows, mayWait, builds }: Work<Shown>,
   isAny: boolean,

@@ -21,7 +21,7 @@ interface Attempt {
   completed_at: bigint;
 }
 
-interface Found {
+interface FailedTest {
   failures: number;
   passes: number;
   first: Attempt;
@@ -68,8 +68,8 @@ async function attemptsAt(db: Queries, { commit_id: commit, suite_name: suite, v
   return newest.map(({ build_id, completed_at }) => ({ build_id, completed_at: completed_at ?? 0n })).toReversed();
 }
 
-async function failedIn(db: Queries, attempts: readonly Attempt[]): Promise<Map<number, Found>> {
-  const found = new Map<number, Found>();
+async function failedIn(db: Queries, attempts: readonly Attempt[]): Promise<Map<number, FailedTest>> {
+  const found = new Map<number, FailedTest>();
   for (const attempt of attempts) {
     const rows = await db
       .selectFrom('test_results')
@@ -101,7 +101,7 @@ async function failedIn(db: Queries, attempts: readonly Attempt[]): Promise<Map<
   return found;
 }
 
-async function countPasses(db: Queries, attempts: readonly Attempt[], found: Map<number, Found>): Promise<void> {
+async function countPasses(db: Queries, attempts: readonly Attempt[], found: Map<number, FailedTest>): Promise<void> {
   for (const { build_id: id } of attempts) {
     const passed = db.selectFrom('test_results').select('keys').where('build_id', '=', id);
     for (const { keys } of await passed.where('state', '=', 'passed').execute()) {
@@ -113,7 +113,7 @@ async function countPasses(db: Queries, attempts: readonly Attempt[], found: Map
   }
 }
 
-async function describe(db: Queries, tested: Tested, found: ReadonlyMap<number, Found>): Promise<TestFlakeRow[]> {
+async function describe(db: Queries, tested: Tested, found: ReadonlyMap<number, FailedTest>): Promise<TestFlakeRow[]> {
   const byRow = Map.groupBy(found, ([, { row }]) => `${row.build_id} ${row.start} ${row.state}`);
   const flakes: TestFlakeRow[] = [];
   for (const some of byRow.values()) {

@@ -11,7 +11,7 @@ export function isExpression(text: string): boolean {
   return text.length <= longest.expression && compiles(text);
 }
 
-export interface Found {
+export interface MatchedLine {
   /** Counted from 0 among the searched lines. */
   line: number;
   start: number;
@@ -40,9 +40,9 @@ export class LineMatcher {
   }
 
   /** Stops after `limit` matching lines, or when `isOver`. Then `searched` is the number of lines so far. */
-  search(bytes: Buffer, limit: number, isOver: () => boolean): { found: Found[]; searched: number | undefined } {
+  search(bytes: Buffer, limit: number, isOver: () => boolean): { found: MatchedLine[]; searched: number | undefined } {
     const { text, rawAt } = withoutSequences(bytes);
-    const found: Found[] = [];
+    const found: MatchedLine[] = [];
     const candidates = new Candidates(text, this.#needles(text), this.#required?.ignoresCase ?? false);
     let [line, counted] = [0, 0];
     for (let at = candidates.next(0); at < text.length; at = candidates.next(at)) {

@@ -167,12 +167,12 @@ export async function addressOfLog(db: Queries, blobs: Blobs, id: bigint): Promi
   return await blob.address({ contentType: 'text/plain; charset=utf-8', contentEncoding: 'zstd', fileName: 'log.txt' });
 }
 
-type Found = Pick<LogRow, 'size' | 'blob'> & { start: bigint | null; bytes: Uint8Array | null };
+type ChunkOfLog = Pick<LogRow, 'size' | 'blob'> & { start: bigint | null; bytes: Uint8Array | null };
 
 /** Limits a reader's memory. */
 const rowsAtOnce = 8;
 
-const findRange = (db: Queries, { to, id, at }: { id: bigint; at: bigint; to: bigint }): Promise<Found[]> =>
+const findRange = (db: Queries, { to, id, at }: { id: bigint; at: bigint; to: bigint }): Promise<ChunkOfLog[]> =>
   db
     .selectFrom('logs')
     .leftJoin('log_chunks', (join) =>

@@ -137,13 +137,13 @@ async function* shortLines(
     gathered.push(piece);
     length += piece.length;
     if (length < pieceSize) continue;
-    const bytes = own(gathered, length);
+    const bytes = detachedCopy(gathered, length);
     const last = bytes.lastIndexOf(10);
     if (last < 0) {
       yield { first, lines: 1, offset, bytes };
       return first;
     }
-    const whole = own([bytes.subarray(0, last + 1)], last + 1);
+    const whole = detachedCopy([bytes.subarray(0, last + 1)], last + 1);
     const rest = bytes.subarray(last + 1);
     const lines = countBreaks(whole);
     yield { first, lines, offset, bytes: whole };
@@ -154,14 +154,14 @@ async function* shortLines(
     length = rest.length;
   }
   if (length > 0) {
-    const bytes = own(gathered, length);
+    const bytes = detachedCopy(gathered, length);
     yield { first, lines: countBreaks(bytes) + 1, offset, bytes };
   }
   return undefined;
 }
 
 /** A copy in separate memory, which is handed to another thread. */
-function own(parts: readonly Buffer[], length: number): Buffer<ArrayBuffer> {
+function detachedCopy(parts: readonly Buffer[], length: number): Buffer<ArrayBuffer> {
   const bytes = Buffer.allocUnsafeSlow(length);
   let at = 0;
   for (const part of parts) at += part.copy(bytes, at);

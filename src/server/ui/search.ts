@@ -1,4 +1,4 @@
-import type { Found } from '../../shared/records/project.ts';
+import type { SearchHit } from '../../shared/records/project.ts';
 import { html, type Html } from './html.ts';
 import { page } from './pages.ts';
 import { empty, shortSha, subjectOf } from './parts.ts';
@@ -7,21 +7,21 @@ import { stateMark } from './states.ts';
 
 /** `browser/search.ts` shows this list in a dialog. */
 
-const titles: Record<Found['kind'], string> = {
+const titles: Record<SearchHit['kind'], string> = {
   project: 'Projects',
   branch: 'Branches',
   suite: 'Suites',
   commit: 'Commits',
 };
 
-function addressOf({ kind, id_str: id, project_id_str: project, name }: Found): string {
+function addressOf({ kind, id_str: id, project_id_str: project, name }: SearchHit): string {
   const root = `/ui/projects/${project}`;
   if (kind === 'branch') return `${root}?branch=${encodeURIComponent(name)}`;
   if (kind === 'project') return root;
   return kind === 'suite' ? `${root}/settings/suites/${id}` : `${root}/commits/${id}`;
 }
 
-function item(found: Found): Html {
+function item(found: SearchHit): Html {
   const { kind, name, ref, project_name: project, build_state: state } = found;
   return html`<li>
     ${state !== '' && stateMark(state, 'State')}
@@ -35,7 +35,7 @@ function item(found: Found): Html {
   </li>`;
 }
 
-function results(found: readonly Found[], wanted: string): Html {
+function results(found: readonly SearchHit[], wanted: string): Html {
   if (wanted === '') return empty('Search', 'By name of a project, branch or suite, or by message or SHA of a commit.');
   if (found.length === 0)
     return empty('Nothing found', `No project, branch, suite or commit of yours has “${wanted}”.`);

@@ -59,13 +59,13 @@ function isDeeper(value: unknown, levels: number): boolean {
 
 const at = (path: string, line?: number): string => (line === undefined ? path : `${path}:${line}:`);
 
-interface Found {
+interface Located {
   path: (string | number)[];
   value: unknown;
   line: number | undefined;
 }
 
-function find(file: DocumentFile, where: string): Found {
+function find(file: DocumentFile, where: string): Located {
   const path: (string | number)[] = [];
   let line: number | undefined;
   let inside: unknown = file.table;

@@ -22,7 +22,7 @@ export class BusyThreadError extends Error {
   override name = 'BusyThreadError';
 }
 
-interface Waiting<Task, Answer> {
+interface QueuedTask<Task, Answer> {
   task: Task;
   moved: ArrayBuffer[];
   answered: PromiseWithResolvers<Answer>;
@@ -34,7 +34,7 @@ export function createWorkerThread<Task, Answer>(
   { mostOfOne, mostOfAll, timeoutMs }: ThreadLimits,
 ): WorkerThread<Task, Answer> {
   /** By account, in the order in which they are served. */
-  const lines = new Map<bigint, Waiting<Task, Answer>[]>();
+  const lines = new Map<bigint, QueuedTask<Task, Answer>[]>();
   let worker: Worker | undefined;
   let isWorking = false;
   let isClosed = false;
@@ -46,7 +46,7 @@ export function createWorkerThread<Task, Answer>(
     await ending?.terminate();
   };
 
-  const next = (): Waiting<Task, Answer> | undefined => {
+  const next = (): QueuedTask<Task, Answer> | undefined => {
     for (const [account, line] of lines) {
       const [first] = line.splice(0, 1);
       lines.delete(account);
@@ -108,7 +108,7 @@ function startWorker(program: string): Worker {
 
 async function answerOf<Task, Answer>(
   worker: Worker,
-  { task, moved }: Waiting<Task, Answer>,
+  { task, moved }: QueuedTask<Task, Answer>,
   timeoutMs: number,
 ): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();

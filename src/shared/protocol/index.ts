@@ -48,7 +48,7 @@ export * from './schema.ts';
  * the reason, and keeps what it took. Files of a lost build are removed.
  *
  * **Blob storage unreachable.** The server answers 503 with `blobsAwayField` as the field. Files and cache then stay on
- * the runner, which reports the outcome at once with `uploads`. That ends the claim, but the runner may still *keep*
+ * the runner, which reports the outcome at once with `uploads`. That ends the claim, but the runner may still send
  * and *store* under it. At last *uploaded* reports that everything arrived, or the loss and its reason. The answer is
  * `gone` if the build is gone or the wait was given up.
  *
@@ -117,7 +117,7 @@ export interface BlobLink {
   read(digest: string, offset: number, signal: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined>;
   store(claim: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Stored>;
   /** `content` is a stream of frames. */
-  keep(claim: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Kept>;
+  storeFiles(claim: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Kept>;
 }
 
 /** `gone`: the files are no longer wanted. */

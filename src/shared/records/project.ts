@@ -94,7 +94,7 @@ export type Polling = Static<typeof pollingRecord>;
 
 export const searchKinds = ['project', 'branch', 'suite', 'commit'] as const;
 
-export const foundRecord = record('Found', {
+export const searchHitRecord = record('Found', {
   kind: wordOf(searchKinds),
   ...ownId,
   ...idWithString('project_id'),
@@ -103,7 +103,7 @@ export const foundRecord = record('Found', {
   ref: string,
   build_state: string,
 });
-export type Found = Static<typeof foundRecord>;
+export type SearchHit = Static<typeof searchHitRecord>;
 
 export const configRecord = record('Config', { document: string });
 

@@ -42,7 +42,7 @@ describeWithRunner(
       return [state, isPending, lost];
     };
     const keep = ({ task }: RunningBuild, by: ScriptedRunner, ...paths: string[]): Promise<Kept> =>
-      by.dispatch.keep(by.self, task.order.claim, filesOf(...paths));
+      by.dispatch.storeFiles(by.self, task.order.claim, filesOf(...paths));
     const store = async ({ order }: Task<SuiteOrder>, text: string, by = runner): Promise<string | undefined> => {
       const content = (async function* one() {
         yield Buffer.from(text);

@@ -210,8 +210,10 @@ print(json.dumps({n: hashlib.sha256(z.read(n)).hexdigest() for n in z.namelist()
       const build = await begin();
       const stranger = runner.beside('stranger');
       const { claim } = build.task.order;
-      assert.deepEqual(await stranger.dispatch.keep(stranger.self, claim, framed([['a', 'x']])), { gone: true });
-      assert.deepEqual(await runner.dispatch.keep(runner.self, 'x'.repeat(20), framed([['a', 'x']])), { gone: true });
+      assert.deepEqual(await stranger.dispatch.storeFiles(stranger.self, claim, framed([['a', 'x']])), { gone: true });
+      assert.deepEqual(await runner.dispatch.storeFiles(runner.self, 'x'.repeat(20), framed([['a', 'x']])), {
+        gone: true,
+      });
       for (const path of ['../up', '/abs', 'a//b', 'a/./b', '', 'line\nbreak', 'turn\u202e', 'x'.repeat(1025)])
         await assert.rejects(build.task.keep(framed([[path, 'x']])), { message: /invalid_format|path/ }, path);
       assert.deepEqual(await listed(build), []);
