@@ -138,8 +138,8 @@ async function sameForAll(): Promise<Figure> {
       const answer = await fetch(`${service.url}${build}/log.txt`, {
         headers: { authorization: service.authorization },
       });
-      const said = `${state}: ${(await answer.text()).trim().split('\n').at(-1)}`;
-      seen.set(said, (seen.get(said) ?? 0) + 1);
+      const result = `${state}: ${(await answer.text()).trim().split('\n').at(-1)}`;
+      seen.set(result, (seen.get(result) ?? 0) + 1);
     }
     return {
       what: `digests of ${left} in ${atOnce} builds at once that change them, before and afterwards`,

@@ -64,9 +64,9 @@ export async function send(url: string, headers: Record<string, string>): Promis
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const length = { 'content-length': String(size + head.length) };
   const sending = request(url, { method: 'POST', headers: { ...headers, ...length } }, (answer) => {
-    let said = '';
-    answer.on('data', (chunk: Buffer) => (said += chunk.toString()));
-    answer.on('end', () => (answer.statusCode === 200 ? resolve() : reject(new Error(`${url}: ${said}`))));
+    let body = '';
+    answer.on('data', (chunk: Buffer) => (body += chunk.toString()));
+    answer.on('end', () => (answer.statusCode === 200 ? resolve() : reject(new Error(`${url}: ${body}`))));
   });
   sending.on('error', reject);
   sending.write(head);

@@ -61,8 +61,8 @@ export async function openFilteringProxy(options: FilteringProxyOptions): Promis
       open.add(socket);
       socket.on('error', () => client.destroy()).on('close', () => open.delete(socket));
       client.on('close', () => socket.destroy());
-      const cut = (trouble: ProxyTrouble): void => {
-        troubles.push(trouble);
+      const cut = (problem: ProxyTrouble): void => {
+        troubles.push(problem);
         socket.destroy();
         client.destroy(); // otherwise a program could wait forever for a response
       };
@@ -77,9 +77,9 @@ export async function openFilteringProxy(options: FilteringProxyOptions): Promis
       client.pipe(socket);
     } catch (error) {
       remote?.destroy();
-      const trouble = troubleOf(error);
-      troubles.push(trouble);
-      client.end(`HTTP/1.1 ${trouble === 'unreachable' ? '502 Bad Gateway' : '403 Forbidden'}\r\n\r\n`);
+      const problem = troubleOf(error);
+      troubles.push(problem);
+      client.end(`HTTP/1.1 ${problem === 'unreachable' ? '502 Bad Gateway' : '403 Forbidden'}\r\n\r\n`);
     }
   };
   const respond = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {

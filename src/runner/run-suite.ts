@@ -42,10 +42,10 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
       order.services &&
       (await openSuiteServices(deps, {
         async takeImage(of, { name, isAsItIs }) {
-          let said = '';
-          const writeLog = (text: string): void => void (said += text);
+          let imageLog = '';
+          const writeLog = (text: string): void => void (imageLog += text);
           const taken = await deps.images.take(of, { id, service: name, isAsItIs, writeLog, signal });
-          await print(`Service ${name}: ${said}`);
+          await print(`Service ${name}: ${imageLog}`);
           return taken;
         },
         orders: order.services,
@@ -146,7 +146,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
     if (await waiting.complete()) onWaiting?.();
     return { kind: 'launch_failed' };
   } catch (error) {
-    const { outcome, words } = failureBefore(error);
+    const { outcome, message: words } = failureBefore(error);
     if (error instanceof FetchError) await log.push(tail.bytes());
     if (error instanceof CannotRunError) await log.newLine();
     if (words !== undefined) await print(`${words}\n`);
@@ -157,20 +157,20 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
 };
 
 /** The outcome of a build that could not run, with words for its log. Rethrows other errors: they are the runner's. */
-function failureBefore(error: unknown): { outcome: Outcome; words?: string } {
+function failureBefore(error: unknown): { outcome: Outcome; message?: string } {
   if (error instanceof FetchError) return { outcome: { kind: 'unfetchable', reason: error.kind } };
   if (error instanceof CannotRunError)
-    return { outcome: { kind: 'unrunnable', reason: error.reason }, words: error.message };
-  if (error instanceof TimedOutError) return { outcome: { kind: 'timed_out' }, words: error.message };
+    return { outcome: { kind: 'unrunnable', reason: error.reason }, message: error.message };
+  if (error instanceof TimedOutError) return { outcome: { kind: 'timed_out' }, message: error.message };
   if (error instanceof FilesGoneError) return { outcome: { kind: 'files_gone' } };
   if (error instanceof EnvironmentFileError) {
-    const words = `The variables that the operator of this runner sets for builds cannot be read: ${error.message}`;
-    return { outcome: { kind: 'unrunnable', reason: 'environment_unreadable' }, words };
+    const message = `The variables that the operator of this runner sets for builds cannot be read: ${error.message}`;
+    return { outcome: { kind: 'unrunnable', reason: 'environment_unreadable' }, message };
   }
   if (!(error instanceof CannotMountError)) throw error;
   return {
     outcome: { kind: 'unrunnable', reason: 'not_isolated' },
-    words: `The suite cannot run here: ${error.message}`,
+    message: `The suite cannot run here: ${error.message}`,
   };
 }
 

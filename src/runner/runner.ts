@@ -271,7 +271,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 
 /** Logs a failure to reach the server once, not at every retry. */
 class Contact {
-  #trouble = '';
+  #lastError = '';
   readonly #log: (message: string) => void;
 
   constructor(log: (message: string) => void) {
@@ -279,12 +279,12 @@ class Contact {
   }
 
   answered<T>(answer: T): T {
-    this.#trouble = '';
+    this.#lastError = '';
     return answer;
   }
 
   readonly away = (error: unknown): void => {
-    if (messageOf(error) !== this.#trouble) this.#log(`server unreachable, retrying: ${messageOf(error)}`);
-    this.#trouble = messageOf(error);
+    if (messageOf(error) !== this.#lastError) this.#log(`server unreachable, retrying: ${messageOf(error)}`);
+    this.#lastError = messageOf(error);
   };
 }

@@ -51,11 +51,11 @@ export async function openSuiteCache(
     await task.writeLog('No cache is used: this runner cannot lay directories over each other.\n');
     return undefined;
   }
-  const locations = order.paths.map((path) => ({ said: path, ...locateCachePath(path) }));
+  const locations = order.paths.map((path) => ({ declared: path, ...locateCachePath(path) }));
   const tracked = locations.find(({ root, path }) => root === 'workspace' && isOccupied(task.checkout, path));
   if (tracked && task.isOwnCheckout) {
     await task.writeLog(
-      `No cache is used: ${tracked.said} is part of the repository, or something on the way to it is.\n`,
+      `No cache is used: ${tracked.declared} is part of the repository, or something on the way to it is.\n`,
     );
     return undefined;
   }

@@ -54,7 +54,7 @@ export interface RunningServer {
   address: string;
   /** The local runner has died: its jobs are lost at once. Another local runner is started. */
   localRunnerGone(): void;
-  localRunnerFails(trouble: string): void;
+  localRunnerFails(reason: string): void;
   /** No other local runner is started. */
   localRunnerStopped(): Promise<void>;
   /** The local runner gets no new work. Resolves when its jobs are done, or on the signal. */
@@ -131,7 +131,7 @@ export async function startServer({
     metrics,
     metricsToken: config.metrics_token,
     overview: watchOverview(store.db),
-    trouble: orDraining(
+    problem: orDraining(
       state,
       watchHealth({
         disk: store.disk,
@@ -207,19 +207,19 @@ export async function startServer({
     },
     origin: publicUrl(config.base_url, address),
     attempted: (outcome) => metrics.called(outcome),
-    trouble: (error) => log.error({ err: error }, 'webhook delivery failed'),
+    onError: (error) => log.error({ err: error }, 'webhook delivery failed'),
   });
   opened.defer(() => sender.close());
   const forgeUpkeep = startForgeUpkeep({
     ...store,
     paceMs: forgePaceMs,
-    trouble: (error) => log.error({ err: error }, 'looking after forges failed'),
+    onError: (error) => log.error({ err: error }, 'looking after forges failed'),
   });
   opened.defer(() => forgeUpkeep.close());
   const schedules = startScheduleClock({
     ...store,
     now,
-    trouble: (error) => log.error({ err: error }, 'running schedules failed'),
+    onError: (error) => log.error({ err: error }, 'running schedules failed'),
   });
   opened.defer(() => schedules.close());
   const upkeep = startUpkeep({ store, config, log, onTask: metrics.cleanedUp });
@@ -233,7 +233,7 @@ export async function startServer({
   const running = opened.move();
   return {
     address,
-    localRunnerFails: (trouble) => void local.failing(trouble).catch(unnoted),
+    localRunnerFails: (reason) => void local.failing(reason).catch(unnoted),
     localRunnerStopped: () => local.stopped().catch(unnoted),
     async retireLocalRunner(signal) {
       await dispatch.quiet(localHolder(config));
@@ -281,9 +281,9 @@ function countBuilds({ db, observers }: CallDeps, metrics: Metrics): () => void 
 /** A load balancer with health checks then sends requests elsewhere. */
 function orDraining(
   state: { isDraining: boolean },
-  trouble: () => Promise<string | undefined>,
+  problem: () => Promise<string | undefined>,
 ): () => Promise<string | undefined> {
-  return async () => (state.isDraining ? 'the server is being stopped and takes no more work' : trouble());
+  return async () => (state.isDraining ? 'the server is being stopped and takes no more work' : problem());
 }
 
 /** Each server on a shared database has its own runner. The next server on the same folder takes it over. */

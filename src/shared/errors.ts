@@ -21,7 +21,7 @@ export class ApiError extends Error {
   readonly fields: FieldErrors;
   readonly headers: Readonly<Record<string, string>> = {};
   /** For users. Includes the words of another service that was asked. */
-  readonly words: string | undefined = undefined;
+  readonly detail: string | undefined = undefined;
 
   constructor(code: ErrorCode, field = 'generic') {
     super(`${field}: ${code}`);
@@ -34,8 +34,8 @@ export class ApiError extends Error {
     return Object.assign(new ApiError(code, field), { status, headers });
   }
 
-  static inWords(code: ErrorCode, field: string, words: string): ApiError {
-    return Object.assign(new ApiError(code, field), { words });
+  static inWords(code: ErrorCode, field: string, detail: string): ApiError {
+    return Object.assign(new ApiError(code, field), { words: detail });
   }
 
   static ofFields(fields: FieldErrors): ApiError {
@@ -48,6 +48,6 @@ export class ApiError extends Error {
   }
 
   get body(): { error: FieldErrors; message?: string } {
-    return { error: this.fields, ...(this.words !== undefined && { message: this.words }) };
+    return { error: this.fields, ...(this.detail !== undefined && { message: this.detail }) };
   }
 }

@@ -103,8 +103,7 @@ async function foundAt(call: Init, forges: readonly Forge[], here: Here): Promis
   );
   const listed = await Promise.all(
     looking.map(async (one, at) => {
-      const tell = (words: string): undefined =>
-        call.screen.hint(clean(`${forges[at]?.url ?? ''}${words}`)) as undefined;
+      const tell = (text: string): undefined => call.screen.hint(clean(`${forges[at]?.url ?? ''}${text}`)) as undefined;
       try {
         const found = await Promise.race([one, late]);
         return found === 'late' ? tell(` has not answered within ${longestWaitMs / 1000} seconds.`) : found;

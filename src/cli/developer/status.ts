@@ -34,7 +34,7 @@ export async function run(call: Call, named?: string): Promise<void> {
       build.suite,
       painted(build.build_state),
       tookFrom(build.started_at, build.finished_at),
-      [build.failure_reason, failedStep(build), build.waiting_reason].filter((words) => words !== '').join(' '),
+      [build.failure_reason, failedStep(build), build.waiting_reason].filter((part) => part !== '').join(' '),
       build.id_str,
     ]),
   );

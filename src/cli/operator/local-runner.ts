@@ -66,12 +66,12 @@ export function keepLocalRunner(config: Config, watcher: Watcher): LocalRunner {
   const started = new Set<ChildProcess>();
 
   let asked = new AbortController();
-  let trouble: string | undefined;
+  let lastError: string | undefined;
   const note = (error: Error | undefined, isAsked: boolean): void => {
-    if (error && error.message !== trouble) watcher.onTrouble(error);
+    if (error && error.message !== lastError) watcher.onTrouble(error);
     else if (error && isAsked) watcher.onSame(error);
-    else if (!error && trouble !== undefined) watcher.onMended();
-    trouble = error?.message;
+    else if (!error && lastError !== undefined) watcher.onMended();
+    lastError = error?.message;
   };
 
   const supervise = async (): Promise<void> => {
@@ -185,8 +185,8 @@ async function reach(child: ChildProcess, paths: LocalRunnerPaths, signal: Abort
 function lastWords(output: string): string {
   const lines = output.trim().split('\n');
   const last = lines.findLastIndex((line) => line.startsWith(complaintMark));
-  const words = last < 0 ? lines.filter((line) => !line.startsWith('{')) : lines.slice(last);
-  return words.join(' ').replace(complaintMark, '').slice(-2000);
+  const complaint = last < 0 ? lines.filter((line) => !line.startsWith('{')) : lines.slice(last);
+  return complaint.join(' ').replace(complaintMark, '').slice(-2000);
 }
 
 function startedAs(config: Config): string {

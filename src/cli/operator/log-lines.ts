@@ -23,13 +23,13 @@ interface Written {
 export function inWords(text: string, showsStack = false): string {
   const { level, time, msg = '', err, repeated, ...more } = JSON.parse(text) as Line;
   const clock = new Date(time).toTimeString().slice(0, 8);
-  const said = [msg, ...reasonsOf(err)].filter((part) => part !== '').join(': ');
+  const message = [msg, ...reasonsOf(err)].filter((part) => part !== '').join(': ');
   const facts = Object.entries(more).map(
     ([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`,
   );
   const kind = levels[level] ?? '';
   const count = repeated === undefined ? '' : ` (${repeated} more times)`;
-  const line = `${clock} ${kind === '' ? '' : `${kind}: `}${said}${facts.length > 0 ? ` [${facts.join(', ')}]` : ''}${count}`;
+  const line = `${clock} ${kind === '' ? '' : `${kind}: `}${message}${facts.length > 0 ? ` [${facts.join(', ')}]` : ''}${count}`;
   const stack = showsStack && typeof err === 'object' ? (err.stack ?? '').split('\n').slice(1) : [];
   return [line, ...stack].map((one) => `${printable(one)}\n`).join('');
 }
@@ -53,32 +53,32 @@ export function countRepeats(
   write: (line: string) => void,
   everyMs = 60_000,
 ): { write(line: string): void; flush(): void } {
-  const said = new Map<string, { line: string; repeated: number; timer: NodeJS.Timeout }>();
+  const recent = new Map<string, { line: string; repeated: number; timer: NodeJS.Timeout }>();
   const tell = (key: string): void => {
-    const known = said.get(key);
+    const known = recent.get(key);
     if (!known) return;
     clearTimeout(known.timer);
-    if (known.repeated === 0) return void said.delete(key);
+    if (known.repeated === 0) return void recent.delete(key);
     write(known.line.replace(/\}\n?$/, `,"repeated":${known.repeated}}\n`));
-    said.set(key, { ...known, repeated: 0, timer: later(key) });
+    recent.set(key, { ...known, repeated: 0, timer: later(key) });
   };
   const later = (key: string): NodeJS.Timeout => setTimeout(tell, everyMs, key).unref();
   return {
     write(line) {
       const key = line.replace(/"time":\d+/, '');
-      const known = said.get(key);
+      const known = recent.get(key);
       if (known) {
         known.repeated += 1;
         known.line = line;
         return;
       }
-      if (said.size < mostRemembered) said.set(key, { line, repeated: 0, timer: later(key) });
+      if (recent.size < mostRemembered) recent.set(key, { line, repeated: 0, timer: later(key) });
       write(line);
     },
     flush() {
-      for (const key of said.keys()) tell(key);
-      for (const { timer } of said.values()) clearTimeout(timer);
-      said.clear();
+      for (const key of recent.keys()) tell(key);
+      for (const { timer } of recent.values()) clearTimeout(timer);
+      recent.clear();
     },
   };
 }

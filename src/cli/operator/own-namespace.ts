@@ -15,11 +15,11 @@ const count = 64 * idsOfRun;
 export async function enterOwnNamespace(): Promise<string> {
   if (!['uid_map', 'gid_map'].every(isMapped)) return `this container has no user IDs from ${first} on`;
   const map = `0 0 1,1 ${first} ${count}`;
-  const words = [sourceFile('cli/operator/own-namespace.pl'), process.arch, map, map];
-  const tried = await run('perl', [...words, 'true']);
+  const args = [sourceFile('cli/operator/own-namespace.pl'), process.arch, map, map];
+  const tried = await run('perl', [...args, 'true']);
   if (tried.status !== 0) return tried.stderr.toString().trim();
   const same = [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
-  process.execve?.('/usr/bin/env', ['env', 'perl', ...words, ...same], process.env);
+  process.execve?.('/usr/bin/env', ['env', 'perl', ...args, ...same], process.env);
   return 'this Node cannot start another program in its place';
 }
 

@@ -70,7 +70,7 @@ interface Scaling {
 
 export async function scale({ link, slurm, max, log, stopping }: Scaling): Promise<void> {
   const pace = new Pace();
-  let trouble = '';
+  let lastError = '';
   let wait = checkEveryMs;
   /** Until then, the cluster cannot have jobs that this scaler does not know. */
   let quietUntil = -Infinity;
@@ -103,13 +103,13 @@ export async function scale({ link, slurm, max, log, stopping }: Scaling): Promi
   while (!stopping.aborted) {
     try {
       await check();
-      if (trouble !== '') log.info('scaling goes on');
-      trouble = '';
+      if (lastError !== '') log.info('scaling goes on');
+      lastError = '';
       wait = checkEveryMs;
     } catch (error) {
       if (stopping.aborted) return;
-      if (trouble !== messageOf(error)) log.warn(`trying again: ${messageOf(error)}`);
-      trouble = messageOf(error);
+      if (lastError !== messageOf(error)) log.warn(`trying again: ${messageOf(error)}`);
+      lastError = messageOf(error);
       wait = Math.min(wait * 2, longestPauseMs);
     }
     await pause(wait, undefined, { signal: stopping }).catch(() => {});

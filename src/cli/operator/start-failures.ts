@@ -54,10 +54,10 @@ function nameOf(uid: number): string {
 /** Known errors name what to change. Other errors keep their message. */
 export function explainStart(error: unknown, config: Config): Error {
   if (error instanceof StartError) return error;
-  const words = aboutListening(error, config) ?? aboutFolder(error, config);
-  return words === undefined
+  const message = aboutListening(error, config) ?? aboutFolder(error, config);
+  return message === undefined
     ? (error as Error)
-    : new StartError(`${words} (${codeOf(error) || messageOf(error)})`, { cause: error });
+    : new StartError(`${message} (${codeOf(error) || messageOf(error)})`, { cause: error });
 }
 
 function aboutListening(error: unknown, { host, port }: Config): string | undefined {

@@ -124,8 +124,8 @@ export async function openBlobs(
     note(`the blobs travel to and from ${new URL(location.endpoint).host} unencrypted, because its endpoint is http:`);
   const { openS3Blobs } = await import('../../server/db/s3/blobs.ts'); // without S3 its client is not loaded
   return openS3Blobs(location, {
-    onChange: (trouble) =>
-      note(trouble === undefined ? 'the blobs can be reached again' : `the blobs cannot be reached: ${trouble}`),
+    onChange: (failure) =>
+      note(failure === undefined ? 'the blobs can be reached again' : `the blobs cannot be reached: ${failure}`),
   });
 }
 

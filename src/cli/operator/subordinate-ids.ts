@@ -49,12 +49,12 @@ export async function enterOwnIds(): Promise<string | undefined> {
   const { uids, gids } = found;
   // The older form, which newer versions of unshare read too.
   const maps = [`--map-users=${uids.first},1,${uids.count}`, `--map-groups=${gids.first},1,${gids.count}`];
-  const words = ['unshare', '--user', '--map-root-user', ...maps, '--'];
-  const [program = '', ...args] = words;
+  const command = ['unshare', '--user', '--map-root-user', ...maps, '--'];
+  const [program = '', ...args] = command;
   const tried = await run(program, [...args, 'true']);
   if (tried.status !== 0) return lastLine(tried.stderr.toString()) || `unshare ended with ${tried.status}`;
   const same = [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
-  process.execve?.('/usr/bin/env', ['env', ...words, ...same], process.env);
+  process.execve?.('/usr/bin/env', ['env', ...command, ...same], process.env);
   return 'this Node cannot start another program in its place';
 }
 

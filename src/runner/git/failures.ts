@@ -121,7 +121,7 @@ const mostLookedAt = 64 * 1024;
 
 /** Undefined if the messages do not point to the remote. ssh's output is mostly the remote's own. */
 export function recognize(git: Buffer | string, ssh: Buffer | string = ''): RemoteFailure | undefined {
-  const [gitSaid = '', sshSaid = ''] = [git, ssh].map((words) => words.slice(-mostLookedAt).toString());
+  const [gitSaid = '', sshSaid = ''] = [git, ssh].map((output) => output.slice(-mostLookedAt).toString());
   if (containsAny(ownOutput(gitSaid), malformed)) return 'malformed_repository';
   if (blamesItself(gitSaid)) return undefined;
   return signs.find(([, phrases]) => containsAny(`${gitSaid}\n${sshSaid}`, phrases))?.[0];

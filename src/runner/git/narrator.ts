@@ -42,10 +42,10 @@ export function patientLog(writeLog: WriteLog): PatientLog {
   const release = async (): Promise<void> => {
     clearTimeout(timer);
     timer = undefined;
-    const said = Buffer.concat(held);
+    const output = Buffer.concat(held);
     held = [];
     size = 0;
-    if (said.length > 0) await writeLog(said);
+    if (output.length > 0) await writeLog(output);
   };
   return {
     release,

@@ -21,8 +21,8 @@ function isProgress(line: string, end: string): boolean {
   if (line.length > longest) return false; // also if it came in pieces
   // A line that overwrites a longer one ends with blanks or a terminal sequence that erase the rest.
   const trimmed = line.trimEnd();
-  const words = trimmed.endsWith(wiping) ? trimmed.slice(0, -wiping.length).trimEnd() : trimmed;
-  return counting.test(words) || summary.test(words) || (end === '\r' && counter.test(words));
+  const text = trimmed.endsWith(wiping) ? trimmed.slice(0, -wiping.length).trimEnd() : trimmed;
+  return counting.test(text) || summary.test(text) || (end === '\r' && counter.test(text));
 }
 
 /** `flush` passes on the text that is still held back at the end. */

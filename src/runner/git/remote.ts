@@ -17,7 +17,7 @@ export interface Remote {
   longestSilenceMs: number;
   failure(kind: RemoteFailure): FetchError;
   /** Undefined if the output does not point to the remote. */
-  explain(said: GitOutput): FetchError | undefined;
+  explain(output: GitOutput): FetchError | undefined;
 }
 
 const everything = ['+refs/heads/*:refs/heads/*', '+refs/tags/*:refs/tags/*', `+HEAD*:${remoteHead}*`];

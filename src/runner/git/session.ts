@@ -46,7 +46,7 @@ const mostChannels = 16;
 interface Running {
   output: Buffer[];
   left: number;
-  said: Tail;
+  stderr: Tail;
   options: RunOptions;
   channels: Channel[];
   timeout: NodeJS.Timeout | undefined;
@@ -92,7 +92,7 @@ export function openSession({ directory, store, troubles, mask, signal, end }: S
   };
   const hearError = async (now: Running, chunk: Buffer): Promise<void> => {
     if (chunk.length === 0) return;
-    now.said.add(chunk);
+    now.stderr.add(chunk);
     await passOn(now, chunk);
   };
   let gone: { reason: unknown } | undefined;
@@ -129,7 +129,7 @@ export function openSession({ directory, store, troubles, mask, signal, end }: S
     const mine: Running = {
       output: [],
       left: maxOutput,
-      said: keepTail(mostKept),
+      stderr: keepTail(mostKept),
       options,
       channels: [],
       timeout: undefined,
@@ -152,7 +152,7 @@ export function openSession({ directory, store, troubles, mask, signal, end }: S
         status,
         truncated,
         stdout: Buffer.concat(mine.output),
-        stderr: mine.said.bytes(),
+        stderr: mine.stderr.bytes(),
         ssh,
         troubles: troubles(),
       };

@@ -39,14 +39,14 @@ const longest = { directory: 4096, user: 256 };
 export function readConfiguration(bytes: Uint8Array): ReadConfiguration {
   const { os, architecture: made, config } = group(json(bytes));
   if (os !== 'linux' || made !== architecture) throw wrongArchitecture(`it is for ${String(os)}/${String(made)}`);
-  const said = config === undefined || config === null ? {} : group(config);
+  const settings = config === undefined || config === null ? {} : group(config);
   return {
-    user: textIn(said, 'User', longest.user),
-    environment: environmentOf(said.Env),
-    directory: resolve('/', textIn(said, 'WorkingDir', longest.directory)),
-    entrypoint: wordsIn(said, 'Entrypoint'),
-    command: wordsIn(said, 'Cmd'),
-    ports: portsOf(said.ExposedPorts),
+    user: textIn(settings, 'User', longest.user),
+    environment: environmentOf(settings.Env),
+    directory: resolve('/', textIn(settings, 'WorkingDir', longest.directory)),
+    entrypoint: wordsIn(settings, 'Entrypoint'),
+    command: wordsIn(settings, 'Cmd'),
+    ports: portsOf(settings.ExposedPorts),
   };
 }
 
@@ -62,17 +62,17 @@ function environmentOf(listed: unknown): Record<string, string> {
   return variables;
 }
 
-function textIn(said: Record<string, unknown>, name: string, mostLength: number): string {
-  const text = said[name] ?? '';
+function textIn(settings: Record<string, unknown>, name: string, mostLength: number): string {
+  const text = settings[name] ?? '';
   if (typeof text !== 'string' || text.length > mostLength || text.includes('\0'))
     throw invalid(`its ${name} is malformed`);
   return text;
 }
 
-function wordsIn(said: Record<string, unknown>, name: string): string[] {
-  const words = said[name] ?? [];
-  if (!Array.isArray(words) || words.length > most.words) throw invalid(`its ${name} is malformed`);
-  return words.map((word: unknown) => textIn({ [name]: word }, name, most.wordLength));
+function wordsIn(settings: Record<string, unknown>, name: string): string[] {
+  const list = settings[name] ?? [];
+  if (!Array.isArray(list) || list.length > most.words) throw invalid(`its ${name} is malformed`);
+  return list.map((word: unknown) => textIn({ [name]: word }, name, most.wordLength));
 }
 
 function portsOf(listed: unknown): number[] {
@@ -124,8 +124,8 @@ function withLine(text: string, id: number, line: string): string {
 }
 
 /** Resolves `USER` by the image's account files: a name or number, and a group after a colon. */
-export function userOf(said: string, { passwd, group: groupFile }: ImageAccounts): RunUser {
-  const [who = '', team] = said.split(':', 2);
+export function userOf(setting: string, { passwd, group: groupFile }: ImageAccounts): RunUser {
+  const [who = '', team] = setting.split(':', 2);
   const wanted = who === '' ? '0' : who;
   const users = rowsOf(passwd);
   const user = named(users, wanted);
@@ -134,12 +134,12 @@ export function userOf(said: string, { passwd, group: groupFile }: ImageAccounts
   const gid =
     team === undefined || team === '' ? (idOf(user?.fields[1]) ?? 0) : idOf(named(teams, team)?.fields[0] ?? team);
   if (uid === undefined || gid === undefined)
-    throw invalid(`it runs as ${JSON.stringify(said)}, which its /etc/passwd and /etc/group do not know`);
+    throw invalid(`it runs as ${JSON.stringify(setting)}, which its /etc/passwd and /etc/group do not know`);
   const isMember = ({ fields }: Row): boolean => user !== undefined && (fields[1] ?? '').split(',').includes(user.name);
   const further = team === undefined ? teams.filter(isMember).map(({ fields }) => idOf(fields[0])) : [];
   const groups = [...new Set(further)].filter((id): id is number => id !== undefined && id < idsOfRun && id !== gid);
   if (uid >= idsOfRun || gid >= idsOfRun)
-    throw invalid(`it runs as ${JSON.stringify(said)}, and a build has the IDs up to ${idsOfRun - 1}`);
+    throw invalid(`it runs as ${JSON.stringify(setting)}, and a build has the IDs up to ${idsOfRun - 1}`);
   return { name: user?.name ?? `${uid}`, uid, gid, groups: groups.slice(0, most.groups) };
 }
 

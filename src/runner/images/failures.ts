@@ -43,10 +43,11 @@ export function pullFailure(host: string, output: string, troubles: readonly Pro
       'registry_not_allowed',
       `${at} has, or leads to, an address that is not public, and the operator of this runner has not allowed it (HEADRACE_REGISTRY_ALLOW).`,
     );
-  const [, reason, words] = meanings.find(([form]) => form.test(output)) ?? [];
-  if (reason !== undefined && reason !== 'registry_unreachable') return new CannotRunError(reason, `${at}: ${words}.`);
+  const [, reason, explanation] = meanings.find(([form]) => form.test(output)) ?? [];
+  if (reason !== undefined && reason !== 'registry_unreachable')
+    return new CannotRunError(reason, `${at}: ${explanation}.`);
   if (troubles.includes('unreachable') || reason !== undefined)
-    return new CannotRunError('registry_unreachable', `${at}: ${words ?? 'it does not answer'}.`);
+    return new CannotRunError('registry_unreachable', `${at}: ${explanation ?? 'it does not answer'}.`);
   return new CannotRunError('image_pull_failed', `${at}: the image could not be pulled. ${lastLine(output)}`);
 }
 

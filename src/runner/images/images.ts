@@ -213,14 +213,14 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       return logged(image, `${error.message} It runs in the image that this account had last:`);
     }
 
-    async function logged(image: HeldImage, words = 'Image'): Promise<TakenImage> {
+    async function logged(image: HeldImage, label = 'Image'): Promise<TakenImage> {
       try {
         if (image.configuration.lacksShell && isAsItIs !== true)
           throw new CannotRunError(
             'image_without_shell',
             'The image has no /bin/sh that runs here, and commands need one.',
           );
-        await writeLog(`${words} ${imageAddress(reference)} (${image.digest})\n`);
+        await writeLog(`${label} ${imageAddress(reference)} (${image.digest})\n`);
         return taken(image, signal);
       } catch (error) {
         image[Symbol.dispose]();

@@ -223,9 +223,9 @@ interface Skopeo extends Bounds {
   timeoutMs: number;
 }
 
-function failureOf(host: string, ended: Ended, said: string, troubles: FilteringProxy['troubles']): CannotRunError {
+function failureOf(host: string, ended: Ended, output: string, troubles: FilteringProxy['troubles']): CannotRunError {
   if (ended.reason === 'timed_out') return pullFailure(host, 'timeout', troubles);
-  return pullFailure(host, said, troubles);
+  return pullFailure(host, output, troubles);
 }
 
 /** A program that writes more gets an error instead of a signal. A lower existing limit stays. */
@@ -239,10 +239,10 @@ function authOf({ host, username, password }: RegistryAccess): string {
   return JSON.stringify({ auths: { [host]: { auth: Buffer.from(`${username}:${password}`).toString('base64') } } });
 }
 
-function hidden(said: string, { username, password = '' }: RegistryAccess): string {
-  if (password === '') return said;
+function hidden(text: string, { username, password = '' }: RegistryAccess): string {
+  if (password === '') return text;
   const encoded = Buffer.from(`${username}:${password}`).toString('base64');
-  return said.replaceAll(encoded, '[hidden]').replaceAll(password, '[hidden]');
+  return text.replaceAll(encoded, '[hidden]').replaceAll(password, '[hidden]');
 }
 
 /** Go programs bypass proxies for loopback hosts, so the relay listens at such an address itself. */

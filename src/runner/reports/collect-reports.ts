@@ -36,8 +36,8 @@ export async function collectReports(left: RunFiles, options: ReportOptions): Pr
   const troubles: string[] = [];
   try {
     const found = await collectFiles(left, { globs, mostFiles: mostReports, mostBytes, signal }, async (file) => {
-      const trouble = await readReport(file, mask, sender);
-      if (trouble !== undefined) troubles.push(trouble);
+      const problem = await readReport(file, mask, sender);
+      if (problem !== undefined) troubles.push(problem);
     });
     await sender.end();
     await tell(summaryOf(found, sender, troubles));
@@ -59,14 +59,14 @@ async function readReport(
     count += 1;
     sender.add(test);
   });
-  let trouble: string | undefined;
+  let problem: string | undefined;
   const attempt = (work: () => void): void => {
     try {
-      if (trouble === undefined && !sender.isOver) work();
+      if (problem === undefined && !sender.isOver) work();
     } catch (error) {
       if (!(error instanceof UnreadableReportError)) throw error;
       const before = count === 1 ? ' The test before that counts.' : ` The ${count} tests before that count.`;
-      trouble = `The report ${asName(path)} could not be read: ${error.message}.${count === 0 ? '' : before}`;
+      problem = `The report ${asName(path)} could not be read: ${error.message}.${count === 0 ? '' : before}`;
     }
   };
   for await (const chunk of content) {
@@ -80,7 +80,7 @@ async function readReport(
     reader.write(decoder.end());
     reader.end();
   });
-  return trouble;
+  return problem;
 }
 
 function summaryOf(found: Collection, sender: TestSender, troubles: readonly string[]): string {

@@ -50,8 +50,8 @@ export async function examineIsolation(network: Network): Promise<Need[]> {
 }
 
 /** The last line, except the hint that mount(8) prints after the reason. */
-function reasonIn(said: string): string {
-  const lines = said.split('\n').map((line) => line.trim());
+function reasonIn(output: string): string {
+  const lines = output.split('\n').map((line) => line.trim());
   return lines.findLast((line) => line !== '' && !line.startsWith('dmesg(1)')) ?? 'refused';
 }
 

@@ -112,15 +112,15 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
     lost ??= error;
     force();
   };
-  const said = deliver(output.stream, job.output);
-  const reading = said.done.catch(fail);
+  const delivery = deliver(output.stream, job.output);
+  const reading = delivery.done.catch(fail);
   const pipes = child.stdio as unknown as (Duplex | undefined)[];
   pipes[scriptDescriptor]?.on('error', () => {}); // the exit status shows it
   const leading = leadThrough({
     job,
     delivered: () => {
       output.sweep();
-      return said.settled();
+      return delivery.settled();
     },
     take: () => stepFiles.take(),
     isEnding: () => ending.reason() !== null,

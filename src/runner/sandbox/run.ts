@@ -56,9 +56,9 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
     terminal?.kill();
     force();
   };
-  const said = deliver(process.output, job.output);
+  const delivery = deliver(process.output, job.output);
   const shown = terminal && deliver(terminal.output, job.output);
-  const reading = Promise.all([said.done, shown?.done]).catch(fail);
+  const reading = Promise.all([delivery.done, shown?.done]).catch(fail);
   let apart: Delivery | undefined;
   const leading = leadThrough({
     job: {
@@ -80,7 +80,7 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
     },
     async delivered() {
       process.sweepOutput();
-      await Promise.all([said.settled(), apart?.settled()]);
+      await Promise.all([delivery.settled(), apart?.settled()]);
     },
     take: () => process.stepFiles.take(),
     isEnding: () => ending.reason() !== null,

@@ -125,7 +125,7 @@ function stepFunction({ command, kind, program }: Step, at: number, terminal: st
   const apart = kind === 'probe' ? ` >&${asideDescriptor} 2>&1` : '';
   const shown = terminal === undefined ? '' : ` <>${terminal} >&0 2>&0`;
   const started = program
-    ? `cd ${quote(program.directory)} && exec ${program.words.map(quote).join(' ')}`
+    ? `cd ${quote(program.directory)} && exec ${program.argv.map(quote).join(' ')}`
     : `exec /bin/sh -e -c ${quote(command)}`;
   return `HEADRACE_STEP_${at}() { ${alive}( HEADRACE_SET; HEADRACE_ADD; ${started}${shown} ) ${scriptDescriptor}<&- ${reportDescriptor}>&-${apart} ${asideDescriptor}>&-${inBackground}; }`;
 }

@@ -39,7 +39,7 @@ export interface Step {
    */
   kind?: 'background' | 'probe' | 'await';
   /** Replaces the command. Runs in `directory`, without a shell of the image. */
-  program?: { words: readonly string[]; directory: string };
+  program?: { argv: readonly string[]; directory: string };
 }
 
 export interface EndedStep {

@@ -9,7 +9,7 @@ export interface Probe {
   /** The exit status of the last ended run. */
   status(): number | undefined;
   /** A sentence with the last lines of that run, or of the first run if none has ended. */
-  words(): string;
+  lastLines(): string;
 }
 
 export function openProbe(secrets: readonly string[]): Probe {
@@ -36,7 +36,7 @@ export function openProbe(secrets: readonly string[]): Probe {
       last = { status, lines: log?.lastLines() ?? '' };
     },
     status: () => last?.status,
-    words() {
+    lastLines() {
       const lines = last ? last.lines : (running?.lastLines() ?? '');
       return lines === '' ? 'ready_command printed nothing.' : `The last lines of ready_command:\n${lines}`;
     },

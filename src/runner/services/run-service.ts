@@ -132,12 +132,12 @@ export function isAsItIs({ command, readyCommand }: ServiceOrder): boolean {
 
 function whatRuns({ name, command }: ServiceOrder, image: ServiceImage | undefined): Omit<Step, 'name'> {
   if (command !== '') return { command: inDirectory(image, command) };
-  const { entrypoint = [], command: words = [] } = image?.configuration ?? {};
-  const all = [...entrypoint, ...words];
+  const { entrypoint = [], command: args = [] } = image?.configuration ?? {};
+  const all = [...entrypoint, ...args];
   if (all.length === 0)
     throw new CannotRunError('service_not_ready', `The service ${name} has no command, and its image names none.`);
   if (image?.configuration.lacksShell)
-    return { command: '', program: { words: all, directory: image.configuration.directory } };
+    return { command: '', program: { argv: all, directory: image.configuration.directory } };
   return { command: inDirectory(image, `exec ${all.map(quote).join(' ')}`) };
 }
 
@@ -196,13 +196,13 @@ async function becomesReady({ parts, running, ended, layers, begun, probe, probe
   } catch (error) {
     signal.throwIfAborted();
     const isLate = late.aborted && !(error instanceof CannotRunError);
-    const words = isLate
+    const reason = isLate
       ? `The service ${name} was not ready within ${seconds} seconds${missing()}.`
       : (error as Error).message;
     if (!isLate && !(error instanceof CannotRunError)) throw error;
     await log.flush();
-    const unheard = isLate && !isProbed() ? `\n${probe.words()}` : '';
-    throw new CannotRunError('service_not_ready', `${words}${withLastLines(log)}${unheard}`);
+    const unheard = isLate && !isProbed() ? `\n${probe.lastLines()}` : '';
+    throw new CannotRunError('service_not_ready', `${reason}${withLastLines(log)}${unheard}`);
   } finally {
     waiting.abort();
   }

@@ -207,17 +207,17 @@ async function inputsOf(
 /** The commit's tree by its git name, and the layers over it. */
 async function wholeTree(sidecars: Sidecars, { checkout, over }: Filling, signal: AbortSignal): Promise<Inputs> {
   if (checkout === undefined) return { files: { over } };
-  let said = '';
+  let printed = '';
   const { exitStatus } = await sidecars.start({
     ...inspectionJob({
       command: "exec git --git-dir=.git rev-parse --verify 'HEAD^{tree}' 2>/dev/null",
       limits: { memoryBytes: 256 * 1024 ** 2, processes: 16, timeoutMs: 60_000 },
-      output: (chunk) => void (said = `${said}${chunk.toString()}`.slice(0, 100)),
+      output: (chunk) => void (printed = `${printed}${chunk.toString()}`.slice(0, 100)),
       signal,
     }),
     workspace: { layers: [checkout] },
   }).ended;
-  const [, tree] = /^([0-9a-f]{40,64})\n$/.exec(said) ?? [];
+  const [, tree] = /^([0-9a-f]{40,64})\n$/.exec(printed) ?? [];
   if (exitStatus !== 0 || tree === undefined) return { why: "the commit's tree could not be read" };
   return { files: { tree, over } };
 }

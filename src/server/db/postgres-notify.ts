@@ -35,8 +35,8 @@ export function announceOverNotify(
   let hears = false;
 
   const onMessage = (message: string): void => {
-    const [said = '', ...topics] = message.split('\n');
-    if (said !== speaker) for (const topic of topics) listeners.notify(topic);
+    const [sender = '', ...topics] = message.split('\n');
+    if (sender !== speaker) for (const topic of topics) listeners.notify(topic);
   };
 
   const speak = async (): Promise<void> => {

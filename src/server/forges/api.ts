@@ -124,17 +124,17 @@ export class ForgeApi {
   }
 
   #refusal({ status, headers, value, retryAfterMs: asked }: Told) {
-    const said = saidIn(value);
-    const retryAfterMs = asked ?? restAfter(status, said);
-    const words = `The forge answered ${status}${said === '' ? '.' : `: ${said}`}`;
+    const explanation = saidIn(value);
+    const retryAfterMs = asked ?? restAfter(status, explanation);
+    const text = `The forge answered ${status}${explanation === '' ? '.' : `: ${explanation}`}`;
     if (retryAfterMs !== undefined || status === 429 || status >= 500)
-      return new ForgeError('unavailable', words, { retryAfterMs });
-    if (status === 401) return new ForgeError('refused', words);
+      return new ForgeError('unavailable', text, { retryAfterMs });
+    if (status === 401) return new ForgeError('refused', text);
     if (status >= 300 && status < 400)
-      return new ForgeError('moved', words, { location: this.#below(headers.location) });
-    if (status === 403) return new ForgeError('forbidden', words);
-    if (status === 404 || status === 410) return new ForgeError('not_found', words);
-    return new ForgeError('invalid', words);
+      return new ForgeError('moved', text, { location: this.#below(headers.location) });
+    if (status === 403) return new ForgeError('forbidden', text);
+    if (status === 404 || status === 410) return new ForgeError('not_found', text);
+    return new ForgeError('invalid', text);
   }
 
   /** The path of an address below this API, or blank for any other address. */

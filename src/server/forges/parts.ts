@@ -86,8 +86,8 @@ function isRefusal(error: unknown): error is ForgeError {
 }
 
 function keyInUse({ message }: ForgeError): ForgeError {
-  const words = `${message.replace(/\.?$/, '.')} If the key of the project is in use elsewhere at the forge, remove it there.`;
-  return new ForgeError('invalid', words);
+  const text = `${message.replace(/\.?$/, '.')} If the key of the project is in use elsewhere at the forge, remove it there.`;
+  return new ForgeError('invalid', text);
 }
 
 type Removal = Pick<ForgeRemovalRow, 'repository' | 'public_key' | 'hook_url'>;

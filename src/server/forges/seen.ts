@@ -32,8 +32,8 @@ const cut = (text: string): string =>
 type Known = Pick<ForgeRow, 'provider' | 'url'>;
 
 export function refusalInWords(forge: Known, { message }: ForgeError): string {
-  const said = /[.!?]$/.test(message) ? message : `${message}.`;
-  return `${said} A token needs the ${scopesInWords(tokensAt(forge).scopes)}.`;
+  const sentence = /[.!?]$/.test(message) ? message : `${message}.`;
+  return `${sentence} A token needs the ${scopesInWords(tokensAt(forge).scopes)}.`;
 }
 
 /** Undefined if the error is not about the forge as a whole. */

@@ -37,7 +37,7 @@ export interface UpkeepParts {
   ids: IdSource;
   vault: Vault;
   openForge: OpenForge;
-  trouble: (error: unknown) => void;
+  onError: (error: unknown) => void;
   /** The pause between two requests of checks at one forge. */
   paceMs?: number | undefined;
 }
@@ -49,7 +49,7 @@ const awayMs = 15 * 60 * 1000;
 const day = 24 * 60 * 60 * 1000;
 
 export function startForgeUpkeep(parts: UpkeepParts): { close(): Promise<void> } {
-  const { db, trouble: onError } = parts;
+  const { db, onError } = parts;
   return startDueWork<ForgeRow>(db, {
     topic: forgesTopic,
     everyMs: checkEveryMs,

@@ -42,7 +42,7 @@ async function removeDeadSocket(path: string): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<string | undefined>();
   socket.once('connect', () => resolve(undefined));
   socket.once('error', (error: NodeJS.ErrnoException) => resolve(error.code));
-  const trouble = await promise;
+  const code = await promise;
   socket.destroy();
-  if (trouble === 'ECONNREFUSED' && (await lstat(path)).isSocket()) await rm(path, { force: true });
+  if (code === 'ECONNREFUSED' && (await lstat(path)).isSocket()) await rm(path, { force: true });
 }

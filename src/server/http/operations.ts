@@ -10,7 +10,7 @@ export interface Operations {
   metrics: Metrics;
   metricsToken: string | undefined;
   /** The problem, in words for any reader. Undefined if the server is healthy. */
-  trouble(): Promise<string | undefined>;
+  problem(): Promise<string | undefined>;
   overview(): Promise<WorkOverview>;
 }
 
@@ -29,7 +29,7 @@ export function addOperations(server: FastifyInstance, operations: Operations): 
   });
 
   server.get('/healthz', { config: { provenBy: 'none' } }, async (_request, reply) => {
-    const reason = await operations.trouble().catch(() => 'the health check failed');
+    const reason = await operations.problem().catch(() => 'the health check failed');
     const work = await operations.overview().then(workInWords, () => ({ runner: null, queue: null }));
     if (reason === undefined) return reply.send({ status: 'ok', ...work });
     return reply.status(503).send({ status: 'unavailable', reason, ...work });

@@ -244,8 +244,8 @@ export async function startSuites(
   const known = await choose(context, project, { ...request, ...fetched }, { commit, alike, changed, facts });
   const joined = { ...fetched, joined_to_id: known.first?.id ?? null };
   await trx.updateTable('build_requests').set(joined).where('id', '=', request.id).execute();
-  const said = [whySkipped(commit, request), known.first && joinedText(known.first)];
-  await endLog(context, request.id, ...said.filter((line) => line !== undefined));
+  const lines = [whySkipped(commit, request), known.first && joinedText(known.first)];
+  await endLog(context, request.id, ...lines.filter((line) => line !== undefined));
   await startKnown(context, project, request, known);
 }
 

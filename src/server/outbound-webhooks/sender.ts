@@ -18,7 +18,7 @@ import { longestOf } from './retry-policy.ts';
 export interface SenderParts extends LineParts {
   /** The holder of the claims. A server that restarts under the same name takes back its claims. */
   name: string;
-  trouble: (error: unknown) => void;
+  onError: (error: unknown) => void;
 }
 
 const mostAtOnce = 512;
@@ -33,7 +33,7 @@ interface Claimed {
 }
 
 export async function startSender(parts: SenderParts): Promise<{ close(): Promise<void> }> {
-  const { db, name: holder, retryPolicy, trouble: onError } = parts;
+  const { db, name: holder, retryPolicy, onError } = parts;
   await db
     .transaction((trx) => freeAllOf(trx, { holder, kind: deliveryKind }))
     .catch((error: unknown) => {

@@ -223,8 +223,8 @@ function planDependencies(
       .map((name) =>
         planned('create', name, async () => {
           const found = (await dependencies()).get(name);
-          const words = `You have no dependency ${JSON.stringify(name)}.`;
-          if (found === undefined) throw ApiError.inWords('not_found', 'dependencies', words);
+          const message = `You have no dependency ${JSON.stringify(name)}.`;
+          if (found === undefined) throw ApiError.inWords('not_found', 'dependencies', message);
           return within(`POST ${path}`, own, groupOf({ dependency_id: String(found) }));
         }),
       ),

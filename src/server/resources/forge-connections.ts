@@ -45,8 +45,8 @@ export async function forgeNamed({ db, caller }: Asking, id: bigint): Promise<Fo
   return orNotFound(await forgesOf(db, caller.id).where('id', '=', id).executeTakeFirst(), 'forge_id');
 }
 
-function wrong(words: string): ApiError {
-  return ApiError.inWords('invalid_format', 'repository', words);
+function wrong(message: string): ApiError {
+  return ApiError.inWords('invalid_format', 'repository', message);
 }
 
 /** Finds the repository, and refuses it if it cannot take a project's key and hook. */
@@ -147,7 +147,11 @@ function followed({ clone_url: from }: VisibleProject, own: KnownRepository | un
 }
 
 /** Stores the reason with the project, because the owner who requested the repair reads it there. */
-async function noteUnusable({ database }: Asking, project: VisibleProject, { words = '' }: ApiError): Promise<void> {
+async function noteUnusable(
+  { database }: Asking,
+  project: VisibleProject,
+  { detail: words = '' }: ApiError,
+): Promise<void> {
   await database.transaction((trx) => noteIncomplete(trx, project, words));
 }
 

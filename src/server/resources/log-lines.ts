@@ -57,7 +57,7 @@ export async function linesOf(storage: LineCall, id: bigint, { from, limit: want
     from: first,
     total: index.total,
     complete: index.log.complete === 1,
-    lines: lines.map(({ number, offset, at, text: words }) => ({ number, offset, at, text: words })),
+    lines: lines.map(({ number, offset, at, text: content }) => ({ number, offset, at, text: content })),
   };
 }
 
@@ -71,7 +71,7 @@ export async function matchesOf(
   const search = { expression, from: lineNumber(from, index.total), limit: wanted, account: call.caller.id };
   const { matches, complete, next } = await searchFairly(call, index, search);
   return {
-    matches: matches.map(({ number, offset, text: words }) => ({ number, offset, text: words })),
+    matches: matches.map(({ number, offset, text: content }) => ({ number, offset, text: content })),
     complete,
     next,
   };

@@ -31,7 +31,7 @@ async function viewOf(call: LineCall, id: bigint, { from, limit }: { from: numbe
     complete: index.log.complete === 1,
     style: before.style,
     group: before.group,
-    lines: lines.map(({ number, at, text: words, isCut }) => ({ number, at, text: words, cut: isCut })),
+    lines: lines.map(({ number, at, text: content, isCut }) => ({ number, at, text: content, cut: isCut })),
   };
 }
 
@@ -65,11 +65,11 @@ async function matchesIn(call: LineCall & Pick<Call, 'searches'> & WithCaller, i
 const eventStream = 'text/event-stream';
 
 function growing(call: Pick<Call, 'subscriptions' | 'signal'> & LineCall, id: bigint): StreamAnswer {
-  const words = async function* (): AsyncGenerator<string> {
+  const events = async function* (): AsyncGenerator<string> {
     yield 'retry: 1000\n\n';
     for await (const growth of growthOf(call, id, call.signal)) yield `data: ${JSON.stringify(growth)}\n\n`;
   };
-  return { contentType: `${eventStream}; charset=utf-8`, body: withKeepAlive(words(), ': still here\n\n') };
+  return { contentType: `${eventStream}; charset=utf-8`, body: withKeepAlive(events(), ': still here\n\n') };
 }
 
 export function logViewRoutes<const Path extends string, Context extends WithCaller>(

@@ -23,8 +23,8 @@ export function forgeRefusal(error: unknown, field: 'token' | 'url' | 'repositor
   if (field === 'repository') return ApiError.inWords('resource_temporary_unavailable', 'generic', message);
   if (kind !== 'not_found') return ApiError.inWords('invalid_format', 'url', message);
   const { name } = forgeProviders[forge.provider];
-  const words = `${message.replace(/\.?$/, '.')} No ${name} answers at ${forge.url}. Check the provider and the address.`;
-  return ApiError.inWords('invalid_format', 'url', words);
+  const detail = `${message.replace(/\.?$/, '.')} No ${name} answers at ${forge.url}. Check the provider and the address.`;
+  return ApiError.inWords('invalid_format', 'url', detail);
 }
 
 type Asking = Pick<Call, 'database' | 'ids' | 'vault' | 'openForge'>;

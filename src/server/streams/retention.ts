@@ -34,10 +34,10 @@ export async function forgetOldLogs(db: Database, days: number, now = Date.now()
 }
 
 /** Skips a log that was restarted in between. */
-async function forget(trx: Transaction, id: bigint, before: bigint, words: Buffer): Promise<boolean> {
+async function forget(trx: Transaction, id: bigint, before: bigint, notice: Buffer): Promise<boolean> {
   const { numUpdatedRows } = await trx
     .updateTable('logs')
-    .set({ size: BigInt(words.length), blob: null, completed_at: null })
+    .set({ size: BigInt(notice.length), blob: null, completed_at: null })
     .set({ line_breaks: 1n, line_state: '', began_at: null, said_at: null })
     .where('id', '=', id)
     .where('complete', '=', 1)
@@ -47,7 +47,7 @@ async function forget(trx: Transaction, id: bigint, before: bigint, words: Buffe
   await trx.deleteFrom('log_chunks').where('log_id', '=', id).execute();
   await trx.deleteFrom('log_marks').where('log_id', '=', id).execute();
   await trx.deleteFrom('log_indexes').where('log_id', '=', id).execute();
-  await trx.insertInto('log_chunks').values({ log_id: id, start: 0n, bytes: words }).execute();
+  await trx.insertInto('log_chunks').values({ log_id: id, start: 0n, bytes: notice }).execute();
   return true;
 }
 

@@ -6,7 +6,7 @@ import type { WriteContext } from '../lifecycle/write-context.ts';
 export interface ScheduleClockParts extends Omit<WriteContext, 'trx'> {
   /** In milliseconds since 1970. */
   now: () => number;
-  trouble: (error: unknown) => void;
+  onError: (error: unknown) => void;
 }
 
 export interface ScheduleClock {
@@ -17,7 +17,7 @@ export interface ScheduleClock {
 const checkEveryMs = 15_000;
 
 /** Every server has such a clock. For each due time only one of them starts the build. */
-export function startScheduleClock({ now, trouble: onError, ...deps }: ScheduleClockParts): ScheduleClock {
+export function startScheduleClock({ now, onError, ...deps }: ScheduleClockParts): ScheduleClock {
   const { db } = deps;
   return startWorkLoop(
     db,

@@ -103,7 +103,7 @@ function dueByTurns(db: Queries, now: number): Promise<Due[]> {
 export async function runDueSchedules(
   { db, ids, observers }: Omit<WriteContext, 'trx'>,
   now: number,
-  trouble: (error: unknown) => void,
+  onError: (error: unknown) => void,
 ): Promise<number> {
   let run = 0;
   for (const schedule of await dueByTurns(db.read, now)) {
@@ -113,7 +113,7 @@ export async function runDueSchedules(
     } catch (error) {
       if (isUnavailable(error)) throw error;
       if (error instanceof ChangedError) run += 1;
-      else trouble(error);
+      else onError(error);
     }
   }
   return run;

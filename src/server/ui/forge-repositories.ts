@@ -76,7 +76,7 @@ async function listAt(visit: PageVisit, { id_str: id }: Forge, { query, number }
     const asked = { params: { forge_id: id }, query: { query, page: number } };
     return await visit.api.list('/forges/:forge_id/repositories', asked);
   } catch (error) {
-    if (!(error instanceof ApiError) || error.words === undefined) throw error;
+    if (!(error instanceof ApiError) || error.detail === undefined) throw error;
     return { refusal: error };
   }
 }
@@ -93,7 +93,7 @@ function repositoryList(
   { query, number }: Asked,
 ): Html {
   if ('refusal' in listed) {
-    const { words, fields } = listed.refusal;
+    const { detail: words, fields } = listed.refusal;
     const isToken = Object.hasOwn(fields, 'token');
     return notice('bad', html`${words ?? ''} ${isToken && html`<a href="${tokenPath(id)}">Replace token</a>`}`);
   }

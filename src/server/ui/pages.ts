@@ -92,7 +92,7 @@ async function attempt(
     const isGone = error.fields.generic?.includes('not_found') ?? false;
     if (isGone || codes.every((code) => closed.has(code))) return pageForError(error);
     const message = codes.map((code) => refusals?.[code]).find((text) => text !== undefined);
-    visit.refused = { action: name, typed: visit.form, errors: error.fields, message, words: error.words };
+    visit.refused = { action: name, typed: visit.form, errors: error.fields, message, words: error.detail };
     return { ...(await show(definition, visit)), status: error.status };
   }
   const done = typeof after === 'string' ? { goTo: visit.path, notice: after } : await after(answer, visit);

@@ -109,7 +109,7 @@ const wordsFor: Readonly<Record<string, string>> = {
 function wordsOf(error: ApiError, file: DocumentFile, name: string, code: string): string {
   const why = error instanceof DocumentError ? error.why.get(name) : undefined;
   if (why !== undefined) return `${why}.`;
-  if (error.words !== undefined) return `is refused: ${error.words}`;
+  if (error.detail !== undefined) return `is refused: ${error.detail}`;
   const { path, value } = find(file, name);
   return `${code === 'invalid_format' ? wrongForm(path, value) : (wordsFor[code] ?? code)}.`;
 }

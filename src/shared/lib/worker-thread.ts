@@ -113,9 +113,9 @@ async function answerOf<Task, Answer>(
 ): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
   const timer = setTimeout(() => reject(new Error('a task took too long')), timeoutMs);
-  const onMessage = (said: { answer: Answer } | { trouble: string }): void => {
-    if ('trouble' in said) reject(new Error(said.trouble));
-    else resolve(said.answer);
+  const onMessage = (message: { answer: Answer } | { failure: string }): void => {
+    if ('failure' in message) reject(new Error(message.failure));
+    else resolve(message.answer);
   };
   const onExit = (): void => reject(new Error('the thread ended early'));
   worker.once('message', onMessage).once('error', reject).once('exit', onExit);
@@ -133,7 +133,7 @@ export function answerTasks(answer: (task: never) => unknown): void {
     try {
       parentPort?.postMessage({ answer: answer(task as never) }, []);
     } catch (error) {
-      parentPort?.postMessage({ trouble: String(error) }, []);
+      parentPort?.postMessage({ failure: String(error) }, []);
     }
   });
 }

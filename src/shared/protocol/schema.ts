@@ -70,5 +70,5 @@ export const id = Type.String({ format: 'int64' });
 export const digest = matching(/^[0-9a-f]{64}$/);
 export const size = whole(Number.MAX_SAFE_INTEGER);
 export const reason = matching(/^[a-z][a-z0-9_]{0,63}$/);
-export const message = cutText((said) => said.slice(0, longest.runnerWords));
+export const message = cutText((text) => text.slice(0, longest.runnerWords));
 export const gitName = text(longest.gitName);

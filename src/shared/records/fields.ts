@@ -193,9 +193,9 @@ export function flag(): Field<boolean, number> {
 
 /** null if the flag is unset. */
 export function flagOrNone(description: string): Field<boolean | null, number | null> {
-  const said = flag();
+  const answer = flag();
   const field = optional<boolean | null>(null, { type: ['boolean', 'null'], default: null, description }, (raw) =>
-    said.parse(raw),
+    answer.parse(raw),
   );
   return {
     ...field,

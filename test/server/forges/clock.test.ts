@@ -26,7 +26,7 @@ describeService(
         await trx.updateTable('projects').set({ forge_check_at: ahead }).where('id', '=', project.id).execute();
       });
       const trouble = (error: unknown): void => assert.fail(String(error));
-      const upkeep = startForgeUpkeep({ ...service.store, trouble });
+      const upkeep = startForgeUpkeep({ ...service.store, onError: trouble });
       for (const wait = growingPauses(); (await forges()).held_until === ahead; await wait());
       await upkeep.close();
       // A lease that another server may have at this moment ends as soon as any other.

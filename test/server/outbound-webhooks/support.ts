@@ -81,7 +81,7 @@ export async function startOtherSender(t: TestContext, service: Service, origin:
     name: 'another server',
     callRules: { mayCall: () => true, resolve: createResolve() },
     attempted: () => {},
-    trouble: (error) => assert.fail(String(error)),
+    onError: (error) => assert.fail(String(error)),
   });
   t.after(() => other.close());
 }

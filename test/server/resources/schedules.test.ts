@@ -128,7 +128,7 @@ describeService('schedules', (service) => {
   test('are run by the clock of a server, that hears of new ones and of changed ones', async () => {
     const { db, ids, observers } = service.store;
     const now = Date.now() + 365 * 24 * 60 * minute;
-    const clocks = [0, 1].map(() => startScheduleClock({ db, ids, observers, now: () => now, trouble: fail }));
+    const clocks = [0, 1].map(() => startScheduleClock({ db, ids, observers, now: () => now, onError: fail }));
     const schedule = await create({ cron: '0 0 1 1 *', commit_ref: 'main' });
     const until = async (count: number): Promise<void> => {
       while ((await requests()).length < count) await pause(10);

@@ -76,12 +76,12 @@ async function port({ data_dir: folder, host, port: number }: Config): Promise<C
   const { promise, resolve } = Promise.withResolvers<string>();
   server.once('error', (error) => resolve(codeOf(error) || messageOf(error)));
   server.listen(number, host, () => resolve(''));
-  const trouble = await promise;
+  const code = await promise;
   server.close();
   const found = `${number} of ${host}`;
-  if (trouble === '') return ok('port', `${found} is free`);
-  const mend = trouble === 'EADDRNOTAVAIL' ? 'choose another address with --host' : 'choose another one with --port';
-  return missing('port', `${found} cannot be opened (${trouble})`, 'no server can start on it', mend);
+  if (code === '') return ok('port', `${found} is free`);
+  const mend = code === 'EADDRNOTAVAIL' ? 'choose another address with --host' : 'choose another one with --port';
+  return missing('port', `${found} cannot be opened (${code})`, 'no server can start on it', mend);
 }
 
 async function database(config: Config): Promise<Check> {

@@ -28,9 +28,9 @@ const trialMs = 120_000;
 /** A runner that only tries: in a process of its own, which may become another user in a namespace. */
 async function tryIsolation({ sandbox, data_dir: folder }: Config): Promise<Trial> {
   if (sandbox === 'off') return { isolated: false, why: 'HEADRACE_SANDBOX=off' };
-  const words = [...process.execArgv, mainProgram, 'runner', '--trial', '--data-dir', folder];
+  const args = [...process.execArgv, mainProgram, 'runner', '--trial', '--data-dir', folder];
   try {
-    const { status, stderr } = await run(process.execPath, words, { signal: AbortSignal.timeout(trialMs) });
+    const { status, stderr } = await run(process.execPath, args, { signal: AbortSignal.timeout(trialMs) });
     const why = stderr.toString().trim().split('\n').at(-1)?.replace(complaintMark, '') ?? '';
     if (status === 0) return { isolated: true, why: '' };
     return { isolated: isAboutIsolation(why) || why.startsWith('isolation failed') ? false : null, why };

@@ -125,8 +125,8 @@ async function checkProgram(program: Program, { build_network: network }: Config
   const { name, args = ['--version'], for: cost, isOptional, isForNetwork } = program;
   const PATH = `${process.env.PATH ?? ''}:/usr/sbin:/usr/bin:/sbin:/bin`;
   const tried = await run(name, args, { env: { ...process.env, PATH } }).catch(() => undefined);
-  const said = tried && `${tried.stdout.toString()}${tried.stderr.toString()}`.trim().split('\n')[0];
-  if (said !== undefined) return ok(name, said);
+  const output = tried && `${tried.stdout.toString()}${tried.stderr.toString()}`.trim().split('\n')[0];
+  if (output !== undefined) return ok(name, output);
   const isNeeded = !isOptional && !(isForNetwork && network !== 'internet');
   const sudo = surroundings().isRoot ? '' : 'sudo ';
   return (isNeeded ? missing : warning)(name, 'not found', cost, `${sudo}apt-get install ${program.package}`);

@@ -29,7 +29,7 @@ export function openS3Blobs(place: S3Location, options: S3Options = {}): Blobs {
       for await (const page of blobPages(link)) yield* page.map(({ digest, size }) => ({ digest, size }));
     },
     async prove() {
-      if (link.trouble() === undefined && performance.now() < wellUntil) return;
+      if (link.failure() === undefined && performance.now() < wellUntil) return;
       if (isProven) await link.prove(proofMs);
       else {
         await proveWritable(link);

@@ -5,7 +5,7 @@ import { keysOf, type Keys, type S3Location } from './location.ts';
 
 export interface S3Options {
   /** Called with the reason when S3 becomes unreachable, and without one when it is back. */
-  onChange?: ((trouble: string | undefined) => void) | undefined;
+  onChange?: ((failure: string | undefined) => void) | undefined;
   /** Uploads use parts of this size. Smaller uploads are sent whole. */
   partSize?: number;
   copySize?: number;
@@ -25,7 +25,7 @@ export interface S3Link {
   /** S3's clock, in milliseconds since 1970; undefined before its first response. */
   now(): number | undefined;
   /** Why S3 cannot be used, according to the last response. */
-  trouble(): string | undefined;
+  failure(): string | undefined;
   close(): void;
 }
 
@@ -62,10 +62,10 @@ export function openS3Link(place: S3Location, { onChange, usualMs = mostMs }: S3
     { step: 'deserialize', name: 'clockOfS3' },
   );
   const closing = new AbortController();
-  let trouble: string | undefined;
+  let failure: string | undefined;
   const changed = (now: string | undefined): void => {
-    const before = trouble;
-    trouble = now;
+    const before = failure;
+    failure = now;
     if ((now === undefined) !== (before === undefined) && !closing.signal.aborted) onChange?.(now);
   };
   const keys = keysOf(place);
@@ -103,7 +103,7 @@ export function openS3Link(place: S3Location, { onChange, usualMs = mostMs }: S3
     ask,
     prove,
     now: () => serverTime && serverTime.date + performance.now() - serverTime.at,
-    trouble: () => trouble,
+    failure: () => failure,
     close() {
       closing.abort();
       client.destroy();

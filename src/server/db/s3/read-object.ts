@@ -86,9 +86,9 @@ async function readOnce({ client, place }: S3Link, key: string, part: PartReques
     if ((error as Error).name === 'InvalidRange') return { bytes: Buffer.alloc(0), start: 0, size: 0 }; // it is empty
     throw error;
   }
-  const { Body: body, ContentRange: said, ContentLength: length = 0 } = answer;
+  const { Body: body, ContentRange: range, ContentLength: length = 0 } = answer;
   const [, from = '0', to = String(length - 1), size = String(length)] =
-    /^bytes ([0-9]{1,15})-([0-9]{1,15})\/([0-9]{1,15})$/.exec(said ?? '') ?? [];
+    /^bytes ([0-9]{1,15})-([0-9]{1,15})\/([0-9]{1,15})$/.exec(range ?? '') ?? [];
   const expected = Number(to) - Number(from) + 1;
   // A store that ignores the range and sends everything would fill the memory.
   if (!body || !(expected <= part.most)) {
