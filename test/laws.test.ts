@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, test } from 'node:test';
+import { DatabaseSync } from 'node:sqlite';
 import { blobColumns, sealedColumns } from '../src/server/db/schema.ts';
+import { columnName } from '../src/shared/records/fields.ts';
 
 const root = join(import.meta.dirname, '../src');
 /** The tables, and the types of their rows. */
@@ -88,6 +90,51 @@ test('values of a row are encrypted only where the rotation of the master key wa
     .map((file) => relative(root, file))
     .filter((name) => !own.includes(name) && /\.seal\(/.test(readFileSync(join(root, name), 'utf8')));
   assert.deepEqual(elsewhere, []);
+});
+
+test('the row types have the columns of the tables, with their types', async () => {
+  const db = new DatabaseSync(':memory:');
+  const migrations = join(root, 'server/db/migrations');
+  for (const name of readdirSync(migrations).filter((file) => file.endsWith('.sql')))
+    db.exec(readFileSync(join(migrations, name), 'utf8'));
+  const records = join(root, 'shared/records');
+  const fields: Record<string, object> = Object.assign(
+    {},
+    ...(await Promise.all(readdirSync(records).map((name) => import(join(records, name))))),
+  );
+  const usual: Record<string, string> = { text: 'string', integer: 'number', bigint: 'bigint', bytea: 'Uint8Array' };
+  const narrower = /^(?:Sealed|BlobDigest|ColumnsOf<.*)$/;
+  const bodies = new Map(
+    Array.from(schema.matchAll(/^export interface (\w+Row)([^{]*)\{(.*?)^\}/gms), ([, row = '', ...text]) => [
+      row,
+      text,
+    ]),
+  );
+  const differences: string[] = [];
+  const tables = Array.from(schema.matchAll(/^  (\w+): (\w+Row);$/gm), ([, table = '', row = '']) => ({ table, row }));
+  for (const { table, row } of tables.filter((one) => one.table !== 'applied_migrations')) {
+    const [heritage = '', body = ''] = bodies.get(row) ?? [];
+    const typed = new Map(Array.from(body.matchAll(/^ {2}(\w+): (.*);$/gm), ([, name, type = '']) => [name, type]));
+    const inFields = new Set(
+      Array.from(heritage.matchAll(/typeof (\w+)/g), ([, name = '']) => Object.keys(fields[name] ?? {}))
+        .flat()
+        .map(columnName),
+    );
+    for (const { name, type: kind, notnull } of db
+      .prepare(`select name, type, "notnull" from pragma_table_info(?)`)
+      .all(table)) {
+      const [type, nullable] = (typed.get(String(name)) ?? '').split(/ \| (?=null$)/);
+      const isRight =
+        (type === usual[String(kind).toLowerCase()] || narrower.test(type ?? '')) &&
+        (nullable === undefined) === (notnull === 1);
+      if (typed.has(String(name)) ? !isRight : !inFields.has(String(name)))
+        differences.push(`${table}.${String(name)}`);
+      typed.delete(String(name));
+      inFields.delete(String(name));
+    }
+    differences.push(...[...typed.keys(), ...inFields].map((name) => `${table}.${name} has no column`));
+  }
+  assert.deepEqual(differences, []);
 });
 
 describe('columns that need care', () => {

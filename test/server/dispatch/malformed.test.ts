@@ -66,7 +66,7 @@ describeServiceOnOne('a message that makes no sense', (service) => {
   const commit = (change: Record<string, unknown>): Message =>
     finish({ logSize: 0, outcome: { kind: 'fetched', commit: { ...aCommit, ...change } } });
 
-  const step = { name: 'command', from: 0, to: 1 };
+  const span = { name: 'command', from: 0, to: 1 };
 
   /** What once went wrong, or comes to mind. */
   const kept = (): Message[] => [
@@ -101,8 +101,8 @@ describeServiceOnOne('a message that makes no sense', (service) => {
       [null],
       [{ name: 'x', from: -1, to: 0 }],
       [{ name: 7, from: 0, to: 0 }],
-      Array.from({ length: 1001 }, () => step),
-    ].map((steps) => finish({ steps, logSize: 0 })),
+      Array.from({ length: 1001 }, () => span),
+    ].map((spans) => finish({ spans, logSize: 0 })),
     ...[{ kind: 'killed', reason: 'A B' }, { kind: 'compiled', digest: '../x' }, { kind: 'pushed' }].map((outcome) =>
       finish({ outcome, logSize: 0 }),
     ),

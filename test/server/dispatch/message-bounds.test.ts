@@ -77,13 +77,13 @@ const bounds: Bound[] = [
   },
   {
     call: 'finish',
-    field: 'steps',
+    field: 'spans',
     most: most.spans,
     message: (length) => ({
       claim: randomName(),
       logSize: 0,
       outcome: { kind: 'pushed' },
-      steps: list(length, { name: 'x', from: 0, to: 0 }),
+      spans: list(length, { name: 'x', from: 0, to: 0 }),
     }),
   },
   inLooked('defaultBranch', text, longest.gitName),
