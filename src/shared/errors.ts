@@ -35,7 +35,7 @@ export class ApiError extends Error {
   }
 
   static inWords(code: ErrorCode, field: string, detail: string): ApiError {
-    return Object.assign(new ApiError(code, field), { words: detail });
+    return Object.assign(new ApiError(code, field), { detail });
   }
 
   static ofFields(fields: FieldErrors): ApiError {

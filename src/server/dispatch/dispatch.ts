@@ -14,15 +14,15 @@ import { noteServices } from '../lifecycle/build-services.ts';
 import { checkKeptFiles } from '../lifecycle/kept-builds.ts';
 import { noteSteps } from '../lifecycle/build-steps.ts';
 import { releasePollsOf } from '../triggers/poll-claims.ts';
-import type { Receipt, WorkKind } from '../../shared/protocol/index.ts';
+import type { WorkKind } from '../../shared/protocol/index.ts';
 import { claimsTopic, detachHolder, heldBy, holdJob, lapse } from '../queue/leases.ts';
 import { endedClaims } from '../queue/queue.ts';
 import { serveCalls, type CallHandlers, type CallParts } from './calls.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { demandFor } from './demand.ts';
-import { fetchCommit, UnconfiguredError } from './fetch-commit.ts';
-import { createRepositoryConfig, type Configuring, type ConfiguredReport } from './repository-config.ts';
+import { fetchCommit } from './fetch-commit.ts';
+import { createRepositoryConfig, type Configuring } from './repository-config.ts';
 import { createConnections, type Connections } from './connections.ts';
 import { createDispatcher } from './dispatcher.ts';
 import { createExtensions } from './extensions.ts';
@@ -109,7 +109,7 @@ const checkClaimsEveryMs = 5000;
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { db, ids, observers, vault, subscriptions, blobs, disk, logBytes, accountConcurrency, log } = parts;
   const { limits, unpacked, artifacts, cacheBytes } = parts;
-  const configured = createRepositoryConfig({ db, ids, observers, configure: parts.configure });
+  const configure = createRepositoryConfig({ db, ids, observers, configure: parts.configure });
   const intake = logIntake({
     db,
     disk,
@@ -152,8 +152,6 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     const held = await heldBy(db.read, holder).catch(() => undefined);
     return held?.length !== 0;
   };
-  const settle = (runner: Runner, report: ConfiguredReport): Promise<Receipt> =>
-    db.transaction((trx) => outcomes.settle(trx, runner, report));
 
   const shells = createShells({ db, ids, vault, subscriptions, relay: parts.relay, isQuiet });
   const dispatch: Dispatch = {
@@ -192,12 +190,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       }),
     tests: ({ holder }, batch) => tests.take(holder, batch),
     async finish(runner, report) {
-      try {
-        return await settle(runner, report);
-      } catch (error) {
-        if (!(error instanceof UnconfiguredError)) throw error;
-        return settle(runner, await configured(runner, report));
-      }
+      const configured = await configure(runner, report);
+      return db.transaction((trx) => outcomes.settle(trx, runner, configured));
     },
     uploaded: (runner, report) => endUploads(db, context, runner, report),
     access: ({ holder }, { claim }) => accessFor(db.read, vault, holder, claim),

@@ -37,15 +37,14 @@ export const fetchCommit: JobHandler = {
 
   async settle(context, job, outcome, { file, sha }) {
     const request = await requestOf(context, job.subject_id);
-    if (!request) return;
-    traceFetch(context, request, job, outcome.kind);
+    if (!request) return undefined;
     if (outcome.kind === 'cancelled' || job.cancelled) await moveFetch(context, request.id, 'cancelled');
     else if (outcome.kind !== 'fetched') await failFetch(context, request.id, { reason: reasonOf(outcome), sha });
     else {
       const alike = await holdToJoin(context, request, outcome.commit.sha);
       await context.db.holdRight(context.trx, 'recording', request.project_id); // two requests may have found the same new commit
       const project = await projectOf(context, request.project_id);
-      if (!file && isConfigured(project, request, outcome.commit)) throw new UnconfiguredError();
+      if (!file && isConfigured(project, request, outcome.commit)) return { isStale: true };
       const commit = await recordCommit(context, request.project_id, outcome.commit);
       const { config_digest: digest = '' } = file ?? {};
       if (file && digest !== '') await storeFileSuites(context, { projectId: project.id, digest }, file.suites);
@@ -60,6 +59,8 @@ export const fetchCommit: JobHandler = {
           : withFirstParent(commit),
       });
     }
+    traceFetch(context, request, job, outcome.kind);
+    return undefined;
   },
 
   async lose(context, job) {
@@ -96,9 +97,6 @@ function comparisonOf(request: BuildRequestRow, lastBuilt: string | undefined): 
   const before = request.before === '' ? lastBuilt : request.before;
   return before === undefined || before === madeByPush ? { leaving: null } : { before };
 }
-
-/** The file of the commit must be read first. */
-export class UnconfiguredError extends Error {}
 
 export async function defaultHeadOf(
   { trx }: Pick<JobContext, 'trx'>,

@@ -64,8 +64,9 @@ export interface JobHandler {
   outcomes: readonly Outcome['kind'][];
   /**
    * `file` builds a fetched commit, `sha` is the commit of a refused file, `output` the log part of a suite's commands.
+   * `isStale`: the outcome was read under other settings of the project, and the job is treated as lost.
    */
-  settle(context: JobContext, job: ClaimedJob, outcome: Outcome, about: Settled): Promise<void>;
+  settle(context: JobContext, job: ClaimedJob, outcome: Outcome, about: Settled): Promise<{ isStale: true } | void>;
   /** The runner is gone, or could not do its part. `retry`: the job stays in the queue. */
   lose(context: JobContext, job: ClaimedJob): Promise<{ retry: boolean }>;
   /** A sentence for the log of interrupted work. */

@@ -107,7 +107,11 @@ export function createOutcomes({
         await addLine(db, trx, job.subject_id, message);
       }
       for (const line of lines ?? []) await addLine(db, trx, job.subject_id, line);
-      await kind.settle(context(trx), job, outcome, { file, sha, output, stepStates, services });
+      const settled = await kind.settle(context(trx), job, outcome, { file, sha, output, stepStates, services });
+      if (settled?.isStale) {
+        await giveUp(trx, job);
+        return { taken: true };
+      }
       if (kept && job.kind === 'run_suite') {
         const { vault, shellHours: hours } = context(trx);
         const forSuites = await leavesFiles(trx, job.subject_id);

@@ -7,6 +7,7 @@ import { fetchedAs, ownRefs } from '../lifecycle/own-refs.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import type { CommitReport, FinishReport } from '../../shared/protocol/index.ts';
 import { holdJob } from '../queue/leases.ts';
+import { findLog } from '../streams/logs.ts';
 import { isConfigured, defaultHeadOf } from './fetch-commit.ts';
 
 type Refused = { refused: string[] };
@@ -57,11 +58,15 @@ export interface RepositoryConfigParts extends Omit<WriteContext, 'trx'> {
  */
 export function createRepositoryConfig({ db, ids, observers, configure }: RepositoryConfigParts) {
   return async ({ holder }: Runner, report: FinishReport): Promise<ConfiguredReport> => {
-    const { claim, outcome } = report;
+    const { claim, outcome, logSize } = report;
     if (outcome.kind !== 'fetched') return report;
     const { commit, config } = outcome;
     const requests = db.read.selectFrom('jobs').innerJoin('build_requests', 'build_requests.id', 'jobs.subject_id');
-    const asked = await requests.selectAll('build_requests').where('jobs.claim', '=', claim).executeTakeFirst();
+    const asked = await requests
+      .selectAll('build_requests')
+      .where('jobs.claim', '=', claim)
+      .where('jobs.holder', '=', holder)
+      .executeTakeFirst();
     if (!asked) return report; // settling reports it
     const projects = db.read.selectFrom('projects').selectAll().where('id', '=', asked.project_id);
     const { config_file: path, ...rest } = await projects.executeTakeFirstOrThrow();
@@ -75,7 +80,9 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
     try {
       const result = await db.transaction(async (trx): Promise<ConfigResult> => {
         const job = await holdJob(db, trx, claim);
-        if (job?.holder !== holder) return {};
+        const log = await findLog(trx, asked.id);
+        const isOver = job?.cancelled === 0 && Number(log?.size ?? 0n) === logSize;
+        if (job?.holder !== holder || !isOver) return {}; // settling reports it
         const context = { db, trx, ids, observers };
         await db.holdRight(trx, 'recording', asked.project_id);
         const project = await trx

@@ -234,6 +234,6 @@ export async function named<T>(at: string, work: () => Promise<T>): Promise<T> {
     const fields = Object.entries(error.fields).map(([name, codes]) => {
       return [name === 'generic' ? at : `${at}[${columnName(name).replace(/_id$/, '')}]`, codes] as const;
     });
-    throw Object.assign(ApiError.ofFields(Object.fromEntries(fields)), { words: error.detail });
+    throw Object.assign(ApiError.ofFields(Object.fromEntries(fields)), { detail: error.detail });
   }
 }

@@ -348,6 +348,25 @@ describeWithRunner('a project that is configured by a file in its repository', (
     assert.deepEqual(tasks.toSorted(), ['fetch_commit', 'run_suite']);
   });
 
+  testOnOne('is applied only once the log is whole, and not if the request was cancelled', async () => {
+    const file = { text: stringify({ suites: [{ name: 'unit', command: 'make' }] }) };
+    await ask();
+    const task = await runner.take('fetch_commit');
+    assert.deepEqual(await task.finishAt(7, found(file)), { expected: 0 });
+    assert.deepEqual(await suites(), []);
+    assert.deepEqual(await task.finish(found(file)), { taken: true });
+    assert.deepEqual(await endBuilds(1), ['make']);
+
+    const { record } = await ask();
+    const cancelled = await runner.take('fetch_commit');
+    await alice.post(`${path}/build_requests/${record.id}/cancel`);
+    const other = { text: stringify({ suites: [{ name: 'unit', command: 'other' }] }) };
+    assert.deepEqual(await cancelled.finish(found(other)), { taken: true });
+    assert.equal((await alice.get(`${path}/build_requests/${record.id}`)).record.build_state, 'cancelled');
+    assert.equal((await suites())[0]?.command, 'make');
+    await runner.assertIdle();
+  });
+
   testOnOne('is read again where the project got another while the commit was fetched', async () => {
     for (const [first, then] of [
       ['', '.headrace.toml'],
