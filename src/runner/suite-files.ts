@@ -54,8 +54,8 @@ export async function takeFiles(services: RunnerServices, order: SuiteOrder, hol
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof FilesGoneError || error instanceof StoreAwayError || isNoSpace(error)) throw error;
-    services.log(`the files of another suite are not there: ${messageOf(error)}`);
-    throw new FilesGoneError('the files of another suite are not there', { cause: error });
+    services.log(`the files of another suite are missing: ${messageOf(error)}`);
+    throw new FilesGoneError('the files of another suite are missing', { cause: error });
   }
 }
 

@@ -47,7 +47,7 @@ export async function scaleSlurm({ config, options }: Call<Options>): Promise<vo
   await scale({ link, slurm, max, log, stopping });
   await slurm
     .cancelPending()
-    .catch((error: unknown) => log.error(`jobs that wait were not called off: ${messageOf(error)}`));
+    .catch((error: unknown) => log.error(`waiting jobs were not cancelled: ${messageOf(error)}`));
   link.close();
   if (lock !== 'impossible') await lock.release();
   process.exit(0);
@@ -86,7 +86,7 @@ export async function scale({ link, slurm, max, log, stopping }: Scaling): Promi
     const isQuiet = demand.waiting === 0 && jobs.pending.length + jobs.active + jobs.leaving === 0;
     quietUntil = isQuiet ? now + checkIdleEveryMs : -Infinity;
     if (cancel.length > 0) {
-      log.info({ cancel: cancel.length, ...demand }, 'calling off jobs');
+      log.info({ cancel: cancel.length, ...demand }, 'cancelling jobs');
       await slurm.cancel(cancel.slice(-mostAtOnce));
     }
     if (submit === 0 || !pace.mayStart(now)) return;
@@ -103,7 +103,7 @@ export async function scale({ link, slurm, max, log, stopping }: Scaling): Promi
   while (!stopping.aborted) {
     try {
       await check();
-      if (trouble !== '') log.info('scaling goes on');
+      if (trouble !== '') log.info('scaling continues');
       trouble = '';
       wait = checkEveryMs;
     } catch (error) {
@@ -119,7 +119,7 @@ export async function scale({ link, slurm, max, log, stopping }: Scaling): Promi
 /** Jobs get the scaler's settings for runners. None is a secret. */
 function scriptFor(config: Config, { url, tokenFile, caFile, idle = '60', ...options }: Options): string {
   const program = resolve(options.program ?? sourceFile('..', 'bin', 'headrace'));
-  if (!existsSync(program)) throw new WrongUse(`--program ${program}: there is no such file`);
+  if (!existsSync(program)) throw new WrongUse(`--program ${program}: this file does not exist`);
   const scratch = resolve(options.scratch ?? `/var/tmp/headrace-${process.getuid?.() ?? 0}`);
   const life = ['--until-idle', '--idle', idle, '--concurrency', '1'];
   const args = [...life, '--url', url, '--token-file', tokenFile, '--scratch', scratch];

@@ -57,7 +57,7 @@ export function buildUsers(ownId = firstOwnId): BuildUsers {
   const chosen = fileUsers.find((id) => exists(id, id));
   if (chosen === undefined)
     throw new Error(
-      `this machine has no user id to spare: none of ${fileUsers.join(', ')} exists in /proc/self/uid_map`,
+      `this machine has no free user ID: none of ${fileUsers.join(', ')} exists in /proc/self/uid_map`,
     );
   const files = { uid: chosen, gid: chosen };
   if (!exists(chosen, lastUser)) return sharedUser(files);

@@ -43,8 +43,8 @@ function writtenView(variable: EnvironmentVariableRow, vault: Vault): WrittenVar
 }
 
 const hiddenWords =
-  'The content looks like ordinary words, and every place in the logs that says the same will be masked. ' +
-  'If it is no secret, set secret to false.';
+  'The content looks like ordinary words, and every occurrence in logs will be masked. ' +
+  'If it is not a secret, set secret to false.';
 
 const contentLocation = (id: bigint): string =>
   sealedLocation({ table: 'environment_variables', column: 'content' }, id);

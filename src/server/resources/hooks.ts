@@ -139,7 +139,7 @@ export const routes = [
         throw ApiError.inWords(
           'resource_temporary_unavailable',
           'generic',
-          'The connected forge has the secret of this hook. Delete the hook and connect the project again for a new one.',
+          'The connected forge uses the secret of this hook. For a new secret, delete the hook and connect the project again.',
         );
       const secret = randomSecret();
       const columns = { secret: await sealed(call, hook.id, secret) };

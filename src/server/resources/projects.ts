@@ -81,7 +81,7 @@ function addressAt(forge: ForgeRow, { ssh_url: ssh, https_url: https }: ForgeRep
   const { scheme, user = '' } = parseGitAddress(ssh) ?? {};
   if (scheme === 'ssh' && user !== '') return ssh;
   if (gitOriginAt(forge, https) !== '') return https;
-  const words = 'The forge tells no address for git over SSH, and none over HTTPS at its own host.';
+  const words = 'The forge reports no git address over SSH, and none over HTTPS at its own host.';
   throw ApiError.inWords('invalid_format', 'repository', words);
 }
 
