@@ -127,8 +127,7 @@ export function createEntryCheck(bounds: Bounds): (line: string) => void {
   let entries = 0;
   let bytes = 0;
   return (line) => {
-    const [, kind = '', size = '', rest = ''] =
-      entryForm.exec(line) ?? refuse(`an entry cannot be read: ${line}`);
+    const [, kind = '', size = '', rest = ''] = entryForm.exec(line) ?? refuse(`an entry cannot be read: ${line}`);
     const [name = rest, target = ''] =
       kind === 'l' ? cut(rest, ' -> ') : kind === 'h' ? cut(rest, ' link to ') : [rest];
     if (kind in kindNames) refuse(`${name} is ${kindNames[kind]}`);

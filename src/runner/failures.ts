@@ -17,7 +17,7 @@ export class BrokenServerError extends Error {}
 export function otherVersion(theirs: string): RefusedError {
   return new RefusedError(
     `this runner is headrace ${version} and the server ${theirs.slice(0, 64)}: they speak different protocols. ` +
-      'Start the runner with the server's version.',
+      'Start the runner with the server’s version.',
   );
 }
 

@@ -17,9 +17,7 @@ export const pushDeploy: JobRunner<PushOrder> = async ({ mirrors }, order, { wri
   } catch (error) {
     if (!signal.aborted && !tooLong.aborted) throw error;
     const why = signal.aborted ? 'The deploy was cancelled.' : `The deploy took longer than ${timeoutSeconds} s.`;
-    await writeLog(
-      `\n${why} A push was interrupted: check the remote branch to see whether it arrived.\n`,
-    );
+    await writeLog(`\n${why} A push was interrupted: check the remote branch to see whether it arrived.\n`);
     if (signal.aborted) throw error;
     return { kind: 'refused' };
   }

@@ -54,9 +54,7 @@ export async function openSuiteCache(
   const locations = order.paths.map((path) => ({ said: path, ...locateCachePath(path) }));
   const tracked = locations.find(({ root, path }) => root === 'workspace' && isOccupied(task.checkout, path));
   if (tracked && task.isOwnCheckout) {
-    await task.writeLog(
-      `No cache is used: ${tracked.said} or a directory on its path is part of the repository.\n`,
-    );
+    await task.writeLog(`No cache is used: ${tracked.said} or a directory on its path is part of the repository.\n`);
     return undefined;
   }
   await using opening = new AsyncDisposableStack();

@@ -37,7 +37,8 @@ export async function endSignIn(server: ServerAddress, { redirect, verifier }: S
     throw new Failure('refused', 'The server rejected this code. Run headrace login again.', error.more);
   });
   const { access_token: token } = JSON.parse(text) as { access_token?: unknown };
-  if (typeof token !== 'string') throw new Failure('unreachable', 'The address does not answer like a Headrace server. Check it.');
+  if (typeof token !== 'string')
+    throw new Failure('unreachable', 'The address does not answer like a Headrace server. Check it.');
   return token;
 }
 

@@ -110,7 +110,7 @@ export function developerProgram(): Command {
     .description(
       'You get the files, variables and software of the build as it ended, on the runner that ran it, with the ' +
         'isolation and limits of a build. Your changes are deleted with the shell. It ends with exit, after an hour ' +
-        'without activity, and with Enter ~ . if it no longer responds. The exit status is the shell's.',
+        'without activity, and with Enter ~ . if it no longer responds. The exit status is the shell’s.',
     )
     .example('headrace shell 912345678901234567', 'look around where it failed')
     .example('headrace shell unit < commands.sh', 'run something there');
@@ -159,7 +159,7 @@ export function developerProgram(): Command {
     .example('headrace dependency upload lua lua-5.4.7.tar.gz');
 
   add('apply', () => import('./apply.ts'))
-    .summary('Apply a file's settings to the project')
+    .summary('Apply a file’s settings to the project')
     .description(
       '--project or the folder selects the project; outside a git repository, the name in the ' +
         'file does. Every variable that the file takes from your environment is shown. A variable that the project did not take ' +
@@ -175,8 +175,10 @@ export function developerProgram(): Command {
     .example('headrace apply -f headrace.toml', 'apply it, all or nothing');
 
   add('check [FILE]', () => import('./check.ts'))
-    .summary('Check a repository's file, without a server')
-    .description('The default is .headrace.toml, or else .headrace.yml. The exit status is 1 if the file has a mistake.')
+    .summary('Check a repository’s file, without a server')
+    .description(
+      'The default is .headrace.toml, or else .headrace.yml. The exit status is 1 if the file has a mistake.',
+    )
     .example('headrace check', 'before you push')
     .example('headrace check ci/headrace.yml', 'another file');
 

@@ -28,10 +28,12 @@ interface Options {
 export async function run(call: Call<Options>, named: string): Promise<number> {
   const { client, screen, options } = call;
   if (process.platform !== 'linux')
-    throw new WrongUse('exec needs Linux: builds run in a sandbox of its kernel. Request a build instead: headrace run -f');
+    throw new WrongUse(
+      'exec needs Linux: builds run in a sandbox of its kernel. Request a build instead: headrace run -f',
+    );
   const isWritten = options.write === true;
   if (isWritten && process.getuid?.() === 0)
-    throw new WrongUse('root cannot use --write: a sandbox cannot own root's files. Run it as the owner of the files.');
+    throw new WrongUse('root cannot use --write: a sandbox cannot own root’s files. Run it as the owner of the files.');
   const registryAllow = readRanges(call.env.HEADRACE_REGISTRY_ALLOW ?? '');
   if (!registryAllow)
     throw new WrongUse('HEADRACE_REGISTRY_ALLOW has to be a list of CIDR ranges: 10.0.0.0/8,fd00::/8');

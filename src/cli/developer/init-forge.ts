@@ -159,8 +159,7 @@ async function connectOne(call: Init, here: Here): Promise<Found | undefined> {
   const about = words`None of your connected forges has ${here.host}/${here.path}`;
   const otherwise = `Run headrace init at a terminal, or with --forge ${none} to install the key yourself.`;
   const known = kinds.find((kind) => new URL(forgeProviders[kind].url).host === here.host);
-  if (known !== undefined && canAsk(call))
-    screen.hint(`${about}. Leave the token blank to install a key yourself.`);
+  if (known !== undefined && canAsk(call)) screen.hint(`${about}. Leave the token blank to install a key yourself.`);
   const choices = [
     ...kinds.map((kind) => `connect ${forgeProviders[kind].name}`),
     'without a forge: I install a key myself',
@@ -189,7 +188,8 @@ const kinds = Object.keys(forgeProviders) as (keyof typeof forgeProviders)[];
 /** `otherwise` is the advice if no user can answer. */
 async function choose(call: Init, about: string, choices: readonly string[], otherwise: string): Promise<number> {
   const { screen } = call;
-  if (!canAsk(call)) throw new WrongUse(`${about}, and there is no terminal to ask on. ${otherwise} Nothing was created.`);
+  if (!canAsk(call))
+    throw new WrongUse(`${about}, and there is no terminal to ask on. ${otherwise} Nothing was created.`);
   screen.hint(`${about}:`);
   for (const [at, line] of choices.entries()) screen.hint(`  ${at + 1}  ${line}`);
   return answered(screen, async () => {

@@ -20,7 +20,8 @@ export async function run(call: Init): Promise<number | void> {
   const { cwd } = call;
   const [top, addresses] = await Promise.all([topOf(cwd), remotes(cwd)]);
   const [address] = addresses;
-  if (top === undefined) throw new WrongUse('This folder is not a git repository. Run headrace init in a clone of one.');
+  if (top === undefined)
+    throw new WrongUse('This folder is not a git repository. Run headrace init in a clone of one.');
   if (address === undefined)
     throw new WrongUse('This git repository has no remote. Add one with: git remote add origin ADDRESS');
   const present = await repositoryFile(top);
@@ -96,7 +97,9 @@ async function makeSuites(
     await applyDocument(call, { document, file: file.name, project });
   } catch (error) {
     if (!(error instanceof WouldDelete)) throw error;
-    screen.hint(`${file.name} was not applied, because it lacks some of the project's settings. To apply it: headrace apply`);
+    screen.hint(
+      `${file.name} was not applied, because it lacks some of the project’s settings. To apply it: headrace apply`,
+    );
   }
 }
 

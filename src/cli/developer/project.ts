@@ -43,9 +43,7 @@ export async function findProject({ client, cwd }: Asking, named?: string, named
 
 /** A file may be untrusted, so it does not decide if the folder has another project. */
 function conflict({ name, file }: NamedIn, folder: string): WrongUse {
-  return new WrongUse(
-    `${words`${file} is of ${name}, and `}${folder}. Name the project with --project NAME.`,
-  );
+  return new WrongUse(`${words`${file} is of ${name}, and `}${folder}. Name the project with --project NAME.`);
 }
 
 function only(found: readonly Project[], what: string): Project {

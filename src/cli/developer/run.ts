@@ -17,7 +17,8 @@ export async function run(
 ): Promise<number | void> {
   const { client, screen, cwd } = call;
   const ref = named ?? (await currentRef(cwd));
-  if (ref === undefined) throw new WrongUse('This folder is not a git repository. Name a ref to build: headrace run REF');
+  if (ref === undefined)
+    throw new WrongUse('This folder is not a git repository. Name a ref to build: headrace run REF');
   const project = await call.project();
   const inProject = { project_id: project.id_str };
   const { suite: wanted = [], variable: given = [], follow } = call.options;
@@ -40,7 +41,10 @@ export async function run(
   const fetched = asksFor.length === 0 ? undefined : await whenFetched(call, project, request);
   if (fetched && fetched.build_state !== 'errored') await refuseMissing(call, project, request, asksFor);
   if (screen.isJson) screen.json(fetched ?? request);
-  else screen.print(words`Requested a build of ${ref} in ${project.name}. Follow it with: headrace watch ${request.id_str}`);
+  else
+    screen.print(
+      words`Requested a build of ${ref} in ${project.name}. Follow it with: headrace watch ${request.id_str}`,
+    );
   return fetched?.build_state === 'errored' ? exitStatus.errored : undefined;
 }
 

@@ -16,9 +16,7 @@ export async function run(call: Call, named: string): Promise<number> {
   const { stdin } = process;
   const isTerminal = stdin.isTTY && screen.out.isTTY;
   if (stdin.isTTY && !isTerminal)
-    throw new WrongUse(
-      'A shell needs a terminal. Without one, pipe commands in: headrace shell BUILD < FILE',
-    );
+    throw new WrongUse('A shell needs a terminal. Without one, pipe commands in: headrace shell BUILD < FILE');
   const project = await call.project();
   const build = await findBuild(call, project, named);
   const inBuild = { project_id: project.id_str, build_id: build.id_str };

@@ -26,7 +26,9 @@ export function sourcesIn(document: Document, env: NodeJS.ProcessEnv): Source[] 
       );
     if (source === undefined) return variable;
     if (typeof source !== 'string' || valueOf(source, env) === undefined)
-      throw new WrongUse(words`${name} takes its value from ${JSON.stringify(source)} of your environment, which is not set.`);
+      throw new WrongUse(
+        words`${name} takes its value from ${JSON.stringify(source)} of your environment, which is not set.`,
+      );
     sources.push({ suite, variable: name, from_env: source });
     return variable;
   });

@@ -90,7 +90,7 @@ export async function backup({ config, options }: Call<Options>, name: string): 
     const how = withBlobs
       ? 'and included'
       : 'but not included (--with-blobs includes them): protect them like this file';
-    console.log(`blobs at ${elsewhere.at}: ${counts.blobs} are named, ${how}`);
+    console.log(`blobs at ${elsewhere.at}: ${counts.blobs} are referenced, ${how}`);
     if (counts.gone > 0) console.log(`${counts.gone} more were deleted during the backup`);
   }
 }

@@ -46,7 +46,7 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
     .option('--port <P>', 'on which port (default 8443)')
     .option('--no-runner', 'do not start a runner on this machine')
     .addOption(repeated('--tag <T>', 'a tag of its runner', tag))
-    .option('--first-user-file <F>', 'write the first user's credentials there instead of printing them');
+    .option('--first-user-file <F>', 'write the first user’s credentials there instead of printing them');
 
   add('runner', () => import('./runner.ts'), 'runner')
     .summary('Run jobs for a server on another machine')
@@ -108,9 +108,7 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
     .addOption(repeated('--redirect-uri <R>', 'where users return with their answer').makeOptionMandatory())
     .option('--public', 'a distributed application, without a secret');
   add('admin app list', apps, 'listApps').summary('Print every registered application and who registered it');
-  add('admin app delete <CLIENT_ID>', apps, 'deleteApp').summary(
-    'Delete an application; all its tokens stop working',
-  );
+  add('admin app delete <CLIENT_ID>', apps, 'deleteApp').summary('Delete an application; all its tokens stop working');
 
   add('admin runner create <NAME>', runners, 'createRunner')
     .summary('Register a runner on another machine, and print its token, once')

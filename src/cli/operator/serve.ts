@@ -190,10 +190,10 @@ function introduce(address: string, credentials: Credentials, file: string | und
   }
   try {
     writeFileSync(file, facts, { flag: 'wx', mode: 0o600 });
-    console.log(`Headrace is new here. The first user's credentials are in ${file}`);
+    console.log(`Headrace is new here. The first user’s credentials are in ${file}`);
   } catch (error) {
     console.error(
-      `headrace: the first user's credentials could not be written (${String(error)}). Create new ones: admin user reset ${email}`,
+      `headrace: the first user’s credentials could not be written (${String(error)}). Create new ones: admin user reset ${email}`,
     );
   }
 }

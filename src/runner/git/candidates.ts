@@ -92,7 +92,10 @@ export function choose(wanted: WantedRef, found: readonly Found[]): Found | unde
     );
   }
   if (first === undefined && found.length > 1) {
-    throw new FetchError('ambiguous_ref', `Several commits start with ${quoted(wanted.asked)}. Use a longer prefix of the SHA.`);
+    throw new FetchError(
+      'ambiguous_ref',
+      `Several commits start with ${quoted(wanted.asked)}. Use a longer prefix of the SHA.`,
+    );
   }
   return first ?? found[0];
 }

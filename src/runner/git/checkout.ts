@@ -170,7 +170,8 @@ async function makeOne(
   const packs = await makeGitDir(services, source, tree, { sha, refs });
   await making.size.discount(packs);
   const { pointers, areAll } = await fillTree(services, source, sha, tree);
-  if (!areAll) leftOut.push('Not all files were checked for Git LFS pointers: some may remain in place of their files.');
+  if (!areAll)
+    leftOut.push('Not all files were checked for Git LFS pointers: some may remain in place of their files.');
   if (pointers.length > 0) making.pointed.push({ source, tree, sha, pointers });
   for (const sentence of leftOut) leaveOut(making, source, sentence);
   return { tree, submodules };

@@ -24,7 +24,11 @@ const signs: readonly [phrases: readonly string[], why: string, isLasting: boole
   [['git-lfs: …not found'], 'git-lfs is not installed on this runner', false],
   [['certificate', 'x509:'], 'this runner does not trust its certificate', true],
   [['is this a git repository', 'unable to update url base', notObtained], 'there is no git repository', true],
-  [['redirects followed', 'protocol … not supported', 'protocol … disabled'], 'it redirects to an address that does not exist', true],
+  [
+    ['redirects followed', 'protocol … not supported', 'protocol … disabled'],
+    'it redirects to an address that does not exist',
+    true,
+  ],
   [['expected oid', 'wrong size'], 'the content from its host does not match the pointer', true],
   [['server error', 'rate limit'], 'its host reports an error of its own', false],
   [['eof', 'hung up', 'rpc failed', 'transfer closed', 'broken pipe'], 'its host closed the connection early', false],

@@ -31,7 +31,8 @@ export async function push(services: GitServices, request: PushRequest): Promise
   const narrator = logWriter(request.writeLog);
   const outcome = await attempt(services, request).catch((error: unknown) => {
     if (!(error instanceof FetchError)) throw error;
-    const harmless = error.kind === 'connection_lost' ? ' You can deploy again safely: commits that arrived are detected.' : '';
+    const harmless =
+      error.kind === 'connection_lost' ? ' You can deploy again safely: commits that arrived are detected.' : '';
     return refusal(error.kind, error.message + harmless);
   });
   if (!outcome.pushed) narrator.line(outcome.message);
@@ -154,10 +155,7 @@ function outcomeOf(finished: GitOutput, result: Result | undefined, remote: Remo
       throw new GitError('pushing', finished);
     }
     if (summary.startsWith('[remote failure]')) throw remote.failure('connection_lost');
-    return refusal(
-      'refused_by_remote',
-      `${remote.url} refused the push: ${summary}. Its output is above.`,
-    );
+    return refusal('refused_by_remote', `${remote.url} refused the push: ${summary}. Its output is above.`);
   }
   throw remote.explain(finished) ?? new GitError('pushing', finished);
 }

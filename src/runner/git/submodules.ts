@@ -39,7 +39,7 @@ export async function submodulesOf(
     if (address === undefined) {
       leaveOut(
         `Submodule ${path} is skipped: ${JSON.stringify(withoutPassword(url).slice(0, longestPath))} is neither of the form user@host:path, ` +
-          'for the project's key, nor a public https address.',
+          'for the project’s key, nor a public https address.',
       );
     } else if (address.scheme === 'ssh' && (source.isFork || source.address.scheme === 'https')) {
       const who = source.isFork ? 'this commit, which comes from a fork,' : 'a repository that is read over HTTPS';

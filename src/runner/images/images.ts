@@ -314,10 +314,7 @@ async function withinBytes<T>(
 }
 
 function mismatch({ host }: ImageReference): CannotRunError {
-  return new CannotRunError(
-    'image_digest_mismatch',
-    `The registry ${host}: it sent content with another digest.`,
-  );
+  return new CannotRunError('image_digest_mismatch', `The registry ${host}: it sent content with another digest.`);
 }
 
 function tooLarge(mostBytes: number): CannotRunError {

@@ -117,8 +117,7 @@ async function findMounts(machine: Machine, disk: DiskWatch, log: SandboxOptions
   if (refusal) throw await explainRefusal(refusal, machine.network);
   const withoutOverlay = await attempt({ checkout: machine.etc });
   if (!withoutOverlay) {
-    if (users.next().ids)
-      log('all builds have the same user number, because file owners cannot be mapped here');
+    if (users.next().ids) log('all builds have the same user number, because file owners cannot be mapped here');
     return;
   }
   // Some file systems, such as another overlay, cannot store an overlay's upper layer.

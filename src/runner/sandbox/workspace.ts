@@ -184,7 +184,7 @@ function withPaths({ mounts = [], image, buildsImages }: Job, { paths, overlay }
   const [inTheWay] = touched;
   if (inTheWay !== undefined && !overlay)
     throw new CannotMountError(
-      `software cannot be mounted inside ${inTheWay.at}, which is one of this runner's HEADRACE_BUILD_PATHS`,
+      `software cannot be mounted inside ${inTheWay.at}, which is one of this runner’s HEADRACE_BUILD_PATHS`,
     );
   const own: Mount[] = buildsImages ? [...mounts, { at: '/sys', isSys: true }] : mounts;
   return [...own, ...touched.map(({ at, source }): Mount => ({ at, layers: [source], isOfTheMachine: true }))];

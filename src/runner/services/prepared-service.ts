@@ -73,7 +73,9 @@ export async function startPrepared(
     if (digest !== undefined && store) kept = await keepData(store, project, digest, { left, data: order.data });
   };
   const running = await begin(known?.then(({ layers }) => layers) ?? Promise.resolve(undefined), (left, ended) =>
-    keep(left, ended).catch((error: unknown) => options.log(`the data of a service are not stored: ${messageOf(error)}`)),
+    keep(left, ended).catch((error: unknown) =>
+      options.log(`the data of a service are not stored: ${messageOf(error)}`),
+    ),
   );
   const { layers, digest } = (await known) ?? {};
   if (layers) return running;

@@ -209,8 +209,7 @@ async function becomesReady({ parts, running, ended, layers, begun, probe, probe
 }
 
 export function endInWords({ exitStatus, reason }: Ended): string {
-  if (reason === 'out_of_memory')
-    return 'was killed for lack of memory (the build and its services share one limit)';
+  if (reason === 'out_of_memory') return 'was killed for lack of memory (the build and its services share one limit)';
   return exitStatus === null ? `was ended (${reason?.replaceAll('_', ' ')})` : `ended with status ${exitStatus}`;
 }
 

@@ -67,7 +67,7 @@ export async function keepCache(
 }
 
 const notSaved =
-  'The cache is not stored: during the build, its cache was deleted or the suite's cache paths were changed.';
+  'The cache is not stored: during the build, its cache was deleted or the suite’s cache paths were changed.';
 
 export async function writesCache(db: Queries, buildId: bigint): Promise<boolean> {
   const build = await cachedBuild(db, buildId);

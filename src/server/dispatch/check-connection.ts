@@ -59,10 +59,10 @@ async function openCheck({ trx }: Pick<JobContext, 'trx'>, id: bigint) {
 }
 
 function wayIn({ repositoryUrl, credential }: Source): string {
-  if (credential) return 'The forge's token can read the repository.';
+  if (credential) return 'The forge’s token can read the repository.';
   return parseGitAddress(repositoryUrl)?.scheme === 'https'
     ? 'The repository is public over HTTPS, so no key is needed.'
-    : 'The project's key can read the repository.';
+    : 'The project’s key can read the repository.';
 }
 
 function failed(message: string) {

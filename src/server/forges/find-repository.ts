@@ -74,5 +74,5 @@ export function unusable({ archived, may_administer: mayAdminister }: ForgeRepos
 
 /** A connected project keeps the old name until its owner repairs the connection. */
 export function renamedInWords({ full_name: name }: ForgeRepository): string {
-  return `The repository is now called ${name} at the forge. Repair the connection to update the project's name and address.`;
+  return `The repository is now called ${name} at the forge. Repair the connection to update the project’s name and address.`;
 }

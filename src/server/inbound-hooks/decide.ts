@@ -48,7 +48,7 @@ export async function decide(
 function whyNothing({ clone_url: url }: DecidingProject, { idle, repository }: Facts): string {
   if (idle !== '' || isAbout(url, repository)) return idle;
   const named = repository.addresses[0] ?? repository.names[0] ?? '';
-  return `The repository ${quoted(named)} is not the project's repository, ${quoted(url)}.`;
+  return `The repository ${quoted(named)} is not the project’s repository, ${quoted(url)}.`;
 }
 
 function inAll(results: readonly Result[], unread: number): string {

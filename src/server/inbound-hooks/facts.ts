@@ -61,7 +61,8 @@ const shas = { full: /^[0-9a-f]{40}$/i, short: /^[0-9a-f]{7,40}$/i };
 export function shaIn(value: unknown, field: string, length: keyof typeof shas = 'full'): string {
   const sha = textOf(value);
   if (sha === '') throw new PayloadError(field, 'is_blank', `The payload has no ${field}.`);
-  if (!shas[length].test(sha)) throw new PayloadError(field, 'invalid_format', `${field} is not a SHA: ${quoted(sha)}.`);
+  if (!shas[length].test(sha))
+    throw new PayloadError(field, 'invalid_format', `${field} is not a SHA: ${quoted(sha)}.`);
   return sha.toLowerCase();
 }
 

@@ -50,7 +50,7 @@ export async function followBuilds(
 }
 
 const notBuilt = 'The suite did not run: the commit could not be fetched or built. Its build request shows why.';
-const leftOut = 'The suite did not run: its rules, or the commit's file, exclude this commit.';
+const leftOut = 'The suite did not run: its rules, or the commit’s file, exclude this commit.';
 
 function deployStateAfter(request: BuildRequestState, newest: readonly BuildFact[]): DeployState | undefined {
   if (!isFinal(buildRequestMachine, request))

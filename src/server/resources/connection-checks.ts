@@ -19,7 +19,7 @@ function view({ connected, message, default_branch, branches }: ConnectionCheck)
 
 const allAreBusy = 'All runners are busy. Try again later.';
 const noAnswer =
-  'The runner did not finish the connection check in time. Try again. If it happens again, check the runner and its connection to the repository's host.';
+  'The runner did not finish the connection check in time. Try again. If it happens again, check the runner and its connection to the repository’s host.';
 
 /** The server also queries at this interval, because announcements can be lost. */
 const checkEveryMs = 1000;

@@ -113,7 +113,7 @@ export async function connectionFor(
   const own = project.forge_id === forgeId ? linkOf(project) : undefined;
   const name = asked || own?.name || nameAt(row, project.clone_url);
   if (!new RegExp(forgeRepository.schema.pattern ?? '', 'u').test(name))
-    throw wrong(`The repository's name at the forge cannot be derived from the project's address.`);
+    throw wrong(`The repository’s name at the forge cannot be derived from the project’s address.`);
   const isOwn = own !== undefined && name.toLowerCase() === own.name.toLowerCase();
   const repository = await usableRepository(call, row, isOwn ? own : { name, id: '' }).catch(async (error: unknown) => {
     if (isOwn && error instanceof ApiError && error.fields.repository) await noteUnusable(call, project, error);

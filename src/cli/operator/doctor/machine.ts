@@ -26,12 +26,7 @@ function kernel(): Check {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   const found = `Linux ${version} on ${process.arch}`;
   if (major < 5 || (major === 5 && minor < 6))
-    return missing(
-      'kernel',
-      found,
-      'runners open mounts with a system call of Linux 5.6',
-      'upgrade the kernel',
-    );
+    return missing('kernel', found, 'runners open mounts with a system call of Linux 5.6', 'upgrade the kernel');
   if (major === 5 && minor < 19)
     return warning('kernel', found, 'all builds have the same user ID before Linux 5.19', 'upgrade the kernel');
   return ok('kernel', found);
@@ -66,7 +61,7 @@ async function overlays({ data_dir: folder }: Config): Promise<Check> {
 function ids(): Check {
   const { isRoot, administers } = surroundings();
   if (administers) return ok('ids', 'root gives each build an ID of its own');
-  const cost = 'everything in an image belongs to one user, and builds share the runner's user ID';
+  const cost = 'everything in an image belongs to one user, and builds share the runner’s user ID';
   if (isRoot)
     return [6, 7, 31].every(isCapable)
       ? ok('ids', 'root of this container gives builds IDs of their own')
