@@ -32,8 +32,8 @@ export const routes = [
     scope: 'projects',
     makesWork: true,
     summary:
-      'Check that the repository can be read, with the key of the project or over HTTPS, and say in words what is wrong if ' +
-      'that fails; answered within 15 s',
+      'Check that the repository can be read, with the key of the project or over HTTPS, and describe the problem if ' +
+      'it cannot; responds within 15 s',
     answer: connectionCheckRecord,
     audit: { action: 'project.connection_checked', subject: ({ project }) => project },
     async handle(call) {

@@ -93,7 +93,7 @@ export const hooks = projectRecords({
 
 export const routes = [
   hooks.list('List the hooks of a project: the addresses that forges call to start builds'),
-  hooks.create('Create a hook: an address for a forge to call; only this answer has the secret', {
+  hooks.create('Create a hook: an address for a forge to call; only this response has the secret', {
     creates: 'hooks',
     answer: secretHookRecord,
     showsSecrets: true,

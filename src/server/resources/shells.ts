@@ -65,7 +65,7 @@ export const routes = [
     path: `${path}/:shell_id/connection`,
     access: 'both',
     scope: 'shells',
-    summary: 'Connect to a shell. A WebSocket carries what is typed and shown',
+    summary: 'Connect to a shell. A WebSocket carries input and output',
     streams: [],
     connects: true,
     answer: string,
