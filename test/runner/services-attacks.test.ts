@@ -219,7 +219,7 @@ test('without patterns data are for the same tree alone, and what is not there i
     keepsData({ prepareInputs: [], data: ['/home/build/data', '/home/build/none', '/home/build/data/made'], ...more });
   assert.match(
     (await build('true', [whole()])).said,
-    /^This build prepares its data. They are not stored:  the commit's tree/,
+    /^This build prepares its data. They are not stored: the commit's tree/,
   );
   git('init', '--quiet');
   git('add', '--all');
@@ -257,7 +257,7 @@ test('a service that does not end when it is asked to is filled once, and not as
     assert.equal(exitStatus, 0);
     assert.match(
       said,
-      /^filling\n\nThis build prepares its data. They are not stored:  it does not end within 30 seconds .*\n$/,
+      /^filling\n\nThis build prepares its data. They are not stored: it does not end within 30 seconds .*\n$/,
     );
     assert.deepEqual(data, {});
     assert.equal(performance.now() - began > 30_000, isFirst, 'the first time it is waited for');

@@ -51,7 +51,7 @@ describe('the configuration', () => {
       ['s3://b/HUSH', /name of the bucket/],
       ['s3://bucket/../HUSH%2f..', /the prefix/],
       ['s3://bucket/a%00HUSH', /the prefix/],
-      ['s3://bucket?secret=HUSH', /nothing else/],
+      ['s3://bucket?secret=HUSH', /only have endpoint/],
       [`s3://bucket?${endpoint}&${endpoint}`, /endpoint more than once/],
       ['s3://bucket?endpoint=HUSH', /endpoint must be/],
       ['s3://bucket?endpoint=https://me:HUSH@s3.example.org', /endpoint must be/],
@@ -119,10 +119,10 @@ describe('the configuration', () => {
       for (const path of [shown, data]) {
         mkdirSync(data, { recursive: true });
         const flags = { data_dir: data };
-        refused({ ...paths(path), flags }, /it holds .*deep\/data, or is inside it, and builds must not see that/);
+        refused({ ...paths(path), flags }, /it contains .*deep\/data, or is inside it, and builds must not see that/);
       }
       const env = { ...paths(shown)?.env, HEADRACE_MASTER_KEY_FILE: key };
-      refused({ env }, /it holds .*master\.key, or is inside it/);
+      refused({ env }, /it contains .*master\.key, or is inside it/);
     },
   );
 

@@ -77,7 +77,7 @@ export async function applyDocument(call: Call<Options>, { document, file, proje
     const late = made.changes.filter((one) => !changes.some(({ what }) => what === one.what));
     show(screen, late);
     showSecrets(screen, made.changes);
-    screen.print(words`${name} already matches ${file}.`);
+    screen.print(words`${name} now matches ${file}.`);
     if (made.ssh_public_key !== undefined && !String(document.clone_url).startsWith('https:')) {
       screen.print('Install its public key in the repository, so that it can be fetched:');
       screen.print(clean(made.ssh_public_key));

@@ -117,7 +117,7 @@ describeServiceOnOne('headrace apply', (service) => {
     const changed = await developer.run(['apply', '-f', file], '', { AWS_SECRET_ACCESS_KEY: 'another' });
     assert.equal(
       changed.out,
-      `${line}\n~ variable COLOUR of suite unit\n    content: another value\nSluice is as ${file} says.\n`,
+      `${line}\n~ variable COLOUR of suite unit\n    content: another value\nSluice now matches ${file}.\n`,
     );
     assert.deepEqual(await valuesOf(unit), [['COLOUR', 'another', true]]);
   });
@@ -255,7 +255,11 @@ describeServiceOnOne('headrace apply', (service) => {
       (await developer.run(['export', '--format', 'toml'])).out.replaceAll(/from_env = .*/g, 'keep = true'),
     );
     const applied = await lost.run(['apply', '-f', place]);
-    assert.deepEqual([applied.status, applied.out.split('\n').at(-2)], [0, `Sluice is as ${place} says.`], applied.err);
+    assert.deepEqual(
+      [applied.status, applied.out.split('\n').at(-2)],
+      [0, `Sluice now matches ${place}.`],
+      applied.err,
+    );
     const named = readFileSync(place, 'utf8');
     writeFileSync(place, named.replace('"Sluice"', '"Nowhere"'));
     const unknown = await lost.run(['apply', '-f', place]);

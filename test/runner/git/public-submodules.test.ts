@@ -131,7 +131,7 @@ test('a submodule that is not public or does not answer is left out, and the log
       url,
       /is skipped: .*neither of the form user@host:path/,
     ]),
-    ['http://me:secretword@localhost/lib.git', /left out: "http:\/\/localhost/],
+    ['http://me:secretword@localhost/lib.git', /skipped: "http:\/\/localhost/],
   ];
   const lasting = await checkOut(
     await naming(

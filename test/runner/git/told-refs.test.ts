@@ -30,7 +30,7 @@ test('a commit that only a ref of its own leads to is fetched by that ref', asyn
   assert.equal((await fetch(newer.slice(0, 12), { fetchRef })).sha, newer, 'a short SHA is enough');
   assert.match(
     await fetchFails('ref_not_found', 'd'.repeat(40), { fetchRef }),
-    /commit d+ is no longer in .*, and “refs\/pull\/7\/head” does not contain it:  it was overwritten or deleted/,
+    /commit d+ is no longer in .*, and “refs\/pull\/7\/head” does not contain it: it was overwritten or deleted/,
   );
   await fetchFails('ref_not_found', 'd'.repeat(40), { fetchRef: 'refs/pull/99/head' });
   await fetchFails('invalid_ref', sha, { fetchRef: '--upload-pack=x' });

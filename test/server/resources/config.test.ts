@@ -169,7 +169,7 @@ describeServiceOnOne('a project as a document', (service) => {
     const before_ = await entries();
     const applied = await apply();
     assert.deepEqual([applied.status, applied.err], [0, '']);
-    assert.match(applied.out, /\nSluice is as .*project\.toml says\.\n$/);
+    assert.match(applied.out, /\nSluice now matches .*project\.toml\.\n$/);
     assert.ok((await entries()) - before_ >= 11, 'every change has its own entry');
     const written = await entries();
     for (const args of [['--check'], ['--dry-run'], []]) {
