@@ -19,6 +19,7 @@ import { localRunnerPaths, type LocalRunnerPaths } from './local-runner.ts';
 import { takeOwnIds } from './own-ids.ts';
 import { openScratch } from './scratch.ts';
 import { stopSignals } from './stopping.ts';
+import { readToken } from './token-file.ts';
 import { enterOwnIds } from './subordinate-ids.ts';
 
 /** Builds run as another user on this machine, and read work trees and unpacked dependencies. */
@@ -185,7 +186,7 @@ function noteStart(
 
 function elsewhere({ url, tokenFile, caFile }: Options): ServerAddress {
   if (url === undefined || tokenFile === undefined) throw new Error('a runner needs --url and --token-file');
-  return { url, token: readFileSync(tokenFile, 'utf8').trim(), ca: caFile && readFileSync(caFile, 'utf8') };
+  return { url, token: readToken(tokenFile), ca: caFile && readFileSync(caFile, 'utf8') };
 }
 
 /** For container engines: the file exists while the runner is connected. */

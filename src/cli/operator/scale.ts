@@ -13,6 +13,7 @@ import { createLog } from './log.ts';
 import { Pace, plan } from './scale-plan.ts';
 import { jobScript, openSlurm, type Slurm } from './slurm.ts';
 import { stopSignals } from './stopping.ts';
+import { readToken } from './token-file.ts';
 import { sourceFile } from '../../shared/lib/source-files.ts';
 
 interface Options {
@@ -34,7 +35,7 @@ export async function scaleSlurm({ config, options }: Call<Options>): Promise<vo
   const log = createLog(config);
   const max = Number(options.max ?? 10);
   const tokenFile = resolve(options.tokenFile);
-  const token = readFileSync(tokenFile, 'utf8').trim();
+  const token = readToken(tokenFile);
   const caFile = options.caFile && resolve(options.caFile);
   const script = scriptFor(config, { ...options, tokenFile, caFile });
   const name = nameFor(token);

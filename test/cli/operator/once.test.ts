@@ -90,5 +90,9 @@ describe('runner --once', () => {
       assert.equal(status, 2);
       assert.match(stderr.toString(), words);
     }
+    const printed = join(folder, 'printed.json');
+    writeFileSync(printed, '{"name":"r","token":"hrr_0"}\n');
+    const { status, stderr } = await headrace(['runner', '--url', 'https://x', '--token-file', printed]);
+    assert.deepEqual([status, stderr.toString().includes('printed.json must contain only the token')], [1, true]);
   });
 });
