@@ -35,7 +35,7 @@ export function readVariables(text: string): AddedVariables {
       }
       put(opened, lines.slice(at + 1, end).join('\n'), at + 1);
       at = end;
-    } else if (equals === -1) wrong.push(`line ${at + 1}: it is no NAME=value`);
+    } else if (equals === -1) wrong.push(`line ${at + 1}: it is not NAME=value`);
     else put(line.slice(0, equals), line.slice(equals + 1), at + 1);
   }
   const more = wrong.length - mostComplaints;
@@ -45,7 +45,7 @@ export function readVariables(text: string): AddedVariables {
 
 function problemOf(name: string, value: string): string | undefined {
   if (!variableNameForm.test(name) || name.length > longest.variableName)
-    return 'it does not begin with the name of a variable';
+    return 'it does not start with the name of a variable';
   if (isReservedVariable(name)) return `${name} is a name that builds cannot set`;
   if (value.includes('\0')) return `${name} has a NUL byte`;
   return Buffer.byteLength(value) > longest.variableContent ? `${name} is longer than a variable may be` : undefined;

@@ -127,13 +127,12 @@ export function createEntryCheck(bounds: Bounds): (line: string) => void {
   let entries = 0;
   let bytes = 0;
   return (line) => {
-    const [, kind = '', size = '', rest = ''] =
-      entryForm.exec(line) ?? refuse(`an entry cannot be understood: ${line}`);
+    const [, kind = '', size = '', rest = ''] = entryForm.exec(line) ?? refuse(`an entry cannot be read: ${line}`);
     const [name = rest, target = ''] =
       kind === 'l' ? cut(rest, ' -> ') : kind === 'h' ? cut(rest, ' link to ') : [rest];
     if (kind in kindNames) refuse(`${name} is ${kindNames[kind]}`);
     if (!'-dlh'.includes(kind)) refuse(`${name} is of an unknown kind (${kind})`);
-    if (/(^|[^\\])(\\\\)*\\n/.test(name)) refuse(`${name} has a line break in its name`);
+    if (/(^|[^\\])(\\\\)*\\n/.test(name)) refuse(`${name} contains a line break in its name`);
     if (name.startsWith('/')) refuse(`${name} is an absolute path`);
     const parts = partsOf(name);
     if (parts.includes('..')) refuse(`${name} leads out of the archive`);

@@ -65,7 +65,7 @@ export function oneRequest(link: Pick<Link, 'storeFiles'>, claim: string, signal
 function brokenOff(error: unknown): never {
   throw isFinal(error) || error instanceof StoreAwayError
     ? error
-    : new BrokenOffError('a request broke off', { cause: error });
+    : new BrokenOffError('a request was interrupted', { cause: error });
 }
 
 /** Spreads the files over requests. `sent` counts only files that the server has confirmed. */

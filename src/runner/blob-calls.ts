@@ -51,7 +51,7 @@ export function blobCalls(open: Open, note: (message: string) => void): Pick<Lin
         const found = await fetchDirectly(location, offset, signal, (host, why) => {
           signal.throwIfAborted();
           direct = { isAvoidedUntil: performance.now() + avoidMs };
-          note(`blobs cannot be fetched straight from ${host} (${why}): they come through the server for some minutes`);
+          note(`blobs cannot be fetched directly from ${host} (${why}): they come through the server for some minutes`);
         });
         if (found) return found;
         response = await ask(path, {}, signal);

@@ -90,7 +90,7 @@ async function compile(
 }
 
 function tooLarge({ unpacked }: CompileOrder): string {
-  return `What it left is packed larger than ${unpacked.bytes} bytes, which is the most that is kept.`;
+  return `Its output, packed, is larger than the limit of ${unpacked.bytes} bytes.`;
 }
 
 function entering(source: string): string {
@@ -104,9 +104,9 @@ function failureOf({ exitStatus, reason }: Ended): string | undefined {
     case 'cancelled':
       throw new Error('the job was cancelled');
     case 'timed_out':
-      return 'The command took too long and was ended.';
+      return 'The command exceeded its time limit and was ended.';
     case 'out_of_memory':
-      return 'The command used more memory than it may, and was ended.';
+      return 'The command exceeded its memory limit and was ended.';
     case 'out_of_disk':
       return 'The command filled the disk and was ended.';
     case null:

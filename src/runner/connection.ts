@@ -173,7 +173,7 @@ async function refusal(response: IncomingMessage): Promise<Error> {
   if (refusal.startsWith(`{"error":{"${protocolHeader}":`)) return otherVersion(String(headers['headrace-version']));
   if (status === 426)
     return new RefusedError(
-      'the server cannot be reached over WebSocket: a proxy before it has to pass the headers Connection and Upgrade on',
+      'the server cannot be reached over WebSocket: a proxy in front of it must forward the headers Connection and Upgrade',
     );
   return failureOf(connectionPath, status, refusal);
 }

@@ -20,7 +20,7 @@ export async function fetchDirectly(
 ): Promise<AsyncIterable<Buffer> | undefined> {
   const url = URL.parse(address);
   if (url?.protocol !== 'https:' && url?.protocol !== 'http:') {
-    onTrouble('its store', 'its address is none');
+    onTrouble('its store', 'its address is not valid');
     return undefined;
   }
   const { host } = url;
@@ -53,7 +53,7 @@ async function answered(url: URL, offset: number, signal: AbortSignal): Promise<
     headers: offset === 0 ? {} : { range: `bytes=${offset}-` },
   });
   const late = setTimeout(() => request.destroy(new Error('it does not answer')), answerWithinMs);
-  request.setTimeout(silentForMs, () => request.destroy(new Error('it fell silent')));
+  request.setTimeout(silentForMs, () => request.destroy(new Error('it stopped sending')));
   request.once('response', resolve);
   request.on('error', reject);
   try {
@@ -67,8 +67,8 @@ async function* whileItComes(response: IncomingMessage, onTrouble: (why: string)
   try {
     for await (const piece of response) yield piece as Buffer;
   } catch (error) {
-    onTrouble('it broke off in the middle');
-    throw new Error('the content broke off', { cause: error });
+    onTrouble('the connection was interrupted');
+    throw new Error('the content is incomplete', { cause: error });
   }
 }
 

@@ -17,7 +17,7 @@ export class BrokenServerError extends Error {}
 export function otherVersion(theirs: string): RefusedError {
   return new RefusedError(
     `this runner is headrace ${version} and the server ${theirs.slice(0, 64)}: they speak different protocols. ` +
-      'Start the runner with the version that the server has.',
+      'Start the runner with the server’s version.',
   );
 }
 
@@ -60,15 +60,15 @@ export function explainUnreachable(
 ): Error {
   if (hasUntrustedIssuer(error.code)) {
     return new Error(
-      `the certificate of ${hostname} is not trusted here (${error.message}). If it is the server's own, copy ` +
-        'tls/cert.pem from its data folder and name the copy with --ca-file.',
+      `the certificate of ${hostname} is not trusted here (${error.message}). If the server made it itself, copy ` +
+        'tls/cert.pem from its data folder and pass the copy with --ca-file.',
       { cause: error },
     );
   }
   if (error.code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
     return new Error(
-      `the certificate of the server is not for ${hostname} (${error.message}). Name the server in --url as its ` +
-        'certificate does, or set base_url there to the address that is used here; a new certificate has that name, and is to be copied for --ca-file anew.',
+      `the certificate of the server is not for ${hostname} (${error.message}). Use a name in --url that its ` +
+        'certificate has, or set base_url on the server to the address used here. The server then makes a new certificate with that name: copy it again for --ca-file.',
       { cause: error },
     );
   }

@@ -18,7 +18,7 @@ export function refuseImageBuilds(
   if (!hasManyUsers || !translatesOwners)
     throw new CannotRunError(
       'image_builds_not_possible',
-      'This runner cannot run builds that make images: it has no user IDs of their own to give them. For that it has to be root, and to isolate builds.',
+      'This runner cannot run builds that make images: it has no user IDs to give them. For that, it must be root and isolate builds.',
     );
 }
 

@@ -68,9 +68,9 @@ export async function keepArtifacts(
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof LostClaimError) throw error;
-    if (!(error instanceof DiskFullError)) log(`the artifacts of a build were not kept: ${messageFor(error)}`);
+    if (!(error instanceof DiskFullError)) log(`the artifacts of a build were not stored: ${messageFor(error)}`);
     const rest = stored.files > 0 ? `; ${amount(stored)} wait on the runner` : '';
-    await print(`\nNot all artifacts are kept (${storedAmount(sent)}${rest}): ${whyNot(error)}.\n`);
+    await print(`\nNot all artifacts are stored (${storedAmount(sent)}${rest}): ${whyNot(error)}.\n`);
   }
 }
 
@@ -82,25 +82,25 @@ function messageFor(error: unknown): string {
 
 function whyNot(error: unknown): string {
   if (error instanceof NoRoomHereError) return 'the disk of the runner is full';
-  if (error instanceof TooLargeError) return 'the server takes no more of this build';
+  if (error instanceof TooLargeError) return 'the server accepts no more from this build';
   if (error instanceof DiskFullError) return 'the disk of the server is full';
-  return 'the server did not take them';
+  return 'the server rejected them';
 }
 
 const reasons: Record<LeftOutReason, string> = {
-  name: 'the name is no text or has control characters in it',
+  name: 'the name is not text or contains control characters',
   deep: 'the path is too long',
   many: 'too many files',
-  large: 'too large for what is left of the limit',
+  large: 'too large for the rest of the limit',
   link: 'a link',
-  special: 'no regular file',
+  special: 'not a regular file',
   unreadable: 'cannot be read',
 };
 
 const failures: Record<NonNullable<Collection['failure']>, string> = {
   timed_out: 'it took too long',
   cancelled: 'it was ended',
-  out_of_memory: 'it needed too much memory',
+  out_of_memory: 'it exceeded its memory limit',
   out_of_disk: 'the disk of the runner is full',
   failed: 'a file could not be read',
 };
@@ -109,12 +109,12 @@ function report(sent: Amount, waiting: Amount, found: Collection): string {
   const lines = waiting.files === 0 || sent.files > 0 ? [`Artifacts: ${storedAmount(sent)}.`] : [];
   if (waiting.files > 0)
     lines.push(`Artifacts: ${amount(waiting)} wait on the runner, because the server cannot store them now.`);
-  lines.push(...found.unmatched.map((glob) => `Artifacts: nothing matches ${glob}`));
-  lines.push(...found.leftOut.map(({ path, reason }) => `Artifacts: left out ${path} (${reasons[reason]})`));
+  lines.push(...found.unmatched.map((glob) => `Artifacts: no file matches ${glob}`));
+  lines.push(...found.leftOut.map(({ path, reason }) => `Artifacts: skipped ${path} (${reasons[reason]})`));
   const more = Object.values(found.leftOutCounts).reduce((sum, count) => sum + count, 0) - found.leftOut.length;
-  if (more > 0) lines.push(`Artifacts: ${more} more were left out.`);
-  if (found.isPartial) lines.push('Artifacts: the workspace has too many files to look at all of them.');
-  if (found.failure !== null) lines.push(`Artifacts: not all are kept, ${failures[found.failure]}.`);
+  if (more > 0) lines.push(`Artifacts: ${more} more were skipped.`);
+  if (found.isPartial) lines.push('Artifacts: the workspace has too many files to check all of them.');
+  if (found.failure !== null) lines.push(`Artifacts: not all are stored, ${failures[found.failure]}.`);
   return `\n${lines.join('\n')}\n`;
 }
 

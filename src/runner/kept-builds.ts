@@ -172,7 +172,7 @@ export async function openKeptBuilds({
         ...(files?.kept && store.get(files.kept.name) ? { over: files.kept.name } : { tree: files?.packed }),
       };
       using held = holdBelow(about);
-      if (!held) throw new Error('what the build began with is gone');
+      if (!held) throw new Error('the files that the build started with are no longer stored');
       await using making = await store.begin();
       await writeFile(join(making.tree, 'sealed'), sealed(key, JSON.stringify(build)), { mode: 0o600 });
       await left.keepWhole(join(making.tree, 'files'));

@@ -94,7 +94,7 @@ export function openLink(server: ServerAddress, options: LinkOptions = {}): Open
 
 function addressOf(url: string): RequestOptions {
   const { hostname, port, pathname, protocol } = new URL(url);
-  if (protocol !== 'https:') throw new Error(`a server elsewhere is reached over https, not ${protocol}//`);
+  if (protocol !== 'https:') throw new Error(`use https to reach a server on another machine, not ${protocol}//`);
   return {
     hostname: hostname.replaceAll(/[[\]]/g, ''),
     port: port === '' ? 443 : Number(port),

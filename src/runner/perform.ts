@@ -25,7 +25,7 @@ import { createStepSender } from './step-sender.ts';
 import { spanTimes } from './span-times.ts';
 
 export const cancelled = new Error('the job was cancelled');
-export const claimLost = new Error('the claim expired, or the job is not wanted any more');
+export const claimLost = new Error('the claim expired, or the job is no longer needed');
 
 /** The job's output is no longer stored. */
 class CutShort extends Error {

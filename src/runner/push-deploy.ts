@@ -16,10 +16,8 @@ export const pushDeploy: JobRunner<PushOrder> = async ({ mirrors }, order, { wri
     return { kind: outcome.pushed ? 'pushed' : 'refused' };
   } catch (error) {
     if (!signal.aborted && !tooLong.aborted) throw error;
-    const why = signal.aborted ? 'The deploy was called off.' : `The deploy took longer than ${timeoutSeconds} s.`;
-    await writeLog(
-      `\n${why} A push that had begun was broken off: look at the remote branch to see whether it arrived.\n`,
-    );
+    const why = signal.aborted ? 'The deploy was cancelled.' : `The deploy took longer than ${timeoutSeconds} s.`;
+    await writeLog(`\n${why} A push was interrupted: check the remote branch to see whether it arrived.\n`);
     if (signal.aborted) throw error;
     return { kind: 'refused' };
   }

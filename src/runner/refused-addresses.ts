@@ -6,8 +6,8 @@ export function refusedText(refused: readonly string[] = []): string {
   const lines = refused.slice(0, mostListed).map((one) => `  ${one}`);
   if (refused.length > mostListed) lines.push('  and others');
   return `
-Builds may not reach these addresses, and this one was refused them:
+The sandbox blocked connections of this build to these addresses:
 ${lines.join('\n')}
-The operator of this runner can allow private ranges with HEADRACE_BUILD_ALLOW, but not the machine itself, loopback or link-local addresses.
+The operator of this runner can allow private ranges with HEADRACE_BUILD_ALLOW, except the machine itself, loopback and link-local addresses.
 `;
 }

@@ -54,7 +54,7 @@ export async function runShell(
   try {
     using kept = await deps.kept?.open(order.name, order.key);
     if (!kept) {
-      await finish('The files of this build are not kept any more: the runner needed the room.', noStatus);
+      await finish('The files of this build are no longer stored: the runner needed the space.', noStatus);
       return 'files_gone';
     }
     const input = stream.frames();
@@ -76,7 +76,7 @@ export async function runShell(
       return 'failed';
     }
     deps.log(`a shell failed: ${messageOf(error)}`);
-    await finish('The shell cannot be opened: what the build ran with is not here any more.', noStatus);
+    await finish('The shell cannot be opened: the software of the build is no longer on the runner.', noStatus);
     return 'failed';
   } finally {
     clearInterval(watching);
@@ -84,9 +84,9 @@ export async function runShell(
 }
 
 const why: Record<NonNullable<Ended['reason']>, string> = {
-  timed_out: 'The files of this build are not kept any longer.',
+  timed_out: 'The files of this build are no longer stored.',
   cancelled: 'The runner was stopped.',
-  out_of_memory: 'The shell had no memory left.',
+  out_of_memory: 'The shell ran out of memory.',
   out_of_disk: 'The disk of the runner is full.',
 };
 

@@ -48,14 +48,14 @@ export async function openSuiteCache(
 ): Promise<SuiteCache | undefined> {
   if (!order) return undefined;
   if (!deps.sandboxes.hasLayers) {
-    await task.writeLog('No cache is used: this runner cannot lay directories over each other.\n');
+    await task.writeLog('No cache is used: this runner cannot make overlays.\n');
     return undefined;
   }
   const locations = order.paths.map((path) => ({ declared: path, ...locateCachePath(path) }));
   const tracked = locations.find(({ root, path }) => root === 'workspace' && isOccupied(task.checkout, path));
   if (tracked && task.isOwnCheckout) {
     await task.writeLog(
-      `No cache is used: ${tracked.declared} is part of the repository, or something on the way to it is.\n`,
+      `No cache is used: ${tracked.declared} or a directory on its path is part of the repository.\n`,
     );
     return undefined;
   }
@@ -147,7 +147,7 @@ async function restore(
     signal.throwIfAborted();
     log(`a cache was not restored: ${messageOf(error)}`);
     const why = isNoSpace(error) ? 'the disk of the runner is full' : 'it could not be fetched';
-    await writeLog(`The build begins without ${named}: ${why}.\n`);
+    await writeLog(`The build starts without ${named}: ${why}.\n`);
     return undefined;
   }
 }
@@ -194,7 +194,7 @@ async function store(
     await caches.add(source.projectId, { name, digest, bytes }, making);
   } catch (error) {
     signal.throwIfAborted();
-    log(`a cache is not kept on this machine: ${messageOf(error)}`); // the next build fetches it
+    log(`a cache is not stored on this machine: ${messageOf(error)}`); // the next build fetches it
   }
   return digest;
 }
@@ -217,7 +217,7 @@ function isOccupied(checkout: string, path: string): boolean {
 }
 
 function whyNot(error: unknown, { mostBytes }: CacheOrder): string {
-  if (error instanceof TooLargeError) return `it is larger than ${sizeText(mostBytes)}, which is the most that is kept`;
+  if (error instanceof TooLargeError) return `it exceeds the limit of ${sizeText(mostBytes)}`;
   return isNoSpace(error) ? 'the disk is full' : 'it could not be packed or stored';
 }
 

@@ -54,8 +54,8 @@ export async function takeFiles(deps: RunnerDeps, order: SuiteOrder, holding: Ho
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof FilesGoneError || error instanceof StoreAwayError || isNoSpace(error)) throw error;
-    deps.log(`the files of another suite are not there: ${messageOf(error)}`);
-    throw new FilesGoneError('the files of another suite are not there', { cause: error });
+    deps.log(`the files of another suite are missing: ${messageOf(error)}`);
+    throw new FilesGoneError('the files of another suite are missing', { cause: error });
   }
 }
 

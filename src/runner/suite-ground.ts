@@ -43,7 +43,7 @@ export async function standOn(deps: RunnerDeps, order: SuiteOrder, { id, signal,
   const software = held.use(await dependencyCache.take(order.software, signal));
   // Printed only now: if a dependency cannot be fetched, the build restarts, and would print this twice.
   for (const miss of checkout?.misses ?? []) await print(`${miss}\n`);
-  if (order.files) await print(`This begins with the files of ${order.files.suite}.\n`);
+  if (order.files) await print(`This starts with the files of ${order.files.suite}.\n`);
   if (wanted) spans.begin('image');
   const image = await coming?.result;
   if (image) await print(aboutImage + (sandboxes.hasManyUsers ? '' : oneIdWords));

@@ -40,7 +40,7 @@ export async function takeLeft(
   }
   if (order.artifacts && ended.reason !== 'cancelled') {
     spans.begin('artifacts');
-    if (ended.reason === 'out_of_disk') await print('\nNo artifacts are kept: the disk has to be freed at once.\n');
+    if (ended.reason === 'out_of_disk') await print('\nNo artifacts are stored: the disk must be freed at once.\n');
     else await keepArtifacts(deps, left, order.artifacts, { claim: id, waiting, print, signal });
     spans.end();
   }
@@ -78,11 +78,11 @@ async function keepFiles(
   const forSuites = when !== undefined && (when === 'always' || !isFailed);
   if (!forSuites && hours === 0) return;
   try {
-    if (!kept || !sandboxes.hasLayers) throw new Error('this runner cannot lay directories over each other');
+    if (!kept || !sandboxes.hasLayers) throw new Error('this runner cannot make overlays');
     const files = await kept.retain(left, build, { hours, accountId, ...(forSuites && { forSuites: when }) });
     onKept?.({ ...files, ...(isSoonGone && { isLeaving: true }) });
   } catch (error) {
-    log(`the files of a build are not kept: ${messageOf(error)}`);
-    if (forSuites) await print('\nThe files are not kept for other suites: the runner could not keep them.\n');
+    log(`the files of a build are not stored: ${messageOf(error)}`);
+    if (forSuites) await print('\nThe files are not stored for other suites: the runner could not store them.\n');
   }
 }

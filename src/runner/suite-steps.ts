@@ -75,15 +75,15 @@ export function suiteSteps({
     await log.newLine();
     if (bytes === null || !isUtf8(bytes)) {
       await report(
-        bytes === null ? 'it is too long, so none of it is taken' : 'it is not UTF-8, so none of it is taken',
+        bytes === null ? 'it is too long, so all of it is ignored' : 'it is not UTF-8, so all of it is ignored',
       );
       return [];
     }
     const { variables, passedOver } = readVariables(bytes.toString());
-    for (const message of passedOver) await report(`${message}; it is passed over`);
+    for (const message of passedOver) await report(`${message}; it is ignored`);
     const taken = Array.from(variables);
     if (fits(new Map([...added, ...taken]))) return taken;
-    await report('with these the steps have added too much, so none of it is taken');
+    await report('with these, the steps exceed the limit, so all of it is ignored');
     return [];
   };
   const add = async ({ plain, secret }: Written): Promise<void> => {

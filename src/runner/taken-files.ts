@@ -52,7 +52,7 @@ export async function takeOwn(
   } catch (error) {
     packing.signal.throwIfAborted();
     if (error instanceof DiskFullError) throw error;
-    await print(`Files of other users keep their owners, because these could not be set: ${messageOf(error)}\n`);
+    await print(`Files of other users keep their owners, because the owners could not be set: ${messageOf(error)}\n`);
     return undefined;
   }
 }

@@ -174,7 +174,7 @@ export async function openTreeStore<F extends Facts>(options: TreeStoreOptions<F
   };
 
   const add = async (name: string, { tree }: Making, facts: F): Promise<Entry<F>> => {
-    if (!isName(name)) throw new Error(`${name} is no name for a tree`);
+    if (!isName(name)) throw new Error(`${name} is not the name of a tree`);
     if (outlives !== 'nothing') await writeFile(join(tree, aboutFile), JSON.stringify(facts), { mode: 0o600 });
     if (outlives === 'runners') await writeFile(join(tree, bootFile), boot, { mode: 0o600 });
     if (outlives === 'crashes') {
@@ -264,7 +264,7 @@ export async function openTreeStore<F extends Facts>(options: TreeStoreOptions<F
     } finally {
       flight.waiting -= 1;
       if (flight.waiting === 0) {
-        flight.aborting.abort(new Error('nobody waits for it any more'));
+        flight.aborting.abort(new Error('it is no longer needed'));
         if (flights.get(key) === flight) flights.delete(key);
         await flight.work.catch(() => {}); // waits until its files are removed
       }

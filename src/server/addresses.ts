@@ -5,7 +5,7 @@ import { isSocketPath, type Config } from '../shared/config.ts';
 import { ownCertificate, type TlsFiles } from './http/certificate.ts';
 
 const renewedCertificate =
-  'the certificate in the data folder was renewed: every copy of tls/cert.pem, such as those of remote runners, has to be replaced';
+  'the certificate in the data folder was renewed: replace every copy of tls/cert.pem, for example on remote runners';
 
 function namesOf({ base_url: baseUrl, host }: Config): string[] {
   const own = isSocketPath(host) || ['0.0.0.0', '::'].includes(host) ? [] : [host];

@@ -213,7 +213,7 @@ export async function startServer({
   const forgeUpkeep = startForgeUpkeep({
     ...store,
     paceMs: forgePaceMs,
-    onError: (error) => log.error({ err: error }, 'looking after forges failed'),
+    onError: (error) => log.error({ err: error }, 'checking the forges failed'),
   });
   opened.defer(() => forgeUpkeep.close());
   const schedules = startScheduleClock({
@@ -253,7 +253,7 @@ export async function startServer({
       local.starting().catch(unnoted);
       dispatch.holderGone(localHolder(config)).catch((error: unknown) => {
         if (isClosed) return; // the runner stopped with the server, and the next one finds its claims
-        log.error({ err: error }, 'releasing claims of the local runner failed; they expire by themselves');
+        log.error({ err: error }, 'releasing claims of the local runner failed; they expire automatically');
       });
     },
     close() {
@@ -283,7 +283,7 @@ function orDraining(
   state: { isDraining: boolean },
   problem: () => Promise<string | undefined>,
 ): () => Promise<string | undefined> {
-  return async () => (state.isDraining ? 'the server is being stopped and takes no more work' : problem());
+  return async () => (state.isDraining ? 'the server is stopping and accepts no more work' : problem());
 }
 
 /** Each server on a shared database has its own runner. The next server on the same folder takes it over. */

@@ -157,17 +157,17 @@ export function readBlobLocation(text: string, label: string): BlobLocation {
     return refuse('an address in S3 looks like s3://BUCKET/PREFIX?endpoint=…&region=…&path_style=true');
   const { username, password, host: bucket, pathname, searchParams, hash } = new URL(text);
   if (username !== '' || password !== '')
-    refuse('credentials do not belong into the address. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead');
+    refuse('the address must not contain credentials. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead');
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$/.test(bucket)) refuse('the name of the bucket, after s3://, cannot be one');
   const parts = pathname.split('/').filter((part) => part !== '');
   if (!parts.every((part) => /^[A-Za-z0-9!_.*'()-]+$/.test(part) && part !== '.' && part !== '..'))
-    refuse("the prefix, after the bucket, may have letters, digits, / and !_.*'()- in it");
+    refuse("the prefix, after the bucket, may contain letters, digits, / and !_.*'()-");
   for (const name of new Set(searchParams.keys())) {
     if (!['endpoint', 'region', 'path_style', 'browsers'].includes(name))
-      refuse('it may say endpoint, region, path_style and browsers after the question mark, and nothing else');
-    if (searchParams.getAll(name).length > 1) refuse(`it says ${name} more than once`);
+      refuse('after the question mark, it may only have endpoint, region, path_style and browsers');
+    if (searchParams.getAll(name).length > 1) refuse(`it has ${name} more than once`);
   }
-  if (hash !== '') refuse('it must not have a # in it');
+  if (hash !== '') refuse('it must not contain a #');
   const endpoint = searchParams.get('endpoint') ?? undefined;
   if (endpoint !== undefined && !isEndpoint(endpoint))
     refuse('endpoint must be an address such as https://s3.example.org, without credentials, path or query');
@@ -225,17 +225,17 @@ const sandboxDirectories =
 /** Why builds may not see this directory, or undefined. Checks its path and the target of links. */
 function whyNotShown(path: string, config: Config): string | undefined {
   if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return 'there is no such directory';
-  if (/["\\]/.test(path)) return 'its name has a quote or a backslash in it';
+  if (/["\\]/.test(path)) return 'its name contains a quote or a backslash';
   const meant = realpathSync(path);
   const taken = sandboxDirectories.find((own) => [path, meant].some((one) => isWithin(one, own) || isWithin(own, one)));
-  if (taken !== undefined) return `builds have their own ${taken}, or see it anyway`;
+  if (taken !== undefined) return `builds have their own ${taken}, or see it already`;
   const blobs = config.blob_url?.startsWith('s3:') ? undefined : config.blob_url?.replace(/^file:\/\//, '');
   for (const secret of [config.data_dir, blobs, config.master_key_file, config.tls_key, config.ssh_config]) {
     if (secret === undefined) continue;
     const secretPath = resolve(secret);
     const real = existsSync(secretPath) ? realpathSync(secretPath) : secretPath;
     if ([secretPath, real].some((one) => isWithin(one, meant) || isWithin(one, path) || isWithin(meant, one)))
-      return `it holds ${secret}, or lies in it, which builds must not see`;
+      return `it contains ${secret}, or is inside it, and builds must not see that`;
   }
   return undefined;
 }
@@ -327,7 +327,7 @@ function refuseContradictions(config: Config): void {
     if (why !== undefined) throw new ConfigError(`build_paths: builds cannot be shown ${path}: ${why}`);
   }
   if ((config.tls_cert === undefined) !== (config.tls_key === undefined)) {
-    throw new ConfigError('tls_cert and tls_key belong together: one of them is missing');
+    throw new ConfigError('tls_cert and tls_key must be set together: one is missing');
   }
   const { tls, host } = config;
   if (tls === 'off' && !isSocketPath(host) && host !== 'localhost' && !isLoopback(host)) {

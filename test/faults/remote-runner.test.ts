@@ -100,7 +100,7 @@ onOneDatabase((database) => {
     const { HEADRACE_DATABASE_URL: _, ...env } = installation.env;
     const careful = startProgram(database, [...args, '--data-dir', join(folder, 'data')], env);
     await until(() =>
-      /the certificate of 127\.0\.0\.1 is not trusted here .* name the copy with --ca-file/.test(careful.said()),
+      /the certificate of 127\.0\.0\.1 is not trusted here .* pass the copy with --ca-file/.test(careful.said()),
     );
     await stop(careful);
   });

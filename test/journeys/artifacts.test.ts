@@ -63,9 +63,9 @@ onOneDatabase((database) => {
         'bye',
         '',
         'Artifacts: 2 files kept, 8 bytes.',
-        'Artifacts: nothing matches coverage/**',
-        'Artifacts: nothing matches *.log',
-        'Artifacts: left out dist/latest (a link)',
+        'Artifacts: no file matches coverage/**',
+        'Artifacts: no file matches *.log',
+        'Artifacts: skipped dist/latest (a link)',
         '',
       ].join('\n'),
     );
@@ -90,9 +90,13 @@ onOneDatabase((database) => {
     assert.equal(half.length, 2 * 1024 * 1024);
     assert.deepEqual(others, { 'x/fine': 'kept\n', 'x/..evil': '' });
     const log = await project.log(build);
-    for (const [name, why] of Object.entries({ passwd: 'link', pipe: 'no regular file', socket: 'no regular file' }))
+    for (const [name, why] of Object.entries({
+      passwd: 'link',
+      pipe: 'not a regular file',
+      socket: 'not a regular file',
+    }))
       assert.match(log, new RegExp(`left out x/${name} \\(.*${why}\\)`));
-    for (const [name, why] of Object.entries({ sparse: 'too large', more: 'too large', 'line\\?break': 'no text' }))
+    for (const [name, why] of Object.entries({ sparse: 'too large', more: 'too large', 'line\\?break': 'not text' }))
       assert.match(log, new RegExp(`left out x/${name} \\(.*${why}`));
     assert.match(log, /nothing matches x\/root\/etc\/hostname/);
   });

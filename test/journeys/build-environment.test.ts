@@ -67,7 +67,7 @@ onOneDatabase((database) => {
     assert.equal(logs.get('passed'), 'done\n');
     assert.match(
       logs.get('failed') ?? '',
-      /^done\n\n.*refused them:\n {2}(10\.1\.2\.3 port 443\n {2}169\.254\.169\.254 port 80|169\.254\.169\.254 port 80\n {2}10\.1\.2\.3 port 443)\n.*HEADRACE_BUILD_ALLOW.*\n$/,
+      /^done\n\n.*to these addresses:\n {2}(10\.1\.2\.3 port 443\n {2}169\.254\.169\.254 port 80|169\.254\.169\.254 port 80\n {2}10\.1\.2\.3 port 443)\n.*HEADRACE_BUILD_ALLOW.*\n$/,
     );
   });
 });

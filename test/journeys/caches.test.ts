@@ -197,7 +197,7 @@ onOneDatabase((database) => {
     assert.equal((await project.end(request)).build_state, 'passed');
     assert.match(
       await project.log(await newest(suite, sha)),
-      /\nThe cache is not kept: while the build ran, the one it began with was deleted/,
+      /\nThe cache is not stored: during the build, its cache was deleted/,
     );
     assert.deepEqual(await caches(suite), []);
     await project.command(suite, 'ls deps 2>/dev/null; true');
@@ -281,7 +281,7 @@ onOneDatabase((database) => {
       const { log } = await built(suite);
       assert.match(
         log,
-        /^Fetching the cache of main .*\nThe build begins without the cache of main .*: it could not be fetched\.\n/,
+        /^Fetching the cache of main .*\nThe build starts without the cache of main .*: it could not be fetched\.\n/,
       );
       assert.doesNotMatch(log, /mirrors|sandboxes|caches/);
       assert.ok(!readdirSync(target).includes('bad'));

@@ -58,7 +58,7 @@ onOneDatabase((database) => {
     const strategy = await person.strategy('guarded');
     const refused = await person.deploy(strategy, side);
     assert.equal(refused.state, 'failed');
-    assert.match(await person.log(refused), /does not lie on the branch “main”/);
+    assert.match(await person.log(refused), /is not on the branch “main”/);
     assert.equal((await person.deploy(strategy, main)).state, 'deployed');
     assert.equal(await target.repository.sha('guarded'), main.ref);
   });
@@ -115,7 +115,7 @@ onOneDatabase((database) => {
     assert.equal((await person.cancel(waiting)).state, 'cancelled');
     await person.cancel(running);
     assert.equal((await person.end(running)).state, 'cancelled');
-    assert.match(await person.log(running), /called off/);
+    assert.match(await person.log(running), /cancelled/);
     await hook.remove();
     const branches = await target.repository.git(['for-each-ref', '--format=%(refname:short)', 'refs/heads/halted']);
     assert.equal(branches, '');

@@ -7,7 +7,7 @@ import { archiveOf } from '../support/software.ts';
 
 const megabyte = 1024 * 1024;
 const words =
-  'The log was cut here and the work was ended, because a log may have at most 1 MB. Print less, or write long output to a file.';
+  'The log was cut here and the job was ended, because a log may have at most 1 MB. Print less, or write long output to a file.';
 
 /** Builds that would fill the machine with what they say or make, in the whole service. */
 onOneDatabase((database) => {

@@ -50,7 +50,7 @@ onOneDatabase((database) => {
     const { record: lesser } = await connect(await gitea.token('read:repository', 'read:user'));
     assert.deepEqual(
       [lesser.state, lesser.state_reason, lesser.may],
-      ['connected', 'The token has not the scope write:repository that Headrace needs.', null],
+      ['connected', 'The token lacks the scope write:repository that Headrace needs.', null],
     );
     const tooLittle = { forge_id: String(lesser.id), repository };
     await inWords('/projects', tooLittle, 'repository', /required=\[write:repository\]/);
@@ -175,7 +175,7 @@ onOneDatabase((database) => {
 
     const first = await developer.run(['init', '--yes', '--plain']);
     assert.equal(first.status, 0, first.out + first.err);
-    assert.match(first.out, /^Made the project clone, with its key, its hook and its statuses at http:/);
+    assert.match(first.out, /^Created the project clone, with its key, its hook and its statuses at http:/);
     assert.match(first.out, /\nWrote \.headrace\.toml\. Commit it/);
     assert.match(first.out, /passed/);
     const sha = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: developer.folder }).toString().trim();

@@ -125,7 +125,7 @@ describe('what a forge tells of', () => {
       assert.equal(request['build_state'], 'errored');
       assert.match(
         await project.fetchLog(request),
-        /d{40} is not in .* any more, and “refs\/heads\/gone” does not lead/,
+        /d{40} is no longer in .*, and “refs\/heads\/gone” does not contain/,
       );
     });
 

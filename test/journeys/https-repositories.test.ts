@@ -100,7 +100,7 @@ onOneDatabase((database) => {
       const headers = { 'content-type': 'application/json', 'x-gitea-event': 'push', 'x-gitea-signature': signature };
       return installation.serving().api.ask('POST', new URL(String(hook.url)).pathname, { body, headers });
     };
-    assert.match((await tell('team/other')).text, /is not that of the project/);
+    assert.match((await tell('team/other')).text, /is not the project’s repository/);
     assert.equal((await tell('Team/App')).status, 202);
     await until('build_requests', built(called));
 

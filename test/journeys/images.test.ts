@@ -111,14 +111,14 @@ onOneDatabase((database) => {
     await installation.api().delete(`/registries/${own?.id_str}`);
     const refused = await buildOf(suite, 'Without credentials');
     assert.deepEqual([refused.build?.build_state, refused.build?.failure_reason], ['errored', 'image_access_refused']);
-    assert.match(refused.log, /does not accept the credentials of this account, or wants some and there are none/);
+    assert.match(refused.log, /rejects the credentials of this account, or needs credentials and there are none/);
     await installation.api().post('/registries', { host: registry.host, ...registry.user });
     assert.equal((await buildOf(suite, 'With credentials')).build?.build_state, 'passed');
     await registry.stop();
     try {
       const { build, log } = await buildOf(suite, 'Without the registry');
       assert.equal(build?.build_state, 'passed', log);
-      assert.match(log, /^The registry 127\.0\.0\.1:\d+: it does not answer\. .* had last: .*\ngreetings\n$/);
+      assert.match(log, /^The registry 127\.0\.0\.1:\d+: it does not answer\. .* used last: .*\ngreetings\n$/);
     } finally {
       await registry.start();
     }

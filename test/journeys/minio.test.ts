@@ -56,9 +56,9 @@ onOneDatabase((database) => {
 
   const refusals: Record<string, [() => Record<string, string>, RegExp]> = {
     'there is no such bucket': [() => ({ HEADRACE_BLOB_URL: urlOf('nowhere') }), /has no bucket nowhere/],
-    'its name is none': [() => ({ HEADRACE_BLOB_URL: urlOf('ab') }), /takes no bucket of the name ab/],
-    'the key is unknown': [() => ({ AWS_ACCESS_KEY_ID: 'nobody' }), /does not take the credentials/],
-    'the secret is wrong': [() => ({ AWS_SECRET_ACCESS_KEY: 'WRONG-SECRET' }), /does not take the credentials/],
+    'its name is none': [() => ({ HEADRACE_BLOB_URL: urlOf('ab') }), /rejects the bucket name ab/],
+    'the key is unknown': [() => ({ AWS_ACCESS_KEY_ID: 'nobody' }), /rejects the credentials/],
+    'the secret is wrong': [() => ({ AWS_SECRET_ACCESS_KEY: 'WRONG-SECRET' }), /rejects the credentials/],
   };
   for (const [why, [settings, words]] of Object.entries(refusals)) {
     test(`a start is refused in words where ${why}`, options, async () => {

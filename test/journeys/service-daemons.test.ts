@@ -189,7 +189,7 @@ onOneDatabase((database) => {
     );
     assert.match(
       result?.log ?? '',
-      /This runner gives builds the network of its machine, and services need one of their own\.\n$/,
+      /This runner gives builds the network of its machine, but services need a network of their own\.\n$/,
     );
     assert.doesNotMatch(result?.log ?? '', /ran/);
   });

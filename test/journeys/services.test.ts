@@ -266,7 +266,7 @@ onOneDatabase((database) => {
     assert.match(logs[4] ?? '', /Service none: Image .*team\/none:1: /);
     assert.match(logs[8] ?? '', /web was not ready within 1 seconds: ready_command ended with status 3\. It said/);
     assert.match(logs[5] ?? '', /The service web has A from the variable NOBODY_HAS/);
-    assert.match(logs[6] ?? '', /\nThe time was over before all services were ready\.\n$/);
+    assert.match(logs[6] ?? '', /\nThe build’s time limit passed before all services were ready\.\n$/);
     const became = results.map(({ build }) =>
       build.services.map(
         ({ name, state, exit_status: status }) => `${name} ${state}${state === 'stopped' ? '' : ` ${status}`}`,
@@ -398,7 +398,7 @@ onOneDatabase((database) => {
     assert.equal(failed?.build.failure_reason, 'service_prepare_failed');
     assert.match(
       failed?.log ?? '',
-      /What fills the service web failed with status 3\. Its last lines:\n(.*\n)*no seeds\n$/,
+      /The command prepare of the service web failed with status 3\. Its last lines:\n(.*\n)*no seeds\n$/,
     );
   });
 });

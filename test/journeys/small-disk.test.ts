@@ -67,7 +67,7 @@ describe('on a small disk', { skip: lacks('mounts') }, () => {
     await quiet.suite(t, 'quiet', 'echo one');
     disk.fillTo(0.9 * reserve * megabyte);
     const answer = await untilHealth(503);
-    assert.match(answer.text, /"reason":"the disk is full: 5\d MB are free, of 64 MB that are kept in reserve"/);
+    assert.match(answer.text, /"reason":"the disk is full: 5\d MB are free, of 64 MB of reserve"/);
     await installation.api().post('/projects', { name: 'while full', repository_url: 'git@example.org:full.git' });
     await passes(quiet);
     disk.empty();

@@ -212,7 +212,7 @@ onOneDatabase((database) => {
   test('a build without its software and a compile hold no place, and go on when the store is back', async (t) => {
     const software = dependenciesOf(() => installation.api());
     const archive = await archiveOf({ tool: '#!/bin/sh\necho from the tool\n' }, 'tar');
-    const told = 'The store of the server’s files is away. This goes on when it is back.\n';
+    const told = 'Blob storage is unreachable. The job continues when it is reachable.\n';
     const prefix = '/srv/tool';
     const command = 'chmod 755 tool; mkdir /srv/tool/bin && cp tool /srv/tool/bin';
     const tool = await software.compile({ name: 'tool', command, prefix }, archive);
@@ -225,7 +225,7 @@ onOneDatabase((database) => {
     proxy.when(({ method }) => (method === 'GET' ? 'refused' : undefined));
     await uses.ask('main');
     await software.upload(other, archive);
-    await uses.untilLogged(suite, /is away/);
+    await uses.untilLogged(suite, /is unreachable/);
     while ((await software.log(other)) !== told) await pause(100);
     const [build] = await uses.api().get<Build[]>(`${uses.path}/builds`);
     assert.ok(build);

@@ -88,7 +88,7 @@ onOneDatabase((database) => {
   test('a build begins with what the needed one left, and again after restarts', async () => {
     const request = await built();
     assert.deepEqual(await states(request), ['compile 1 passed', 'check 1 passed']);
-    const begins = /^This begins with the files of compile\.\nmade\n1\n750\nmade\n$/;
+    const begins = /^This starts with the files of compile\.\nmade\n1\n750\nmade\n$/;
     assert.match(await project.log(await newest(request)), begins);
     // They stay for who restarts it: the first suite does not run again, also not after a restart of everything.
     assert.match(await project.log(await restarted(request)), begins);
@@ -105,7 +105,7 @@ onOneDatabase((database) => {
     const request = await built();
     const logs = await Promise.all(((await builds(request)).check ?? []).map((build) => project.log(build)));
     assert.equal(logs.length, 3);
-    for (const log of logs) assert.match(log, /This begins with the files of compile\.\nmade\n1\n750\nmade\n$/);
+    for (const log of logs) assert.match(log, /This starts with the files of compile\.\nmade\n1\n750\nmade\n$/);
     const blobs = readdirSync(join(other.folder, 'data/remote-runner/files'), { recursive: true, encoding: 'utf8' });
     assert.equal(blobs.filter((path) => /^\d+-\d+$/.test(path)).length, 1, 'there is one tree');
     await project.api().put(`${project.path}/suites/${second}`, { 'matrix[]': '' });
@@ -128,7 +128,7 @@ onOneDatabase((database) => {
     const log = await project.log(await newest(waiting));
     assert.match(
       log,
-      /^The files of compile are gone\. It runs again first\.\nThis begins with the files of compile\.\nmade\n2\n/,
+      /^The files of compile are no longer stored\. It runs again first\.\nThis starts with the files of compile\.\nmade\n2\n/,
     );
     await project.api().put(`${project.path}/suites/${second}`, { approval: 'false' });
   });
@@ -147,7 +147,7 @@ onOneDatabase((database) => {
       await project.end(request);
       assert.deepEqual(await states(request), ['compile 1 passed', 'check 1 passed']);
       assert.equal(await short.program.exited, 0, short.program.said());
-      assert.match(await project.log(await newest(request)), /This begins with the files of compile\.\nmade\n1\n/);
+      assert.match(await project.log(await newest(request)), /This starts with the files of compile\.\nmade\n1\n/);
     }
     await project.api().put(`${project.path}/suites/${first}`, { 'tags[]': '' });
   });
@@ -169,7 +169,7 @@ onOneDatabase((database) => {
     });
     const request = await built();
     assert.deepEqual(await states(request), ['compile 1 failed', 'check 1 passed']);
-    assert.match(await project.log(await newest(request)), /This begins with the files of compile\.\nmade\nf\n/);
+    assert.match(await project.log(await newest(request)), /This starts with the files of compile\.\nmade\nf\n/);
     const { id_str: id } = await newest(request, 'compile');
     const build = await project.api().get(`${project.path}/builds/${id}`);
     assert.ok(build.files_kept_until, JSON.stringify(build));

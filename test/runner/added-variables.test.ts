@@ -13,7 +13,7 @@ const cases: [written: string, variables: Record<string, string>, passedOver: Re
   ['PATH=/x\nLD_PRELOAD=y', { PATH: '/x', LD_PRELOAD: 'y' }, []],
   ['A<<END\n1\nB=2', {}, [/^line 1: the word that ends/]],
   ['CI=no\nHEADRACE=1\nHEADRACE_ENV<<E\nx\nE\nA=1', { A: '1' }, [/^line 1: CI is/, /^line 2/, /^line 3/]],
-  ['words\n=x\n1A=x\nA B=x\nÄ=x', {}, [/no NAME=value/, /name of a variable/, /name/, /name/, /name/]],
+  ['words\n=x\n1A=x\nA B=x\nÄ=x', {}, [/not NAME=value/, /name of a variable/, /name/, /name/, /name/]],
   ['A=\0secret\nB=1', { B: '1' }, [/^line 1: A has a NUL byte$/]],
   [`A=${'x'.repeat(32_769)}`, {}, [/^line 1: A is longer/]],
   ['x\n'.repeat(12), {}, [...Array.from({ length: 10 }, () => /NAME=value/), /^and 2 more$/]],

@@ -93,7 +93,7 @@ describe('an archive', () => {
 
   test('with a line break in a name is refused, and cannot fake a line of the list', async () => {
     const fake = 'a\n-rw-r--r--  0 0      0           1 Jan  1  1970 b';
-    await assertRefused(tarOf([{ name: fake, content: 'x' }]), /has a line break in its name/);
+    await assertRefused(tarOf([{ name: fake, content: 'x' }]), /contains a line break in its name/);
     const into = await open(
       tarOf([
         { name: 'back\\nslash', content: 'x' },

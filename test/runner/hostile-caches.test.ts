@@ -94,7 +94,7 @@ describe('a cache that no packer would make', () => {
       const evil = stored(blobs, entries, '2');
       const runner = await open(blobs);
       const { text, said, cache } = await runner.build(look, evil, { paths: ['deps', '~/x'] });
-      assert.match(said, /^Fetching .*\n(Restored|The build begins without) the cache of main/, what);
+      assert.match(said, /^Fetching .*\n(Restored|The build starts without) the cache of main/, what);
       isUntouched(text);
       assert.deepEqual(
         readdirSync(join(folder, `runner-${runners}`, 'caches')).filter((name) => !name.startsWith('7-')),

@@ -25,5 +25,5 @@ test('a runner that has no user IDs to give says so', async () => {
   const sandboxes = { hasManyUsers: false } as RunnerDeps['sandboxes'];
   const { reason, said } = await refused({ sandboxes });
   assert.equal(reason, 'image_builds_not_possible');
-  assert.match(said, /^This runner cannot run builds that make images: .*has to be root/);
+  assert.match(said, /^This runner cannot run builds that make images: .*must be root/);
 });

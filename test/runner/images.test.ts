@@ -402,7 +402,7 @@ describe('images', () => {
       // The owner goes on, also with a runner that was started since.
       access = good;
       using last = await take(reference, 'owner', await open());
-      assert.match(said, /does not answer.*the image that this account had last: .*team\/private:1 \(sha256:/);
+      assert.match(said, /does not answer.*the image that this account used last: .*team\/private:1 \(sha256:/);
       assert.equal((await run(last.tree, 'cat /secret')).text, 's');
       await assert.rejects(take(`${registry.host}/team/app:1`, 'owner'), failsWith('registry_unreachable', /does not/));
     } finally {
@@ -480,7 +480,10 @@ describe('images', () => {
       .replace(digest(image.config), digest(other.config))
       .replace(`"size":${image.config.length}`, `"size":${other.config.length}`);
     await registry.push('team/tight', '2', { ...image, config: other.config, manifest: Buffer.from(swapped) });
-    await assert.rejects(take(`${registry.host}/team/tight:2`), failsWith('image_invalid', /not what it says/));
+    await assert.rejects(
+      take(`${registry.host}/team/tight:2`),
+      failsWith('image_invalid', /does not match its description/),
+    );
   });
 
   test('an index leads to the image for this machine, by its tag and by its digest', async () => {

@@ -65,7 +65,7 @@ async function site(t: TestContext, paths: string[] = []): Promise<Site> {
       const { text, said, cache = found } = await runner.build(command, found, { paths: ['out'], ...commit });
       assert.doesNotMatch(text, /stale/);
       assert.ok(cache, said + text + runner.logged.join('\n'));
-      assert.doesNotMatch(said, /begins without|not saved/, runner.logged.join('\n'));
+      assert.doesNotMatch(said, /starts without|not saved/, runner.logged.join('\n'));
       const built = text.split('\n').flatMap((line) => /^built (.*)$/.exec(line)?.[1] ?? []);
       return { built: built.toSorted().join(' '), cache };
     },

@@ -151,7 +151,7 @@ describe('keeping artifacts', () => {
     assert.equal(ended.exitStatus, 0);
     assert.equal(
       log,
-      '\nNot all artifacts are kept (none kept; 1 file (1000 bytes) wait on the runner): the disk of the runner is full.\n',
+      '\nNot all artifacts are stored (none kept; 1 file (1000 bytes) wait on the runner): the disk of the runner is full.\n',
     );
     assert.deepEqual(
       waiting.map((file) => file.slice(0, 4)),
@@ -166,7 +166,7 @@ describe('keeping artifacts', () => {
       return request === 2 ? { refused: 'disk_full' } : undefined;
     });
     assert.deepEqual([asked, ended.exitStatus], [2, 0]);
-    assert.equal(log, '\nNot all artifacts are kept (1000 files kept, 0 bytes): the disk of the server is full.\n');
+    assert.equal(log, '\nNot all artifacts are stored (1000 files kept, 0 bytes): the disk of the server is full.\n');
   });
 
   test('ends with a claim that is lost', async () => {

@@ -33,7 +33,7 @@ async function slowDeploy(t: TestContext) {
 test('a deploy that takes too long is ended, and the log says so', async (t) => {
   const { start, log, branches } = await slowDeploy(t);
   assert.deepEqual(await start(1, new AbortController().signal), { kind: 'refused' });
-  assert.match(log(), /took longer than 1 s[^\n]*look at the remote branch/);
+  assert.match(log(), /took longer than 1 s[^\n]*check the remote branch/);
   assert.equal(await branches(), '');
 });
 
@@ -44,6 +44,6 @@ test('a deploy that is called off is broken off, and the log says so', async (t)
   await hook.begins(1);
   calledOff.abort(new Error('called off'));
   await assert.rejects(deploying, { message: 'called off' });
-  assert.match(log(), /\nThe deploy was called off\.[^\n]*look at the remote branch/);
+  assert.match(log(), /\nThe deploy was cancelled\.[^\n]*check the remote branch/);
   assert.equal(await branches(), '');
 });

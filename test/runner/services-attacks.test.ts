@@ -161,7 +161,7 @@ const keepsData = (more: Partial<ServiceOrder> = {}): ServiceOrder =>
     saves: true,
     ...more,
   });
-const made = 'filling\n\nIts data are made by this build, and kept for later ones.\n';
+const made = 'filling\n\nThis build prepares its data and stores them for later builds.\n';
 
 test('data are for builds that would make the same alone, whatever they are told of [promise: service-data]', async (t) => {
   const { build, folder } = await stage(t);
@@ -170,7 +170,7 @@ test('data are for builds that would make the same alone, whatever they are told
   const kept = named(first.data);
   assert.equal(kept.length, 1);
   const again = await build('true', [keepsData({ kept })], { environment: { SEED: 'main', HEADRACE_BUILD_ID: '18' } });
-  assert.equal(again.said, 'Its data are kept since 2030-01-02T03:04:05.000Z: build 17 made them.\n');
+  assert.equal(again.said, 'Its data are stored since 2030-01-02T03:04:05.000Z: build 17 made them.\n');
   assert.deepEqual(again.data['db'], { ...first.data['db'], bytes: 0, isMade: false });
   // A request's variable, a fork's lack of variables, another image, another command: all would make something else.
   const others: [string, ServiceOrder, Parameters<typeof build>[2]][] = [
@@ -202,7 +202,7 @@ test('a build that may write none leaves none, and a shell has those of its buil
   assert.deepEqual([fork.said, fork.data], ['filling\n', {}]);
   const { data } = await build('true', [keepsData()]);
   const read = await build('true', [keepsData({ saves: false, kept: named(data) })]);
-  assert.match(read.said, /^Its data are kept since .*\n$/);
+  assert.match(read.said, /^Its data are stored since .*\n$/);
   assert.equal((await build('true', [keepsData()], { again: data })).said, '');
   const shell = await build('true', [keepsData({ kept: named(data) })], { again: {} });
   assert.deepEqual([shell.said, shell.data], ['filling\n', {}], 'no others');
@@ -219,7 +219,7 @@ test('without patterns data are for the same tree alone, and what is not there i
     keepsData({ prepareInputs: [], data: ['/home/build/data', '/home/build/none', '/home/build/data/made'], ...more });
   assert.match(
     (await build('true', [whole()])).said,
-    /^Its data are made by this build, and not kept: the commit's tree/,
+    /^This build prepares its data. They are not stored: the commit's tree/,
   );
   git('init', '--quiet');
   git('add', '--all');
@@ -227,13 +227,13 @@ test('without patterns data are for the same tree alone, and what is not there i
   const { said, data } = await build('true', [whole()], options);
   assert.equal(said, made);
   assert.deepEqual(tell, [
-    'The service db has no directory /home/build/none, /home/build/data/made: nothing is kept of it.\n',
+    'The service db has no directory /home/build/none, /home/build/data/made: nothing of it is stored.\n',
   ]);
   const kept = named(data);
   git('commit', '--quiet', '--allow-empty', '--message', 'two');
   assert.match(
     (await build('true', [whole({ kept })])).said,
-    /^Its data are kept/,
+    /^Its data are stored/,
     'another commit with the same files',
   );
   await writeFile(join(checkout, 'more'), '');
@@ -257,7 +257,7 @@ test('a service that does not end when it is asked to is filled once, and not as
     assert.equal(exitStatus, 0);
     assert.match(
       said,
-      /^filling\n\nIts data are made by this build, and not kept: it does not end within 30 seconds .*\n$/,
+      /^filling\n\nThis build prepares its data. They are not stored: it does not end within 30 seconds .*\n$/,
     );
     assert.deepEqual(data, {});
     assert.equal(performance.now() - began > 30_000, isFirst, 'the first time it is waited for');
@@ -283,7 +283,7 @@ test('what the last try of ready_command printed says why a service is not ready
   assert.match(
     await failure({ readyCommand: refused, readyPort: 7 }),
     new RegExp(
-      `^${late}: it does not listen at port 7, and ready_command ended with status 3\\. It said nothing\\.\n` +
+      `^${late}: it does not listen at port 7, and ready_command ended with status 3\\. It printed nothing\\.\n` +
         'The last lines of ready_command:\ntry [1-9]\\d*\nnot as \\[masked\\]$',
     ),
   );
@@ -295,7 +295,7 @@ test('what the last try of ready_command printed says why a service is not ready
   );
   assert.equal(
     await failure({ readyCommand: 'echo asking; sleep 1000' }),
-    `${late}: ready_command did not end. It said nothing.\nThe last lines of ready_command:\nasking`,
+    `${late}: ready_command did not end. It printed nothing.\nThe last lines of ready_command:\nasking`,
   );
   // What prints without end fills neither memory nor a log, and is not read as fast as it can print.
   const printing =

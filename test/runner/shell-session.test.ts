@@ -167,7 +167,7 @@ test('a shell whose time is over, whose files are gone or whose key is wrong ope
   const late = await shell(t, { order: { lastsMs: 300 } });
   late.person.type('h', JSON.stringify(terminal));
   assert.equal(await late.ended, 'exited');
-  assert.deepEqual(late.person.frames.slice(-2), ['m The files of this build are not kept any longer.', 'x 3']);
+  assert.deepEqual(late.person.frames.slice(-2), ['m The files of this build are no longer stored.', 'x 3']);
   const gone = await shell(t, { order: { name: 'another-name-of-files' } });
   assert.equal(await gone.ended, 'files_gone');
   assert.equal(gone.person.frames.at(-1), 'x 3');

@@ -176,7 +176,7 @@ describe('the cache of a suite', () => {
       const { said, cache: saved } = await runner.build('cat deps/f; true', cache);
       assert.match(
         said,
-        /^No cache is used: (deps|a\/b\/cache) is part of the repository, or something on the way to it is\.\n$/,
+        /^No cache is used: (deps|a\/b\/cache) or a directory on its path is part of the repository\.\n$/,
       );
       assert.equal(saved, undefined);
       rmSync(join(runner.checkout, path), { recursive: true });
@@ -210,7 +210,7 @@ describe('the cache of a suite', () => {
     const { cache } = await runner.build('mkdir deps; echo good >deps/f', undefined);
     const most = { mostBytes: 1024 * 1024 };
     const large = await runner.build('head -c 2000000 /dev/zero >deps/g', cache, most);
-    assert.match(large.said, /The cache is not saved: it is larger than 1\.0 MB, which is the most that is kept\.\n$/);
+    assert.match(large.said, /The cache is not saved: it exceeds the limit of 1\.0 MB\.\n$/);
     assert.equal(large.cache, undefined);
     // A hole takes no room here, but as a blob and on other machines it does.
     assert.equal((await runner.build('truncate -s 1T deps/hole', cache, most)).cache, undefined);
@@ -287,7 +287,7 @@ describe('the cache of a suite', () => {
       const { said, text, cache: saved } = await other.build('ls deps; mkdir deps; echo two >deps/f', cache);
       assert.match(
         said,
-        /The build begins without the cache of main \(1 KB\): it could not be fetched\.\nSaved the cache/,
+        /The build starts without the cache of main \(1 KB\): it could not be fetched\.\nSaved the cache/,
       );
       assert.match(text, /No such file/);
       assert.ok(saved);

@@ -165,7 +165,7 @@ describe('files of another suite', () => {
     const here = await open();
     const first = await here.left(`${deeds}\n(${look}) >/tmp/seen; cat /tmp/seen`);
     const began = await here.build(look, { files: first });
-    assert.match(began.said, /^This begins with the files of first\.\n/);
+    assert.match(began.said, /^This starts with the files of first\.\n/);
     assert.match(began.text, /^\.\|d\|750\|1000:1000\|1049500800\.0+$/m);
     assert.match(began.text, /^\.\|d\|711\|1000:1000\|1083801600\.0+$/m);
     assert.match(began.text, /\.\/old\|f\|644\|1000:1000\|1\|\|981173106\.7890/);

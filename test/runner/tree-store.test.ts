@@ -179,7 +179,7 @@ describe('a store of trees', () => {
     const folder = fresh();
     const store = await open(folder);
     for (const name of ['../a', '..', '.', 'a/b', '', 'making.a', 'leaving.a', '.hidden'])
-      await assert.rejects(make(store, name), /no name for a tree/, name);
+      await assert.rejects(make(store, name), /not the name of a tree/, name);
     assert.deepEqual(readdirSync(folder), []);
   });
 });

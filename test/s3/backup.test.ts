@@ -52,7 +52,7 @@ describe('a backup of an installation with its blobs in S3', () => {
     const file = join(temporaryFolder(t), 'named.backup');
     const made = await run(folder, url, 'backup', file);
     assert.equal(made.status, 0, made.stderr);
-    assert.match(made.stdout, /3 are named, but not taken along/);
+    assert.match(made.stdout, /3 are referenced, but not included/);
     const [header = '', ...lines] = await linesOf(file);
     assert.deepEqual((JSON.parse(header) as { blobs: unknown }).blobs, { at: url, taken: false });
     const named = lines
@@ -70,13 +70,13 @@ describe('a backup of an installation with its blobs in S3', () => {
 
     const there = await run(join(temporaryFolder(t), 'there'), url, 'restore', file);
     assert.equal(there.status, 0, there.stderr);
-    assert.match(there.stdout, /blobs: 3 are named, 3 are there/);
+    assert.match(there.stdout, /blobs: 3 are referenced, 3 are present/);
     const [first = ''] = digests;
     await swift.client.send(new DeleteObjectCommand({ Bucket: bucket, Key: `ci/${first.slice(0, 2)}/${first}` }));
     const lacking = await run(join(temporaryFolder(t), 'lacking'), url, 'restore', file);
-    assert.match(lacking.stdout, /3 are named, 2 are there\n1 blobs are missing.*they were at s3:/s);
+    assert.match(lacking.stdout, /3 are referenced, 2 are present\n1 blobs are missing.*they were at s3:/s);
     const elsewhere = await run(join(temporaryFolder(t), 'folder'), undefined, 'restore', file);
-    assert.match(elsewhere.stdout, /3 are named, 0 are there/);
+    assert.match(elsewhere.stdout, /3 are referenced, 0 are present/);
   });
 
   test('takes them along when asked to, into a folder or into another bucket', async (t) => {
@@ -85,11 +85,11 @@ describe('a backup of an installation with its blobs in S3', () => {
     const file = join(temporaryFolder(t), 'whole.backup');
     const made = await run(folder, undefined, 'backup', file, '--with-blobs');
     assert.equal(made.status, 0, made.stderr);
-    assert.match(made.stdout, /3 are named, and taken along/);
+    assert.match(made.stdout, /3 are referenced, and included/);
     const into = join(temporaryFolder(t), 'data');
     const restored = await run(into, undefined, 'restore', file);
     assert.equal(restored.status, 0, restored.stderr);
-    assert.match(restored.stdout, /blobs: 3 are named, 3 are there/);
+    assert.match(restored.stdout, /blobs: 3 are referenced, 3 are present/);
     const files = readdirSync(join(into, 'blobs'), { recursive: true, withFileTypes: true });
     assert.deepEqual(
       files

@@ -68,9 +68,9 @@ describe('blobs copy', () => {
   test('takes everything from a folder to S3, from there to another bucket, and back, and only what is missing', async () => {
     const place = await filled('first');
     const [one, other] = [await swift.bucket(), await swift.bucket()];
-    assert.match(await copy(place, urlOf(one)), /^copied 5 blobs \(9080001 bytes\); 0 were there already$/m);
+    assert.match(await copy(place, urlOf(one)), /^copied 5 blobs \(9080001 bytes\); 0 existed already$/m);
     assert.deepEqual(await keysIn(one), all);
-    assert.match(await copy(place, urlOf(one)), /^copied 0 blobs \(0 bytes\); 5 were there already$/m);
+    assert.match(await copy(place, urlOf(one)), /^copied 0 blobs \(0 bytes\); 5 existed already$/m);
     assert.match(await copy(urlOf(one), urlOf(other)), /^copied 5 blobs/m);
     const back = join(folder, 'back');
     assert.match(await copy(urlOf(other), `file://${back}`), /^copied 5 blobs/m);
@@ -85,7 +85,7 @@ describe('blobs copy', () => {
     const later = await openFileBlobs(place, roomy);
     const { digest } = await later.put(whole(Buffer.from('stored in the meantime')));
     await later.close();
-    assert.match(await copy(place, urlOf(one)), /^copied 1 blobs \(22 bytes\); 5 were there already$/m);
+    assert.match(await copy(place, urlOf(one)), /^copied 1 blobs \(22 bytes\); 5 existed already$/m);
     assert.ok((await keysIn(one)).includes(digest));
   });
 
@@ -116,7 +116,7 @@ describe('blobs copy', () => {
     const { status, stderr, stdout } = await command(['blobs', 'copy', place, urlOf(bucket), '--data-dir', folder]);
     assert.equal(status, 1);
     assert.match(stdout.toString(), /^copied 4 blobs/m);
-    assert.match(stderr.toString(), new RegExp(`not what their name says: ${damaged}`));
+    assert.match(stderr.toString(), new RegExp(`does not match their digest: ${damaged}`));
     assert.deepEqual(await keysIn(bucket), all.slice(1));
     const from = await openFileBlobs(place, roomy);
     const to = openS3Blobs(placeOf(await swift.bucket()));
@@ -136,8 +136,8 @@ describe('blobs copy', () => {
     const missing = join(folder, 'typo');
     const to = urlOf('none-of-that-name');
     for (const [from, target, words] of [
-      [missing, to, /FROM: there is no such folder/],
-      [folder, folder, /same place/],
+      [missing, to, /FROM: this folder does not exist/],
+      [folder, folder, /same store/],
       [folder, to, /no bucket none-of-that-name/],
       [folder, 's3://x?y=z', /TO: /],
       [folder, 'https://x', /TO: it is neither/],

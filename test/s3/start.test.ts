@@ -46,12 +46,12 @@ describe('a start with blobs in S3', () => {
     [
       'a name that no bucket can have',
       () => ({ ...swift.credentials, HEADRACE_BLOB_URL: urlOf('Not_A_Name') }),
-      /blob_url: S3 at 127\.0\.0\.1:\d+ takes no bucket of the name Not_A_Name\. Correct blob_url/,
+      /blob_url: S3 at 127\.0\.0\.1:\d+ rejects the bucket name Not_A_Name\. Correct blob_url/,
     ],
     [
       'a wrong secret',
       () => ({ ...swift.credentials, AWS_SECRET_ACCESS_KEY: 'WRONG-SECRET', HEADRACE_BLOB_URL: urlOf(bucket) }),
-      /does not take the credentials\. Check AWS_ACCESS_KEY_ID/,
+      /rejects the credentials\. Check AWS_ACCESS_KEY_ID/,
     ],
     [
       'no credentials',
@@ -61,17 +61,17 @@ describe('a start with blobs in S3', () => {
     [
       'no region',
       () => ({ ...swift.credentials, HEADRACE_BLOB_URL: `s3://${bucket}` }),
-      /needs a region\. Name it in blob_url/,
+      /needs a region\. Set it in blob_url/,
     ],
     [
       'a name that nobody has',
       () => ({ ...swift.credentials, HEADRACE_BLOB_URL: urlOf(bucket, { endpoint: 'http://s3.invalid', more: '' }) }),
-      /no computer has the name.*path_style=true/,
+      /the host name from blob_url does not exist.*path_style=true/,
     ],
     [
       'an unknown parameter',
       () => ({ ...swift.credentials, HEADRACE_BLOB_URL: urlOf(bucket, { more: '&secret=HIDDEN' }) }),
-      /blob_url: it may say endpoint, region, path_style and browsers/,
+      /blob_url: after the question mark, it may only have endpoint, region, path_style and browsers/,
     ],
   ];
   for (const [what, environment, words] of refusals) {
@@ -102,7 +102,7 @@ describe('a start with blobs in S3', () => {
     );
     proxy.when(() => undefined);
     assert.equal(status, 1);
-    assert.match(stderr.toString(), /does not let these credentials use the bucket .* s3:PutObject/);
+    assert.match(stderr.toString(), /does not allow these credentials to use the bucket .* s3:PutObject/);
   });
 
   test('happens while S3 is merely away: health says so until it is back, and the local runner gets no credentials', async () => {
@@ -119,7 +119,7 @@ describe('a start with blobs in S3', () => {
     await logged(/the blobs cannot be reached: S3 cannot be reached/);
     const sick = await serving.api.get('/healthz');
     assert.equal(sick.status, 503);
-    assert.match(sick.text, /the store of the blobs cannot be used/);
+    assert.match(sick.text, /blob storage cannot be used/);
     proxy.when(() => undefined);
     // It looks at most once a second.
     for (const deadline = performance.now() + longestWait; (await serving.api.get('/healthz')).status !== 200;) {

@@ -46,12 +46,12 @@ describe('the configuration', () => {
   test('refuses a place in S3 that cannot be meant, without repeating it', () => {
     const endpoint = 'endpoint=https://s3.example.org';
     for (const [url, words] of [
-      ['s3://AKIA:HUSH@bucket/p', /credentials do not belong into the address\. Set AWS_ACCESS_KEY_ID/],
+      ['s3://AKIA:HUSH@bucket/p', /the address must not contain credentials\. Set AWS_ACCESS_KEY_ID/],
       ['s3:///HUSH', /name of the bucket/],
       ['s3://b/HUSH', /name of the bucket/],
       ['s3://bucket/../HUSH%2f..', /the prefix/],
       ['s3://bucket/a%00HUSH', /the prefix/],
-      ['s3://bucket?secret=HUSH', /nothing else/],
+      ['s3://bucket?secret=HUSH', /only have endpoint/],
       [`s3://bucket?${endpoint}&${endpoint}`, /endpoint more than once/],
       ['s3://bucket?endpoint=HUSH', /endpoint must be/],
       ['s3://bucket?endpoint=https://me:HUSH@s3.example.org', /endpoint must be/],
@@ -112,17 +112,17 @@ describe('the configuration', () => {
         '/home',
         '/var',
       ])
-        refused(paths(path), /builds cannot be shown .*: builds have their own \/.*, or see it anyway/);
+        refused(paths(path), /builds cannot be shown .*: builds have their own \/.*, or see it already/);
       refused(paths(link), /builds have their own \/proc/);
       const data = join(shown, 'deep', 'data');
       const key = join(shown, 'master.key');
       for (const path of [shown, data]) {
         mkdirSync(data, { recursive: true });
         const flags = { data_dir: data };
-        refused({ ...paths(path), flags }, /it holds .*deep\/data, or lies in it, which builds must not see/);
+        refused({ ...paths(path), flags }, /it contains .*deep\/data, or is inside it, and builds must not see that/);
       }
       const env = { ...paths(shown)?.env, HEADRACE_MASTER_KEY_FILE: key };
-      refused({ env }, /it holds .*master\.key, or lies in it/);
+      refused({ env }, /it contains .*master\.key, or is inside it/);
     },
   );
 

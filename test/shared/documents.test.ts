@@ -44,12 +44,12 @@ describe('a file in a repository', () => {
       [
         'a.yml',
         'suites:\n  - {name: a, command: x, needs: [b]}\n',
-        /^a\.yml:2: suites\[a\]\[needs\] names "b", which is no suite of the file\.$/,
+        /^a\.yml:2: suites\[a\]\[needs\] names "b", which is not a suite of the file\.$/,
       ],
       [
         'a.yml',
         'suites:\n  - {name: a, command: x, needs: [a]}\n',
-        /^a\.yml:2: suites\[a\]\[needs\] goes in a circle: "a" needs "a"\.$/,
+        /^a\.yml:2: suites\[a\]\[needs\] is a cycle: "a" needs "a"\.$/,
       ],
       ['a.yml', 'suites:\n  - {name: a, command: x, root: true}\n', /:2: suites\[a\]\[root\] needs an image/],
       [
@@ -60,7 +60,7 @@ describe('a file in a repository', () => {
       [
         'a.yml',
         'suites:\n  - {name: a, command: x}\n  - {name: b, command: x, files_from: a}\n',
-        /:3: suites\[b\]\[files_from\] names "a", which needs does not name/,
+        /:3: suites\[b\]\[files_from\] names "a", which is not in needs/,
       ],
       [
         'a.yml',
@@ -78,7 +78,7 @@ describe('a file in a repository', () => {
         'suites:\n  - name: a\n    command: x\n    command: y\n',
         /^a\.yml:4: cannot be read: Map keys must be unique/,
       ],
-      ['a.yml', '- 1\n', /^a\.yml cannot be read: it is no table of settings/],
+      ['a.yml', '- 1\n', /^a\.yml cannot be read: it is not a table of settings/],
       [
         'a.toml',
         '[[suites]]\nname = "a"\ncommand = "x"\n[[suites.variables]]\nname = "V"\nfrom_env = "PATH"\n',
@@ -142,20 +142,20 @@ cron = "0 0 31 2 *"
       'a.toml:2: suit is not known.',
       'a.toml:9: suites[unit][matrix_exclude] excludes every variant of the matrix, so there is nothing to build.',
       `a.toml:10: suites[unit][image] is "not an image", which is not allowed; expected: an OCI reference, such as registry/name:tag; blank for the machine's programs.`,
-      'a.toml:11: suites[unit][tags] has the entry "ü", which is not allowed; expected: only runners that have all of them.',
+      'a.toml:11: suites[unit][tags] has the entry "ü", which is not allowed; expected: only runners with all of these tags.',
       'a.toml:13: suites[lint][command] is missing: a suite has a command or steps.',
-      'a.toml:15: suites[lint][needs] names "nobody", which is no suite of the file.',
-      'a.toml:16: suites[lint][cache_save] is "never", and has to be one of passed, always.',
-      'a.toml:21: suites[lint][rules][0][value] is "(", which is no regular expression in the syntax of RE2 with at most 300 parts.',
+      'a.toml:15: suites[lint][needs] names "nobody", which is not a suite of the file.',
+      'a.toml:16: suites[lint][cache_save] is "never", and must be one of passed, always.',
+      'a.toml:21: suites[lint][rules][0][value] is "(", which is not a regular expression in the syntax of RE2 with at most 300 parts.',
       'a.toml:23: deploy_strategies[push][repository_url] is missing: a push needs the address of a repository.',
       'a.toml:23: deploy_strategies[push][local_branch] is missing.',
       'a.toml:23: deploy_strategies[push][remote_branch] is missing.',
       'a.toml:27: deploy_strategies[run][suite] is missing: name the manual suite that a deploy runs.',
       'a.toml:30: deploy_strategies[run][remote_branch] is only for pushes: this strategy runs a suite.',
-      'a.toml:33: schedules[0][cron] is "0 0 31 2 *", which has no time to come. It needs five fields: minute, hour, day, month, day of the week.',
+      'a.toml:33: schedules[0][cron] is "0 0 31 2 *", which never comes due. It needs five fields: minute, hour, day, month, day of the week.',
     ]);
     assert.deepEqual(await check('suites:\n  - {name: a, command: x, files_from: b}\n', 'a.yml'), [
-      'a.yml:2: suites[a][files_from] names "b", which is no suite of the file.',
+      'a.yml:2: suites[a][files_from] names "b", which is not a suite of the file.',
     ]);
     const secret = 'variables: [{name: A, content: the-secret}]\nsuites: [{name: a, command: x, image: 1}]\n';
     assert.doesNotMatch((await check(secret, 'a.yml')).join(), /the-secret/);
@@ -197,10 +197,10 @@ x = 1 }] \\""" "
     name: c
     retries: 9
 `;
-    assert.deepEqual(await check(text, 'a.yml'), ['a.yml:9: suites[c][retries] has to be a whole number from 0 to 3.']);
+    assert.deepEqual(await check(text, 'a.yml'), ['a.yml:9: suites[c][retries] must be a whole number from 0 to 3.']);
     const applied = (await readDocument(text, 'a.yml')) as { suites: object[] };
     assert.deepEqual(applied.suites[1], { name: 'b', image: 'alpine', command: 'x' }, 'apply reads it as well');
-    await assert.rejects(readDocument('a: &a {<<: *a}\n', 'a.yml'), /its aliases are more than 500/);
+    await assert.rejects(readDocument('a: &a {<<: *a}\n', 'a.yml'), /it has more than 500 aliases/);
   });
 
   it('is refused in words where it is written to exhaust its reader [promise: branch-file]', async () => {

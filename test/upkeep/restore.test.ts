@@ -212,7 +212,7 @@ describe('restore', () => {
       const installation = await newInstallation(t, 'sqlite');
       const refused = await installation.command('restore', hostile);
       assert.equal(refused.status, 1, name);
-      assert.match(refused.stderr, /holds a file that no backup/);
+      assert.match(refused.stderr, /contains a file that no Headrace backup/);
       assert.ok(!existsSync(installation.folder));
     }
   });

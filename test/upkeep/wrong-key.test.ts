@@ -22,8 +22,9 @@ import { longestWait } from '../support/pauses.ts';
 
 const limit = { timeout: longestWait };
 const refusal =
-  /^headrace: the master key at .*master\.key is not the one of this database: .*Put the right file there/;
-const absence = /^headrace: there is no master key at .*master\.key, and this database holds what was sealed with key /;
+  /^headrace: the master key at .*master\.key does not belong to this database: .*Restore the right file there/;
+const absence =
+  /^headrace: there is no master key at .*master\.key, and this database contains values sealed with key /;
 
 describe('a master key', () => {
   onOneDatabase((database) => {

@@ -162,6 +162,6 @@ function responseIn(text: string): unknown {
     body = undefined;
   }
   if (typeof body !== 'object' || body === null || !('response' in body))
-    throw new Failure('unreachable', 'What answers there is not Headrace. Check the address of the server.');
+    throw new Failure('unreachable', 'The address does not answer like a Headrace server. Check it.');
   return body.response;
 }

@@ -44,7 +44,7 @@ export async function* readEvents(
     await pause(backOff(failures + 1, firstPauseMs, longestPauseMs));
     failures += 1;
     if (failures > mostFailures)
-      throw new Failure('unreachable', 'The server ends the stream again and again. Try later.');
+      throw new Failure('unreachable', 'The server keeps ending the event stream. Try again later.');
   }
 }
 
@@ -53,7 +53,7 @@ const longestLine = 16 * 1024 * 1024;
 
 /** Not retried: such a server would answer the same. */
 const nonsense = (): Failure =>
-  new Failure('invalid', 'What answers there sends no events of Headrace. Check the address of the server.');
+  new Failure('invalid', 'This address does not send Headrace events. Check the address of the server.');
 
 function readEvent(line: string): StreamedEvent {
   try {

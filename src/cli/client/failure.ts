@@ -25,12 +25,12 @@ export class Failure extends Error {
 }
 
 const meanings: Record<string, string> = {
-  already_exists: 'is taken already',
+  already_exists: 'is already taken',
   is_blank: 'is missing',
   invalid_format: 'is not valid',
-  resource_temporary_unavailable: 'cannot be had now; try again later',
+  resource_temporary_unavailable: 'is not available now; try again later',
   is_reserved: 'is reserved',
-  not_found: 'does not exist, or is not yours',
+  not_found: 'does not exist, or belongs to another account',
 };
 
 export function failureOf(status: number, body: string, requestId: string): Failure {
@@ -47,7 +47,7 @@ export function failureOf(status: number, body: string, requestId: string): Fail
       Object.keys(fields),
     );
   if (status === 402)
-    return new Failure('refused', 'The account has to be paid for first. Ask the owner of the project.', more);
+    return new Failure('refused', 'The account is not paid for. Ask the owner of the project to pay.', more);
   if (status >= 500)
     return new Failure(
       'unreachable',
@@ -59,7 +59,7 @@ export function failureOf(status: number, body: string, requestId: string): Fail
   const messages = Object.entries(fields).map(([field, found]) => {
     const means = found.map((code) => meanings[code] ?? code).join(', ');
     if (field !== 'generic') return `${field} ${means}`;
-    return found.includes('is_reserved') ? 'there are as many of these as there can be' : `this ${means}`;
+    return found.includes('is_reserved') ? 'the limit is reached; delete one first' : `this ${means}`;
   });
   const kind = codes.includes('not_found') ? 'not_found' : 'invalid';
   const isLater = codes.length > 0 && codes.every((code) => code === 'resource_temporary_unavailable');

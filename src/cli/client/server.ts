@@ -22,9 +22,9 @@ export function readAddress(text: string): string {
   if (!URL.canParse(whole)) throw new Failure('invalid', `${JSON.stringify(text)} is not the address of a server.`);
   const { protocol, hostname, username, password, origin, pathname } = new URL(whole);
   if (username !== '' || password !== '')
-    throw new Failure('invalid', 'The address of a server has no credentials in it. Leave them out.');
+    throw new Failure('invalid', 'The address of a server must not contain credentials. Remove them.');
   if (protocol === 'http:' && hostname !== 'localhost' && !isLoopback(hostname.replaceAll(/[[\]]/g, '')))
-    throw new Failure('invalid', `Headrace is served over TLS alone. Use https://${hostname}.`);
+    throw new Failure('invalid', `Headrace only serves TLS. Use https://${hostname}.`);
   return `${origin}${pathname.replace(/\/+$/, '')}`;
 }
 

@@ -34,10 +34,11 @@ export async function endSignIn(server: ServerAddress, { redirect, verifier }: S
   const fields = { grant_type: 'authorization_code', code, redirect_uri: redirect, code_verifier: verifier };
   const text = await post(server, '/oauth2/access_token', fields).catch((error: unknown) => {
     if (!(error instanceof Failure) || (error.kind !== 'invalid' && error.kind !== 'refused')) throw error;
-    throw new Failure('refused', 'The server does not take this code. Run headrace login again.', error.more);
+    throw new Failure('refused', 'The server rejected this code. Run headrace login again.', error.more);
   });
   const { access_token: token } = JSON.parse(text) as { access_token?: unknown };
-  if (typeof token !== 'string') throw new Failure('unreachable', 'What answers there is not Headrace.');
+  if (typeof token !== 'string')
+    throw new Failure('unreachable', 'The address does not answer like a Headrace server. Check it.');
   return token;
 }
 

@@ -91,14 +91,14 @@ export class Transport {
       answer.destroy();
       return new Failure(
         'refused',
-        `${this.#server.url} cannot be reached over WebSocket. A proxy before it has to pass the headers Connection and Upgrade on.`,
+        `${this.#server.url} cannot be reached over WebSocket. A proxy in front of it must forward the headers Connection and Upgrade.`,
       );
     }
     if (statusCode >= 300 && statusCode < 400) {
       answer.destroy();
       return new Failure(
         'unreachable',
-        `${this.#server.url} sends its callers to ${targetOf(headers.location)}. If that is your server, sign in there: headrace login`,
+        `${this.#server.url} redirects to ${targetOf(headers.location)}. If that is your server, sign in there: headrace login`,
       );
     }
     return failureOf(statusCode, await this.textOf(answer, 64 * 1024), String(headers['x-request-id'] ?? ''));
@@ -136,13 +136,13 @@ export class Transport {
     if (code === 'OTHER_CERTIFICATE' || (pinned && hasUntrustedIssuer(code)))
       return new Failure(
         'untrusted',
-        `The certificate of ${url} is not the one that you accepted. If it was renewed, sign in again: headrace login ${url}`,
+        `The certificate of ${url} differs from the one you accepted. If the operator renewed it, sign in again: headrace login ${url}`,
         more,
       );
     if (hasUntrustedIssuer(code))
       return new Failure(
         'untrusted',
-        `The certificate of ${url} is unknown here. Sign in with headrace login ${url}, or name its authority with --ca-file.`,
+        `The certificate of ${url} is unknown here. Sign in with headrace login ${url}, or pass its certificate authority with --ca-file.`,
         more,
       );
     if (code === 'CERT_HAS_EXPIRED')
@@ -159,14 +159,14 @@ function targetOf(location: string | undefined): string {
 
 function reasonOf(code: string, error: Error): string {
   const known: Record<string, string> = {
-    ECONNREFUSED: 'nobody listens there',
+    ECONNREFUSED: 'nothing listens there',
     ENOTFOUND: 'there is no such host',
-    EAI_AGAIN: 'its name cannot be looked up',
+    EAI_AGAIN: 'its name cannot be resolved',
     ECONNRESET: 'the connection broke',
     ETIMEDOUT: 'it does not answer',
     EPROTO: 'it does not speak TLS',
-    EHOSTUNREACH: 'there is no way to it',
-    ENETUNREACH: 'there is no way to it',
+    EHOSTUNREACH: 'there is no route to it',
+    ENETUNREACH: 'there is no route to it',
   };
   return known[code] ?? (code === '' ? error.message : code);
 }

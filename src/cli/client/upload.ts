@@ -33,7 +33,7 @@ export async function uploadArchive(
       if (error.kind === 'not_found')
         throw new Failure(
           'unavailable',
-          'The upload is gone: another one has replaced it, or it took a day.',
+          'The upload no longer exists: another one replaced it, or it took longer than a day. Start it again.',
           error.more,
         );
       // Only then is it known whether bytes of a broken request arrived.
@@ -50,7 +50,7 @@ export async function uploadArchive(
 function givenUp({ message, more }: Failure, arrived: number, size: number): Failure {
   return new Failure(
     'unreachable',
-    `The upload broke off ${mostBreaks} times at ${formatBytes(arrived)} of ${formatBytes(size)}. ${message}`,
+    `The upload was interrupted ${mostBreaks} times, at ${formatBytes(arrived)} of ${formatBytes(size)}. ${message}`,
     more,
   );
 }

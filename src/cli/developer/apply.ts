@@ -26,7 +26,7 @@ interface Options {
 
 export async function run(call: Call<Options>): Promise<number> {
   const { file } = call.options;
-  if (file === undefined) throw new WrongUse('Say which file: headrace apply -f FILE');
+  if (file === undefined) throw new WrongUse('Name the file: headrace apply -f FILE');
   const document = await readDocument(await contentOf(file), file);
   return applyDocument(call, { document, file, project: await projectOf(call, document, file) });
 }
@@ -77,7 +77,7 @@ export async function applyDocument(call: Call<Options>, { document, file, proje
     const late = made.changes.filter((one) => !changes.some(({ what }) => what === one.what));
     show(screen, late);
     showSecrets(screen, made.changes);
-    screen.print(words`${name} is as ${file} says.`);
+    screen.print(words`${name} now matches ${file}.`);
     if (made.ssh_public_key !== undefined && !String(document.clone_url).startsWith('https:')) {
       screen.print('Install its public key in the repository, so that it can be fetched:');
       screen.print(clean(made.ssh_public_key));
@@ -99,7 +99,7 @@ async function projectOf(call: Call<Options>, document: Document, file: string) 
 function showSecrets(screen: Screen, changes: readonly Change[]): void {
   for (const { what, secret, url } of changes) {
     if (secret === undefined) continue;
-    screen.print(words`The ${what} has this secret, which is not shown again:`);
+    screen.print(words`Secret of the ${what}, shown only once:`);
     if (what.startsWith('hook ') && url !== undefined) screen.print(words`    address: ${url}`);
     screen.print(words`    secret: ${secret}`);
   }

@@ -31,7 +31,7 @@ const nameOf = ({ suite_name: suite, variant }: Build): string => nameWithVarian
 
 function several(what: string, names: readonly string[], argument: string): WrongUse {
   return new WrongUse(
-    words`Several ${what} wait for approval: ${names.join(', ')}. Say which: headrace approve ${argument}`,
+    words`Several ${what} wait for approval: ${names.join(', ')}. Choose one: headrace approve ${argument}`,
   );
 }
 

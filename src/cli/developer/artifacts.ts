@@ -20,7 +20,7 @@ type BuildParams = Readonly<{ project_id: string; build_id: string }>;
 export async function run(call: Call<{ output?: string }>, named: string, pattern?: string): Promise<void> {
   const { client, screen } = call;
   const isMeant = pattern === undefined ? () => true : globMatcher(pattern);
-  if (!isMeant) throw new WrongUse(words`${pattern ?? ''} is no pattern for files, such as dist, *.log or **/*.xml`);
+  if (!isMeant) throw new WrongUse(words`${pattern ?? ''} is not a file pattern, such as dist, *.log or **/*.xml`);
   const project = await call.project();
   const build = await findBuild(call, project, named);
   const params = { project_id: project.id_str, build_id: build.id_str };
@@ -65,7 +65,7 @@ async function fetchAll(
   const { client, screen } = call;
   for (const { path } of artifacts)
     if (!isHarmless(path))
-      throw new Failure('unavailable', words`${path} is no path for a file in ${folder}. Nothing was fetched.`);
+      throw new Failure('unavailable', words`${path} is not a valid path in ${folder}. Nothing was downloaded.`);
   const count = `${artifacts.length} ${artifacts.length === 1 ? 'file' : 'files'}`;
   const bar = new ProgressBar(
     screen,
@@ -104,7 +104,7 @@ async function parentOf(folder: string, path: string): Promise<string> {
     const found = await lstat(at).catch(() => undefined);
     if (!found) await mkdir(at);
     else if (!found.isDirectory())
-      throw new WrongUse(words`${at} is a link or a file, and not a folder. Choose another folder with -o.`);
+      throw new WrongUse(words`${at} is a link or a file, not a folder. Choose another folder with -o.`);
   }
   return at;
 }

@@ -10,7 +10,7 @@ export async function run(call: Call<{ limit?: string }>): Promise<void> {
   const builds = await client.call('builds', inProject, { limit });
   const named = builds.map((build) => ({ ...build, suite: nameWithVariant(build.suite_name, build.variant) }));
   if (screen.isJson) return screen.json(named);
-  if (named.length === 0) return screen.print('Nothing was built yet. Begin with: headrace run');
+  if (named.length === 0) return screen.print('Nothing was built yet. Start with: headrace run');
   screen.table(
     [
       { title: 'SUITE', gives: 1 },

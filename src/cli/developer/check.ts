@@ -32,7 +32,7 @@ const parseYaml = async (text: string) => (await import('../../shared/documents/
 
 export async function mistakesIn(content: Buffer, path: string): Promise<string[]> {
   if (content.length > bytes.configFile) return [`${path}: it has more than ${bytes.configFile / 1024} kB.`];
-  if (!isUtf8(content)) return [`${path}: it is not text in UTF-8.`];
+  if (!isUtf8(content)) return [`${path}: it is not UTF-8 text.`];
   try {
     checkFile(await readFile(content.toString(), path, parseYaml));
     return [];

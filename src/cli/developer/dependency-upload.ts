@@ -16,7 +16,7 @@ export async function run(call: Call, named: string, file: string): Promise<numb
   if (found.size === 0) throw new WrongUse(words`${file} is empty.`);
   const dependency = oneNamed(await client.call('dependencies'), named);
   if (!dependency)
-    throw new WrongUse(words`You have no dependency ${named}. Make it first, at ${client.url}/ui/dependencies`);
+    throw new WrongUse(words`You have no dependency ${named}. Create it first, at ${client.url}/ui/dependencies`);
   const bar = new ProgressBar(screen, words`uploading ${named}`, found.size);
   const params = { dependency_id: dependency.id_str };
   try {
@@ -26,7 +26,7 @@ export async function run(call: Call, named: string, file: string): Promise<numb
   }
   return followRecord(call, 'dependencyEvents', params, {
     name: words`dependency ${named}`,
-    leaves: 'The compile goes on. See the dependency’s page for how it ends.',
+    leaves: 'The compile continues. The dependency’s page shows its result.',
     record: dependency,
   });
 }

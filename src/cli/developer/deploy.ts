@@ -11,7 +11,7 @@ export async function run(
 ): Promise<number | void> {
   const { client, screen, options } = call;
   if (options.rollback && commitNamed !== undefined)
-    throw new WrongUse('--rollback goes back to what was deployed before: leave out the commit.');
+    throw new WrongUse('--rollback chooses the commit that was deployed before. Remove the commit from the command.');
   const project = await call.project();
   const inProject = { project_id: project.id_str };
   const strategy = choose(project, 'deploy strategy', await client.call('strategies', inProject), named);
@@ -22,7 +22,7 @@ export async function run(
     const params = { ...inProject, deploy_id: deploy.id_str };
     return followRecord(call, 'deployEvents', params, {
       name: words`deploy ${deploy.id_str} to ${strategy.name}`,
-      leaves: 'The deploy goes on. See the project’s page for how it ends.',
+      leaves: 'The deploy continues. The project’s page shows its result.',
       record: deploy,
     });
   }

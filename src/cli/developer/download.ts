@@ -34,8 +34,7 @@ export async function download(bytes: Readable, file: string, expected: Expected
   }
   try {
     await pipeline(checked, createWriteStream(part, { mode, flags: 'wx' }));
-    if (hash.digest('hex') !== sha256)
-      throw new Failure('unreachable', words`${what} did not arrive whole. Try again.`);
+    if (hash.digest('hex') !== sha256) throw new Failure('unreachable', words`${what} arrived incomplete. Try again.`);
     await rename(part, file);
   } catch (error) {
     await rm(part, { force: true });

@@ -28,10 +28,12 @@ interface Options {
 export async function run(call: Call<Options>, named: string): Promise<number> {
   const { client, screen, options } = call;
   if (process.platform !== 'linux')
-    throw new WrongUse('exec needs Linux: builds run in a sandbox of its kernel. Ask for a build: headrace run -f');
+    throw new WrongUse(
+      'exec needs Linux: builds run in a sandbox of its kernel. Request a build instead: headrace run -f',
+    );
   const isWritten = options.write === true;
   if (isWritten && process.getuid?.() === 0)
-    throw new WrongUse('--write is not for root, whose files a sandbox cannot have. Run it as the owner of the files.');
+    throw new WrongUse('root cannot use --write: a sandbox cannot own root’s files. Run it as the owner of the files.');
   const registryAllow = readRanges(call.env.HEADRACE_REGISTRY_ALLOW ?? '');
   if (!registryAllow)
     throw new WrongUse('HEADRACE_REGISTRY_ALLOW has to be a list of CIDR ranges: 10.0.0.0/8,fd00::/8');
@@ -47,7 +49,7 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
   const filesFrom = suite.needs.find(({ id_str: needed }) => needed === suite.files_from_id_str);
   if (filesFrom)
     screen.hint(
-      words`${suite.name} begins with the files of ${filesFrom.name} on a server. Here it begins with the working tree only.`,
+      words`${suite.name} starts with the files of ${filesFrom.name} on a server. Here it starts with your working tree only.`,
     );
   const variant = variantOf(suite, options.variant);
   const tree = (await topOf(call.cwd)) ?? call.cwd;
@@ -127,7 +129,7 @@ function resultOf({ exitStatus: status, reason, launch, steps }: EndedSuite, too
   if (reason === 'cancelled') return [exitStatus.cancelled, 'was cancelled'];
   if (reason !== null) return [exitStatus.failed, `was ended: ${reason.replaceAll('_', ' ')}`];
   if (launch !== undefined)
-    return [exitStatus.errored, `did not begin: the launch command of ${launch} failed with ${status}`];
+    return [exitStatus.errored, `did not start: the launch command of ${launch} failed with ${status}`];
   if (status === 0) return [exitStatus.passed, `passed in ${duration(took)}`];
   const failed = steps.length > 1 ? steps.find(({ state }) => state === 'failed') : undefined;
   const where = failed ? ` in its step ${failed.name}` : '';
@@ -150,7 +152,7 @@ function serviceOrder(
   const { name, image } = service;
   const own = software.find((one) => one.name === name);
   if (image === '' && !own)
-    throw new Failure('unavailable', words`The dependency of the service ${name} is gone. Choose another one.`);
+    throw new Failure('unavailable', words`The dependency of the service ${name} was deleted. Choose another one.`);
   const ofSuite = new Map(variables.map((variable) => [variable.name, variable.content]));
   return {
     name,
@@ -174,7 +176,7 @@ function variantOf(suite: Suite, wanted: string | undefined): string {
   const { name } = suite;
   const variants = variantsOf(suite);
   if (wanted !== undefined && variants[0] === '')
-    throw new WrongUse(words`${name} has no matrix, so there is no variant ${wanted} of it. Leave out --variant.`);
+    throw new WrongUse(words`${name} has no matrix, so there is no variant ${wanted} of it. Remove --variant.`);
   const found = wanted === undefined ? variants[0] : variants.find((one) => one === wanted);
   if (found === undefined)
     throw new WrongUse(words`${name} has no variant ${wanted ?? ''}. It has: ${variants.join('; ')}`);

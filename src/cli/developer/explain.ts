@@ -22,7 +22,7 @@ export async function run(call: Call, named?: string): Promise<void> {
 function whyNone({ config_file: path }: Project, request: BuildRequest): string {
   const { id_str: id, failure_reason: reason, commit_id_str: commit } = request;
   if (reason === 'configuration_invalid')
-    return words`${path} of the commit has a mistake, so nothing was built. It is told by: headrace watch ${id}`;
+    return words`${path} of the commit has a mistake, so nothing was built. To see it: headrace watch ${id}`;
   return commit === ''
     ? 'The commit was not fetched, so no suite could be chosen.'
     : 'Neither the commit nor the project has a suite.';

@@ -33,7 +33,7 @@ export async function writeFirstFile(top: string, ask: () => Promise<string>): P
   return { name, text };
 }
 
-const nothingKnown = "echo 'The repository is fetched. Write into .headrace.toml how it is tested.'";
+const nothingKnown = "echo 'The repository is fetched. Write the test command into .headrace.toml.'";
 
 export function firstFile(names: readonly string[], typed = ''): string {
   const { name, command, why } = suggestedSuite(names);

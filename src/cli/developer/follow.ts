@@ -27,7 +27,7 @@ export async function followRequest(call: Call, project: Project, request: Build
   const live = screen.isLive ? new Live(screen, () => following.lines(screen)) : undefined;
   using _ = onInterrupt(() => {
     live?.end();
-    screen.hint(`The build goes on. Come back with: headrace watch ${request.id_str}`);
+    screen.hint(`The build continues. Follow it with: headrace watch ${request.id_str}`);
   });
   if (!live)
     screen.print(

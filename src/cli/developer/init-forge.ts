@@ -122,7 +122,7 @@ function named({ options: { forge: wanted } }: Init, forges: readonly Forge[]): 
     id === wanted || [url.toLowerCase(), new URL(url).host].includes(address);
   const found = forges.filter(isNamed);
   if (found.length === 0)
-    throw new WrongUse(words`You have connected no forge ${wanted}. Connected: ${listOf(forges) || 'none'}`);
+    throw new WrongUse(words`You have no connected forge ${wanted}. Connected: ${listOf(forges) || 'none'}`);
   return found;
 }
 
@@ -137,9 +137,9 @@ async function oneOf(
 ): Promise<RepositoryAtForge | undefined> {
   if (found.length === 1) return found[0];
   const forges = found.map(({ forge }) => forge);
-  const about = words`${path} is at several forges that you have connected`;
+  const about = words`${path} is at several of your connected forges`;
   const lines = forges.map(({ url, login }) => words`${url} as ${login}`);
-  return found[await choose(call, about, lines, words`Say which with --forge: ${listOf(forges)}`)];
+  return found[await choose(call, about, lines, words`Choose one with --forge: ${listOf(forges)}`)];
 }
 
 const mostPages = 10;
@@ -159,26 +159,25 @@ async function findAt({ client }: Init, forge: Forge, { address, path }: Here): 
 
 async function connectOne(call: Init, here: Here): Promise<RepositoryAtForge | undefined> {
   const { client, screen } = call;
-  const about = words`No forge that you have connected has ${here.host}/${here.path}`;
+  const about = words`None of your connected forges has ${here.host}/${here.path}`;
   const otherwise = `Run headrace init at a terminal, or with --forge ${none} to install the key yourself.`;
   const known = kinds.find((kind) => new URL(forgeProviders[kind].url).host === here.host);
-  if (known !== undefined && canAsk(call))
-    screen.hint(`${about}. Leave the token blank to install a key there yourself.`);
+  if (known !== undefined && canAsk(call)) screen.hint(`${about}. Leave the token blank to install a key yourself.`);
   const choices = [
     ...kinds.map((kind) => `connect ${forgeProviders[kind].name}`),
-    'without a forge: I install a key there myself',
+    'without a forge: I install a key myself',
   ];
   const provider = canAsk(call) && known !== undefined ? known : kinds[await choose(call, about, choices, otherwise)];
   if (provider === undefined) return undefined;
   const usual = `https://${here.host}`;
   const forge = await answered(screen, async () => {
     const url = known === undefined ? (await ask(screen, words`Its address [${usual}]: `)) || usual : usual;
-    if (!URL.canParse(url)) throw new WrongUse(words`${url} is no address. Write it as ${usual}`);
+    if (!URL.canParse(url)) throw new WrongUse(words`${url} is not an address. Write it as ${usual}`);
     const { tokens, scopes } = tokensAt({ provider, url });
-    screen.hint(words`Make a token at ${url}${tokens}, with the ${scopesInWords(scopes)}.`);
-    const token = await askSecret(screen, `Token for ${forgeProviders[provider].name}, which is not shown: `);
+    screen.hint(words`Create a token at ${url}${tokens}, with the ${scopesInWords(scopes)}.`);
+    const token = await askSecret(screen, `Token for ${forgeProviders[provider].name} (hidden as you type): `);
     if (token !== '') return client.call('connectForge', {}, { provider, url, token });
-    if (known === undefined) throw new WrongUse('There was no token.');
+    if (known === undefined) throw new WrongUse('No token was entered.');
     return undefined;
   });
   if (!forge) return undefined;
@@ -192,7 +191,8 @@ const kinds = Object.keys(forgeProviders) as (keyof typeof forgeProviders)[];
 /** `otherwise` is the advice if no user can answer. */
 async function choose(call: Init, about: string, choices: readonly string[], otherwise: string): Promise<number> {
   const { screen } = call;
-  if (!canAsk(call)) throw new WrongUse(`${about}, and nobody can be asked here. ${otherwise} Nothing was made.`);
+  if (!canAsk(call))
+    throw new WrongUse(`${about}, and there is no terminal to ask on. ${otherwise} Nothing was created.`);
   screen.hint(`${about}:`);
   for (const [at, line] of choices.entries()) screen.hint(`  ${at + 1}  ${line}`);
   return answered(screen, async () => {
@@ -213,7 +213,7 @@ async function answered<T>(screen: Screen, asking: () => Promise<T>): Promise<T>
     } catch (error) {
       const isWrong = error instanceof WrongUse || (error instanceof Failure && error.fields.some(isAnswer));
       if (!isWrong) throw error;
-      if (left === 1) throw new WrongUse(`${error.message} Nothing was made.`);
+      if (left === 1) throw new WrongUse(`${error.message} Nothing was created.`);
       screen.hint(error.message);
     }
   }

@@ -20,7 +20,8 @@ export async function run(call: Init): Promise<number | void> {
   const { cwd } = call;
   const [top, addresses] = await Promise.all([topOf(cwd), remotes(cwd)]);
   const [address] = addresses;
-  if (top === undefined) throw new WrongUse('This folder is no git repository. Run headrace init in a clone of one.');
+  if (top === undefined)
+    throw new WrongUse('This folder is not a git repository. Run headrace init in a clone of one.');
   if (address === undefined)
     throw new WrongUse('This git repository has no remote. Add one with: git remote add origin ADDRESS');
   const present = await repositoryFile(top);
@@ -41,7 +42,7 @@ async function signIn(call: Init): Promise<void> {
   const { env, screen, options } = call;
   if (isSignedIn(env) || !canAsk(call)) return;
   const address = env.HEADRACE_URL || (await ask(screen, 'Address of the server, such as https://ci.example.org: '));
-  if (address === '') throw new WrongUse('There was no address. Nothing was made.');
+  if (address === '') throw new WrongUse('No address was entered. Nothing was created.');
   using signing = new Call({ ...options, browser: true });
   await login(signing, address);
 }
@@ -62,7 +63,7 @@ async function makeProject(call: Init, here: Here): Promise<Project> {
     ? await client.call('newProject', {}, { forge_id: found.forge.id_str, repository: found.repository })
     : await client.call('newProject', {}, { name: await freeName(call, here), clone_url: pastedAddress(here.address) });
   const where = found ? words`, with its key, its hook and its statuses at ${found.forge.url}` : '';
-  screen.print(words`Made the project ${project.name}${where}.`);
+  screen.print(words`Created the project ${project.name}${where}.`);
   return project;
 }
 
@@ -84,7 +85,7 @@ async function makeSuites(
   const isNew = (await client.call('suites', inProject)).length === 0;
   const file = present ?? (isNew ? await writeFirstFile(top, () => commandOf(call)) : undefined);
   if (file && !present)
-    screen.print(`Wrote ${file.name}. Commit it: from then on each commit is built by the file that it holds.`);
+    screen.print(`Wrote ${file.name}. Commit it: from then on, each commit is built by its own file.`);
   if (!file || !project.owned) return;
   const current = JSON.parse((await client.call('config', inProject)).document) as Document;
   // Other users can push this file, so it sets only suites. Hooks and notifications stay with the owner.
@@ -96,14 +97,16 @@ async function makeSuites(
     await applyDocument(call, { document, file: file.name, project });
   } catch (error) {
     if (!(error instanceof WouldDelete)) throw error;
-    screen.hint(`${file.name} was not applied, because it lacks what the project has. To apply it: headrace apply`);
+    screen.hint(
+      `${file.name} was not applied, because it lacks some of the project’s settings. To apply it: headrace apply`,
+    );
   }
 }
 
 /** Blank if no user can answer. */
 async function commandOf(call: Init): Promise<string> {
   if (!canAsk(call)) return '';
-  call.screen.hint('No file here tells how the repository is tested.');
+  call.screen.hint('No known file here shows how to test this repository.');
   return ask(call.screen, 'Command that tests it (blank to write it later): ');
 }
 
@@ -145,7 +148,7 @@ async function untilConnected(call: Init, project: Project): Promise<void> {
     screen.hint(clean(message));
     screen.hint('Install this key in the repository, so that it can be fetched:');
     screen.hint(clean(project.ssh_public_key));
-    if (!canAsk(call) || !(await agrees(screen, 'Is it there now?')))
-      throw new WrongUse('Go on when it is there, with: headrace init');
+    if (!canAsk(call) || !(await agrees(screen, 'Is it installed?')))
+      throw new WrongUse('When it is installed, continue with: headrace init');
   }
 }

@@ -43,7 +43,7 @@ async function fetchTo(
     await download(bytes, file, { what: `The software of ${layer.name}`, sha256: digest, mode: 0o600 });
   } catch (error) {
     if (error instanceof Failure && (error.kind === 'not_found' || error.kind === 'refused'))
-      throw new Failure('refused', words`You may not have the compiled software of ${layer.name}. Ask its owner.`);
+      throw new Failure('refused', words`You may not download the compiled software of ${layer.name}. Ask its owner.`);
     throw error;
   }
 }

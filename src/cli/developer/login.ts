@@ -29,7 +29,7 @@ async function trusted(call: Call, url: string): Promise<ServerAddress> {
   if (file !== undefined) {
     const server = { url, ca: readCaFile(file) };
     if (await isTrusted(server)) return server;
-    throw new Failure('untrusted', words`The certificate of ${url} was not issued by those in ${file}.`);
+    throw new Failure('untrusted', words`The certificate of ${url} was not issued by an authority in ${file}.`);
   }
   const known = readStore(env).servers.find((server) => server.url === url);
   for (const server of known ? [{ url, ca: known.ca, pinned: known.pinned }, { url }] : [{ url }])
@@ -41,9 +41,9 @@ async function trusted(call: Call, url: string): Promise<ServerAddress> {
   if (!process.stdin.isTTY)
     throw new Failure(
       'untrusted',
-      'Nobody can be asked about the certificate here. Name its authority with --ca-file FILE.',
+      'There is no terminal to accept the certificate on. Pass its authority with --ca-file FILE.',
     );
-  if (!(await agrees(screen, 'Compare it with what the operator tells you. Accept it from now on?')))
+  if (!(await agrees(screen, 'Compare it with the fingerprint from the operator. Accept it from now on?')))
     throw new Failure('untrusted', 'Not accepted. Nothing was sent to the server.');
   return { url, pinned };
 }
@@ -60,7 +60,7 @@ async function byCode({ screen }: Call, server: ServerAddress): Promise<string> 
   show('Open this address in a browser, allow headrace-cli, and copy the code that it shows:');
   show(`  ${signIn.url}`);
   const code = await ask(screen, 'Code: ');
-  if (code === '') throw new Failure('refused', 'There was no code. Run headrace login again.');
+  if (code === '') throw new Failure('refused', 'No code was entered. Run headrace login again.');
   return endSignIn(server, signIn, code);
 }
 

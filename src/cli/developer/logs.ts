@@ -31,7 +31,7 @@ export async function run(call: Call<{ follow?: true; service?: string }>, named
   }
   const of = service === undefined ? '' : ` --service ${service}`;
   using _ = onInterrupt(() =>
-    screen.hint(`The build goes on. Come back with: headrace logs ${build.id_str} --follow${of}`),
+    screen.hint(`The build continues. Follow it with: headrace logs ${build.id_str} --follow${of}`),
   );
   const isTerminal = screen.out.isTTY;
   const writer = new LogWriter(screen, isTerminal);

@@ -30,10 +30,10 @@ export async function awaitCode(): Promise<CodeListener> {
       });
       response.end(`<!doctype html><title>headrace</title><p>${text}</p>\n`);
     };
-    if (!isCallback || expected === undefined) return answer(404, 'There is nothing here.');
+    if (!isCallback || expected === undefined) return answer(404, 'This page does not exist.');
     if (code === null || code === '') {
-      answer(200, 'Nothing was allowed. You can close this page.');
-      reject(new Failure('refused', 'Nothing was allowed in the browser.'));
+      answer(200, 'Access was not allowed. You can close this page.');
+      reject(new Failure('refused', 'Access was not allowed in the browser.'));
       return undefined;
     }
     answer(200, 'You are signed in on the command line. You can close this page.');
@@ -44,7 +44,7 @@ export async function awaitCode(): Promise<CodeListener> {
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   const timer = setTimeout(
-    () => reject(new Failure('refused', 'Nobody came back from the browser. Try headrace login --no-browser.')),
+    () => reject(new Failure('refused', 'The browser did not return. Try headrace login --no-browser.')),
     patienceMs,
   );
   return {

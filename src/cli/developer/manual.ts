@@ -35,11 +35,11 @@ export function manual(version: string): string {
 const variables: [string, string][] = [
   ['HEADRACE_URL', 'the address of the server'],
   ['HEADRACE_TOKEN', 'a token for it'],
-  ['HEADRACE_CA_FILE', 'the certificates that the server’s is checked against'],
+  ['HEADRACE_CA_FILE', 'certificate authorities to check the server against'],
   ['HEADRACE_PROJECT', 'the project, by its name or identifier'],
   ['HEADRACE_REGISTRY_ALLOW', 'private addresses of registries that exec may call for images of a suite, as CIDR'],
   ['NO_COLOR', 'no colours, if it is set'],
-  ['XDG_CONFIG_HOME', 'where servers.json is kept, in the folder headrace'],
+  ['XDG_CONFIG_HOME', 'the folder in which headrace/servers.json is stored'],
 ];
 
 const statuses = [

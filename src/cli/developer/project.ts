@@ -28,7 +28,7 @@ export async function findProject({ client, cwd }: Asking, named?: string, named
     return only(found, words`named ${wanted}`);
   }
   if (addresses.length === 0)
-    throw new WrongUse('This folder is no git repository with a remote. Say which project with --project NAME.');
+    throw new WrongUse('This folder is not a git repository with a remote. Name the project with --project NAME.');
   for (const address of addresses) {
     const found = projects.filter(({ clone_url: repository }) => isRemoteOf(address, repository));
     const both = namedInFile ? found.filter(({ name }) => name === namedInFile.name) : found;
@@ -38,23 +38,21 @@ export async function findProject({ client, cwd }: Asking, named?: string, named
   }
   const none = words`no project of yours builds ${addresses[0] ?? ''}`;
   if (namedInFile) throw conflict(namedInFile, `of this folder, ${none}`);
-  throw new WrongUse(`${none.replace('no', 'No')}. Say which with --project NAME.`);
+  throw new WrongUse(`${none.replace('no', 'No')}. Name the project with --project NAME.`);
 }
 
 /** A file may be untrusted, so it does not decide if the folder has another project. */
 function conflict({ name, file }: NamedIn, folder: string): WrongUse {
-  return new WrongUse(
-    `${words`${file} is of ${name}, and `}${folder}. Say which project is meant with --project NAME.`,
-  );
+  return new WrongUse(`${words`${file} is of ${name}, and `}${folder}. Name the project with --project NAME.`);
 }
 
 function only(found: readonly Project[], what: string): Project {
   const [first, ...more] = found;
   if (first === undefined)
-    throw new WrongUse(`There is no project ${what} that you may see. List them with: headrace projects`);
+    throw new WrongUse(`There is no project ${what} that you can see. List them with: headrace projects`);
   if (more.length === 0) return first;
   const ids = found.map(({ id_str: id }) => id).join(', ');
-  throw new WrongUse(`There are several projects ${what}. Say which with --project ID: ${ids}`);
+  throw new WrongUse(`There are several projects ${what}. Choose one with --project ID: ${ids}`);
 }
 
 export async function ifThere<T>(asked: Promise<T>): Promise<T | undefined> {
@@ -102,8 +100,8 @@ export async function findRequest({ client, cwd }: Asking, project: Project, nam
     seen += requests.length;
     before = requests.at(-1)?.id_str;
   }
-  if (ref === undefined) throw new WrongUse(words`Nothing was built in ${project.name} yet. Begin with: headrace run`);
-  throw new WrongUse(words`Nothing was built of ${ref} in ${project.name}. Begin with: headrace run ${ref}`);
+  if (ref === undefined) throw new WrongUse(words`Nothing was built in ${project.name} yet. Start with: headrace run`);
+  throw new WrongUse(words`Nothing was built of ${ref} in ${project.name}. Start with: headrace run ${ref}`);
 }
 
 function isOf(request: BuildRequest, ref: string): boolean {
@@ -123,6 +121,6 @@ export async function findCommit(call: Asking, project: Project, named: string):
   if (/^\d+$/.test(named)) return client.call('commit', { ...inProject, commit_id: named });
   const request = await findRequest(call, project, named);
   if (request.commit_id_str === '')
-    throw new WrongUse(words`The commit of ${named} was not fetched yet. Try again later.`);
+    throw new WrongUse(words`The commit of ${named} is not fetched yet. Try again later.`);
   return client.call('commit', { ...inProject, commit_id: request.commit_id_str });
 }

@@ -14,7 +14,7 @@ export async function run(call: Call<{ follow?: true }>, named: string): Promise
   const name = nameWithVariant(suite, variant);
   const build = await client.call('restart', { ...inProject, build_id: id }).catch((error: unknown) => {
     if (!(error instanceof Failure) || error.kind !== 'unavailable') throw error;
-    throw new WrongUse(words`${name} cannot be restarted: an attempt is not over yet, or a deploy ran it.`);
+    throw new WrongUse(words`${name} cannot be restarted: an attempt is still running, or a deploy ran it.`);
   });
   if (call.options.follow)
     return followRecord(
@@ -23,7 +23,7 @@ export async function run(call: Call<{ follow?: true }>, named: string): Promise
       { ...inProject, build_id: build.id_str },
       {
         name: words`build ${build.id_str} of ${name}`,
-        leaves: `The build goes on. Come back with: headrace logs ${build.id_str} --follow`,
+        leaves: `The build continues. Follow it with: headrace logs ${build.id_str} --follow`,
         record: build,
       },
     );

@@ -17,7 +17,8 @@ export async function run(
 ): Promise<number | void> {
   const { client, screen, cwd } = call;
   const ref = named ?? (await currentRef(cwd));
-  if (ref === undefined) throw new WrongUse('This folder is no git repository. Say what to build: headrace run REF');
+  if (ref === undefined)
+    throw new WrongUse('This folder is not a git repository. Name a ref to build: headrace run REF');
   const project = await call.project();
   const inProject = { project_id: project.id_str };
   const { suite: wanted = [], variable: given = [], follow } = call.options;
@@ -40,21 +41,24 @@ export async function run(
   const fetched = asksFor.length === 0 ? undefined : await whenFetched(call, project, request);
   if (fetched && fetched.build_state !== 'errored') await refuseMissing(call, project, request, asksFor);
   if (screen.isJson) screen.json(fetched ?? request);
-  else screen.print(words`Asked for ${ref} in ${project.name}. Follow it with: headrace watch ${request.id_str}`);
+  else
+    screen.print(
+      words`Requested a build of ${ref} in ${project.name}. Follow it with: headrace watch ${request.id_str}`,
+    );
   return fetched?.build_state === 'errored' ? exitStatus.errored : undefined;
 }
 
 /** Undefined if the fetch takes too long, for example without a runner. */
 async function whenFetched(call: Call, project: Project, { id_str: id }: BuildRequest) {
   const { client, screen } = call;
-  using _ = onInterrupt(() => screen.hint(`The build goes on. Come back with: headrace watch ${id}`));
+  using _ = onInterrupt(() => screen.hint(`The build continues. Follow it with: headrace watch ${id}`));
   const until = Date.now() + longestFetchMs;
   do {
     const request = await client.call('request', { project_id: project.id_str, build_request_id: id });
     if (request.commit_id_str !== '' || resultOf(request.build_state) !== undefined) return request;
     await pause(betweenLooksMs);
   } while (Date.now() < until);
-  screen.hint('The commit was not fetched yet, so nobody knows whether its file has the suite.');
+  screen.hint('The commit is not fetched yet, so its suites are unknown.');
   return undefined;
 }
 

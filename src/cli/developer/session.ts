@@ -12,7 +12,7 @@ export function readCaFile(path: string): string {
   } catch (error) {
     throw new Failure('invalid', words`Cannot read the certificates in ${path}: ${(error as Error).message}`);
   }
-  throw new Failure('invalid', words`${path} has no certificate in PEM form in it.`);
+  throw new Failure('invalid', words`${path} contains no certificate in PEM format.`);
 }
 
 export function isSignedIn(env: NodeJS.ProcessEnv): boolean {
@@ -28,13 +28,13 @@ export function openClient(env: NodeJS.ProcessEnv, caFile: string | undefined): 
   if (token !== '' && !token.startsWith('hrt_'))
     throw new Failure(
       'refused',
-      'HEADRACE_TOKEN has to be a token (hrt_…), such as headrace login gets. An API key (hrk_…) counts only together with an e-mail address.',
+      'HEADRACE_TOKEN must be a token (hrt_…), such as headrace login creates. An API key (hrk_…) only works together with an e-mail address.',
     );
   const { current, servers } = readStore(env);
   const url = address === '' ? current : readAddress(address);
   const stored = servers.find((server) => server.url === url);
   if (url === undefined && token !== '')
-    throw new Failure('refused', 'HEADRACE_TOKEN needs HEADRACE_URL beside it: the address of the server.');
+    throw new Failure('refused', 'HEADRACE_TOKEN needs HEADRACE_URL too: the address of the server.');
   if (url === undefined || (!stored && token === ''))
     throw new Failure(
       'refused',

@@ -5,5 +5,5 @@ import type { Call } from './call.ts';
 export async function hintAtShell({ client, screen }: Call, params: Params): Promise<void> {
   const build = await client.call('build', params).catch(() => undefined);
   if (build?.files_kept_until !== undefined)
-    screen.hint(`Open a shell where it failed with: headrace shell ${build.id_str}`);
+    screen.hint(`Open a shell in its files with: headrace shell ${build.id_str}`);
 }

@@ -16,9 +16,7 @@ export async function run(call: Call, named: string): Promise<number> {
   const { stdin } = process;
   const isTerminal = stdin.isTTY && screen.out.isTTY;
   if (stdin.isTTY && !isTerminal)
-    throw new WrongUse(
-      'A shell needs a terminal to write to. Without one, pipe commands in: headrace shell BUILD < FILE',
-    );
+    throw new WrongUse('A shell needs a terminal. Without one, pipe commands in: headrace shell BUILD < FILE');
   const project = await call.project();
   const build = await findBuild(call, project, named);
   const inBuild = { project_id: project.id_str, build_id: build.id_str };
@@ -28,7 +26,7 @@ export async function run(call: Call, named: string): Promise<number> {
   const params = { ...inBuild, shell_id: id };
   screen.hint(
     isTerminal
-      ? `Opening the files of build ${build.id_str}. What you change there is gone with the shell.`
+      ? `Opening the files of build ${build.id_str}. Your changes are deleted with the shell.`
       : `Running standard input in the files of build ${build.id_str}.`,
   );
   const stream = new ShellStream({
@@ -120,7 +118,7 @@ function explainError(error: unknown, { id_str: id, build_state: state }: Build)
   if (error.kind === 'invalid') return new WrongUse(`Build ${id} did not fail: it is ${clean(state)}.`);
   if (error.kind === 'not_found')
     return new WrongUse(
-      `The files of build ${id} are not kept, or not any more. Run it again, and open it soon after: headrace rerun`,
+      `The files of build ${id} are no longer stored, or never were. Run it again, and open the shell soon after: headrace rerun`,
     );
   // The same credentials could read the build just before.
   if (error.kind === 'refused' && error.fields.includes('generic'))
@@ -138,7 +136,7 @@ function explainError(error: unknown, { id_str: id, build_state: state }: Build)
   if (error.kind === 'unavailable')
     return new Failure(
       'unavailable',
-      `The runner that has the files of build ${id} is not there. Try again later.`,
+      `The runner that has the files of build ${id} is not connected. Try again later.`,
       error.more,
     );
   return error;

@@ -22,11 +22,13 @@ export function sourcesIn(document: Document, env: NodeJS.ProcessEnv): Source[] 
     const [name, source] = [String(variable.name), variable.from_env];
     if (variable.content !== undefined && (source !== undefined || variable.secret !== false))
       throw new WrongUse(
-        words`The file holds the value of ${name}. Refer to it with from_env = "NAME", or keep = true; only what has secret = false may stand in a file.`,
+        words`The file holds the value of ${name}. Refer to it with from_env = "NAME", or keep = true; a file may only contain values with secret = false.`,
       );
     if (source === undefined) return variable;
     if (typeof source !== 'string' || valueOf(source, env) === undefined)
-      throw new WrongUse(words`${name} is to be ${JSON.stringify(source)} of the environment, which is not set.`);
+      throw new WrongUse(
+        words`${name} takes its value from ${JSON.stringify(source)} of your environment, which is not set.`,
+      );
     sources.push({ suite, variable: name, from_env: source });
     return variable;
   });
@@ -63,7 +65,7 @@ export async function allowSources(
   if (!process.stdin.isTTY || !screen.err.isTTY) {
     const flags = asked.map((name) => `--from-env ${name}`).join(' ');
     throw new WrongUse(
-      words`The file takes variables of your environment that the project did not have before: ${asked.join(', ')}. If that is meant, add ${flags}. No value was sent, and nothing was changed.`,
+      words`The file takes variables of your environment that the project did not have before: ${asked.join(', ')}. To allow it, add ${flags}. No value was sent, and nothing was changed.`,
     );
   }
   if (!(await agrees(screen, words`Send ${asked.join(', ')} of your environment to ${client.url}?`)))

@@ -51,7 +51,7 @@ export function readStore(env: NodeJS.ProcessEnv): Stored {
     if (!Array.isArray(servers)) throw new Error('it has no servers');
     return { current, servers };
   } catch {
-    throw new Failure('refused', `${fileOf(env)} cannot be understood. Remove it and sign in again: headrace login`);
+    throw new Failure('refused', `${fileOf(env)} cannot be read. Remove it and sign in again: headrace login`);
   }
 }
 

@@ -67,12 +67,12 @@ export async function resumeUser({ config }: Call, email: string): Promise<void>
 
 export async function billUser({ config }: Call, email: string, state: string): Promise<void> {
   const billing = billingStates.find((one) => one === state);
-  if (!billing) throw new Error(`${state} is none of ${billingStates.join(', ')}`);
+  if (!billing) throw new Error(`${state} is not one of ${billingStates.join(', ')}`);
   await print(config, (store) => change(store, email, 'user.billing_changed', { billing }, { billing }));
 }
 
 export async function makeOperator({ config }: Call, email: string, state: string): Promise<void> {
-  if (state !== 'on' && state !== 'off') throw new Error(`${state} is neither on nor off`);
+  if (state !== 'on' && state !== 'off') throw new Error(`${state} is not on or off`);
   const operator = state === 'on' ? 1 : 0;
   const facts = { operator: operator === 1 };
   await print(config, (store) => change(store, email, 'user.operator_changed', { operator }, facts));

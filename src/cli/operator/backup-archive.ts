@@ -39,7 +39,7 @@ export async function writeArchive(file: string, lines: AsyncIterable<string>): 
 }
 
 function refuseToReplace(file: string): void {
-  if (existsSync(file)) throw new ArchiveError(file, 'exists already: give the name of a new file');
+  if (existsSync(file)) throw new ArchiveError(file, 'already exists: name a new file');
 }
 
 async function* withEnd(lines: AsyncIterable<string>): AsyncGenerator<Buffer> {

@@ -85,13 +85,13 @@ export async function backup({ config, options }: Call<Options>, name: string): 
 
   console.log(`wrote ${file} (${formatBytes(statSync(file).size)})`);
   console.log(`rows: ${counts.rows}, tables: ${counts.tables}, files: ${counts.files}`);
-  console.log(withKeys ? 'It holds the master key: keep it as safe as the server.' : withoutKeysNote);
+  console.log(withKeys ? 'It contains the master key: protect it like the server.' : withoutKeysNote);
   if (elsewhere) {
     const how = withBlobs
-      ? 'and taken along'
-      : 'but not taken along (--with-blobs does): keep them as safe as this file';
-    console.log(`blobs at ${elsewhere.at}: ${counts.blobs} are named, ${how}`);
-    if (counts.gone > 0) console.log(`${counts.gone} more were removed while this ran`);
+      ? 'and included'
+      : 'but not included (--with-blobs includes them): protect them like this file';
+    console.log(`blobs at ${elsewhere.at}: ${counts.blobs} are referenced, ${how}`);
+    if (counts.gone > 0) console.log(`${counts.gone} more were deleted during the backup`);
   }
 }
 
@@ -110,7 +110,7 @@ async function* whileThereIsRoom(lines: AsyncIterable<string>, disk: DiskReserve
 }
 
 const withoutKeysNote =
-  'It holds no keys: keep the master key elsewhere, without it no stored secret can be read again.';
+  'It contains no keys. Store the master key elsewhere: without it, no stored secret can be read again.';
 
 async function headerOf(
   snapshot: Snapshot,

@@ -11,17 +11,17 @@ const atOnce = 8;
 
 export async function copy({ config }: Call, fromText: string, toText: string): Promise<void> {
   const [fromLocation, toLocation] = [locationIn(fromText, 'FROM'), locationIn(toText, 'TO')];
-  if (JSON.stringify(fromLocation) === JSON.stringify(toLocation)) throw new Error('FROM and TO are the same place');
-  if ('folder' in fromLocation && !existsSync(fromLocation.folder)) throw new Error('FROM: there is no such folder');
+  if (JSON.stringify(fromLocation) === JSON.stringify(toLocation)) throw new Error('FROM and TO are the same store');
+  if ('folder' in fromLocation && !existsSync(fromLocation.folder)) throw new Error('FROM: this folder does not exist');
   await using opened = new AsyncDisposableStack();
   const from = await openLocation(fromLocation, config, opened);
   const to = await openLocation(toLocation, config, opened);
   await to.prove();
   const { copied, bytes, present, gone, damaged } = await copyBlobs(from, to);
-  console.log(`copied ${copied} blobs (${bytes} bytes); ${present} were there already`);
-  if (gone > 0) console.log(`${gone} were removed while this ran, as nothing refers to them any more`);
+  console.log(`copied ${copied} blobs (${bytes} bytes); ${present} existed already`);
+  if (gone > 0) console.log(`${gone} were deleted during the copy, because nothing refers to them any longer`);
   if (damaged.length > 0)
-    throw new Error(`not copied, because their content is not what their name says: ${damaged.join(', ')}`);
+    throw new Error(`not copied, because their content does not match their digest: ${damaged.join(', ')}`);
 }
 
 function locationIn(text: string, label: string): BlobLocation {

@@ -44,46 +44,46 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
     .summary('Run the service')
     .option('--host <H>', 'where it listens: an address, or the path of a socket (default 127.0.0.1)')
     .option('--port <P>', 'on which port (default 8443)')
-    .option('--no-runner', 'without a runner on this machine')
+    .option('--no-runner', 'do not start a runner on this machine')
     .addOption(repeated('--tag <T>', 'a tag of its runner', tag))
-    .option('--first-user-file <F>', 'write what the first user needs there, and do not print it');
+    .option('--first-user-file <F>', 'write the first user’s credentials there instead of printing them');
 
   add('runner', () => import('./runner.ts'), 'runner')
-    .summary('Do the work of a server elsewhere')
+    .summary('Run jobs for a server on another machine')
     .option('--url <U>', 'the address of the server')
     .option('--token-file <F>', 'a file with the token of the runner')
-    .option('--ca-file <F>', 'the certificates that the server’s is checked against')
-    .option('--concurrency <N>', 'how many builds at once (default: as many as there are processors)')
-    .addOption(repeated('--tag <T>', 'a tag that suites can ask for', tag))
-    .option('--once', 'do one piece of work and end')
-    .option('--until-idle', 'do all that comes, and end when none came for some time')
+    .option('--ca-file <F>', 'certificate authorities to check the server against')
+    .option('--concurrency <N>', 'how many builds at once (default: the number of processors)')
+    .addOption(repeated('--tag <T>', 'a tag that suites can request', tag))
+    .option('--once', 'do one job and end')
+    .option('--until-idle', 'do jobs until none has come for a while, then end')
     .option('--idle <SECONDS>', 'with --once or --until-idle, how long that is (default 60)', idle)
     .option('--ready-file <F>', 'a file that exists while the runner is connected to its server')
-    .option('--scratch <D>', 'work in a new folder below D, which goes with the runner')
+    .option('--scratch <D>', 'work in a new folder below D, deleted when the runner ends')
     .addOption(new Option('--local').hideHelp())
     .addOption(new Option('--started-as <D>').hideHelp())
     .addOption(new Option('--trial').hideHelp());
 
   add('doctor', () => import('./doctor/doctor.ts'), 'doctor')
-    .summary('Say what this machine has of all that a server and a runner need, and what to type for the rest')
+    .summary('Check what a server and a runner need on this machine, and print how to fix the rest')
     .option('--json', 'as one JSON object');
 
   add('scale slurm', () => import('./scale.ts'), 'scaleSlurm')
     .summary('Keep as many runners in a Slurm cluster as the queue needs, and none when it is empty')
     .requiredOption('--url <U>', 'the address of the server')
     .requiredOption('--token-file <F>', 'a file with the token of the runners')
-    .option('--ca-file <F>', 'the certificates that the server’s is checked against')
-    .option('--max <N>', 'at most so many jobs, whatever waits (default 10)', max)
+    .option('--ca-file <F>', 'certificate authorities to check the server against')
+    .option('--max <N>', 'the most jobs at a time (default 10)', max)
     .option('--partition <P>', 'the partition, if not the default one', partition)
-    .option('--idle <SECONDS>', 'so long a job without work waits for some, and then ends (default 60)', idle)
+    .option('--idle <SECONDS>', 'seconds that a job waits for work before it ends (default 60)', idle)
     .addOption(repeated('--tag <T>', 'a tag of the runners', tag))
     .option('--scratch <D>', 'a folder on each node for the jobs’ files (default /var/tmp/headrace-UID)')
     .option('--output <F>', 'where the runners’ messages go, as sbatch takes it (default: nowhere)')
-    .option('--program <F>', 'bin/headrace on the nodes, if it is elsewhere there');
+    .option('--program <F>', 'bin/headrace on the nodes, if its path differs there');
 
   add('admin user create <EMAIL>', users, 'createUser')
-    .summary('Create an account, or make one of an invitation, and print its password and API key, once')
-    .option('--collaborator', 'one that has no projects of its own');
+    .summary('Create an account, or complete an invited one, and print its password and API key, once')
+    .option('--collaborator', 'an account without projects of its own');
   add('admin user reset <EMAIL>', users, 'resetUser').summary(
     'Give an account a new password and API key; the old ones stop working',
   );
@@ -91,7 +91,7 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
     'Make a link to set the password of an account; it works once, within a week',
   );
   add('admin user suspend <EMAIL>', users, 'suspendUser').summary(
-    'Suspend an account: it can neither sign in nor call the API',
+    'Suspend an account: it can no longer sign in or call the API',
   );
   add('admin user resume <EMAIL>', users, 'resumeUser').summary('Lift the suspension of an account');
   add('admin user billing <EMAIL> <STATE>', users, 'billUser').summary(
@@ -104,28 +104,26 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
   add('admin app create', apps, 'createApp')
     .summary('Register an OAuth application and print its secret, once; a public one has none and uses PKCE')
     .requiredOption('--user <EMAIL>', 'the account that it belongs to')
-    .requiredOption('--name <N>', 'what people know it by')
-    .addOption(repeated('--redirect-uri <R>', 'where it is told what people said').makeOptionMandatory())
-    .option('--public', 'one that is distributed without a secret');
+    .requiredOption('--name <N>', 'the name that users see')
+    .addOption(repeated('--redirect-uri <R>', 'where users return with their answer').makeOptionMandatory())
+    .option('--public', 'a distributed application, without a secret');
   add('admin app list', apps, 'listApps').summary('Print every registered application and who registered it');
-  add('admin app delete <CLIENT_ID>', apps, 'deleteApp').summary(
-    'Delete an application; every token that people gave it stops working',
-  );
+  add('admin app delete <CLIENT_ID>', apps, 'deleteApp').summary('Delete an application; all its tokens stop working');
 
   add('admin runner create <NAME>', runners, 'createRunner')
-    .summary('Let a runner on another machine work for this server, and print its token, once')
-    .addOption(repeated('--account <EMAIL>', 'work for this account alone'));
+    .summary('Register a runner on another machine, and print its token, once')
+    .addOption(repeated('--account <EMAIL>', 'work only for this account'));
   add('admin runner list', runners, 'listRunners').summary(
     'Print every runner that was created, and for which accounts it works; no account means all',
   );
   add('admin runner revoke <NAME>', runners, 'revoke').summary(
-    'Take a runner back: its token stops working at once, and what it was doing is done again by others',
+    'Revoke a runner: its token stops working at once, and other runners repeat its jobs',
   );
   add('admin runner drain <NAME>', runners, 'drain')
-    .summary('Give a runner no more work: it ends after what it does')
-    .option('--off', 'take that back');
+    .summary('Give a runner no new jobs: it ends after its present ones')
+    .option('--off', 'undo the drain');
   add('admin runner rotate <NAME>', runners, 'rotate').summary(
-    'Give a runner another token and print it, once; the one before stops working at once',
+    'Give a runner a new token and print it, once; the old one stops working at once',
   );
 
   add('admin master-key rotate', () => import('./master-key.ts'), 'rotateMasterKey').summary(
@@ -139,14 +137,14 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
     'Migrate the database to this version; a server does so itself when it starts',
   );
   add('backup <FILE>', () => import('./backup.ts'), 'backup')
-    .summary('Write everything into one file, while the server runs; it holds the master key')
+    .summary('Write everything into one file, while the server runs; the file contains the master key')
     .option('--without-keys', 'leave the keys out')
-    .option('--with-blobs', 'take blobs along that are not in the data folder');
+    .option('--with-blobs', 'include blobs that are not in the data folder');
   add('restore <FILE>', () => import('./restore.ts'), 'restore').summary(
-    'Put a backup into an empty database and data folder; the kind of database may be another than it was',
+    'Restore a backup into an empty database and data folder; the kind of database may differ',
   );
   add('blobs copy <FROM> <TO>', () => import('./blobs.ts'), 'copy').summary(
-    'Copy all blobs to another place, also while they are used; FROM and TO are written like blob_url',
+    'Copy all blobs to another store, also while they are in use; FROM and TO have the form of blob_url',
   );
 
   return program.everywhere(

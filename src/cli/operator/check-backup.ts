@@ -40,7 +40,7 @@ export async function checkBackup(file: string, config: Config): Promise<BackupC
       const record = parseObject(line, file) as BackupRecord;
       if ('file' in record) {
         if (pathOf(record.file, config) === undefined) {
-          throw new Error(`${file} holds a file that no backup of Headrace has: ${JSON.stringify(record.file)}`);
+          throw new Error(`${file} contains a file that no Headrace backup has: ${JSON.stringify(record.file)}`);
         }
         current = record.file;
         files.add(current);

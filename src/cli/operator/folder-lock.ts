@@ -17,7 +17,7 @@ export async function lockDataFolder(folder: string): Promise<FolderLock> {
   if (!lock) {
     const { pid } = read(path);
     const holder = pid === undefined ? '' : `, process ${pid}`; // a process that just took the lock is not named yet
-    throw new Error(`${folder} is the data folder of a server that is running already${holder}`);
+    throw new Error(`${folder} is the data folder of a running server${holder}`);
   }
   const write = (...lines: (string | number)[]): void => {
     ftruncateSync(lock.fd);

@@ -126,7 +126,7 @@ export function keepLocalRunner(config: Config, watcher: Watcher): LocalRunner {
 /** The retry interval on a machine that cannot isolate builds, unless requested sooner. */
 const lookAgainMs = 180_000;
 
-const leaving = new Error('the runner goes on without a server');
+const leaving = new Error('the runner continues without a server');
 
 function askToStop(link: Socket): void {
   if (!link.destroyed) link.write('stop\n');

@@ -59,5 +59,5 @@ async function untilNothingIsStale(db: Database, vault: Vault, then: (trx: Trans
       await pause(500);
     }
   }
-  throw new Error('the tables were busy for too long; every key is kept. Run this again at a quieter time.');
+  throw new Error('the tables were busy for too long, so both keys stay in use. Run this again at a quieter time.');
 }

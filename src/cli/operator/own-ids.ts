@@ -55,7 +55,7 @@ type Subordinate = Parameters<typeof rangesOf>[0]['uids'];
 
 const nameOf = ({ uid, gid }: Range): string => `${uid}:${gid}`;
 
-function lost(folder: string, noted: string, why = '/etc/subuid gives others'): Error {
+function lost(folder: string, noted: string, why = '/etc/subuid assigns other IDs'): Error {
   return new Error(
     `files in ${folder} belong to the user IDs ${noted}, which this runner does not have now (${why}): give it these again, or remove that folder as root`,
   );

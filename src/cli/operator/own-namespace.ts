@@ -20,7 +20,7 @@ export async function enterOwnNamespace(): Promise<string> {
   if (tried.status !== 0) return tried.stderr.toString().trim();
   const same = [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
   process.execve?.('/usr/bin/env', ['env', 'perl', ...args, ...same], process.env);
-  return 'this Node cannot start another program in its place';
+  return 'this Node cannot replace itself with another program';
 }
 
 function isMapped(map: string): boolean {

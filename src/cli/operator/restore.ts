@@ -48,8 +48,8 @@ function refuseKeys(config: Config, { files }: BackupContents): void {
   const present = existsSync(keyFile);
   if (files.has(masterKeyName) && present) {
     throw new Error(
-      `${keyFile} is there already, and the backup brings its own. Restore into a new folder (--data-dir), or move ` +
-        'that file away if nothing needs it any more.',
+      `${keyFile} exists already, and the backup contains its own. Restore into a new folder (--data-dir), or move ` +
+        'that file away if nothing needs it any longer.',
     );
   }
   if (!files.has(masterKeyName) && !present) {
@@ -92,10 +92,10 @@ interface Plan {
 async function reportMissingBlobs(file: string, { header, blobs: named }: BackupContents, blobs: Blobs): Promise<void> {
   let missing = 0;
   for await (const { isThere } of compared(blobsNamedIn(file), blobs.list())) if (!isThere) missing += 1;
-  console.log(`blobs: ${named} are named, ${named - missing} are there`);
+  console.log(`blobs: ${named} are referenced, ${named - missing} are present`);
   if (missing > 0)
     console.log(
-      `${missing} blobs are missing. When the backup was made they were at ${header.blobs?.at}: set blob_url to that, ` +
+      `${missing} blobs are missing. When the backup was made, they were at ${header.blobs?.at}: set blob_url to that, ` +
         'or bring them from there with: headrace blobs copy',
     );
 }

@@ -19,6 +19,7 @@ import { localRunnerPaths, type LocalRunnerPaths } from './local-runner.ts';
 import { takeOwnIds } from './own-ids.ts';
 import { openScratch } from './scratch.ts';
 import { stopSignals } from './stopping.ts';
+import { readToken } from './token-file.ts';
 import { enterOwnIds } from './subordinate-ids.ts';
 
 /** Builds run as another user on this machine, and read work trees and unpacked dependencies. */
@@ -58,7 +59,7 @@ export async function runner({ config, options }: Call<Options>): Promise<void> 
 }
 
 function refuseContradictions({ once, untilIdle, idle }: Options): void {
-  if (once && untilIdle) throw new WrongUse('--once does one job, --until-idle goes on: choose one of them');
+  if (once && untilIdle) throw new WrongUse('--once does one job, --until-idle several: choose one of them');
   if (!once && !untilIdle && idle !== undefined)
     throw new WrongUse('--idle is for a runner with --once or --until-idle');
 }
@@ -104,7 +105,7 @@ async function work({ config, options, warn, stopping: signals, lost, whyOneId }
   const concurrency = once ? 1 : config.concurrency;
   makeOwnFolder(config.data_dir);
   if (!isLocal && isOwnSubfolder(config.data_dir))
-    warn(`the data folder is ${config.data_dir}, because the folder above it belongs to another user`);
+    warn(`the data folder is ${config.data_dir}, because its parent folder belongs to another user`);
   const readiness = openReadiness(options.readyFile, warn);
   const link = openLink(
     { ...server, tags: config.tags, slots: concurrency },
@@ -138,7 +139,7 @@ async function work({ config, options, warn, stopping: signals, lost, whyOneId }
     diskReserveBytes: diskReserveBytes(config),
     keepsBuilds: !once && !untilIdle,
     onLost: (error) => {
-      warn(`the runner ends, because it cannot isolate jobs any more: ${error.message}`);
+      warn(`the runner ends, because it can no longer isolate jobs: ${error.message}`);
       lost.abort();
     },
     log: warn,
@@ -185,7 +186,7 @@ function noteStart(
 
 function elsewhere({ url, tokenFile, caFile }: Options): ServerAddress {
   if (url === undefined || tokenFile === undefined) throw new Error('a runner needs --url and --token-file');
-  return { url, token: readFileSync(tokenFile, 'utf8').trim(), ca: caFile && readFileSync(caFile, 'utf8') };
+  return { url, token: readToken(tokenFile), ca: caFile && readFileSync(caFile, 'utf8') };
 }
 
 /** For container engines: the file exists while the runner is connected. */

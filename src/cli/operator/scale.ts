@@ -13,6 +13,7 @@ import { createLog } from './log.ts';
 import { Pace, plan } from './scale-plan.ts';
 import { jobScript, openSlurm, type Slurm } from './slurm.ts';
 import { stopSignals } from './stopping.ts';
+import { readToken } from './token-file.ts';
 import { sourceFile } from '../../shared/lib/source-files.ts';
 
 interface Options {
@@ -34,7 +35,7 @@ export async function scaleSlurm({ config, options }: Call<Options>): Promise<vo
   const log = createLog(config);
   const max = Number(options.max ?? 10);
   const tokenFile = resolve(options.tokenFile);
-  const token = readFileSync(tokenFile, 'utf8').trim();
+  const token = readToken(tokenFile);
   const caFile = options.caFile && resolve(options.caFile);
   const script = scriptFor(config, { ...options, tokenFile, caFile });
   const name = nameFor(token);
@@ -47,7 +48,7 @@ export async function scaleSlurm({ config, options }: Call<Options>): Promise<vo
   await scale({ link, slurm, max, log, stopping });
   await slurm
     .cancelPending()
-    .catch((error: unknown) => log.error(`jobs that wait were not called off: ${messageOf(error)}`));
+    .catch((error: unknown) => log.error(`waiting jobs were not cancelled: ${messageOf(error)}`));
   link.close();
   if (lock !== 'impossible') await lock.release();
   process.exit(0);
@@ -86,7 +87,7 @@ export async function scale({ link, slurm, max, log, stopping }: Scaling): Promi
     const isQuiet = demand.waiting === 0 && jobs.pending.length + jobs.active + jobs.leaving === 0;
     quietUntil = isQuiet ? now + checkIdleEveryMs : -Infinity;
     if (cancel.length > 0) {
-      log.info({ cancel: cancel.length, ...demand }, 'calling off jobs');
+      log.info({ cancel: cancel.length, ...demand }, 'cancelling jobs');
       await slurm.cancel(cancel.slice(-mostAtOnce));
     }
     if (submit === 0 || !pace.mayStart(now)) return;
@@ -103,7 +104,7 @@ export async function scale({ link, slurm, max, log, stopping }: Scaling): Promi
   while (!stopping.aborted) {
     try {
       await check();
-      if (lastError !== '') log.info('scaling goes on');
+      if (lastError !== '') log.info('scaling continues');
       lastError = '';
       wait = checkEveryMs;
     } catch (error) {
@@ -119,7 +120,7 @@ export async function scale({ link, slurm, max, log, stopping }: Scaling): Promi
 /** Jobs get the scaler's settings for runners. None is a secret. */
 function scriptFor(config: Config, { url, tokenFile, caFile, idle = '60', ...options }: Options): string {
   const program = resolve(options.program ?? sourceFile('..', 'bin', 'headrace'));
-  if (!existsSync(program)) throw new WrongUse(`--program ${program}: there is no such file`);
+  if (!existsSync(program)) throw new WrongUse(`--program ${program}: this file does not exist`);
   const scratch = resolve(options.scratch ?? `/var/tmp/headrace-${process.getuid?.() ?? 0}`);
   const life = ['--until-idle', '--idle', idle, '--concurrency', '1'];
   const args = [...life, '--url', url, '--token-file', tokenFile, '--scratch', scratch];

@@ -22,5 +22,5 @@ function refuseStrangers(base: string): void {
   const { uid, mode } = lstatSync(base);
   const isOwnFolder = uid === process.getuid?.() && (mode & 0o022) === 0;
   if (!isOwnFolder || !lstatSync(base).isDirectory())
-    throw new Error(`${base} must be a folder that belongs to the runner's user and that nobody else can write to`);
+    throw new Error(`${base} must be a folder that belongs to the runner's user and that no other user can write to`);
 }

@@ -92,7 +92,7 @@ async function start(
   proveDataFolder(config);
   makeOwnFolder(config.data_dir);
   if (isOwnSubfolder(config.data_dir))
-    log.info(`the data folder is ${config.data_dir}, because the folder above it belongs to another user`);
+    log.info(`the data folder is ${config.data_dir}, because its parent folder belongs to another user`);
   const lock = await lockDataFolder(config.data_dir);
   opened.defer(() => lock.release());
   await makeRoomToStart(config, (message) => log.warn(message));
@@ -107,8 +107,8 @@ async function start(
     version,
     onTrouble: (reason) =>
       reason === undefined
-        ? log.info('the collector takes traces again')
-        : log.warn({ reason }, 'the collector does not take traces; they are dropped'),
+        ? log.info('the collector accepts traces again')
+        : log.warn({ reason }, 'the collector does not accept traces; they are dropped'),
   });
   opened.defer(() => tracer?.close());
   const server = await startServer({ config, store, log, tracer });
@@ -126,7 +126,7 @@ async function start(
   const local = keepLocalRunner(config, {
     onGone: () => server.localRunnerGone(),
     onOther: (signal) => {
-      log.info('the runner of an earlier start differs: it ends after what it does, and another one takes its place');
+      log.info('the runner of an earlier start differs: it ends after its present jobs, and a new one replaces it');
       return server.retireLocalRunner(signal);
     },
     onTrouble: ({ message }) => {
@@ -136,7 +136,7 @@ async function start(
       server.localRunnerFails(message);
     },
     onMended: () => log.info('the local runner has started: builds run here'),
-    onSame: () => log.warn('looked again: the local runner still does not start, for the same reason'),
+    onSame: () => log.warn('tried again: the local runner still does not start, for the same reason'),
   });
   watched.runner = local;
   opened.defer(store.db.listen((topic) => topic === lookAgain && local.look()));
@@ -190,10 +190,10 @@ function introduce(address: string, credentials: Credentials, file: string | und
   }
   try {
     writeFileSync(file, facts, { flag: 'wx', mode: 0o600 });
-    console.log(`Headrace is new here. What its first user needs is in ${file}`);
+    console.log(`Headrace is new here. The first user’s credentials are in ${file}`);
   } catch (error) {
     console.error(
-      `headrace: what the first user needs was not written (${String(error)}). Make it anew: admin user reset ${email}`,
+      `headrace: the first user’s credentials could not be written (${String(error)}). Create new ones: admin user reset ${email}`,
     );
   }
 }

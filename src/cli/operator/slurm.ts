@@ -109,6 +109,7 @@ export function jobScript(program: readonly string[], environment: Record<string
 }
 
 function wordOf(text: string): string {
-  if (/[\0\r\n]/.test(text)) throw new Error('a setting or a path with a line break in it cannot be given to a job');
+  if (/[\0\r\n]/.test(text))
+    throw new Error('a setting or a path contains a line break, so it cannot be passed to a job');
   return quote(text);
 }

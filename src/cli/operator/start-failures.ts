@@ -27,8 +27,8 @@ export function proveDataFolder({ data_dir: folder }: Config): void {
   const made = existsSync(file) ? readFileSync(file, 'utf8').trim() : process.arch;
   if (made !== process.arch)
     throw new StartError(
-      `${folder} was made on a machine of another kind (${made}, and this is ${process.arch}): compiled software in it does not run here.\n` +
-        `Make a backup there, restore it here into a new folder (headrace backup, headrace restore) and compile again, ${another}.`,
+      `${folder} was created on a machine of another architecture (${made}, and this is ${process.arch}): compiled software in it does not run here.\n` +
+        `Back it up there, restore it here into a new folder (headrace backup, headrace restore) and compile again, ${another}.`,
     );
 }
 
@@ -68,11 +68,11 @@ function aboutListening(error: unknown, { host, port }: Config): string | undefi
       : undefined;
   const isListening = error instanceof Error && 'syscall' in error && error.syscall === 'listen';
   if (code === 'EADDRINUSE')
-    return `port ${port} of ${host} is taken by another program, perhaps another Headrace. End that, or choose another port with --port or HEADRACE_PORT`;
+    return `port ${port} of ${host} is in use by another program, perhaps another Headrace. End it, or choose another port with --port or HEADRACE_PORT`;
   if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EAI_AGAIN')
     return `this machine has no address ${host}. Choose another one with --host`;
   return isListening && code === 'EACCES'
-    ? `port ${port} may not be opened by this user. Choose one above 1023 with --port`
+    ? `port ${port} cannot be opened by this user. Choose one above 1023 with --port`
     : undefined;
 }
 
@@ -81,7 +81,7 @@ function aboutFolder(error: unknown, { data_dir: folder, database_url: url }: Co
   if (/ENOSPC|EDQUOT|No space left|disk is full/i.test(text))
     return `no space is left on the disk of ${folder}. Free some, ${another}`;
   const why = whyNotWritable(folder);
-  if (why !== undefined) return `${folder} cannot be written: ${why}. Mend that, ${another}`;
+  if (why !== undefined) return `${folder} cannot be written: ${why}. Fix that, ${another}`;
   if (url === undefined && /not a database|malformed/.test(text))
     return `${join(folder, 'headrace.db')} is not a database, or damaged. Restore a backup, ${another}`;
   return undefined;

@@ -55,7 +55,7 @@ export async function enterOwnIds(): Promise<string | undefined> {
   if (tried.status !== 0) return lastLine(tried.stderr.toString()) || `unshare ended with ${tried.status}`;
   const same = [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
   process.execve?.('/usr/bin/env', ['env', ...command, ...same], process.env);
-  return 'this Node cannot start another program in its place';
+  return 'this Node cannot replace itself with another program';
 }
 
 const text = (name: keyof IdFiles): string => readFileSync(`/etc/${name}`, 'utf8');
@@ -114,7 +114,7 @@ function entryOf(
     else if (last >= 2 ** 32 - 1) why = `${written}, and there are no such IDs`;
     else if (account) why = `${written}, and ${account[2]} of them is ${account[0]} on this machine`;
     else if (other) why = `${written}, and some of them to ${other.whose} as well`;
-    else if (hasMachineNumbers(entry.first, last)) why = `${written}, which are those of a runner that is root`;
+    else if (hasMachineNumbers(entry.first, last)) why = `${written}, which a runner that is root uses`;
     else return { first: entry.first, count };
   }
   return why;

@@ -24,7 +24,7 @@ export async function findCandidates(session: Session, candidates: readonly RefC
   const input = named.map(({ sha }) => `${sha}^{commit}\n`).join('');
   const finished = await session.git(['cat-file', '--batch'], { input, maxOutput: mostOfCommits });
   if (finished.truncated) {
-    const message = `The commit is described in more than ${mostOfCommits / 1024 ** 2} MB, which is no description.`;
+    const message = `The metadata of the commit exceeds ${mostOfCommits / 1024 ** 2} MB.`;
     throw new FetchError('malformed_repository', message);
   }
   const found: FoundCommit[] = [];
@@ -88,11 +88,14 @@ export function choose(wanted: WantedRef, found: readonly FoundCommit[]): FoundC
     throw new FetchError(
       'ambiguous_ref',
       `${quoted(wanted.asked)} is a branch and also a tag, of different commits. ` +
-        `Ask for ${second.candidate.name} or ${first.candidate.name} instead.`,
+        `Request ${second.candidate.name} or ${first.candidate.name} instead.`,
     );
   }
   if (first === undefined && found.length > 1) {
-    throw new FetchError('ambiguous_ref', `Several commits start with ${quoted(wanted.asked)}. Give more of the SHA.`);
+    throw new FetchError(
+      'ambiguous_ref',
+      `Several commits start with ${quoted(wanted.asked)}. Use a longer prefix of the SHA.`,
+    );
   }
   return first ?? found[0];
 }

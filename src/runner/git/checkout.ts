@@ -94,8 +94,8 @@ export async function checkout(deps: GitDeps, request: CheckoutRequest): Promise
 
 function tooLarge(mostBytes: number): FetchError {
   const message =
-    `The files of this commit take more than the ${Math.floor(mostBytes / 1024 ** 2)} MB that a checkout may have ` +
-    '(HEADRACE_CHECKOUT_SIZE). Make it smaller, or have an operator allow more.';
+    `The files of this commit exceed the checkout limit of ${Math.floor(mostBytes / 1024 ** 2)} MB ` +
+    '(HEADRACE_CHECKOUT_SIZE). Reduce the files, or ask an operator to raise the limit.';
   return new FetchError('checkout_too_large', message);
 }
 
@@ -106,7 +106,7 @@ async function makeTree(deps: GitDeps, source: Source, commit: Commit, making: M
   for (const submodule of submodules) {
     const { path } = submodule;
     if (making.submodulesLeft === 0) {
-      leaveOut(making, source, `Submodule ${path} is left out: there are more than ${mostSubmodules} in all.`);
+      leaveOut(making, source, `Submodule ${path} is skipped: there are more than ${mostSubmodules} in total.`);
       continue;
     }
     making.submodulesLeft -= 1;
@@ -128,9 +128,9 @@ async function makeSubmodule(
   const leave = (why: string, isLasting: boolean): void => {
     const help =
       isLasting && isOpen && !source.isFork
-        ? ' Submodules over https are fetched without credentials. Name a private one user@host:path.'
+        ? ' Submodules over https are fetched without credentials. For a private one, use an address like user@host:path.'
         : '';
-    leaveOut(making, source, `Submodule ${path} is left out: ${why} (${address.url}).${help}`, isLasting);
+    leaveOut(making, source, `Submodule ${path} is skipped: ${why} (${address.url}).${help}`, isLasting);
   };
   if (isOpen && making.silentHosts.has(address.host)) {
     leave('its host does not answer', false);
@@ -170,7 +170,8 @@ async function makeOne(
   const packs = await makeGitDir(deps, source, tree, { sha, refs });
   await making.size.discount(packs);
   const { pointers, areAll } = await fillTree(deps, source, sha, tree);
-  if (!areAll) leftOut.push('Not all files were looked at for pointers of Git LFS: some may stand in their places.');
+  if (!areAll)
+    leftOut.push('Not all files were checked for Git LFS pointers: some may remain in place of their files.');
   if (pointers.length > 0) making.pointed.push({ source, tree, sha, pointers });
   for (const sentence of leftOut) leaveOut(making, source, sentence);
   return { tree, submodules };
@@ -213,7 +214,7 @@ async function placeAll(deps: GitDeps, source: Source, making: Making): Promise<
     for (const { from, tree, path } of making.placements) {
       const places = [join(directory, from), join(directory, tree), path, `${oldTime}`];
       const { status, stderr } = await run(['perl', '-e', placeProgram, '--', ...places]);
-      if (status === 1) leaveOut(making, source, `Submodule ${path} is left out: its place is not an empty directory.`);
+      if (status === 1) leaveOut(making, source, `Submodule ${path} is skipped: its path is not an empty directory.`);
       else if (status !== 0) throw new Error(`a submodule could not be moved into its place: ${stderr.toString()}`);
     }
   });

@@ -4,9 +4,9 @@ import { expectSuccess } from './git.ts';
 import type { Session } from './session.ts';
 
 const messages: Record<string, string> = {
-  '120000': 'is a link. It has to be a file.',
-  '160000': 'is a submodule. It has to be a file.',
-  '040000': 'is a folder. It has to be a file.',
+  '120000': 'is a link. It must be a file.',
+  '160000': 'is a submodule. It must be a file.',
+  '040000': 'is a folder. It must be a file.',
 };
 
 /** Follows no link and no submodule: their targets are not in the commit. */
@@ -21,7 +21,7 @@ export async function readConfigFile(session: Session, sha: string, path: string
   if (name !== path) return { isAbsent: true };
   if (mode !== '100644' && mode !== '100755') return { problem: `${path} ${messages[mode] ?? 'is no file.'}` };
   const tooLarge = {
-    problem: `${path} has more than ${bytes.configFile / 1024} kB, which is too much.`,
+    problem: `${path} has more than ${bytes.configFile / 1024} kB, the limit.`,
   };
   if (Number(size) > bytes.configFile) return tooLarge;
   const read = await session.git(['cat-file', 'blob', object], { maxOutput: bytes.configFile });
@@ -32,5 +32,5 @@ export async function readConfigFile(session: Session, sha: string, path: string
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
   }
-  return { problem: `${path} is not text in UTF-8.` };
+  return { problem: `${path} is not UTF-8 text.` };
 }

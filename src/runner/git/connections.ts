@@ -97,7 +97,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
     } catch (error) {
       if (joined !== undefined && again && !signal.aborted && mayBeTheConnection(error)) {
         connection.retire();
-        narrator.line('The connection that was open is gone. Connecting anew.');
+        narrator.line('The open connection was lost. Reconnecting.');
         return await use(request, work, false);
       }
       if (!(error instanceof MasterError)) throw error;

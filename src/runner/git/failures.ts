@@ -150,19 +150,19 @@ const limitsReached: Record<string, (limits: Limits) => [LimitFailure, string]> 
   timed_out: ({ timeoutMs }) => ['fetch_timed_out', tooSlow(timeoutMs)],
   out_of_memory: ({ memoryBytes }) => [
     'out_of_memory',
-    `git needs more than the ${Math.floor(memoryBytes / 1024 ** 2)} MB of memory that it may have for this repository. ` +
+    `git needs more than its memory limit of ${Math.floor(memoryBytes / 1024 ** 2)} MB for this repository. ` +
       'Most often a directory in it refers to itself many times over, or a commit changes very many files at once.',
   ],
   out_of_disk: () => [
     'disk_full',
-    'The disk of this runner is too small for the repository. What was fetched of it is removed; an operator makes room.',
+    'The disk of this runner is too small for the repository. The partial fetch is removed. Ask an operator to free space.',
   ],
 };
 
 export function tooSlow(timeoutMs: number): string {
   return (
-    `git took longer than the ${Math.round(timeoutMs / 1000)} s that it may take (HEADRACE_FETCH_TIMEOUT), and was ended. ` +
-    'Try again; if it happens again, look at the host, or have an operator allow more.'
+    `git exceeded its time limit of ${Math.round(timeoutMs / 1000)} s (HEADRACE_FETCH_TIMEOUT), and was ended. ` +
+    'Try again. If it happens again, check the host, or ask an operator to raise the limit.'
   );
 }
 
@@ -186,7 +186,7 @@ function portAdvice(kind: RemoteFailure, { url }: Circumstances): string {
   const [, destination, port, path] = /^(.*?):(\d{1,5})\/(.*)$/.exec(url) ?? [];
   const isMeant = port !== undefined && Number(port) > 0 && Number(port) <= 65_535;
   if (isMeant && ['host_unreachable', 'repository_not_found', 'key_refused', 'remote_failed'].includes(kind))
-    return `\nIf ${port} in ${url} is meant as a port: it is taken for a folder. Write ssh://${destination}:${port}/${path} instead.`;
+    return `\nIf ${port} in ${url} is meant as a port: git reads it as a folder. Write ssh://${destination}:${port}/${path} instead.`;
   return kind === 'host_unreachable' ? ` ${wherePortsGo}` : '';
 }
 
@@ -198,28 +198,28 @@ function whichKey({ projectId, fingerprint }: Pick<Circumstances, 'projectId' | 
 const advice: Record<RemoteFailure, (circumstances: Circumstances) => string> = {
   key_refused: ({ host, url, ...key }) =>
     `The key of this project is not accepted by ${host}. Install it in the repository ${url} ` +
-    `(as a deploy key; to deploy there, one that may write), then try again. ${whichKey(key)}`,
+    `as a deploy key (with write access if Headrace deploys there), then try again. ${whichKey(key)}`,
   host_unreachable: ({ host, url }) =>
-    `The host ${host} does not answer. ` +
-    `Check the name in ${url}, that the host is up, and that this machine may reach it over ${url.startsWith('https:') ? 'HTTPS' : 'SSH'}.`,
+    `The host ${host} does not respond. ` +
+    `Check the name in ${url}, that the host is up, and that this machine can reach it over ${url.startsWith('https:') ? 'HTTPS' : 'SSH'}.`,
   host_key_changed: ({ host }) =>
     `The host ${host} identifies itself with another key than before. ` +
-    'Either it was set up anew, or somebody stands in between. If the change is legitimate, ' +
-    `an operator removes the old key of ${host} from the runner's known_hosts file.`,
+    'Either it was reinstalled, or someone intercepts the connection. If the change is legitimate, ' +
+    `ask an operator to remove the old key of ${host} from the runner's known_hosts file.`,
   host_key_unknown: ({ host }) =>
     `The host key of ${host} is not known to this runner, and its SSH configuration does not allow it to accept ` +
-    'new ones. An operator adds it to the known_hosts file.',
+    'new ones. Ask an operator to add it to the known_hosts file.',
   repository_not_found: ({ host, url, ...key }) =>
     `The host ${host} answers, but has no repository at ${url}, or does not show it to the key of this project. ` +
     `Check the address, and that the key is installed there. ${whichKey(key)}`,
   malformed_repository: ({ url }) =>
-    `The repository ${url} holds something that git must not be given: git says what, in the log. No git makes such objects by ` +
-    'itself. Find the object with `git fsck` in a clone, and remove it from the history.',
-  commit_withheld: ({ host, url }) => `The host ${host} does not give this commit of ${url} out.`,
+    `The repository ${url} contains an object that git rejects; the log shows which. Git itself never creates such ` +
+    'objects. Find it with `git fsck` in a clone, and remove it from the history.',
+  commit_withheld: ({ host, url }) => `The host ${host} refuses to send this commit of ${url}.`,
   connection_lost: ({ host }) =>
-    `The connection to ${host} broke off in the middle. Try again; if it happens again, look at the host.`,
+    `The connection to ${host} was interrupted. Try again. If it happens again, check the host.`,
   ssh_misconfigured: () =>
     'The SSH configuration of this runner (HEADRACE_SSH_CONFIG) is not valid. ' +
-    'An operator finds the line in what ssh says, in the log.',
-  remote_failed: ({ host }) => `The host ${host} refused or failed; what it said is in the log.`,
+    'The output of ssh in the log names the line, for the operator.',
+  remote_failed: ({ host }) => `The host ${host} refused or failed. Its output is in the log.`,
 };

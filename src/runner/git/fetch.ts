@@ -112,7 +112,7 @@ function tell({ line }: LogWriter, { sha, message, files, ...fetched }: FetchedC
   const { changes, filesTruncated, overwritten } = fetched;
   line(`Found commit ${sha}: ${message.split('\n', 1)[0] ?? ''}`);
   if (changes)
-    line(`Its files are compared with ${changes.comparedWith}${changes.base === null ? '' : ` (${changes.base})`}.`);
-  if (filesTruncated) line(`It changes more files than are recorded for rules (${files.length}).`);
+    line(`Comparing its files with ${changes.comparedWith}${changes.base === null ? '' : ` (${changes.base})`}.`);
+  if (filesTruncated) line(`It changes more files than Headrace records for rules (${files.length}).`);
   if (overwritten) line(`The history of ${quoted(asked)} was overwritten since it was last built.`);
 }

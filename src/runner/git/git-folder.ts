@@ -64,7 +64,8 @@ export async function packedRefs(session: Session, { isFork, narrator }: Source,
   const format = '--format=%(objecttype) %(objectname) %(*objecttype) %(*objectname) %(refname)';
   const which = isFork ? [`--merged=${sha}`, 'refs/tags'] : ['refs/heads', 'refs/tags'];
   const listed = await session.git(['for-each-ref', format, ...which], { maxOutput: mostOfRefs });
-  if (listed.truncated) narrator.line('There are more branches and tags than a work tree is given; some are left out.');
+  if (listed.truncated)
+    narrator.line('The repository has more branches and tags than a work tree gets. Some are skipped.');
   const lines = wholeOrCut('listing refs', listed).stdout.toString('latin1').split('\n').slice(0, -1);
   const refs = lines.map((line) => {
     const [type, object = '', peeledType, peeled = '', name = ''] = line.split(' ');

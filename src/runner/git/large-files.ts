@@ -74,7 +74,7 @@ export async function bringLargeFiles(deps: GitDeps, pointed: PointedTree): Prom
   const wanted = new Map(pointers.map((pointer) => [pointer.oid, pointer]));
   const bytes = Array.from(wanted.values()).reduce((sum, { size }) => sum + size, 0);
   if (bytes > deps.checkoutBytes)
-    return miss(pointers, { why: 'they take more than a checkout may have (HEADRACE_CHECKOUT_SIZE)', isLasting: true });
+    return miss(pointers, { why: 'they exceed the checkout limit (HEADRACE_CHECKOUT_SIZE)', isLasting: true });
   // A fork gets no file that the project's key fetched: with a known hash, it could read files of other branches.
   const store = join(mirrorOf(deps, source).folder, source.isFork ? keptForForks : keptForOwn);
   await mkdir(store, { recursive: true, mode: 0o700 });
@@ -93,7 +93,7 @@ export async function bringLargeFiles(deps: GitDeps, pointed: PointedTree): Prom
     if (url !== undefined && credential !== undefined)
       return fill(largeFilesUrl, { https: { ...https, largeFiles: { ...credential, url } } });
     if (url !== undefined) return fill(url, { https });
-    return miss(pointers, { why: `no https address follows from ${address.url}`, isLasting: true });
+    return miss(pointers, { why: `no https address can be derived from ${address.url}`, isLasting: true });
   }
   try {
     return await connected(deps, source, (ssh, known) => {
@@ -147,7 +147,7 @@ async function writeAgain(
     const output = `${filtered.stderr.toString()}\n${filtered.ssh.toString()}`;
     const left = (await findPointers(session)).pointers;
     const hasNone = way?.services !== undefined && left.length === pointers.length;
-    const other = hasNone ? `the host ${source.address.host} has no Git LFS over SSH` : 'its host does not give it out';
+    const other = hasNone ? `the host ${source.address.host} has no Git LFS over SSH` : 'its host refuses to send it';
     return { left, why: whyUnavailable(output, filtered.troubles, undefined, { why: other, isLasting: true }) };
   });
 }
@@ -178,7 +178,7 @@ function sentenceOf([first, ...more]: readonly Pointer[], why: string, { isFork 
       ? `The file ${path} of Git LFS was`
       : `${more.length + 1} files of Git LFS, such as ${path}, were`;
   const how = isFork ? ' For a commit from a fork they are fetched without the credentials of the project.' : '';
-  return `${which} not fetched, and the pointer stands in its place: ${why}.${how}`;
+  return `${which} not fetched, and the pointer remains in its place: ${why}.${how}`;
 }
 
 /** Removes files unused for this long, and interrupted downloads. Follows no link, because sessions write here. */

@@ -81,7 +81,7 @@ async function list({ sessions }: ListDeps, remote: Remote): Promise<Refs> {
     });
   } catch (error) {
     if (!(error instanceof FetchError) || error.kind !== 'out_of_memory') throw error;
-    throw unreadable('it sends more than a listing may have');
+    throw unreadable('its list of refs exceeds the limit');
   }
 }
 

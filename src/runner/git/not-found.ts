@@ -8,14 +8,14 @@ export async function notFound(session: Session, wanted: WantedRef, url: string)
   if (wanted.by !== undefined) {
     return new FetchError(
       'ref_not_found',
-      `The commit ${wanted.asked} is not in ${url} any more, and ${quoted(wanted.by)} does not lead to it: ` +
-        'it was overwritten or deleted since. What it points to now has a request of its own, or is built when it is asked for.',
+      `The commit ${wanted.asked} is no longer in ${url}, and ${quoted(wanted.by)} does not contain it: ` +
+        'it was overwritten or deleted since. The present commit has its own request, or is built when you request it.',
     );
   }
   const what = wanted.special !== undefined ? 'ref' : wanted.fullSha === undefined ? 'branch, tag or commit' : 'commit';
   return new FetchError(
     'ref_not_found',
-    `There is no ${what} ${quoted(wanted.asked)} in ${url}. Check the spelling, and that it was pushed.${await presentBranches(session)}`,
+    `There is no ${what} ${quoted(wanted.asked)} in ${url}. Check the spelling, and whether it was pushed.${await presentBranches(session)}`,
   );
 }
 

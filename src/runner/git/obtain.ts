@@ -52,9 +52,7 @@ async function bring(session: Session, remote: Remote, source: Source, wanted: W
   const chosen = choose(wanted, found);
   if (chosen === undefined) throw await notFound(session, wanted, source.address.url);
   if (!(await isLedTo(session, wanted, chosen.sha))) {
-    source.narrator.line(
-      `${quoted(wanted.by ?? '')} does not lead to this commit any more: it was moved or deleted since.`,
-    );
+    source.narrator.line(`${quoted(wanted.by ?? '')} no longer contains this commit: it was moved or deleted since.`);
   }
   return chosen;
 }

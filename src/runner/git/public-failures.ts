@@ -13,7 +13,7 @@ export interface Unavailable {
 export const notPublic = 'its address is not public, and the operator of this runner has not allowed it';
 const elsewhere = 'it redirects to another host, which is not followed';
 const redirect: Unavailable = { why: 'it redirects to another address', isLasting: true, isRedirect: true };
-const tooMuch = 'its host sends more than expected: it may not be larger than a checkout (HEADRACE_CHECKOUT_SIZE)';
+const tooMuch = 'its host sends more than the checkout limit (HEADRACE_CHECKOUT_SIZE)';
 export const silent: Unavailable = { why: 'its host does not answer', isLasting: false };
 
 /** git's message if a host does not speak its protocol and lacks the repository's files. */
@@ -22,11 +22,15 @@ export const notObtained = 'cannot obtain needed object';
 /** Messages of git and git-lfs, in lower case. The first match decides. */
 const signs: readonly [phrases: readonly string[], why: string, isLasting: boolean][] = [
   [['git-lfs: …not found'], 'git-lfs is not installed on this runner', false],
-  [['certificate', 'x509:'], 'its certificate is not one that this runner trusts', true],
+  [['certificate', 'x509:'], 'this runner does not trust its certificate', true],
   [['is this a git repository', 'unable to update url base', notObtained], 'there is no git repository', true],
-  [['redirects followed', 'protocol … not supported', 'protocol … disabled'], 'it redirects to where nothing is', true],
+  [
+    ['redirects followed', 'protocol … not supported', 'protocol … disabled'],
+    'it redirects to an address that does not exist',
+    true,
+  ],
   [['expected oid', 'wrong size'], 'the content from its host does not match the pointer', true],
-  [['server error', 'rate limit'], 'its host has trouble of its own', false],
+  [['server error', 'rate limit'], 'its host reports an error of its own', false],
   [['eof', 'hung up', 'rpc failed', 'transfer closed', 'broken pipe'], 'its host closed the connection early', false],
 ];
 

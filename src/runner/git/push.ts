@@ -31,11 +31,12 @@ export async function push(deps: GitDeps, request: PushRequest): Promise<PushOut
   const narrator = logWriter(request.writeLog);
   const outcome = await attempt(deps, request).catch((error: unknown) => {
     if (!(error instanceof FetchError)) throw error;
-    const harmless = error.kind === 'connection_lost' ? ' To push again does no harm: what has arrived is found.' : '';
+    const harmless =
+      error.kind === 'connection_lost' ? ' You can deploy again safely: commits that arrived are detected.' : '';
     return refusal(error.kind, error.message + harmless);
   });
   if (!outcome.pushed) narrator.line(outcome.message);
-  else if (outcome.alreadyThere) narrator.line(`${request.remoteBranch} is at ${request.sha} already.`);
+  else if (outcome.alreadyThere) narrator.line(`${request.remoteBranch} is already at ${request.sha}.`);
   else narrator.line(`${request.remoteBranch} of ${request.remoteUrl} is now at ${request.sha}.`);
   return outcome;
 }
@@ -58,7 +59,7 @@ async function attempt(deps: GitDeps, request: PushRequest): Promise<PushOutcome
     return withRepair(deps, inTimeOnly, () => isOnBranch(deps, inTimeOnly, sha, localBranch));
   });
   if (!liesThere) {
-    const message = `Commit ${sha} does not lie on the branch ${quoted(localBranch)} of ${source.address.url}, so it is not deployed. Merge it there first, or take a strategy for a branch that it lies on.`;
+    const message = `Commit ${sha} is not on the branch ${quoted(localBranch)} of ${source.address.url}, so it is not deployed. Merge it there first, or use a strategy for a branch that contains it.`;
     return refusal('not_on_branch', message);
   }
   target.narrator.line(`Pushing ${sha} to ${remoteBranch} of ${remoteUrl}.`);
@@ -99,7 +100,7 @@ async function pushTo(
   const finished = await talk(session, remote, args);
   const result = resultOf(finished);
   if (again && result?.flag === '!' && containsAny(result.summary, wasOvertaken)) {
-    remote.narrator.line('The branch moved in that very moment. Pushing once more.');
+    remote.narrator.line('The branch moved during the push. Pushing again.');
     return pushTo(session, remote, sha, branch, false);
   }
   return outcomeOf(finished, result, remote, branch);
@@ -139,14 +140,14 @@ function outcomeOf(finished: GitOutput, result: Result | undefined, remote: Remo
   const { flag, to, summary } = result ?? { flag: '', to: name, summary: '' };
   // git has no way to specify that a name is the full name of a branch of the remote.
   if (to !== name || finished.stderr.toString().includes(`dst refspec ${name} matches more than one`)) {
-    const message = `${remote.url} has another branch whose name ends in ${quoted(name)}, and git takes it for ${quoted(branch)}. Delete that branch there, then deploy again.`;
+    const message = `${remote.url} has another branch whose name ends in ${quoted(name)}, and git cannot tell it from ${quoted(branch)}. Delete that branch there, then deploy again.`;
     return refusal('refused_by_remote', message);
   }
   if (finished.status === 0) return { pushed: true, alreadyThere: flag === '=' };
   if (flag === '!') {
     const notForward = containsAny(summary, ['non-fast-forward', 'fetch first', 'stale info', 'needs force']);
     if (notForward) {
-      const message = `The branch ${quoted(branch)} of ${remote.url} has commits that this one does not build on (not a fast-forward), and nothing is ever overwritten by force. Deploy a commit that builds on them, or set the branch back by hand.`;
+      const message = `The branch ${quoted(branch)} of ${remote.url} has commits that this one does not include (not a fast-forward), and Headrace never forces a push. Deploy a commit that includes them, or reset the branch by hand.`;
       return refusal('not_fast_forward', message);
     }
     // git sends its packs unchanged, so the remote detects damage in our copy.
@@ -154,10 +155,7 @@ function outcomeOf(finished: GitOutput, result: Result | undefined, remote: Remo
       throw new GitError('pushing', finished);
     }
     if (summary.startsWith('[remote failure]')) throw remote.failure('connection_lost');
-    return refusal(
-      'refused_by_remote',
-      `${remote.url} refused the push: ${summary}. What it says to that stands above.`,
-    );
+    return refusal('refused_by_remote', `${remote.url} refused the push: ${summary}. Its output is above.`);
   }
   throw remote.explain(finished) ?? new GitError('pushing', finished);
 }

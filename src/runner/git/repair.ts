@@ -38,7 +38,7 @@ function isDamage(error: unknown): error is GitError {
 /** Fetches everything into a new mirror. Only then removes the old one, because the cause may be elsewhere. */
 async function rebuild(sessions: Sessions, mirror: Mirror, remote: Remote): Promise<void> {
   const { narrator, signal } = remote;
-  narrator.line('The copy of the repository on this runner is damaged. Fetching all of it anew.');
+  narrator.line('The copy of the repository on this runner is damaged. Fetching all of it again.');
   const fresh = { ...mirror, gitDir: join(mirror.folder, freshCopy) };
   const broken = join(mirror.folder, brokenCopy);
   const replace = async (session: Session): Promise<void> => {

@@ -204,12 +204,12 @@ function ownUnavailable(
   if (isRedirect && hasToken)
     return new RedirectedError(
       'not_public',
-      `The repository ${url} cannot be fetched: it redirects, and the token of its forge is sent to no other address. ` +
-        'Enter the address where it is now.',
+      `The repository ${url} cannot be fetched: it redirects, and the token of its forge is only sent to its own address. ` +
+        'Enter its present address.',
     );
   const kind = isRefused ? 'repository_not_found' : isLasting ? 'not_public' : 'host_unreachable';
   const byHand =
-    `If the repository is private, connect its forge, or enter the address that it has over SSH, such as ` +
+    `If the repository is private, connect its forge, or enter its SSH address, such as ` +
     `git@${host}:${path.slice(1)}, and install the key of the project there.`;
   const byToken = 'If the repository is there, replace the token of the forge with one that may read it.';
   const help = isRefused ? ` Check the address. ${hasToken ? byToken : byHand}` : '';

@@ -27,7 +27,7 @@ export async function submodulesOf(
   const declared = await readGitmodules(session, sha);
   if (declared.size === 0) return [];
   if (declared.size > mostDeclared) {
-    leaveOut(`Of the ${declared.size} submodules that are declared, only the first ${mostDeclared} are looked for.`);
+    leaveOut(`Of the ${declared.size} submodules that are declared, only the first ${mostDeclared} are read.`);
   }
   const paths = Array.from(declared.keys()).slice(0, mostDeclared);
   const commits = await linkedCommits(session, sha, paths);
@@ -38,14 +38,14 @@ export async function submodulesOf(
     const address = resolveSubmoduleUrl(source.address, url);
     if (address === undefined) {
       leaveOut(
-        `Submodule ${path} is left out: ${JSON.stringify(withoutPassword(url).slice(0, longestPath))} is neither of the form user@host:path, ` +
-          'which the key of the project opens, nor a public https address.',
+        `Submodule ${path} is skipped: ${JSON.stringify(withoutPassword(url).slice(0, longestPath))} is neither of the form user@host:path, ` +
+          'for the project’s key, nor a public https address.',
       );
     } else if (address.scheme === 'ssh' && (source.isFork || source.address.scheme === 'https')) {
       const who = source.isFork ? 'this commit, which comes from a fork,' : 'a repository that is read over HTTPS';
       leaveOut(
-        `Submodule ${path} is left out: ${who} names ${address.url}, and the key of the project is not used for what ` +
-          'others name. One that is public can be named https://….',
+        `Submodule ${path} is skipped: ${who} names ${address.url}, and the key of the project is not used for addresses from ` +
+          'there. A public one can have an address like https://….',
       );
     } else {
       wanted.push({ path, commit, address });

@@ -6,7 +6,7 @@ const meanings: readonly [RegExp, CannotRunReason, string][] = [
   [
     /x509:|tls: |certificate|server gave HTTP response to HTTPS client/i,
     'registry_untrusted',
-    'its certificate is not one that this runner trusts',
+    'this runner does not trust its certificate',
   ],
   [
     /source image rejected|signature.*required/i,
@@ -16,13 +16,13 @@ const meanings: readonly [RegExp, CannotRunReason, string][] = [
   [
     /digest did not match|does not match.*digest|digest.*mismatch|provided digest/i,
     'image_digest_mismatch',
-    'what the registry sent does not have the digest that it should have',
+    'the registry sent content with another digest',
   ],
   [/toomanyrequests|too many requests|status code.* (?:429|5\d\d)/i, 'registry_unreachable', 'it cannot answer now'],
   [
     /unauthorized|authentication required|invalid username|denied|forbidden|status code.* 40[13]/i,
     'image_access_refused',
-    'it does not accept the credentials of this account, or wants some and there are none',
+    'it rejects the credentials of this account, or needs credentials and there are none',
   ],
   [
     /manifest unknown|name unknown|name invalid|repository name not known|not found|status code.* 404/i,

@@ -120,7 +120,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     const pinned = { ...source, address: imageAddress(source.reference, digest) };
     const found = 'other' in first ? readManifest(await checked(pinned, digest, signal)) : first;
     if ('other' in found)
-      throw new CannotRunError('image_invalid', 'The image cannot be used: an index leads to another.');
+      throw new CannotRunError('image_invalid', 'The image cannot be used: an index refers to another index.');
     const { manifest } = found;
     const packed = manifest.layers.reduce((sum, { size }) => sum + size, manifest.config.size);
     if (packed > imageBytes) throw tooLarge(imageBytes);
@@ -173,7 +173,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
 
   const take: Images['take'] = async (order, { id, service, isAsItIs, writeLog, signal }) => {
     const parsed = parseImageReference(order.reference);
-    if (!parsed) throw new CannotRunError('image_invalid', 'That is no reference to an image.');
+    if (!parsed) throw new CannotRunError('image_invalid', 'This is not an image reference.');
     const reference = parsed;
     refuseIf(options.sandboxes.whyNoImages);
     const { accountId: account } = order;
@@ -210,7 +210,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       const digest = store.lastOf(account, order.reference);
       const image = digest === undefined ? undefined : store.holdIfHere(host, digest);
       if (!image) throw error;
-      return logged(image, `${error.message} It runs in the image that this account had last:`);
+      return logged(image, `${error.message} It runs in the image that this account used last:`);
     }
 
     async function logged(image: HeldImage, label = 'Image'): Promise<TakenImage> {
@@ -232,9 +232,9 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
   return {
     async again({ reference, accountId: account }, digest, signal) {
       const { host } = parseImageReference(reference) ?? {};
-      if (host === undefined) throw new Error(`${reference} is no reference to an image`);
+      if (host === undefined) throw new Error(`${reference} is not an image reference`);
       const bring = async (): Promise<never> => {
-        throw new Error(`the image ${reference} (${digest}) is not here any more`);
+        throw new Error(`the image ${reference} (${digest}) is no longer on this runner`);
       };
       return taken(await store.hold({ host, digest, account, bring }, signal), signal);
     },
@@ -286,7 +286,7 @@ async function decompressedIn(blobs: string, digests: readonly string[]): Promis
   const found = digests.map(async (digest) => {
     const file = await lstat(join(blobs, hexOf(digest))).catch(() => undefined);
     if (!file?.isFile())
-      throw new CannotRunError('image_invalid', 'The image cannot be used: a layer is not what it says.');
+      throw new CannotRunError('image_invalid', 'The image cannot be used: a layer does not match its description.');
     return plainLayerOf(digest, file.size);
   });
   return Promise.all(found);
@@ -314,10 +314,7 @@ async function withinBytes<T>(
 }
 
 function mismatch({ host }: ImageReference): CannotRunError {
-  return new CannotRunError(
-    'image_digest_mismatch',
-    `The registry ${host}: what it sent does not have the digest that it should have.`,
-  );
+  return new CannotRunError('image_digest_mismatch', `The registry ${host}: it sent content with another digest.`);
 }
 
 function tooLarge(mostBytes: number): CannotRunError {

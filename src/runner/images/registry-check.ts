@@ -35,7 +35,7 @@ export function openRegistryCheck(rules: AddressRules, trust: RegistryTrust): Re
       const agent = new Agent({ keepAlive: true, maxSockets: 1 });
       const call = async (url: URL, of: string, method: string, authorization?: string): Promise<IncomingMessage> => {
         const secureContext = trust.contextFor(of);
-        if (url.protocol !== 'https:' || !secureContext) throw new Error('not ours to call');
+        if (url.protocol !== 'https:' || !secureContext) throw new Error('this address is not allowed');
         const lookup = await allowedLookup(url, rules, within);
         return answerTo(url, { method, agent, lookup, secureContext, signal: within, authorization });
       };
@@ -106,7 +106,7 @@ async function authorizationFor(
   const hasPassword = username !== undefined && password !== undefined;
   const basic = hasPassword ? `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}` : undefined;
   if (scheme === 'basic' && basic !== undefined) return basic;
-  if (scheme !== 'bearer' || values.realm === undefined) throw new Error('no way to prove who asks');
+  if (scheme !== 'bearer' || values.realm === undefined) throw new Error('no supported way to sign in');
   const url = new URL(values.realm);
   if (values.service !== undefined) url.searchParams.set('service', values.service);
   url.searchParams.set('scope', values.scope ?? `repository:${name}:pull`);

@@ -65,7 +65,7 @@ async function readReport(
       if (problem === undefined && !sender.isOver) work();
     } catch (error) {
       if (!(error instanceof UnreadableReportError)) throw error;
-      const before = count === 1 ? ' The test before that counts.' : ` The ${count} tests before that count.`;
+      const before = count === 1 ? ' The test before the error counts.' : ` The ${count} tests before the error count.`;
       problem = `The report ${asName(path)} could not be read: ${error.message}.${count === 0 ? '' : before}`;
     }
   };
@@ -87,15 +87,15 @@ function summaryOf(found: Collection, sender: TestSender, troubles: readonly str
   const { passed, failed, skipped } = sender.counts;
   const reports = found.files === 1 ? '1 report' : `${found.files} reports`;
   const others = Object.entries(found.leftOutCounts).map(
-    ([reason, count]) => `${count === 1 ? '1 file' : `${count} files`} that match were not read (${reason}).`,
+    ([reason, count]) => `${count === 1 ? '1 file' : `${count} files`} that match were skipped (${reason}).`,
   );
   const lines = [
-    ...found.unmatched.map((glob) => `No file matches ${glob}, where the suite expects reports.`),
+    ...found.unmatched.map((glob) => `No file matches the report pattern ${glob}.`),
     ...troubles.slice(0, mostTold),
     ...(troubles.length > mostTold ? [`${troubles.length - mostTold} more reports could not be read.`] : []),
     ...others,
-    ...(found.isPartial ? ['There are too many files: not all were looked at.'] : []),
-    ...(found.failure === null ? [] : [`The reports were not read to the end: ${found.failure.replaceAll('_', ' ')}.`]),
+    ...(found.isPartial ? ['There are too many files: not all were checked.'] : []),
+    ...(found.failure === null ? [] : [`Reading the reports stopped early: ${found.failure.replaceAll('_', ' ')}.`]),
     ...refusalOf(sender),
     ...(found.files > 0 ? [`Tests: ${passed} passed, ${failed} failed, ${skipped} skipped, in ${reports}.`] : []),
   ];
@@ -105,6 +105,6 @@ function summaryOf(found: Collection, sender: TestSender, troubles: readonly str
 function refusalOf({ refusal, isFull }: TestSender): string[] {
   if (refusal === 'disk_full') return ['The test results were not stored: the disk of the server is full.'];
   if (refusal !== undefined || isFull)
-    return [`There are more tests than a build may have: the first ${most.tests} count.`];
+    return [`The reports exceed the limit of tests per build: the first ${most.tests} count.`];
   return [];
 }

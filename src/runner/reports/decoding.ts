@@ -34,7 +34,7 @@ function decoderFor(head: Buffer): TextDecoder {
   try {
     return new TextDecoder(label);
   } catch {
-    throw new UnreadableReportError(`its encoding, ${label}, is not known here`);
+    throw new UnreadableReportError(`its encoding, ${label}, is not supported`);
   }
 }
 

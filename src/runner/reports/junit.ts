@@ -66,7 +66,7 @@ export function createJunitReader(mask: Mask, onTest: (test: TestReport) => void
   const open = ({ name: qualified, attributes: sent }: sax.Tag): void => {
     const name = localName(qualified);
     if (path.length === 0 && !roots.has(name))
-      throw new UnreadableReportError(`it is no JUnit report: it begins with <${asName(name).slice(0, 100)}>`);
+      throw new UnreadableReportError(`it is not a JUnit report: it starts with <${asName(name).slice(0, 100)}>`);
     if (path.length === 0 && hasRoot) throw new UnreadableReportError('it has more than one root');
     hasRoot = true;
     path.push(name);
@@ -161,5 +161,5 @@ function explainXmlError(message: string): string {
   const [what = '', line = '', column = ''] = message.split('\n');
   if (what.startsWith('Max buffer length')) return 'one of its attributes, comments or declarations is too long';
   const place = [line, column].map((text) => Number(text.replace(/\D+/g, '')) + 1);
-  return `it is no well-formed XML, at line ${place[0]}, column ${place[1]}: ${asName(what)}`;
+  return `it is not well-formed XML, at line ${place[0]}, column ${place[1]}: ${asName(what)}`;
 }

@@ -60,7 +60,7 @@ export class TestSender {
     const batch = { claim, start: this.#sent, tests, isLast };
     const receipt = await untilAnswered(signal, () => link.tests(batch, signal));
     if ('refused' in receipt) this.refusal = receipt.refused;
-    else if (!('taken' in receipt)) throw new Error('the server does not take the tests of this build');
+    else if (!('taken' in receipt)) throw new Error('the server rejects the tests of this build');
     this.#sent += tests.length;
   }
 

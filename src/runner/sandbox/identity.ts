@@ -56,9 +56,7 @@ export function buildUsers(ownId = firstOwnId): BuildUsers {
   if (hasOwnIds()) return { ...sharedUser({ uid: ownId, gid: ownId }), ranges: { shared: ownId } };
   const chosen = fileUsers.find((id) => exists(id, id));
   if (chosen === undefined)
-    throw new Error(
-      `this machine has no user id to spare: none of ${fileUsers.join(', ')} exists in /proc/self/uid_map`,
-    );
+    throw new Error(`this machine has no free user ID: none of ${fileUsers.join(', ')} exists in /proc/self/uid_map`);
   const files = { uid: chosen, gid: chosen };
   if (!exists(chosen, lastUser)) return sharedUser(files);
   // Random, so that another runner on this machine, or the last one, most likely began elsewhere.

@@ -103,7 +103,7 @@ async function findWays(machine: Machine, disk: DiskWatch, { log, whyOneId }: Sa
   const why = machine.users.ranges && (await tryOut(machine, disk, { workspace: { checkout: machine.etc }, user }));
   if (why === null) return;
   machine.users = { ...machine.users, ranges: undefined };
-  const because = why?.message ?? whyOneId ?? 'this runner has no others to give';
+  const because = why?.message ?? whyOneId ?? 'this runner has no further user IDs';
   log(`builds in images have one user ID, and everything in an image belongs to it: ${because}`);
 }
 
@@ -117,8 +117,7 @@ async function findMounts(machine: Machine, disk: DiskWatch, log: SandboxOptions
   if (refusal) throw await explainRefusal(refusal, machine.network);
   const withoutOverlay = await attempt({ checkout: machine.etc });
   if (!withoutOverlay) {
-    if (users.next().ids)
-      log('all builds have the same user number, because owners of files cannot be translated here');
+    if (users.next().ids) log('all builds have the same user number, because file owners cannot be mapped here');
     return;
   }
   // Some file systems, such as another overlay, cannot store an overlay's upper layer.

@@ -114,7 +114,7 @@ function flagsFor(here: Surroundings): string {
   return (
     `--security-opt seccomp=deploy/container/seccomp.json ${paths} --device ${tun}` +
     (lacksRights(here) ? ' --cap-add SETUID --cap-add SETGID --cap-add SETFCAP' : '') +
-    ' (or, without that file, with --cap-add SYS_ADMIN in its place; docs/install-image.md has more)'
+    ' (or, without that file, with --cap-add SYS_ADMIN instead; docs/install-image.md has more)'
   );
 }
 
@@ -135,7 +135,7 @@ export function isolationRefused(needs: readonly Need[], cause?: unknown): NotIs
   const wayOut = missing.every(({ name }) => name === tun)
     ? ' To build without a network: HEADRACE_BUILD_NETWORK=none npm start.'
     : '';
-  const why = `this machine lacks ${facts.join(', and ')}. To mend it: ${mends.join('; and ')}.${wayOut}`;
+  const why = `this machine lacks ${facts.join(', and ')}. To fix it: ${mends.join('; and ')}.${wayOut}`;
   return new NotIsolatedError(`${why} To try Headrace without isolation: ${withoutIsolation}`, cause);
 }
 
@@ -143,5 +143,5 @@ export async function explainRefusal(error: unknown, network: Network): Promise<
   const needs = await examineIsolation(network);
   if (needs.some(({ isMissing }) => isMissing)) return isolationRefused(needs, error);
   const message = error instanceof Error ? error.message : String(error);
-  return new Error(`isolation failed on this machine, though all that it needs is there: ${message}`, { cause: error });
+  return new Error(`isolation failed on this machine, although all requirements are met: ${message}`, { cause: error });
 }

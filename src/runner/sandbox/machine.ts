@@ -72,7 +72,7 @@ export async function cgroupMaker(state: State, log: SandboxOptions['log']): Pro
   const tree = await findCgroups();
   log(
     tree?.description ??
-      'control groups cannot be written by this user: limits on memory and processes hold per process and per user, not per build',
+      'control groups cannot be written by this user: limits on memory and processes apply per process and per user, not per build',
   );
   if (!tree) return () => null;
   const name = `headrace-${state.name}`;

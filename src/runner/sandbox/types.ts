@@ -258,5 +258,5 @@ export class CannotMountError extends Error {
 
 export class TimedOutError extends Error {
   override name = 'TimedOutError';
-  override message = 'The time was over before all services were ready.';
+  override message = 'The build’s time limit passed before all services were ready.';
 }

@@ -107,7 +107,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   /** Checked like the helper's mounts: a directory, and no link in its path. */
   function give(directory: string): void {
     if (realpathSync.native(directory) !== directory || !lstatSync(directory).isDirectory())
-      throw new Error(`${directory} is no directory`);
+      throw new Error(`${directory} is not a directory`);
     lchownSync(directory, owner.uid, owner.gid);
   }
 
@@ -184,7 +184,7 @@ function withPaths({ mounts = [], image, buildsImages }: Job, { paths, overlay }
   const [inTheWay] = touched;
   if (inTheWay !== undefined && !overlay)
     throw new CannotMountError(
-      `software cannot stand inside ${inTheWay.at}, which builds see here (HEADRACE_BUILD_PATHS)`,
+      `software cannot be mounted inside ${inTheWay.at}, which is one of this runner’s HEADRACE_BUILD_PATHS`,
     );
   const own: Mount[] = buildsImages ? [...mounts, { at: '/sys', isSys: true }] : mounts;
   return [...own, ...touched.map(({ at, source }): Mount => ({ at, layers: [source], isOfTheMachine: true }))];

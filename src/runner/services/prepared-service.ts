@@ -74,7 +74,7 @@ export async function startPrepared(
   };
   const running = await begin(known?.then(({ layers }) => layers) ?? Promise.resolve(undefined), (left, ended) =>
     saveData(left, ended).catch((error: unknown) =>
-      options.log(`the data of a service are not kept: ${messageOf(error)}`),
+      options.log(`the data of a service are not stored: ${messageOf(error)}`),
     ),
   );
   const { layers, digest } = (await known) ?? {};
@@ -84,29 +84,29 @@ export async function startPrepared(
   const kind = JSON.stringify([project, order.name, order.command, parts.image?.digest]);
   isKeeping = true;
   if (store.deaf.has(kind) || !(await running.stop())) {
-    await log.print(`\nIts data are made by this build, and not kept: ${whyDeaf}\n`);
+    await log.print(`\nThis build prepares its data. They are not stored: ${whyDeaf}\n`);
     if (store.deaf.size >= mostDeaf) store.deaf.clear();
     store.deaf.add(kind);
     return running;
   }
   if (!kept) {
-    await log.print('\nIts data are made by this build, and not kept: they could not be.\n');
+    await log.print('\nThis build prepares its data. They are not stored: the runner could not store them.\n');
     const next = await begin(Promise.resolve(undefined));
     await fill();
     return next;
   }
   const { missing, ...made } = kept;
   if (missing.length > 0)
-    await options.print(`The service ${order.name} has no directory ${missing.join(', ')}: nothing is kept of it.\n`);
-  await log.print('\nIts data are made by this build, and kept for later ones.\n');
+    await options.print(`The service ${order.name} has no directory ${missing.join(', ')}: nothing of it is stored.\n`);
+  await log.print('\nThis build prepares its data and stores them for later builds.\n');
   onData({ ...made, isMade: true });
   const found = await takeData(store, project, [made], signal);
   return begin(Promise.resolve(found && held.use(found).layers));
 }
 
 const whyDeaf =
-  `it does not end within ${graceMs / 1000} seconds when it is asked to (SIGTERM). It goes on as it is, ` +
-  'and this runner does not ask it again.';
+  `it does not end within ${graceMs / 1000} seconds of SIGTERM. It keeps running, ` +
+  'and this runner does not stop it again.';
 
 interface Known {
   /** Undefined if data are not stored or searched for, or if the digest cannot be computed. */
@@ -132,12 +132,12 @@ async function lookFor(
   const { digest, why, unmatched } = await digestOfData(sidecars, store.key, asked);
   if (unmatched.length > 0)
     await print(`prepare_inputs of the service ${order.name} match no file: ${unmatched.join(', ')}\n`);
-  if (why !== undefined) await log.print(`Its data are made by this build, and not kept: ${why}.\n`);
+  if (why !== undefined) await log.print(`This build prepares its data. They are not stored: ${why}.\n`);
   const same = (order.kept ?? []).filter((one) => one.digest === digest);
   const found = await takeData(store, project, same, signal);
   if (!found) return { digest };
   const { name, build, madeAt } = found.data;
-  await log.print(`Its data are kept since ${new Date(madeAt).toISOString()}: build ${build} made them.\n`);
+  await log.print(`Its data are stored since ${new Date(madeAt).toISOString()}, from build ${build}.\n`);
   onData({ name, digest: found.data.digest, bytes: 0, isMade: false });
   return { digest, layers: held.use(found).layers };
 }
@@ -157,6 +157,6 @@ async function fillService(sidecars: Sidecars, { order, log, signal }: ServicePa
   const how = exitStatus === null ? `was ended (${reason?.replaceAll('_', ' ')})` : `failed with status ${exitStatus}`;
   throw new CannotRunError(
     'service_prepare_failed',
-    `What fills the service ${order.name} ${how}.${withLastLines(log)}`,
+    `The command prepare of the service ${order.name} ${how}.${withLastLines(log)}`,
   );
 }

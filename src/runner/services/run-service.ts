@@ -135,7 +135,7 @@ function whatRuns({ name, command }: ServiceOrder, image: ServiceImage | undefin
   const { entrypoint = [], command: args = [] } = image?.configuration ?? {};
   const all = [...entrypoint, ...args];
   if (all.length === 0)
-    throw new CannotRunError('service_not_ready', `The service ${name} has no command, and its image names none.`);
+    throw new CannotRunError('service_not_ready', `The service ${name} has no command, and neither has its image.`);
   if (image?.configuration.lacksShell)
     return { command: '', program: { argv: all, directory: image.configuration.directory } };
   return { command: inDirectory(image, `exec ${all.map(quote).join(' ')}`) };
@@ -209,12 +209,11 @@ async function becomesReady({ parts, running, ended, layers, begun, probe, probe
 }
 
 export function endInWords({ exitStatus, reason }: Ended): string {
-  if (reason === 'out_of_memory')
-    return 'was killed for lack of memory (the limit is that of the build with its services)';
+  if (reason === 'out_of_memory') return 'was killed for lack of memory (the build and its services share one limit)';
   return exitStatus === null ? `was ended (${reason?.replaceAll('_', ' ')})` : `ended with status ${exitStatus}`;
 }
 
 export function withLastLines(log: ServiceLog): string {
   const lines = log.lastLines();
-  return lines === '' ? ' It said nothing.' : ` Its last lines:\n${lines}`;
+  return lines === '' ? ' It printed nothing.' : ` Its last lines:\n${lines}`;
 }

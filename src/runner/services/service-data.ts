@@ -199,7 +199,7 @@ async function inputsOf(
   });
   const { unmatched, leftOutCounts } = found;
   if (found.isPartial || Object.keys(leftOutCounts).length > 0)
-    return { unmatched, why: 'not all of its prepare_inputs can be read, or they are too many' };
+    return { unmatched, why: 'some of its prepare_inputs cannot be read, or there are too many' };
   if (found.failure !== null) return { unmatched, why: 'its prepare_inputs could not be read' };
   return { files: inOrder([...files]), unmatched };
 }

@@ -84,4 +84,4 @@ export function createServiceSender(options: Options): ServiceSender {
   };
 }
 
-const cutHere = '\nThe log was cut here, because it is as long as a log may be. The service went on.\n';
+const cutHere = '\nThe log was cut here, because it reached the size limit. The service continued.\n';

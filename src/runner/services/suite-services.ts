@@ -71,7 +71,7 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
   if (!using.sandboxes.hasOwnNetwork)
     throw new CannotRunError(
       'services_need_own_network',
-      'This runner gives builds the network of its machine, and services need one of their own.',
+      'This runner gives builds the network of its machine, but services need a network of their own.',
     );
   await using held = new AsyncDisposableStack();
   const hosts = join(using.scratch, `hosts-${randomName()}`);

@@ -58,7 +58,7 @@ function vaultThatOpens(file: string, samples: Sample[]): Vault {
   if (!existsSync(file)) {
     const numbers = new Set(samples.map(({ sealed }) => sealedWith(sealed)));
     throw new MasterKeyError(
-      `there is no master key at ${file}, and this database holds what was sealed with key ${[...numbers].join(', ')}. ${whatToDo}`,
+      `there is no master key at ${file}, and this database contains values sealed with key ${[...numbers].join(', ')}. ${whatToDo}`,
     );
   }
   const vault = openVault(file);
@@ -67,15 +67,15 @@ function vaultThatOpens(file: string, samples: Sample[]): Vault {
       vault.open(sealed, place);
     } catch (error) {
       const why = messageOf(error);
-      throw new MasterKeyError(`the master key at ${file} is not the one of this database: ${why}. ${whatToDo}`);
+      throw new MasterKeyError(`the master key at ${file} does not belong to this database: ${why}. ${whatToDo}`);
     }
   }
   return vault;
 }
 
 const whatToDo =
-  'Put the right file there (master_key_file), from a backup or from another server on this database. ' +
-  'Without it what is sealed cannot be read again; a new key would not help, so none was made and nothing was changed.';
+  'Restore the right file there (master_key_file), from a backup or from another server on this database. ' +
+  'Without it, sealed values cannot be read again. A new key would not help, so none was made and nothing was changed.';
 
 async function canaryOf(db: Queries): Promise<Sample[]> {
   const rows = await db.selectFrom(canary.table).selectAll().execute();

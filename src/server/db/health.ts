@@ -31,7 +31,7 @@ export function watchHealth(parts: HealthParts): () => Promise<string | undefine
       (await troubleWith(unseal, 'the master key does not open the sealed values of the database')) ??
       (await proveBlobs().then(
         () => undefined,
-        () => 'the store of the blobs cannot be used',
+        () => 'blob storage cannot be used',
       ));
     if (reason !== known) onChange(reason);
     known = reason;

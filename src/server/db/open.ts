@@ -119,7 +119,7 @@ class NotYetError extends Error {
   readonly first: () => Promise<void>;
 
   constructor(first: () => Promise<void>) {
-    super('something has to be found out first');
+    super('more has to be read first');
     this.first = first;
   }
 }

@@ -67,7 +67,7 @@ export async function keepCache(
 }
 
 const notSaved =
-  'The cache is not kept: while the build ran, the one it began with was deleted, or what the suite keeps was changed.';
+  'The cache is not stored: during the build, its cache was deleted or the suite’s cache paths were changed.';
 
 export async function writesCache(db: Queries, buildId: bigint): Promise<boolean> {
   const build = await cachedBuild(db, buildId);

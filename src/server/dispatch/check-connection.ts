@@ -37,12 +37,12 @@ export const checkConnection: JobHandler = {
       if (check) await suspect(context, check.id);
       await settleCheck(context, job.subject_id, failed(outcome.message ?? outcome.reason.replaceAll('_', ' ')));
     } else {
-      await settleCheck(context, job.subject_id, failed('The check of the connection was broken off. Try again.'));
+      await settleCheck(context, job.subject_id, failed('The connection check was aborted. Try again.'));
     }
   },
 
   async lose(context, job) {
-    const message = 'The runner that checked the connection could not do its part. Try again in a while.';
+    const message = 'The runner failed to check the connection. Try again later.';
     await settleCheck(context, job.subject_id, failed(message));
     return { retry: false };
   },
@@ -59,10 +59,10 @@ async function openCheck({ trx }: Pick<JobContext, 'trx'>, id: bigint) {
 }
 
 function wayIn({ repositoryUrl, credential }: Source): string {
-  if (credential) return 'The token of its forge opens the repository.';
+  if (credential) return 'The forge’s token can read the repository.';
   return parseGitAddress(repositoryUrl)?.scheme === 'https'
-    ? 'Anybody may read the repository over HTTPS, so no key is needed.'
-    : 'The key of this project opens the repository.';
+    ? 'The repository is public over HTTPS, so no key is needed.'
+    : 'The project’s key can read the repository.';
 }
 
 function failed(message: string) {

@@ -65,11 +65,11 @@ export const compileDependency: JobHandler = {
     const dependency = await dependencyOf(context, job.subject_id);
     if (!dependency) return { retry: false };
     if (job.tries < mostTries) {
-      const again = `The runner was lost. Another one begins again (try ${job.tries + 1} of ${mostTries}).`;
+      const again = `The runner was lost. Another runner starts again (attempt ${job.tries + 1} of ${mostTries}).`;
       await addLine(context.db, context.trx, dependency.id, again);
       return { retry: true };
     }
-    await failCompile(context, dependency, `The runner was lost ${mostTries} times: it is given up.`);
+    await failCompile(context, dependency, `The runner was lost ${mostTries} times. The compile has failed.`);
     return { retry: false };
   },
 };
@@ -80,7 +80,7 @@ function mustWait({ id, state }: DependencyRow, layers: readonly Layer[]): boole
 }
 
 function notCompiled({ name }: Layer): string {
-  return `It is compiled against ${name}, which is not compiled itself. Upload or mend that one first.`;
+  return `It needs ${name}, which is not compiled. Upload or fix ${name} first.`;
 }
 
 async function dependencyOf({ trx }: JobContext, id: bigint): Promise<DependencyRow | undefined> {

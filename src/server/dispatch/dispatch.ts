@@ -143,7 +143,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     await extensions.check();
   };
   const onTrouble = (error: unknown): void => {
-    if (!isUnavailable(error)) log.error({ err: error }, 'looking after the runners failed');
+    if (!isUnavailable(error)) log.error({ err: error }, 'checking the runners failed');
   };
   const shares = new RunnerShares();
   const extensions = createExtensions(db, onTrouble);

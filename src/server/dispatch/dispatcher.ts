@@ -41,7 +41,7 @@ interface OpenWish {
 const placeFor = ({ holder }: Runner, location: string | undefined): string | undefined =>
   location === undefined ? undefined : locationOf({ holder, location });
 
-const takenBack = new Error('the runner takes no more');
+const takenBack = new Error('the runner has no free slot');
 const given = new Error('the wish has its order');
 
 export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'serving'>): Dispatcher {

@@ -50,13 +50,13 @@ export async function filesOrder(
   }
   const suite = build.files_from;
   if (by && by === attempts[0] && build.files_of !== null && build.files_of !== by.id) {
-    return giveUp(context, build, `The files of ${suite} are not kept, also not after it has run again.`);
+    return giveUp(context, build, `The files of ${suite} are not stored, even after it ran again.`);
   }
   if (await needAgain(context, build, { accountId: job.account_id, gone: by })) {
-    await addLine(db, trx, build.id, `The files of ${suite} are gone. It runs again first.`);
+    await addLine(db, trx, build.id, `The files of ${suite} are no longer stored. It runs again first.`);
     return undefined;
   }
-  return giveUp(context, build, `The files of ${suite} are gone, and it is deleted.`);
+  return giveUp(context, build, `The files of ${suite} are no longer stored, and the suite was deleted.`);
 }
 
 async function giveUp(context: JobContext, build: BuildRow, line: string): Promise<undefined> {

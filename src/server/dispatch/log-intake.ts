@@ -94,7 +94,7 @@ export function logIntake({ db, disk, limit, onStored = () => {} }: LogIntakePar
 
 export function messageFor(reason: CutReason, limit: number): string {
   if (reason === 'disk_full') {
-    return 'The log was cut here and the work was ended, because the disk of the server or of its runner is full. The operator of the service has to free space on it.';
+    return 'The log was cut here and the job was ended, because the disk of the server or of its runner is full. Ask the operator to free space.';
   }
-  return `The log was cut here and the work was ended, because a log may have at most ${Math.floor(limit / 1024 / 1024)} MB. Print less, or write long output to a file.`;
+  return `The log was cut here and the job was ended, because a log may have at most ${Math.floor(limit / 1024 / 1024)} MB. Print less, or write long output to a file.`;
 }

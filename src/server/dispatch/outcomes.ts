@@ -19,7 +19,7 @@ import { messageFor } from './log-intake.ts';
 const alwaysPossible: readonly Outcome['kind'][] = ['lost', 'cut_short'];
 /** Retry delay of a job while blob storage is unreachable. */
 const storeAwayMs = 30_000;
-const storeAway = 'The store of the server’s files is away. This goes on when it is back.';
+const storeAway = 'Blob storage is unreachable. The job continues when it is reachable.';
 /** Packing a smaller log would cost more than running a short build. */
 const smallLog = 64n * 1024n;
 export const packKind = 'pack_log';
@@ -97,7 +97,7 @@ export function createOutcomes({
       }
       if (job.kind === 'run_suite') traceSpans(context(trx), job.subject_id, spans);
       if (outcome.kind === 'lost') {
-        log.error({ holder, kind: job.kind, why: outcome.message }, 'runner failed a job; it will be tried again');
+        log.error({ holder, kind: job.kind, why: outcome.message }, 'a runner failed a job; it will be retried');
         await giveUp(trx, job);
         return { taken: true };
       }

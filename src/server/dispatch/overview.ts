@@ -64,7 +64,7 @@ async function readOverview(db: Pick<Database, 'read' | 'clock'>): Promise<Overv
 /** Names no accounts and tags. Only users who may see the work may see these. */
 function whyStuck(waiting: readonly { tags: string }[], present: readonly { tags: string }[]): string | undefined {
   const isStuck = waiting.some(({ tags }) => noneHasTags(present, tags));
-  return isStuck ? 'some of the work that waits needs tags that no connected runner has' : undefined;
+  return isStuck ? 'some queued jobs need tags that no connected runner has' : undefined;
 }
 
 function takesWork({ state, isDraining }: RunnerNow): boolean {

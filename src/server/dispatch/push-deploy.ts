@@ -7,7 +7,7 @@ import { sourceOf } from './sources.ts';
 
 /** The response of the target repository decides the result. */
 export const pushDeploy: JobHandler = {
-  whenCut: 'A push that had begun was broken off: look at the remote branch to see whether it arrived.',
+  whenCut: 'A push was interrupted: check the remote branch to see whether it arrived.',
 
   async order(context, job) {
     const { trx, vault } = context;

@@ -34,14 +34,14 @@ export async function orderServices(
     if (!software)
       ordered.problem = {
         reason: 'dependency_not_compiled',
-        message: `The dependency of the service ${name} is gone. Choose another one, or an image.`,
+        message: `The dependency of the service ${name} was deleted. Choose another one, or an image.`,
       };
     ordered.missing.push(...(software?.missing ?? []));
     const unknown = variables && service.variables.find(({ from }) => from !== '' && variables[from] === undefined);
     if (unknown)
       ordered.problem = {
         reason: 'variable_missing',
-        message: `The service ${name} has ${unknown.name} from the variable ${unknown.from}, which this suite does not have.`,
+        message: `The service ${name} takes ${unknown.name} from the variable ${unknown.from}, but the suite has no such variable.`,
       };
     ordered.orders.push({
       name,

@@ -79,5 +79,5 @@ export async function logWaiting(
   if (((await findLog(trx, subjectId))?.size ?? 0n) > 0n) return;
   const names = awaited.map(({ name }) => name);
   const which = names.length === 1 ? `the dependency ${names[0]}` : `the dependencies ${names.join(', ')}`;
-  await addLine(db, trx, subjectId, `This waits for the compile of ${which}.`);
+  await addLine(db, trx, subjectId, `Waiting for the compile of ${which}.`);
 }

@@ -40,7 +40,7 @@ export function storedRoom({ db, blobs, most }: { db: Database; blobs: Blobs; mo
     if (others === 0) return;
     const mayHave = Math.min(jobsOfAccount * most, (await blobs.room?.()) ?? Infinity);
     if (others >= mayHave || others + own > mayHave)
-      throw new UnavailableError('the account has stored as much as it may at a time');
+      throw new UnavailableError('the account reached its storage rate limit');
   };
   return {
     isOver: async (claim, ofClaim) => (await held('claim', claim)) > ofClaim,

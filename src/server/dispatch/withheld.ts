@@ -4,9 +4,9 @@ import type { StepOrder } from '../../shared/protocol/index.ts';
 
 const why = {
   fork: 'This build comes from a fork',
-  new_suite: 'Only the file of this commit has this suite',
-  pull_request: 'This build is of a pull request, and not of the refs that these variables are limited to',
-  ref: 'This build is not of the refs that these variables are limited to',
+  new_suite: 'Only this commit’s file defines the suite',
+  pull_request: 'This build belongs to a pull request, not to the refs that these variables are limited to',
+  ref: 'This build does not match the refs that these variables are limited to',
 } as const;
 
 interface Using {

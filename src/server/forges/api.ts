@@ -75,7 +75,7 @@ export class ForgeApi {
 
   #judged<Of extends TSchema>(schema: Of, { value, headers }: Told): Answered<Static<Of>> {
     if (!Check(schema, value))
-      throw new ForgeError('not_a_forge', `What answers at ${this.#access.base} is not this kind of forge.`);
+      throw new ForgeError('not_a_forge', `The server at ${this.#access.base} is not this kind of forge.`);
     return { value, headers };
   }
 

@@ -48,31 +48,31 @@ function explained({ kind, message, newName }: ForgeError, { name, id }: KnownRe
     return new ForgeError(
       kind,
       newName === ''
-        ? `${message} The token does not see where. ${accessFirst}`
+        ? `${message} The token cannot see its new address. ${accessFirst}`
         : `${message} If that is the repository of this project, enter its address in the settings, and connect it again.`,
       { newName },
     );
-  const gone = `The forge has no repository ${name}, or does not show it to this token. ${ended(message)}`;
+  const gone = `The forge has no repository ${name}, or hides it from this token. ${ended(message)}`;
   if (id === '') return new ForgeError(kind, gone);
   return new ForgeError(kind, `${gone} ${accessFirst} If it was deleted, change the address or delete the project.`);
 }
 
-const accessFirst = 'Give the token access to it or replace the token, then mend the connection.';
+const accessFirst = 'Give the token access to it or replace the token, then repair the connection.';
 
 const ended = (message: string): string => (/[.!?]$/.test(message) ? message : `${message}.`);
 
 /** Why keys and hooks cannot be added. Blank if they can. */
 export function unusable({ archived, may_administer: mayAdminister }: ForgeRepository, isConnected: boolean): string {
-  const then = isConnected ? 'then mend the connection' : 'then try again';
+  const then = isConnected ? 'then repair the connection' : 'then try again';
   if (archived) return `The repository is archived, so nothing can be added to it. Unarchive it at the forge, ${then}.`;
   if (mayAdminister) return '';
   return (
-    'The token may not administer the repository: keys and hooks are added by its administrators. ' +
+    'The token may not administer the repository: only administrators can add keys and hooks. ' +
     `Give its owner that right at the forge or replace the token, ${then}.`
   );
 }
 
 /** A connected project keeps the old name until its owner repairs the connection. */
 export function renamedInWords({ full_name: name }: ForgeRepository): string {
-  return `The repository is called ${name} at the forge now. Mend the connection: the project gets its new name and address.`;
+  return `The repository is now called ${name} at the forge. Repair the connection to update the project’s name and address.`;
 }

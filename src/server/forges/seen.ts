@@ -19,7 +19,7 @@ export interface SeenForge {
 
 export async function seenAt(forge: Forge): Promise<SeenForge> {
   const { login, may, lacks } = await forge.whoami();
-  const reason = lacks.length === 0 ? '' : `The token has not the ${scopesInWords(lacks)} that Headrace needs.`;
+  const reason = lacks.length === 0 ? '' : `The token lacks the ${scopesInWords(lacks)} that Headrace needs.`;
   return { login: cut(login), may: JSON.stringify(may), state: 'connected', state_reason: reason };
 }
 

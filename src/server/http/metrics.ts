@@ -61,12 +61,12 @@ export function createMetrics({ buildStates = [], upkeepTasks = [] }: MetricsPar
   };
 
   const answers = counter('headrace_http_requests_total', 'Requests answered, by status', 'status');
-  const requests = histogram('headrace_http_request_seconds', 'Time from a request to its answer', quick);
+  const requests = histogram('headrace_http_request_seconds', 'Time from a request to its response', quick);
   const builds = counter('headrace_builds_total', 'Builds that ended, by state', 'state', buildStates);
   const took = histogram('headrace_build_seconds', 'Time from the start of a build to its end', long);
   const waited = histogram('headrace_build_wait_seconds', 'Time that a build waited for a runner', long);
   const logBytes = new Counter({ name: 'headrace_log_bytes_total', help: 'Bytes added to logs', registers });
-  const connections = new Gauge({ name: 'headrace_connections', help: 'Connections at this moment', registers });
+  const connections = new Gauge({ name: 'headrace_connections', help: 'Open connections', registers });
   const work = workGauges();
   collectDefaultMetrics({ register: registry });
   // They have names of counters but are gauges.
@@ -79,10 +79,7 @@ export function createMetrics({ buildStates = [], upkeepTasks = [] }: MetricsPar
       answers(status);
       requests(milliseconds);
     },
-    called: counter('headrace_webhook_calls_total', 'Calls of webhooks, by what came of them', 'outcome', [
-      'delivered',
-      'failed',
-    ]),
+    called: counter('headrace_webhook_calls_total', 'Webhook calls, by outcome', 'outcome', ['delivered', 'failed']),
     built(state, { waitedMs, tookMs }) {
       builds(state);
       waited(waitedMs);
@@ -91,25 +88,25 @@ export function createMetrics({ buildStates = [], upkeepTasks = [] }: MetricsPar
     logged: (bytes) => logBytes.inc(bytes),
     database: byOperation(
       'headrace_database_seconds',
-      'Time that the database took for a query that reads, or for a transaction until it was durable',
+      'Time of a database read, or of a transaction until it was durable',
       ['read', 'transaction'],
     ),
     blobs: byOperation(
       'headrace_blob_seconds',
-      'Time that the store of blobs took; of a put, with the wait for its content',
+      'Time of a blob storage operation; a put includes waiting for its content',
       ['put', 'open', 'read', 'remove'],
     ),
     cleanedUp: cleanupMetrics(registry, upkeepTasks),
     connections: {
       refused: counter(
         'headrace_connections_refused_total',
-        'Connections for which there was no room, at all or for their network',
+        'Connections refused because a limit was reached: the server’s, or the network’s',
         'reason',
         ['full', 'network'],
       ),
       ended: counter(
         'headrace_connections_ended_total',
-        'Connections closed for what did not come in time, or to make room',
+        'Connections closed because data came too late, or to free a connection',
         'reason',
         ['handshake', 'head', 'body', 'room'],
       ),
@@ -128,15 +125,12 @@ const seconds = (milliseconds: number): number => Math.max(0, milliseconds / 100
 
 function cleanupMetrics(registry: Registry, tasks: readonly string[]): Metrics['cleanedUp'] {
   const registers = [registry];
-  const [name, help] = [
-    'headrace_cleanup_runs_total',
-    'Runs of the tasks of the hourly clean-up, by what came of them',
-  ];
+  const [name, help] = ['headrace_cleanup_runs_total', 'Runs of the hourly cleanup tasks, by outcome'];
   const runs = new Counter({ name, help, labelNames: ['task', 'outcome'], registers });
   for (const task of tasks) for (const outcome of ['done', 'failed']) runs.inc({ task, outcome }, 0);
   const took = new Gauge({
     name: 'headrace_cleanup_seconds',
-    help: 'How long the last run of a task of the clean-up took',
+    help: 'Duration of the last run of a cleanup task',
     labelNames: ['task'],
     registers,
   });
@@ -151,10 +145,10 @@ function workGauges(): (work: WorkGauges) => Promise<string> {
   const registry = new Registry();
   const gauge = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
     new Gauge({ name, help, labelNames, registers: [registry] });
-  const waiting = gauge('headrace_queue_waiting', 'Pieces of work that no runner has begun');
-  const oldest = gauge('headrace_queue_oldest_seconds', 'How long the oldest of them has waited');
-  const running = gauge('headrace_queue_running', 'Pieces of work that runners have begun, by kind', 'kind');
-  const runners = gauge('headrace_runners', 'Runners that are known, by their state', 'state');
+  const waiting = gauge('headrace_queue_waiting', 'Queued jobs');
+  const oldest = gauge('headrace_queue_oldest_seconds', 'Waiting time of the oldest queued job');
+  const running = gauge('headrace_queue_running', 'Running jobs, by kind', 'kind');
+  const runners = gauge('headrace_runners', 'Known runners, by state', 'state');
   return async (work) => {
     waiting.set(work.waiting);
     oldest.set(work.oldestSeconds);
@@ -183,7 +177,7 @@ function watchEventLoop(registry: Registry): () => void {
   }, windowMs).unref();
   const gauge = new Gauge({
     name: 'headrace_event_loop_delay_seconds',
-    help: 'How late the event loop was in the last whole minute, by percentile',
+    help: 'Delay of the event loop in the last full minute, by percentile',
     labelNames: ['percentile'],
     registers: [],
     collect() {

@@ -3,7 +3,7 @@ import type { TProperties } from 'typebox';
 import { nullable, object, wordOf, string } from '../../shared/records/schema.ts';
 
 const work = {
-  runner: nullable(Type.Object({}, { description: 'Whether runners are connected, how many, and why none' })),
+  runner: nullable(Type.Object({}, { description: 'Whether runners are connected, how many, and why none is' })),
   queue: nullable(Type.Object({}, { description: 'How many jobs wait and run, and for how long the oldest waits' })),
 };
 const health = (properties: TProperties): object => ({
@@ -14,11 +14,11 @@ export const monitoringPaths = {
   '/healthz': {
     get: {
       operationId: 'fetchHealthz',
-      summary: 'Tell whether the service is alive and ready',
+      summary: 'Check whether the service is alive and ready',
       tags: ['service'],
       security: [],
       responses: {
-        200: { description: 'It is well', content: health({ status: wordOf(['ok']) }) },
+        200: { description: 'It is healthy', content: health({ status: wordOf(['ok']) }) },
         503: {
           description: 'It cannot serve now, or it is stopping',
           content: health({ status: wordOf(['unavailable']), reason: string }),

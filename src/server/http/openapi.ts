@@ -24,11 +24,11 @@ export function openApiDocument(
     info: {
       title: 'Headrace',
       version: '1',
-      summary: 'Continuous integration on your own machine',
+      summary: 'Continuous integration on your own machines',
       description:
-        'Identifiers are 64-bit integers; the twin with `_str` (in some answers `_ref`) holds the same as text, which is ' +
-        'what addresses are made of and what fields take as well. Every GET that answers JSON takes `callback` and then ' +
-        'answers as JSON-P, with `suppress_status` under status 200. A POST that creates takes an `Idempotency-Key` header. ' +
+        'Identifiers are 64-bit integers; the twin with `_str` (in some responses `_ref`) has the same value as text, which ' +
+        'paths use and fields accept too. Every GET that returns JSON accepts `callback` and then ' +
+        'returns JSON-P, with `suppress_status` under status 200. A POST that creates accepts an `Idempotency-Key` header. ' +
         'A field in a body that is not described is refused.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
@@ -86,15 +86,15 @@ function contentOf(route: RouteDescription): Record<string, { schema: JsonSchema
   return route.method === 'GET' ? { ...json, 'application/javascript': { schema: jsonP } } : json;
 }
 
-const jsonP = { type: 'string', description: 'With `callback`: a call of that function with the answer' };
+const jsonP = { type: 'string', description: 'With `callback`: a call of that function with the response' };
 
 const header = (description: string): object => ({ description, schema: { type: 'string' } });
-const part = header('Which bytes these are, and of how many');
+const part = header('The range of these bytes, and the total');
 
 function headersOf({ paged, hasRanges, hasTag }: RouteDescription): object {
   const headers = {
     ...(paged && { Link: header('The addresses of the pages before and after this one: `prev` and `next`') }),
-    ...(hasRanges && { 'Accept-Ranges': header('`bytes`: a range of them can be asked for') }),
+    ...(hasRanges && { 'Accept-Ranges': header('`bytes`: ranges can be requested') }),
     ...(hasTag && { ETag: header('The version of these bytes, for If-None-Match') }),
   };
   return Object.keys(headers).length > 0 ? { headers } : {};
@@ -102,23 +102,23 @@ function headersOf({ paged, hasRanges, hasTag }: RouteDescription): object {
 
 function otherAnswers(route: RouteDescription): object {
   return {
-    ...(route.connects && { 426: { description: 'The request does not ask for a WebSocket' } }),
-    ...(route.method === 'PATCH' && { 204: { description: 'Stored; there is more to come' } }),
+    ...(route.connects && { 426: { description: 'The request is not a WebSocket handshake' } }),
+    ...(route.method === 'PATCH' && { 204: { description: 'Stored; more bytes are expected' } }),
     ...(route.hasEvents && { 204: { description: 'The reader has everything: `Last-Event-ID` names the end' } }),
     ...(route.hasRanges && {
       206: {
-        description: 'The range that was asked for',
+        description: 'The requested range',
         headers: { 'Content-Range': part },
         content: contentOf(route),
       },
     }),
-    ...(route.hasTag && { 304: { description: 'The version that If-None-Match names is the present one' } }),
+    ...(route.hasTag && { 304: { description: 'If-None-Match names the present version' } }),
   };
 }
 
 const accessInWords = {
   none: 'anybody',
-  authenticated: 'anybody with valid credentials',
+  authenticated: 'any valid credentials',
   users: 'users',
   both: 'users and collaborators',
   operators: 'operators',
@@ -191,7 +191,7 @@ const wrapping = [
     name: 'callback',
     in: 'query',
     required: false,
-    description: 'The name of a function: the answer is JSON-P, a call of it',
+    description: 'The name of a function: the response is JSON-P, a call of it',
     schema: { type: 'string', maxLength: longest.callback },
   },
   {
@@ -204,7 +204,7 @@ const wrapping = [
 ];
 
 function headerParameters(route: RouteDescription): object[] {
-  const range = { name: 'Range', in: 'header', required: false, description: 'The bytes that are wanted' };
+  const range = { name: 'Range', in: 'header', required: false, description: 'The requested bytes' };
   if (route.hasRanges) return [{ ...range, schema: { type: 'string', pattern: '^bytes=[0-9]*-[0-9]*$' } }];
   if (route.method === 'PATCH')
     return [
@@ -212,7 +212,7 @@ function headerParameters(route: RouteDescription): object[] {
         name: 'Upload-Offset',
         in: 'header',
         required: true,
-        description: 'Where in the archive these bytes begin: as many as have arrived',
+        description: 'The offset of these bytes in the archive: the number that has arrived',
         schema: { type: 'integer', minimum: 0 },
       },
     ];
@@ -222,7 +222,7 @@ function headerParameters(route: RouteDescription): object[] {
       name: 'Idempotency-Key',
       in: 'header',
       required: false,
-      description: 'The same request under the same key is done once, and answered alike',
+      description: 'A repeated request with the same key runs only once, with the same response',
       schema: { type: 'string', maxLength: longest.idempotencyKey },
     },
   ];
@@ -297,10 +297,13 @@ const errorSchema: JsonSchema = {
   properties: {
     error: {
       type: 'object',
-      description: 'Error codes by field; `generic` stands for the request as a whole.',
+      description: 'Error codes by field; `generic` is for the whole request.',
       additionalProperties: { type: 'array', items: { type: 'string', enum: Object.keys(errorStatus) } },
     },
-    message: { type: 'string', description: 'Where a forge was asked: what happened, in words, with what it said.' },
+    message: {
+      type: 'string',
+      description: 'If a forge was called: what happened, in words, with the forge’s message.',
+    },
   },
 };
 
@@ -311,9 +314,9 @@ function errorResponses(): Record<string, object> {
 }
 
 const inHttp: Record<number, string> = {
-  416: 'No byte is in the range that was asked for; Content-Range says how many there are',
+  416: 'The requested range has no bytes; Content-Range has the total',
   431: 'The head of the request is too large',
-  500: 'Something went wrong here; the log has it under the x-request-id.',
+  500: 'A server error; the log has the details under the x-request-id.',
 };
 
 function errorResponse(status: number): object {

@@ -2,7 +2,7 @@ import { described, identifier, wholeNumber, type ValuesOf } from '../../shared/
 
 /** Newest first, paged by identifiers and not by counting rows. */
 export const pageFields = {
-  limit: described(wholeNumber({ min: 1, max: 1000, fallback: 100 }), 'How many at most'),
+  limit: described(wholeNumber({ min: 1, max: 1000, fallback: 100 }), 'The most to return'),
   before: described(identifier(), 'Only those before this identifier, the newest of them first'),
   after: described(identifier(), 'Only those after this identifier'),
 };

@@ -36,7 +36,7 @@ export const readBitbucket: Reader = (event, payload) => {
   if (['pr:opened', 'pr:from_ref_updated', 'pr:reopened'].includes(event)) {
     return completeFacts({ ...facts, changes: [centerPullRequest(payload)] });
   }
-  return completeFacts({ ...facts, idle: `The event ${quoted(event)} asks for no build.` });
+  return completeFacts({ ...facts, idle: `The event ${quoted(event)} starts no build.` });
 };
 
 function repositoryOf(payload: Json) {

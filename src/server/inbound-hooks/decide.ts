@@ -48,13 +48,13 @@ export async function decide(
 function whyNothing({ clone_url: url }: DecidingProject, { idle, repository }: Facts): string {
   if (idle !== '' || isAbout(url, repository)) return idle;
   const named = repository.addresses[0] ?? repository.names[0] ?? '';
-  return `The repository ${quoted(named)} is not that of the project, ${quoted(url)}.`;
+  return `The repository ${quoted(named)} is not the project’s repository, ${quoted(url)}.`;
 }
 
 function inAll(results: readonly Result[], unread: number): string {
   if (results.length + unread < 2) return '';
   const built = results.filter(({ request }) => request !== null).length;
-  const more = unread === 0 ? '' : `; ${unread} more were not looked at`;
+  const more = unread === 0 ? '' : `; ${unread} more were skipped`;
   return `Of ${results.length} refs ${built} ${built === 1 ? 'has' : 'have'} a request${more}.`;
 }
 
@@ -85,7 +85,7 @@ const ignored = { outcome: 'ignored', reason: '' } as const;
 /** Checked before the project's settings. Undefined if nothing prevents a build. */
 function verdictOn({ events }: Pick<HookRow, 'events'>, change: Change): Change['verdict'] {
   if (events.split(',').includes(change.event)) return change.verdict;
-  const reason = `The hook does not want the event ${change.event}, only ${events.replaceAll(',', ', ')}.`;
+  const reason = `The hook ignores the event ${change.event}. It accepts only ${events.replaceAll(',', ', ')}.`;
   return { outcome: 'ignored', reason };
 }
 

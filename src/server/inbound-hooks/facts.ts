@@ -61,7 +61,8 @@ const shas = { full: /^[0-9a-f]{40}$/i, short: /^[0-9a-f]{7,40}$/i };
 export function shaIn(value: unknown, field: string, length: keyof typeof shas = 'full'): string {
   const sha = textOf(value);
   if (sha === '') throw new PayloadError(field, 'is_blank', `The payload has no ${field}.`);
-  if (!shas[length].test(sha)) throw new PayloadError(field, 'invalid_format', `${field} is no SHA: ${quoted(sha)}.`);
+  if (!shas[length].test(sha))
+    throw new PayloadError(field, 'invalid_format', `${field} is not a SHA: ${quoted(sha)}.`);
   return sha.toLowerCase();
 }
 
@@ -70,7 +71,7 @@ export function refIn(value: unknown, field: string, prefix = ''): string {
   if (name === '') throw new PayloadError(field, 'is_blank', `The payload has no ${field}.`);
   const ref = `${prefix}${name}`;
   if (!isRefName(ref))
-    throw new PayloadError(field, 'invalid_format', `${field} is no name of a ref: ${quoted(name)}.`);
+    throw new PayloadError(field, 'invalid_format', `${field} is not the name of a ref: ${quoted(name)}.`);
   return ref;
 }
 
@@ -82,7 +83,7 @@ export function headBranchIn(value: unknown, { fromFork }: Pick<Change, 'fromFor
 
 export function numberIn(value: unknown, field: string): number {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value > 0) return value;
-  throw new PayloadError(field, value === undefined ? 'is_blank' : 'invalid_format', `${field} is no number.`);
+  throw new PayloadError(field, value === undefined ? 'is_blank' : 'invalid_format', `${field} is not a number.`);
 }
 
 /** Git's value for a ref that does not exist. */
@@ -109,7 +110,7 @@ export function movedRef(ref: string, sha: string | undefined, message: string, 
     headBranch: kind === 'heads' ? name : '',
   };
   const what = kind === 'tags' ? 'tag' : 'branch';
-  if (kind === undefined) return ignoring(change, `The ref ${quoted(ref)} is neither a branch nor a tag.`);
+  if (kind === undefined) return ignoring(change, `The ref ${quoted(ref)} is not a branch or tag.`);
   if (sha === undefined) return ignoring(change, `The ${what} ${quoted(name)} was deleted.`);
   return unlessSkipped(change, message);
 }
@@ -121,7 +122,7 @@ export function ignoring(change: Change, reason: string): Change {
 export function unlessSkipped(change: Change, message: string): Change {
   const mark = skipMark(message);
   if (mark === undefined) return change;
-  const reason = `The message of commit ${change.sha} says ${mark}.`;
+  const reason = `The message of commit ${change.sha} contains ${mark}.`;
   return { ...change, verdict: { outcome: 'skipped', reason } };
 }
 

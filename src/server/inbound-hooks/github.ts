@@ -19,12 +19,12 @@ export function readGithub(forge: keyof typeof building): Reader {
     if (event === 'ping') return completeFacts({ ...facts, idle: 'A ping: the hook is set up.' });
     if (event === 'push') return completeFacts({ ...facts, changes: [pushOf(payload)] });
     if (event !== 'pull_request' && event !== 'pull_request_sync') {
-      return completeFacts({ ...facts, idle: `The event ${quoted(event)} asks for no build.` });
+      return completeFacts({ ...facts, idle: `The event ${quoted(event)} starts no build.` });
     }
     if (!building[forge].includes(facts.action)) {
       return completeFacts({
         ...facts,
-        idle: `The action ${quoted(facts.action)} of a pull request asks for no build.`,
+        idle: `The action ${quoted(facts.action)} of a pull request starts no build.`,
       });
     }
     return completeFacts({ ...facts, changes: [pullRequestOf(payload)] });

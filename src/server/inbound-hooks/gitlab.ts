@@ -24,14 +24,14 @@ export const readGitlab: Reader = (event, payload) => {
   if (event === 'Push Hook' || event === 'Tag Push Hook')
     return completeFacts({ ...facts, changes: [pushOf(payload)] });
   if (event !== 'Merge Request Hook') {
-    return completeFacts({ ...facts, idle: `The event ${quoted(event)} asks for no build.` });
+    return completeFacts({ ...facts, idle: `The event ${quoted(event)} starts no build.` });
   }
   const hasCommits = typeof at(payload, 'object_attributes', 'oldrev') === 'string';
   if (action === 'update' && !hasCommits) {
     return completeFacts({ ...facts, idle: 'The action “update” of a merge request brings no new commits.' });
   }
   if (!['open', 'reopen', 'update'].includes(action)) {
-    return completeFacts({ ...facts, idle: `The action ${quoted(action)} of a merge request asks for no build.` });
+    return completeFacts({ ...facts, idle: `The action ${quoted(action)} of a merge request starts no build.` });
   }
   return completeFacts({ ...facts, changes: [mergeRequestOf(payload)] });
 };

@@ -6,7 +6,7 @@ const standard = ['webhook-id', 'webhook-timestamp', 'webhook-signature'];
 const events = ['X-GitHub-Event', 'X-Gitea-Event', 'X-Gitlab-Event', 'X-Event-Key'];
 const payload: JsonSchema = {
   type: 'object',
-  description: 'What the forge sends for the event. A generic hook takes `ref`, which is required, and `sha`.',
+  description: 'The forge’s payload for the event. A generic hook accepts `ref`, which is required, and `sha`.',
   properties: { ref: string, sha: string },
 };
 const outcome: JsonSchema = {
@@ -20,11 +20,11 @@ export const hookPaths = {
   '/hooks/{hook_id}': {
     post: {
       operationId: 'takeDelivery',
-      summary: 'Take a delivery of a forge',
+      summary: 'Receive a delivery from a forge',
       tags: ['hooks'],
       description:
-        'Access: whoever proves to know the secret of the hook, in the way of its provider: a signature over the bytes of the ' +
-        'body, the secret itself, or the three headers of Standard Webhooks. The same delivery again gets the same answer.',
+        'Access: callers that prove to know the secret of the hook, in the provider’s way: a signature over the bytes of the ' +
+        'body, the secret itself, or the three headers of Standard Webhooks. A repeated delivery gets the same response.',
       security: [{}, { hook_secret: [] }],
       parameters: [
         { name: 'hook_id', in: 'path', required: true, description: 'The identifier of the hook', schema: idInPath },
@@ -45,7 +45,7 @@ export const hookPaths = {
       },
       responses: {
         202: {
-          description: 'Taken; `outcome` says what came of it',
+          description: 'Accepted; `outcome` has the result',
           content: {
             'application/json': {
               schema: object({

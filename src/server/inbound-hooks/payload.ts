@@ -44,7 +44,7 @@ export async function readPayload(thread: PayloadThread, hookId: bigint, sent: S
     if (error instanceof BusyThreadError)
       throw ApiError.ofHttp(503, 'resource_temporary_unavailable', 'generic', { 'retry-after': '10' });
     if (!sent.isProven) return { isUnproven: true };
-    const message = 'The payload takes too much time or memory to read.';
+    const message = 'The payload exceeds the limits on time or memory for reading it.';
     return { refused: { field: 'generic', code: 'invalid_format', message } };
   }
 }
@@ -75,7 +75,7 @@ export function openBody(provider: Provider, headers: IncomingHttpHeaders, body:
   const read = (payload: () => Json) => (): Facts => {
     if (provider.eventHeader !== '' && event === '') {
       const field = provider.eventHeader.replaceAll('-', '_');
-      throw new PayloadError(field, 'is_blank', `There is no ${provider.eventHeader} that says what it is about.`);
+      throw new PayloadError(field, 'is_blank', `There is no ${provider.eventHeader} , which names the event.`);
     }
     return provider.read(event, payload());
   };
@@ -91,7 +91,7 @@ export function openBody(provider: Provider, headers: IncomingHttpHeaders, body:
     read: read(() => {
       const whole = inForm();
       if (whole) return parse(whole);
-      throw new PayloadError('payload', 'is_blank', 'The form has not one field “payload”.');
+      throw new PayloadError('payload', 'is_blank', 'The form must have one field “payload”.');
     }),
   };
 }
@@ -113,10 +113,10 @@ function parse(bytes: Buffer): Json {
     payload = JSON.parse(text);
   } catch (error) {
     if (error instanceof PayloadError) throw error;
-    throw new PayloadError('generic', 'invalid_format', 'The payload is no JSON that can be read.');
+    throw new PayloadError('generic', 'invalid_format', 'The payload is not valid JSON.');
   }
   if (typeof payload === 'object' && payload !== null && !Array.isArray(payload)) return payload;
-  throw new PayloadError('generic', 'invalid_format', 'The payload is no JSON object.');
+  throw new PayloadError('generic', 'invalid_format', 'The payload is not a JSON object.');
 }
 
 const tooMuch = (): PayloadError =>

@@ -12,7 +12,7 @@ export type RefusalKind = keyof typeof reasons;
 const reasons = {
   proof: 'The proof was missing or wrong',
   size: 'The payload was longer than 25 MB',
-  body: 'The payload broke off or came too slowly',
+  body: 'The payload was interrupted or too slow',
 };
 
 export interface Refusals {

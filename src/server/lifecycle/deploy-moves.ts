@@ -49,8 +49,8 @@ export async function followBuilds(
   return to && writeDeployMove(context, deploy, to);
 }
 
-const notBuilt = 'The suite was not run: the commit could not be fetched or built. Its build request says why.';
-const leftOut = 'The suite was not run: its rules, or the file of the commit, leave this commit out.';
+const notBuilt = 'The suite did not run: the commit could not be fetched or built. Its build request shows why.';
+const leftOut = 'The suite did not run: its rules, or the commit’s file, exclude this commit.';
 
 function deployStateAfter(request: BuildRequestState, newest: readonly BuildFact[]): DeployState | undefined {
   if (!isFinal(buildRequestMachine, request))

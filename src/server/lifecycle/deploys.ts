@@ -132,8 +132,8 @@ export async function advanceDeploy(context: WriteContext, deploy: DeployRow, to
 export async function loseDeploy(context: WriteContext, deploy: DeployRow, tries: number): Promise<{ retry: boolean }> {
   const retry = tries < mostTries;
   const outlook = retry
-    ? `Another one goes on with it: try ${tries + 1} of ${mostTries}.`
-    : `That was try ${tries} of ${mostTries}, so it has failed. Deploy again: what has arrived already is found.`;
+    ? `Another runner continues: attempt ${tries + 1} of ${mostTries}.`
+    : `That was attempt ${tries} of ${mostTries}, so the deploy failed. Deploy again: commits that arrived are detected.`;
   await addLine(context.db, context.trx, deploy.id, `The runner was lost while it worked on this deploy. ${outlook}`);
   if (!retry) await advanceDeploy(context, deploy, 'failed');
   return { retry };

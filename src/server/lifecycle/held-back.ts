@@ -38,7 +38,7 @@ const heldColumns = [
 type HeldBuild = Pick<BuildRow, (typeof heldColumns)[number]>;
 type GraphBuild = Pick<HeldBuild, 'suite_name' | 'variant' | 'attempt' | 'build_state' | 'allow_failure' | 'needs'>;
 
-const needFailed = 'The suite was not run: a suite that it needs did not pass. The build request shows which.';
+const needFailed = 'The suite did not run: a suite that it needs did not pass. The build request shows which.';
 
 interface Moved {
   hasMoved: boolean;

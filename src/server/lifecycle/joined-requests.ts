@@ -147,5 +147,5 @@ export async function suitesOfFirst(
 
 export function joinedText({ id, pull_request: pull, target_branch: branch }: BuildRequestRow): string {
   const what = pull === null ? `the push to ${branch}` : `pull request ${pull}`;
-  return `Joined to build request ${id}, of ${what}: only the suites that it does not have are run here.`;
+  return `Joined to build request ${id}, of ${what}: this request runs only the suites that the other one lacks.`;
 }

@@ -99,7 +99,7 @@ export function ruleText({ subject, operator, value }: Rule): string {
 }
 
 export function tooSlow(rule: Rule): string {
-  return `Nothing was run: the rule ${ruleText(rule)} takes too long to compare with this commit.`;
+  return `No suite ran: the rule ${ruleText(rule)} takes too long to check against this commit.`;
 }
 
 /**

@@ -16,5 +16,5 @@ export function whySkipped(
   { event }: Pick<BuildRequestRow, 'event'>,
 ): string | undefined {
   const mark = heeding.has(event) ? skipMark(message) : undefined;
-  return mark === undefined ? undefined : `The message of commit ${ref} says ${mark}: nothing is built.`;
+  return mark === undefined ? undefined : `The message of commit ${ref} contains ${mark}: nothing is built.`;
 }

@@ -19,7 +19,7 @@ export interface SkippedSuite {
   reason: Reason;
 }
 
-const manual = 'It is manual: it runs only where a build request names it.';
+const manual = 'It is manual: it runs only if a build request names it.';
 
 /**
  * `account` is the caller's account. `own` are the suites of the request, `ofFirst` the suites of the request that it
@@ -50,11 +50,11 @@ export async function skippedSuites(
   return others.map((suite) => {
     const answer = answers.get(String(suite.id));
     if (!answer && suite.manual === 1 && !namesAny(request.named)) return { suite, reason: manual };
-    if (!answer) return { suite, reason: 'It was not asked for: the build is one of some suites only.' };
+    if (!answer) return { suite, reason: 'It was not requested: the request names other suites only.' };
     if (answer.unmet) return { suite, reason: answer.unmet };
     if (answer.slow) return { suite, reason: tooSlow(answer.slow) };
     if (ofFirst.has(suite.name)) return { suite, reason: `Build request ${request.joined_to_id} runs it.` };
     const isNew = suite.suite_id === suite.id && suite.id > request.id;
-    return { suite, reason: isNew ? 'It was made after this was asked for.' : 'It was not part of this.' };
+    return { suite, reason: isNew ? 'It was created after the request.' : 'It was not part of the request.' };
   });
 }

@@ -95,7 +95,7 @@ export const routes = [
     ...common,
     method: 'POST',
     path: '/api_key',
-    summary: 'Make a new API key for your account; only this answer has it, and the old one stops working at once',
+    summary: 'Create a new API key for your account; only this response has it, and the old one stops working at once',
     showsSecrets: true,
     answer: apiKeyRecord,
     audit: { action: 'user.api_key_renewed' },
@@ -105,7 +105,7 @@ export const routes = [
   }),
   applications.list('List the applications that you registered'),
   applications.create(
-    'Register an application; only this answer has its secret. A public one has none, and uses PKCE',
+    'Register an application; only this response has its secret. A public one has none, and uses PKCE',
     {
       body: { ...fields, public: flag() },
       creates: 'oauth_clients',
@@ -130,7 +130,7 @@ export const routes = [
     ...common,
     method: 'POST',
     path: `${applications.one}/new_secret`,
-    summary: 'Replace the secret of an application; what people allowed it stays. A public one has none',
+    summary: 'Replace the secret of an application; its tokens stay valid. A public one has no secret',
     showsSecrets: true,
     answer: secretApplicationRecord,
     load: applications.load,
@@ -140,11 +140,11 @@ export const routes = [
       return { ...view(application), client_secret: await renewSecret(db, application) };
     },
   }),
-  applications.remove('Delete an application, with everything that people allowed it', {
+  applications.remove('Delete an application with all its tokens and codes', {
     handle: ({ db, application }) => deleteClient(db, application),
   }),
   authorizations.list('List the applications that you allowed to act for you'),
-  authorizations.remove('Take back what you allowed an application: its tokens and codes stop working at once', {
+  authorizations.remove('Revoke an application’s access: its tokens and codes stop working at once', {
     action: 'application.revoked',
     details: ({ authorization }) => ({ tokens_revoked: authorization.tokens }),
     handle: ({ db, caller, authorization }) => revoke(db, caller.id, authorization.id),

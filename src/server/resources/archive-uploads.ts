@@ -140,8 +140,7 @@ export const routes = [
     method: 'POST',
     path: '/dependencies/:dependency_id/uploads',
     makesWork: true,
-    summary:
-      'Begin to upload the source of a dependency in one request or several, in the place of an upload before it',
+    summary: 'Begin to upload the source of a dependency in one request or several, replacing an earlier upload',
     body: { size: required(wholeNumber({ min: 1, max: 999_999_999_999_999, fallback: 1 })) },
     creates: 'upload',
     answer: uploadRecord,
@@ -160,7 +159,7 @@ export const routes = [
     path,
     access: 'users',
     scope: 'dependencies',
-    summary: 'See how much of an upload has arrived; HEAD answers Upload-Offset and Upload-Complete alone',
+    summary: 'See how much of an upload has arrived; HEAD returns only Upload-Offset and Upload-Complete',
 
     answer: uploadRecord,
     load,
@@ -173,7 +172,7 @@ export const routes = [
     scope: 'dependencies',
     makesWork: true,
     summary:
-      'Send the bytes of an upload from Upload-Offset on. What arrives counts, also when the connection breaks; with the last byte the archive is taken and compiled next',
+      'Send the bytes of an upload from Upload-Offset on. Bytes that arrive are stored, even if the connection breaks; after the last byte, the archive is compiled',
     uploads: { types: [partial] },
     answer: uploadedDependencyRecord,
     load,
@@ -211,7 +210,7 @@ export const routes = [
     path,
     access: 'users',
     scope: 'dependencies',
-    summary: 'Give an upload up; what has arrived is removed',
+    summary: 'Cancel an upload; its bytes are deleted',
     answer: destroyedAnswer,
     load,
     audit: 'nothing',

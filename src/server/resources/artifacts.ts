@@ -28,7 +28,7 @@ export const routes = [
     path: `${ofBuild}/artifacts`,
     access: 'both',
     scope: 'commits',
-    summary: 'List the files that were kept of a build',
+    summary: 'List the artifacts of a build',
     paged: true,
     answer: listOf(artifactRecord),
     async handle(call) {
@@ -45,7 +45,7 @@ export const routes = [
     path: `${ofBuild}/artifacts/:artifact_id`,
     access: 'both',
     scope: 'commits',
-    summary: 'Download a file that was kept of a build; a range of it where one is asked for',
+    summary: 'Download an artifact of a build, or a range of it',
     streams: contentTypes,
     hasRanges: true,
     hasTag: true,
@@ -61,7 +61,7 @@ export const routes = [
     path: `${ofBuild}/artifacts.zip`,
     access: 'both',
     scope: 'commits',
-    summary: 'Download all files that were kept of a build, as a ZIP archive',
+    summary: 'Download all artifacts of a build as a ZIP archive',
     streams: ['application/zip'],
     answer: string,
     async handle(call) {

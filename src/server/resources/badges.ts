@@ -95,9 +95,8 @@ export const routes = [
     path: '/projects/:project_id/badge.svg',
     access: 'none',
     scope: 'none',
-    summary:
-      'A picture of the state of a project, or of one of its branches; only where its field public_badge is true',
-    query: { branch: text('ref', { description: 'Of this branch; of the project without it' }) },
+    summary: 'An image with the state of a project, or of one of its branches; only if its field public_badge is true',
+    query: { branch: text('ref', { description: 'A branch; without it, the image is for the project' }) },
     streams: ['image/svg+xml'],
     hasTag: true,
     answer: string,

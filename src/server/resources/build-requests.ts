@@ -115,8 +115,7 @@ export const routes = [
     access: 'both',
     scope: 'build_requests_create',
     startsWork: true,
-    summary:
-      'Ask for a commit to be built, by all suites or by some: a branch, a tag, a SHA, or any ref by its full name',
+    summary: 'Request a build of a commit by all suites or some: a branch, a tag, a SHA, or any ref by its full name',
     body: askedFields,
     creates: 'work',
     answer: buildRequestRecord,
@@ -192,7 +191,7 @@ export const routes = [
     access: 'both',
     scope: 'build_requests_create',
     startsWork: true,
-    summary: 'Run a finished build request again: all its suites, or those that did not pass',
+    summary: 'Rerun a finished build request: all its suites, or those that did not pass',
     query: rerunFields,
     body: rerunFields,
     answer: buildRequestRecord,
@@ -214,7 +213,7 @@ export const routes = [
     path: '/projects/:project_id/build_requests/:build_request_id/explanation',
     access: 'both',
     scope: 'build_requests',
-    summary: 'Why each suite of the project was run for a build request, or was not',
+    summary: 'Why each suite of the project ran for a build request, or did not',
     answer: listOf(explanationRecord),
     async handle({ db, database, caller, project, params }) {
       const request = await findRequest(db, project.id, params.build_request_id);

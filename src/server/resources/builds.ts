@@ -93,8 +93,8 @@ export const routes = [
     access: 'both',
     scope: 'commits',
     summary:
-      'List the builds of a commit, every attempt of every suite and variant; with counted only those that count for its ' +
-      'state: of each suite, in the variants with which it was last started, the newest attempt',
+      'List the builds of a commit, every attempt of every suite and variant; with counted, only those that count for its ' +
+      'state: the newest attempt of each suite, in the variants with which it was last started',
     query: { counted: described(flag(), 'Only those that count for the state of the commit') },
     paged: true,
     answer: listOf(buildRecord),
@@ -144,7 +144,7 @@ export const routes = [
     access: 'both',
     scope: 'build_requests_create',
     startsWork: true,
-    summary: 'Make another attempt at the suite and variant of a build that is over',
+    summary: 'Start another attempt at the suite and variant of a finished build',
     creates: 'work',
     answer: buildRecord,
     audit: 'nothing',

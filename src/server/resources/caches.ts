@@ -40,7 +40,7 @@ const caches = projectRecords({
 });
 
 export const routes = [
-  caches.list('List the caches of a project and the data of its services, those used last first'),
+  caches.list('List the caches of a project and the data of its services, the most recently used first'),
   projectRoute({
     method: 'DELETE',
     path: '/projects/:project_id/caches',
@@ -55,7 +55,7 @@ export const routes = [
     },
   }),
   caches.remove(
-    'Delete a cache or the data of a service: the next build of the suite on that branch begins without it',
+    'Delete a cache or the data of a service: the next build of the suite on that branch starts without it',
     { handle: (call) => deleteCaches(writeContextOf(call), call.project.id, call.cache.id) },
   ),
 ];

@@ -122,7 +122,7 @@ export const routes = [
     path: '/changes',
     access: 'both',
     scope: 'never',
-    summary: 'Follow which of your projects and dependencies change, and which builds say something or go on',
+    summary: 'Follow which of your projects and dependencies change, and which builds write logs or progress',
     streams: ['text/event-stream'],
     answer: changesRecord,
     handle: async (call) => ({

@@ -36,8 +36,8 @@ const collaborators = projectRecords({
 });
 
 export const routes = [
-  collaborators.list('List the people who work on a project with you'),
-  collaborators.create('Add a collaborator to a project; a person without an account is invited', {
+  collaborators.list('List the collaborators of a project'),
+  collaborators.create('Add a collaborator to a project; a user without an account is invited', {
     creates: 'collaborators',
     action: 'collaborator.invited',
     async handle({ db, project, caller, ids, input }) {

@@ -32,7 +32,7 @@ export async function leavingGuarded(
     const isFit = await fits(guarding, known?.id);
     if (!known && !isFit) {
       dropped.add(name);
-      kept.push(`The suite ${name as string} is not made: it would get variables that are limited to other refs.`);
+      kept.push(`The suite ${name as string} is not created: it would get variables that are limited to other refs.`);
     } else if (!known) nodes.push(node);
     else nodes.push(await suiteOf(guarding, node, known, { isFit, kept }));
   }
@@ -79,7 +79,7 @@ async function suiteOf(
     !isSame(node.dependencies.toSorted(), dependencies.toSorted());
   if (isAnother)
     kept.push(
-      `What runs in the suite ${now.name as string} stays as it is: it gets variables that are limited to other refs.`,
+      `What runs in the suite ${now.name as string} stays unchanged: it gets variables that are limited to other refs.`,
     );
   return { ...withValues(gated, now, running), children, dependencies };
 }

@@ -45,7 +45,7 @@ export function configuringFrom(routes: readonly Route[], deps: CallDeps, origin
       orRefused(async () => {
         const parse = (yaml: string): Promise<ParsedFile> =>
           thread.ask(project.owner_id, yaml).catch((error: unknown) => {
-            if (error instanceof BusyThreadError) throw new UnavailableError('too many files are to be read at once');
+            if (error instanceof BusyThreadError) throw new UnavailableError('too many files have to be read at once');
             return { problem: 'it is nested too deeply, or too large.' };
           });
         const file = await readFile(text, project.config_file, parse);
@@ -118,10 +118,10 @@ async function allowed(
     if (settings.builds_images === 1 && !imageBuilds) refuse('builds_images', `is refused: ${imageBuildsOff}`);
     for (const tag of settings.tags.split(','))
       if (project.branch_secrets === 0 && tag !== '' && !tags.has(tag))
-        refuse('tags', `names ${tag}, which no suite of the project has: a branch does not choose other runners.`);
+        refuse('tags', `names ${tag}, which no suite of the project has: a branch cannot choose other runners.`);
     for (const dependency of dependencies)
       if (!known.has(dependency) && !used.has(JSON.stringify([name, dependency])))
-        refuse('dependencies', `names ${dependency}, which is not there.`);
+        refuse('dependencies', `names ${dependency}, which does not exist.`);
   }
   if (wrong.length > 0) throw new RefusedError(wrong);
   return suites.map(({ at: _at, ...suite }) => suite);
@@ -201,14 +201,14 @@ async function keepGates(db: Queries, projectId: bigint, { children }: Node): Pr
       if (entry[gate] === true) return [];
       (entry as Record<string, unknown>)[gate] = true;
       return [
-        `The suite ${name} keeps ${gate} = true: somebody has set it in the settings, so a person has to take it away there.`,
+        `The suite ${name} keeps ${gate} = true: a user set it in the settings, so only a user can remove it there.`,
       ];
     });
   });
 }
 
 const ownersOnly = ({ name }: DocumentField): string =>
-  `${name}: a file in a repository does not change this. Leave it out, or change it in the settings of the project.`;
+  `${name}: a file in a repository cannot change this. Remove it, or change it in the settings of the project.`;
 
 /** A transaction blocks other requests, so the number of changes is limited. */
 const mostChanges = 500;
@@ -234,11 +234,11 @@ function chosen(calls: readonly PlannedCall[], table: Table): { run: PlannedCall
     throw new RefusedError(
       refused.map(
         ({ action, what }) =>
-          `${what}: a file in a repository does not ${action} this. Do that in the settings, or with headrace apply.`,
+          `${what}: a file in a repository cannot ${action} this. Do that in the settings, or with headrace apply.`,
       ),
     );
   const kept = calls
     .filter(({ action, section }) => action === 'delete' && reported.has(section) && table[section] !== undefined)
-    .map(({ what }) => `The ${what} is not in the file. It stays until somebody deletes it in the settings.`);
+    .map(({ what }) => `The ${what} is not in the file. It stays until a user deletes it in the settings.`);
   return { run: calls.filter(({ action, section }) => action !== 'delete' || removable.has(section)), kept };
 }

@@ -32,9 +32,9 @@ import type { PlannedCall } from './planned-call.ts';
 const documentText = () => required(text('document', { lines: 'many' }));
 
 const ofBoth =
-  'With dry_run it only tells what would change, and refuses what it would refuse; variables with from_env are then ' +
-  'judged without their contents, which need not be sent. A variable has a content in the document only together with ' +
-  'from_env, or where secret is false. Only this answer has the secrets of hooks and notifications that were made';
+  'With dry_run, it only reports what would change, and refuses what it would refuse; variables with from_env are then ' +
+  'checked without their contents, which need not be sent. A variable may have a content in the document only together with ' +
+  'from_env, or if secret is false. Only this response has the secrets of created hooks and notifications';
 
 function withoutDefaults(fields: readonly DocumentField[], entry: Entry): Record<string, unknown> {
   const stated = fields.filter(
@@ -126,7 +126,7 @@ export const routes = [
     scope: 'projects',
     summary:
       'The settings of a project as one document in JSON, variables without their contents; a token needs the scopes of ' +
-      'all that is in it',
+      'everything in it',
 
     answer: configRecord,
     async handle({ db, within, params }) {
@@ -141,8 +141,8 @@ export const routes = [
     access: 'users',
     scope: 'projects',
     summary:
-      'Make a project what a document says, all of it or nothing. What the document does not have is deleted, and that ' +
-      `is refused without prune. ${ofBoth}`,
+      'Apply a document to a project, all or nothing. Everything that the document lacks is deleted, which ' +
+      `requires prune. ${ofBoth}`,
     body: { document: documentText(), prune: flag(), dry_run: flag() },
     answer: configChangeRecord,
     showsSecrets: true,
@@ -170,7 +170,7 @@ export const routes = [
     path: '/projects/config',
     access: 'users',
     scope: 'projects',
-    summary: `Create the project that a document tells of, all of it or nothing. ${ofBoth}`,
+    summary: `Create a project from a document, all or nothing. ${ofBoth}`,
     body: { document: documentText(), dry_run: flag() },
     creates: 'projects',
     answer: configuredProjectRecord,

@@ -17,9 +17,9 @@ function view({ connected, message, default_branch, branches }: ConnectionCheck)
   return { connected, message, default_branch, branches };
 }
 
-const allAreBusy = 'All runners were busy. Try again in a while.';
+const allAreBusy = 'All runners are busy. Try again later.';
 const noAnswer =
-  'A runner began to check the connection, but did not answer in time. Try again. If it happens again, check the runner, and its connection to the host of the repository.';
+  'The runner did not finish the connection check in time. Try again. If it happens again, check the runner and its connection to the repository’s host.';
 
 /** The server also queries at this interval, because announcements can be lost. */
 const checkEveryMs = 1000;
@@ -32,8 +32,8 @@ export const routes = [
     scope: 'projects',
     makesWork: true,
     summary:
-      'Check that the repository can be read, with the key of the project or over HTTPS, and say in words what is wrong if ' +
-      'that fails; answered within 15 s',
+      'Check that the repository can be read, with the key of the project or over HTTPS, and describe the problem if ' +
+      'it cannot; responds within 15 s',
     answer: connectionCheckRecord,
     audit: { action: 'project.connection_checked', subject: ({ project }) => project },
     async handle(call) {

@@ -171,9 +171,9 @@ export const routes = [
     access: 'both',
     scope: 'projects',
     summary:
-      'How your projects and those you collaborate on are doing, at most 500 of them: their newest build request and ' +
-      'commit (that for a token with the scope commits), the states of their last commits, whether anything is missing ' +
-      'at their forge, and why builds wait where nobody takes them; and who was invited to them and has no password yet',
+      'The status of your projects and those you collaborate on, at most 500: their newest build request and ' +
+      'commit (for a token with the scope commits), the states of their last commits, whether anything is missing ' +
+      'at their forge, why builds wait if no runner takes them, and invited users who have no password yet',
     query: {
       filter: text('filter', { description: 'Only projects with this in their name' }),
       sort: described(oneOf(sorts), 'By name, or those first whose default branch fails'),

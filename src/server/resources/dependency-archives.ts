@@ -89,7 +89,7 @@ export const routes = [
     method: 'POST',
     path: '/dependencies/:dependency_id/compile',
     makesWork: true,
-    summary: 'Compile again what was uploaded, as the dependency is described now',
+    summary: 'Compile the uploaded source again, with the dependency’s present settings',
     answer: dependencyRecord,
     audit: { action: 'dependency.compiled_again', subject: ({ dependency }) => dependency },
     async handle(call) {

@@ -135,7 +135,7 @@ export const logged = loggedInProject({
 const fields = {
   deploy_strategy_id: required(identifier()),
   commit_id: identifier(),
-  rollback: described(flag(), 'Deploy what the last but one successful deploy of the strategy brought'),
+  rollback: described(flag(), 'Deploy the commit of the strategy’s second-last successful deploy'),
 };
 
 /** The commit of the second newest successful deploy. */
@@ -285,7 +285,7 @@ export const routes = [
     access: 'both',
     scope: 'deploys',
     startsWork: true,
-    summary: 'Approve a deploy that waits for it, which only somebody other than its creator may do',
+    summary: 'Approve a waiting deploy; only a user other than its creator may',
     answer: deployRecord,
     load: loadJudged,
     audit: { action: 'deploy.approved', subject: ({ deploy: { id } }) => ({ id, name: '' }) },
@@ -301,7 +301,7 @@ export const routes = [
     path: '/projects/:project_id/deploys/:deploy_id/reject',
     access: 'both',
     scope: 'deploys',
-    summary: 'Reject a deploy that waits for approval, which only somebody who may approve it may do',
+    summary: 'Reject a deploy that waits for approval; only its approvers may',
     answer: deployRecord,
     load: loadJudged,
     audit: { action: 'deploy.rejected', subject: ({ deploy: { id } }) => ({ id, name: '' }) },

@@ -112,9 +112,9 @@ export const routes = [
     access: 'both',
     scope: 'commits',
     summary:
-      'Fetch a build with whether its suite still exists, its build request, the build whose files it began with, how it ' +
+      'Fetch a build with whether its suite still exists, its build request, the build whose files it started with, how it ' +
       'ended in a sentence, the builds that it needs, all attempts at the same suite and variant of the commit, the first ' +
-      'one first, and how many files were kept of it',
+      'one first, and how many artifacts it has',
     answer: buildDetailsRecord,
     async handle(call) {
       const { db, project, params } = call;
@@ -143,7 +143,7 @@ export const routes = [
     scope: 'build_requests',
     summary:
       'List the builds of a build request, every attempt of every suite and variant, with the names of the suites that ' +
-      'each needs, and the last line that each newest attempt said; of more than 64 newest attempts, only those of the ' +
+      'each needs, and the last log line of each newest attempt; of more than 64 newest attempts, only those of the ' +
       'first ones',
     paged: true,
     answer: listOf(saidBuildRecord),
@@ -173,8 +173,7 @@ export const routes = [
     path: '/projects/:project_id/tests/flaky/details',
     access: 'both',
     scope: 'commits',
-    summary:
-      'List flaky tests with on how many commits they were so, since which, and the build in which they last failed',
+    summary: 'List flaky tests: on how many commits, since which commit, and the build in which each last failed',
     answer: listOf(flakyTestDetailsRecord),
     async handle({ db, project }) {
       const tests = await flakyTests(db, project.id);

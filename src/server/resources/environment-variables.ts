@@ -43,8 +43,8 @@ function writtenView(variable: EnvironmentVariableRow, vault: Vault): WrittenVar
 }
 
 const hiddenWords =
-  'The content looks like ordinary words, and every place in the logs that says the same will be masked. ' +
-  'If it is no secret, set secret to false.';
+  'The content looks like ordinary words, and every occurrence in logs will be masked. ' +
+  'If it is not a secret, set secret to false.';
 
 const contentLocation = (id: bigint): string =>
   sealedLocation({ table: 'environment_variables', column: 'content' }, id);
@@ -93,7 +93,7 @@ function variableRoutes<const Path extends string>(of: Path, what: string) {
   });
   return [
     variables.list(
-      `List the environment variables of ${what}, in clear; only the owner gets those that are limited to refs`,
+      `List the environment variables of ${what}, in plain text; only the owner gets those that are limited to refs`,
       { showsSecrets: true },
     ),
     variables.create(
@@ -115,8 +115,8 @@ function variableRoutes<const Path extends string>(of: Path, what: string) {
         },
       },
     ),
-    variables.show(`Fetch an environment variable of ${what}, in clear`, { showsSecrets: true }),
-    variables.change(`Change an environment variable of ${what}; builds that begin later get it`, {
+    variables.show(`Fetch an environment variable of ${what}, in plain text`, { showsSecrets: true }),
+    variables.change(`Change an environment variable of ${what}; builds that start later get it`, {
       changes: 'environment_variables',
       answer: writtenVariableRecord,
       async handle({ db, project, environment_variable: variable, vault, input }) {

@@ -33,7 +33,7 @@ export async function explain(db: Database, account: bigint, request: BuildReque
       ...withIdString('suite_id', suite),
       name,
       runs: Number(slow) === 0,
-      why: Number(slow) === 0 ? 'All its rules are met.' : reasonText('rule_too_slow'),
+      why: Number(slow) === 0 ? 'All its rules match.' : reasonText('rule_too_slow'),
     })),
     ...others.map(({ suite, reason }) => ({
       ...withIdString('suite_id', suite.suite_id),
@@ -49,5 +49,5 @@ function whyNot(reason: Reason): string {
   const { rule, values, count } = reason;
   const more = count > values.length ? ` and ${count - values.length} more` : '';
   const has = count === 0 ? 'the commit has none' : `the commit has ${values.join(', ')}${more}`;
-  return `Its rule ${ruleText(rule)} is not met: ${has}.`;
+  return `Its rule ${ruleText(rule)} does not match: ${has}.`;
 }

@@ -90,8 +90,8 @@ export function requestFirehose<const Path extends string>(logged: Logged<Path, 
     ...live,
     path: `${logged.path}/firehose`,
     summary:
-      'Follow a build request live: its fetch and all its builds. The identifier of an event says how far each log was ' +
-      'told: the offset in the log of the fetch, and for each build a comma, its identifier, a colon and the offset',
+      'Follow a build request live: its fetch and all its builds. The identifier of an event has the position in each log: ' +
+      'the offset in the log of the fetch, and for each build a comma, its identifier, a colon and the offset',
     query: {
       offset: text('positions', {
         pattern: formOfPosition,

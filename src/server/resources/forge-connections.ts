@@ -55,7 +55,7 @@ export async function usableRepository(call: Asking, row: ForgeRow, known: Known
     throw await refusalAt(call, row, error);
   });
   if (!forgeRepository.schema.pattern || !new RegExp(forgeRepository.schema.pattern, 'u').test(found.full_name))
-    throw wrong('The forge told a name of the repository that cannot be used.');
+    throw wrong('The forge reports a repository name that cannot be used.');
   const why = unusable(found, known.id !== '');
   if (why !== '') throw wrong(why);
   return found;
@@ -113,7 +113,7 @@ export async function connectionFor(
   const own = project.forge_id === forgeId ? linkOf(project) : undefined;
   const name = asked || own?.name || nameAt(row, project.clone_url);
   if (!new RegExp(forgeRepository.schema.pattern ?? '', 'u').test(name))
-    throw wrong(`The address of the project does not tell the name of its repository at the forge.`);
+    throw wrong(`The repository’s name at the forge cannot be derived from the project’s address.`);
   const isOwn = own !== undefined && name.toLowerCase() === own.name.toLowerCase();
   const repository = await usableRepository(call, row, isOwn ? own : { name, id: '' }).catch(async (error: unknown) => {
     if (isOwn && error instanceof ApiError && error.fields.repository) await noteUnusable(call, project, error);
@@ -167,7 +167,7 @@ async function holdSoon({ database, subscriptions }: Asking, projectId: bigint):
       throw ApiError.inWords(
         'resource_temporary_unavailable',
         'generic',
-        'The project is being connected by somebody else. Try again.',
+        'Another user is connecting the project. Try again.',
       );
     await watch.changed(Math.min(left, 1000));
   }
@@ -215,7 +215,7 @@ export async function storeConnection(context: Keeping, project: { id: bigint },
     throw ApiError.inWords(
       'resource_temporary_unavailable',
       'generic',
-      'The address was changed meanwhile. Try again.',
+      'Another user changed the address meanwhile. Try again.',
     );
   await setLink(context, project.id, { ...link, ...check });
   if (made.held !== undefined) await freeLink(context, project.id, made.held);

@@ -87,7 +87,7 @@ export const routes = [
     scope: 'projects',
     summary:
       "Where the forge of a project's repository shows commits, branches and pull requests: addresses to which a SHA, a " +
-      'name or a number is added; blank where they are not certain',
+      'name or a number is added; blank if unknown',
     answer: forgeLinksRecord,
     handle: async ({ db, project }) => linksAtForge(db, project),
   }),

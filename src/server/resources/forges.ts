@@ -60,7 +60,7 @@ async function afterTrying<Shown>(
 
 export const routes = [
   forges.list('List the forges that you have connected'),
-  forges.create('Connect a forge: it is asked whose token that is and what it may; the token is never shown', {
+  forges.create('Connect a forge. Headrace checks the token’s user and rights there; the token is never shown', {
     creates: 'forges',
     details: ({ input }) => ({ provider: input.provider, url: input.url || forgeProviders[input.provider].url }),
     async ask({ openForge, input }) {
@@ -78,29 +78,32 @@ export const routes = [
     },
   }),
   forges.show('Fetch a forge'),
-  forges.change('Replace the token for a forge; what its projects lack there is mended with it', {
-    body: { token },
-    async ask({ openForge, forge, input }): Promise<{ seen?: SeenForge }> {
-      if (input.token === undefined) return {};
-      try {
-        return { seen: await seenAt(openForge(forge.provider, { url: forge.url, token: input.token })) };
-      } catch (error) {
-        throw forgeRefusal(error, 'token', forge);
-      }
+  forges.change(
+    'Replace the token for a forge; missing keys, hooks and statuses of its projects are repaired with it',
+    {
+      body: { token },
+      async ask({ openForge, forge, input }): Promise<{ seen?: SeenForge }> {
+        if (input.token === undefined) return {};
+        try {
+          return { seen: await seenAt(openForge(forge.provider, { url: forge.url, token: input.token })) };
+        } catch (error) {
+          throw forgeRefusal(error, 'token', forge);
+        }
+      },
+      async handle({ db: trx, database: db, vault, forge, input, seen }) {
+        if (!seen) return view(forge);
+        const changed = await changeForge({ trx, vault }, forge, seen, input.token);
+        await mendLinks({ db, trx }, forge.id);
+        return view(changed);
+      },
+      follow: afterTrying,
     },
-    async handle({ db: trx, database: db, vault, forge, input, seen }) {
-      if (!seen) return view(forge);
-      const changed = await changeForge({ trx, vault }, forge, seen, input.token);
-      await mendLinks({ db, trx }, forge.id);
-      return view(changed);
-    },
-    follow: afterTrying,
-  }),
+  ),
   accountRoute({
     ...forges.ofOne,
     method: 'POST',
     path: `${forges.one}/check`,
-    summary: 'Ask a forge again whose token it has and what that may',
+    summary: 'Check the token’s user and rights at the forge again',
     answer: forgeRecord,
     audit: { action: 'forge.checked', subject: forges.subject },
     async ask(call) {
@@ -119,7 +122,7 @@ export const routes = [
     },
   }),
   forges.remove(
-    'Disconnect a forge; keys, hooks and status targets of its projects are taken away there, and the projects stay',
+    'Disconnect a forge; keys, hooks and status targets of its projects are removed there, and the projects stay',
     {
       async handle(call) {
         const { db, vault, forge } = call;

@@ -93,7 +93,7 @@ export const hooks = projectRecords({
 
 export const routes = [
   hooks.list('List the hooks of a project: the addresses that forges call to start builds'),
-  hooks.create('Create a hook: an address for a forge to call; only this answer has the secret', {
+  hooks.create('Create a hook: an address for a forge to call; only this response has the secret', {
     creates: 'hooks',
     answer: secretHookRecord,
     showsSecrets: true,
@@ -139,7 +139,7 @@ export const routes = [
         throw ApiError.inWords(
           'resource_temporary_unavailable',
           'generic',
-          'The connected forge has the secret of this hook. Delete the hook and connect the project again for a new one.',
+          'The connected forge uses the secret of this hook. For a new secret, delete the hook and connect the project again.',
         );
       const secret = randomSecret();
       const columns = { secret: await sealed(call, hook.id, secret) };

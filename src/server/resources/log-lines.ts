@@ -23,7 +23,7 @@ export function line(): Field<number> {
         { minimum: -furthest, maximum: -1 },
       ],
       default: 1,
-      description: 'The first line, from 1 on; negative ones count from the end',
+      description: 'The first line, counted from 1; negative numbers count from the end',
     },
     parse(raw) {
       const value = /^-?[0-9]{1,15}$/.test(digitsIn(raw)) ? Number(digitsIn(raw)) : 0;
@@ -33,7 +33,7 @@ export function line(): Field<number> {
   };
 }
 
-const limit = () => described(wholeNumber({ min: 1, max: most, fallback: 500 }), 'How many at most');
+const limit = () => described(wholeNumber({ min: 1, max: most, fallback: 500 }), 'The most to return');
 
 export const linesQuery = () => ({ from: line(), limit: limit() });
 

@@ -50,8 +50,8 @@ export const largestOffset = 10 ** 15 - 1;
 export const offset = () => wholeNumber({ min: 0, max: largestOffset, fallback: 0 });
 
 const logRange = () => ({
-  offset: described(offset(), 'The byte from which on'),
-  limit: described(wholeNumber({ min: 1, max: 4 * megabyte, fallback: megabyte }), 'How many bytes at most'),
+  offset: described(offset(), 'The offset of the first byte'),
+  limit: described(wholeNumber({ min: 1, max: 4 * megabyte, fallback: megabyte }), 'The most bytes to return'),
 });
 
 export function logRoutes<const Path extends string, Context extends WithCaller>(logged: Logged<Path, Context>) {
@@ -84,7 +84,7 @@ export function logRoutes<const Path extends string, Context extends WithCaller>
     route({
       ...shared(logged),
       path: `${path}/log.txt`,
-      summary: `Read the log of ${name} byte for byte; a range of it where one is asked for`,
+      summary: `Read the log of ${name} byte for byte; or a range of it`,
       streams: ['text/plain'],
       hasRanges: true,
       answer: string,

@@ -32,7 +32,7 @@ export const routes = [
     ...dependencies.ofOne,
     method: 'POST',
     path: '/dependencies/:dependency_id/unshare',
-    summary: 'Stop sharing a dependency: other accounts cannot attach it any more; suites that have it keep it',
+    summary: 'Stop sharing a dependency: other accounts can no longer attach it; suites that have it keep it',
     answer: dependencyRecord,
     audit: {
       action: 'dependency.unshared',

@@ -48,7 +48,7 @@ export const notifications = projectRecords({
 export const routes = [
   notifications.list('List the notifications of a project'),
   notifications.create(
-    'Create a webhook for events of the project; only this answer has the secret that signs the calls',
+    'Create a webhook for events of the project; only this response has the secret that signs the calls',
     {
       creates: 'notifications',
       answer: createdNotificationRecord,
@@ -72,7 +72,7 @@ export const routes = [
       return view({ ...notification, ...changed });
     },
   }),
-  notifications.remove('Delete a notification; nothing more is sent', {
+  notifications.remove('Delete a notification; nothing further is sent', {
     access: 'users',
     details: ({ notification }) => hostOf(notification.url),
     handle: (call) => deleteNotification(writeContextOf(call), call.notification.id),

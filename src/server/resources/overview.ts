@@ -159,9 +159,9 @@ export const routes = [
     access: 'both',
     scope: 'projects',
     summary:
-      'How a project is doing: its default branch and since when that passes or fails, its last build requests, what is ' +
-      'under way, requests without a commit, how many tests were flaky, the last check of its connection, and which hook and ' +
-      'status target its forge was given',
+      'The status of a project: its default branch and since when it passes or fails, its last build requests, what is ' +
+      'running, requests without a commit, how many tests were flaky, the last connection check, and which hook and ' +
+      'status target its forge has',
     answer: overviewRecord,
     handle: async ({ db, project }) => overviewOf(db, project.id),
   }),

@@ -14,7 +14,7 @@ const off = {
 
 /** A poll this late is waiting for a runner. */
 const lateMs = 5000;
-const busy = 'A poll is due, and all runners are busy with others.';
+const busy = 'A poll is due, but all runners are busy.';
 
 export const routes = [
   projectRoute({
@@ -34,7 +34,7 @@ export const routes = [
       return {
         poll_interval,
         outcome: isLate ? 'waiting' : poll.outcome,
-        reason: isLate ? why : poll.reason || 'The first poll is about to be made.',
+        reason: isLate ? why : poll.reason || 'The first poll is due.',
         failures: poll.failures,
         last_polled_at: timestampOrNull(poll.last_polled_at),
         next_poll_at: timestamp(poll.next_poll_at),

@@ -54,7 +54,7 @@ export async function projectsOf(db: Queries, caller: Caller) {
 const newProjectFields = {
   ...projectFields,
   name: { ...projectFields.name, required: false },
-  forge_id: described(identifier(), 'one of your forges: the project is made with its key, hook and statuses there'),
+  forge_id: described(identifier(), 'one of your forges: the project is created with its key, hook and statuses there'),
   repository: forgeRepository,
 };
 
@@ -81,7 +81,7 @@ function addressAt(forge: ForgeRow, { ssh_url: ssh, https_url: https }: ForgeRep
   const { scheme, user = '' } = parseGitAddress(ssh) ?? {};
   if (scheme === 'ssh' && user !== '') return ssh;
   if (gitOriginAt(forge, https) !== '') return https;
-  const message = 'The forge tells no address for git over SSH, and none over HTTPS at its own host.';
+  const message = 'The forge reports no git address over SSH, and none over HTTPS at its own host.';
   throw ApiError.inWords('invalid_format', 'repository', message);
 }
 
@@ -123,7 +123,7 @@ export const routes = [
     path: '/projects',
     access: 'users',
     scope: 'projects',
-    summary: 'Create a project; its SSH key is made with it, to be installed in the repository',
+    summary: 'Create a project and its SSH key, which you install in the repository',
     body: newProjectFields,
     creates: 'projects',
     answer: projectRecord,
@@ -160,8 +160,8 @@ export const routes = [
     access: 'users',
     scope: 'projects',
     summary:
-      'Connect a project to a forge of yours: its key, its hook and its statuses are set up there; what is missing is ' +
-      'mended, as often as it is asked',
+      'Connect a project to a forge of yours: sets up its key, hook and statuses there; missing ones are ' +
+      'repaired on each call',
     body: {
       forge_id: described(identifier(), 'one of your forges; by default the one of the project'),
       repository: forgeRepository,

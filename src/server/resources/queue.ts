@@ -12,7 +12,7 @@ export const routes = [
     scope: 'user',
     takesMetricsToken: true,
     summary:
-      'See how much work there is for runners, and how many of them are connected; the metrics token opens it too',
+      'See how many jobs are queued and running, and how many runners are connected; the metrics token is accepted too',
 
     answer: queueRecord,
     async handle({ db, database }) {

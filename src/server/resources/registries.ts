@@ -46,7 +46,7 @@ export const routes = [
       return view(registry);
     },
   }),
-  registries.remove('Delete your credentials for a registry; images that need them cannot be pulled any more', {
+  registries.remove('Delete your credentials for a registry; images that need them can no longer be pulled', {
     handle: ({ db, registry }) => db.deleteFrom('registries').where('id', '=', registry.id).execute(),
   }),
 ];

@@ -28,7 +28,7 @@ export const routes = [
     path: '/runners/look',
     access: 'operators',
     scope: 'never',
-    summary: 'Look again whether the servers’ own runners start, where they did not',
+    summary: 'Try again to start the servers’ own runners that did not start',
     audit: 'nothing',
     answer: lookingRecord,
     async handle({ db, database }) {
@@ -41,7 +41,7 @@ export const routes = [
     path: '/runners',
     access: 'operators',
     scope: 'user',
-    summary: 'List the runners, with those on the servers’ own machines, and the work of each',
+    summary: 'List the runners, including the servers’ own, with the jobs of each',
 
     answer: listOf(runnerRecord),
     handle: async ({ database }) => (await runnersNow(database)).map(view),

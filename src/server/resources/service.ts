@@ -17,7 +17,7 @@ export const routes = [
     path: '/whoami',
     access: 'authenticated',
     scope: 'any',
-    summary: 'Check credentials and see whose they are',
+    summary: 'Check credentials and see their account',
     answer: whoamiRecord,
     handle: async ({ caller }) => ({ email: caller.email }),
   }),

@@ -65,7 +65,7 @@ export const routes = [
     path: `${path}/:shell_id/connection`,
     access: 'both',
     scope: 'shells',
-    summary: 'Connect to a shell. A WebSocket carries what is typed and shown',
+    summary: 'Connect to a shell. A WebSocket carries input and output',
     streams: [],
     connects: true,
     answer: string,
@@ -117,7 +117,7 @@ async function checkClient(
   const shell = await shells(database.read).executeTakeFirst();
   const ended = shell?.state === 'ended' ? shell.reason : undefined;
   const over = shell ? (ended ?? whyOver({ ...shell, client_seen_at: BigInt(Date.now()) })) : 'gone';
-  if (over !== undefined) return endMessages[over] ?? 'The shell is over.';
+  if (over !== undefined) return endMessages[over] ?? 'The shell has ended.';
   if (!isHeard) return undefined;
   await database.transaction(async (trx) => {
     const held = await database.locked(shells(trx), 'shells').executeTakeFirst();
@@ -133,8 +133,8 @@ async function checkClient(
 }
 
 const endMessages: Record<string, string> = {
-  runner_gone: 'The runner that has the files of this build is gone.',
-  expired: 'The files of this build are not kept any longer.',
-  gone: 'The build is gone.',
+  runner_gone: 'The runner that has the files of this build is not connected.',
+  expired: 'The files of this build are no longer stored.',
+  gone: 'The build was deleted.',
   closed: 'The shell was closed.',
 };

@@ -75,8 +75,8 @@ export const routes = [
     method: 'GET',
     path: '/projects/:project_id/suites/:suite_id/software',
     summary:
-      'The compiled software that builds of a suite stand on: its layers, lower ones first; the prefixes in the order of ' +
-      'search paths; the launch commands; the same of services that run software; and what is not compiled yet',
+      'The compiled software of a suite’s builds: its layers, lower ones first; the prefixes in the order of ' +
+      'search paths; the launch commands; the same for services that run software; and dependencies not compiled yet',
     answer: softwareRecord,
     async handle({ db, suite, project }) {
       const stacks = await attachedStacks(db, suite.id);
@@ -96,11 +96,11 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary:
-      'Download what the last compile of a dependency left, as a tar compressed with zstd, or a range of it: of one of ' +
-      'your own or a shared one; with suite_id of one that a suite stands on, also as it was pinned (digest)',
+      'Download the output of the last compile of a dependency, as a tar compressed with zstd, or a range of it: of one of ' +
+      'your own or a shared one; with suite_id of one that a suite uses, also as it was pinned (digest)',
     query: {
-      suite_id: described(identifier(), 'As this suite stands on it'),
-      digest: text('digest', { pattern: /^[0-9a-f]{64}$/, description: 'This result, and no other' }),
+      suite_id: described(identifier(), 'As this suite uses it'),
+      digest: text('digest', { pattern: /^[0-9a-f]{64}$/, description: 'Only this result' }),
     },
     streams: [packed],
     hasRanges: true,

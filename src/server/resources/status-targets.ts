@@ -89,7 +89,7 @@ export const routes = [
     ...targets.ofOne,
     method: 'GET',
     path: `${targets.one}/deliveries`,
-    summary: 'List the reports to the forge, with every attempt and its answer',
+    summary: 'List the reports to the forge, with every attempt and its response',
     paged: true,
     answer: listOf(statusDeliveryRecord),
     handle: ({ db, status_target: target, page }) => deliveriesOf(db, target, page, statusIn),

@@ -32,7 +32,7 @@ const rules = projectRecords({
 });
 
 export const routes = [
-  rules.list('List the rules of a suite; it runs on a commit when all of them hold'),
+  rules.list('List the rules of a suite; it runs on a commit if all of them match'),
   rules.create('Add a rule to a suite', {
     creates: 'suite_rules',
     async handle({ db, suite, ids, input }) {

@@ -174,7 +174,7 @@ export const routes = [
     },
   }),
   suites.remove(
-    'Delete a suite that no other needs and no deploy strategy runs; its builds stay, those that wait are cancelled',
+    'Delete a suite that no other suite needs and no deploy strategy runs; its builds stay, and waiting ones are cancelled',
     {
       access: 'users',
       async handle(call) {

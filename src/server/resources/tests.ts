@@ -50,7 +50,7 @@ export const routes = [
     path: '/projects/:project_id/builds/:build_id/tests',
     access: 'both',
     scope: 'commits',
-    summary: 'List the tests that the reports of a build told of, in their order',
+    summary: 'List the tests from a build’s reports, in their order',
     query: {
       state: described(oneOf(['', ...testStates]), 'Only tests in this state'),
       query: text('filter', { description: 'only tests with this in their name, class, suite or file' }),

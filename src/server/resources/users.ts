@@ -68,7 +68,7 @@ export const routes = [
     path: '/users',
     access: 'operators',
     scope: 'never',
-    summary: 'Invite a person; only this answer has the link to set a password, which works once, within a week',
+    summary: 'Invite a user; only this response has the link to set a password, which works once, within a week',
     body: {
       email: required(address),
       kind: oneOf(['user', 'collaborator']),
@@ -90,7 +90,7 @@ export const routes = [
     path: '/users/:user_id/password_link',
     access: 'operators',
     scope: 'never',
-    summary: 'Make another link for a person who has not used theirs; the old one stops working',
+    summary: 'Create another link for a user who has not used theirs; the old one stops working',
     creates: 'account',
     showsSecrets: true,
     answer: invitedUserRecord,

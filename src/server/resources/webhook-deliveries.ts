@@ -60,7 +60,7 @@ export const routes = [
     ...notifications.ofOne,
     method: 'GET',
     path: '/projects/:project_id/notifications/:notification_id/deliveries',
-    summary: 'List the deliveries to the receiver, with every attempt and its answer',
+    summary: 'List the deliveries to the receiver, with every attempt and its response',
     paged: true,
     answer: listOf(deliveryRecord),
     handle: ({ db, notification, page }) => deliveriesOf(db, notification, page),

@@ -52,5 +52,5 @@ async function forget(trx: Transaction, id: bigint, before: bigint, notice: Buff
 }
 
 function noticeFor(days: number): Buffer {
-  return Buffer.from(`This log was removed: logs are kept for ${days === 1 ? 'a day' : `${days} days`} here.\n`);
+  return Buffer.from(`This log was deleted: this server stores logs for ${days === 1 ? 'a day' : `${days} days`}.\n`);
 }

@@ -130,7 +130,7 @@ export function createShellRelay(db: Database, vault: Vault): ShellRelay {
   };
 }
 
-const refused = 'You may not use this shell any longer.';
+const refused = 'You may no longer use this shell.';
 const elsewhere = 1001;
 const farewellMs = 1000;
 

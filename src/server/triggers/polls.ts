@@ -201,7 +201,7 @@ function firstPoll(size: number): Omit<PollResult, 'failures'> {
       : `${size} ${size === 1 ? 'branch or tag is' : 'branches and tags are'} there.`;
   return {
     outcome: 'first_poll',
-    reason: `${there} The first poll builds nothing; what is new or moves from now on is built.`,
+    reason: `${there} The first poll builds nothing. Later polls build new and moved branches and tags.`,
   };
 }
 
@@ -222,7 +222,7 @@ async function requestBuilds(
     else refused.add(triggered[at]?.reason ?? '');
   }
   const sentences = [
-    requested.length > 0 ? `Builds were asked for of ${requested.map(refLabel).join(', ')}.` : '',
+    requested.length > 0 ? `Builds were requested for ${requested.map(refLabel).join(', ')}.` : '',
     ...refused,
     moved > wanted.length ? tooMany(moved) : '',
     deleted > 0 ? `${deleted} ${deleted === 1 ? 'was' : 'were'} deleted, which builds nothing.` : '',
@@ -246,8 +246,8 @@ async function wasTold(trx: Transaction, projectId: bigint): Promise<boolean> {
 
 function tooMany(moved: number): string {
   return (
-    `${moved} branches and tags were new or had moved at once, and one poll asks for ${mostBuilds} builds at most: branches ` +
-    'first, then the tags with the highest numbers. The others are passed over; ask by hand for those that are to be built.'
+    `${moved} branches and tags were new or had moved at once, and one poll requests at most ${mostBuilds} builds: branches ` +
+    'first, then the tags with the highest numbers. The rest are skipped; request their builds by hand.'
   );
 }
 

@@ -180,7 +180,7 @@ const onTimeMs = 60_000;
 
 function lateness(ms: number): string {
   if (ms <= onTimeMs) return '';
-  return 'It was due while no server ran, and is made up once.';
+  return 'It was due while no server ran, so it runs once now.';
 }
 
 /** Corrects schedules that a wrong clock has put far ahead. */

@@ -79,14 +79,14 @@ async function holdKnownCommits(
   if (refs.length > 1) await db.locked(commits.orderBy('id'), 'commits').execute();
 }
 
-const queueIsFull = `The account of the project’s owner has ${mostWaitingJobs} jobs that wait, and may not have more.`;
+const queueIsFull = `The account of the project’s owner has ${mostWaitingJobs} waiting jobs, which is the limit.`;
 
 function whyNot(
   owner: Pick<UserRow, 'suspended' | 'billing'> | undefined,
   project: TriggeredProject,
   { fromFork }: Trigger,
 ): string | undefined {
-  if (!owner) return 'The account of the project’s owner is gone.';
+  if (!owner) return 'The account of the project’s owner was deleted.';
   if (owner.suspended === 1) return 'The account of the project’s owner is suspended.';
   if (owner.billing !== 'ok') return 'The account of the project’s owner is not paid for.';
   const isNever = project.fork_builds === 'never';

@@ -75,7 +75,7 @@ function readNode(value: unknown, { at, mistakes, fields, children, kind, room }
   if (room.entries < 0) throw new ApiError('invalid_format', 'document');
   const pathOf = (name: string): string => (at === '' ? name : `${at}[${name}]`);
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    mistakes.add(at === '' ? 'document' : at, 'invalid_format', 'has to be a table');
+    mistakes.add(at === '' ? 'document' : at, 'invalid_format', 'must be a table');
     return { entry: {}, at, children: {}, dependencies: [] };
   }
   const given = value as Record<string, unknown>;

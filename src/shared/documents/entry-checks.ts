@@ -19,7 +19,7 @@ export function checkEntry(kind: Kind, entry: Entry, at: string, mistakes: Mista
       { ...checkCommand(entry), ...checkRoot(entry) },
       {
         'command is_blank': 'is missing: a suite has a command or steps',
-        'command invalid_format': 'stands beside steps: a suite has either a command or steps',
+        'command invalid_format': 'conflicts with steps: a suite has either a command or steps',
         root: 'needs an image: a build can be root only there',
       },
     );
@@ -43,7 +43,7 @@ export function checkEntry(kind: Kind, entry: Entry, at: string, mistakes: Mista
     });
   if (kind.section === 'schedules')
     refuse(checkTimes(entry), {
-      cron: `is ${quoted(entry.cron)}, which has no time to come. It needs five fields: minute, hour, day, month, day of the week`,
+      cron: `is ${quoted(entry.cron)}, which never comes due. It needs five fields: minute, hour, day, month, day of the week`,
     });
   if (kind.section === 'rules') {
     const { operator, value } = entry as Partial<ValuesOf<typeof ruleFields>>;
@@ -51,7 +51,7 @@ export function checkEntry(kind: Kind, entry: Entry, at: string, mistakes: Mista
       mistakes.add(
         `${at}[value]`,
         'invalid_format',
-        `is ${quoted(value)}, which is no regular expression in the syntax of RE2 with at most ${largestExpression} parts`,
+        `is ${quoted(value)}, which is not a regular expression in the syntax of RE2 with at most ${largestExpression} parts`,
       );
   }
 }

@@ -41,8 +41,8 @@ export function wrongForm(path: readonly (string | number)[], value: unknown): s
   if (!schema) return 'is not known';
   const { type, enum: choices, maximum } = schema;
   const isFitting = [type ?? []].flat().includes(typeOf(value));
-  if (choices && typeof value === 'string') return `is ${quoted(value)}, and has to be one of ${choices.join(', ')}`;
-  if (!isFitting || maximum !== undefined) return `has to be ${inWords(schema)}`;
+  if (choices && typeof value === 'string') return `is ${quoted(value)}, and must be one of ${choices.join(', ')}`;
+  if (!isFitting || maximum !== undefined) return `must be ${inWords(schema)}`;
   if (path.at(-1) === 'content') return 'is not allowed, or too long'; // it may be a secret
   return Array.isArray(value) ? wrongList(schema, value) : wrongText(schema, value);
 }
@@ -53,20 +53,20 @@ function wrongText(schema: JsonSchema, value: unknown): string {
   if (length > maxLength) return `has ${length} characters, and at most ${maxLength} are allowed`;
   const isAllowed = (part: string): boolean => isTaken(schema, part);
   const plain = String(value).replaceAll(/\p{Cc}/gu, '');
-  if (plain !== value && isAllowed(plain)) return 'has a character in it that is not allowed, such as a line break';
+  if (plain !== value && isAllowed(plain)) return 'contains a character that is not allowed, such as a line break';
   return `is ${quoted(value)}, which is not allowed${expected(schema)}`;
 }
 
 function wrongList(schema: JsonSchema, value: readonly unknown[]): string {
   const { items = {}, maxItems = Infinity } = schema;
   if (value.length > maxItems) return `has ${value.length} entries, and at most ${maxItems} are allowed`;
-  if (items.type === 'string' && !value.every((item) => typeof item === 'string')) return 'has to be a list of texts';
+  if (items.type === 'string' && !value.every((item) => typeof item === 'string')) return 'must be a list of texts';
   const wrong = value.find((item) => !isTaken(schema, [item]));
   if (wrong !== undefined) {
     const known = items.enum ? ` (one of ${items.enum.join(', ')})` : expected(schema);
     return `has the entry ${quoted(wrong)}, which is not allowed${known}`;
   }
-  return `has entries that do not go together${expected(schema)}`;
+  return `has entries that exclude each other${expected(schema)}`;
 }
 
 /** A part of a field counts as taken. */
@@ -82,7 +82,7 @@ function isTaken(schema: Described, value: unknown): boolean {
 
 function expected({ description, pattern }: JsonSchema): string {
   if (description !== undefined) return `; expected: ${description}`;
-  return pattern === undefined ? '' : `; it has to match ${pattern}`;
+  return pattern === undefined ? '' : `; it must match ${pattern}`;
 }
 
 function typeOf(value: unknown): string {

@@ -36,7 +36,7 @@ export async function readFile(
   if ('problem' in parsed) throw unreadable(parsed.problem.split('\n', 1)[0] ?? '', parsed.line);
   const { value, lines } = parsed;
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw unreadable('it is no table of settings.');
+    throw unreadable('it is not a table of settings.');
   if (isDeeper(value, mostLevels)) throw unreadable('it is nested too deeply.');
   return { path, table: value as Table, lines };
 }
@@ -99,11 +99,11 @@ function entryAt(list: readonly unknown[], rest: string): [key: string | number,
 
 const wordsFor: Readonly<Record<string, string>> = {
   is_blank: 'is missing',
-  already_exists: 'is there twice',
-  not_found: 'names something that does not exist, or is not yours',
-  is_reserved: 'is a reserved name, or one more than there can be',
+  already_exists: 'appears twice',
+  not_found: 'names something that does not exist, or belongs to another account',
+  is_reserved: 'is a reserved name, or exceeds the limit',
   too_long: 'is too long',
-  payment_required: 'the owner of the project has to pay first',
+  payment_required: 'the owner of the project must pay first',
 };
 
 function wordsOf(error: ApiError, file: DocumentFile, name: string, code: string): string {
@@ -132,7 +132,7 @@ export function linesOf(error: ApiError, file: DocumentFile): string[] {
       return mistake(
         file,
         name,
-        `${variable}: a file holds no secret. Write keep = true, or secret = false where it is none.`,
+        `${variable}: a file must not contain secrets. Write keep = true, or secret = false if it is not a secret.`,
       );
     }),
   );

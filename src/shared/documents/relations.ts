@@ -15,7 +15,7 @@ export function checkRelations(document: Node, mistakes: MistakeList): void {
     const { suite = '', strategy_type: type } = entry;
     if (type !== 'suite' || typeof suite !== 'string' || suite === '') continue;
     const found = byName.get(suite);
-    if (!found) mistakes.add(`${at}[suite]`, 'not_found', `names ${quoted(suite)}, which is no suite of the file`);
+    if (!found) mistakes.add(`${at}[suite]`, 'not_found', `names ${quoted(suite)}, which is not a suite of the file`);
     else if (found.manual !== true)
       mistakes.add(
         `${at}[suite]`,
@@ -39,19 +39,19 @@ function checkNeeds({ entry, at }: Node, byName: ByName, mistakes: MistakeList):
   const refuse = (field: string, code: 'invalid_format' | 'not_found', why: string): void =>
     mistakes.add(`${at}[${field}]`, code, why);
   if (missing.length > 0)
-    refuse('needs', 'not_found', `names ${missing.map(quoted).join(', ')}, which is no suite of the file`);
+    refuse('needs', 'not_found', `names ${missing.map(quoted).join(', ')}, which is not a suite of the file`);
   if (needs.length > most.neededSuites)
     refuse('needs', 'invalid_format', `names more than ${most.neededSuites} suites`);
   if (new Set(needs).size < needs.length) refuse('needs', 'invalid_format', 'names a suite twice');
   const from = filesFromOf(entry);
   if (from === '') return;
   const other = byName.get(from);
-  if (!other) return refuse('files_from', 'not_found', `names ${quoted(from)}, which is no suite of the file`);
+  if (!other) return refuse('files_from', 'not_found', `names ${quoted(from)}, which is not a suite of the file`);
   if (!needs.includes(from))
-    return refuse('files_from', 'invalid_format', `names ${quoted(from)}, which needs does not name: add it there`);
+    return refuse('files_from', 'invalid_format', `names ${quoted(from)}, which is not in needs: add it there`);
   const [theirs, own] = [variantsIn(other), variantsIn(entry)];
   if (theirs !== '' && theirs !== own)
-    refuse('files_from', 'invalid_format', `names ${quoted(from)}, whose matrix is another: give both the same`);
+    refuse('files_from', 'invalid_format', `names ${quoted(from)}, whose matrix differs: give both the same`);
   if (layersOf(entry, byName) > most.layeredSuites)
     refuse('files_from', 'invalid_format', `makes a chain of more than ${most.layeredSuites} suites`);
 }
@@ -63,7 +63,7 @@ function checkCircles(nodes: readonly Node[], byName: ByName, mistakes: MistakeL
     const circle = told.has(nameOf(entry)) ? undefined : circleFrom(nameOf(entry), byName);
     if (!circle) continue;
     for (const name of circle) told.add(name);
-    mistakes.add(`${at}[needs]`, 'invalid_format', `goes in a circle: ${circle.map(quoted).join(' needs ')}`);
+    mistakes.add(`${at}[needs]`, 'invalid_format', `is a cycle: ${circle.map(quoted).join(' needs ')}`);
   }
 }
 

@@ -17,7 +17,7 @@ export function parseYaml(text: string): ParsedFile {
     const [error] = document.errors;
     if (error) return { problem: error.message, line: counter.linePos(error.pos[0]).line };
     if (expandsTooFar(document.contents))
-      return { problem: `its aliases are more than ${mostAliases}, or stand for too much` };
+      return { problem: `it has more than ${mostAliases} aliases, or they expand to too much` };
     const lines = new Map<string, number>();
     const note = (own: readonly (string | number)[], at: unknown, inner: unknown): void => {
       if (yaml.isNode(at) && at.range) lines.set(JSON.stringify(own), counter.linePos(at.range[0]).line);

@@ -29,7 +29,7 @@ function textIn(path: string): string {
   const cannot = (why: string): EnvironmentFileError => new EnvironmentFileError(`${path}: ${why}`);
   try {
     const found = statSync(path);
-    if (!found.isFile()) throw cannot('it is no file');
+    if (!found.isFile()) throw cannot('it is not a file');
     if (found.size > bytes.environmentFile) throw cannot(`it has more than ${bytes.environmentFile} bytes`);
     return readFileSync(path, 'utf8');
   } catch (error) {

@@ -36,7 +36,7 @@ export const forgeProviders = {
     key: {
       page: '/settings/keys/new',
       menus: ['Settings', 'Deploy keys', 'Add deploy key'],
-      note: 'Tick Allow write access only if Headrace is to deploy there.',
+      note: 'Tick Allow write access only if Headrace deploys there.',
     },
     hook: 'Settings, Webhooks, Add webhook. Content type application/json; choose pushes and pull requests.',
   },

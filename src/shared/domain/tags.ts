@@ -5,7 +5,7 @@ import { longest, most } from './bounds.ts';
 /** Nothing that has a meaning in a shell, a list or a header. */
 export const tagForm = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
 
-export const tagRule = `a tag is a word of at most ${longest.tag} letters, digits and . _ : - that begins with a letter or a digit`;
+export const tagRule = `a tag is a word of at most ${longest.tag} letters, digits and . _ : - that starts with a letter or a digit`;
 
 export function isTag(text: string): boolean {
   return tagForm.test(text);

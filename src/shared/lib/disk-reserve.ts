@@ -125,8 +125,8 @@ export function keepReserve(options: ReserveOptions): DiskReserve {
         refused = 0;
       }
       if (!short) return undefined;
-      if (short.lacksFiles) return 'the disk has hardly any room for more files';
-      return `the disk is full: ${inMegabytes(short.free)} MB are free, of ${inMegabytes(short.reserve)} MB that are kept in reserve`;
+      if (short.lacksFiles) return 'the disk is almost full';
+      return `the disk is full: ${inMegabytes(short.free)} MB are free, of ${inMegabytes(short.reserve)} MB of reserve`;
     },
   };
 }

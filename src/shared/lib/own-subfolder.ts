@@ -31,7 +31,7 @@ function proveOwn(path: string, uid: number): void {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found && (!found.isDirectory() || found.uid !== uid))
     throw new Error(
-      `${path} must be a folder of the user ${uid}, and somebody else has made it: remove it, or choose another folder with --data-dir`,
+      `${path} must be a folder of the user ${uid}, but another user created it: remove it, or choose another folder with --data-dir`,
     );
 }
 

@@ -13,7 +13,7 @@ export function prefetch<T extends Disposable>(
   return {
     result,
     async [Symbol.asyncDispose]() {
-      ending.abort(new Error('it is not needed any more'));
+      ending.abort(new Error('it is no longer needed'));
       await result.then(
         (taken) => taken[Symbol.dispose](),
         () => {},

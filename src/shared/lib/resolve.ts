@@ -35,7 +35,7 @@ export function createResolve(servers?: string[]): Resolve {
     if (found.length > 0) return found;
     signal.throwIfAborted();
     const silent = [four, six].some((result) => result.status === 'rejected' && codeOf(result.reason) === 'ETIMEOUT');
-    if (silent) throw new Error('the name servers do not answer');
+    if (silent) throw new Error('the name servers do not respond');
     return bySystem(host, signal);
   };
 }

@@ -28,6 +28,6 @@ export function createTlsTrust(file?: string): TlsTrust {
 export function readCertificates(file: string): string {
   const text = readFileSync(file, 'utf8');
   const certificates = text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
-  if (certificates.length === 0) throw new Error('it holds no certificate');
+  if (certificates.length === 0) throw new Error('it contains no certificate');
   return certificates.map((one) => new X509Certificate(one).toString()).join('\n');
 }

@@ -63,7 +63,7 @@ export function openVault(file: string): Vault {
       seen = stamp;
     }
     const [current] = keys;
-    if (!current) throw new Error(`${file} holds no master key`);
+    if (!current) throw new Error(`${file} contains no master key`);
     return current;
   };
   refresh();
@@ -182,7 +182,7 @@ function writeMasterKeys(file: string, keys: MasterKey[]): void {
 
 function writeKeyFile(file: string, keys: MasterKey[]): void {
   const lines = keys.map(({ number, secret }) => `${hex(number)}:${secret.toString('base64')}\n`);
-  const text = `# Headrace's master keys. Whoever has this file and the database can read every stored secret.\n${lines.join('')}`;
+  const text = `# Headrace's master keys. Anyone with this file and the database can read every stored secret.\n${lines.join('')}`;
   writeFileSync(file, text, { mode: 0o600, flush: true });
   chmodSync(file, 0o600);
 }

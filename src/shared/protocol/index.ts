@@ -97,7 +97,7 @@ export const holdSeconds = 5;
 
 export class DrainedError extends Error {
   constructor() {
-    super('the runner was drained: it has nothing more to do');
+    super('the runner was drained and has finished its jobs');
   }
 }
 

@@ -26,12 +26,12 @@ export const askedFields = {
     most: 'namedSuites',
     longest: 'name',
     isSet: true,
-    description: 'names of suites, besides `suites`; also of a suite that only the file of the branch has',
+    description: 'names of suites, in addition to `suites`; also of a suite that only the branch’s file has',
   }),
   variables: described(
     texts(variableName, variableContent, 'variablesOfRequest'),
-    'In the environment of its builds, in the place of variables that are not secret; at most 50. A token needs the scope ' +
-      '`suites` as well',
+    'Variables for its builds, which replace variables that are not secret; at most 50. A token needs the scope ' +
+      '`suites` too',
   ),
 };
 
@@ -51,12 +51,12 @@ export const buildRequestRecord = record('BuildRequest', {
   suite_names: strings,
   variables: mapOf(string),
   waiting_reason: waitingReason,
-  failure_reason: Type.String({ description: 'Why nothing was run, in one word; blank where the suites were chosen' }),
+  failure_reason: Type.String({ description: 'Why nothing ran, in one word; blank if suites were chosen' }),
   config_file: Type.String({
-    description: "The commit's own file that it is built by; blank for the project's suites",
+    description: "The commit's own file that defines its suites; blank for the project's suites",
   }),
-  base: Type.String({ description: 'The SHA that the changed files are compared with; blank where there is none' }),
-  compared_with: Type.String({ description: 'The same in words; blank where no rule asks which files changed' }),
+  base: Type.String({ description: 'The SHA that the changed files are compared with; blank if there is none' }),
+  compared_with: Type.String({ description: 'The same in words; blank if no rule needs the changed files' }),
   ...nullableIdWithString('joined_to_id'),
 });
 export type BuildRequest = Type.Static<typeof buildRequestRecord>;

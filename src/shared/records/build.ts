@@ -64,7 +64,7 @@ const fields = {
       finished_at: nullable(dateTime),
       exit_status: nullable(integer),
     }),
-    { description: 'what runs beside it' },
+    { description: 'services that run alongside it' },
   ),
 };
 export const buildRecord = record('Build', fields);
@@ -82,7 +82,7 @@ export const fetchedBuildRecord = record('FetchedBuild', {
   ...fields,
   files_kept_until: optional(dateTime),
   withheld_variables: listOf(withheldVariable, {
-    description: 'The variables of its suite and project that it does not have, once it has begun, and why',
+    description: 'The variables of its suite and project that it did not get, and why',
   }),
 });
 

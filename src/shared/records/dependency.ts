@@ -106,7 +106,7 @@ export type Upload = Static<typeof uploadRecord>;
 
 /** In one spelling. */
 const host = refined(
-  text('host', { description: 'a host, with its port where it has one: registry.example.org:5000' }),
+  text('host', { description: 'a host, with a port if needed: registry.example.org:5000' }),
   (value) => normalHost(value.trim()),
 );
 

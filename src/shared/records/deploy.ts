@@ -45,7 +45,7 @@ export const pushOptions = {
   local_branch: branch,
   remote_branch: branch,
 };
-export const suiteOptions = { suite_id: described(identifier(), 'a manual suite, which a deploy runs on its commit') };
+export const suiteOptions = { suite_id: described(identifier(), 'a manual suite that a deploy runs on its commit') };
 /** Only the owner changes these. */
 export const gateFields = {
   refs: refs('only commits of these branches and tags are deployed, such as main or refs/tags/v*; none for all'),

@@ -26,7 +26,7 @@ export const forgeToken = refined(text('forgeToken', { pattern: /^ *[\x21-\x7e]+
 const url = refined(
   text('webAddress', {
     check: (value) => isWebAddress(value) && !/[?#]/.test(value),
-    description: 'The address that people open; blank for the public one',
+    description: 'The forge’s web address; blank for the public one',
   }),
   (value) => {
     const { origin, pathname } = new URL(value);

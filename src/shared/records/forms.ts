@@ -17,7 +17,7 @@ export const tags = words({
   most: 'tags',
   longest: 'tag',
   pattern: tagForm,
-  description: 'only runners that have all of them',
+  description: 'only runners with all of these tags',
 });
 export const image = text('image', {
   check: (value) => parseImageReference(value) !== undefined,
@@ -43,7 +43,7 @@ export const approvers = refined(
     most: 'approvers',
     longest: 'email',
     isSet: true,
-    description: 'e-mail addresses of users of the project, of whom one has to approve; none for any of them',
+    description: 'e-mail addresses of users of the project, one of whom must approve; empty: any user of the project',
   }),
   (addresses) => Array.from(new Set(addresses.map((address) => address.toLowerCase()))),
 );
@@ -52,7 +52,7 @@ export const cachePaths = refined(
     most: 'cachePaths',
     longest: 'cachePath',
     isSet: true,
-    description: 'paths that a build leaves to the next one, in the workspace or under ~',
+    description: 'paths to cache for later builds, in the workspace or under ~',
   }),
   (paths) => (areCachePaths(paths) ? paths : undefined),
 );

@@ -109,7 +109,7 @@ export const buildDetailsRecord = record('BuildDetails', {
   suite_exists: boolean,
   ...idWithString('build_request_id'),
   files_of: listOf(object({ ...ownId, suite_name: string, variant: string }), {
-    description: 'The build whose files it began with; empty where it began with the checkout',
+    description: 'The build whose files it started with; empty if it started with the checkout',
   }),
   /** The result as sent to forges. Blank before the end. */
   sentence: string,

@@ -53,9 +53,9 @@ const policies = {
   ),
   report_left_out: described(
     withDefault(flag(), true),
-    'whether a suite that its rules leave out is told to status targets as a success',
+    'whether a suite skipped by its rules is reported to status targets as a success',
   ),
-  build_twice: described(flag(), 'whether a commit that a push and a pull request bring is built for each of them'),
+  build_twice: described(flag(), 'whether a commit of both a push and a pull request is built for each'),
 };
 export const projectFields = { ...about, ...policies };
 export const projectRecord = record('Project', {

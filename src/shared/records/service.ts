@@ -38,16 +38,15 @@ const dataPaths = refined(
     longest: 'path',
     isSet: true,
     check: isDataPath,
-    description:
-      'directories of the service whose content is kept after `prepare`, for the next service that is the same',
+    description: 'directories of the service that are stored after `prepare` and reused by an identical service',
   }),
   (paths) => (paths.some((path) => paths.some((other) => path.startsWith(`${other}/`))) ? undefined : paths),
 );
 
 export const variableOfService = {
   name: required(variableName),
-  content: takingBlank(described(variableContent, 'its content; either this or `from`')),
-  from: described(variableName, 'the name of a variable of the suite, whose content it has'),
+  content: takingBlank(described(variableContent, 'its content; this or `from`')),
+  from: described(variableName, 'the name of a variable of the suite with its content'),
 };
 
 const checkVariable: RecordCheck<typeof variableOfService> = ({ name, content, from }, before) => ({
@@ -79,17 +78,17 @@ function withOneId({ dependency_id_str: exact, ...record }: Group): Group {
 export const serviceFields = {
   name: required(serviceName),
   image,
-  dependency_id: identifierText('a dependency whose software it runs; either this or `image`'),
-  command: described(command, 'what runs; blank for what the image says'),
+  dependency_id: identifierText('a dependency whose software it runs; this or `image`'),
+  command: described(command, 'the command; blank for the image’s own'),
   variables: recordList('variablesOfService', variableOfService, 'the environment of the service', checkVariable),
   ready_port: described(
     wholeNumber({ min: 0, max: 65_535, fallback: 0 }),
-    'it is ready when this port takes connections; 0 for the first that the image names',
+    'it is ready when this port accepts connections; 0 for the first port of the image',
   ),
   ready_command: described(command, 'it is ready when this exits with 0, run inside the service'),
-  ready_timeout: described(wholeNumber({ min: 1, max: 86_400, fallback: 60 }), 'within so many seconds'),
-  prepare: described(command, 'what runs in the build’s files once the service is ready, to fill it'),
-  prepare_inputs: globs('files of the build that decide what `prepare` makes'),
+  ready_timeout: described(wholeNumber({ min: 1, max: 86_400, fallback: 60 }), 'seconds within which it must be ready'),
+  prepare: described(command, 'a command that fills the service, run in the build’s files once the service is ready'),
+  prepare_inputs: globs('files of the build that `prepare` depends on'),
   data: dataPaths,
 };
 
@@ -103,12 +102,12 @@ const checkService: RecordCheck<typeof serviceFields> = (service, before): Field
   };
 };
 
-const asAnswered = identifierText('as `dependency_id`, so that services can be sent as they are answered');
+const asAnswered = identifierText('the same as `dependency_id`, so that responses can be sent back unchanged');
 
 const serviceList = recordList(
   'servicesOfSuite',
   serviceFields,
-  `what runs beside each build, in its network, by its name; at most ${most.servicesOfSuite}`,
+  `services that run alongside each build, in its network, by name; at most ${most.servicesOfSuite}`,
   checkService,
 );
 const { items } = serviceList.schema;

@@ -64,25 +64,25 @@ const month = 30 * 24 * 3600;
 
 export const matrixFields = {
   matrix,
-  matrix_include: variants('NAME=a OTHER=x: combinations that are built besides'),
-  matrix_exclude: variants('NAME=a OTHER=x: combinations that have all of these are left out'),
-  matrix_allow_failure: variants('NAME=a OTHER=x: the failure of variants that have all of these does not count'),
+  matrix_include: variants('NAME=a OTHER=x: additional combinations to build'),
+  matrix_exclude: variants('NAME=a OTHER=x: combinations with all of these are excluded'),
+  matrix_allow_failure: variants('NAME=a OTHER=x: failures of variants with all of these do not count'),
 };
 
 export const suiteFields = {
   name: required(name),
   description,
-  command: described(command, 'what runs; either this or `steps`'),
-  steps: recordList('stepsOfSuite', stepFields, 'commands that run one after the other, in place of `command`'),
+  command: described(command, 'the command; this or `steps`'),
+  steps: recordList('stepsOfSuite', stepFields, 'commands that run one after the other, instead of `command`'),
   services,
   tags,
   image,
-  root: flagOrNone('whether the command is root, only in an image, or is not; null for whoever the image says'),
+  root: flagOrNone('whether the command runs as root, only in an image; null for the image’s user'),
   builds_images: described(
     flag(),
-    'whether a build may make user namespaces and mounts of its own, as buildah and podman do; only where the operator allows it',
+    'whether a build may create user namespaces and mounts, as buildah and podman do; only if the operator allows it',
   ),
-  reports: globs('files in the workspace that are reports of tests, as JUnit XML'),
+  reports: globs('test reports in the workspace, as JUnit XML'),
   timeout: described(
     wholeNumber({ min: 0, max: month, fallback: 0 }),
     'Seconds; 0 for as long as the server allows, which may be less than this maximum',
@@ -92,14 +92,14 @@ export const suiteFields = {
   ...matrixFields,
   cache: cachePaths,
   cache_save: described(oneOf(['passed', 'always']), 'which builds save the cache: `always` for failed ones as well'),
-  artifacts: globs('files in the workspace that are kept after a build, whatever its result'),
-  needs: storedIdentifiers('neededSuites', 'suites of the project that have to pass before it begins, in no circle'),
+  artifacts: globs('files in the workspace to store after a build, whatever its result'),
+  needs: storedIdentifiers('neededSuites', 'suites of the project that must pass before it starts, without cycles'),
   files_from_id: identifierOrNone(
-    'one of `needs`, without a matrix or with the same one: a build begins with its files in the place of the checkout',
+    'one of `needs`, without a matrix or with the same one: a build starts with its files instead of the checkout',
   ),
-  approval: described(flag(), 'Whether each build waits until somebody approves it'),
+  approval: described(flag(), 'Whether each build waits for approval'),
   approvers,
-  manual: described(flag(), 'Whether it runs only where a build request names it'),
+  manual: described(flag(), 'Whether it runs only if a build request names it'),
   concurrency_group: text('name', {
     description: 'builds of the project in one group run one at a time; blank for none',
   }),

@@ -10,7 +10,7 @@ import { dateTime, id, ownId, listOf, nullable, object, record, string } from '.
 export const scheduleFields = {
   cron: required(text('cron', { description: 'five fields: minute, hour, day, month, day of the week' })),
   time_zone: withDefault(
-    text('timeZone', { check: isTimeZone, description: 'a name of the IANA, as Europe/Berlin' }),
+    text('timeZone', { check: isTimeZone, description: 'an IANA time zone, such as Europe/Berlin' }),
     'UTC',
   ),
   /** Blank for the default branch. */

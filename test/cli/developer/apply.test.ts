@@ -60,7 +60,7 @@ describeServiceOnOne('headrace apply', (service) => {
       assert.equal(refused.status, 2, args.join(' '));
       assert.match(
         refused.err,
-        /^headrace: The file takes variables of your environment .*: AWS_SECRET_ACCESS_KEY\. If that is meant, add --from-env AWS_SECRET_ACCESS_KEY\. No value was sent, and nothing was changed\.\n$/,
+        /^headrace: The file takes variables of your environment .*: AWS_SECRET_ACCESS_KEY\. To allow it, add --from-env AWS_SECRET_ACCESS_KEY\. No value was sent, and nothing was changed\.\n$/,
       );
       if (args.length === 0) assert.ok(refused.out.includes(line));
       assert.ok(!isSent(), 'no value was sent');
@@ -117,7 +117,7 @@ describeServiceOnOne('headrace apply', (service) => {
     const changed = await developer.run(['apply', '-f', file], '', { AWS_SECRET_ACCESS_KEY: 'another' });
     assert.equal(
       changed.out,
-      `${line}\n~ variable COLOUR of suite unit\n    content: another value\nSluice is as ${file} says.\n`,
+      `${line}\n~ variable COLOUR of suite unit\n    content: another value\nSluice now matches ${file}.\n`,
     );
     assert.deepEqual(await valuesOf(unit), [['COLOUR', 'another', true]]);
   });
@@ -235,7 +235,7 @@ describeServiceOnOne('headrace apply', (service) => {
       assert.deepEqual([refused.status, refused.out], [2, '']);
       assert.match(
         refused.err,
-        /The file holds the value of OTHER\. .*only what has secret = false may stand in a file/,
+        /The file holds the value of OTHER\. .*a file may only contain values with secret = false/,
       );
       assert.ok(!isSent());
     }
@@ -255,13 +255,17 @@ describeServiceOnOne('headrace apply', (service) => {
       (await developer.run(['export', '--format', 'toml'])).out.replaceAll(/from_env = .*/g, 'keep = true'),
     );
     const applied = await lost.run(['apply', '-f', place]);
-    assert.deepEqual([applied.status, applied.out.split('\n').at(-2)], [0, `Sluice is as ${place} says.`], applied.err);
+    assert.deepEqual(
+      [applied.status, applied.out.split('\n').at(-2)],
+      [0, `Sluice now matches ${place}.`],
+      applied.err,
+    );
     const named = readFileSync(place, 'utf8');
     writeFileSync(place, named.replace('"Sluice"', '"Nowhere"'));
     const unknown = await lost.run(['apply', '-f', place]);
     assert.deepEqual(
       [unknown.status, unknown.err],
-      [2, 'headrace: There is no project named Nowhere that you may see. List them with: headrace projects\n'],
+      [2, 'headrace: There is no project named Nowhere that you can see. List them with: headrace projects\n'],
     );
 
     await alice.createProject({ name: 'Weir', repository_url: 'git@example.org:team/weir.git' });
@@ -271,7 +275,7 @@ describeServiceOnOne('headrace apply', (service) => {
     assert.equal(other.status, 2);
     assert.equal(
       other.err,
-      `headrace: ${place} is of Sluice, and this folder is of Weir. Say which project is meant with --project NAME.\n`,
+      `headrace: ${place} is of Sluice, and this folder is of Weir. Name the project with --project NAME.\n`,
     );
     assert.equal((await lost.run(['apply', '-f', place, '--project', 'Sluice', '--check'])).status, 0);
     const stranger = await Developer.of(service, alice);
@@ -302,9 +306,9 @@ describe('headrace check', () => {
       `${suite('unit\\u001b[31m', '"make"')}retries = 9\n${suite('lint', '"make"')}needs = ["none"]\n`,
     );
     const mistakes = [
-      '.headrace.toml:3: suites[unit\uFFFD[31m][name] has a character in it that is not allowed, such as a line break.',
-      '.headrace.toml:5: suites[unit\uFFFD[31m][retries] has to be a whole number from 0 to 3.',
-      '.headrace.toml:10: suites[lint][needs] names "none", which is no suite of the file.',
+      '.headrace.toml:3: suites[unit\uFFFD[31m][name] contains a character that is not allowed, such as a line break.',
+      '.headrace.toml:5: suites[unit\uFFFD[31m][retries] must be a whole number from 0 to 3.',
+      '.headrace.toml:10: suites[lint][needs] names "none", which is not a suite of the file.',
     ];
     assert.deepEqual(await check(), [1, `${mistakes.join('\n')}\n`, ''], 'TOML comes first');
     const [status, json] = await check('--json');
@@ -315,13 +319,13 @@ describe('headrace check', () => {
     write('.headrace.toml', suite('lint', '"make"') + 'needs = ["none"]\n');
     assert.deepEqual(await check(), [
       1,
-      '.headrace.toml:5: suites[lint][needs] names "none", which is no suite of the file.\n',
+      '.headrace.toml:5: suites[lint][needs] names "none", which is not a suite of the file.\n',
       '',
     ]);
     write('open.yml', 'suites:\n  - name: [\n');
     assert.match(String(await check('open.yml')), /^1,open\.yml:\d: cannot be read: /);
     write('bytes.toml', Buffer.from([0xff, 0xfe]));
-    assert.deepEqual(await check('bytes.toml'), [1, 'bytes.toml: it is not text in UTF-8.\n', '']);
+    assert.deepEqual(await check('bytes.toml'), [1, 'bytes.toml: it is not UTF-8 text.\n', '']);
     write('large.toml', `# ${'x'.repeat(128 * 1024)}\n`);
     assert.deepEqual(await check('large.toml'), [1, 'large.toml: it has more than 128 kB.\n', '']);
     mkdirSync(join(developer.folder, 'folder.toml'));

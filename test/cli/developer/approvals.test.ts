@@ -66,7 +66,7 @@ describeCommands('approvals, restarts and suites of a branch', ['unit'], ({ serv
     );
     const asking = at.developer.run(['run', '--suite', 'fresh']);
     await fetch(text);
-    assert.match((await asking).out, /^Asked for main in Sluice\./);
+    assert.match((await asking).out, /^Requested a build of main in Sluice\./);
     await (await runner.take('run_suite')).exit(0);
     const broken = at.developer.run(['run', '--suite', 'fresh']);
     await fetch('[[suites]]\nname = 1\n');

@@ -67,7 +67,7 @@ describeCommands('headrace artifacts', [], ({ service, runner, at }) => {
 
     for (const [args, message] of [
       [['artifacts', 'unit', '*.xml', '-o', 'out'], /Build \d+ has no artifacts that match\./],
-      [['artifacts', 'unit', '../x'], /\.\.\/x is no pattern for files/],
+      [['artifacts', 'unit', '../x'], /\.\.\/x is not a file pattern/],
       [['artifacts', 'nothing'], /no build and no suite nothing/],
       [['artifacts', 'unit', '-o', 'out/a.log'], /Cannot write to out\/a\.log/],
     ] as const) {
@@ -101,7 +101,7 @@ describeCommands('headrace artifacts', [], ({ service, runner, at }) => {
       await rename(build, path);
       const { status, err } = await fetch();
       assert.equal(status, 3, path);
-      assert.match(err, /is no path for a file in .*\. Nothing was fetched\./);
+      assert.match(err, /is not a valid path in .*\. Nothing was downloaded\./);
       assert.doesNotMatch(err, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
       assert.throws(() => readdirSync(out), /ENOENT/);
     }
@@ -121,7 +121,7 @@ describeCommands('headrace artifacts', [], ({ service, runner, at }) => {
     for (const path of ['link/x', 'real/link/x', 'real/link/deeper/x']) {
       await rename(build, path);
       const { status, err } = await fetch();
-      assert.deepEqual([status, /link is a link or a file, and not a folder\./.test(err)], [2, true], err);
+      assert.deepEqual([status, /link is a link or a file, not a folder\./.test(err)], [2, true], err);
     }
     // A link in the place of the file itself is replaced.
     writeFileSync(join(outside, 'target'), 'untouched');
@@ -153,7 +153,7 @@ describeCommands('headrace artifacts', [], ({ service, runner, at }) => {
     writeFileSync(join(out, 'file'), 'from before');
     await change({ size: 4n });
     const cut = await fetch();
-    assert.deepEqual([cut.status, /file did not arrive whole\. Try again\./.test(cut.err)], [3, true], cut.err);
+    assert.deepEqual([cut.status, /file arrived incomplete\. Try again\./.test(cut.err)], [3, true], cut.err);
     assert.equal(readFileSync(join(out, 'file'), 'utf8'), 'from before');
     assert.deepEqual(readdirSync(out), ['file'], 'no part of it is left');
     await change({ size: BigInt(String(row?.size)), sha256: String(row?.sha256) });

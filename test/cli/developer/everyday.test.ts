@@ -52,7 +52,8 @@ describeCommands('the everyday commands', ['unit', 'lint'], ({ service, runner, 
   test('asks, follows, cancels and runs again', async () => {
     const asked = await at.developer.run(['run', sha]);
     assert.deepEqual([asked.status, asked.err], [0, '']);
-    const [, id = ''] = /Asked for c0ffee0+ in Sluice\. Follow it with: headrace watch (\d+)\n$/.exec(asked.out) ?? [];
+    const [, id = ''] =
+      /Requested a build of c0ffee0+ in Sluice\. Follow it with: headrace watch (\d+)\n$/.exec(asked.out) ?? [];
     const cancelled = await json('cancel', id);
     assert.deepEqual([cancelled.id_str, cancelled.build_state], [id, 'cancelled']);
     const watched = await at.developer.run(['watch', id]);
@@ -205,10 +206,10 @@ describeCommands('the everyday commands', ['unit', 'lint'], ({ service, runner, 
   test('names its mistakes, and which project it means', async () => {
     const lost = await Developer.of(service, at.alice);
     const cases: [string[], RegExp][] = [
-      [['status'], /is no git repository with a remote\. Say which project with --project NAME/],
+      [['status'], /is not a git repository with a remote\. Name the project with --project NAME/],
       [['status', '--project', 'nonsense'], /There is no project named nonsense/],
-      [['status', '--project', '123456'], /There is no project 123456 that you may see/],
-      [['status', 'v9', '--project', 'Sluice'], /Nothing was built of v9 in Sluice\. Begin with: headrace run v9/],
+      [['status', '--project', '123456'], /There is no project 123456 that you can see/],
+      [['status', 'v9', '--project', 'Sluice'], /Nothing was built of v9 in Sluice\. Start with: headrace run v9/],
       [['deploy', 'nowhere', '--project', 'Sluice'], /has no deploy strategy nowhere\. It has: none/],
       [['run', '-f', '--suite', 'x', 'main', '--project', 'Sluice'], /has no suite x\. It has: unit, lint/],
       [['builds', '--limit', '0'], /--limit is a whole number/],

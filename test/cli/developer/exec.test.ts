@@ -122,9 +122,9 @@ describeWithRunnerOnOne('headrace exec', (service, runner) => {
     assert.equal(without.status, 2);
     assert.match(
       without.err,
-      /^headrace: unit has no matrix, so there is no variant x=y of it\. Leave out --variant\.\n$/,
+      /^headrace: unit has no matrix, so there is no variant x=y of it\. Remove --variant\.\n$/,
     );
-    if (isRoot) assert.match((await exec('passes', '--write')).err, /--write is not for root/);
+    if (isRoot) assert.match((await exec('passes', '--write')).err, /root cannot use --write/);
   });
 
   test('runs the steps of a suite, with what they hand on, and says which one failed', isolated, async () => {

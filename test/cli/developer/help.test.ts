@@ -60,7 +60,7 @@ describe('help for those who run servers', () => {
     for (const [typed, shown] of [
       [['help', 'server'], /\n {2}serve +Run the service\n[^]*\n {2}backup FILE /],
       [['help', 'admin'], /^usage: headrace admin COMMAND\n {2}admin user create EMAIL /],
-      [['serve', '--help'], /^Run the service\.\n\nusage: headrace serve [^]*\n {2}--no-runner +without a runner/],
+      [['serve', '--help'], /^Run the service\.\n\nusage: headrace serve [^]*\n {2}--no-runner +do not start a runner/],
     ] as const) {
       const { status, out, err } = await developer.run([...typed]);
       assert.deepEqual([status, err], [0, '']);

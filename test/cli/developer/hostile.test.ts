@@ -67,7 +67,7 @@ describe('a server that means harm', () => {
       answer = (_, response) => response.writeHead(status, { location: `http://127.0.0.1:${port}/projects` }).end();
       const { status: ended, err, out } = await developer.run(['projects']);
       assert.deepEqual([ended, out], [3, '']);
-      assert.match(err, /sends its callers to http:\/\/127\.0\.0\.1:\d+\. If that is your server, sign in there/);
+      assert.match(err, /redirects to http:\/\/127\.0\.0\.1:\d+\. If that is your server, sign in there/);
     }
     assert.deepEqual(asked, []);
     other.close();
@@ -185,10 +185,16 @@ describe('a server that means harm', () => {
 
   test('is not believed when it answers nonsense, and no token is told', async () => {
     const nonsense: [http.RequestListener, RegExp][] = [
-      [(_, response) => response.end('<html>'), /not Headrace\. Check the address/],
-      [(_, response) => response.end('{}'), /not Headrace/],
-      [(_, response) => response.end(`{"response":${'['.repeat(100)}${']'.repeat(100)}}`), /not Headrace/],
-      [(_, response) => response.end(`{"response":[${'[],'.repeat(1_000_000)}[]]}`), /not Headrace/],
+      [(_, response) => response.end('<html>'), /not answer like a Headrace server\. Check it/],
+      [(_, response) => response.end('{}'), /not answer like a Headrace server/],
+      [
+        (_, response) => response.end(`{"response":${'['.repeat(100)}${']'.repeat(100)}}`),
+        /not answer like a Headrace server/,
+      ],
+      [
+        (_, response) => response.end(`{"response":[${'[],'.repeat(1_000_000)}[]]}`),
+        /not answer like a Headrace server/,
+      ],
       [(_, response) => response.writeHead(500).end(token), /The server failed \(500\)/],
       [(request) => request.socket.destroy(), /the connection broke/],
     ];
@@ -217,12 +223,12 @@ test('a server that sends a stream without end, or nonsense in it, is not heard 
   };
   const megabyte = 'x'.repeat(1024 * 1024);
   for (const pieces of [Array.from({ length: 17 }, () => megabyte), ['5\n'], ['null\n'], ['[]\n'], ['{\n']])
-    assert.match(String(await heard(...pieces)), /sends no events of Headrace/);
+    assert.match(String(await heard(...pieces)), /does not send Headrace events/);
   const bytes = async function* bytes() {
     for (;;) yield Buffer.alloc(1000);
   };
   for (const size of [3000, Infinity, Number.NaN, -1])
-    await assert.rejects(exactly(size, bytes()), /sends no events of Headrace/, `${size}`);
+    await assert.rejects(exactly(size, bytes()), /does not send Headrace events/, `${size}`);
 });
 
 describe('a repository that means harm', () => {
@@ -272,12 +278,12 @@ describe('a repository that means harm', () => {
     for (const name of ['objects', 'refs']) mkdirSync(join(other.folder, name));
     writeFileSync(join(other.folder, 'HEAD'), 'ref: refs/heads/main\n');
     writeFileSync(join(other.folder, 'config'), configuration);
-    assert.equal(await run(), 'headrace: This folder is no git repository. Run headrace init in a clone of one.\n');
+    assert.equal(await run(), 'headrace: This folder is not a git repository. Run headrace init in a clone of one.\n');
     // A repository that somebody packed with all that git reads.
     other.clone('git@forge.example.org:team/app.git');
     writeFileSync(join(other.folder, '.git', 'config'), configuration);
-    assert.equal(await run(), 'headrace: This folder is no git repository. Run headrace init in a clone of one.\n');
+    assert.equal(await run(), 'headrace: This folder is not a git repository. Run headrace init in a clone of one.\n');
     other.clone('git@forge.example.org:team/app.git');
-    assert.doesNotMatch(await run(), /no git repository/);
+    assert.doesNotMatch(await run(), /not a git repository/);
   });
 });

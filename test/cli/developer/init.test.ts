@@ -23,7 +23,7 @@ test('the first file fits what lies there, and has no mistakes', async () => {
     [['pom.xml'], 'mvn --batch-mode verify'],
     [['CMakeLists.txt'], 'ctest --test-dir build'],
     [['Makefile'], 'make test'],
-    [['README.md'], "how it is tested.'"],
+    [['README.md'], "Write the test command into .headrace.toml.'"],
   ] as const) {
     const text = firstFile(names);
     assert.deepEqual(await mistakesIn(Buffer.from(text), '.headrace.toml'), [], text);
@@ -84,7 +84,7 @@ describe('headrace init', () => {
       const developer = await inClone(installation.admin.email, 'team/app');
       const first = await developer.run(['init', '--yes', '--plain']);
       assert.equal(first.status, 0, first.out + first.err);
-      assert.match(first.out, /^Made the project app, with its key, its hook and its statuses at http:/);
+      assert.match(first.out, /^Created the project app, with its key, its hook and its statuses at http:/);
       assert.match(first.out, /\nWrote \.headrace\.toml\. Commit it/);
       assert.match(first.out, /\n\+ suite test\n/);
       assert.match(first.out, /passed/);
@@ -142,7 +142,7 @@ describe('headrace init', () => {
       const { status, out, err } = await developer.run(['init', '--yes', '--plain']);
       assert.equal(status, 0, out + err);
       assert.equal(err, `${silent.url} has not answered within 2.5 seconds.\n`);
-      assert.match(out, /^Made the project quick, with its key/);
+      assert.match(out, /^Created the project quick, with its key/);
     });
 
     test('connects a forge at a terminal, without showing the token, and asks nothing with --yes', async () => {
@@ -154,8 +154,8 @@ describe('headrace init', () => {
       assert.equal(refused.status, 2, refused.out + refused.err);
       assert.equal(
         refused.err,
-        'headrace: No forge that you have connected has git.test/team/tool, and nobody can be asked here. ' +
-          'Run headrace init at a terminal, or with --forge none to install the key yourself. Nothing was made.\n',
+        'headrace: None of your connected forges has git.test/team/tool, and there is no terminal to ask on. ' +
+          'Run headrace init at a terminal, or with --forge none to install the key yourself. Nothing was created.\n',
       );
       assert.deepEqual(await api().get('/projects'), []);
       assert.deepEqual(execFileSync('git', ['status', '--porcelain'], { cwd: developer.folder }).toString(), '');
@@ -167,11 +167,11 @@ describe('headrace init', () => {
       terminal.type('3\n');
       await terminal.until(/Its address \[https:\/\/git\.test\]: $/);
       terminal.type(`${forge.url}\n`);
-      await terminal.until(/which is not shown: $/);
+      await terminal.until(/\(hidden as you type\): $/);
       terminal.type('not-this-one\n');
       await terminal.until(/Refused: [^]*Its address \[https:\/\/git\.test\]: $/);
       terminal.type(`${forge.url}\n`);
-      await terminal.until(/which is not shown: $/);
+      await terminal.until(/\(hidden as you type\): $/);
       terminal.type(`${forgeToken}\n`);
       assert.equal(await terminal.end(), 0, terminal.text);
       assert.ok(!terminal.raw.includes(forgeToken), terminal.raw);
@@ -183,7 +183,7 @@ describe('headrace init', () => {
       const asking = byHand.sit(['init'], { columns: 200 });
       await asking.until(/Which\? $/);
       asking.type('5\n');
-      await asking.until(/Install this key[^]*Is it there now\? \[y\/N\] $/);
+      await asking.until(/Install this key[^]*Is it installed\? \[y\/N\] $/);
       const made = (await api().get<Item[]>('/projects')).find(({ name }) => name === 'hand');
       assert.ok(asking.raw.includes(String(made?.ssh_public_key)), asking.text);
       await installation.host.authorize(String(made?.ssh_public_key));
@@ -194,7 +194,9 @@ describe('headrace init', () => {
       // A public forge is known by its address.
       execFileSync('git', ['remote', 'set-url', 'origin', 'git@github.com:team/else.git'], { cwd: developer.folder });
       const known = developer.sit(['init'], { columns: 200 });
-      await known.until(/Make a token at https:\/\/github\.com\/settings[^]*Token for GitHub, which is not shown: $/);
+      await known.until(
+        /Create a token at https:\/\/github\.com\/settings[^]*Token for GitHub \(hidden as you type\): $/,
+      );
       assert.doesNotMatch(known.text, /Which\?|Its address/);
       known.type('\u0003');
       await known.end();
@@ -218,7 +220,7 @@ describe('headrace init', () => {
       assert.ok(several.includes(`--forge: ${one.id_str} (${first.url} as ada), ${two.id_str} (${second.url} as ada)`));
       const [unknown, none] = await init(developer, '--yes', '--forge', 'git.example.org');
       assert.equal(unknown, 2);
-      assert.match(none, /^headrace: You have connected no forge git\.example\.org\. Connected: \d+ \(http:/);
+      assert.match(none, /^headrace: You have no connected forge git\.example\.org\. Connected: \d+ \(http:/);
       assert.deepEqual(await api().get('/projects'), []);
 
       const [made, said] = await init(developer, '--yes', '--forge', `${second.url}/`);
@@ -280,7 +282,7 @@ describe('headrace init', () => {
       };
       assert.equal(
         await refused(),
-        'headrace: This folder is no git repository. Run headrace init in a clone of one.\n',
+        'headrace: This folder is not a git repository. Run headrace init in a clone of one.\n',
       );
       git('init', '--quiet');
       assert.match(await refused(), /has no remote\. Add one with: git remote add origin ADDRESS\n$/);

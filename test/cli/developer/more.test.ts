@@ -26,14 +26,14 @@ describeCommands('deploys, dependencies and chosen suites', ['unit', 'lint'], ({
     const chosen = await at.developer.run(['explain']);
     assert.equal(
       chosen.out,
-      '✓ unit runs\n    All its rules are met.\n- lint does not run\n' +
-        '    It was not asked for: the build is one of some suites only.\n',
+      '✓ unit runs\n    All its rules match.\n- lint does not run\n' +
+        '    It was not requested: the request names other suites only.\n',
     );
     await at.developer.run(['run']);
     await (await runner.take('fetch_commit')).fetched();
     await (await runner.take('run_suite')).exit(0);
     const explained = await at.developer.run(['explain', 'main']);
-    assert.match(explained.out, /Its rule commit\.branches equals next is not met: the commit has main\.\n$/);
+    assert.match(explained.out, /Its rule commit\.branches equals next does not match: the commit has main\.\n$/);
   });
 
   test('deploy finds the strategy and the commit by name, and -f ends with the result', async () => {

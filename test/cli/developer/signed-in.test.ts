@@ -100,7 +100,7 @@ describe('headrace login', () => {
       writeFileSync(stored(developer), moved);
       const refused = await developer.run(['whoami']);
       assert.deepEqual([refused.status, refused.out], [3, '']);
-      assert.match(refused.err, /is not the one that you accepted/);
+      assert.match(refused.err, /differs from the one you accepted/);
       const authorities = { HEADRACE_CA_FILE: join(other.folder, 'tls', 'cert.pem') };
       const trusted = await developer.run(['whoami'], '', authorities);
       assert.match(
@@ -119,7 +119,7 @@ describe('headrace login', () => {
       await terminal.until(/Address of the server, such as https:\/\/ci\.example\.org: $/);
       terminal.type(`${service.address}\n`);
       await fetch(await allow(await addressIn(terminal)));
-      await terminal.until(/No forge that you have connected has git\.example\.org\/team\/app:[^]*Which\? $/);
+      await terminal.until(/None of your connected forges has git\.example\.org\/team\/app:[^]*Which\? $/);
       for (const times of [1, 2]) {
         terminal.type('0\n');
         await terminal.until(new RegExp(`(Type a number from 1 to [0-9]\\.[^]*){${times}}Which\\? $`));
@@ -127,7 +127,7 @@ describe('headrace login', () => {
       terminal.type('0\n');
       assert.equal(await terminal.end(), 2);
       assert.match(terminal.text, new RegExp(`Signed in to ${service.address} as ${alice.email}`));
-      assert.match(terminal.text, /Type a number from 1 to [0-9]\. Nothing was made\.$/);
+      assert.match(terminal.text, /Type a number from 1 to [0-9]\. Nothing was created\.$/);
       assert.equal((await developer.run(['whoami'])).status, 0);
     });
 
@@ -170,9 +170,9 @@ describe('headrace login', () => {
     test('says what to do when it cannot be', async () => {
       const developer = new Developer({});
       for (const [args, status, message] of [
-        [['login', 'http://ci.example.org'], 2, /over TLS alone\. Use https:\/\/ci\.example\.org/],
-        [['login', 'https://127.0.0.1:1', '--ca-file', caFile()], 3, /nobody listens there/],
-        [['login', 'https://u:secret@ci.example.org'], 2, /no credentials in it/],
+        [['login', 'http://ci.example.org'], 2, /only serves TLS\. Use https:\/\/ci\.example\.org/],
+        [['login', 'https://127.0.0.1:1', '--ca-file', caFile()], 3, /nothing listens there/],
+        [['login', 'https://u:secret@ci.example.org'], 2, /must not contain credentials/],
         [['login', service.address, '--ca-file', '/dev/null'], 2, /no certificate in PEM form/],
         [['login'], 2, /URL is missing\. usage: headrace login URL/],
         [['login', service.address, '--nonsense'], 2, /'--nonsense'\. usage:/],
@@ -193,7 +193,7 @@ describe('headrace login', () => {
       const key = { ...wrong, HEADRACE_TOKEN: alice.credentials.api_key };
       const other = await developer.run(['projects'], '', key);
       assert.deepEqual([other.status, other.out], [3, '']);
-      assert.match(other.err, /HEADRACE_TOKEN has to be a token \(hrt_…\).* An API key \(hrk_…\) counts only together/);
+      assert.match(other.err, /HEADRACE_TOKEN must be a token \(hrt_…\).* An API key \(hrk_…\) only works together/);
       assert.ok(!other.err.includes(key.HEADRACE_TOKEN));
       const verbose = await developer.run(['projects', '--verbose'], '', wrong);
       assert.match(verbose.err, /401 \{"error":\{"generic":\["unauthorized"\]\}\}/);

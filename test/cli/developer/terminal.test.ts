@@ -59,7 +59,7 @@ describeCommands('on a terminal', ['unit', '水門の試験'], ({ service, runne
     const heartbeats = recordHeartbeats(service.store.db, () => [runner.self.holder], 2000);
     t.after(() => heartbeats.close());
     await heartbeats.came(runner.self, { version: '', trouble: '' });
-    const offer = 'Open a shell where it failed with: headrace shell ID';
+    const offer = 'Open a shell in its files with: headrace shell ID';
     const files = { location: 'location', name: 'name', key: 'ab'.repeat(32) };
     for (const [kept, offers] of [
       [files, [offer]],
@@ -116,7 +116,7 @@ describeCommands('on a terminal', ['unit', '水門の試験'], ({ service, runne
     const tasks = await begun(terminal);
     terminal.type('\u0003');
     assert.equal(await terminal.end(), 130);
-    const [, id = ''] = /The build goes on\. Come back with: headrace watch (\d+)$/.exec(terminal.text) ?? [];
+    const [, id = ''] = /The build continues\. Follow it with: headrace watch (\d+)$/.exec(terminal.text) ?? [];
     const { record } = await at.alice.get(`/projects/${at.project.id}/build_requests/${id}`);
     assert.equal(record.build_state, 'building');
     const back = at.developer.sit(['watch', id]);

@@ -46,7 +46,7 @@ describeCommands('dependency upload', ['unit'], ({ runner, at, service }) => {
       assert.equal(given.status, 3);
       assert.match(
         given.err,
-        /^headrace: The upload broke off 5 times at (9\d\d kB|1\.0 MB) of \d\.\d MB\. Cannot reach .*connection broke/,
+        /^headrace: The upload was interrupted 5 times, at (9\d\d kB|1\.0 MB) of \d\.\d MB\. Cannot reach .*connection broke/,
       );
       assert.equal((await at.alice.get(path)).record.marketplace_state, 'compiled');
     } finally {

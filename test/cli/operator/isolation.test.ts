@@ -79,7 +79,7 @@ describe('a server where builds cannot be isolated', () => {
 
       const asked = await tab.submit(await tab.get('/ui/account'), '/ui/operations', { do: 'look' });
       assert.equal(asked.headers.location, '/ui/operations?done=looking');
-      await until(() => about(server, 'looked again').length === 1);
+      await until(() => about(server, 'tried again').length === 1);
       for (const time of ['first', 'second']) {
         server.process.kill('SIGHUP');
         await pause(100);

@@ -75,14 +75,14 @@ describe('runner --once', () => {
     chmodSync(open, 0o777);
     const refused = runner('--once', '--idle', '0', '--scratch', open);
     assert.equal(await refused.exited, 1);
-    assert.match(refused.said(), /belongs to the runner's user and that nobody else can write to/);
+    assert.match(refused.said(), /belongs to the runner's user and that no other user can write to/);
     assert.deepEqual(readdirSync(open), []);
   });
 
   test('is told what is wrong with its command line', async () => {
     for (const [more, words] of [
       [['--idle', '5'], /--idle is for a runner with --once or --until-idle/],
-      [['--once', '--until-idle'], /--once does one job, --until-idle goes on: choose one of them/],
+      [['--once', '--until-idle'], /--once does one job, --until-idle several: choose one of them/],
       [['--once', '--idle', 'soon'], /--idle is a whole number of seconds/],
       [['--once', '--tag', 'a;b'], /a tag is a word/],
     ] as const) {
@@ -90,5 +90,9 @@ describe('runner --once', () => {
       assert.equal(status, 2);
       assert.match(stderr.toString(), words);
     }
+    const printed = join(folder, 'printed.json');
+    writeFileSync(printed, '{"name":"r","token":"hrr_0"}\n');
+    const { status, stderr } = await headrace(['runner', '--url', 'https://x', '--token-file', printed]);
+    assert.deepEqual([status, stderr.toString().includes('printed.json must contain only the token')], [1, true]);
   });
 });

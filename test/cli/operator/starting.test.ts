@@ -49,7 +49,7 @@ describe('a server that starts', () => {
       const files = filesIn();
       const second = startProgram(database, ['serve', '--data-dir', folder, '--port', '0'], env);
       assert.equal(await second.exited, 1);
-      const expected = `headrace: ${folder} is the data folder of a server that is running already, process ${first.process.pid}\n`;
+      const expected = `headrace: ${folder} is the data folder of a running server, process ${first.process.pid}\n`;
       assert.equal(second.said(), expected);
       assert.equal(lstatSync(join(folder, 'server.sock')).ino, inode, 'its door is the same');
       assert.deepEqual(filesIn(), files);
@@ -77,7 +77,7 @@ describe('a server that starts', () => {
       const said = await fails(folder, env, '--port', String(port));
       assert.match(
         said,
-        /^headrace: port \d+ of 127\.0\.0\.1 is taken by another program.*--port or HEADRACE_PORT \(EADDRINUSE\)\n$/,
+        /^headrace: port \d+ of 127\.0\.0\.1 is in use by another program.*--port or HEADRACE_PORT \(EADDRINUSE\)\n$/,
       );
       assert.equal(existsSync(join(folder, 'server.sock')), false);
       other.close();

@@ -43,7 +43,7 @@ test('an entry that is of no use is called by its name', () => {
     'ada:1000:9999999\nrunner:300000:65536': `${of('65536 IDs from 300000')}, and some of them to ada as well`,
     'runner:4294901760:65536': `${of('65536 IDs from 4294901760')}, and there are no such IDs`,
     'runner:9999999999:65536': `${of('65536 IDs from 9999999999')}, and there are no such IDs`,
-    'runner:2000000000:65536': `${of('65536 IDs from 2000000000')}, which are those of a runner that is root`,
+    'runner:2000000000:65536': `${of('65536 IDs from 2000000000')}, which a runner that is root uses`,
   };
   for (const [text, words] of Object.entries(why)) assert.equal(given(text), words, JSON.stringify(text));
   assert.equal(given('runner:300000:65536', { subgid: '' }), '/etc/subgid gives no IDs to runner');

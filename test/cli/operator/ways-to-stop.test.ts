@@ -106,7 +106,7 @@ onOneDatabase((database) => {
     );
     signal();
     for (let health = 200; health !== 503;) health = (await api.get('/healthz')).status;
-    assert.match((await api.get('/healthz')).text, /is being stopped and takes no more work/);
+    assert.match((await api.get('/healthz')).text, /is stopping and accepts no more work/);
     for (const [path, form] of [
       ['build_requests', { commit_ref: 'main' }],
       [`build_requests/${request.id_str}/rerun`, {}],

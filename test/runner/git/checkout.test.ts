@@ -156,7 +156,7 @@ test('submodules come along over SSH with the same key, also nested, and others 
   const text = log();
   for (const path of ['web', 'local', 'command']) {
     assert.deepEqual(await readdir(join(into, path)), [], path);
-    assert.match(text, new RegExp(`Submodule ${path} is left out`));
+    assert.match(text, new RegExp(`Submodule ${path} is skipped`));
   }
   assert.equal(await gitIn(into, 'status', '--porcelain', '--ignore-submodules=none'), '');
 });

@@ -52,8 +52,8 @@ test('what is no short file of text in the commit is a problem in words', async 
     'link.toml': /^link\.toml is a link/,
     'module.toml': /^module\.toml is a submodule/,
     dir: /^dir is a folder/,
-    'bytes.toml': /not text in UTF-8/,
-    'nul.toml': /not text in UTF-8/,
+    'bytes.toml': /not UTF-8 text/,
+    'nul.toml': /not UTF-8 text/,
     'over.toml': /more than 128 kB/,
     'large.toml': /more than 128 kB/,
   };

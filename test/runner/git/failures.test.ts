@@ -68,7 +68,7 @@ test('a repository that is not there', async (t) => {
   const meant = await fetchFails('repository_not_found', 'main', { repositoryUrl: `${user}:2222/nothing.git` });
   assert.match(
     meant,
-    /If 2222 in .* is meant as a port: it is taken for a folder\. Write ssh:\/\/[^ ]*:2222\/nothing\.git instead/,
+    /If 2222 in .* is meant as a port: git reads it as a folder\. Write ssh:\/\/[^ ]*:2222\/nothing\.git instead/,
   );
 });
 

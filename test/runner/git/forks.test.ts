@@ -64,7 +64,7 @@ test('a fork cannot have the key of the project used for what it names [promise:
   assert.equal(misses.length, paths.length, misses.join('\n'));
   for (const path of paths) {
     assert.deepEqual(await readdir(join(tree, path)), [], path);
-    const sentence = misses.find((miss) => miss.startsWith(`Submodule ${path} is left out: `)) ?? '';
+    const sentence = misses.find((miss) => miss.startsWith(`Submodule ${path} is skipped: `)) ?? '';
     assert.match(sentence, /comes from a fork.*key of the project is not used/);
     assert.ok(text.includes(sentence));
   }

@@ -23,7 +23,7 @@ test('a branch that is called by the full name of another one is never taken for
   for (const fetchRef of ['refs/heads/release', 'refs/tags/v9', 'refs/heads/main']) {
     const { sha, ref, branches, tags } = await fetch(trap, { fetchRef });
     assert.deepEqual([sha, ref, branches, tags], [trap, null, [...named, 'trap'].toSorted(), []], fetchRef);
-    assert.ok(log().includes(`“${fetchRef}” does not lead to this commit any more`));
+    assert.ok(log().includes(`“${fetchRef}” no longer contains this commit`));
   }
   const target = await repository.commit({ on: 'proposed', after: main, files: { new: '' } });
   const compared = await fetch(target, { compare: { leaving: 'release' } });

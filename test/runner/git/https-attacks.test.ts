@@ -78,7 +78,7 @@ test('a credential follows no redirect, also not to another repository of its ho
     return true;
   };
   const refused = await fetchFails('not_public', 'main', opened);
-  assert.match(refused, /it redirects, and the token of its forge is sent to no other address/);
+  assert.match(refused, /it redirects, and the token of its forge is only sent to its own address/);
   assert.ok(told().length > 0 && told().every((path) => /^\/team\/app(\.git)?\//.test(path)), told().join());
   assert.ok(!forge.calls.some(({ path }) => path.includes('secret')));
 

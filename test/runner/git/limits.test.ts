@@ -57,7 +57,7 @@ async function calledOff(work: (signal: AbortSignal) => Promise<unknown>, when: 
 test('a small repository that would take all memory to look at is refused in words', async (t) => {
   const place = await workplace(t, { memoryBytes: 256 * megabyte });
   const sha = await bomb(place.repository, 9, 10, 'x');
-  assert.match(await place.fetchFails('out_of_memory', 'main'), /more than the 256 MB of memory/);
+  assert.match(await place.fetchFails('out_of_memory', 'main'), /its memory limit of 256 MB/);
   assert.deepEqual(leftOf(place), []);
   const isLooking = (): boolean => commandsWith(`\0diff-tree\0`).some((pid) => commandsWith(sha).includes(pid));
   const patient = await place.openMirrors({ memoryBytes: 4096 * megabyte });
@@ -74,7 +74,7 @@ test('a small repository that would fill the disk is refused in words, and nothi
   const sha = await bomb(place.repository, 5, 10, 'x'.repeat(64 * 1024));
   const into = join(folder, 'tree');
   await assert.rejects(mirrors.checkout({ ...project, sha, into }), { kind: 'checkout_too_large' });
-  assert.match(log(), /more than the 16 MB that a checkout may have/);
+  assert.match(log(), /the checkout limit of 16 MB/);
   assert.deepEqual(leftOf(place), []);
   const large = await place.openMirrors({ checkoutBytes: 1024 ** 4 });
   const hasBegun = (): boolean => {
@@ -104,7 +104,7 @@ test('a remote that never comes to an end is left when its time is up', async (t
   // What is to succeed has all its time.
   const hasty = await place.openMirrors({ timeoutMs: 2000 });
   await assert.rejects(hasty.fetch({ ...project, commitRef: 'main' }), { kind: 'fetch_timed_out' });
-  assert.match(place.log(), /longer than the 2 s that it may take/);
+  assert.match(place.log(), /its time limit of 2 s/);
   assert.deepEqual(leftOf(place), []);
   await calledOff(
     (signal) => fetch('main', { signal }),

@@ -53,7 +53,7 @@ test('a tree that names something twice is not even fetched, and the log says so
   await assert.rejects(mirrors.checkout({ ...project, sha, into: join(folder, 'tree') }), {
     kind: 'malformed_repository',
   });
-  assert.match(log(), /malformed|must not be given/);
+  assert.match(log(), /malformed|git rejects/);
   await isUnharmed(target);
   assert.deepEqual((await readdir(folder)).toSorted(), ['runner', 'victim']);
   assert.deepEqual(await readdir(join(dir, 'mirrors', '1', (await readdir(join(dir, 'mirrors', '1')))[0] ?? '')), [
@@ -67,7 +67,7 @@ test('a malformed tree that is in a mirror already lets no submodule leave the w
   await smuggle(place, repository, sha);
   await mirrors.checkout({ ...project, sha, into: join(folder, 'tree') });
   await isUnharmed(target);
-  assert.match(log(), /Submodule a is left out: its place is not an empty directory/);
+  assert.match(log(), /Submodule a is skipped: its path is not an empty directory/);
   assert.deepEqual((await readdir(join(folder, 'tree', 'a', 'b', 'c'))).toSorted(), ['.git', 'b', 'evil']);
   assert.deepEqual((await readdir(folder)).toSorted(), ['runner', 'tree', 'victim']);
 });

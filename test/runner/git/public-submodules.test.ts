@@ -129,9 +129,9 @@ test('a submodule that is not public or does not answer is left out, and the log
     [open.url('page'), /no git repository/],
     ...['http://localhost/lib.git', 'git://x/lib.git', 'file:///etc', 'ext::sh -c id'].map((url): [string, RegExp] => [
       url,
-      /is left out: .*neither of the form user@host:path/,
+      /is skipped: .*neither of the form user@host:path/,
     ]),
-    ['http://me:secretword@localhost/lib.git', /left out: "http:\/\/localhost/],
+    ['http://me:secretword@localhost/lib.git', /skipped: "http:\/\/localhost/],
   ];
   const lasting = await checkOut(
     await naming(
@@ -199,7 +199,7 @@ test('a host whose certificate nobody vouches for is not spoken to', async (t) =
     rules: { mayCall: publicAddressFilter(loopback) },
   });
   const { sentences } = await distrustful.checkout({ ...project, sha, into: join(folder, 'tree') });
-  assert.match(sentences[0] ?? '', /certificate is not one that this runner trusts/);
+  assert.match(sentences[0] ?? '', /this runner does not trust its certificate/);
   assert.equal(open.calls.length, 0);
 });
 
@@ -320,7 +320,7 @@ test('what a public host sends is bounded, and its objects are checked [promise:
     more();
     return true;
   };
-  assert.match((await checkOut(outer)).misses[0] ?? '', /more than expected/);
+  assert.match((await checkOut(outer)).misses[0] ?? '', /more than the checkout limit/);
   // One that only knows the old protocol.
   open.instead = (request) => {
     delete request.headers['git-protocol'];

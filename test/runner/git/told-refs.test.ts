@@ -30,7 +30,7 @@ test('a commit that only a ref of its own leads to is fetched by that ref', asyn
   assert.equal((await fetch(newer.slice(0, 12), { fetchRef })).sha, newer, 'a short SHA is enough');
   assert.match(
     await fetchFails('ref_not_found', 'd'.repeat(40), { fetchRef }),
-    /commit d+ is not in .* any more, and “refs\/pull\/7\/head” does not lead to it: it was overwritten or deleted/,
+    /commit d+ is no longer in .*, and “refs\/pull\/7\/head” does not contain it: it was overwritten or deleted/,
   );
   await fetchFails('ref_not_found', 'd'.repeat(40), { fetchRef: 'refs/pull/99/head' });
   await fetchFails('invalid_ref', sha, { fetchRef: '--upload-pack=x' });
@@ -78,12 +78,12 @@ test('a commit that was overwritten meanwhile is built where it can be fetched, 
   log();
   const late = await fetch(lost, { fetchRef });
   assert.deepEqual([late.sha, late.branches, late.ref], [lost, [], null], 'on no branch: as a stranger’s is');
-  assert.match(log(), /“refs\/heads\/main” does not lead to this commit any more/);
+  assert.match(log(), /“refs\/heads\/main” no longer contains this commit/);
   // An earlier commit of the branch is on it, though the branch has moved on: that is no other history.
   const passed = await fetch(first, { fetchRef, previous: { [fetchRef]: third } });
   assert.deepEqual([passed.ref, passed.overwritten, passed.branches], [null, false, ['main']]);
   await repository.git(['reflog', 'expire', '--expire=now', '--all']);
   await repository.git(['gc', '--quiet', '--prune=now']);
   const text = await fetchFails('ref_not_found', 'e'.repeat(40), { fetchRef: 'refs/heads/gone' });
-  assert.match(text, /“refs\/heads\/gone” does not lead to it/);
+  assert.match(text, /“refs\/heads\/gone” does not contain it/);
 });

@@ -92,9 +92,9 @@ describe('the reports that a build left', () => {
       read.batches.map(({ start, isLast }) => [start, isLast]),
       [[0, true]],
     );
-    assert.match(read.told, /^No file matches nothing\/\*\.xml, where the suite expects reports\.$/m);
-    assert.match(read.told, /^The report out\/2\.xml could not be read: .*\. The test before that counts\.$/m);
-    assert.match(read.told, /^The report out\/3\.xml could not be read: it is no well-formed XML, at line 1/m);
+    assert.match(read.told, /^No file matches the report pattern nothing\/\*\.xml\.$/m);
+    assert.match(read.told, /^The report out\/2\.xml could not be read: .*\. The test before the error counts\.$/m);
+    assert.match(read.told, /^The report out\/3\.xml could not be read: it is not well-formed XML, at line 1/m);
     assert.match(read.told, /^Tests: 2 passed, 1 failed, 1 skipped, in 4 reports\.$/m);
     assert.doesNotMatch(read.told, /root:/);
   });
@@ -153,7 +153,7 @@ describe('the reports that a build left', () => {
       told,
       /The report 1\.xml could not be read: one of its attributes, comments or declarations is too long/,
     );
-    assert.match(told, /There are more tests than a build may have: the first 100000 count\./);
+    assert.match(told, /The reports exceed the limit of tests per build: the first 100000 count\./);
     assert.match(told, /Tests: 99999 passed, 1 failed, 0 skipped, in 3 reports\./);
     assert.ok(largest < 200 * 1024 * 1024, `it grew by ${largest} bytes`);
   });

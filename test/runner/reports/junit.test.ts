@@ -137,7 +137,7 @@ describe('hostile and broken reports', () => {
     const levels = Array.from({ length: 9 }, (_, at) => `<!ENTITY l${at + 1} "${`&l${at};`.repeat(10)}">`);
     const laughs = `<?xml version="1.0"?><!DOCTYPE lolz [<!ENTITY l0 "lol">${levels.join('')}]>`;
     const bomb = read(suiteOf('<testcase name="&l9;"/>', laughs));
-    assert.match(bomb.trouble ?? '', /no well-formed XML/);
+    assert.match(bomb.trouble ?? '', /not well-formed XML/);
     assert.equal(count(bomb.tests), 0);
     for (const address of ['file:///etc/passwd', 'http://127.0.0.1:1/x']) {
       const external = `<!DOCTYPE a [<!ENTITY x SYSTEM "${address}"><!ENTITY % y SYSTEM "${address}"> %y;]>`;
@@ -146,19 +146,19 @@ describe('hostile and broken reports', () => {
         tests.map(({ name }) => name),
         ['before'],
       );
-      assert.match(trouble ?? '', /no well-formed XML/);
+      assert.match(trouble ?? '', /not well-formed XML/);
     }
   });
 
   test('says what is wrong, and keeps what came before', () => {
     const wrong: [report: string | Buffer, told: RegExp, tests: number][] = [
       ['', /^it is empty$/, 0],
-      ['not XML at all', /no well-formed XML, at line 1/, 0],
-      [Buffer.from([0, 1, 2, 3, 0xff, 0xfe, 0]), /no well-formed XML/, 0],
-      ['<html><body>404</body></html>', /no JUnit report: it begins with <html>/, 0],
-      ['<testsuite><testcase name="a"/><testcase name="b"', /no well-formed XML/, 1],
+      ['not XML at all', /not well-formed XML, at line 1/, 0],
+      [Buffer.from([0, 1, 2, 3, 0xff, 0xfe, 0]), /not well-formed XML/, 0],
+      ['<html><body>404</body></html>', /not a JUnit report: it starts with <html>/, 0],
+      ['<testsuite><testcase name="a"/><testcase name="b"', /not well-formed XML/, 1],
       ['<testsuite><testcase name="a"/></testsuite><testcase name="b"/>', /more than one root/, 1],
-      ['<testsuite><testcase name="a"></wrong></testsuite>', /no well-formed XML/, 0],
+      ['<testsuite><testcase name="a"></wrong></testsuite>', /not well-formed XML/, 0],
       ['<?xml version="1.0" encoding="klingon"?><testsuite/>', /its encoding, klingon, is not known/, 0],
       ['<testsuite>'.repeat(101), /nested more than 100 deep/, 0],
       [`<testsuite ${Array.from({ length: 300 }, (_, at) => `a${at}="x"`).join(' ')}/>`, /too many attributes/, 0],

@@ -25,7 +25,7 @@ import { lacks } from '../../support/machine.ts';
  */
 
 const user = 60_916;
-const refusal = /a link stands in its way|Not a directory|is no directory/;
+const refusal = /a link stands in its way|Not a directory|is not a directory/;
 
 test('what a run is shown is never reached through a link [promise: build-files]', async (t) => {
   const { sh, folder, sandboxes } = await open(t);

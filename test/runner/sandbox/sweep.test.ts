@@ -144,7 +144,7 @@ test('a machine that cannot isolate is told why', async (t) => {
   let said = '';
   child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()));
   await once(child, 'close');
-  assert.match(said, /builds cannot be isolated|no user id to spare/);
+  assert.match(said, /builds cannot be isolated|no free user ID/);
   assert.deepEqual(readdirSync(stateDir), []);
 });
 

@@ -71,5 +71,5 @@ test('blobs that cannot be stored are the reason when nothing else is, without w
   const write = async (): Promise<void> => {};
   const parts = { disk: roomy, isAway: () => false, write, unseal, onChange: () => {} };
   const health = watchHealth({ ...parts, proveBlobs: () => Promise.reject(new Error('at 10.1.2.3')) });
-  assert.equal(await health(), 'the store of the blobs cannot be used');
+  assert.equal(await health(), 'blob storage cannot be used');
 });

@@ -107,7 +107,7 @@ describeWithRunner(
       assert.equal(await branches(project), 'main 30', 'one that began without it is kept');
       const id = own.order.work.environment['HEADRACE_BUILD_ID'];
       const log = (await alice.get(`/projects/${project.id}/builds/${id}/log`)).text;
-      assert.match(log, /The cache is not kept: while the build ran, the one it began with was deleted/);
+      assert.match(log, /The cache is not stored: during the build, its cache was deleted/);
     });
 
     test('gets the commit of a build that wrote the same files, without a blob', async () => {

@@ -107,7 +107,7 @@ describeWithRunner('a project that is configured by a file in its repository', (
       schedules: [{ cron: '0 3 * * *' }],
     };
     const { log } = await build(document);
-    assert.match(log, /4 changes\.\nThe suite lint is not in the file\. It stays until somebody deletes it/);
+    assert.match(log, /4 changes\.\nThe suite lint is not in the file\. It stays until a user deletes it/);
     assert.deepEqual(await endBuilds(0), [], 'the rule holds at once, and only suites of the file are run');
     assert.equal((await alice.get(`${path}/schedules`)).list.length, 1);
     await build({ suites: [{ ...unit, command: 'make check' }] });
@@ -130,7 +130,7 @@ describeWithRunner('a project that is configured by a file in its repository', (
     // Somebody sets both in the settings. The file does not know of it, or says the contrary, or has asked for it too.
     await alice.put(`${path}/suites/${(await suite()).id}`, { approval: 'true', manual: 'true' });
     const keeps = (gate: string) =>
-      `The suite ship keeps ${gate} = true: somebody has set it in the settings, so a person has to take it away there.\n`;
+      `The suite ship keeps ${gate} = true: a user set it in the settings, so only a user can remove it there.\n`;
     for (const [file, kept] of [
       [ship, ['approval', 'manual']],
       [{ ...ship, approval: false, manual: false }, ['approval', 'manual']],
@@ -158,17 +158,17 @@ describeWithRunner('a project that is configured by a file in its repository', (
     const [keep] = [await alice.createSuite(project, { name: 'keep', command: 'true' })];
     const wrong: [string | object, RegExp][] = [
       ['name = "unclosed', /\.headrace\.toml:1: cannot be read: Invalid TOML/],
-      [{ problem: '.headrace.toml is a link. It has to be a file.' }, /is a link/],
+      [{ problem: '.headrace.toml is a link. It must be a file.' }, /is a link/],
       [{ suites: [{ name: 'new', command: 'x' }, { name: 'other' }] }, /suites\[other\]\[command\] is missing/],
       [{ suites: [{ name: 'new', command: 'x', commnd: 'y' }] }, /suites\[new\]\[commnd\] is not known/],
       [
         { suites: [{ name: 'new', command: 'x', dependencies: ['none'] }] },
         /dependencies\] is refused: You have no dependency "none"/,
       ],
-      [{ suites: [{ name: 'new', command: 'x', needs: 'new' }] }, /suites\[new\]\[needs\] has to be a list of texts/],
-      [{ suites: [{ name: 'new', command: 'x', files_from: ['a'] }] }, /\[files_from\] has to be text/],
+      [{ suites: [{ name: 'new', command: 'x', needs: 'new' }] }, /suites\[new\]\[needs\] must be a list of texts/],
+      [{ suites: [{ name: 'new', command: 'x', files_from: ['a'] }] }, /\[files_from\] must be text/],
       [{ suites: [{ name: 'new', command: 'x' }], schedules: [{ cron: 'never' }] }, /schedules\[0\]\[cron\]/],
-      [{ suites: 'all' }, /suites has to be a list of tables/],
+      [{ suites: 'all' }, /suites must be a list of tables/],
       [
         { suites: Array.from({ length: 201 }, (_, at) => ({ name: `s${at}`, command: 'x' })) },
         /suites has 201 entries, and at most 200 are allowed/,
@@ -219,25 +219,25 @@ describeWithRunner('a project that is configured by a file in its repository', (
       ]).replace(/build_state: '\w+'/, '');
     const before = await facts();
     const refused: [object, RegExp][] = [
-      [{ config_file: '' }, /config_file: a file in a repository does not change this/],
+      [{ config_file: '' }, /config_file: a file in a repository cannot change this/],
       [{ config_file: 'other.toml' }, /config_file: /],
       [{ repository_url: 'git@example.org:other/code.git' }, /repository_url: /],
       [{ name: 'Mine', public_badge: true, fork_builds: 'approval' }, /name: [^]*fork_builds: [^]*public_badge: /],
       [{ collaborators: ['mallory@example.org'] }, /collaborators is not known/],
       [{ owner: 'mallory' }, /owner is not known/],
       [{ status_targets: [{ provider: 'github', token: 'x' }] }, /status_targets is not known/],
-      [{ hooks: [{ provider: 'generic' }] }, /hook generic: a file in a repository does not change this/],
+      [{ hooks: [{ provider: 'generic' }] }, /hook generic: a file in a repository cannot change this/],
       [{ hooks: [{ provider: 'github' }, { provider: 'gitlab' }] }, /hook gitlab: .* does not create this/],
       [
         { notifications: [{ notifiable_type: 'build', name: 'webhook', url: 'https://mallory.example.org/' }] },
-        /notification .*: a file in a repository does not create this/,
+        /notification .*: a file in a repository cannot create this/,
       ],
       [
         { variables: [{ name: 'WIDE', from_env: 'PATH' }] },
         /variables\[WIDE\]\[from_env\] has no meaning in a repository: write keep/,
       ],
-      [{ variables: [{ name: 'WIDE', content: 'mine' }] }, /variables\[WIDE\]: a file holds no secret/],
-      [{ variables: [{ name: 'WIDE', content: 'mine', secret: false }] }, /variable WIDE: .* does not change this/],
+      [{ variables: [{ name: 'WIDE', content: 'mine' }] }, /variables\[WIDE\]: a file must not contain secrets/],
+      [{ variables: [{ name: 'WIDE', content: 'mine', secret: false }] }, /variable WIDE: .* cannot change this/],
       [{ variables: [{ name: 'NEW', keep: true }] }, /variables\[NEW\] has no value on the server yet/],
       [
         { suites: [{ ...unit, variables: [{ name: 'TOKEN', from_env: 'PATH' }] }] },
@@ -250,7 +250,7 @@ describeWithRunner('a project that is configured by a file in its repository', (
       ],
       [
         { suites: [{ ...unit, variables: [{ name: 'TOKEN', content: 'mine', secret: false }] }] },
-        /variable TOKEN of suite unit: a file in a repository does not change this/,
+        /variable TOKEN of suite unit: a file in a repository cannot change this/,
       ],
       [
         { suites: [{ ...unit, variables: [{ name: 'NEW', keep: true }] }] },

@@ -59,7 +59,7 @@ describeWithRunner(
         alice.post('/projects', { forge_id: forgeId, repository, poll_interval: '60' });
       const misled = await make('team/lib');
       assert.equal(misled.status, 403);
-      assert.match(misled.text, /no address for git over SSH, and none over HTTPS at its own host/);
+      assert.match(misled.text, /no git address over SSH, and none over HTTPS at its own host/);
       const made = await make('team/app');
       assert.deepEqual([made.status, made.record.clone_url], [201, own], made.text);
 

@@ -330,12 +330,12 @@ describeWithRunner('variables that are limited to refs', (service, runner) => {
     const ask = (ref: string) => alice.post(`${at}/build_requests`, { commit_ref: ref });
     assert.equal(
       await built(() => ask('scratch'), found('refs/heads/scratch', ['scratch'])),
-      'This build is not of the refs that these variables are limited to, so it does not get: KEY.\na step\n',
+      'This build does not match the refs that these variables are limited to, so it does not get: KEY.\na step\n',
     );
     const pull = (sha: string): Promise<unknown> => trigger(service.store, own, sha, ofPull('refs/pull/3/head'));
     assert.equal(
       await built(pull, found('refs/pull/3/head', ['main'])),
-      'This build is of a pull request, and not of the refs that these variables are limited to, so it does not get: KEY.\na step\n',
+      'This build belongs to a pull request, not to the refs that these variables are limited to, so it does not get: KEY.\na step\n',
     );
     // It has another one of this name.
     await alice.post(`${at}/environment_variables`, { name: 'KEY', content: 'of the project' });
@@ -351,7 +351,7 @@ describeWithRunner('variables that are limited to refs', (service, runner) => {
     await runner.assertIdle();
     assert.match(
       await logOf(),
-      /^This build is not of the refs .* does not get: DB_KEY\.\nThe service db has PASSWORD from the variable DB_KEY/,
+      /^This build does not match the refs .* does not get: DB_KEY\.\nThe service db takes PASSWORD from the variable DB_KEY/,
     );
   });
 

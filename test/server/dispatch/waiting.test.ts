@@ -164,7 +164,7 @@ describeService('work that nobody can take', (service) => {
     const next = (await carol.post(`${build}/restart`)).record;
     assert.equal(next.waiting_reason, missing('arm, gpu'));
     build = build.replace(/\d+$/, String(next.id));
-    assert.equal((await health()).runner.reason, 'some of the work that waits needs tags that no connected runner has');
+    assert.equal((await health()).runner.reason, 'some queued jobs need tags that no connected runner has');
 
     const half = linkWith(service, far.token, { tags: 'arm' });
     await nothingFor(half);

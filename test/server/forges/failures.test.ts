@@ -168,9 +168,9 @@ describeServiceOnOne(
       };
       await wrong(
         { archived: true },
-        /^The repository is archived, .* Unarchive it at the forge, then mend the connection\.$/,
+        /^The repository is archived, .* Unarchive it at the forge, then repair the connection\.$/,
       );
-      await wrong({ admin: false }, /^The token may not administer the repository: .*, then mend the connection\.$/);
+      await wrong({ admin: false }, /^The token may not administer the repository: .*, then repair the connection\.$/);
       await wrong(
         { movedTo: 'team/old' },
         /^The repository was renamed or moved to team\/old\. If that is the repository of this project, /,

@@ -92,7 +92,7 @@ describeServiceOnOne(
         forge.rename('team/app', 'team/river');
         assert.match(
           await one.looked(),
-          /^The repository is called team\/river at the forge now\. Mend the connection/,
+          /^The repository is now called team\/river at the forge\. Repair the connection/,
         );
         assert.ok(one.calls <= 5);
         const mended = await one.mend();
@@ -130,7 +130,8 @@ describeServiceOnOne(
         forge.rename('team/app', 'team/river');
         const other = forge.add('team/app', { admin: false });
         // Bitbucket Data Center cannot be asked by the ID, so there the new owner's rights decide.
-        const words = dialect === 'center' ? /^The token may not administer/ : /^The repository is called team\/river/;
+        const words =
+          dialect === 'center' ? /^The token may not administer/ : /^The repository is now called team\/river/;
         assert.match(await one.looked(), words);
         assert.ok(one.calls <= 6);
         if (dialect === 'center') await one.refusesToMend(words);
@@ -156,7 +157,7 @@ describeServiceOnOne(
         const app = forge.of('team/app');
         forge.repositories.delete('team/app');
         const words =
-          /^The forge has no repository team\/app, or does not show it to this token\. The forge answered 404: Not Found\. Give the token access to it or replace the token, then mend the connection\. If it was deleted, change the address or delete the project\.$/;
+          /^The forge has no repository team\/app, or hides it from this token\. The forge answered 404: Not Found\. Give the token access to it or replace the token, then repair the connection\. If it was deleted, change the address or delete the project\.$/;
         assert.match(await one.looked(), words);
         assert.ok(one.calls <= 2);
         await one.refusesToMend(words);
@@ -184,7 +185,7 @@ describeServiceOnOne(
         const app = forge.of('team/app');
         app.archived = true;
         const words =
-          /^The repository is archived, so nothing can be added to it\. Unarchive it at the forge, then mend the connection\.$/;
+          /^The repository is archived, so nothing can be added to it\. Unarchive it at the forge, then repair the connection\.$/;
         assert.match(await one.looked(), words);
         await one.refusesToMend(words);
         app.archived = false;

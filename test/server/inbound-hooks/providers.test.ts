@@ -59,7 +59,7 @@ function likeGithub(provider: 'github' | 'gitea', signer: Signer, synchronized: 
       ...ignored,
       what: 'another repository',
       payload: github.push({ name: 'other/code' }),
-      reason: /“git@example\.org:other\/code\.git” is not that of the project, “git@example\.org:team\/code\.git”/,
+      reason: /“git@example\.org:other\/code\.git” is not the project’s repository, “git@example\.org:team\/code\.git”/,
     },
     {
       ...base,
@@ -109,7 +109,12 @@ const gitlabCases: Case[] = [sign.gitlab, sign.gitlabSigned].flatMap((signer) =>
       request: { ...tag, sender: 'tanuki' },
     },
     { ...ignored, what: 'a deleted branch', payload: gitlab.push({ deleted: true }), reason: /“main” was deleted/ },
-    { ...ignored, what: 'another repository', payload: gitlab.push({ name: 'a/b' }), reason: /a\/b\.git” is not that/ },
+    {
+      ...ignored,
+      what: 'another repository',
+      payload: gitlab.push({ name: 'a/b' }),
+      reason: /a\/b\.git” is not the project’s/,
+    },
     { ...base, what: 'one that wants none', outcome: 'skipped', payload: gitlab.push({ message: 'x [ci skip]' }) },
     { ...ignored, what: 'another event', event: 'Note Hook', payload: gitlab.push(), reason: /“Note Hook”/ },
     { ...built, ...of, what: 'a merge request', payload: gitlab.merge(), request: { ...pull, sender: 'tanuki' } },

@@ -116,7 +116,7 @@ describeService('a hook', (service) => {
     const hook = await make({ provider: 'github', 'events[]': 'tag' });
     const answer = await deliver(service.api, hook, sign.github(hook.secret, 'push', github.push(), 'one'));
     assert.equal(answer.record['outcome'], 'ignored');
-    assert.match(String(answer.record['reason']), /does not want the event push, only tag/);
+    assert.match(String(answer.record['reason']), /ignores the event push\. It accepts only tag/);
     await owner.put(`${at}/${hook.id}`, { 'events[]': 'push' });
     const path = `${at}/${hook.id}/deliveries/${String(answer.record['delivery_id_str'])}/replay`;
     const again = await owner.post(path);

@@ -47,7 +47,7 @@ describeWithRunner('a commit that a push and a pull request bring', (service, ru
     const { list } = await brought.user.get(`${brought.path}/build_requests/${second}/explanation`);
     const why = new Map(list.map((one) => [one.name, [one.runs, one.why]]));
     assert.deepEqual(why.get('unit'), [false, `Build request ${first} runs it.`]);
-    assert.deepEqual(why.get('preview'), [true, 'All its rules are met.']);
+    assert.deepEqual(why.get('preview'), [true, 'All its rules match.']);
     assert.match(String(why.get('nightly')?.[1]), /^Its rule /);
   });
 

@@ -79,9 +79,9 @@ describeWithRunner('a look at a repository', (service, runner) => {
     const settings = { owner_id: owner.id, provider: 'gitea', url } as const;
     const forge = await db.transaction((trx) => insertForge({ trx, ids, vault }, settings, 'forge-token', seen));
     const ways: [address: string, forgeId: bigint | null, message: RegExp][] = [
-      ['git@git.example.org:team/app.git', null, /The key of this project opens the repository/],
-      [`${url}/team/app.git`, null, /Anybody may read the repository over HTTPS, so no key is needed/],
-      [`${url}/team/app.git`, forge.id, /The token of its forge opens the repository/],
+      ['git@git.example.org:team/app.git', null, /The project’s key can read the repository/],
+      [`${url}/team/app.git`, null, /The repository is public over HTTPS, so no key is needed/],
+      [`${url}/team/app.git`, forge.id, /The forge’s token can read the repository/],
     ];
     for (const [address, forgeId, message] of ways) {
       const name = String(message);
@@ -96,7 +96,7 @@ describeWithRunner('a look at a repository', (service, runner) => {
     }
   });
 
-  test('says in words what is wrong, and that a runner could not do its part', async () => {
+  test('says in words what is wrong, and that a runner The runner failed to check the connection', async () => {
     const project = await alice.createProject();
     await noteRunner(service);
     const refused = alice.post(pathOf(project));
@@ -110,7 +110,7 @@ describeWithRunner('a look at a repository', (service, runner) => {
     await (await runner.take('check_connection')).finish({ kind: 'lost', message: 'this runner is too old' });
     const { record } = await lost;
     assert.equal(record.connected, false);
-    assert.match(String(record.message), /could not do its part/);
+    assert.match(String(record.message), /The runner failed to check the connection/);
   });
 
   test('is for those of the project, and goes with it', async () => {
@@ -151,9 +151,9 @@ describeWithRunner(
       const took = performance.now() - began;
       assert.ok(took >= checkMs && took < 60_000 && longestCheckMs < 15_000);
       assert.deepEqual([status, record.connected], [200, false]);
-      assert.match(String(record.message), /^A runner began to check the connection, but did not answer in time/);
+      assert.match(String(record.message), /^The runner did not finish the connection check in time/);
       assert.equal(submitted.status, 303);
-      assert.match((await tab.get(setup)).text, /role="alert">\s*A runner began to check the connection/);
+      assert.match((await tab.get(setup)).text, /role="alert">\s*The runner did not finish the connection check/);
       assert.deepEqual(await task.hears(), 'gone');
       const late = { defaultBranch: 'main', branches: ['main'], files: [] };
       assert.deepEqual(await task.finish({ kind: 'checked', ...late }), { gone: true });

@@ -100,7 +100,7 @@ describeWithRunner('a compile', (service, runner) => {
     await next.finish({ kind: 'lost', message: 'power' });
     await (await runner.take('compile_dependency')).finish({ kind: 'lost', message: 'power' });
     assert.equal(await stateOf(path), 'compile_failed');
-    assert.match((await alice.get(`${path}/log.txt`)).text, /it is given up\.\n$/);
+    assert.match((await alice.get(`${path}/log.txt`)).text, /The compile has failed\.\n$/);
     assert.deepEqual((await alice.get(`${path}/log`)).record.complete, true);
     await runner.assertIdle();
   });
@@ -171,8 +171,8 @@ describeWithRunner('a compile', (service, runner) => {
     await runner.assertIdle();
     for (const { id } of [top, middle]) assert.equal(await stateOf(`/dependencies/${id}`), 'enqueued_for_compile');
     const log = async ({ id }: Record_): Promise<string> => (await alice.get(`/dependencies/${id}/log.txt`)).text;
-    assert.equal(await log(middle), 'This waits for the compile of the dependency base.\n');
-    assert.equal(await log(top), 'This waits for the compile of the dependencies base, middle.\n');
+    assert.equal(await log(middle), 'Waiting for the compile of the dependency base.\n');
+    assert.equal(await log(top), 'Waiting for the compile of the dependencies base, middle.\n');
 
     // However long that takes: neither is a try lost, nor is it said again.
     for (let look = 0; look < 5; look += 1) {
@@ -186,7 +186,7 @@ describeWithRunner('a compile', (service, runner) => {
     const again = await runner.take('compile_dependency');
     await runner.assertIdle();
     const middles = await compiled(runner, again, 'middle');
-    assert.match(await log(middle), /^This waits for .*\n.*try 2 of 3.*\n$/);
+    assert.match(await log(middle), /^Waiting for .*\n.*attempt 2 of 3.*\n$/);
     const third = await runner.take('compile_dependency');
     const below = third.order.work.software.map((one) => one.digest);
     assert.deepEqual(below, [digest, middles]);
@@ -261,7 +261,7 @@ describeWithRunner('a compile', (service, runner) => {
     const [waiting] = await builds();
     assert.equal(waiting?.build_state, 'enqueued');
     const { text } = await alice.get(`/projects/${project.id}/builds/${waiting.id}/log.txt`);
-    assert.equal(text, 'This waits for the compile of the dependency slow.\n');
+    assert.equal(text, 'Waiting for the compile of the dependency slow.\n');
     const digest = await compiled(runner, task, 'slow');
     const build = await runner.take('run_suite');
     assert.deepEqual(build.order.work.software, [{ digest, prefix: '/srv/dependency' }]);

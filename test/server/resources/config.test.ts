@@ -169,7 +169,7 @@ describeServiceOnOne('a project as a document', (service) => {
     const before_ = await entries();
     const applied = await apply();
     assert.deepEqual([applied.status, applied.err], [0, '']);
-    assert.match(applied.out, /\nSluice is as .*project\.toml says\.\n$/);
+    assert.match(applied.out, /\nSluice now matches .*project\.toml\.\n$/);
     assert.ok((await entries()) - before_ >= 11, 'every change has its own entry');
     const written = await entries();
     for (const args of [['--check'], ['--dry-run'], []]) {
@@ -284,9 +284,9 @@ describeServiceOnOne('a project as a document', (service) => {
     const weir = (await alice.get('/projects')).list.find(({ name }) => name === 'Weir');
     const [hook] = (await alice.get(`/projects/${weir?.id_str}/hooks`)).list;
     const [, url, secret = ''] =
-      /\nThe hook github has this secret, .*:\n {4}address: (\S+)\n {4}secret: (whsec_\S+)\n/.exec(made.out) ?? [];
+      /\nSecret of the hook github, .*:\n {4}address: (\S+)\n {4}secret: (whsec_\S+)\n/.exec(made.out) ?? [];
     assert.equal(url, hook?.url);
-    assert.match(made.out, /\nThe notification build https:\S+ has this secret, .*:\n {4}secret: \S+\n/);
+    assert.match(made.out, /\nSecret of the notification build https:\S+, .*:\n {4}secret: \S+\n/);
     assert.ok(made.out.endsWith(`${String(weir?.ssh_public_key)}\n`));
     const called = await service.api.post(`/hooks/${hook?.id_str}`, {
       headers: { 'x-github-event': 'ping', 'content-type': 'application/json', ...signed('{}', secret) },
@@ -384,14 +384,14 @@ describeServiceOnOne('a project as a document', (service) => {
     writeFileSync(path, file);
     const unset = await developer.run(['apply', '-f', path]);
     assert.equal(unset.status, 2);
-    assert.match(unset.err, /TOKEN is to be "SLUICE_TOKEN" of the environment, which is not set/);
+    assert.match(unset.err, /TOKEN takes its value from "SLUICE_TOKEN" of your environment, which is not set/);
     writeFileSync(path, file.replace('from_env = "SLUICE_TOKEN"', 'content = "in the file"'));
     const inside = await apply();
     assert.equal(inside.status, 2);
     assert.match(inside.err, /The file holds the value of TOKEN\. Refer to it with from_env/);
     writeFileSync(path, 'name = "unclosed');
     assert.match((await apply()).err, /project\.toml cannot be read: Invalid TOML/);
-    assert.match((await developer.run(['apply'])).err, /Say which file/);
+    assert.match((await developer.run(['apply'])).err, /Name the file/);
     assert.equal(readFileSync(path, 'utf8'), 'name = "unclosed');
   });
 

@@ -213,7 +213,7 @@ describeWithRunner('a deploy', (service, runner) => {
     await next.finish({ kind: 'pushed' });
     const over = await made.look();
     assert.deepEqual([over.state, over.deploy_started_at], ['deployed', started]);
-    const note = 'The runner was lost while it worked on this deploy. Another one goes on with it: try 2 of 3.';
+    const note = 'The runner was lost while it worked on this deploy. Another runner continues: attempt 2 of 3.';
     assert.equal(await made.log(), `half a li\n${note}\ndone\n`);
   });
 
@@ -227,7 +227,10 @@ describeWithRunner('a deploy', (service, runner) => {
     assert.deepEqual(await third.finish({ kind: 'lost', message: 'no room on the disk' }), { taken: true });
     await runner.assertIdle();
     assert.equal((await made.look()).state, 'failed');
-    assert.match(await made.log(), /try 2 of 3\.\n.*try 3 of 3\.\n.*it has failed\. Deploy again/);
+    assert.match(
+      await made.log(),
+      /attempt 2 of 3\.\n.*attempt 3 of 3\.\n.*attempt 3 of 3, so the deploy failed\. Deploy again/,
+    );
     assert.deepEqual((await alice.get(`${made.path}/log`)).record.complete, true);
   });
 
@@ -321,7 +324,7 @@ describeWithRunner('a deploy', (service, runner) => {
     assert.equal((JSON.parse(run.out) as { commit_id_str: string }).commit_id_str, String(two), run.err);
     await end();
     const both = await developer.run([...named, 'main', '--rollback']);
-    assert.deepEqual([both.status, both.err.includes('leave out the commit')], [2, true]);
+    assert.deepEqual([both.status, both.err.includes('Remove the commit')], [2, true]);
     // Somebody who is no part of the project learns nothing of it.
     assertNotFound(await (await service.user()).post(path, back));
   });

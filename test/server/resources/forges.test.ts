@@ -178,7 +178,7 @@ describeService(
       const { may, state, state_reason: reason } = await connect(alice, forge);
       assert.deepEqual(
         [may, state, reason],
-        [['read'], 'connected', 'The token has not the scope api that Headrace needs.'],
+        [['read'], 'connected', 'The token lacks the scope api that Headrace needs.'],
       );
     });
 

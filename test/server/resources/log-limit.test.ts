@@ -10,7 +10,7 @@ const megabyte = 1024 * 1024;
 const limit = 2 * megabyte;
 const tooLong: Outcome = { kind: 'cut_short', reason: 'log_too_long' };
 const words =
-  'The log was cut here and the work was ended, because a log may have at most 2 MB. Print less, or write long output to a file.';
+  'The log was cut here and the job was ended, because a log may have at most 2 MB. Print less, or write long output to a file.';
 
 /** The server's half: a runner need not be the one that we know. */
 describeWithRunnerOnOne(
@@ -104,10 +104,7 @@ describeWithRunnerOnOne(
       const path = `/projects/${project.id}/deploys/${deploy.id}`;
       assert.equal((await alice.get(path)).record.state, 'failed');
       const text = (await alice.get(`${path}/log.txt`)).text.slice(limit);
-      assert.equal(
-        text,
-        `\n${words} A push that had begun was broken off: look at the remote branch to see whether it arrived.\n`,
-      );
+      assert.equal(text, `\n${words} A push was interrupted: check the remote branch to see whether it arrived.\n`);
     });
   },
   { logBytes: limit },

@@ -232,7 +232,7 @@ describeSuiteRuns(
       const left = (await alice().get(`${runs.path}/build_requests/${request.id}/explanation`)).list;
       const why = Object.fromEntries(left.filter(({ runs: ran }) => !ran).map((one) => [one.name, one.why]));
       assert.match(String(why.compile), /rule/);
-      assert.match(String(why.docs), /not asked for/);
+      assert.match(String(why.docs), /not requested/);
       await alice().delete(`${rules}/${rule.record.id}`);
       await alice().post(`${runs.path}/build_requests/${request.id}/cancel`);
       await runner.dispatch.holderGone('scripted');

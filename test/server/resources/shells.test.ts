@@ -116,12 +116,12 @@ describeWithRunner(
       assert.deepEqual([person.connections, far.connections], [2, 2]);
       await runner.dispatch.shellEnd(runner.self, { shell: id, reason: 'exited' });
       for (const end of [person, far]) {
-        assert.equal(await end.next(), 'm The shell is over.');
+        assert.equal(await end.next(), 'm The shell has ended.');
         assert.equal(await end.next(), 'x 3');
         assert.equal(await end.next(), 'over');
       }
       // So does whoever comes later.
-      assert.equal(await personEnd(alice, path).next(), 'm The shell is over.');
+      assert.equal(await personEnd(alice, path).next(), 'm The shell has ended.');
     });
 
     test('is only in a build that failed, whose files are kept, on a runner that is there', async () => {
@@ -259,7 +259,7 @@ describeWithRunner(
       const other = await shellRunner(service, scripted);
       const stolen = connected(other.end(shell));
       void stolen.stream.send('d', 'from a thief');
-      assert.equal(await stolen.next(), 'm The shell is over.');
+      assert.equal(await stolen.next(), 'm The shell has ended.');
       const second = owner.send('d', 'from the owner');
       assert.equal(await person.next(), 'd from the owner');
       await second;
@@ -282,10 +282,10 @@ describeWithRunner(
       await before;
       await service.suspend(debtor);
       void person.stream.send('d', 'late');
-      assert.equal(await person.next(), 'm You may not use this shell any longer.');
+      assert.equal(await person.next(), 'm You may no longer use this shell.');
       assertRefused(await refused(path, debtor), 401, { generic: ['account_suspended'] });
       await runner.dispatch.shellEnd(runner.self, { shell, reason: 'client_gone' });
-      assert.equal(await far.next(), 'm The shell is over.', 'nothing more was typed');
+      assert.equal(await far.next(), 'm The shell has ended.', 'nothing more was typed');
     });
 
     test('is closed for who only listens and may not have it any more [promise: shell-owner]', async () => {
@@ -297,7 +297,7 @@ describeWithRunner(
       assert.equal(await person.next(), 'd shown');
       await told;
       await service.suspend(debtor);
-      assert.equal(await person.next(), 'm You may not use this shell any longer.'); // a moment later
+      assert.equal(await person.next(), 'm You may no longer use this shell.'); // a moment later
       await runner.dispatch.shellEnd(runner.self, { shell, reason: 'client_gone' });
     });
 
@@ -310,7 +310,7 @@ describeWithRunner(
       await take();
       await leave(second, 'runner_seen_at');
       const person = personEnd(alice, second);
-      assert.equal(await person.next(), 'm The runner that has the files of this build is gone.');
+      assert.equal(await person.next(), 'm The runner that has the files of this build is not connected.');
       assert.equal(await person.next(), 'x 3');
       assert.equal(await person.next(), 'over');
     });
@@ -331,7 +331,7 @@ describeWithRunner(
       const all = (await allEntries(service)).map(entryView).filter(({ action }) => action === 'shell.ended');
       const endsOf = (id: bigint) => all.filter(({ subject }) => subject?.id === id).map(({ details }) => details);
       assert.deepEqual([endsOf(lost), endsOf(known)], [[{ reason: 'client_gone' }], []]);
-      assert.equal(await personEnd(alice, quiet).next(), 'm The shell is over.');
+      assert.equal(await personEnd(alice, quiet).next(), 'm The shell has ended.');
       assert.equal((await alice.delete(kept)).status, 200);
       assert.equal(await person.next(), 'm The shell was closed.');
     });
@@ -447,7 +447,7 @@ describeWithRunner(
           assert.equal(await far.next(), 'd more');
           await more;
           await alice.delete(path);
-          assert.equal(await far.next(), 'm The shell is over.');
+          assert.equal(await far.next(), 'm The shell has ended.');
         } finally {
           for (const end of ends.splice(0)) end.end();
           await second.stop();

@@ -185,7 +185,7 @@ describeWithRunner(
       const leftOut = await deploy({ commit_id: commit.id });
       await (await take('unit')).exit(0);
       assert.deepEqual([(await look(leftOut)).state, (await look(leftOut)).build_id], ['failed', null]);
-      assert.match((await alice.get(`${path}/deploys/${leftOut.id}/log.txt`)).text, /leave this commit out/);
+      assert.match((await alice.get(`${path}/deploys/${leftOut.id}/log.txt`)).text, /exclude this commit/);
     });
 
     test('leaves alone what its builds say nothing about: the commit, its restarts, forges', async () => {

@@ -60,7 +60,7 @@ describeSuiteRuns('suites that begin with files of another', ({ runner, alice, b
     const log = await alice().get(`${runs.path}/builds/${given.id}/log.txt`);
     assert.equal(
       log.text,
-      'The files of first are gone. It runs again first.\nThe files of first are not kept, also not after it has run again.\n',
+      'The files of first are no longer stored. It runs again first.\nThe files of first are not stored, even after it ran again.\n',
     );
   });
 });

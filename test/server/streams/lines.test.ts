@@ -137,7 +137,7 @@ describeService('the lines of a log', (service) => {
     await forgetOldLogs(db, 1, later);
     const { total, lines } = await linesOf(path);
     assert.equal(total, 1);
-    assert.match(lines[0]?.text ?? '', /^This log was removed/);
+    assert.match(lines[0]?.text ?? '', /^This log was deleted/);
     assert.deepEqual((await search(path, 'q=removed')).matches.length, 1);
   });
 

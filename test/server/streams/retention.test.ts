@@ -36,7 +36,7 @@ describeWithRunner('logs that are kept for some days', (service, runner) => {
     assert.ok((await forgetAfter(7, 8)) >= 2);
     for (const build of [short, long]) {
       const log = await alice.get(`${build.path}/log.txt`);
-      assert.deepEqual([log.status, log.text], [200, 'This log was removed: logs are kept for 7 days here.\n']);
+      assert.deepEqual([log.status, log.text], [200, 'This log was deleted: this server stores logs for 7 days.\n']);
       assert.equal((await alice.get(build.path)).record.build_state, 'passed');
       assert.equal((await alice.get(`${build.path}/log`)).record.complete, true);
     }
@@ -55,6 +55,6 @@ describeWithRunner('logs that are kept for some days', (service, runner) => {
     await db.transaction((trx) => trx.updateTable('logs').set(aged).where('id', '=', dependency.id).execute());
     assert.equal(await forgetAfter(7, 0), 0, 'its record is young, so nothing that it said can be old');
     assert.equal(await forgetAfter(7, 8), 1);
-    assert.match((await alice.get(`/dependencies/${dependency.id}/log.txt`)).text, /^This log was removed/);
+    assert.match((await alice.get(`/dependencies/${dependency.id}/log.txt`)).text, /^This log was deleted/);
   });
 });

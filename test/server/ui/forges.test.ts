@@ -62,7 +62,7 @@ describeServiceOnOne(
       forge.interfere = () => undefined;
       lib.archived = true;
       const archived =
-        /is archived, so nothing can be added to it\. Unarchive it at the forge, then mend the connection\./;
+        /is archived, so nothing can be added to it\. Unarchive it at the forge, then repair the connection\./;
       assert.match((await send('/ui/', mend)).text, archived);
       assert.match((await other.get('/ui/')).text, archived);
       lib.archived = false;
@@ -98,7 +98,7 @@ describeServiceOnOne(
       assert.match(text, /group\/other/);
       assert.match(text, /Gitea or Forgejo at 127[^]*GitLab at 127/);
       const account = (await tab.get('/ui/account')).text.replaceAll(/\s+/g, ' ');
-      assert.match(account, /incomplete<\/span> The token has not the scope api/i);
+      assert.match(account, /incomplete<\/span> The token lacks the scope api/i);
     });
 
     test('say that a forge is connected twice with one login', async () => {

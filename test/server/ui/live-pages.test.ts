@@ -59,7 +59,7 @@ describeServiceOnOne(
       await page.getByRole('button', { name: 'Copied' }).waitFor();
       assert.match(String(await page.evaluate('navigator.clipboard.readText()')), /^ssh-ed25519 AAAA/);
       await page.getByRole('button', { name: 'Check connection' }).click();
-      await page.getByText('Connected. The key of this project opens the repository.').waitFor();
+      await page.getByText('Connected. The project’s key can read the repository.').waitFor();
       await page.getByText('The repository holds Makefile').waitFor();
       assert.equal(await page.getByLabel('Command').inputValue(), 'make test');
       await page.getByLabel('Command').fill('say one, say two, exit 0');

@@ -205,7 +205,7 @@ describeServiceOnOne('pages over the API', (service) => {
     }
     const shown = (await tab.get(`${root}/requests/${request.id}`)).text;
     assert.ok(shown.includes('<code>red &quot;&gt;&lt;img'), 'the last line it said, without control sequences');
-    assert.match(shown, /Its rule commit\.branches equals release [^<]* is not met: the commit has/);
+    assert.match(shown, /Its rule commit\.branches equals release [^<]* does not match: the commit has/);
   });
 
   test('one page holds so many commits, and a branch is looked for on all of them', async () => {

@@ -96,7 +96,7 @@ describeWithRunnerOnOne('a shell in the browser', (service, scripted, database) 
     const shell = await taken();
     await shell.next();
     await page.goto(`${service.address}/ui${path}`);
-    for (let frame = ''; frame !== 'm The shell is over.';) frame = await shell.next();
+    for (let frame = ''; frame !== 'm The shell has ended.';) frame = await shell.next();
   });
 
   test('is opened by nobody without the key of a form, nor from the page of another site [promise: browser-credentials]', async () => {

@@ -160,7 +160,7 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
     await (await runner.take('run_suite')).exit(0);
     await runner.assertIdle();
     const request = (await tab.get(String(asked.headers.location))).text;
-    assert.match(one(request), /<b>lint<\/b> <span class="aside">It was not asked for/);
+    assert.match(one(request), /<b>lint<\/b> <span class="aside">It was not requested/);
     const [commit] = (await alice.get(`${runs.path}/commits`)).list;
     const doomed = await runs.suite({ name: 'doomed' });
     const stale = await tab.get(`${at}/commits/${commit?.id}`);

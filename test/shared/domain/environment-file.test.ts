@@ -38,5 +38,5 @@ test('a file of variables is read line by line, and a mistake is told with its l
     assert.throws(() => read(text), (error: Error) => words.test(error.message) && !error.message.includes('HUSH'), text.slice(0, 40)); // oxfmt-ignore
   assert.throws(() => readEnvironmentFile(join(folder, 'gone')), /gone: it cannot be read: ENOENT/);
   mkdirSync(join(folder, 'folder'));
-  assert.throws(() => readEnvironmentFile(join(folder, 'folder')), /folder: it is no file/);
+  assert.throws(() => readEnvironmentFile(join(folder, 'folder')), /folder: it is not a file/);
 });

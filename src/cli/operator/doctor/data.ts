@@ -13,7 +13,7 @@ import { addressOfServer } from '../folder-lock.ts';
 import { blobLocation, databaseUrl, masterKeyFile } from '../store.ts';
 import { missing, ok, warning, type Check } from './check.ts';
 
-const firstStart = 'the first start makes it';
+const firstStart = 'the first start creates it';
 
 export async function checkData(config: Config): Promise<Check[]> {
   return [
@@ -35,7 +35,7 @@ function nearest(folder: string): string {
 function dataFolder({ data_dir: folder }: Config): Check {
   const there = nearest(folder);
   try {
-    if (!statSync(there).isDirectory()) throw new Error(`${there} is no folder`);
+    if (!statSync(there).isDirectory()) throw new Error(`${there} is not a folder`);
     accessSync(there, constants.W_OK | constants.X_OK);
     return ok('data folder', there === folder ? folder : `${folder}: ${firstStart}`);
   } catch (error) {
@@ -53,7 +53,7 @@ async function disk({ data_dir: folder, disk_reserve: reserve }: Config): Promis
   const mend = `free some on the disk of ${nearest(folder)}, or choose another folder with --data-dir`;
   if (free < 32 * megabyte) return missing('disk', found, 'no server can start on it', mend);
   if (free < kept)
-    return warning('disk', found, 'it is less than the reserve: logs and files of builds wait for room', mend);
+    return warning('disk', found, 'it is less than the reserve: logs and files of builds wait for free space', mend);
   return ok('disk', found);
 }
 
@@ -63,7 +63,7 @@ function clock({ data_dir: folder }: Config): Check {
   const newest = Math.max(...files.filter((file) => existsSync(file)).map((file) => statSync(file).mtimeMs));
   const now = new Date();
   if (newest <= now.getTime() + 120_000) return ok('clock', now.toISOString());
-  const cost = 'certificates, schedules and what expires go by it';
+  const cost = 'certificates, schedules and expiry depend on it';
   const found = `it is ${now.toISOString()}, but there are files of ${new Date(newest).toISOString()}`;
   return warning('clock', found, cost, 'set the clock: timedatectl set-ntp true');
 }
@@ -102,7 +102,7 @@ async function database(config: Config): Promise<Check> {
   } catch (error) {
     const mend = isFile
       ? 'start as its owner, or restore a backup: headrace restore FILE'
-      : 'start it, or mend HEADRACE_DATABASE_URL';
+      : 'start it, or correct HEADRACE_DATABASE_URL';
     return missing('database', messageOf(error), 'no server can start', mend);
   }
 }
@@ -154,7 +154,7 @@ async function blobs(config: Config): Promise<Check> {
       'blobs',
       messageOf(error),
       'logs and files of builds cannot be stored',
-      'mend HEADRACE_BLOB_URL, or start as the owner of the folder',
+      'correct HEADRACE_BLOB_URL, or start as the owner of the folder',
     );
   }
 }
@@ -171,7 +171,7 @@ function certificate(config: Config): Check {
     const left = Math.floor((until.getTime() - Date.now()) / day);
     const found = `${file}, until ${until.toISOString().slice(0, 10)}`;
     if (left >= 30 || (isOwn && left >= 0)) return ok('certificate', found);
-    const mend = isOwn ? 'restart the server, which makes another' : 'replace it, and restart the server';
+    const mend = isOwn ? 'restart the server, which creates a new one' : 'replace it, and restart the server';
     return left < 0
       ? missing('certificate', found, 'clients refuse the server', mend)
       : warning('certificate', found, 'clients will refuse the server then', mend);
@@ -194,15 +194,15 @@ function masterKey(config: Config): Check {
       'master key',
       `${file} is not there`,
       'stored secrets cannot be read, and no server starts',
-      'put it back from a backup',
+      'restore it from a backup',
     );
   }
   const mode = statSync(file).mode & 0o077;
   if (mode === 0) return ok('master key', file);
   return warning(
     'master key',
-    `others may read ${file}`,
-    'whoever has it and the database reads every secret',
+    `other users can read ${file}`,
+    'anyone with it and the database can read every secret',
     `chmod 600 ${file}`,
   );
 }

@@ -42,7 +42,7 @@ async function tryIsolation({ sandbox, data_dir: folder }: Config): Promise<Tria
 /** Reports the trial's result unless another check already does. */
 function sandboxCheck({ sandbox }: Config, { isolated, why }: Trial, machine: readonly Check[]): Check[] {
   const cost = 'builds see and change everything that this user can';
-  if (sandbox === 'off') return [warning('sandbox', why, cost, 'leave out HEADRACE_SANDBOX=off, and start again')];
+  if (sandbox === 'off') return [warning('sandbox', why, cost, 'remove HEADRACE_SANDBOX=off, and start again')];
   if (isolated === true || machine.some(({ state }) => state === 'missing')) return [];
   const mend = `read docs/installing.md; to try Headrace without isolation: ${withoutIsolation}`;
   return [missing('sandbox', why || 'a trial run failed', 'no build runs here', mend)];
@@ -60,7 +60,7 @@ function report(isolated: boolean | null, checks: readonly Check[]): string {
   const verdict = {
     true: 'Builds run isolated here.',
     false: 'Builds do not run isolated here.',
-    null: 'Whether builds run isolated here could not be found out.',
+    null: 'Headrace could not find out whether builds run isolated here.',
   };
   return [...lines, '', verdict[`${isolated}`]].join('\n');
 }

@@ -26,12 +26,7 @@ function kernel(): Check {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   const found = `Linux ${version} on ${process.arch}`;
   if (major < 5 || (major === 5 && minor < 6))
-    return missing(
-      'kernel',
-      found,
-      'runners open what they mount by a call that came with Linux 5.6',
-      'upgrade the kernel',
-    );
+    return missing('kernel', found, 'runners open mounts with a system call of Linux 5.6', 'upgrade the kernel');
   if (major === 5 && minor < 19)
     return warning('kernel', found, 'all builds have the same user ID before Linux 5.19', 'upgrade the kernel');
   return ok('kernel', found);
@@ -44,12 +39,12 @@ async function isolation({ build_network: network }: Config): Promise<Check[]> {
 }
 
 function controlGroups(): Check {
-  if (mayMakeCgroups()) return ok('control groups', 'this user may make some');
-  const cost = 'limits on memory and processes hold for each process and for the user, not for each build';
+  if (mayMakeCgroups()) return ok('control groups', 'this user may create some');
+  const cost = 'limits on memory and processes apply to each process and to the user, not to each build';
   const mend = surroundings().container
     ? 'limit the container as a whole: --memory, --pids-limit'
     : 'start it as a service with delegated groups: systemd-run --user -p Delegate=yes bin/headrace serve';
-  return warning('control groups', 'this user may make none', cost, mend);
+  return warning('control groups', 'this user may not create any', cost, mend);
 }
 
 const overlayFileSystem = 0x794c7630;
@@ -59,14 +54,14 @@ async function overlays({ data_dir: folder }: Config): Promise<Check> {
   while (!existsSync(nearest) && dirname(nearest) !== nearest) nearest = dirname(nearest);
   const { type } = await statfs(nearest);
   if (type !== overlayFileSystem) return ok('overlays', `the file system of ${nearest} can carry them`);
-  const cost = 'each build gets a copy of its files, which takes time and room, and images are not possible';
-  return warning('overlays', `${nearest} lies on an overlay`, cost, 'put the data on a volume: --data-dir /a/volume');
+  const cost = 'each build gets a copy of its files, which takes time and space, and images cannot be used';
+  return warning('overlays', `${nearest} is on an overlay`, cost, 'put the data on a volume: --data-dir /a/volume');
 }
 
 function ids(): Check {
   const { isRoot, administers } = surroundings();
   if (administers) return ok('ids', 'root gives each build an ID of its own');
-  const cost = 'everything in an image belongs to one user, and builds share that of the runner';
+  const cost = 'everything in an image belongs to one user, and builds share the runner’s user ID';
   if (isRoot)
     return [6, 7, 31].every(isCapable)
       ? ok('ids', 'root of this container gives builds IDs of their own')

@@ -60,5 +60,5 @@ async function proveWritable(link: S3Link): Promise<void> {
   } finally {
     await removeObject(link, key);
   }
-  if (!got || !sent.equals(got)) throw new BlobsAwayError('S3 answered something else than what was stored');
+  if (!got || !sent.equals(got)) throw new BlobsAwayError('S3 returned other content than was stored');
 }

@@ -14,7 +14,7 @@ interface SdkError extends Error {
 }
 
 const wrongKeys =
-  'does not take the credentials. Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile or role that is used instead';
+  'rejects the credentials. Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile or role in use';
 const unfit = new Set(['ERR_TLS_CERT_ALTNAME_INVALID', 'CERT_HAS_EXPIRED']);
 
 /** Of the SDK's error only the code is used: its objects refer to the request, with its signature. */
@@ -41,33 +41,33 @@ function whyRefused(error: SdkError, { bucket, endpoint, pathStyle }: S3Location
     case 'NoSuchBucket':
       return `has no bucket ${bucket} at ${host}. Create it, or correct blob_url`;
     case 'InvalidBucketName':
-      return `at ${host} takes no bucket of the name ${bucket}. Correct blob_url`;
+      return `at ${host} rejects the bucket name ${bucket}. Correct blob_url`;
     case 'InvalidAccessKeyId':
     case 'SignatureDoesNotMatch':
     case 'InvalidToken':
     case 'InvalidClientTokenId':
       return `at ${host} ${wrongKeys} (${name})`;
     case 'ExpiredToken':
-      return `at ${host} says that the credentials have expired. Renew them`;
+      return `at ${host} reports that the credentials have expired. Renew them`;
     case 'RequestTimeTooSkewed':
-      return `at ${host} says that the clock of this machine is wrong. Set it`;
+      return `at ${host} reports that the clock of this machine is wrong. Set it`;
     case 'PermanentRedirect':
     case 'AuthorizationHeaderMalformed':
     case 'IllegalLocationConstraintException':
-      return `says that the bucket ${bucket} is in another region (${name}). Name it in blob_url: region=…`;
+      return `reports that the bucket ${bucket} is in another region (${name}). Set it in blob_url: region=…`;
     case 'CredentialsProviderError':
       return 'needs credentials, and none were found. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile in AWS_PROFILE, or give the machine a role';
   }
   if (status === 401 || status === 403)
-    return `does not let these credentials use the bucket ${bucket} (${status} ${name.slice(0, 80)}). ${rights}`;
-  if (message === 'Region is missing') return 'needs a region. Name it in blob_url: region=…, or in AWS_REGION';
+    return `does not allow these credentials to use the bucket ${bucket} (${status} ${name.slice(0, 80)}). ${rights}`;
+  if (message === 'Region is missing') return 'needs a region. Set it in blob_url: region=…, or in AWS_REGION';
   if (code === 'ENOTFOUND') {
     const hint =
-      endpoint !== undefined && !pathStyle ? '. If it has no names for its buckets, add path_style=true' : '';
-    return `was not found: no computer has the name that blob_url leads to${hint}`;
+      endpoint !== undefined && !pathStyle ? '. If it has no host names for buckets, add path_style=true' : '';
+    return `was not found: the host name from blob_url does not exist${hint}`;
   }
   if (hasUntrustedIssuer(code) || unfit.has(code))
-    return `at ${host} has a certificate that is not trusted here (${code}). Name the file of its authority in NODE_EXTRA_CA_CERTS`;
+    return `at ${host} has an untrusted certificate (${code}). Set NODE_EXTRA_CA_CERTS to the file of its authority`;
   return undefined;
 }
 

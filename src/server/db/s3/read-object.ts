@@ -75,7 +75,7 @@ async function readPart(link: S3Link, key: string, part: PartRequest): Promise<P
   }
 }
 
-const cutOff = 'broke off its answer';
+const cutOff = 'interrupted its response';
 
 async function readOnce({ client, place }: S3Link, key: string, part: PartRequest, signal: AbortSignal): Promise<Part> {
   const get = new GetObjectCommand({ Bucket: place.bucket, Key: key, Range: `bytes=${part.range}` });
@@ -117,5 +117,5 @@ async function bytesOf(body: Readable, expected: number): Promise<Buffer> {
 }
 
 function garbled(): BlobsAwayError {
-  return new BlobsAwayError('S3 answered something else than what was asked for');
+  return new BlobsAwayError('S3 sent another range than requested');
 }
