@@ -42,6 +42,12 @@ export interface LinkOptions {
 /** If an extension takes longer, a new connection is needed, or the claims would expire meanwhile. */
 const extendMs = (2 * claimSeconds * 1000) / 3;
 
+/**
+ * Masks protect proxies from a client's bytes (RFC 6455, section 10.3). There is no proxy on a Unix socket, and masks
+ * would cost more time than all other work on a log.
+ */
+const withoutMask = (mask: Buffer): void => void mask.fill(0);
+
 /** One connection for calls, and HTTP for blobs. A failed call throws, and may be repeated. */
 export function openLink(server: ServerAddress, options: LinkOptions = {}): OpenLink {
   const { note = () => {}, onConnected = () => {}, protocol = protocolNumber } = options;
@@ -62,7 +68,7 @@ export function openLink(server: ServerAddress, options: LinkOptions = {}): Open
     send({ ...target, agent, ...options, path: `${target.path ?? ''}${options.path}` });
   const address = isLocal ? 'ws://localhost' : server.url.replace(/\/+$/, '');
   const transport: ClientOptions & ConnectionOptions = isLocal
-    ? { createConnection: () => connect(server.socket) }
+    ? { createConnection: () => connect(server.socket), generateMask: withoutMask }
     : { ...(server.ca === undefined ? {} : { ca: server.ca }), ALPNProtocols: ['http/1.1'], rejectUnauthorized: true };
   const socket = (path: string): WebSocket =>
     new WebSocket(`${address}${path}`, { ...connectionOptions, headers, ...transport });

@@ -1,4 +1,5 @@
 import { createMask } from '../shared/domain/masking.ts';
+import { countBreaks } from '../shared/lib/count-breaks.ts';
 
 /** A build's log without its secrets. */
 export interface MaskedLog {
@@ -29,7 +30,7 @@ export function maskedLog({ writeLog, secrets: first, lines = 0 }: Options): Mas
   let isOpen = false;
   const show = async (bytes: Buffer): Promise<void> => {
     if (bytes.length === 0) return;
-    for (let at = bytes.indexOf(lineBreak); at !== -1; at = bytes.indexOf(lineBreak, at + 1)) breaks += 1;
+    breaks += countBreaks(bytes);
     isOpen = bytes.at(-1) !== lineBreak;
     await writeLog(bytes);
   };

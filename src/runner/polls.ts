@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { messageOf } from '../shared/lib/error-code.ts';
+import { orAborted } from '../shared/lib/or-aborted.ts';
 import { bytes } from '../shared/domain/bounds.ts';
 import { longestPollMs, mostPolls, type Link, type PollOrder, type PollReport } from '../shared/protocol/index.ts';
 import { isFinal } from './retry.ts';
@@ -27,10 +28,15 @@ export async function pollRepositories(parts: PollingParts): Promise<void> {
   const { link, ask, signal, log } = parts;
   const underWay = new Set<Promise<void>>();
   const seen: PollReport[] = [];
+  let hasSeen = Promise.withResolvers<void>();
 
   const begin = (orders: readonly PollOrder[]): void => {
     for (const order of orders) {
-      const work = poll(parts, order).then((report) => void (report && seen.push(report)));
+      const work = poll(parts, order).then((report) => {
+        if (!report) return;
+        seen.push(report);
+        hasSeen.resolve();
+      });
       underWay.add(work);
       void work.finally(() => underWay.delete(work));
     }
@@ -44,7 +50,9 @@ export async function pollRepositories(parts: PollingParts): Promise<void> {
   };
   const telling = async (): Promise<void> => {
     for (;;) {
+      await orAborted(hasSeen.promise, signal);
       await pause(gatherMs, undefined, { signal });
+      hasSeen = Promise.withResolvers();
       for (const reports of batches(seen.splice(0))) await ask(() => link.polled({ reports }, signal));
     }
   };

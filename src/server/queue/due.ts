@@ -1,15 +1,21 @@
-import { sql, type RawBuilder, type SqlBool } from 'kysely';
+import { sql, type Kysely, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database, Queries } from '../db/open.ts';
+import type { Schema } from '../db/schema.ts';
 import { startWorkLoop } from '../db/work-loop.ts';
 import { watchForSetBack } from '../../shared/lib/clock-set-back.ts';
 
-/** A table of rows that become due at a time. The code treats each table as if it were `jobs`. */
+/** A table of rows that become due at a time. */
 interface Waits {
-  table: 'jobs';
-  id: 'id';
-  due: 'run_after';
+  table: string;
+  id: string;
+  due: string;
 }
-const waits = (table: string, id: string, due: string): Waits => ({ table, id, due }) as Waits;
+
+const waits = <Table extends keyof Schema>(
+  table: Table,
+  id: keyof Schema[Table] & string,
+  due: keyof Schema[Table] & string,
+): Waits => ({ table, id, due });
 
 export const jobs = waits('jobs', 'id', 'run_after');
 export const polls = waits('polls', 'project_id', 'next_poll_at');
@@ -17,12 +23,15 @@ export const schedules = waits('schedules', 'id', 'next_run_at');
 export const forgeRemovals = waits('forge_removals', 'id', 'run_after');
 export const forgeChecks = waits('projects', 'id', 'forge_check_at');
 
+/** For tables whose name is a variable: only the IDs and times are used here. */
+const rowsIn = (db: Queries): Kysely<Record<string, Record<string, bigint | null>>> => db as never;
+
 type Which = RawBuilder<SqlBool>;
 const all: Which = sql`true`;
 
 /** In milliseconds since 1970; Infinity if none waits. */
 export async function nextDue(db: Queries, { table, due }: Waits, which = all): Promise<number> {
-  const next = db
+  const next = rowsIn(db)
     .selectFrom(table)
     .select(due)
     .where(which)
@@ -46,8 +55,10 @@ export function makeStrandedDue(
   const isStranded = sql<SqlBool>`${sql.ref(due)} > ${latest} and ${which}`;
   return db.transaction(async (trx) => {
     // All transactions lock several rows in this order. An update would use its own order.
-    await db.locked(trx.selectFrom(table).select(id).where(isStranded).orderBy(id), table).execute();
-    const stranded = trx.updateTable(table).set({ [due]: BigInt(now) });
+    await db.locked(rowsIn(trx).selectFrom(table).select(id).where(isStranded).orderBy(id), table).execute();
+    const stranded = rowsIn(trx)
+      .updateTable(table)
+      .set({ [due]: BigInt(now) });
     await stranded.where(isStranded).execute();
   });
 }

@@ -1,7 +1,7 @@
 import type { RE2JS } from 're2js';
 import { longest } from '../../shared/domain/bounds.ts';
 import { compiles, engine } from '../../shared/domain/rule-expressions.ts';
-import { countBreaks } from './line-scan.ts';
+import { countBreaks } from '../../shared/lib/count-breaks.ts';
 import { requiredTexts, type Required } from './required-text.ts';
 
 /** Limit per line: an expression may take microseconds per character. */

@@ -1,4 +1,5 @@
-import { countBreaks, findBreak } from './line-scan.ts';
+import { countBreaks } from '../../shared/lib/count-breaks.ts';
+import { findBreak } from './line-scan.ts';
 import type { LineIndex, LineStorage } from './line-index.ts';
 import { readLog } from './logs.ts';
 import { origin } from './marks.ts';

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { countBreaks, findBreak } from '../../../src/server/streams/line-scan.ts';
+import { findBreak } from '../../../src/server/streams/line-scan.ts';
+import { countBreaks } from '../../../src/shared/lib/count-breaks.ts';
 
 /** Bytes that differ from a line break by one bit or by one, and those whose sums overflow into their neighbours. */
 const confusing = [0x0a, 0x0b, 0x09, 0x8a, 0x8b, 0x4a, 0x00, 0x01, 0x7f, 0x80, 0xff];
