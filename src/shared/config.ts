@@ -152,7 +152,7 @@ export function readBlobLocation(text: string, label: string): BlobLocation {
   if (!text.startsWith('s3://'))
     return text.startsWith('/')
       ? { folder: text }
-      : refuse('it is neither an absolute path, nor a file:/// address, nor s3://BUCKET/PREFIX');
+      : refuse('it must be an absolute path, a file:/// address, or s3://BUCKET/PREFIX');
   if (!URL.canParse(text))
     return refuse('an address in S3 looks like s3://BUCKET/PREFIX?endpoint=…&region=…&path_style=true');
   const { username, password, host: bucket, pathname, searchParams, hash } = new URL(text);

@@ -95,10 +95,10 @@ onOneDatabase((database) => {
       pipe: 'not a regular file',
       socket: 'not a regular file',
     }))
-      assert.match(log, new RegExp(`left out x/${name} \\(.*${why}\\)`));
+      assert.match(log, new RegExp(`skipped x/${name} \\(.*${why}\\)`));
     for (const [name, why] of Object.entries({ sparse: 'too large', more: 'too large', 'line\\?break': 'not text' }))
-      assert.match(log, new RegExp(`left out x/${name} \\(.*${why}`));
-    assert.match(log, /nothing matches x\/root\/etc\/hostname/);
+      assert.match(log, new RegExp(`skipped x/${name} \\(.*${why}`));
+    assert.match(log, /no file matches x\/root\/etc\/hostname/);
   });
 
   test('each attempt has its own', async (t) => {

@@ -74,7 +74,7 @@ onOneDatabase((database) => {
     const [tidied] = await project.commits();
     assert.deepEqual([tidied?.ref, tidied?.build_state, await project.builds(tidied)], [third, 'skipped', []]);
     const place = `${project.path}/build_requests/${skipped.id_str}`;
-    const why = `The message of commit ${third} says [skip ci]: nothing is built.`;
+    const why = `The message of commit ${third} contains [skip ci]: nothing is built.`;
     const { text } = await project.api().get<{ text: string }>(`${place}/log`);
     assert.ok(text.endsWith(`\n${why}\n`), text);
     const [unit] = await project.api().get<{ why: string }[]>(`${place}/explanation`);

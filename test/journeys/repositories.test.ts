@@ -44,7 +44,7 @@ onOneDatabase((database) => {
     assert.equal(builds.length, 4);
     for (const build of builds) {
       const said = await project.log(build);
-      assert.match(said, /^Submodule lib is left out: its address is not public.*\(https:\/\/10\.1\.2\.3\/lib\.git\)/);
+      assert.match(said, /^Submodule lib is skipped: its address is not public.*\(https:\/\/10\.1\.2\.3\/lib\.git\)/);
       assert.match(said, /^The file large\.bin of Git LFS was not fetched, .*git\.test has no Git LFS over SSH/m);
       assert.match(said, /^version https:/m);
     }

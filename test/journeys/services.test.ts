@@ -264,7 +264,7 @@ onOneDatabase((database) => {
       /begun\n.*The service mortal .* while the build ran\. Its last lines:\nup\nfarewell\n/s,
     );
     assert.match(logs[4] ?? '', /Service none: Image .*team\/none:1: /);
-    assert.match(logs[8] ?? '', /web was not ready within 1 seconds: ready_command ended with status 3\. It said/);
+    assert.match(logs[8] ?? '', /web was not ready within 1 seconds: ready_command ended with status 3\. It printed/);
     assert.match(logs[5] ?? '', /The service web has A from the variable NOBODY_HAS/);
     assert.match(logs[6] ?? '', /\nThe build’s time limit passed before all services were ready\.\n$/);
     const became = results.map(({ build }) =>

@@ -170,7 +170,7 @@ test('data are for builds that would make the same alone, whatever they are told
   const kept = named(first.data);
   assert.equal(kept.length, 1);
   const again = await build('true', [keepsData({ kept })], { environment: { SEED: 'main', HEADRACE_BUILD_ID: '18' } });
-  assert.equal(again.said, 'Its data are stored since 2030-01-02T03:04:05.000Z: build 17 made them.\n');
+  assert.equal(again.said, 'Its data are stored since 2030-01-02T03:04:05.000Z, from build 17.\n');
   assert.deepEqual(again.data['db'], { ...first.data['db'], bytes: 0, isMade: false });
   // A request's variable, a fork's lack of variables, another image, another command: all would make something else.
   const others: [string, ServiceOrder, Parameters<typeof build>[2]][] = [

@@ -140,7 +140,7 @@ describe('blobs copy', () => {
       [folder, folder, /same store/],
       [folder, to, /no bucket none-of-that-name/],
       [folder, 's3://x?y=z', /TO: /],
-      [folder, 'https://x', /TO: it is neither/],
+      [folder, 'https://x', /TO: it must be/],
     ] as const) {
       const { status, stderr } = await command(['blobs', 'copy', from, target, '--data-dir', folder]);
       assert.equal(status, 1);

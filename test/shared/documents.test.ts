@@ -55,7 +55,7 @@ describe('a file in a repository', () => {
       [
         'a.yml',
         'suites:\n  - {name: a, command: x, steps: [{name: s, command: y}]}\n',
-        /:2: suites\[a\]\[command\] stands beside steps/,
+        /:2: suites\[a\]\[command\] conflicts with steps/,
       ],
       [
         'a.yml',

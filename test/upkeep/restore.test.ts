@@ -225,7 +225,7 @@ describe('restore', () => {
     const before = readFileSync(installation.keyFile, 'utf8');
     const refused = await installation.command('restore', file);
     assert.equal(refused.status, 1);
-    assert.match(refused.stderr, /master\.key is there already/);
+    assert.match(refused.stderr, /master\.key exists already/);
     assert.equal(readFileSync(installation.keyFile, 'utf8'), before);
     assert.ok(!existsSync(installation.url));
   });

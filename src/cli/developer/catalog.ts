@@ -112,7 +112,7 @@ export function developerProgram(): Command {
         'isolation and limits of a build. Your changes are deleted with the shell. It ends with exit, after an hour ' +
         'without activity, and with Enter ~ . if it no longer responds. The exit status is the shell’s.',
     )
-    .example('headrace shell 912345678901234567', 'look around where it failed')
+    .example('headrace shell 912345678901234567', 'inspect the failed build')
     .example('headrace shell unit < commands.sh', 'run something there');
 
   add('explain [REQUEST]', () => import('./explain.ts'))
@@ -170,7 +170,7 @@ export function developerProgram(): Command {
     .option('--check', 'show the difference, and exit 1 if there is one')
     .option('--prune', 'delete everything that the file lacks')
     .option('--create', 'create the project named in the file if you have none of that name')
-    .addOption(repeated('--from-env <NAME>', 'send NAME from your environment where the file asks for it'))
+    .addOption(repeated('--from-env <NAME>', 'send NAME from your environment if the file asks for it'))
     .example('headrace apply -f headrace.toml --dry-run', 'see what would change')
     .example('headrace apply -f headrace.toml', 'apply it, all or nothing');
 

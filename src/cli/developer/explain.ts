@@ -25,5 +25,5 @@ function whyNone({ config_file: path }: Project, request: BuildRequest): string 
     return words`${path} of the commit has a mistake, so nothing was built. To see it: headrace watch ${id}`;
   return commit === ''
     ? 'The commit was not fetched, so no suite could be chosen.'
-    : 'Neither the commit nor the project has a suite.';
+    : 'The commit and the project have no suites.';
 }

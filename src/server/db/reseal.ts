@@ -115,7 +115,7 @@ export async function olderTransactionsEnded(db: Database): Promise<void> {
     if (performance.now() > deadline) {
       throw new Error(
         `${still.size} transaction(s) on the database have been open for over a minute and may still write with the ` +
-          'old master key. Both keys are kept. End those transactions and run this again.',
+          'old master key. Both keys stay in use. End those transactions and run this again.',
       );
     }
     await pause(50);

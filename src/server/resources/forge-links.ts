@@ -86,7 +86,7 @@ export const routes = [
     access: 'both',
     scope: 'projects',
     summary:
-      "Where the forge of a project's repository shows commits, branches and pull requests: addresses to which a SHA, a " +
+      "The forge's addresses of commits, branches and pull requests of a project: addresses to which a SHA, a " +
       'name or a number is added; blank if unknown',
     answer: forgeLinksRecord,
     handle: async ({ db, project }) => linksAtForge(db, project),

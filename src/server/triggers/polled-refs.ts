@@ -42,7 +42,7 @@ export function isQuick({ before, listing }: Listings): boolean {
 function unpackListing(packed: Uint8Array): Refs {
   const listing = zstdDecompressSync(packed, { maxOutputLength: bytes.refListing }).toString();
   const refs = readListing(listing);
-  if (!refs) throw new Error('what the last poll saw cannot be read');
+  if (!refs) throw new Error('the result of the last poll cannot be read');
   return refs;
 }
 

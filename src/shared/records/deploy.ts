@@ -49,7 +49,7 @@ export const suiteOptions = { suite_id: described(identifier(), 'a manual suite 
 /** Only the owner changes these. */
 export const gateFields = {
   refs: refs('only commits of these branches and tags are deployed, such as main or refs/tags/v*; none for all'),
-  approval: described(flag(), 'whether each deploy waits until a user other than the one who requested it approves'),
+  approval: described(flag(), 'whether each deploy waits until a user other than its requester approves'),
   approvers,
 };
 export const strategyFields = {

@@ -108,11 +108,11 @@ export const repositoryUrl = text('repositoryUrl', {
 });
 export const sshCloneUrl = text('repositoryUrl', {
   check: isOverSsh,
-  description: 'ssh://user@host:port/path, or as repository_url, in whose place it may stand',
+  description: 'ssh://user@host:port/path, or as repository_url; it may replace repository_url',
 });
 export const cloneUrl = text('repositoryUrl', {
   check: (url) => isOverSsh(url) || parseGitAddress(url)?.scheme === 'https',
-  description: 'ssh://user@host:port/path, https://host:port/path, or as repository_url, in whose place it may stand',
+  description: 'ssh://user@host:port/path, https://host:port/path, or as repository_url; it may replace repository_url',
 });
 
 /** The rules of git-check-ref-format, without names that git would take for an option. */

@@ -37,7 +37,7 @@ test('a key that was taken away does not go on working', async (t) => {
 test('a host that does not exist, refuses, or hangs: the log says so, soon', async (t) => {
   const { host, fetchFails, folder, openMirrors, project } = await workplace(t, { connectSeconds: 1 });
   const log = await fetchFails('host_unreachable', 'main', { repositoryUrl: 'git@no-such-host.invalid:app.git' });
-  assert.match(log, /no-such-host\.invalid does not answer.* the address is ssh:\/\/user@host:port\/path/s);
+  assert.match(log, /no-such-host\.invalid does not respond.* the address is ssh:\/\/user@host:port\/path/s);
 
   await writeFile(join(folder, 'config'), `Host closed.test\nHostName 127.0.0.1\nPort ${await freePort()}\n`);
   const elsewhere = await openMirrors({ sshConfig: join(folder, 'config'), connectSeconds: 1 });

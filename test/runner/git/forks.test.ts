@@ -84,7 +84,7 @@ test('the work tree of a fork’s commit does not serve for the merged one, nor 
   const checkouts = await openCheckouts(join(folder, 'checkouts'), mirrors, assert.fail);
   const take = (isFork: boolean) => checkouts.of(project, { sha, fetchRef, isFork }, () => {}, project.signal);
   using proposed = await take(true);
-  assert.match(proposed.misses.join(), /Submodule lib is left out.*fork/);
+  assert.match(proposed.misses.join(), /Submodule lib is skipped.*fork/);
   await repository.overwrite('main', sha);
   using merged = await take(false);
   assert.deepEqual(merged.misses, []);
@@ -185,6 +185,6 @@ test('a public submodule of a fork comes without credentials, and is told of whe
   assert.notEqual((await gitIn(join(tree, 'lib'), 'cat-file', '-e', beside)).status, 0);
   for (const { headers } of open.calls) assert.equal(headers.authorization, undefined);
   assert.equal(misses.length, 1);
-  assert.match(misses[0] ?? '', /^Submodule gone is left out: .*anonymous access/);
+  assert.match(misses[0] ?? '', /^Submodule gone is skipped: .*anonymous access/);
   assert.doesNotMatch(misses[0] ?? '', /user@host:path/, 'which would not help');
 });

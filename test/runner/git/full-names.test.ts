@@ -39,7 +39,7 @@ test('a tag and a branch of one name are two refs [promise: limited-variables]',
   const main = await repository.commit();
   const other = await repository.commit({ on: 'other' });
   await repository.tag('main', other);
-  assert.match(await fetchFails('ambiguous_ref', 'main'), /Ask for refs\/tags\/main or refs\/heads\/main instead/);
+  assert.match(await fetchFails('ambiguous_ref', 'main'), /Request refs\/tags\/main or refs\/heads\/main instead/);
   const found = async (asked: string) => {
     const { sha, ref, refKind } = await fetch(asked);
     return [sha, ref, refKind];

@@ -42,7 +42,7 @@ test('a fork that names its own repository as a submodule gets what anybody gets
   for (const url of ['../app', '../app.git', './', forge.url('team/app'), `${forge.url('team/app')}/`]) {
     const { plan, said } = await forkNaming(place, url, hidden);
     assert.equal(plan, undefined, url);
-    assert.match(said, /There is no commit|Submodule inner is left out/, url);
+    assert.match(said, /There is no commit|Submodule inner is skipped/, url);
   }
   assert.equal((await forkNaming(place, '../app', open)).plan, 'for everybody');
 
@@ -56,7 +56,7 @@ test('a fork that names its own repository as a submodule gets what anybody gets
   for (const url of ['../app', forge.url('team/app')]) {
     const { plan, said } = await forkNaming(place, url, next, { credential });
     assert.equal(plan, undefined);
-    assert.match(said, /Submodule inner is left out: its host refuses anonymous access \(401\)/);
+    assert.match(said, /Submodule inner is skipped: its host refuses anonymous access \(401\)/);
   }
 });
 

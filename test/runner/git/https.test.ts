@@ -79,9 +79,9 @@ test('a token opens one repository over HTTPS, and is shown to nothing else [pro
   assert.equal(await readFile(join(tree, 'a.bin'), 'utf8'), 'large');
   assert.equal(await readFile(join(tree, 'lib', 'a'), 'utf8'), 'lib');
   // A submodule is named by whoever can push: what the token opens beside this repository stays closed to them.
-  assert.match(sentences.join('\n'), /Submodule secret is left out: its host refuses anonymous access \(401\)/);
-  assert.match(sentences.join('\n'), /Submodule other is left out/);
-  assert.match(sentences.join('\n'), /Submodule key is left out: .* the key of the project is not used/);
+  assert.match(sentences.join('\n'), /Submodule secret is skipped: its host refuses anonymous access \(401\)/);
+  assert.match(sentences.join('\n'), /Submodule other is skipped/);
+  assert.match(sentences.join('\n'), /Submodule key is skipped: .* the key of the project is not used/);
   for (const { path, headers } of forge.calls)
     assert.equal(headers.authorization, /^\/team\/app(\.git)?\//.test(path) ? basic : undefined, path);
   assert.ok(other.calls.every(({ headers }) => headers.authorization === undefined));
@@ -132,7 +132,7 @@ test('why a repository cannot be fetched over HTTPS is told in words [promise: g
     const refused = await failing('repository_not_found');
     assert.match(
       refused,
-      new RegExp(`refuses anonymous access \\(${status}\\).*over SSH, such as git@forge\\.test:team/app`),
+      new RegExp(`refuses anonymous access \\(${status}\\).*enter its SSH address, such as git@forge\\.test:team/app`),
     );
   }
   forge.instead = (_, response) => {
@@ -204,7 +204,7 @@ test('SSH at a port: the address has it, and other ports of the host are strange
   const tree = join(folder, 'tree');
   const { sentences } = await mirrors.checkout({ ...own, sha, into: tree });
   assert.equal(await readFile(join(tree, 'near', 'a'), 'utf8'), 'beside');
-  assert.match(sentences.join('\n'), /Submodule far is left out: its address is not public/);
+  assert.match(sentences.join('\n'), /Submodule far is skipped: its address is not public/);
   assert.equal(await readFile(join(tree, 'a.bin'), 'utf8'), 'large');
   assert.match(
     await readFile(join(dir, 'known_hosts'), 'utf8'),

@@ -69,7 +69,7 @@ test('no submodule over SSH leads to a private address, by whatever name [promis
   const { into, misses } = await checkOut(...urls);
   const text = log();
   for (const [at, url] of urls.entries()) {
-    const sentence = `Submodule m${at} is left out: its address is not public, and the operator of this runner has not allowed it (${url}).`;
+    const sentence = `Submodule m${at} is skipped: its address is not public, and the operator of this runner has not allowed it (${url}).`;
     assert.ok(misses.includes(sentence), `${sentence}\n${misses.join('\n')}`);
     assert.ok(text.includes(sentence));
     assert.deepEqual(await readdir(join(into, `m${at}`)), []);

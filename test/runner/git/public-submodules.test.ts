@@ -102,7 +102,7 @@ test('a submodule of a public submodule is found beside it, and never with the k
   const { tree, misses, areLasting } = await checkOut(await naming(open.url('lib.git'), sha));
   assert.equal(await fileIn(tree, 'lib', 'deep', 'inner', 'b'), 'inner');
   assert.equal(misses.length, 1);
-  assert.match(misses[0] ?? '', /Submodule stolen is left out.*key of the project is not used/);
+  assert.match(misses[0] ?? '', /Submodule stolen is skipped.*key of the project is not used/);
   assert.deepEqual(await readdir(join(tree, 'lib', 'stolen')), []);
   assert.equal(areLasting, true);
 });
@@ -122,7 +122,7 @@ test('a submodule that is not public or does not answer is left out, and the log
     return true;
   };
   const never: [url: string, why: RegExp][] = [
-    [open.url('nothing.git'), /^Submodule lib is left out: .*anonymous access \(404\) \(https:.*nothing\.git\)/],
+    [open.url('nothing.git'), /^Submodule lib is skipped: .*anonymous access \(404\) \(https:.*nothing\.git\)/],
     [open.url('status-401'), /anonymous access \(401\)/],
     [open.url('status-403'), /anonymous access \(403\)/],
     [open.url('status-204'), /no git repository/],
@@ -160,7 +160,7 @@ test('a submodule that is not public or does not answer is left out, and the log
     const passing = await taking(await naming([open.url(repository), open.url('beside')], sha));
     assert.match(passing.misses[0] ?? '', why);
     // A host in trouble is not asked for the next one.
-    assert.match(passing.misses[1] ?? '', /left out: its host does not answer \(https:.*beside\)/);
+    assert.match(passing.misses[1] ?? '', /skipped: its host does not answer \(https:.*beside\)/);
     assert.equal(passing.areLasting, false);
   }
   open.instead = () => false;

@@ -102,7 +102,7 @@ describe('the reports that a build left', () => {
   test('are not there: told, and nothing sent', async () => {
     const { batches, told } = await reportsOf('true', ['*.xml']);
     assert.deepEqual(batches, []);
-    assert.match(told, /No file matches \*\.xml/);
+    assert.match(told, /No file matches the report pattern \*\.xml/);
     assert.doesNotMatch(told, /Tests:/);
   });
 

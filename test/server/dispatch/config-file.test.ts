@@ -227,7 +227,7 @@ describeWithRunner('a project that is configured by a file in its repository', (
       [{ owner: 'mallory' }, /owner is not known/],
       [{ status_targets: [{ provider: 'github', token: 'x' }] }, /status_targets is not known/],
       [{ hooks: [{ provider: 'generic' }] }, /hook generic: a file in a repository cannot change this/],
-      [{ hooks: [{ provider: 'github' }, { provider: 'gitlab' }] }, /hook gitlab: .* does not create this/],
+      [{ hooks: [{ provider: 'github' }, { provider: 'gitlab' }] }, /hook gitlab: .* cannot create this/],
       [
         { notifications: [{ notifiable_type: 'build', name: 'webhook', url: 'https://mallory.example.org/' }] },
         /notification .*: a file in a repository cannot create this/,

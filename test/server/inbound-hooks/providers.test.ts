@@ -53,7 +53,7 @@ function likeGithub(provider: 'github' | 'gitea', signer: Signer, synchronized: 
       ...ignored,
       what: 'a ref that is neither',
       payload: github.push({ ref: 'refs/notes/x' }),
-      reason: /“refs\/notes\/x” is neither/,
+      reason: /“refs\/notes\/x” is not a branch or tag/,
     },
     {
       ...ignored,
@@ -337,7 +337,7 @@ describeServiceOnOne('a payload of a forge', (service: Service) => {
     const path = `/projects/${project.id}/hooks/${hook.id}`;
     const [newest] = (await owner.get(`${path}/deliveries?limit=1`)).list;
     const { id, id_str, received_at, ...rest } = newest ?? assert.fail();
-    const reason = `The message of commit ${sha} says [skip ci].`;
+    const reason = `The message of commit ${sha} contains [skip ci].`;
     const came = { outcome: 'skipped', reason, build_request_id: null, build_request_id_str: '' };
     const place = { ref: 'refs/heads/x', sha };
     assert.deepEqual(rest, {

@@ -64,7 +64,7 @@ describeWithRunner('rules that take long to compare with a commit', (service, ru
     const why = Object.fromEntries(explaining.result.list.map(({ name, why: words }) => [name, words]));
     assert.match(String(why.costly), /took too long/);
     assert.match(String(why.plain), /All its rules match/);
-    assert.match(String(why.other), /commit\.branches equals release is not met/);
+    assert.match(String(why.other), /commit\.branches equals release does not match/);
     await (await runner.take('run_suite')).finish({ kind: 'exited', status: 0 });
   });
 

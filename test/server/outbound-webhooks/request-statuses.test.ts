@@ -116,7 +116,7 @@ describeWithRunner(
       const tab = new Tab(service);
       await tab.signIn(user.credentials);
       const page = (await tab.get(`/ui/projects/${project.id}/requests/${id}`)).text;
-      for (const said of ['has an error. The log shows where.', 'No suite ran', mistake])
+      for (const said of ['has an error. The log shows where.', 'Nothing was run', mistake])
         assert.ok(page.includes(said), said);
       assert.doesNotMatch(page, /could not be fetched/);
 

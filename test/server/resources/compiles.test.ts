@@ -96,7 +96,7 @@ describeWithRunner('a compile', (service, runner) => {
     assert.equal(await stateOf(path), 'compiling');
     const next = await runner.take('compile_dependency');
     await next.writeLog('whole\n');
-    assert.match((await alice.get(`${path}/log.txt`)).text, /^half\nThe runner was lost\..*try 2 of 3.*\nwhole\n$/);
+    assert.match((await alice.get(`${path}/log.txt`)).text, /^half\nThe runner was lost\..*attempt 2 of 3.*\nwhole\n$/);
     await next.finish({ kind: 'lost', message: 'power' });
     await (await runner.take('compile_dependency')).finish({ kind: 'lost', message: 'power' });
     assert.equal(await stateOf(path), 'compile_failed');

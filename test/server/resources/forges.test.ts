@@ -151,7 +151,7 @@ describeService(
       assertInWords(
         await alice.post('/forges', { ...sent, url: 'http://no-such-host.invalid' }),
         wrongUrl,
-        /not known/,
+        /does not exist/,
       );
       const later = { generic: 'resource_temporary_unavailable' };
       assertInWords(

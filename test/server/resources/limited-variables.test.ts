@@ -217,7 +217,7 @@ describeWithRunner('variables and suites whose secrets are limited to refs', (se
       deploy_strategies: [{ name: 'live', strategy_type: 'git', ...options }],
     };
     const log = await build('main', hostile, '1', null);
-    assert.match(log, /What runs in the suite ship stays as it is/);
+    assert.match(log, /What runs in the suite ship stays unchanged/);
     const shipped = (await alice.get(`${suites}/${ship.id}`)).record;
     assert.deepEqual([shipped.command, shipped.image, shipped.approval], ['make', '', true]);
     assert.deepEqual(shipped.approvers, [alice.email]);

@@ -138,7 +138,7 @@ describeService('the lines of a log', (service) => {
     const { total, lines } = await linesOf(path);
     assert.equal(total, 1);
     assert.match(lines[0]?.text ?? '', /^This log was deleted/);
-    assert.deepEqual((await search(path, 'q=removed')).matches.length, 1);
+    assert.deepEqual((await search(path, 'q=deleted')).matches.length, 1);
   });
 
   test('are found by what they say, in the order of the log, and further from where a search ended', async () => {
