@@ -34,12 +34,19 @@ const general = settingsPage({
     const form = recordForm(visit, 'save', projectForm, project);
     return {
       title: 'Settings',
-      main: html`<div class="title">
-          <h1>General</h1>
-          ${project.owned && deletionButton(`${path}/delete`)}
-        </div>
+      main: html`<h1>General</h1>
         ${project.owned ? form.wrap(form.fields(), { button: 'Save', isCard: true, label: 'Project' }) : factsOf(visit)}
-        ${await connectionPart(visit)} ${keyPart(visit)} ${await projectVariables(visit)}`,
+        ${await connectionPart(visit)} ${keyPart(visit)} ${await projectVariables(visit)}
+        ${
+          project.owned &&
+          section(
+            'deletion',
+            'Delete this project',
+            html`<p>The next page lists everything that goes with it, and asks once.</p>
+              ${deletionButton(`${path}/delete`)}`,
+            { isCard: true },
+          )
+        }`,
     };
   },
   actions: {

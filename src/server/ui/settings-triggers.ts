@@ -2,13 +2,12 @@ import { projectFields } from '../../shared/records/project.ts';
 import { fieldTable } from './controls.ts';
 import { recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
-import { copyable, section } from './parts.ts';
+import { section } from './parts.ts';
 import type { ProjectVisit } from './project-pages.ts';
 import { settingsPage } from './settings.ts';
 import type { PageRoute } from './site.ts';
 import { createHook, hooksPart } from './trigger-hooks.ts';
-import { createSchedule, pollingPart, schedulesPart } from './trigger-schedules.ts';
-import { createStatusTarget, statusTargetsPart } from './trigger-statuses.ts';
+import { pollingPart } from './trigger-polling.ts';
 
 const policiesForm = fieldTable(projectFields, {
   fork_builds: {
@@ -29,14 +28,6 @@ const policiesForm = fieldTable(projectFields, {
     ],
     hint: 'Of those that were triggered. What somebody asked for by hand stays.',
   },
-  public_badge: {
-    label: 'Public badge',
-    hint: 'Anybody who knows its address may see whether the project passes, and nothing else.',
-  },
-  report_left_out: {
-    label: 'Report suites that rules leave out',
-    hint: 'Forges are told that they passed, so that a check which is required does not wait for ever.',
-  },
   build_twice: {
     label: 'Build pushes and pull requests separately',
     hint: 'Otherwise a commit that both bring is built once: the second one runs only what the first one does not.',
@@ -49,20 +40,8 @@ function policiesPart(visit: ProjectVisit): Html {
   return section(
     'policies',
     'Policies',
-    html`${project.owned ? form.wrap(form.fields(), { button: 'Save', isCard: true, label: 'Policies' }) : form.facts()}
-    ${project.public_badge && badge(visit)}`,
+    project.owned ? form.wrap(form.fields(), { button: 'Save', isCard: true, label: 'Policies' }) : form.facts(),
   );
-}
-
-function badge({ project, origin }: ProjectVisit): Html {
-  const path = `/projects/${project.id_str}/badge.svg`;
-  const markdown = `[![build](${origin}${path})](${origin}/ui/projects/${project.id_str})`;
-  return html`<div class="card">
-    <h3>Badge</h3>
-    <p><img src="${path}" alt="The badge as it is now" height="20" /></p>
-    <p class="aside">For one branch, write <code>badge.svg?branch=NAME</code>. As Markdown, for a README:</p>
-    ${copyable(markdown, 'badge-markdown')}
-  </div>`;
 }
 
 const triggers = settingsPage({
@@ -72,14 +51,11 @@ const triggers = settingsPage({
     return {
       title: 'Triggers',
       main: html`<h1>Triggers</h1>
-        ${owned && (await hooksPart(visit))} ${await pollingPart(visit)} ${await schedulesPart(visit)}
-        ${policiesPart(visit)} ${owned && (await statusTargetsPart(visit))}`,
+        ${owned && (await hooksPart(visit))} ${await pollingPart(visit)} ${policiesPart(visit)}`,
     };
   },
   actions: {
     create_hook: createHook,
-    create_schedule: createSchedule,
-    create_status_target: createStatusTarget,
     save_polling: {
       route: 'PUT /projects/:project_id',
       done: (_, visit) => ({ goTo: `${visit.path}#polling-title`, notice: 'saved' }),

@@ -8,6 +8,8 @@ interface Section {
   path: string;
   name: string;
   isOwners?: boolean;
+  /** The beginning of the paths of its records, if it is not the section's own path. */
+  records?: string;
 }
 
 const sections: readonly Section[] = [
@@ -15,6 +17,8 @@ const sections: readonly Section[] = [
   { path: '/suites', name: 'Suites' },
   { path: '/caches', name: 'Caches' },
   { path: '/triggers', name: 'Triggers' },
+  { path: '/triggers/schedules', name: 'Schedules' },
+  { path: '/triggers/statuses', name: 'Statuses', records: '/triggers/status_targets' },
   { path: '/deploys', name: 'Deploys' },
   { path: '/notifications', name: 'Notifications' },
   { path: '/members', name: 'Members', isOwners: true },
@@ -39,14 +43,19 @@ export function settingsPage({ path, isQuestion = false, show, ...rest }: Settin
   });
 }
 
+/** The innermost section around the page. */
+function sectionOf(page: string): Section | undefined {
+  const isIn = (path: string): boolean => page === path || page.startsWith(`${path}/`);
+  return sections.findLast(({ path, records = path }) => isIn(path) || isIn(records));
+}
+
 function navigation({ project, projectPath }: ProjectVisit, path: string): Html {
-  const [, first = ''] = path.split('/');
-  const current = sections.some((one) => one.path === `/${first}`) ? `/${first}` : '';
+  const current = sectionOf(path);
   const shown = sections.filter(({ isOwners }) => !isOwners || project.owned);
   return html`<nav aria-label="Settings" class="tabs sections">
     ${shown.map(
       (one) =>
-        html`<a href="${projectPath}/settings${one.path}" ${one.path === current && html`aria-current="true"`}
+        html`<a href="${projectPath}/settings${one.path}" ${one === current && html`aria-current="true"`}
           >${one.name}</a
         >`,
     )}

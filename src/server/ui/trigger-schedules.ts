@@ -1,43 +1,14 @@
-import { longestPoll, projectFields, shortestPoll, type Polling } from '../../shared/records/project.ts';
+import { cronWords } from '../../shared/domain/cron-words.ts';
 import { scheduleFields, type Schedule } from '../../shared/records/trigger.ts';
 import { fieldTable } from './controls.ts';
-import { recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
-import type { PageAction } from './pages.ts';
-import { beside, empty, fact, section, table } from './parts.ts';
+import { beside, empty, fact, table } from './parts.ts';
 import { isOwned, type ProjectVisit } from './project-pages.ts';
 import { resource } from './resource-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
+import type { PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
-
-const pollingForm = fieldTable(projectFields, {
-  poll_interval: {
-    label: 'Poll interval',
-    hint: `How often the repository is asked for new commits, in seconds: ${shortestPoll} or more, 0 for never. Your forge need not reach this server for it.`,
-    wrong: `This is neither 0 nor a number of seconds from ${shortestPoll} to ${longestPoll}.`,
-  },
-});
-
-export async function pollingPart(visit: ProjectVisit): Promise<Html> {
-  const { project } = visit;
-  const polling = await visit.api.get('/projects/:project_id/polling');
-  const form = recordForm(visit, 'save_polling', pollingForm, project);
-  return section(
-    'polling',
-    'Polling',
-    html`${project.owned && form.wrap(form.fields(), { button: 'Save', isCard: true, label: 'Polling' })}
-      <div id="polling" data-live>${pollsLine(project.poll_interval, polling)}</div>`,
-  );
-}
-
-function pollsLine(interval: number, { outcome, reason, last_polled_at: last, next_poll_at: next }: Polling): Html {
-  if (interval === 0) return html`<p class="aside">The repository is not polled.</p>`;
-  return html`<dl class="facts card">
-    ${fact('Last poll', last === null ? 'None yet' : ago(last))} ${fact('Next poll', next === null ? '–' : ago(next))}
-    ${fact('What came of it', html`${stateBadge(outcome)} ${reason}`)}
-  </dl>`;
-}
 
 const of = '/projects/:project_id/schedules';
 
@@ -63,23 +34,19 @@ const scheduleForm = fieldTable(scheduleFields, {
   },
 });
 
-export const createSchedule: PageAction = {
-  route: `POST ${of}`,
-  done: (_, visit) => ({ goTo: `${visit.path}#schedules-title`, notice: 'created' }),
-};
-
-const { newForm, routes } = resource({
+const { newForm, routes: ofOne } = resource({
   noun: 'schedule',
   frame: settingsPage,
   path: '/triggers/schedules/:schedule_id',
   read: (visit: ProjectVisit) => visit.api.get(`${of}/:schedule_id`),
-  all: 'All triggers',
-  back: (visit) => `${settingsPath(visit)}/triggers`,
+  all: 'All schedules',
+  back: (visit) => `${settingsPath(visit)}/triggers/schedules`,
   form: scheduleForm,
   creation: { action: 'create_schedule' },
   save: { route: `PUT ${of}/:schedule_id`, done: 'saved' },
   below: (schedule, visit) =>
     html`<dl class="facts card" id="runs" data-live>
+      ${fact('Runs', timesOf(schedule))}
       ${fact('Next time', schedule.next_run_at === null ? '–' : ago(schedule.next_run_at))}
       ${fact('Last time', lastRun(schedule, visit))}
     </dl>`,
@@ -92,27 +59,35 @@ const { newForm, routes } = resource({
     </p>`,
 });
 
-export { routes };
+const list = settingsPage({
+  path: '/triggers/schedules',
+  async show(visit) {
+    const rows = (await visit.api.get(of)).map((schedule) => scheduleRow(schedule, visit));
+    const none = empty('No schedule yet', 'A schedule has a commit built at certain times, such as every night.');
+    return {
+      title: 'Schedules',
+      main: html`<h1>Schedules</h1>
+        ${beside(
+          html`<div id="schedules" data-live>${table('Schedules', ['Times', 'Next', 'Last'], rows, { none })}</div>`,
+          await newForm(visit),
+        )}`,
+    };
+  },
+  actions: { create_schedule: { route: `POST ${of}`, done: 'created' } },
+});
 
-export async function schedulesPart(visit: ProjectVisit): Promise<Html> {
-  const rows = (await visit.api.get(of)).map((schedule) => scheduleRow(schedule, visit));
-  const none = empty('No schedule yet', 'A schedule has a commit built at certain times, such as every night.');
-  return section(
-    'schedules',
-    'Schedules',
-    beside(
-      html`<div id="schedules" data-live>${table('Schedules', ['Times', 'Next', 'Last'], rows, { none })}</div>`,
-      await newForm(visit),
-    ),
-  );
+export const routes: PageRoute[] = [...list, ...ofOne];
+
+function timesOf({ cron, time_zone: zone }: Schedule): string {
+  return `${cronWords(cron)} (${zone})`;
 }
 
 function scheduleRow(schedule: Schedule, visit: ProjectVisit): Html {
-  const { id_str: id, cron, time_zone: zone, commit_ref: ref, next_run_at: next } = schedule;
+  const { id_str: id, cron, commit_ref: ref, next_run_at: next } = schedule;
   return html`<tr id="schedule-${id}">
     <td>
-      <a href="${settingsPath(visit)}/triggers/schedules/${id}"><code>${cron}</code></a> ${zone}<br />
-      ${ref === '' ? 'The default branch' : html`<code>${ref}</code>`}
+      <a href="${settingsPath(visit)}/triggers/schedules/${id}">${timesOf(schedule)}</a>
+      <p class="aside"><code>${cron}</code>, ${ref === '' ? 'the default branch' : html`<code>${ref}</code>`}</p>
     </td>
     <td class="nowrap">${next === null ? '–' : ago(next)}</td>
     <td>${lastRun(schedule, visit)}</td>

@@ -2,24 +2,21 @@ import { forgeProviders, isProvider, providerChoices } from '../../shared/domain
 import { required } from '../../shared/records/fields.ts';
 import { forgeToken } from '../../shared/records/forge.ts';
 import { targetFields, type StatusTarget } from '../../shared/records/notification.ts';
+import { projectFields } from '../../shared/records/project.ts';
 import { fieldTable } from './controls.ts';
 import { deliveriesPart, fewDeliveries, receiverCard } from './deliveries.ts';
+import { recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
-import type { PageAction } from './pages.ts';
-import { beside, cursors, empty, fact, section } from './parts.ts';
+import { beside, copyable, cursors, empty, fact, section } from './parts.ts';
 import { madeByConnection } from './project-forge.ts';
 import type { ProjectVisit } from './project-pages.ts';
 import { resource } from './resource-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
+import type { PageRoute } from './site.ts';
 
 const of = '/projects/:project_id/status_targets';
 
 const nameOf = (provider: string): string => (isProvider(provider) ? forgeProviders[provider].name : provider);
-
-export const createStatusTarget: PageAction = {
-  route: `POST ${of}`,
-  done: (_, visit) => ({ goTo: `${visit.path}#statuses-title`, notice: 'created' }),
-};
 
 const targetForm = fieldTable(
   { ...targetFields, token: required(forgeToken) },
@@ -51,7 +48,7 @@ async function madeTarget({ api }: ProjectVisit): Promise<string> {
   return (await api.get('/projects/:project_id/overview')).forge_status_target_id_str;
 }
 
-export async function statusTargetsPart(visit: ProjectVisit): Promise<Html> {
+async function targetsPart(visit: ProjectVisit): Promise<Html> {
   const targets = await visit.api.get(of);
   const made = await madeTarget(visit);
   const cards = await Promise.all(targets.map((target) => card(visit, target, target.id_str === made)));
@@ -59,7 +56,7 @@ export async function statusTargetsPart(visit: ProjectVisit): Promise<Html> {
     'No forge is told',
     'A status target shows at each commit and pull request of your forge how its suites stand.',
   );
-  return section('statuses', 'Statuses', beside(html`${cards.length === 0 ? none : cards}`, await newForm(visit)));
+  return section('targets', 'Status targets', beside(html`${cards.length === 0 ? none : cards}`, await newForm(visit)));
 }
 
 async function card(visit: ProjectVisit, target: StatusTarget, isMade: boolean) {
@@ -71,7 +68,7 @@ async function card(visit: ProjectVisit, target: StatusTarget, isMade: boolean) 
   return receiverCard({ id, path, name: repository, about, isDeletable: true }, page);
 }
 
-const { newForm, routes } = resource({
+const { newForm, routes: ofOne } = resource({
   noun: 'status target',
   frame: settingsPage,
   path: '/triggers/status_targets/:status_target_id',
@@ -79,8 +76,8 @@ const { newForm, routes } = resource({
     const target = await visit.api.get(`${of}/:status_target_id`);
     return { ...target, isMade: target.id_str === (await madeTarget(visit)) };
   },
-  all: 'All triggers',
-  back: (visit) => `${settingsPath(visit)}/triggers`,
+  all: 'All statuses',
+  back: (visit) => `${settingsPath(visit)}/triggers/statuses`,
   form: targetForm,
   creation: { action: 'create_status_target' },
   async below({ provider, repository, api_url: api }, visit) {
@@ -103,4 +100,52 @@ const { newForm, routes } = resource({
       ${isMade && madeByConnection(visit, 'status target')}`,
 });
 
-export { routes };
+const shownForm = fieldTable(projectFields, {
+  report_left_out: {
+    label: 'Report suites that rules leave out',
+    hint: 'Forges are told that they passed, so that a check which is required does not wait for ever.',
+  },
+  public_badge: {
+    label: 'Public badge',
+    hint: 'Anybody who knows its address may see whether the project passes, and nothing else.',
+  },
+});
+
+function shownPart(visit: ProjectVisit): Html {
+  const { project } = visit;
+  const form = recordForm(visit, 'save_badge', shownForm, project);
+  return section(
+    'badge',
+    'Reports and badge',
+    html`${project.owned ? form.wrap(form.fields(), { button: 'Save', isCard: true, label: 'Reports and badge' }) : form.facts()}
+    ${project.public_badge && badge(visit)}`,
+  );
+}
+
+function badge({ project, origin }: ProjectVisit): Html {
+  const path = `/projects/${project.id_str}/badge.svg`;
+  const markdown = `[![build](${origin}${path})](${origin}/ui/projects/${project.id_str})`;
+  return html`<div class="card">
+    <h3>Badge</h3>
+    <p><img src="${path}" alt="The badge as it is now" height="20" /></p>
+    <p class="aside">For one branch, write <code>badge.svg?branch=NAME</code>. As Markdown, for a README:</p>
+    ${copyable(markdown, 'badge-markdown')}
+  </div>`;
+}
+
+const list = settingsPage({
+  path: '/triggers/statuses',
+  async show(visit) {
+    return {
+      title: 'Statuses',
+      main: html`<h1>Statuses</h1>
+        ${visit.project.owned && (await targetsPart(visit))} ${shownPart(visit)}`,
+    };
+  },
+  actions: {
+    create_status_target: { route: `POST ${of}`, done: 'created' },
+    save_badge: { route: 'PUT /projects/:project_id', done: 'saved' },
+  },
+});
+
+export const routes: PageRoute[] = [...list, ...ofOne];

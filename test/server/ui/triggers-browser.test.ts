@@ -29,12 +29,13 @@ describe('triggers in a real browser', () => {
 
     test('a hook is made, called, and its page tells what arrived while it is open', async () => {
       const page = await signIn();
-      await page.goto(`${service.address}/ui/projects/${project.id}/settings/triggers`);
+      await page.goto(`${service.address}/ui/projects/${project.id}/settings/triggers/statuses`);
       await page.getByAltText('The badge as it is now').waitFor();
       const width = await page.evaluate(
         "document.querySelector('img').decode().then(() => document.querySelector('img').naturalWidth)",
       );
       assert.ok(Number(width) > 50, 'the badge is shown');
+      await page.getByRole('link', { name: 'Triggers' }).click();
       const form = page.getByRole('form', { name: 'New hook' });
       await form.getByLabel('Provider').selectOption('generic');
       await form.getByLabel('Tags').uncheck();
@@ -78,8 +79,10 @@ describe('triggers in a real browser', () => {
       const blank = await owner.createProject();
       const triggers = `/ui/projects/${project.id}/settings/triggers`;
       const paths = [
-        triggers,
-        `/ui/projects/${blank.id}/settings/triggers`,
+        ...['', '/schedules', '/statuses'].flatMap((below) => [
+          `${triggers}${below}`,
+          `/ui/projects/${blank.id}/settings/triggers${below}`,
+        ]),
         `${triggers}/hooks/${hook.id}`,
         `${triggers}/hooks/${hook.id}/delete`,
         `${triggers}/schedules/${schedule.id}`,

@@ -106,74 +106,100 @@ describeWithRunnerOnOne(
       assertDone(await send(hers, path, 'save_polling', { poll_interval: '0' }), `${path}#polling-title`);
     });
 
-    test('make schedules, with their next time in words', async () => {
-      const wrong = await send(theirs, path, 'create_schedule', { cron: 'now and then', time_zone: 'Nowhere/Else' });
+    test('make schedules, with their times and the next one in words', async () => {
+      const list = `${path}/schedules`;
+      const wrong = await send(theirs, list, 'create_schedule', { cron: 'now and then', time_zone: 'Nowhere/Else' });
       assert.equal(wrong.status, 403);
       assert.match(wrong.text, /There is no such time zone\./);
       assert.match(wrong.text, /value="now and then"/);
       const fields = { cron: '0 3 * * *', time_zone: 'Europe/Berlin', commit_ref: 'stable' };
-      assertDone(await send(theirs, path, 'create_schedule', fields), `${path}#schedules-title`);
+      assertDone(await send(theirs, list, 'create_schedule', fields), list);
       const [schedule] = (await owner.get(`/projects/${project.id}/schedules`)).list;
-      const shown = words(await theirs.get(path));
+      const shown = words(await theirs.get(list));
       assert.match(
         shown,
-        /0 3 \* \* \* Europe\/Berlin stable in (\d+ hours|1 hour|\d+ minutes|1 minute|a moment) Never/,
+        /At 03:00, every day \(Europe\/Berlin\) 0 3 \* \* \* , stable in (\d+ hours|1 hour|\d+ minutes|1 minute|a moment) Never/,
       );
       const at = `${path}/schedules/${schedule?.id}`;
       assertDone(await send(theirs, at, 'save', { ...fields, cron: '30 4 * * *' }), at);
       assert.match((await hers.get(at)).text, /value="30 4 \* \* \*"/);
+      assert.match(words(await hers.get(at)), /Runs At 04:30, every day \(Europe\/Berlin\)/);
       assert.ok(!(await theirs.get(at)).text.includes(`${at}/delete`), 'what is the owner’s alone is not offered');
       assert.equal((await theirs.get(`${at}/delete`)).status, 403);
-      assertDone(await hers.submit(await hers.get(`${at}/delete`), `${at}/delete`, { do: 'delete' }), path);
+      assertDone(await hers.submit(await hers.get(`${at}/delete`), `${at}/delete`, { do: 'delete' }), list);
     });
 
     test('say what becomes of forks and of older builds, and offer the badge', async () => {
-      const before = await hers.get(path);
-      assert.ok(!before.text.includes('badge.svg'));
-      const policies = { fork_builds: 'approval', cancel_superseded: 'running', public_badge: 'true' };
+      const statuses = `${path}/statuses`;
+      assert.ok(!(await hers.get(statuses)).text.includes('badge.svg'));
+      const policies = { fork_builds: 'approval', cancel_superseded: 'running' };
       assertDone(await send(hers, path, 'save_policies', policies), `${path}#policies-title`);
+      assertDone(await send(hers, statuses, 'save_badge', { public_badge: 'true' }), statuses);
       const { record } = await owner.get(`/projects/${project.id}`);
       const { fork_builds, cancel_superseded, public_badge } = record;
       assert.deepEqual([fork_builds, cancel_superseded, public_badge], ['approval', 'running', true]);
-      const shown = await hers.get(path);
+      const shown = await hers.get(statuses);
       const markdown = textOf(shown, 'badge-markdown');
       const [, address = ''] =
         /^\[!\[build\]\((https:[^)]+)\)\]\(https:[^)]+\/ui\/projects\/\d+\)$/.exec(markdown) ?? [];
       assert.equal((await service.api.get(new URL(address).pathname)).status, 200);
       const facts = words(await theirs.get(path));
       assert.match(facts, /Pull requests from forks Built without secrets once somebody approves/);
-      for (const form of ['save_policies', 'save_polling', 'create_hook', 'create_status_target'])
-        assert.ok(!(await theirs.get(path)).text.includes(`value="${form}"`), form);
-      const tried = await theirs.post(path, {
-        form_key: formKeyOf(await theirs.get(path)),
-        do: 'save_policies',
-        fork_builds: 'without_secrets',
-      });
-      assert.equal(tried.status, 403);
+      assert.match(words(await theirs.get(statuses)), /Public badge Yes/);
+      for (const form of ['save_policies', 'save_polling', 'create_hook', 'create_status_target', 'save_badge'])
+        for (const page of [path, statuses])
+          assert.ok(!(await theirs.get(page)).text.includes(`value="${form}"`), form);
+      const key = formKeyOf(await theirs.get(path));
+      const tried = [
+        await theirs.post(path, { form_key: key, do: 'save_policies', fork_builds: 'without_secrets' }),
+        await theirs.post(statuses, { form_key: key, do: 'save_badge', public_badge: 'false' }),
+      ];
+      assert.deepEqual(
+        tried.map(({ status }) => status),
+        [403, 403],
+      );
+    });
+
+    test('have a page each, and the settings say which is open', async () => {
+      const open: Record<string, string> = {
+        [path]: 'Triggers',
+        [`${path}/schedules`]: 'Schedules',
+        [`${path}/statuses`]: 'Statuses',
+      };
+      for (const [page, name] of Object.entries(open)) {
+        const { text } = await hers.get(page);
+        const [, nav = ''] = /<nav aria-label="Settings"[^>]*>(.*?)<\/nav>/s.exec(text) ?? [];
+        assert.deepEqual(
+          Array.from(nav.matchAll(/<a href="[^"]*" aria-current="true"\s*>([^<]*)</g), ([, word]) => word),
+          [name],
+        );
+        assert.match(text, new RegExp(`<h1>${name}</h1>`));
+      }
     });
 
     test('tell a forge of statuses, and show what it was told', async () => {
+      const list = `${path}/statuses`;
       await using forge = await Receiver.start(reply(201));
       const token = 'ghp_0123456789_oystercatcher';
-      const wrong = await send(hers, path, 'create_status_target', { provider: 'github', repository: 'x', token });
+      const wrong = await send(hers, list, 'create_status_target', { provider: 'github', repository: 'x', token });
       assert.equal(wrong.status, 403);
       assert.match(wrong.text, /This is no name of a repository/);
       const fields = { provider: 'github', repository: 'team/code', api_url: `http://127.0.0.1:${forge.port}`, token };
-      assertDone(await send(hers, path, 'create_status_target', fields), `${path}#statuses-title`);
+      assertDone(await send(hers, list, 'create_status_target', fields), list);
       await owner.createSuite(project, { name: markup });
       await owner.requestBuild(project, aCommit.sha);
       await (await runner.take('run_suite')).exit(0);
       await forge.received(3);
       const [target] = (await owner.get(`/projects/${project.id}/status_targets`)).list;
       const at = `${path}/status_targets/${target?.id}`;
-      for (const page of [path, at]) {
+      for (const page of [list, at]) {
         const { text } = await hers.get(page);
         assert.ok(text.includes(`headrace/${escaped}: passed`) && !text.includes(markup), page);
         assert.ok(!text.includes('oystercatcher'), page);
       }
       const question = await hers.get(`${at}/delete`);
       assert.match(words(question), /GitHub is told nothing more about team\/code/);
-      assertDone(await hers.submit(question, `${at}/delete`, { do: 'delete' }), path);
+      assertDone(await hers.submit(question, `${at}/delete`, { do: 'delete' }), list);
       assert.equal((await theirs.get(at)).status, 403);
     });
 
