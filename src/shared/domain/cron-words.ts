@@ -1,7 +1,4 @@
-/**
- * Five cron fields in words, read as `parseCron` reads them. No library: those that were tried describe `0 0 1 * 1-5` as
- * if both days had to match, and have no words for `*,1`.
- */
+/** Five cron fields in words, read as `parseCron` reads them (decision 0293). */
 export function cronWords(text: string): string {
   const [minute = '', hour = '', day = '', month = '', weekday = ''] = text.trim().split(/\s+/);
   const [minutes, hours] = [valuesOf(minute, 0, 59), valuesOf(hour, 0, 23)];

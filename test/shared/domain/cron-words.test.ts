@@ -71,7 +71,7 @@ describe('a schedule in words', () => {
               expected = hours
                 .flatMap((hour) => minutes.map((minute) => at + (hour * 60 + minute) * 60_000))
                 .find((one) => one > last);
-          const next = times.after(last);
+          const next: number | undefined = times.after(last);
           if (expected === undefined || expected > Date.UTC(2032, 1, 1)) return;
           assert.equal(next, expected, fields.join(' '));
           last = expected;
