@@ -50,12 +50,14 @@ export interface Fields<Name extends string> {
   shown(name: Name): string;
   /** The lines that the field shows, without blank lines. */
   shownList(name: Name): string[];
+  /** How many records the list field shows. */
+  count(name: Name): number;
   /** Folded fields, with a line that shows their values. The group is open if a field has a mistake. */
   group(names: readonly Name[], summary: string, fields?: Html): Html;
-  /** A folded part with all fields of the table. */
+  /** A folded part with all fields of the table: one row of a list. */
   part(summary: string, fields: Html): Html;
   /** The fields of one record in a list field. */
-  inside<Inner extends string>(name: Name, number: number, table: FieldTable<Inner>, record?: object): Fields<Inner>;
+  inside<Inner extends string>(name: Name, number: number, table: FieldTable<Inner>): Fields<Inner>;
 }
 
 export interface PageForm<Name extends string = never> extends Fields<Name> {
@@ -150,7 +152,7 @@ function fieldsOf<Name extends string>(
     const isWrong = Object.keys(refused?.errors ?? {}).some((wrong) =>
       some.map(sentAs).some((sent) => wrong === sent || isInside(wrong, sent)),
     );
-    return html`<details class="${kind}" ${isWrong && html`open`}>
+    return html`<details class="${kind}" ${kind === 'part' && html`data-row`} ${isWrong && html`open`}>
       <summary>${summary}</summary>
       ${content}
     </details>`;
@@ -167,10 +169,15 @@ function fieldsOf<Name extends string>(
       </dl>`,
     shown: (name) => valuesOf(name)[0] ?? '',
     shownList,
+    count: (name) => recordsIn(refused ? at(refused.typed, sentAs(name)) : at(record ?? {}, name)),
     group: (...parts) => folded('group', ...parts),
     part: (...rest) => folded('part', names, ...rest),
     // These fields have no defaults, because an empty record is ignored.
-    inside: (name, number, table, inner = {}) => fieldsOf(form, table, inner, `${sentAs(name)}[${number}]`),
+    inside: (name, number, table) => {
+      const list = at(record ?? {}, name);
+      const inner: unknown = Array.isArray(list) ? list[number] : undefined;
+      return fieldsOf(form, table, isTable(inner) ? inner : {}, `${sentAs(name)}[${number}]`);
+    },
   };
 }
 
@@ -198,6 +205,14 @@ function textsIn(value: unknown): readonly string[] {
   if (isTable(value)) return textsIn(value.id_str);
   if (typeof value === 'string') return [value];
   return typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean' ? [String(value)] : [];
+}
+
+/** A form sends the records of a list with their numbers. */
+function recordsIn(value: unknown): number {
+  if (Array.isArray(value)) return value.length;
+  if (!isTable(value)) return 0;
+  const numbers = Object.keys(value).filter((name) => /^\d{1,4}$/.test(name));
+  return numbers.length === 0 ? 0 : Math.max(...numbers.map(Number)) + 1;
 }
 
 function isInside(name: string, field: string): boolean {

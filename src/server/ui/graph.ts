@@ -1,4 +1,5 @@
 import { nameWithVariant } from '../../shared/domain/matrix.ts';
+import type { Suite } from '../../shared/records/suite.ts';
 import { timeSpanText } from './browser/time-words.ts';
 import { html, type Html } from './html.ts';
 import { buildWord, lookOfBuild, shapes, type Look } from './states.ts';
@@ -18,10 +19,13 @@ export interface DrawnBuild {
 
 interface Node {
   name: string;
-  builds: readonly DrawnBuild[];
   needs: readonly string[];
   depth: number;
   row: number;
+}
+
+interface BuiltNode extends Node {
+  builds: readonly DrawnBuild[];
 }
 
 /** A slot that a line uses to pass through a column. */
@@ -51,7 +55,32 @@ export function depths(builds: readonly Pick<DrawnBuild, 'suite_name' | 'needs'>
 
 /** False if no suite needs another suite. `builds` are the newest attempts. */
 export function graphPart(builds: readonly DrawnBuild[], path: string): Html | false {
-  const nodes = nodesOf(builds);
+  return drawing(nodesOf(builds), (node) => drawn(node, path));
+}
+
+type DrawnSuite = Pick<Suite, 'id_str' | 'name'> & { needs: readonly { name: string }[] };
+
+/** The suites of a project, before any build. */
+export function suitesGraph(suites: readonly DrawnSuite[], path: string): Html | false {
+  const needing = suites.map(({ name, needs }) => ({ suite_name: name, needs: needs.map((needed) => needed.name) }));
+  const depth = depths(needing);
+  const ids = new Map(suites.map(({ name, id_str: id }) => [name, id]));
+  const nodes = needing.map(({ suite_name: name, needs }) => ({
+    name,
+    needs: needs.filter((needed) => depth.has(needed)),
+    depth: depth.get(name) ?? 0,
+    row: 0,
+  }));
+  return drawing(nodes, (node) =>
+    boxed(
+      node,
+      { look: 'none', href: `${path}/${ids.get(node.name)}`, title: node.name },
+      html`<text x="12" y="25">${cut(node.name, 20)}</text>`,
+    ),
+  );
+}
+
+function drawing<One extends Node>(nodes: readonly One[], box: (node: One) => Html): Html | false {
   const edges = edgesBetween(nodes);
   if (edges.length === 0 || nodes.length > mostNodes) return false;
   const passages = passagesOf(edges);
@@ -63,7 +92,7 @@ export function graphPart(builds: readonly DrawnBuild[], path: string): Html | f
   return html`<div class="graph" role="group" aria-label="Drawing of the suites" tabindex="0">
     <svg viewBox="-1 -1 ${width} ${height}" width="${width}" height="${height}" aria-hidden="true" focusable="false">
       <path class="edges" d="${lines.join('')}" />
-      ${nodes.map((node) => drawn(node, path))}
+      ${nodes.map(box)}
     </svg>
   </div>`;
 }
@@ -72,7 +101,7 @@ export function graphPart(builds: readonly DrawnBuild[], path: string): Html | f
 const [column, gap, line, boxHeight, edge] = [216, 48, 52, 40, 6];
 const boxWidth = column - gap;
 
-function nodesOf(builds: readonly DrawnBuild[]): Node[] {
+function nodesOf(builds: readonly DrawnBuild[]): BuiltNode[] {
   const depth = depths(builds);
   const bySuite = Array.from(Map.groupBy(builds, (build) => build.suite_name));
   return bySuite.map(([name, own]) => {
@@ -143,19 +172,32 @@ function lineOf([from, to]: Edge, rowAt: (name: string, depth: number) => number
 /** A matrix has the first look in this order that one of its variants has. */
 const gravest: readonly Look[] = ['bad', 'warn', 'busy', 'held', 'wait', 'none', 'good'];
 
-function drawn({ name, builds, depth, row }: Node, path: string): Html {
-  const [x, y] = [depth * column, row * line];
+function drawn(node: BuiltNode, path: string): Html {
+  const { name, builds } = node;
   const looks = builds.map(lookOfBuild);
   const look = gravest.find((one) => looks.includes(one)) ?? 'none';
   const [first] = builds;
   const href = builds.length === 1 ? `${path}/builds/${first?.id_str}` : `#variants-${encodeURIComponent(name)}`;
   const title = builds.map((build) => `${nameWithVariant(name, build.variant)}: ${buildWord(build)}`).join('\n');
-  return html`<a href="${href}" tabindex="-1" class="node ${look}" transform="translate(${x} ${y})">
-    <title>${title}</title>
+  return boxed(
+    node,
+    { look, href, title },
+    html`<path class="shape" transform="translate(${edge} 12)" d="${shapes[look]}" />
+      <text x="28" y="17">${cut(name)}</text>
+      <text class="small" x="28" y="32">${stateAndTime(builds)}</text>`,
+  );
+}
+
+function boxed({ depth, row }: Node, of: { look: Look; href: string; title: string }, inside: Html): Html {
+  return html`<a
+    href="${of.href}"
+    tabindex="-1"
+    class="node ${of.look}"
+    transform="translate(${depth * column} ${row * line})"
+  >
+    <title>${of.title}</title>
     <rect width="${boxWidth}" height="${boxHeight}" rx="${edge}" />
-    <path class="shape" transform="translate(${edge} 12)" d="${shapes[look]}" />
-    <text x="28" y="17">${cut(name)}</text>
-    <text class="small" x="28" y="32">${stateAndTime(builds)}</text>
+    ${inside}
   </a>`;
 }
 

@@ -1,14 +1,16 @@
 import { longest } from '../../shared/domain/bounds.ts';
+import { variantsOf } from '../../shared/domain/matrix.ts';
 import type { Suite } from '../../shared/records/suite.ts';
 import { recordForm } from './forms.ts';
+import { suitesGraph } from './graph.ts';
 import { html, type Html } from './html.ts';
 import { beside, counted, empty, filterForm, section, table } from './parts.ts';
 import { isOwned, type ProjectVisit } from './project-pages.ts';
 import { resource } from './resource-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
-import { dependenciesPart } from './suite-dependencies.ts';
-import { suiteForm, suiteParts } from './suite-form.ts';
+import { dependenciesPart, dependencyChoices } from './suite-dependencies.ts';
+import { chosenRuns, suiteForm, suiteParts } from './suite-form.ts';
 import { rulesPart } from './suite-rules.ts';
 import { addSuiteVariable, suiteVariables } from './variables.ts';
 
@@ -22,7 +24,8 @@ const list = settingsPage({
     const suites = all.filter(({ name }) => name.toLowerCase().includes(filter.toLowerCase()));
     const none = empty('No suites yet', 'A suite is a command that every commit is tried with, such as your tests.');
     const form = recordForm(visit, 'create', suiteForm);
-    const parts = suiteParts(form, { all, mayBuildImages: visit.imageBuilds });
+    const dependencies = await dependencyChoices(visit);
+    const parts = suiteParts(form, { all, mayBuildImages: visit.imageBuilds, dependencies });
     const newForm = form.wrap(parts, { button: 'Create suite', isCard: true, label: 'New suite' });
     const shown = { name: 'filter', label: 'Filter', value: filter, most: longest.name, isWhole: true };
     const rows = suites.map((suite) => row(suite, visit.path));
@@ -33,7 +36,7 @@ const list = settingsPage({
           ${all.length > fewSuites && html`<a class="button" href="#new">New suite</a>`}
         </div>
         ${beside(
-          html`${all.length > fewSuites && filterForm(visit.path, shown)}
+          html`${all.length > fewSuites && filterForm(visit.path, shown)} ${suitesGraph(all, visit.path)}
             ${table('Suites', ['Name', 'Command'], rows, { none })}
             <p id="none-fit" class="aside" ${suites.length > 0 && html`hidden`}>
               ${all.length > 0 && 'No suite has that in its name.'}
@@ -45,16 +48,18 @@ const list = settingsPage({
   actions: {
     create: {
       route: 'POST /projects/:project_id/suites',
+      fields: chosenRuns,
       done: ({ id_str: id }, visit) => ({ goTo: `${visit.path}/${id}`, notice: 'created' }),
     },
   },
 });
 
-function row({ id_str: id, name, description, command, steps }: Suite, path: string): Html {
+function row(suite: Suite, path: string): Html {
+  const { id_str: id, name, description, command, steps } = suite;
   return html`<tr data-name="${name.toLowerCase()}">
     <td>
       <a href="${path}/${id}">${name}</a>
-      ${description !== '' && html`<p class="aside brief">${description}</p>`}
+      ${description !== '' && html`<p class="aside brief">${description}</p>`} ${chipsOf(suite)}
     </td>
     <td>
       ${
@@ -66,6 +71,23 @@ function row({ id_str: id, name, description, command, steps }: Suite, path: str
       }
     </td>
   </tr>`;
+}
+
+/** What a person would otherwise open the suite for. */
+function chipsOf(suite: Suite): Html | false {
+  const names = (some: readonly { name: string }[]): string => some.map(({ name }) => name).join(', ');
+  const variants = variantsOf(suite).filter((variant) => variant !== '').length;
+  const chips = [
+    suite.needs.length > 0 && `needs ${names(suite.needs)}`,
+    variants > 0 && `matrix ×${variants}`,
+    suite.services.length > 0 && `services ${names(suite.services)}`,
+    suite.manual && 'manual',
+    suite.approval && 'approval',
+    suite.allow_failure && 'may fail',
+  ].filter((chip) => chip !== false);
+  return (
+    chips.length > 0 && html`<p class="chips">${chips.map((chip) => html`<span class="chip">${chip}</span> `)}</p>`
+  );
 }
 
 async function usesOf(visit: ProjectVisit, { id_str: id }: Suite): Promise<Html | false> {
@@ -102,11 +124,15 @@ const { routes: ofOne } = resource({
   all: 'All suites',
   back: (visit) => `${settingsPath(visit)}/suites`,
   form: suiteForm,
-  fields: async (form, { api, imageBuilds }, suite) =>
-    suiteParts(form, { all: await api.get('/projects/:project_id/suites'), mayBuildImages: imageBuilds }, suite),
+  async fields(form, visit, suite) {
+    const all = await visit.api.get('/projects/:project_id/suites');
+    const dependencies = await dependencyChoices(visit);
+    return suiteParts(form, { all, mayBuildImages: visit.imageBuilds, dependencies }, suite);
+  },
   below: async (_, visit) =>
-    html`${await rulesPart(visit)} ${await suiteVariables(visit)} ${await dependenciesPart(visit)}`,
-  save: { route: `PUT ${of}`, done: 'saved' },
+    html`${await rulesPart(visit)} ${await suiteVariables(visit)}
+    ${await dependenciesPart(visit, await dependencyChoices(visit))}`,
+  save: { route: `PUT ${of}`, fields: chosenRuns, done: 'saved' },
   actions: {
     add_rule: {
       route: `POST ${of}/rules`,

@@ -24,10 +24,10 @@ const byNumber = {
   stands in its address.`,
 };
 
-export async function dependenciesPart(visit: ProjectVisit): Promise<Html> {
+export async function dependenciesPart(visit: ProjectVisit, all: Choices | undefined): Promise<Html> {
   const attached = await visit.api.get(of);
   const form = recordForm(visit, 'add_dependency', dependencyForm);
-  const choices = visit.project.owned ? await choicesOf(visit, attached) : undefined;
+  const choices = all?.filter(([id]) => !attached.some(({ id_ref: is }) => is === id));
   const field = form.field('dependency_id', choices ? { choices } : byNumber);
   const rows = attached.map((one) => row(visit, one));
   return section(
@@ -49,14 +49,14 @@ export async function dependenciesPart(visit: ProjectVisit): Promise<Html> {
   );
 }
 
-async function choicesOf({ api }: ProjectVisit, attached: SuiteDependency[]): Promise<Choices> {
+/** Undefined for a collaborator, who cannot list the owner's dependencies. */
+export async function dependencyChoices({ api, project }: ProjectVisit): Promise<Choices | undefined> {
+  if (!project.owned) return undefined;
   const own = await api.get('/dependencies');
   const { items: shared } = await api.list('/marketplace', { query: { limit: mostShared } });
-  const taken = new Set([...attached.map(({ id_ref: id }) => id), ...own.map(({ id_str: id }) => id)]);
+  const taken = new Set(own.map(({ id_str: id }) => id));
   return [
-    ...own
-      .filter(({ id_str: id }) => !attached.some((one) => one.id_ref === id))
-      .map(({ id_str: id, name }) => [id, name] as const),
+    ...own.map(({ id_str: id, name }) => [id, name] as const),
     ...shared
       .filter(({ id_str: id }) => !taken.has(id))
       .map(({ id_str: id, name }) => [id, `${name} (shared)`] as const),

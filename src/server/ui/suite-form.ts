@@ -1,6 +1,8 @@
 import { imageBuildsOff } from '../../shared/domain/image-builds.ts';
 import { variantsOf } from '../../shared/domain/matrix.ts';
 import { most } from '../../shared/domain/bounds.ts';
+import { oneOf } from '../../shared/records/fields.ts';
+import type { RawGroup } from '../../shared/records/raw.ts';
 import { suiteFields, type Suite } from '../../shared/records/suite.ts';
 import { fieldTable, type Choices, type NamesIn } from './controls.ts';
 import { type PageForm } from './forms.ts';
@@ -8,7 +10,7 @@ import { html, type Html } from './html.ts';
 import { counted, subjectOf } from './parts.ts';
 import { imageTexts } from './registries.ts';
 import { servicesGroup } from './suite-services.ts';
-import { stepsGroup } from './suite-steps.ts';
+import { stepsPart } from './suite-steps.ts';
 
 const { maximum: mostRetries } = suiteFields.retries.schema;
 
@@ -22,149 +24,159 @@ const variantLines = {
   ${most.variants} combinations in the end.`,
 };
 
-export const suiteForm = fieldTable(suiteFields, {
-  name: { label: 'Name' },
-  command: {
-    label: 'Command',
-    isCode: true,
-    rows: 4,
-    hint: html`Run by <code>sh -e</code> in a fresh copy of the repository: a line that fails ends it. The suite passes
-      when it exits with 0.`,
-    wrong: 'A suite has a command or steps: leave one of them blank.',
-  },
-  steps: { label: 'Steps' },
-  services: { label: 'Services' },
-  image: imageTexts,
-  root: {
-    label: 'User in the image',
-    choices: [
-      ['', 'The image’s own'],
-      ['true', 'Root'],
-      ['false', 'Not root'],
-    ],
-    hint: 'Root can install packages and change users there, and is nobody on the machine.',
-    wrong: 'Without an image there is no root.',
-  },
-  builds_images: {
-    label: 'Builds images',
-    hint: html`<code>buildah</code> and <code>podman build</code> work in it, and it has the passwords of the
-      owner&rsquo;s registries. It reaches more of the runner&rsquo;s kernel than other builds.`,
-    wrong: imageBuildsOff,
-  },
-  tags: {
-    label: 'Tags',
-    hint: 'Words with blanks between them. Only runners that have all of these tags run the suite.',
-    wrong: 'Tags are words of letters, digits and . _ : - that begin with a letter or a digit.',
-  },
-  cache: {
-    label: 'Cache',
-    rows: 2,
-    isCode: true,
-    hint: html`Paths, one on each line, in the repository (<code>node_modules</code>) or under
-      <code>~</code> (<code>~/.npm</code>). The next build finds there what a passed one left.`,
-    wrong:
-      'These are not paths to cache: without .. and not absolute, none inside another, and not .git, the whole repository or the whole home.',
-  },
-  cache_save: {
-    label: 'Save it after',
-    choices: [
-      ['passed', 'passed builds'],
-      ['always', 'passed and failed builds'],
-    ],
-  },
-  needs: { label: 'Needs: it begins when these have passed, and is skipped when one does not' },
-  files_from_id: {
-    label: 'Files from',
-    hint: 'One of those that it needs: it begins with the workspace and the home as that build left them.',
-    wrong: 'It has to be one of those that this suite needs, without a matrix or with the very same one.',
-  },
-  approval: { label: 'Approval', hint: 'Each build waits until somebody of the project approves it.' },
-  approvers: {
-    label: 'Approvers',
-    rows: 2,
-    hint: 'E-mail addresses of users of the project, one on each line. Nobody of them approves what they requested. Left blank, any user of the project may approve.',
-  },
-  manual: {
-    label: 'Manual',
-    hint: 'It never runs by itself, only when a build is asked for with this suite chosen, or a deploy runs it.',
-    wrong: 'A deploy strategy runs it, so it stays manual.',
-  },
-  concurrency_group: {
-    label: 'Concurrency group',
-    hint: 'Builds of the project whose suites have the same group run one at a time, the oldest first.',
-  },
-  matrix: {
-    label: 'Matrix',
-    isCode: true,
-    rows: 2,
-    placeholder: 'NODE=20,22,24',
-    hint: html`One variable in each line, with its values: <code>NODE=20,22,24</code>. There is one build for every
-      combination, with these values in its environment.`,
-    wrong: `Each line is a different variable and its values, such as NODE=20,22; values have no blanks in them and are
+/** Not a field of the API: which of the two parts of the form counts. */
+const runs = oneOf(['command', 'steps']);
+
+export const suiteForm = fieldTable(
+  { ...suiteFields, runs },
+  {
+    name: { label: 'Name' },
+    runs: { label: 'What runs' },
+    command: {
+      label: 'Command',
+      isCode: true,
+      rows: 4,
+      hint: html`Run by <code>sh -e</code> in a fresh copy of the repository: a line that fails ends it. The suite
+        passes when it exits with 0.`,
+      wrong: 'A suite has a command or steps: leave one of them blank.',
+    },
+    steps: { label: 'Steps' },
+    services: { label: 'Services' },
+    image: imageTexts,
+    root: {
+      label: 'User in the image',
+      choices: [
+        ['', 'The image’s own'],
+        ['true', 'Root'],
+        ['false', 'Not root'],
+      ],
+      hint: 'Root can install packages and change users there, and is nobody on the machine.',
+      wrong: 'Without an image there is no root.',
+    },
+    builds_images: {
+      label: 'Builds images',
+      hint: html`<code>buildah</code> and <code>podman build</code> work in it, and it has the passwords of the
+        owner&rsquo;s registries. It reaches more of the runner&rsquo;s kernel than other builds.`,
+      wrong: imageBuildsOff,
+    },
+    tags: {
+      label: 'Tags',
+      hint: 'Words with blanks between them. Only runners that have all of these tags run the suite.',
+      wrong: 'Tags are words of letters, digits and . _ : - that begin with a letter or a digit.',
+    },
+    cache: {
+      label: 'Cache',
+      rows: 2,
+      isCode: true,
+      hint: html`Paths, one on each line, in the repository (<code>node_modules</code>) or under
+        <code>~</code> (<code>~/.npm</code>). The next build finds there what a passed one left.`,
+      wrong:
+        'These are not paths to cache: without .. and not absolute, none inside another, and not .git, the whole repository or the whole home.',
+    },
+    cache_save: {
+      label: 'Save it after',
+      choices: [
+        ['passed', 'passed builds'],
+        ['always', 'passed and failed builds'],
+      ],
+    },
+    needs: { label: 'Needs', hint: 'It begins when these have passed, and is skipped when one does not.' },
+    files_from_id: {
+      label: 'Files from',
+      hint: 'One of those that it needs: it begins with the workspace and the home as that build left them.',
+      wrong: 'It has to be one of those that this suite needs, without a matrix or with the very same one.',
+    },
+    approval: { label: 'Approval', hint: 'Each build waits until somebody of the project approves it.' },
+    approvers: {
+      label: 'Approvers',
+      rows: 2,
+      hint: 'E-mail addresses of users of the project, one on each line. Nobody of them approves what they requested. Left blank, any user of the project may approve.',
+    },
+    manual: {
+      label: 'Manual',
+      hint: 'It never runs by itself, only when a build is asked for with this suite chosen, or a deploy runs it.',
+      wrong: 'A deploy strategy runs it, so it stays manual.',
+    },
+    concurrency_group: {
+      label: 'Concurrency group',
+      hint: 'Builds of the project whose suites have the same group run one at a time, the oldest first.',
+    },
+    matrix: {
+      label: 'Matrix',
+      isCode: true,
+      rows: 2,
+      placeholder: 'NODE=20,22,24',
+      hint: html`One variable in each line, with its values: <code>NODE=20,22,24</code>. There is one build for every
+        combination, with these values in its environment.`,
+      wrong: `Each line is a different variable and its values, such as NODE=20,22; values have no blanks in them and are
     not repeated. There are at most ${most.variants} combinations.`,
+    },
+    matrix_exclude: {
+      ...variantLines,
+      label: 'Left out',
+      hint: 'Combinations that have everything that one of these lines names.',
+    },
+    matrix_include: {
+      ...variantLines,
+      label: 'Built besides',
+      hint: 'Combinations of their own, also with other variables.',
+    },
+    matrix_allow_failure: {
+      ...variantLines,
+      label: 'Variants that may fail',
+      hint: 'The commit passes also when these have failed.',
+    },
+    timeout: {
+      label: 'Time limit in seconds',
+      hint: 'A build that takes longer is ended. 0 stands for the limit of the server, which none can exceed.',
+      wrong: 'This is no whole number of seconds, or more than the server allows.',
+    },
+    allow_failure: {
+      label: 'May fail',
+      hint: 'A build of it that fails says so, and its commit passes all the same.',
+    },
+    retries: {
+      label: 'Retries',
+      hint: `How often a build that fails is tried again by itself, up to ${mostRetries} times. One that passes then is called flaky.`,
+    },
+    reports: {
+      label: 'Test reports',
+      rows: 2,
+      isCode: true,
+      hint: html`Files in JUnit XML, whose tests are shown with the build: one pattern a line, such as
+        <code>report.xml</code> or <code>**/target/surefire-reports/*.xml</code>.`,
+      wrong: patterns,
+    },
+    artifacts: {
+      label: 'Artifacts',
+      rows: 2,
+      isCode: true,
+      hint: html`Files that are kept after each build, whatever its result: one pattern a line, such as
+        <code>dist</code>, <code>*.log</code> or <code>coverage/**/*.html</code>.`,
+      wrong: patterns,
+    },
+    description: { label: 'Description', rows: 2 },
   },
-  matrix_exclude: {
-    ...variantLines,
-    label: 'Left out',
-    hint: 'Combinations that have everything that one of these lines names.',
-  },
-  matrix_include: {
-    ...variantLines,
-    label: 'Built besides',
-    hint: 'Combinations of their own, also with other variables.',
-  },
-  matrix_allow_failure: {
-    ...variantLines,
-    label: 'Variants that may fail',
-    hint: 'The commit passes also when these have failed.',
-  },
-  timeout: {
-    label: 'Time limit in seconds',
-    hint: 'A build that takes longer is ended. 0 stands for the limit of the server, which none can exceed.',
-    wrong: 'This is no whole number of seconds, or more than the server allows.',
-  },
-  allow_failure: {
-    label: 'May fail',
-    hint: 'A build of it that fails says so, and its commit passes all the same.',
-  },
-  retries: {
-    label: 'Retries',
-    hint: `How often a build that fails is tried again by itself, up to ${mostRetries} times. One that passes then is called flaky.`,
-  },
-  reports: {
-    label: 'Test reports',
-    rows: 2,
-    isCode: true,
-    hint: html`Files in JUnit XML, whose tests are shown with the build: one pattern a line, such as
-      <code>report.xml</code> or <code>**/target/surefire-reports/*.xml</code>.`,
-    wrong: patterns,
-  },
-  artifacts: {
-    label: 'Artifacts',
-    rows: 2,
-    isCode: true,
-    hint: html`Files that are kept after each build, whatever its result: one pattern a line, such as <code>dist</code>,
-      <code>*.log</code> or <code>coverage/**/*.html</code>.`,
-    wrong: patterns,
-  },
-  description: { label: 'Description', rows: 2 },
-});
+);
 type SuiteForm = PageForm<NamesIn<typeof suiteForm>>;
 
 interface Around {
   all: readonly Suite[];
   mayBuildImages: boolean;
+  /** Undefined if the user cannot list them. */
+  dependencies: Choices | undefined;
 }
 
-/** Everything except name and command is in groups, because most suites need only these two. */
-export function suiteParts(form: SuiteForm, { all, mayBuildImages }: Around, suite?: Suite): Html {
+/** The first part has what most suites need. Everything else is folded, with a line that shows what is set. */
+export function suiteParts(form: SuiteForm, { all, mayBuildImages, dependencies }: Around, suite?: Suite): Html {
   const others = all.filter(({ id }) => id !== suite?.id).map(({ id_str: id, name }) => [id, name] as const);
   const mayChoose = mayBuildImages || suite?.builds_images === true;
-  const image = ['image', 'root', ...(mayChoose ? (['builds_images'] as const) : []), 'tags'] as const;
-  return html`${form.fields('name', 'command')} ${stepsGroup(form, suite?.steps)}
-  ${servicesGroup(form, suite?.services)} ${form.group(image, imageSummary(form))}
-  ${form.group(['cache', 'cache_save'], `Cache: ${countedLines(form, 'cache', 'path')}`)} ${orderGroup(form, others)}
+  const runner = ['root', ...(mayChoose ? (['builds_images'] as const) : []), 'tags'] as const;
+  return html`${form.field('name')} ${runsPart(form)} ${form.field('image')}
+  ${others.length > 0 && form.field('needs', { choices: others })} ${servicesGroup(form, dependencies)}
+  ${form.group(runner, runnerSummary(form))} ${startGroup(form, others)}
   ${form.group(['matrix', 'matrix_exclude', 'matrix_include', 'matrix_allow_failure'], matrixSummary(form))}
+  ${form.group(['cache', 'cache_save'], `Cache: ${countedLines(form, 'cache', 'path')}`)}
   ${form.group(['timeout', 'allow_failure', 'retries'], limitsSummary(form))}
   ${form.group(
     ['reports', 'artifacts'],
@@ -173,16 +185,42 @@ export function suiteParts(form: SuiteForm, { all, mayBuildImages }: Around, sui
   ${form.group(['description'], `Description: ${form.shown('description').trim() === '' ? 'none' : subjectOf(form.shown('description'))}`)}`;
 }
 
+/** The style sheet hides the part that is not chosen, unless it has a mistake. */
+function runsPart(form: SuiteForm): Html {
+  const chosen = form.shown('runs') || (form.count('steps') > 0 ? 'steps' : 'command');
+  const choice = (value: string, words: string): Html =>
+    html`<label class="check">
+      <input type="radio" name="runs" value="${value}" ${chosen === value && html`checked`} /> <span>${words}</span>
+    </label>`;
+  return html`<fieldset class="field runs">
+    <legend>What runs</legend>
+    <div class="row">${choice('command', 'All in one')} ${choice('steps', 'In steps')}</div>
+    <div class="runs-command">${form.field('command')}</div>
+    <div class="runs-steps">${stepsPart(form)}</div>
+  </fieldset>`;
+}
+
+/** The part that is not chosen does not count, whatever is typed there. */
+export function chosenRuns({ runs: chosen, ...form }: RawGroup): RawGroup {
+  if (chosen === 'steps') return { ...form, command: '' };
+  const { steps: _steps, ...withCommand } = form;
+  return chosen === 'command' ? withCommand : form;
+}
+
 function countedLines(form: SuiteForm, name: 'cache' | 'reports' | 'artifacts', what: string): string {
   const { length } = form.shownList(name);
   return length === 0 ? 'none' : counted(length, what);
 }
 
-const rootWords: Record<string, string> = { true: ', as root', false: ', not as root' };
+const rootWords: Record<string, string[]> = { true: ['as root'], false: ['not as root'] };
 
-function imageSummary(form: SuiteForm): string {
+function runnerSummary(form: SuiteForm): string {
   const tags = form.shownList('tags').join(' ');
-  return `Image: ${form.shown('image') || 'none'}${rootWords[form.shown('root')] ?? ''}${tags === '' ? '' : `, tags: ${tags}`}`;
+  return [
+    `Runner: ${tags === '' ? 'any' : `with the tags ${tags}`}`,
+    ...(rootWords[form.shown('root')] ?? []),
+    ...(form.shown('builds_images') === 'true' ? ['builds images'] : []),
+  ].join(', ');
 }
 
 function matrixSummary(form: SuiteForm): string {
@@ -206,26 +244,21 @@ function limitsSummary(form: SuiteForm): string {
   ].join(', ');
 }
 
-function orderGroup(form: SuiteForm, others: Choices): Html {
-  const needed = form.shownList('needs');
-  const names = others.filter(([id]) => needed.includes(id)).map(([, name]) => name);
+function startGroup(form: SuiteForm, others: Choices): Html {
   const filesFrom = form.shown('files_from_id');
   const group = form.shown('concurrency_group');
+  const isManual = form.shown('manual') === 'true';
   const summary = [
-    `Needs: ${names.length === 0 ? 'none' : names.join(', ')}`,
-    ...(filesFrom === '' ? [] : [`files of ${others.find(([id]) => id === filesFrom)?.[1]}`]),
+    `Start: ${isManual ? 'manual' : 'by itself'}`,
     ...(form.shown('approval') === 'true' ? ['with approval'] : []),
-    ...(form.shown('manual') === 'true' ? ['manual'] : []),
+    ...(filesFrom === '' ? [] : [`files of ${others.find(([id]) => id === filesFrom)?.[1]}`]),
     ...(group === '' ? [] : [`group: ${group}`]),
   ];
   return form.group(
-    ['needs', 'files_from_id', 'approval', 'approvers', 'manual', 'concurrency_group'],
+    ['files_from_id', 'approval', 'approvers', 'manual', 'concurrency_group'],
     summary.join(', '),
-    html`${
-      others.length > 0 &&
-      html`${form.field('needs', { choices: others })}
-      ${form.field('files_from_id', { choices: [['', 'the checkout'], ...others] })}`
-    }
-    ${form.fields('approval', 'approvers', 'manual', 'concurrency_group')}`,
+    html`${form.fields('manual', 'approval', 'approvers')}
+    ${others.length > 0 && form.field('files_from_id', { choices: [['', 'the checkout'], ...others] })}
+    ${form.field('concurrency_group')}`,
   );
 }

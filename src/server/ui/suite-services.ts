@@ -1,11 +1,9 @@
 import { most } from '../../shared/domain/bounds.ts';
 import { serviceFields, variableOfService } from '../../shared/records/service.ts';
-import type { Suite } from '../../shared/records/suite.ts';
-import { fieldTable } from './controls.ts';
+import { fieldTable, type Choices, type FieldTexts, type NamesIn } from './controls.ts';
 import type { Fields } from './forms.ts';
 import { html, type Html } from './html.ts';
-
-type Service = Suite['services'][number];
+import { editable } from './suite-steps.ts';
 
 const serviceForm = fieldTable(serviceFields, {
   name: {
@@ -62,12 +60,16 @@ const variableForm = fieldTable(variableOfService, {
   from: { label: 'or from the suite’s', isCode: true },
 });
 
-/** Empty rows for new variables. Each save adds more. */
+/** Empty rows for new variables, without scripts. Each save adds more. */
 const emptyVariables = 2;
 
-export function servicesGroup(form: Fields<'services'>, services: Suite['services'] = []): Html {
-  const places = Math.min(most.servicesOfSuite, services.length + 1);
-  const shown = services.map(({ name }) => name).join(', ');
+export function servicesGroup(form: Fields<'services'>, dependencies: Choices | undefined): Html {
+  const count = Math.min(most.servicesOfSuite, form.count('services'));
+  const rows = Array.from({ length: Math.min(most.servicesOfSuite, count + 1) }, (_, at) =>
+    serviceParts(form.inside('services', at, serviceForm), dependencies),
+  );
+  const names = Array.from({ length: count }, (_, at) => form.inside('services', at, serviceForm).shown('name'));
+  const shown = names.filter((name) => name !== '').join(', ');
   return form.group(
     ['services'],
     `Services: ${shown === '' ? 'none' : shown}`,
@@ -75,28 +77,42 @@ export function servicesGroup(form: Fields<'services'>, services: Suite['service
         What runs beside each build and is found by its name, such as a database. It is ready before the first step. A
         place in which nothing is typed does not count.
       </p>
-      ${Array.from({ length: places }, (_, at) => serviceParts(form, at, services[at]))}`,
+      ${editable({ add: 'Add service', what: 'service', most: most.servicesOfSuite }, rows)}`,
   );
 }
 
-function serviceParts(form: Fields<'services'>, at: number, service?: Service): Html {
-  const inside = form.inside('services', at, serviceForm, service);
-  const rows = Math.min(most.variablesOfService, (service?.variables.length ?? 0) + emptyVariables);
-  const port = service?.ready_port === 0 ? { value: '' } : {};
-  return inside.part(
-    service ? `${service.name}: ${service.image || 'a dependency'}` : 'Another service',
-    html`<div class="columns">${inside.fields('name', 'image')}</div>
-      ${inside.field('command')}
+function serviceParts(service: Fields<NamesIn<typeof serviceForm>>, dependencies: Choices | undefined): Html {
+  const [name, image, dependency] = [service.shown('name'), service.shown('image'), service.shown('dependency_id')];
+  const variables = Math.min(most.variablesOfService, service.count('variables') + emptyVariables);
+  const port = service.shown('ready_port') === '0' ? { value: '' } : {};
+  return service.part(
+    name === '' ? 'Another service' : `${name}: ${image || 'a dependency'}`,
+    html`<div class="columns">${service.fields('name', 'image')}</div>
+      ${service.field('dependency_id', dependencies && choiceOf(dependencies, dependency))} ${service.field('command')}
       <fieldset class="field">
         <legend>Variables of the service</legend>
-        ${Array.from({ length: rows }, (__, row) => {
-          const variable = inside.inside('variables', row, variableForm, service?.variables[row]);
-          return html`<div class="columns">${variable.fields()}</div>`;
-        })}
+        ${editable(
+          { add: 'Another variable', what: 'variable', most: most.variablesOfService },
+          Array.from(
+            { length: variables },
+            (_, row) =>
+              html`<div class="columns" data-row>${service.inside('variables', row, variableForm).fields()}</div>`,
+          ),
+        )}
       </fieldset>
-      <div class="columns">${inside.field('ready_port', port)} ${inside.field('ready_timeout')}</div>
-      ${inside.fields('ready_command', 'prepare')}
-      <div class="columns">${inside.fields('prepare_inputs', 'data')}</div>
-      ${inside.field('dependency_id')}`,
+      <div class="columns">${service.field('ready_port', port)} ${service.field('ready_timeout')}</div>
+      ${service.fields('ready_command', 'prepare')}
+      <div class="columns">${service.fields('prepare_inputs', 'data')}</div>`,
   );
+}
+
+/** With more, the page would be mostly choices, and the field takes the number. */
+const mostChoices = 200;
+
+/** The chosen dependency may be one that is no longer shared. */
+function choiceOf(dependencies: Choices, chosen: string): Partial<FieldTexts> {
+  if (dependencies.length > mostChoices) return {};
+  const isKnown = chosen === '' || dependencies.some(([id]) => id === chosen);
+  const others: Choices = isKnown ? [] : [[chosen, `Dependency ${chosen}`]];
+  return { label: 'Dependency in place of an image', choices: [['', 'None'], ...dependencies, ...others] };
 }

@@ -19,10 +19,10 @@ describeWithRunnerOnOne('the page of a request whose suites need others', (servi
     const ship = await runs.suite({ name: long });
     const at = `/ui${runs.path}/settings/suites/${ship.id}`;
     const form = await tab.get(at);
-    assert.match(form.text, /<legend>Needs:/);
+    assert.match(form.text, /<legend>Needs</);
     const fields = { do: 'save', name: long, command: 'make', approval: 'true', concurrency_group: 'production' };
     assert.equal((await tab.submit(form, at, { ...fields, 'needs[]': String(unit.id) })).status, 303);
-    assert.match((await tab.get(at)).text, /Needs: unit, with approval, group: production/);
+    assert.match((await tab.get(at)).text, /Start: by itself, with approval, group: production/);
     const last = await alice.post(`${runs.path}/suites`, [
       ['name', 'report'],
       ['command', 'make'],
