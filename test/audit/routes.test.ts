@@ -29,6 +29,8 @@ const leaveNothing = [
   'POST /projects/ID/builds/ID/cancel',
   'POST /projects/ID/builds/ID/restart',
   'POST /projects/ID/notifications/ID/deliveries/ID/redeliver',
+  'POST /projects/ID/notifications/ID/try_now',
+  'POST /projects/ID/status_targets/ID/try_now',
   'POST /projects/ID/hooks/ID/deliveries/ID/replay',
   'POST /dependencies/ID/uploads', // what is taken in the end is written down
   'DELETE /dependencies/ID/uploads/ID',

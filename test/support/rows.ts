@@ -143,6 +143,7 @@ export async function addDelivery(
     state: 'failed',
     created_at: BigInt(Date.now()),
     since: BigInt(Date.now()),
+    subject_id: null,
     ...fields,
   };
   await db.transaction((trx) => trx.insertInto('webhook_deliveries').values(delivery).execute());

@@ -475,7 +475,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       forge_id: largestId,
     });
     const delivery = { id: 1n, notification_id: 1n, event_type: 'ping', payload: awkward, state: 'pending' };
-    await put('webhook_deliveries', { ...delivery, position: 1n, created_at: 1n, since: 1n });
+    await put('webhook_deliveries', { ...delivery, position: 1n, created_at: 1n, since: 1n, subject_id: largestId });
     await put('webhook_attempts', {
       id: 1n,
       delivery_id: 1n,

@@ -40,6 +40,7 @@ interface LinePosition {
 
 interface Payload {
   type: string;
+  subjectId?: bigint;
   text: (about: { id: string; created_at: string; project: ShownProject }) => object;
 }
 
@@ -75,8 +76,8 @@ export async function notifyOfBuilds(
   await write(context, [
     {
       positions: positionsOf(receivers, reported.length),
-      payloads: reported.map(({ type, state, projectState }, at) =>
-        webhook(`${type}.${state}`, views[at] ?? {}, projectState),
+      payloads: reported.map(({ type, subjectId, state, projectState }, at) =>
+        about(subjectId, webhook(`${type}.${state}`, views[at] ?? {}, projectState)),
       ),
     },
     {
@@ -129,13 +130,15 @@ function webhook(type: string, what: object, projectState?: string): Payload {
   };
 }
 
+const about = (subjectId: bigint, payload: Payload): Payload => ({ ...payload, subjectId });
+
 const asPayload = (report: StatusReport): Payload => ({ type: 'build.left_out', text: () => report });
 
 async function statusesOf(trx: Transaction, events: readonly ReportedEvent[]): Promise<Payload[]> {
   const payloads: Payload[] = [];
   for (const news of events) {
     const report = await (news.type === 'build' ? statusReport(trx, news) : requestReport(trx, news));
-    if (report) payloads.push({ type: `${news.type}.${news.state}`, text: () => report });
+    if (report) payloads.push(about(news.subjectId, { type: `${news.type}.${news.state}`, text: () => report }));
   }
   return payloads;
 }
@@ -179,7 +182,9 @@ export async function notifyOfDependency(context: WriteContext, dependencyId: bi
   for (const { id } of notifications) positions.push(...(await takePosition(context, id)));
   if (positions.length === 0) return;
   const view = dependencyView(dependency, await relatedTo(trx, [dependencyId]));
-  await write(context, [{ positions, payloads: [webhook(`dependency.${dependency.state}`, { dependency: view })] }]);
+  await write(context, [
+    { positions, payloads: [about(dependencyId, webhook(`dependency.${dependency.state}`, { dependency: view }))] },
+  ]);
 }
 
 export async function enqueuePing(context: WriteContext, notificationId: bigint): Promise<void> {
@@ -221,7 +226,7 @@ async function write({ db, trx, ids }: WriteContext, batches: readonly Batch[]):
     lines.map(({ project, position }) => ({ subjectId: position.id, accountId: project.owner_id })),
   );
   const deliveries = lines.flatMap(({ project, position, payloads }) =>
-    payloads.map(({ type, text }, at): WebhookDeliveryRow => {
+    payloads.map(({ type, text, subjectId = null }, at): WebhookDeliveryRow => {
       const id = ids.next();
       return {
         id,
@@ -232,6 +237,7 @@ async function write({ db, trx, ids }: WriteContext, batches: readonly Batch[]):
         state: deliveryMachine.initial,
         created_at: BigInt(now),
         since: BigInt(now),
+        subject_id: subjectId,
       };
     }),
   );

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
-import type { Database, Transaction } from '../db/open.ts';
+import type { Database, Queries, Transaction } from '../db/open.ts';
+import type { JobRow } from '../db/schema.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
 
 /**
@@ -47,6 +48,12 @@ export async function makeDeliveryJobDue(db: Database, trx: Transaction, subject
   const due = trx.updateTable('jobs').set({ run_after: BigInt(Date.now()), tries: 0 });
   await due.where('subject_id', '=', subjectId).where('kind', '=', kind).execute();
   await db.announce(trx, deliveryJobsTopic);
+}
+
+/** When the next delivery is tried. Undefined if none waits. */
+export function deliveryJobOf(db: Queries, subjectId: bigint): Promise<Pick<JobRow, 'run_after'> | undefined> {
+  const jobs = db.selectFrom('jobs').select('run_after');
+  return jobs.where('subject_id', '=', subjectId).where('kind', '=', kind).executeTakeFirst();
 }
 
 export async function dropDeliveryJob(trx: Transaction, subjectId: bigint): Promise<void> {

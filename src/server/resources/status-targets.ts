@@ -8,13 +8,14 @@ import { createStatusTarget, deleteNotification } from '../lifecycle/notificatio
 import type { StatusReport } from '../lifecycle/status-reports.ts';
 import { forgeToken } from '../../shared/records/forge.ts';
 import {
+  receiverRecord,
   statusDeliveryRecord,
   statusTargetRecord,
   targetFields,
   type StatusTarget,
 } from '../../shared/records/notification.ts';
 import { listOf } from '../../shared/records/schema.ts';
-import { deliveriesOf } from './webhook-deliveries.ts';
+import { deliveriesOf, receiverOf, tryNow } from './webhook-deliveries.ts';
 import { withIdString, writeContextOf } from './common.ts';
 import { hostOf } from './notifications.ts';
 import { byQuery, projectRecords } from './record-routes.ts';
@@ -93,6 +94,23 @@ export const routes = [
     paged: true,
     answer: listOf(statusDeliveryRecord),
     handle: ({ db, status_target: target, page }) => deliveriesOf(db, target, page, statusIn),
+  }),
+  projectRoute({
+    ...targets.ofOne,
+    method: 'GET',
+    path: `${targets.one}/receiver`,
+    summary: 'Whether the forge takes its reports: since when it does not, what it answered, when the next try is',
+    answer: receiverRecord,
+    handle: ({ db, status_target: target }) => receiverOf(db, target),
+  }),
+  projectRoute({
+    ...targets.ofOne,
+    method: 'POST',
+    path: `${targets.one}/try_now`,
+    summary: 'Try all waiting reports to the forge now',
+    answer: receiverRecord,
+    audit: 'nothing',
+    handle: (call) => tryNow(call, call.status_target),
   }),
 ];
 

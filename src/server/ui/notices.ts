@@ -14,6 +14,7 @@ export const notices = {
   started: 'Started.',
   invited: 'Invited.',
   sent: 'It is sent again.',
+  trying: 'The server tries again now.',
   replayed: 'It was judged once more. What came of it is below.',
   approved: 'Approved. It is built without secrets.',
   rejected: 'Rejected. It is not deployed.',

@@ -1,6 +1,6 @@
 import { notificationFields, type Notification } from '../../shared/records/notification.ts';
 import { fieldTable, wordsOf, type Choices } from './controls.ts';
-import { deliveriesPart, fewDeliveries, receiverCard } from './deliveries.ts';
+import { deliveriesPart, fewDeliveries, receiverCard, receiverTrouble } from './deliveries.ts';
 import { hidden, pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import type { Page } from './layout.ts';
@@ -33,6 +33,11 @@ const redeliver: PageAction = {
   done: (_, visit) => ({ goTo: `${visit.path}#deliveries`, notice: 'sent' }),
 };
 
+const tryNow: PageAction = {
+  route: `POST ${of}/:notification_id/try_now`,
+  done: 'trying',
+};
+
 const list = settingsPage({
   path: '/notifications',
   async show(visit) {
@@ -51,6 +56,7 @@ const list = settingsPage({
   actions: {
     create: { route: `POST ${of}`, done: ({ secret }, visit) => createdPage(visit, secret) },
     redeliver,
+    try_now: tryNow,
   },
 });
 
@@ -77,8 +83,14 @@ async function card(visit: ProjectVisit, notification: Notification): Promise<Ht
   const params = { notification_id: id };
   const page = await visit.api.list(`${of}/:notification_id/deliveries`, { params, query: { limit: fewDeliveries } });
   const path = `${visit.path}/${id}`;
-  const receiver = { id, path, name: options.url, about: wordsOf(types, type), isDeletable: visit.project.owned };
-  return receiverCard(receiver, page, (delivery) => pageForm(visit, 'redeliver', { ...params, delivery_id: delivery }));
+  const { projectPath, project } = visit;
+  const about = wordsOf(types, type);
+  const receiver = { id, path, name: options.url, about, isDeletable: project.owned, projectPath };
+  const state = await visit.api.get(`${of}/:notification_id/receiver`, { params });
+  const trouble = receiverTrouble(id, state, pageForm(visit, 'try_now', params));
+  return receiverCard(receiver, page, trouble, (delivery) =>
+    pageForm(visit, 'redeliver', { ...params, delivery_id: delivery }),
+  );
 }
 
 const { newForm, routes: ofOne } = resource({
@@ -91,11 +103,13 @@ const { newForm, routes: ofOne } = resource({
   form: notificationForm,
   fields: (form) => html`${form.fields()} ${hidden('name', 'webhook')}`,
   save: { route: `PUT ${of}/:notification_id`, done: 'saved' },
-  actions: { redeliver },
+  actions: { redeliver, try_now: tryNow },
+  above: async ({ id_str: id }, visit) =>
+    receiverTrouble(id, await visit.api.get(`${of}/:notification_id/receiver`), pageForm(visit, 'try_now')),
   async below(_, visit) {
     const query = { limit: 50, ...cursors(visit) };
     const page = await visit.api.list(`${of}/:notification_id/deliveries`, { query });
-    return deliveriesPart(page, visit.path, (delivery) => pageForm(visit, 'redeliver', { delivery_id: delivery }));
+    return deliveriesPart(page, visit, (delivery) => pageForm(visit, 'redeliver', { delivery_id: delivery }));
   },
   delete: `DELETE ${of}/:notification_id`,
   mayDelete: isOwned,

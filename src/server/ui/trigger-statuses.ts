@@ -4,11 +4,12 @@ import { forgeToken } from '../../shared/records/forge.ts';
 import { targetFields, type StatusTarget } from '../../shared/records/notification.ts';
 import { projectFields } from '../../shared/records/project.ts';
 import { fieldTable } from './controls.ts';
-import { deliveriesPart, fewDeliveries, receiverCard } from './deliveries.ts';
-import { recordForm } from './forms.ts';
+import { deliveriesPart, fewDeliveries, receiverCard, receiverTrouble } from './deliveries.ts';
+import { pageForm, recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { beside, copyable, cursors, empty, fact, section } from './parts.ts';
 import { madeByConnection } from './project-forge.ts';
+import type { PageAction } from './pages.ts';
 import type { ProjectVisit } from './project-pages.ts';
 import { resource } from './resource-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
@@ -43,6 +44,8 @@ const targetForm = fieldTable(
   },
 );
 
+const tryNow: PageAction = { route: `POST ${of}/:status_target_id/try_now`, done: 'trying' };
+
 /** The target that the project's connection has created. */
 async function madeTarget({ api }: ProjectVisit): Promise<string> {
   return (await api.get('/projects/:project_id/overview')).forge_status_target_id_str;
@@ -65,7 +68,10 @@ async function card(visit: ProjectVisit, target: StatusTarget, isMade: boolean) 
   const page = await visit.api.list(`${of}/:status_target_id/deliveries`, asked);
   const path = `${settingsPath(visit)}/triggers/status_targets/${id}`;
   const about = `${nameOf(provider)}, ${new URL(api).host}${isMade ? '; made by the connection' : ''}`;
-  return receiverCard({ id, path, name: repository, about, isDeletable: true }, page);
+  const state = await visit.api.get(`${of}/:status_target_id/receiver`, { params: asked.params });
+  const trouble = receiverTrouble(id, state, pageForm(visit, 'try_now', asked.params));
+  const { projectPath } = visit;
+  return receiverCard({ id, path, name: repository, about, isDeletable: true, projectPath }, page, trouble);
 }
 
 const { newForm, routes: ofOne } = resource({
@@ -80,6 +86,9 @@ const { newForm, routes: ofOne } = resource({
   back: (visit) => `${settingsPath(visit)}/triggers/statuses`,
   form: targetForm,
   creation: { action: 'create_status_target' },
+  above: async ({ id_str: id }, visit) =>
+    receiverTrouble(id, await visit.api.get(`${of}/:status_target_id/receiver`), pageForm(visit, 'try_now')),
+  actions: { try_now: tryNow },
   async below({ provider, repository, api_url: api }, visit) {
     const page = await visit.api.list(`${of}/:status_target_id/deliveries`, {
       query: { limit: 50, ...cursors(visit) },
@@ -88,7 +97,7 @@ const { newForm, routes: ofOne } = resource({
         ${fact('Provider', nameOf(provider))} ${fact('Repository', html`<code>${repository}</code>`)}
         ${fact('Address of the API', html`<code>${api}</code>`)}
       </dl>
-      ${deliveriesPart(page, visit.path)}`;
+      ${deliveriesPart(page, visit)}`;
   },
   delete: `DELETE ${of}/:status_target_id`,
   goes: ({ repository, provider, isMade }, visit) =>
@@ -144,6 +153,7 @@ const list = settingsPage({
   },
   actions: {
     create_status_target: { route: `POST ${of}`, done: 'created' },
+    try_now: tryNow,
     save_badge: { route: 'PUT /projects/:project_id', done: 'saved' },
   },
 });

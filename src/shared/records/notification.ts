@@ -2,7 +2,19 @@ import { providerNames } from '../domain/forge-providers.ts';
 import type { Static } from 'typebox';
 import { answersOf, grouped, oneOf, required, text } from './fields.ts';
 import { isWebAddress } from './forms.ts';
-import { dateTime, ownId, integer, listOf, nullable, object, record, stateOf, string, idWithString } from './schema.ts';
+import {
+  dateTime,
+  ownId,
+  integer,
+  listOf,
+  nullable,
+  nullableIdWithString,
+  object,
+  record,
+  stateOf,
+  string,
+  idWithString,
+} from './schema.ts';
 import { deliveryStates } from './states.ts';
 
 export const webhookFields = {
@@ -38,6 +50,11 @@ export type StatusTarget = Static<typeof statusTargetRecord>;
 const deliveryFields = {
   ...ownId,
   type: string,
+  ...nullableIdWithString('build_id'),
+  suite_name: string,
+  variant: string,
+  ...nullableIdWithString('commit_id'),
+  commit_ref: string,
   state: stateOf(deliveryStates),
   created_at: dateTime,
   attempts: listOf(
@@ -46,6 +63,17 @@ const deliveryFields = {
 };
 export const deliveryRecord = record('Delivery', deliveryFields);
 export type Delivery = Static<typeof deliveryRecord>;
+
+export const receiverRecord = record('Receiver', {
+  failing_since: nullable(dateTime),
+  status: nullable(integer),
+  answer: string,
+  error: string,
+  tries: integer,
+  next_try_at: nullable(dateTime),
+  waiting: integer,
+});
+export type Receiver = Static<typeof receiverRecord>;
 
 export const statusDeliveryRecord = record('StatusDelivery', {
   ...deliveryFields,

@@ -135,6 +135,8 @@ export const contract = entries(`
   DELETE /projects/ID/notifications/ID                             users         notifications         delete, notifications
   GET    /projects/ID/notifications/ID/deliveries                  both          notifications         see what was delivered
   POST   /projects/ID/notifications/ID/deliveries/ID/redeliver     both          notifications         send it again
+  GET    /projects/ID/notifications/ID/receiver                    both          notifications         see what was delivered
+  POST   /projects/ID/notifications/ID/try_now                     both          notifications         send it again
   GET    /projects/ID/hooks                                        users         projects              See, hooks
   POST   /projects/ID/hooks                                        users         projects              create, hooks, start builds
   GET    /projects/ID/hooks/ID                                     users         projects              See, hooks
@@ -148,6 +150,8 @@ export const contract = entries(`
   GET    /projects/ID/status_targets/ID                            users         projects              See, status targets, never shown
   DELETE /projects/ID/status_targets/ID                            users         projects              delete, status targets, never shown
   GET    /projects/ID/status_targets/ID/deliveries                 users         projects              See, status targets, never shown
+  GET    /projects/ID/status_targets/ID/receiver                   users         projects              See, status targets, never shown
+  POST   /projects/ID/status_targets/ID/try_now                    users         projects              change, status targets, never shown
   GET    /dependencies                                             users         dependencies          See, dependencies
   POST   /dependencies                                             users         dependencies          create, dependencies
   GET    /dependencies/ID                                          users         dependencies          See, dependencies

@@ -44,7 +44,7 @@ describeService(
       stack.defer(() => runner.dispatch.close());
       const project = await alice.createProject();
       const suite = await alice.createSuite(project);
-      const { secret } = await listen(alice, project, receiver);
+      const { secret, id: notification } = await listen(alice, project, receiver);
       await using deaf = await Receiver.start();
       await listen(alice, project, deaf, 'dependency');
       await alice.requestBuild(project);
@@ -92,6 +92,19 @@ describeService(
       assert.deepEqual(ended.project, (await alice.get(`/projects/${project.id}`)).record);
       assert.equal(new Set(told.map(({ id }) => id)).size, 7);
       assert.deepEqual(await deaf.types(1), ['ping']);
+      const { list } = await alice.get(`/projects/${project.id}/notifications/${String(notification)}/deliveries`);
+      const { id: build, suite_name: name } = builds[0] as Record_;
+      const ofCommit = { build_id: null, build_id_str: '', suite_name: '', variant: '' };
+      const about = {
+        ping: { ...ofCommit, commit_id: null, commit_ref: '' },
+        commit: { ...ofCommit, commit_id: commit.id, commit_ref: commit.ref },
+        build: { build_id: build, suite_name: name, variant: '', commit_id: commit.id, commit_ref: commit.ref },
+      };
+      for (const delivery of list) {
+        const [kind = ''] = String(delivery.type).split('.');
+        const expected = about[kind as keyof typeof about];
+        for (const [field, value] of Object.entries(expected)) assert.equal(delivery[field], value, `${kind} ${field}`);
+      }
     });
 
     test('of a request that could not be fetched, and why', async () => {

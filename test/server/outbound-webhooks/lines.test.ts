@@ -178,6 +178,48 @@ describeService(
       assert.deepEqual(await right.types(2), ['ping', 'dependency.compiling']);
     });
 
+    test('says since when its receiver refuses and when the next try is, and is tried at once when asked', async () => {
+      await using receiver = await Receiver.start();
+      const telling = await startTelling(service, receiver);
+      const state = async () => (await telling.user.get(`${telling.path}/receiver`)).record;
+      await telling.settled(isDelivered);
+      const calm = {
+        failing_since: null,
+        status: null,
+        answer: '',
+        error: '',
+        tries: 0,
+        next_try_at: null,
+        waiting: 0,
+      };
+      assert.deepEqual({ ...(await state()) }, calm);
+      receiver.answer = reply(503, 'closed for repairs');
+      await telling.happen('compiling');
+      await telling.happen('compiled');
+      const [, first] = await telling.settled(
+        ({ type, attempts }) => type !== 'dependency.compiling' || attempts.length === 1,
+      );
+      const { next_try_at: next, ...failing } = await state();
+      const since = (first?.attempts[0] as { created_at?: string } | undefined)?.created_at;
+      assert.deepEqual(failing, {
+        ...failing,
+        failing_since: since,
+        status: 503,
+        answer: 'closed for repairs',
+        tries: 1,
+        waiting: 2,
+      });
+      assert.ok(Date.parse(String(next)) > Date.now() + 60_000, String(next));
+      receiver.answer = reply(204);
+      assert.equal((await telling.user.post(`${telling.path}/try_now`)).status, 200);
+      await telling.settled(isDelivered);
+      assert.deepEqual({ ...(await state()) }, calm);
+      // What belongs to somebody else can be neither read nor tried.
+      const stranger = await service.user();
+      assert.equal((await stranger.get(`${telling.path}/receiver`)).status, 404);
+      assert.equal((await stranger.post(`${telling.path}/try_now`)).status, 404);
+    });
+
     test('is tried at once, all of it, when somebody asks for one delivery again', async () => {
       await using receiver = await Receiver.start(reply(500));
       const telling = await startTelling(service, receiver);

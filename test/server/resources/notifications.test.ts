@@ -76,7 +76,11 @@ describeService('notifications', (service) => {
     // The oldest is the greeting that every new notification is sent.
     const [first, second, ping] = (await alice.get(path)).list as [Record_, Record_, Record_];
     assert.equal(ping.type, 'ping');
-    for (const delivery of [first, second]) assertFields(delivery, 'id id_str type state created_at attempts');
+    for (const delivery of [first, second])
+      assertFields(
+        delivery,
+        'id id_str type build_id build_id_str suite_name variant commit_id commit_id_str commit_ref state created_at attempts',
+      );
     assert.deepEqual([first.id, first.type, first.attempts], [newer.id, 'commit.failed', []]);
     const attempts = second.attempts as Record<string, unknown>[];
     for (const attempt of attempts) assertRecent(attempt.created_at);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { Answer, Record_ } from '../../support/client.ts';
 import { Receiver, reply } from '../../support/receiver.ts';
-import { addCommit, addDelivery, addDeliveryAttempt } from '../../support/rows.ts';
+import { addBuild, addCommit, addDelivery, addDeliveryAttempt } from '../../support/rows.ts';
 import { ScriptedRunner } from '../../support/runner.ts';
 import { describeServiceOnOne } from '../../support/service.ts';
 import { Tab } from '../../support/tab.ts';
@@ -302,6 +302,44 @@ describeServiceOnOne(
       for (const suite of [plain, ship, other]) await owner.delete(`/projects/${project.id}/suites/${suite.id}`);
     });
 
+    test('say that a receiver refuses, since when and what it said, and try it now', async () => {
+      await using receiver = await Receiver.start(reply(503, markup));
+      const own = await owner.createProject({ name: 'refused' });
+      const suite = await owner.createSuite(own, { name: 'unit' });
+      const commit = await addCommit(service.store, own);
+      const buildRequest = await owner.requestBuild(own);
+      const build = await addBuild(service.store, own, { commit, buildRequest, suite });
+      await owner.post(`/projects/${own.id}/build_requests/${buildRequest.id}/cancel`);
+      const at = `/ui/projects/${own.id}/settings/notifications`;
+      await send(hers, at, 'create', { 'options[url]': receiver.url, notifiable_type: 'build' });
+      const [notification] = (await owner.get(`/projects/${own.id}/notifications`)).list;
+      const one = `${at}/${notification?.id}`;
+      const payload = JSON.stringify({ type: 'build.failed', project: {} });
+      const about = { state: 'pending', position: 9n, event_type: 'build.failed', subject_id: build.id, payload };
+      await addDelivery(service.store, notification as Record_, about);
+      await receiver.received(1);
+      const words = async (page: string): Promise<string> => (await hers.get(page)).text.replaceAll(/\s+/g, ' ');
+      for (const page of [at, one]) {
+        // The answer is noted a moment after it was given.
+        let text = '';
+        while (!text.includes('Try now')) text = await words(page);
+        assert.match(
+          text,
+          /The receiver takes no calls\.<\/strong> The first try failed <time [^>]*>[^<]+<\/time>\./,
+          page,
+        );
+        assert.match(text, /It answered <strong>503<\/strong>:/, page);
+        assert.match(text, /1 try so far\. Next try: <time [^>]*>[^<]+<\/time>\. 2 deliveries wait\./, page);
+        assert.ok(text.includes(escaped) && !text.includes(markup), page);
+        const ofBuild = `/ui/projects/${own.id}/builds/${build.id}">unit</a> <a href="/ui/projects/${own.id}/commits/${commit.id}"><code>`;
+        assert.ok(text.includes(ofBuild), text);
+      }
+      receiver.answer = reply(204);
+      assertDone(await hers.submit(await hers.get(one), one, { do: 'try_now' }), one);
+      assert.deepEqual(await receiver.types(3), ['ping', 'ping', 'build.failed']);
+      while ((await words(one)).includes('Try now'));
+    });
+
     test('create notifications, show their secret once, what was sent and what was answered, and send it again', async () => {
       await using receiver = await Receiver.start(reply(200, markup));
       const at = `${path}/settings/notifications`;
@@ -325,6 +363,7 @@ describeServiceOnOne(
         const { text } = await hers.get(page);
         assert.ok(text.includes(escaped) && text.includes(`no ${escaped}`) && !text.includes(markup), page);
         assert.match(text, /<strong>500<\/strong>[^]*Send again/);
+        assert.ok(!text.includes('Try now'), 'nothing waits for a try');
       }
       // What is still on its way is not sent once more: its answer has to be noted first.
       const delivered = async (times: number) => {
@@ -407,6 +446,12 @@ describeServiceOnOne(
       const notification = await owner.createNotification(project);
       const general = await theirs.get(`${path}/settings`);
       assert.equal(general.status, 200);
+      assert.ok(!general.text.includes('Delete this project'));
+      // Nothing that deletes stands before what people come for.
+      assert.match(
+        (await hers.get(`${path}/settings`)).text,
+        />\s*Save\s*<[^]*id="key-title"[^]*Delete this project[^]*>\s*Delete\s*</,
+      );
       assert.ok(!general.text.includes('>Save<') && !general.text.includes('Members'));
       const closed = [
         `${path}/settings/members`,
@@ -454,5 +499,8 @@ describeServiceOnOne(
       assert.equal((await owner.get(`/projects/${project.id}/suites/${suite.id}`)).record.name, 'guarded');
     });
   },
-  { settings: { webhook_allow: '127.0.0.0/8' } },
+  {
+    settings: { webhook_allow: '127.0.0.0/8' },
+    webhooks: { retryPolicy: { firstWait: 600_000, longestWait: 600_000 } },
+  },
 );

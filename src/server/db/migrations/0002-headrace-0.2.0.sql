@@ -12,6 +12,8 @@ alter table deploy_strategies add column refs text not null default '[]';
 alter table deploy_strategies add column approval integer not null default 0;
 alter table deploy_strategies add column approvers text not null default '[]';
 
+alter table webhook_deliveries add column subject_id bigint;
+
 alter table commits add column parent text not null default '';
 alter table build_requests add column fetched_as text not null default '';
 alter table build_requests add column asked_by bigint;

@@ -235,6 +235,8 @@ export interface WebhookDeliveryRow {
   created_at: bigint;
   /** The time limit for retries counts from here. */
   since: bigint;
+  /** The build, commit, request or dependency that the type names. null for others, and for deliveries of 0.1.0. */
+  subject_id: bigint | null;
 }
 
 export interface WebhookAttemptRow {
