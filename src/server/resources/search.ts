@@ -7,6 +7,7 @@ import { required, text } from '../../shared/records/fields.ts';
 import type { Scope } from '../http/route.ts';
 import { searchHitRecord, type SearchHit } from '../../shared/records/project.ts';
 import { listOf } from '../../shared/records/schema.ts';
+import { testsOf } from '../results/test-results.ts';
 import { likePattern, withIdString } from './common.ts';
 
 /**
@@ -17,10 +18,10 @@ import { likePattern, withIdString } from './common.ts';
 interface Hit {
   kind: SearchHit['kind'];
   project_id: bigint;
-  /** The commit of the last build for a branch, or else the ID of the record. */
+  /** The commit of the last build for a branch, the build of a test, or else the ID of the record. */
   id: bigint;
   name: string;
-  /** The SHA for commits and branches. */
+  /** The SHA for commits and branches, the suite for tests. */
   ref: string;
   build_state: string;
 }
@@ -35,6 +36,14 @@ const mostRead = 5000;
 const searchedText = 200;
 /** A shorter prefix of a SHA would match too much. */
 const shaForm = /^[0-9a-f]{4,64}$/;
+/** A shorter text would match too many tests. */
+const shortestTest = 3;
+/** Only the newest builds with tests are read, one of each suite, and the first tests of each. */
+const mostRuns = 8;
+const mostTests = 3000;
+/** The tests of one build may be many megabytes, with their messages. Larger ones are not searched. */
+const mostTestBytes = 4_000_000n;
+const runsOfProject = 10;
 const branchPrefix = 'refs/heads/';
 
 interface Search {
@@ -142,6 +151,45 @@ async function byMessage({ db, wanted, within }: Search): Promise<bigint[]> {
     .toSorted((a, b) => (a > b ? -1 : 1));
 }
 
+async function tests({ db, wanted, within }: Search): Promise<Hit[]> {
+  if (wanted.length < shortestTest) return [];
+  const newest = await db
+    .selectFrom('projects as p')
+    .select(
+      sql<string | null>`(
+        select string_agg(cast(s.build_id as text), ' ')
+        from (
+          select r.build_id from test_runs as r
+          where r.project_id = p.id and r.completed_at is not null
+          order by r.build_id desc limit ${sql.lit(runsOfProject)}
+        ) as s
+      )`.as('runs'),
+    )
+    .where('p.id', 'in', within)
+    .execute();
+  const ids = newest
+    .flatMap(({ runs }) => (runs === null ? [] : runs.split(' ').map(BigInt)))
+    .toSorted((a, b) => (a > b ? -1 : 1))
+    .slice(0, mostCompared);
+  if (ids.length === 0) return [];
+  const runs = await db
+    .selectFrom('test_runs')
+    .select(['build_id', 'project_id', 'suite_name'])
+    .where('build_id', 'in', ids)
+    .where('bytes', '<=', mostTestBytes)
+    .orderBy('build_id', 'desc')
+    .execute();
+  const ofSuites = Map.groupBy(runs, ({ project_id: project, suite_name: suite }) => `${project} ${suite}`);
+  const found: Hit[] = [];
+  for (const [run] of Array.from(ofSuites.values()).slice(0, mostRuns)) {
+    if (!run || found.length >= mostOfKind) break;
+    const { build_id: id, project_id, suite_name: ref } = run;
+    for (const { name, state } of await testsOf(db, id, { text: wanted, to: mostTests, limit: mostOfKind }))
+      found.push({ kind: 'test', id, project_id, name, ref, build_state: state });
+  }
+  return found;
+}
+
 export async function search(
   db: Queries,
   caller: Pick<Caller, 'id' | 'unpaid' | 'scopes'>,
@@ -168,6 +216,7 @@ export async function search(
     ...(may('commits') ? best(await branches(parts), wanted) : []),
     ...(may('suites') ? best(await suites(parts), wanted) : []),
     ...(may('commits') ? await commits(parts) : []),
+    ...(may('commits') ? best(await tests(parts), wanted) : []),
   ];
   return found.map(({ kind, id, project_id: project, ...rest }) => ({
     kind,
@@ -185,8 +234,8 @@ export const routes = [
     access: 'both',
     scope: 'projects',
     summary:
-      'Search your projects, their branches, suites and commits by name; a token without the scope commits gets no ' +
-      'branches and commits, one without the scope suites gets no suites',
+      'Search your projects, their branches, suites, commits and tests by name; a token without the scope commits gets ' +
+      'no branches, commits and tests, one without the scope suites gets no suites',
     query: { q: required(text('filter', { description: 'A part of a name, or the beginning of a SHA' })) },
     answer: listOf(searchHitRecord),
     handle: ({ db, caller, query }) => search(db, caller, query.q),

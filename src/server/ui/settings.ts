@@ -7,21 +7,40 @@ import type { PageRoute } from './site.ts';
 interface Section {
   path: string;
   name: string;
+  /** What a person may call the contents, for the search. */
+  words: string;
   isOwners?: boolean;
   /** The beginning of the paths of its records, if it is not the section's own path. */
   records?: string;
 }
 
 const sections: readonly Section[] = [
-  { path: '', name: 'General' },
-  { path: '/suites', name: 'Suites' },
-  { path: '/caches', name: 'Caches' },
-  { path: '/triggers', name: 'Triggers' },
-  { path: '/triggers/schedules', name: 'Schedules' },
-  { path: '/triggers/statuses', name: 'Statuses', records: '/triggers/status_targets' },
-  { path: '/deploys', name: 'Deploys' },
-  { path: '/notifications', name: 'Notifications' },
-  { path: '/members', name: 'Members', isOwners: true },
+  {
+    path: '',
+    name: 'General',
+    words: 'address repository description file variables secrets ssh key connection delete',
+  },
+  {
+    path: '/suites',
+    name: 'Suites',
+    words: 'command steps image services matrix needs rules timeout retries artifacts reports',
+  },
+  { path: '/caches', name: 'Caches', words: 'data' },
+  {
+    path: '/triggers',
+    name: 'Triggers',
+    words: 'hooks webhooks polling interval pull requests forks policies superseded',
+  },
+  { path: '/triggers/schedules', name: 'Schedules', words: 'cron nightly times' },
+  {
+    path: '/triggers/statuses',
+    name: 'Statuses',
+    words: 'badge forge checks targets',
+    records: '/triggers/status_targets',
+  },
+  { path: '/deploys', name: 'Deploys', words: 'strategies' },
+  { path: '/notifications', name: 'Notifications', words: 'webhooks receivers deliveries' },
+  { path: '/members', name: 'Members', words: 'collaborators people invite', isOwners: true },
 ];
 
 interface SettingsPage extends Omit<PageDefinition, 'show'> {
@@ -41,6 +60,16 @@ export function settingsPage({ path, isQuestion = false, show, ...rest }: Settin
       return { ...shown, main: html`${navigation(visit, path)} ${shown.main}` };
     },
   });
+}
+
+/** The sections that a text names, with the words of the text that name none. */
+export function sectionsNamed(text: string): { sections: readonly Section[]; rest: string[] } {
+  const typed = text.toLowerCase().split(/\s+/);
+  const isNamed = ({ name, words }: Section, word: string): boolean =>
+    `${name.toLowerCase()} ${words}`.split(' ').some((own) => own.startsWith(word));
+  const naming = typed.filter((word) => word.length > 2 && sections.some((section) => isNamed(section, word)));
+  const named = naming.length === 0 ? [] : sections.filter((section) => naming.every((word) => isNamed(section, word)));
+  return { sections: named, rest: typed.filter((word) => !naming.includes(word)) };
 }
 
 /** The innermost section around the page. */

@@ -92,7 +92,7 @@ export const pollingRecord = record('Polling', {
 });
 export type Polling = Static<typeof pollingRecord>;
 
-export const searchKinds = ['project', 'branch', 'suite', 'commit'] as const;
+export const searchKinds = ['project', 'branch', 'suite', 'commit', 'test'] as const;
 
 export const searchHitRecord = record('Found', {
   kind: wordOf(searchKinds),

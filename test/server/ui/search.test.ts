@@ -97,6 +97,51 @@ describe('the search', () => {
       assert.deepEqual(complaints, []);
     });
 
+    test('opens as soon as somebody types in the header, and finds tests and settings', async () => {
+      const build = await runningBuild(alice, runner);
+      const report = { class: 'Gate', suite: '', file: '', durationMs: 1, message: '', state: 'failed' } as const;
+      const tests = [`opens ${hostile}`, 'closes the gate'].map((name) => ({ ...report, name }));
+      await runner.dispatch.tests(runner.self, { claim: build.task.order.claim, start: 0, tests, isLast: true });
+      await build.task.exit(1);
+      const { page, complaints } = await browser.signInNoting(service.address, alice.credentials);
+      const field = page.locator('#search').getByLabel('Search');
+      assert.equal(await field.getAttribute('placeholder'), 'Search (Ctrl-K)');
+      await field.focus();
+      await page.keyboard.type('closes');
+      await opened(page).getByText('1 found').waitFor();
+      assert.deepEqual(await opened(page).getByLabel('Search').inputValue(), 'closes');
+      assert.equal(await field.inputValue(), '');
+      await opened(page).getByRole('link', { name: 'closes the gate' }).click();
+      await page.waitForURL(`**${build.path}/tests?filter=closes+the+gate`);
+      await page.getByText('1 failed').first().waitFor();
+
+      await page.keyboard.press('Control+k');
+      await page.keyboard.type('water sched');
+      await opened(page).getByRole('link', { name: 'Schedules' }).click();
+      await page.getByRole('heading', { name: 'Schedules' }).waitFor();
+      assert.match(page.url(), new RegExp(`/projects/${project.id}/settings/triggers/schedules$`));
+      assert.deepEqual(complaints, []);
+
+      const tab = new Tab(service);
+      await tab.signIn(alice.credentials);
+      const found = async (text: string): Promise<string[]> => {
+        const { text: shown } = await tab.get(`/ui/search?q=${encodeURIComponent(text)}`);
+        assert.ok(!shown.includes('<img'));
+        return Array.from(shown.matchAll(/<h2>([^<]*)</g), ([, title = '']) => title);
+      };
+      assert.deepEqual(await found('opens'), ['Tests']);
+      assert.deepEqual(await found('op'), [], 'two letters are in too many tests');
+      assert.deepEqual(await found('webhooks'), ['Settings']);
+      assert.deepEqual(await found('webhooks of nobody'), []);
+      const stranger = new Tab(service);
+      await stranger.signIn((await service.user()).credentials);
+      for (const text of ['closes', 'schedules'])
+        assert.match((await stranger.get(`/ui/search?q=${text}`)).text, /Nothing found/, text);
+      const { list } = await alice.get('/search?q=closes');
+      const one = list.map(({ kind, name, id, build_state: state }) => [kind, name, id, state]);
+      assert.deepEqual(one, [['test', 'closes the gate', build.id, 'failed']]);
+    });
+
     test('leaves / to a log, where it searches the log; Ctrl-K opens it there too', async () => {
       const page = await browser.signIn(service.address, alice.credentials);
       const build = await runningBuild(alice, runner);

@@ -1,6 +1,6 @@
 /**
- * `Ctrl-K` opens the search, and so does `/` on a page without a log. The list is the same as on the search page, which
- * works without scripts.
+ * Typing into the header's field opens the search, and so do `Ctrl-K` and, on a page without a log, `/`. The list is the
+ * same as on the search page, which works without scripts.
  */
 export function searchOnDemand(): void {
   const form = document.querySelector<HTMLFormElement>('#search');
@@ -11,6 +11,17 @@ export function searchOnDemand(): void {
     dialog ??= makeDialog(form);
     dialog.show();
   };
+  const field = form.querySelector('input');
+  if (field && matchMedia('(pointer: fine)').matches) field.placeholder = `Search (${chord})`;
+  field?.setAttribute('aria-keyshortcuts', 'Control+K Meta+K');
+  // The text goes on in the dialog, unless an input method is still composing it.
+  field?.addEventListener('input', (event) => {
+    if ((event as InputEvent).isComposing || field.value === '') return;
+    open(event);
+    dialog?.take(field.value);
+    field.value = field.defaultValue;
+  });
+  field?.addEventListener('compositionend', () => field.dispatchEvent(new Event('input')));
   document.addEventListener('keydown', (event) => {
     const isChord = event.key.toLowerCase() === 'k' && (event.ctrlKey || event.metaKey) && !event.shiftKey;
     const isSlash = event.key === '/' && !event.ctrlKey && !event.metaKey && !event.altKey;
@@ -24,7 +35,12 @@ function isWriting(target: EventTarget | null): boolean {
 
 interface Dialog {
   show(): void;
+  /** Goes on with a text that was typed elsewhere. */
+  take(text: string): void;
 }
+
+const chord = /Mac|iP(?:hone|ad)/.test(navigator.platform) ? '⌘K' : 'Ctrl-K';
+const covers = `Projects, branches, commits, suites, tests and settings. ${chord} opens this on every page.`;
 
 function makeDialog(form: HTMLFormElement): Dialog {
   const dialog = document.createElement('dialog');
@@ -37,19 +53,21 @@ function makeDialog(form: HTMLFormElement): Dialog {
   const status = document.createElement('p');
   status.className = 'aside';
   status.setAttribute('role', 'status');
+  status.textContent = covers;
   dialog.append(copy, status, list);
   document.body.append(dialog);
 
   const find = findings(form.action, (found, wanted) => {
     list.replaceChildren(...found);
     const count = list.querySelectorAll('a').length;
-    status.textContent = wanted === '' || count === 0 ? '' : `${count} found. Enter opens the first.`;
+    if (wanted === '') status.textContent = covers;
+    else status.textContent = count === 0 ? '' : `${count} found. Enter opens the first.`;
   });
   field?.addEventListener('input', () => find(field.value.trim()));
   // Enter opens the first entry. If the entries are not yet for the present text, it opens the search page.
   copy.addEventListener('submit', (event) => {
     const first = list.querySelector('a');
-    if (!first || status.textContent === '') return;
+    if (!first) return;
     event.preventDefault();
     first.click();
   });
@@ -70,6 +88,12 @@ function makeDialog(form: HTMLFormElement): Dialog {
     show() {
       if (!dialog.open) dialog.showModal();
       field?.select();
+    },
+    take(text) {
+      if (!field) return;
+      field.value = text;
+      field.setSelectionRange(text.length, text.length);
+      find(text.trim());
     },
   };
 }
