@@ -67,6 +67,14 @@ async function artifactsOf(db: Queries, buildId: bigint) {
   return { artifacts: Number(files), artifact_bytes: Number(bytes) };
 }
 
+const mostRequests = 10;
+
+async function requestsOf(db: Queries, commitId: bigint) {
+  const requests = db.selectFrom('build_requests').select('id').where('commit_id', '=', commitId);
+  const newest = await requests.orderBy('id', 'desc').limit(mostRequests).execute();
+  return newest.map(({ id }) => withIdString('id', id));
+}
+
 const lineBytes = 4096;
 const longestLine = 240;
 /** Only so many builds show their last line, because each needs a read of a log. */
@@ -99,11 +107,12 @@ export const routes = [
     summary: 'Fetch a commit with the branches and tags that it was found on, and the files that it changed',
     answer: commitDetailsRecord,
     load: loadCommit,
-    handle: async ({ commit }) => ({
+    handle: async ({ db, commit }) => ({
       ...commitView(commit),
       branches: JSON.parse(commit.branches) as string[],
       tags: JSON.parse(commit.tags) as string[],
       files: JSON.parse(commit.files) as string[],
+      build_requests: await requestsOf(db, commit.id),
     }),
   }),
   projectRoute({

@@ -1,17 +1,15 @@
-import type { Build } from '../../shared/records/build.ts';
 import type { CommitDetails } from '../../shared/records/overview.ts';
-import { buildName, groupedBuilds } from './build-rows.ts';
-import { branchAtForge, commitAtForge, forgeLinks, type ForgeLinks } from './forge-links.ts';
+import { askedFor, branchAtForge, commitAtForge, forgeLinks, type ForgeLinks } from './forge-links.ts';
 import { deployForm } from './deploys.ts';
 import { hidden, recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
-import { ago, duration } from './moments.ts';
+import { ago } from './moments.ts';
 import { counted, empty, fact, subjectOf } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
+import { approveBuild, buildList } from './request.ts';
 import type { PageRoute } from './site.ts';
 import { askedFrom, runChoices, runForm } from './suite-choice.ts';
-import { buildBadge, stateBadge } from './states.ts';
-import { reasonText } from '../lifecycle/reasons.ts';
+import { stateBadge } from './states.ts';
 
 const mostFiles = 300;
 
@@ -51,18 +49,24 @@ function filesPart({ files: list }: CommitDetails): Html | false {
   </details>`;
 }
 
-function buildItem(build: Build, path: string): Html {
-  const { id, started_at: started, finished_at: finished, failure_reason: reason } = build;
-  return html`<li id="build-${id}" class="build">
-    <span class="build-state">${buildBadge(build)}</span>
-    <span class="build-name">
-      <a href="${path}/builds/${id}">${buildName(build)}</a>
-      ${build.attempt > 1 && html`<span class="aside">attempt ${build.attempt}</span>`}
-      ${build.flaky && html`<span class="aside">flaky</span>`}
-    </span>
-    <span class="build-said">${reason !== '' && reasonText(reason)}</span>
-    <span class="build-took aside">${started !== null && duration(started, finished)}</span>
-  </li>`;
+/** The builds of all requests together, in the rows of a request's page. */
+async function buildsPart(visit: ProjectVisit, { build_requests: brought }: CommitDetails, links?: ForgeLinks) {
+  const asked = brought.map(({ id_str: id }) => ({ params: { build_request_id: id } }));
+  const of = '/projects/:project_id/build_requests/:build_request_id';
+  const requests = await Promise.all(asked.map((one) => visit.api.get(of, one)));
+  const builds = (await Promise.all(asked.map((one) => visit.api.all(`${of}/builds`, one)))).flat();
+  return html`${builds.length === 0 ? empty('No builds', 'No suite was run on this commit.') : buildList(visit, builds)}
+    <h2>Requests</h2>
+    <ul class="card rows compact">
+      ${requests.map(
+        (request) =>
+          html`<li class="row">
+            ${stateBadge(request.build_state)}
+            <a href="${visit.projectPath}/requests/${request.id_str}">${request.commit_ref}</a>
+            <span class="aside">${askedFor(request, links)} ${ago(request.created_at)}</span>
+          </li>`,
+      )}
+    </ul>`;
 }
 
 async function deployPart(visit: ProjectVisit, commit: CommitDetails): Promise<Html> {
@@ -75,16 +79,16 @@ async function deployPart(visit: ProjectVisit, commit: CommitDetails): Promise<H
 }
 
 async function show(visit: ProjectVisit) {
-  const { api, project, projectPath } = visit;
+  const { api, project } = visit;
   const commit = await api.get('/projects/:project_id/commits/:commit_id/details');
   const suites = await api.get('/projects/:project_id/suites');
-  const builds = await api.all('/projects/:project_id/commits/:commit_id/builds');
+  const links = await forgeLinks(visit);
   const run = recordForm(visit, 'run', runForm);
   const rest = commit.message.trimStart().split('\n').slice(1).join('\n').trim();
   return {
     title: subjectOf(commit.message),
     state: commit.build_state,
-    live: [`project:${project.id_str}`] as const,
+    live: [`project:${project.id_str}`, `logs:${project.id_str}`] as const,
     main: html`<div class="title">
         <h1>${subjectOf(commit.message)}</h1>
         <div class="row">
@@ -94,16 +98,10 @@ async function show(visit: ProjectVisit) {
         </div>
       </div>
       <p id="commit-state" data-live>${stateBadge(commit.build_state)}</p>
-      ${rest !== '' && html`<pre>${rest}</pre>`} ${about(commit, await forgeLinks(visit))}
-      ${await deployPart(visit, commit)} ${filesPart(commit)}
+      ${rest !== '' && html`<pre>${rest}</pre>`} ${about(commit, links)} ${await deployPart(visit, commit)}
+      ${filesPart(commit)}
       <h2>Builds</h2>
-      <div id="builds" data-live>
-        ${
-          builds.length === 0
-            ? empty('No builds', 'No suite was run on this commit.')
-            : groupedBuilds(builds, (build) => buildItem(build, projectPath))
-        }
-      </div>`,
+      <div id="builds" data-live>${await buildsPart(visit, commit, links)}</div>`,
   };
 }
 
@@ -112,6 +110,7 @@ export const routes: PageRoute[] = projectPage({
   tab: 'commits',
   show,
   actions: {
+    approve_build: approveBuild,
     run: {
       route: 'POST /projects/:project_id/build_requests',
       fields: askedFrom,

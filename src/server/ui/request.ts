@@ -10,6 +10,7 @@ import { downloadLink, logPart } from './log-viewer.ts';
 import { ago, duration } from './moments.ts';
 import { empty, section, shortSha, subjectOf, waitingLine } from './parts.ts';
 import { reasonText } from '../lifecycle/reasons.ts';
+import type { PageAction } from './pages.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
 import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
@@ -55,7 +56,7 @@ function buildItem(
 }
 
 /** Builds are ordered, each after the builds that it needs. */
-function buildList(visit: ProjectVisit, builds: readonly SaidBuild[]): Html {
+export function buildList(visit: ProjectVisit, builds: readonly SaidBuild[]): Html {
   const attempts = Map.groupBy(builds, attemptKey);
   const newest = newestOfSuites(builds);
   const depth = depths(newest);
@@ -219,6 +220,13 @@ async function show(visit: ProjectVisit) {
   };
 }
 
+/** The page with `buildList` needs this action. */
+export const approveBuild: PageAction = {
+  route: 'POST /projects/:project_id/builds/:build_id/approve',
+  done: 'build_approved',
+  refusals: { resource_temporary_unavailable: 'It does not wait for approval any more.' },
+};
+
 const again = { resource_temporary_unavailable: 'Something of it is not over yet, or was begun again already.' };
 
 export const routes: PageRoute[] = projectPage({
@@ -230,11 +238,7 @@ export const routes: PageRoute[] = projectPage({
       route: `POST ${record}/approve`,
       done: 'approved',
     },
-    approve_build: {
-      route: 'POST /projects/:project_id/builds/:build_id/approve',
-      done: 'build_approved',
-      refusals: { resource_temporary_unavailable: 'It does not wait for approval any more.' },
-    },
+    approve_build: approveBuild,
     cancel: { route: `POST ${record}/cancel`, done: 'cancelled' },
     rerun: {
       route: `POST ${record}/rerun`,

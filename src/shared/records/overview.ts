@@ -101,6 +101,7 @@ export const commitDetailsRecord = record('CommitDetails', {
   branches: strings,
   tags: strings,
   files: strings,
+  build_requests: listOf(object(ownId), { description: 'The newest that brought it, at most ten' }),
 });
 export type CommitDetails = Static<typeof commitDetailsRecord>;
 

@@ -68,12 +68,11 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
         open.includes('open') ? `+ ${line}` : line,
       );
     const plain = [
-      'Steps: none',
       'Services: none',
-      'Image: none',
-      'Cache: none',
-      'Needs: none',
+      'Runner: any',
+      'Start: by itself',
       'Matrix: none',
+      'Cache: none',
       'Timeout: the server’s, retries: none',
       'Test reports: none, artifacts: none',
       'Description: none',
@@ -97,12 +96,11 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
     assert.equal((await send(at, 'create', fields)).status, 303);
     const [suite] = (await alice.get(`${runs.path}/suites`)).list as [Record_];
     const saved = [
-      'Steps: none',
       'Services: none',
-      'Image: node:22, tags: gpu linux',
-      'Cache: 2 paths',
-      'Needs: none',
+      'Runner: with the tags gpu linux',
+      'Start: by itself',
       'Matrix: 6 variants',
+      'Cache: 2 paths',
       'Timeout: 90 s, retries: 2, may fail',
       'Test reports: 1 pattern, artifacts: 2 patterns',
       'Description: All of it',
@@ -111,20 +109,26 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
     assert.deepEqual(groups(page), saved);
     assert.match(page, /<option value="always" selected>passed and failed builds/);
     const [first = ''] = page.split('<details class="group"', 1);
-    assert.match(first, /<label[^>]*>Name<.*<label[^>]*>Command</s);
+    const labels = Array.from(first.matchAll(/<(?:label for|legend)[^>]*>([^<]*)</g), ([, label]) => label);
+    assert.deepEqual(labels.filter((label) => !label?.startsWith('Step ') && label !== 'Runs').slice(-4), [
+      'Name',
+      'What runs',
+      'Command',
+      'Image',
+    ]);
     // What was typed stays, also in the lines, and what is wrong can be seen.
     const typed = { ...fields, image: 'node:24', 'cache[]': '/etc\na\nb', retries: '9' };
     const refused = await send(`${at}/${suite.id}`, 'save', typed);
     assert.equal(refused.status, 403);
     assert.deepEqual(groups(refused.text), [
-      'Steps: none',
       'Services: none',
-      'Image: node:24, tags: linux gpu',
+      'Runner: with the tags linux gpu',
+      ...saved.slice(2, 4),
       '+ Cache: 3 paths',
-      ...saved.slice(4, 6),
       '+ Timeout: 90 s, retries: 9, may fail',
-      ...saved.slice(7),
+      ...saved.slice(6),
     ]);
+    assert.match(refused.text, /value="node:24"/);
     // Steps in place of the command, in the rows that are there.
     const steps = { command: '', 'steps[0][name]': 'one', 'steps[0][command]': 'make', 'steps[2][name]': 'two' };
     const lacking = await send(`${at}/${suite.id}`, 'save', { ...fields, ...steps });
@@ -133,18 +137,35 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
     const whole = { ...steps, 'steps[2][command]': 'make test', 'steps[2][when]': 'always' };
     assert.equal((await send(`${at}/${suite.id}`, 'save', { ...fields, ...whole })).status, 303);
     const stepwise = (await tab.get(`${at}/${suite.id}`)).text;
-    assert.equal(groups(stepwise)[0], 'Steps: 2 steps');
+    assert.match(stepwise, /name="steps\[1\]\[name\]"[^>]*value="two"/s);
+    assert.match(stepwise, /name="runs" value="steps" checked/);
+    // Only the chosen part counts, whatever the other one holds.
+    const both = { ...fields, ...whole, command: 'make', runs: 'steps' };
+    assert.equal((await send(`${at}/${suite.id}`, 'save', both)).status, 303);
+    assert.equal((await alice.get(`${runs.path}/suites/${suite.id}`)).record.command, '');
+    assert.equal((await send(`${at}/${suite.id}`, 'save', { ...both, runs: 'command' })).status, 303);
+    assert.deepEqual((await alice.get(`${runs.path}/suites/${suite.id}`)).record.steps, []);
+    const neither = await send(`${at}/${suite.id}`, 'save', { ...fields, runs: 'steps' });
+    assert.match(neither.text, /Command is missing/);
+    const bare = await send(at, 'create', { name: 'bare', command: 'make', runs: 'steps' });
+    assert.match(bare.text, /Command is missing/);
+    assert.equal((await send(`${at}/${suite.id}`, 'save', { ...fields, ...whole })).status, 303);
     assert.match(stepwise, /<option value="always" selected>in both cases/);
     // Whose files it begins with is one that it needs.
     const compile = await runs.suite({ name: 'compile' });
     const taking = { ...fields, ...whole, 'needs[]': '', files_from_id: compile.id_str };
     const notNeeded = await send(`${at}/${suite.id}`, 'save', taking);
     assert.equal(notNeeded.status, 403);
-    assert.equal(groups(notNeeded.text)[4], '+ Needs: none, files of compile');
+    assert.equal(groups(notNeeded.text)[2], '+ Start: by itself, files of compile');
     assert.match(notNeeded.text, /It has to be one of those that this suite needs/);
     assert.equal((await send(`${at}/${suite.id}`, 'save', { ...taking, 'needs[]': compile.id_str })).status, 303);
     const filed = (await tab.get(`${at}/${suite.id}`)).text;
-    assert.equal(groups(filed)[4], 'Needs: compile, files of compile');
+    assert.equal(groups(filed)[2], 'Start: by itself, files of compile');
+    assert.match(filed, new RegExp(`name="needs\\[\\]"\\s+value="${compile.id_str}"\\s+checked`));
+    const list = (await tab.get(at)).text;
+    const chips = Array.from(list.matchAll(/<span class="chip">([^<]*)</g), ([, chip]) => chip);
+    assert.deepEqual(chips, ['needs compile', 'matrix ×6', 'may fail']);
+    assert.match(list, /aria-label="Drawing of the suites"/);
     assert.match(filed, new RegExp(`<option value="${compile.id_str}" selected>compile<`));
   });
 
@@ -209,7 +230,10 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
     await runs.suite({ name: 'unit', 'matrix[]': 'A=1,2\nB=x', retries: '1' });
     await runs.suite({ name: 'lint', allow_failure: 'true' });
     const request = await runs.fetched();
-    for (const [variant, task] of await runs.take(3)) await task.exit(variant === 'A=1 B=x' ? 0 : 1);
+    for (const [variant, task] of await runs.take(3)) {
+      if (variant === '') await task.writeLog('an unused variable\n');
+      await task.exit(variant === 'A=1 B=x' ? 0 : 1);
+    }
     await (await runner.take('run_suite')).exit(0);
     assert.equal(await runs.rolledUp(request), 'passed passed passed');
     const builds = await runs.builds();
@@ -220,8 +244,14 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
       assert.match(text, /<summary>unit <span class="aside">2 passed<\/span><\/summary>/, page);
       assert.match(text, />unit \(A=2 B=x\)<\/a>/, page);
       assert.match(text, /failed, allowed/, page);
+      assert.match(text, /<code>an unused variable<\/code>/, `${page} shows the last line`);
       assert.match(text, /flaky/, page);
     }
+    const ofCommit = one((await tab.get(`${at}/commits/${commit?.id}`)).text);
+    assert.match(
+      ofCommit,
+      new RegExp(`href="${at}/requests/${request.id}">[^<]+</a> <span class="aside">asked for by`),
+    );
     assert.match((await tab.get(at)).text, /aria-label="lint: failed, allowed"/);
     const flaky = builds.find((build) => build.flaky);
     const own = one((await tab.get(`${at}/builds/${flaky?.id}`)).text);
