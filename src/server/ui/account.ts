@@ -1,3 +1,4 @@
+import { accountNavigation } from './account-pages.ts';
 import { changePassword } from '../auth/set-password.ts';
 import { forgesPart } from './forges.ts';
 import { html, type Html } from './html.ts';
@@ -20,12 +21,12 @@ async function accountPage(visit: PersonVisit, { message, mistake, status, heade
     title: 'Your account',
     status: status ?? 200,
     headers: headers ?? {},
-    main: html`<h1>Your account</h1>
+    main: html`${accountNavigation(visit, '/ui/account')}
+      <h1>Your account</h1>
       ${message}
       <section class="card" aria-label="Account">
         <p><strong>${person.email}</strong></p>
         <p class="aside">${kind}</p>
-        ${person.kind === 'user' && html`<p><a href="/ui/account/registries">Registries of images</a></p>`}
       </section>
       ${person.kind === 'user' && person.billing === 'ok' && (await forgesPart(visit))}
       <form method="post" action="/ui/account/password" class="card" aria-labelledby="change">

@@ -2,6 +2,7 @@ import { scopes } from '../http/route.ts';
 import { mostRecords } from '../../shared/domain/bounds.ts';
 import type { Application, Authorization, SecretApplication } from '../../shared/records/application.ts';
 import { flag, lines, required, text } from '../../shared/records/fields.ts';
+import { accountNavigation } from './account-pages.ts';
 import { fieldTable } from './controls.ts';
 import { pageForm, recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
@@ -17,8 +18,9 @@ async function applicationsPage(visit: PageVisit, key?: string): Promise<Page> {
   const { api, person } = visit;
   const [allowed, registered] = [await api.get('/authorizations'), await api.get('/applications')];
   return {
-    title: 'Applications',
-    main: html`<h1>Applications</h1>
+    title: 'API key and applications',
+    main: html`${accountNavigation(visit, path)}
+      <h1>API key and applications</h1>
       ${
         key !== undefined &&
         html`${notice('good', 'Your new API key. It is shown this once: copy it now.')}

@@ -106,7 +106,7 @@ function navigation(email: string, { formKey, path, isOperator, isCollaborator }
   return html`<nav aria-label="Site">
     ${link('/ui/', 'Projects')}
     ${!isCollaborator && html`${link('/ui/dependencies', 'Dependencies')} ${link('/ui/marketplace', 'Marketplace')}`}
-    ${link('/ui/applications', 'Applications')} ${isOperator && link('/ui/operations', 'Operations')}
+    ${isOperator && link('/ui/operations', 'Operations')}
     <form method="get" action="/ui/search" role="search" aria-label="Everything" id="search" class="search">
       <input
         name="q"

@@ -1,11 +1,12 @@
 import { registryFields, type Registry } from '../../shared/records/dependency.ts';
 import { required, text } from '../../shared/records/fields.ts';
+import { accountNavigation } from './account-pages.ts';
 import { fieldTable, type FieldTexts } from './controls.ts';
 import { recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { page, type PageVisit } from './pages.ts';
 import { beside, empty, orMissing, table } from './parts.ts';
-import { backLink, deletionButton, deletionPage } from './resource-pages.ts';
+import { deletionButton, deletionPage } from './resource-pages.ts';
 import type { PageRoute } from './site.ts';
 
 const path = '/ui/account/registries';
@@ -49,7 +50,7 @@ const list = page({
     );
     return {
       title: 'Registries',
-      main: html`${backLink('/ui/account', 'Your account')}
+      main: html`${accountNavigation(visit, path)}
         <h1>Registries</h1>
         ${beside(
           table('Registries', ['Host', 'User name', 'Actions'], registries.map(row), { none }),
