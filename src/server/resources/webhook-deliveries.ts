@@ -105,6 +105,10 @@ export async function deliveriesOf<Extra extends object = object>(
 const waiting = sql.lit(deliveryMachine.initial);
 const mostCounted = 1000;
 
+function isTaken({ status }: WebhookAttemptRow): boolean {
+  return status !== null && status >= 200 && status < 300;
+}
+
 /**
  * What a receiver does with the delivery at the head of its queue, or, if none waits, with the newest. It is failing
  * from the first attempt that was not taken.
@@ -115,7 +119,6 @@ export async function receiverOf(db: Queries, { id }: NotificationRow): Promise<
   const head =
     (await line.limit(1).executeTakeFirst()) ?? (await all.orderBy('id', 'desc').limit(1).executeTakeFirst());
   const attempts = head ? await attemptsAt(db, [head]) : [];
-  const isTaken = ({ status }: WebhookAttemptRow): boolean => status !== null && status >= 200 && status < 300;
   const failures = head?.state === 'delivered' ? [] : attempts.slice(attempts.findLastIndex(isTaken) + 1);
   const [first, last] = [failures[0], failures.at(-1)];
   const job = await deliveryJobOf(db, id);

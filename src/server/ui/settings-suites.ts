@@ -73,14 +73,15 @@ function row(suite: Suite, path: string): Html {
   </tr>`;
 }
 
+const namesOf = (some: readonly { name: string }[]): string => some.map(({ name }) => name).join(', ');
+
 /** What a person would otherwise open the suite for. */
 function chipsOf(suite: Suite): Html | false {
-  const names = (some: readonly { name: string }[]): string => some.map(({ name }) => name).join(', ');
   const variants = variantsOf(suite).filter((variant) => variant !== '').length;
   const chips = [
-    suite.needs.length > 0 && `needs ${names(suite.needs)}`,
+    suite.needs.length > 0 && `needs ${namesOf(suite.needs)}`,
     variants > 0 && `matrix ×${variants}`,
-    suite.services.length > 0 && `services ${names(suite.services)}`,
+    suite.services.length > 0 && `services ${namesOf(suite.services)}`,
     suite.manual && 'manual',
     suite.approval && 'approval',
     suite.allow_failure && 'may fail',

@@ -16,7 +16,7 @@ export function searchOnDemand(): void {
   field?.setAttribute('aria-keyshortcuts', 'Control+K Meta+K');
   // The text goes on in the dialog, unless an input method is still composing it.
   field?.addEventListener('input', (event) => {
-    if ((event as InputEvent).isComposing || field.value === '') return;
+    if (event.isComposing || field.value === '') return;
     open(event);
     dialog?.take(field.value);
     field.value = field.defaultValue;
