@@ -30,13 +30,15 @@ export async function pollRepositories(parts: PollingParts): Promise<void> {
   const seen: PollReport[] = [];
   let hasSeen = Promise.withResolvers<void>();
 
+  const perform = async (order: PollOrder): Promise<void> => {
+    const report = await poll(parts, order);
+    if (!report) return;
+    seen.push(report);
+    hasSeen.resolve();
+  };
   const begin = (orders: readonly PollOrder[]): void => {
     for (const order of orders) {
-      const work = poll(parts, order).then((report) => {
-        if (!report) return;
-        seen.push(report);
-        hasSeen.resolve();
-      });
+      const work = perform(order);
       underWay.add(work);
       void work.finally(() => underWay.delete(work));
     }
