@@ -13,7 +13,7 @@ const programs = process.argv.slice(end + 1);
 
 /** Programs that come with another one. Their own names are in no file. */
 const companions: Record<string, string[]> = {
-  python3: ['python3-seccomp', 'python3-swift'],
+  python3: ['python3-seccomp', 'python3-swift', 'python3-aiosmtpd'],
   'chromium-headless-shell': ['liberation-fonts'],
   slurmctld: ['slurmd', 'squeue', 'munged'],
 };

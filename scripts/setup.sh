@@ -225,6 +225,7 @@ program_present() {
     python3-seccomp) /usr/bin/python3 -c 'import seccomp' >/dev/null 2>&1 ;;
     python3-pip) /usr/bin/python3 -c 'import pip' >/dev/null 2>&1 ;;
     python3-swift) /usr/bin/python3 -c 'import swift' >/dev/null 2>&1 ;;
+    python3-aiosmtpd) /usr/bin/python3 -c 'import aiosmtpd' >/dev/null 2>&1 ;;
     postgres) ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null 2>&1 ;;
     *) PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null 2>&1 ;;
   esac

@@ -102,6 +102,11 @@ const settings = {
   connections: whole(roomForConnections(), 16, 1_000_000),
   stop: optional(choice('break', ['leave', 'drain', 'break'])),
   metrics_token: optionalText('16 characters or more', (value) => value.length >= 16),
+  smtp_url: optionalText('smtp://HOST or smtps://HOST, with user and password if the server wants them', isMailServer),
+  /** Unset, `headrace` at the host of the public address. */
+  smtp_from: optionalText('an e-mail address, such as ci@example.org or Headrace <ci@example.org>', (value) =>
+    /^[^<>\r\n]*<[^\s<>@]+@[^\s<>@]+>$|^[^\s<>@]+@[^\s<>@]+$/.test(value),
+  ),
   webhook_allow: setting<string[]>([], 'a list of CIDR ranges, such as 10.0.0.0/8,fd00::/8', readRanges),
   build_memory: whole(Math.floor(totalmem() / megabyte / 2), 16, 16 * megabyte),
   build_processes: whole(4096, 8, 4_000_000),
@@ -193,6 +198,12 @@ function isEndpoint(text: string): boolean {
   if (!/^https?:\/\//.test(text) || !URL.canParse(text)) return false;
   const { username, password, pathname, search, hash } = new URL(text);
   return username + password + search + hash === '' && pathname === '/';
+}
+
+function isMailServer(text: string): boolean {
+  if (!/^smtps?:\/\//.test(text) || !URL.canParse(text)) return false;
+  const { hostname, pathname, search, hash } = new URL(text);
+  return hostname !== '' && ['', '/'].includes(pathname) && search + hash === '';
 }
 
 function readTrustFile(value: string): string | undefined {

@@ -22,6 +22,7 @@ const probes = {
   sshd: () => whyNo('sshd') || whyNoAccount(),
   swift: () => whyNoPython('swift'),
   seccomp: () => whyNoPython('seccomp'),
+  smtp: () => whyNoPython('aiosmtpd'),
 } satisfies Record<string, () => string | false>;
 
 export type Feature = keyof typeof probes;

@@ -26,6 +26,7 @@ const needsByImport: Record<string, (Feature | (string & {}))[]> = {
   'test/support/slurm.ts': ['slurmctld', 'slurmd', 'squeue', 'munged'],
   'test/support/sshd.ts': ['sshd', 'ssh-keygen', 'git'],
   'test/support/swift.ts': ['swift'],
+  'test/support/mail-server.ts': ['smtp'],
   'test/support/templates.ts': ['openssl'],
 };
 

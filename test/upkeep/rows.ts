@@ -63,6 +63,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       billing: 'ok',
       created_at: 0n,
       operator: 1,
+      news: 1,
     });
     await put('forges', {
       id: largestId,
@@ -470,10 +471,14 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       notifiable_type: 'build',
       url: 'https://x/',
       secret: seal({ table: 'notifications', column: 'secret' }, 1n),
+      on: 'changes',
+      branches: JSON.stringify([awkward]),
       last_position: 1n,
       repository: awkward,
       forge_id: largestId,
     });
+    const outcome = { subject: awkward, outcome: 'failed' as const, request_id: largestId };
+    await put('notification_outcomes', { id: 1n, notification_id: 1n, ...outcome });
     const delivery = { id: 1n, notification_id: 1n, event_type: 'ping', payload: awkward, state: 'pending' };
     await put('webhook_deliveries', { ...delivery, position: 1n, created_at: 1n, since: 1n, subject_id: largestId });
     await put('webhook_attempts', {

@@ -8,6 +8,7 @@ import {
   promoteInvited,
   updateUser,
 } from '../../server/auth/users.ts';
+import { mailLink } from '../../server/mail/mailer.ts';
 import { insertLink } from '../../server/auth/password-links.ts';
 import { isSocketPath, type Config } from '../../shared/config.ts';
 import type { Queries } from '../../server/db/open.ts';
@@ -44,7 +45,7 @@ export async function resetUser({ config }: Call, email: string): Promise<void> 
 }
 
 export async function linkToPassword({ config }: Call, email: string): Promise<void> {
-  await print(config, async ({ db, ids }) => {
+  await print(config, async ({ db, ids, mailer }) => {
     const page = new URL('/ui/password', addressForPeople(config));
     const user = await accountOf(db.read, email);
     const { token, expiresAt } = await db.transaction(async (trx) => {
@@ -53,7 +54,10 @@ export async function linkToPassword({ config }: Call, email: string): Promise<v
       return insertLink(trx, ids, user.id);
     });
     page.searchParams.set('token', token);
-    return { email: user.email, url: page.href, expires_at: timestamp(expiresAt) };
+    const text = 'Set a new password with this link. It works once, within a week.';
+    const subject = 'Your password at Headrace';
+    const mailed = await mailLink(mailer, { to: user.email, link: page.href, subject, text });
+    return { email: user.email, url: page.href, expires_at: timestamp(expiresAt), mailed };
   });
 }
 

@@ -11,6 +11,7 @@ import { openFileBlobs, type Blobs } from '../../server/db/blobs.ts';
 import { openVaultOf, proveMasterKey } from '../../server/db/canary.ts';
 import { createShellRelay } from '../../server/streams/shell-relay.ts';
 import { createSubscriptions } from '../../server/db/subscriptions.ts';
+import { configuredMailer } from '../../server/mail/mailer.ts';
 import { migrate } from '../../server/db/migrate.ts';
 import { leaseNode } from '../../server/db/node-lease.ts';
 import { openDatabase, type Database } from '../../server/db/open.ts';
@@ -67,6 +68,7 @@ export async function openStore(
       filesHours: config.files_hours,
       archiveBytes: unpackLimitsOf(config).bytes,
       assembling: new Map(),
+      mailer: configuredMailer(config),
       openForge: forgeOpener({
         mayCall: publicAddressFilter(config.webhook_allow),
         resolve: createResolve(),

@@ -12,6 +12,7 @@ import type { IdSource } from '../../shared/lib/ids.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import type { UploadedDependency } from '../../shared/records/dependency.ts';
 import type { OpenForge } from '../forges/index.ts';
+import type { Mailer } from '../mail/mailer.ts';
 import type { Observers } from '../lifecycle/write-context.ts';
 import type { ShellRelay } from '../streams/shell-relay.ts';
 import type { SearchThread } from '../streams/search.ts';
@@ -40,6 +41,8 @@ export interface CallDeps {
   assembling: Map<bigint, Promise<UploadedDependency>>;
   relay: ShellRelay;
   openForge: OpenForge;
+  /** Undefined if no mail server is set. */
+  mailer: Mailer | undefined;
 }
 
 type Method = RouteDescription['method'];

@@ -4,8 +4,8 @@ import type { IdSource } from '../../shared/lib/ids.ts';
 import { hashSecret, randomSecret } from '../../shared/lib/passwords.ts';
 
 /**
- * A link works once, within a week. A user has at most one, and any change of the password deletes it. Headrace sends
- * no mail, so the operator passes the link on.
+ * A link works once, within a week. A user has at most one, and any change of the password deletes it. Without a mail
+ * server, the operator passes the link on.
  */
 const lifetime = 7 * 24 * 60 * 60 * 1000;
 

@@ -62,7 +62,7 @@ export async function insertUser(trx: Transaction, ids: IdSource, { email, kind,
   try {
     await trx
       .insertInto('users')
-      .values({ ...row, operator })
+      .values({ ...row, operator, news: 1 })
       .execute();
   } catch (error) {
     if (isUniqueViolation(error)) throw new ApiError('already_exists', 'email');
@@ -92,7 +92,9 @@ export async function promoteInvited(
 export async function updateUser(
   trx: Transaction,
   email: string,
-  change: Partial<Pick<UserRow, 'suspended' | 'billing' | 'kind' | 'operator' | 'password_hash' | 'api_key_hash'>>,
+  change: Partial<
+    Pick<UserRow, 'suspended' | 'billing' | 'kind' | 'operator' | 'news' | 'password_hash' | 'api_key_hash'>
+  >,
 ): Promise<boolean> {
   const changed = await trx.updateTable('users').set(change).where('email', '=', email).returning('id').execute();
   // Sessions opened with the old password end.

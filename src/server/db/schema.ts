@@ -29,6 +29,7 @@ import type {
   EnvironmentVariableRow,
   ForgeRemovalRow,
   ForgeRow,
+  NotificationOutcomeRow,
   NotificationRow,
   ProjectDocumentRow,
   ProjectRow,
@@ -96,6 +97,7 @@ export interface Schema {
   deploy_strategies: DeployStrategyRow;
   deploys: DeployRow;
   notifications: NotificationRow;
+  notification_outcomes: NotificationOutcomeRow;
   webhook_deliveries: WebhookDeliveryRow;
   webhook_attempts: WebhookAttemptRow;
   hooks: HookRow;

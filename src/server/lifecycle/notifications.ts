@@ -5,7 +5,7 @@ import { dropLine, tryLineNow } from './webhook-deliveries.ts';
 import { enqueuePing } from './webhook-events.ts';
 import type { WriteContext } from './write-context.ts';
 
-export type NotificationSettings = Pick<NotificationRow, 'name' | 'notifiable_type' | 'url'>;
+export type NotificationSettings = Pick<NotificationRow, 'name' | 'notifiable_type' | 'url' | 'on' | 'branches'>;
 
 interface Secret {
   vault: Vault;
@@ -16,10 +16,10 @@ export async function createNotification(
   context: WriteContext,
   projectId: bigint,
   settings: NotificationSettings,
-  secret: Secret,
+  { pingTo, ...secret }: Secret & { pingTo: readonly string[] },
 ): Promise<NotificationRow> {
   const notification = await insert(context, projectId, { ...settings, repository: '', forge_id: null }, secret);
-  await enqueuePing(context, notification.id);
+  await enqueuePing(context, notification, pingTo);
   return notification;
 }
 
@@ -32,7 +32,7 @@ export async function createStatusTarget(
   settings: StatusTargetSettings,
   secret: Secret,
 ): Promise<NotificationRow> {
-  return insert(context, projectId, { ...settings, notifiable_type: 'status' }, secret);
+  return insert(context, projectId, { ...settings, notifiable_type: 'status', on: '', branches: '[]' }, secret);
 }
 
 async function insert(
@@ -46,23 +46,31 @@ async function insert(
     id,
     project_id: projectId,
     ...settings,
-    secret: await sealIn(context.trx, vault, secret, sealedLocation({ table: 'notifications', column: 'secret' }, id)),
+    secret: await sealSecret(context, vault, secret, id),
     last_position: 0n,
   };
   await context.trx.insertInto('notifications').values(notification).execute();
   return notification;
 }
 
-/** Deliveries that the old address did not accept are sent to the new one at once. */
+/** Deliveries that the old address did not accept are sent to the new one at once. A secret is given if it changes. */
 export async function changeNotification(
   context: WriteContext,
   { id, url }: NotificationRow,
   settings: Partial<NotificationSettings>,
+  { vault, secret }: { vault: Vault; secret?: string | undefined },
 ): Promise<void> {
-  if (Object.keys(settings).length === 0) return;
-  await context.trx.updateTable('notifications').set(settings).where('id', '=', id).execute();
-  if (settings.url !== undefined && settings.url !== url) await tryLineNow(context, id);
+  const changed = {
+    ...settings,
+    ...(secret !== undefined && { secret: await sealSecret(context, vault, secret, id) }),
+  };
+  if (Object.keys(changed).length === 0) return;
+  await context.trx.updateTable('notifications').set(changed).where('id', '=', id).execute();
+  if (secret !== undefined || (settings.url !== undefined && settings.url !== url)) await tryLineNow(context, id);
 }
+
+const sealSecret = ({ trx }: WriteContext, vault: Vault, secret: string, id: bigint): Promise<string> =>
+  sealIn(trx, vault, secret, sealedLocation({ table: 'notifications', column: 'secret' }, id));
 
 export async function deleteNotification(context: WriteContext, id: bigint): Promise<void> {
   await dropLine(context, id);

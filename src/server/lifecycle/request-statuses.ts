@@ -122,7 +122,7 @@ export async function requestReport(trx: Transaction, moved: Moved): Promise<Sta
     ref,
     context: requestContext,
     build_state: isOver ? state : 'enqueued',
-    description: isOver ? await atTheEnd(trx, counted, state, moved.reason) : beforeTheEnd(state, request),
+    description: isOver ? await endingSentence(trx, counted, state, moved.reason) : beforeTheEnd(state, request),
     path: `/ui/projects/${request.project_id}/requests/${request.id}`,
   };
 }
@@ -132,15 +132,16 @@ function beforeTheEnd(state: BuildRequestState, { fetch }: Reported): string {
   return fetch === 'done' ? 'Running the suites' : 'Fetching the commit';
 }
 
-async function atTheEnd(
-  trx: Transaction,
+/** `counted` are the request and the request that it joined. */
+export async function endingSentence(
+  db: Queries,
   counted: readonly bigint[],
   state: BuildRequestState,
   reason?: string,
 ): Promise<string> {
   if (state === 'cancelled') return 'Cancelled';
   if (reason !== undefined) return reasonText(reason);
-  const found = (await findBuilds(trx, counted)).map(({ allow_failure: allowed, ...build }) => ({
+  const found = (await findBuilds(db, counted)).map(({ allow_failure: allowed, ...build }) => ({
     ...build,
     isAllowed: isAllowedFailure(build.build_state as BuildState, allowed === 1),
   }));

@@ -13,6 +13,7 @@ import { commitView } from '../views/commit.ts';
 import { dependencyView, relatedTo } from '../views/dependency.ts';
 import { projectView, shownColumns } from '../views/project.ts';
 import type { LifecycleEvent } from './write-context.ts';
+import { choose, choosesNothing, type Chosen, type NewsReport } from './news.ts';
 import { requestReport } from './request-statuses.ts';
 import { statusReport, type StatusReport } from './status-reports.ts';
 import { buildMachine, buildRequestMachine, deliveryMachine, isFinal, type BuildRequestState } from './states.ts';
@@ -67,24 +68,45 @@ export async function notifyOfBuilds(
   const reported = events.filter(({ type, reason }) => type === 'build' || type === 'commit' || reason !== undefined);
   const statuses = inOrderForForges(events);
   const forForges = leftOut.length + statuses.length;
-  if (reported.length + forForges === 0) return;
+  const chosen = await choose(context, projectId, events);
+  if (reported.length + forForges + chosen.length === 0) return;
   const counts = { project: projectId, many: BigInt(reported.length), statuses: BigInt(forForges) };
   const taken = await takeBuildPositions(trx, counts);
-  const views: object[] = [];
-  for (const news of reported) views.push(await viewOf(trx, news));
+  const payloads = new Map<LifecycleEvent, Payload>();
+  for (const news of reported)
+    payloads.set(
+      news,
+      about(news.subjectId, webhook(`${news.type}.${news.state}`, await viewOf(trx, news), news.projectState)),
+    );
   const { status: forges = [], build: receivers = [] } = Object.groupBy(taken, (one) => one.notifiable_type);
   await write(context, [
-    {
-      positions: positionsOf(receivers, reported.length),
-      payloads: reported.map(({ type, subjectId, state, projectState }, at) =>
-        about(subjectId, webhook(`${type}.${state}`, views[at] ?? {}, projectState)),
-      ),
-    },
+    { positions: positionsOf(receivers, reported.length), payloads: [...payloads.values()] },
     {
       positions: positionsOf(forges, forForges),
       payloads: forges.length > 0 ? [...leftOut.map(asPayload), ...(await statusesOf(trx, statuses))] : [],
     },
+    ...(await batchesOf(context, chosen, payloads)),
   ]);
+}
+
+/** A webhook that chooses gets some of the events, and a notification of another type its messages. */
+async function batchesOf(
+  context: WriteContext,
+  chosen: readonly Chosen[],
+  webhooks: ReadonlyMap<LifecycleEvent, Payload>,
+): Promise<Batch[]> {
+  const batches: Batch[] = [];
+  for (const { notification, events } of chosen) {
+    const payloads = events.flatMap(({ event, reports }) => {
+      if (notification.name === 'webhook') return webhooks.get(event) ?? [];
+      return reports.map((report) =>
+        about(event.subjectId, { type: `${event.type}.${event.state}`, text: () => report }),
+      );
+    });
+    if (payloads.length > 0)
+      batches.push({ positions: await takePositions(context, notification.id, payloads.length), payloads });
+  }
+  return batches;
 }
 
 function inOrderForForges(events: readonly ReportedEvent[]): ReportedEvent[] {
@@ -111,11 +133,21 @@ const takeBuildPositions = (
       ),
     }))
     .where('project_id', '=', project)
-    .where('notifiable_type', 'in', ['build', 'status'])
+    .where((of) =>
+      of.or([
+        of('notifiable_type', '=', 'status'),
+        of.and([
+          of('notifiable_type', '=', 'build'),
+          of('name', '=', choosesNothing.name),
+          of('on', 'in', choosesNothing.on),
+          of('branches', '=', choosesNothing.branches),
+        ]),
+      ]),
+    )
     .returning(['id', 'project_id', 'notifiable_type', 'last_position'])
     .execute();
 
-function positionsOf(taken: readonly Readonly<Taken>[], many: number): LinePosition[] {
+function positionsOf(taken: readonly Omit<Taken, 'notifiable_type'>[], many: number): LinePosition[] {
   return taken.map(({ last_position: last, ...position }) => ({ ...position, position: last - BigInt(many) + 1n }));
 }
 
@@ -187,20 +219,33 @@ export async function notifyOfDependency(context: WriteContext, dependencyId: bi
   ]);
 }
 
-export async function enqueuePing(context: WriteContext, notificationId: bigint): Promise<void> {
-  await write(context, [{ positions: await takePosition(context, notificationId), payloads: [webhook('ping', {})] }]);
+/** `letters` are the recipients of a notification by e-mail. */
+export async function enqueuePing(
+  context: WriteContext,
+  { id, name }: Pick<NotificationRow, 'id' | 'name'>,
+  letters: readonly string[],
+): Promise<void> {
+  const report: Pick<NewsReport, 'state'> = { state: 'ping' };
+  const own = name === 'email' ? letters.map((to) => ({ ...report, to })) : [report];
+  const payloads = name === 'webhook' ? [webhook('ping', {})] : own.map((text) => ({ type: 'ping', text: () => text }));
+  await write(context, [{ positions: await takePositions(context, id, payloads.length), payloads }]);
 }
 
-export async function takePosition(
+export const takePosition = (context: Pick<WriteContext, 'trx'>, notificationId: bigint): Promise<LinePosition[]> =>
+  takePositions(context, notificationId, 1);
+
+async function takePositions(
   { trx }: Pick<WriteContext, 'trx'>,
   notificationId: bigint,
+  many: number,
 ): Promise<LinePosition[]> {
-  return trx
+  const taken = await trx
     .updateTable('notifications')
-    .set((of) => ({ last_position: of('last_position', '+', 1n) }))
+    .set((of) => ({ last_position: of('last_position', '+', BigInt(many)) }))
     .where('id', '=', notificationId)
-    .returning(['id', 'project_id', 'last_position as position'])
+    .returning(['id', 'project_id', 'last_position'])
     .execute();
+  return positionsOf(taken, many);
 }
 
 async function write({ db, trx, ids }: WriteContext, batches: readonly Batch[]): Promise<void> {

@@ -5,6 +5,8 @@ import { failureText, guardedRequest, retryAfterOf, type RequestRules } from '..
 import type { Attempt } from '../lifecycle/webhook-deliveries.ts';
 
 export interface HttpCall {
+  /** The default is POST. */
+  method?: 'PUT';
   url: string;
   headers: Record<string, string>;
   body: string;
@@ -22,9 +24,9 @@ export interface CallResult extends Attempt {
 }
 
 /** Every behaviour of the receiver is a result, not an exception. */
-export async function makeCall({ url, headers, body }: HttpCall, { mask, ...rules }: CallRules): Promise<CallResult> {
+export async function makeCall({ secrets: _, ...call }: HttpCall, { mask, ...rules }: CallRules): Promise<CallResult> {
   const startedAt = performance.now();
-  const result = await guardedRequest({ url, headers, body }, rules, async (incoming) => ({
+  const result = await guardedRequest(call, rules, async (incoming) => ({
     status: incoming.statusCode ?? null,
     answer: await beginningOf(incoming, mask),
     error: '',

@@ -11,9 +11,9 @@ import {
 } from '../lifecycle/webhook-deliveries.ts';
 import { suspect } from '../lifecycle/forge-holds.ts';
 import { end, extend, free, type ClaimedJob } from '../queue/leases.ts';
-import { makeCall, type CallResult, type CallRules } from './http-call.ts';
+import type { CallResult, CallRules } from './http-call.ts';
 import { restWanted, verdictOf } from './statuses.ts';
-import { callFor, type CallParts } from './payload.ts';
+import { sendingOf, type CallParts } from './payload.ts';
 import { retryWait, type RetryPolicy } from './retry-policy.ts';
 
 export interface LineParts extends CallParts {
@@ -44,9 +44,9 @@ export async function sendLine(
   let next = first;
   let mask: Mask | undefined; // all deliveries of a line have one receiver and the same secrets
   for (let sent = 0; next && sent < mostPerClaim; sent += 1) {
-    const call = callFor(next, parts);
-    mask ??= createMask(call.secrets);
-    const attempt = await makeCall(call, { ...rules, mask });
+    const sending = await sendingOf(next, parts);
+    mask ??= createMask(sending.secrets);
+    const attempt = await sending.send({ ...rules, mask });
     const verdict = verdictOf(next.name, attempt, tries + 1);
     if (closing.aborted && verdict !== 'taken') break;
     attempted(verdict === 'taken' ? 'delivered' : 'failed');

@@ -3,25 +3,73 @@ import { exactJson, parseExactJson } from '../../shared/lib/exact-json.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import type { Outgoing } from '../lifecycle/webhook-deliveries.ts';
 import type { StatusReport } from '../lifecycle/status-reports.ts';
-import { statusCall } from './statuses.ts';
-import type { HttpCall } from './http-call.ts';
+import { takersAmong, type NewsReport } from '../lifecycle/news.ts';
+import type { Mailer } from '../mail/mailer.ts';
+import { isProvider } from '../../shared/domain/forge-providers.ts';
+import type { Options } from '../../shared/records/notification.ts';
+import { chatCall } from './chats.ts';
+import { makeCall, type CallResult, type CallRules, type HttpCall } from './http-call.ts';
+import { letterOf, pingLetter } from './letter.ts';
+import { messageOf, type MessageParts } from './message.ts';
+import { noTaker, statusCall } from './statuses.ts';
 import { signedHeaders } from './signature.ts';
 
-export interface CallParts {
+export interface CallParts extends MessageParts {
   vault: Vault;
-  origin: string;
+  /** Undefined if no mail server is set. */
+  mailer: Mailer | undefined;
 }
 
-export function callFor(delivery: Outgoing, { vault, origin }: CallParts): HttpCall {
-  const { name, url, repository, notification_id: notificationId } = delivery;
+export interface Sending {
+  /** Must not be stored, even if the receiver sends them back. */
+  secrets: readonly string[];
+  send(rules: CallRules): Promise<CallResult>;
+}
+
+export async function sendingOf(delivery: Outgoing, parts: CallParts): Promise<Sending> {
+  if (delivery.name === 'email') return { secrets: [], send: ({ signal }) => sendLetter(delivery, parts, signal) };
+  const call = await callFor(delivery, parts);
+  return { secrets: call.secrets, send: (rules) => makeCall(call, rules) };
+}
+
+async function callFor(delivery: Outgoing, parts: CallParts): Promise<HttpCall> {
+  const { vault, origin } = parts;
+  const { id, name, url, repository, notification_id: notificationId } = delivery;
   const { forge_id: forgeId, forge_token: ofForge } = delivery;
   const secret =
     forgeId !== null && ofForge !== null
       ? vault.open(ofForge, sealedLocation({ table: 'forges', column: 'token' }, forgeId))
       : vault.open(delivery.secret, sealedLocation({ table: 'notifications', column: 'secret' }, notificationId));
   if (name === 'webhook') return webhookCall(delivery, vault, secret);
-  const report = JSON.parse(delivery.payload) as StatusReport;
-  return statusCall(name, report, { url, repository, token: secret, origin });
+  if (isProvider(name)) {
+    const report = JSON.parse(delivery.payload) as StatusReport;
+    return statusCall(name, report, { url, repository, token: secret, origin });
+  }
+  if (name === 'email') throw new Error('an e-mail is no call');
+  const report = JSON.parse(delivery.payload) as NewsReport;
+  const message = report.state === 'ping' ? 'ping' : await messageOf(parts, delivery.project_id, report);
+  return chatCall(name, message ?? 'ping', JSON.parse(secret) as Options, id);
+}
+
+/** Whether its recipient takes it may have changed since it was written. */
+async function sendLetter(delivery: Outgoing, parts: CallParts, signal: AbortSignal): Promise<CallResult> {
+  const { mailer, db, origin } = parts;
+  const startedAt = performance.now();
+  const report = JSON.parse(delivery.payload) as NewsReport;
+  const { to = '' } = report;
+  const failed = (error: string, status: number | null = null): CallResult => ({
+    ...{ status, answer: '', error },
+    durationMs: performance.now() - startedAt,
+  });
+  if (!mailer) return failed('the server has no mail server: the operator sets HEADRACE_SMTP_URL');
+  if ((await takersAmong(db.read, delivery.project_id, [to])).length === 0)
+    return failed('the recipient takes no news of this project any more', noTaker);
+  const message = report.state === 'ping' ? undefined : await messageOf(parts, delivery.project_id, report);
+  const projects = db.read.selectFrom('projects').select('name').where('id', '=', delivery.project_id);
+  const { name } = await projects.executeTakeFirstOrThrow();
+  const letter = message ? letterOf(message, to, origin) : pingLetter(to, name, origin);
+  const result = await mailer.send(letter, signal);
+  return { ...result, durationMs: performance.now() - startedAt };
 }
 
 /** The stored text of the event, plus the project's constant public key. A delivery always gives the same bytes. */

@@ -30,8 +30,11 @@ export function statusCall(provider: string, report: StatusReport, target: Statu
 }
 
 export function restWanted(provider: string, { status, answer, retryAfterMs }: CallResult): number | undefined {
-  return retryAfterMs ?? (provider === 'webhook' ? undefined : restAfter(status ?? 0, answer));
+  return retryAfterMs ?? (isProvider(provider) ? restAfter(status ?? 0, answer) : undefined);
 }
+
+/** The code of an SMTP server for a mailbox that takes nothing. */
+export const noTaker = 550;
 
 /** If a forge responds with 500, it may do so for ever, and later reports wait. */
 const mostTriesWith500 = 3;
@@ -43,7 +46,10 @@ export function verdictOf(
   tries: number,
 ): 'taken' | 'refused' | 'not_taken' {
   if (status !== null && status >= 200 && status < 300) return 'taken';
-  if (provider === 'webhook') return 'not_taken';
+  // Another try at the same mailbox ends as this one did. Letters to others follow.
+  if (provider === 'email')
+    return status !== null && status >= 500 && ![530, 535].includes(status) ? 'refused' : 'not_taken';
+  if (!isProvider(provider)) return 'not_taken';
   const isRefused = status === 400 || status === 409 || status === 422;
   // GitLab refuses a change to the same state, and other forges refuse a status that they already have.
   if (isRefused && /Cannot transition status|already/i.test(answer)) return 'taken';

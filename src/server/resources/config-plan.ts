@@ -251,7 +251,11 @@ async function send(
 
 function differing(fields: readonly DocumentField[], present: Entry, wanted: Entry): DocumentField[] {
   return fields.filter(
-    ({ name, isApart }) => !isApart && wanted[name] !== undefined && !isSame(present[name], wanted[name]),
+    ({ name, isApart, fallback, isImplied }) =>
+      !isApart &&
+      wanted[name] !== undefined &&
+      !isSame(present[name], wanted[name]) &&
+      !(isSame(wanted[name], fallback) && isImplied?.(present)),
   );
 }
 

@@ -2,6 +2,8 @@ import type { Call } from '../api/call.ts';
 import type { Queries } from '../db/open.ts';
 import {
   areVariables,
+  isDocumented,
+  notifications,
   projectFields,
   sections,
   strategies,
@@ -69,6 +71,10 @@ async function recordsOf(
     const sources = await sourcesOf(db, { projectId: params.project_id ?? 0n, suiteId: params.suite_id });
     return list.map((record) => ({ ...record, from_env: sources.get(record.id) ?? '' }));
   }
+  if (kind === notifications)
+    return list
+      .filter(isDocumented)
+      .map((record) => ({ ...record, options: { url: '', to: '', ...(record.options as object) } }));
   if (kind !== strategies) return list;
   const names = new Map(before[suites.section]?.map(({ id, entry }) => [id, entry.name]));
   const whole: Listed[] = [];

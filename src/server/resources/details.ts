@@ -1,7 +1,5 @@
-import { stripVTControlCharacters } from 'node:util';
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
-import type { Blobs } from '../db/blobs.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
 import { pageOf } from '../http/paging.ts';
@@ -19,7 +17,7 @@ import {
   saidBuildRecord,
 } from '../../shared/records/overview.ts';
 import { listOf } from '../../shared/records/schema.ts';
-import { findLog, readLog } from '../streams/logs.ts';
+import { lastLines } from '../streams/last-lines.ts';
 import { commitView } from '../views/commit.ts';
 import { logged as ofRequests } from './build-requests.ts';
 import { findBuild, showing, withheldView } from './builds.ts';
@@ -75,28 +73,8 @@ async function requestsOf(db: Queries, commitId: bigint) {
   return newest.map(({ id }) => withIdString('id', id));
 }
 
-const lineBytes = 4096;
-const longestLine = 240;
 /** Only so many builds show their last line, because each needs a read of a log. */
 const mostLastLines = 64;
-
-/** The last non-blank line without terminal sequences. After the build, the runner's own lines are skipped. */
-async function lastLine({ db, blobs }: { db: Queries; blobs: Blobs }, build: BuildRow): Promise<string> {
-  const to = build.output_to ?? (await findLog(db, build.id))?.size ?? 0n;
-  const [first, near] = [build.output_from ?? 0n, to - BigInt(lineBytes)];
-  const pieces: Buffer[] = [];
-  for await (const piece of readLog(db, blobs, build.id, near > first ? near : first, to)) pieces.push(piece);
-  const lines = plain(Buffer.concat(pieces).toString('utf8')).split('\n');
-  const last = lines.map((line) => line.trim()).findLast((line) => line !== '');
-  return (last ?? '').slice(0, longestLine);
-}
-
-/** A line with carriage returns is cut to its final text. */
-function plain(text: string): string {
-  return stripVTControlCharacters(text)
-    .replaceAll(/[^\n]*\r(?!\n|$)/g, '')
-    .replaceAll(/[^\P{Cc}\n\t]/gu, '');
-}
 
 export const routes = [
   projectRoute({
@@ -165,14 +143,14 @@ export const routes = [
       const rows = await onPage(builds, 'id', page).execute();
       const view = await showing(call, rows);
       const newest = newestAttempts(rows).slice(0, mostLastLines);
-      const lastLines = new Map<bigint, string>();
-      for (const build of newest) lastLines.set(build.id, await lastLine(call, build));
+      const lines = new Map<bigint, string>();
+      for (const build of newest) lines.set(build.id, ((await lastLines(call, build, 1))[0] ?? '').trim());
       return pageOf(
         page,
         rows.map((row) => ({
           ...view(row),
           needs: JSON.parse(row.needs) as string[],
-          last_line: lastLines.get(row.id) ?? '',
+          last_line: lines.get(row.id) ?? '',
         })),
       );
     },

@@ -29,6 +29,7 @@ import * as hookDeliveries from './hook-deliveries.ts';
 import * as hooks from './hooks.ts';
 import { logViewRoutes } from './log-views.ts';
 import * as marketplace from './marketplace.ts';
+import * as news from './news.ts';
 import * as notifications from './notifications.ts';
 import * as operations from './operations.ts';
 import * as overview from './overview.ts';
@@ -97,6 +98,7 @@ export const routes = [
   ...queue.routes,
   ...operations.routes,
   ...users.routes,
+  ...news.routes,
   ...config.routes,
 ];
 

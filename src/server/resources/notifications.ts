@@ -1,29 +1,75 @@
-import type { NotificationRow } from '../db/schema.ts';
+import type { Facts } from '../auth/audit.ts';
+import type { VisibleProject } from '../auth/projects.ts';
+import type { Queries } from '../db/open.ts';
+import { sealedLocation, type NotificationRow } from '../db/schema.ts';
+import type { FieldErrors } from '../../shared/errors.ts';
+import type { Vault } from '../../shared/lib/vault.ts';
+import { usersOfProject } from '../lifecycle/project-users.ts';
 import { changeNotification, createNotification, deleteNotification } from '../lifecycle/notifications.ts';
-import { columnsOf, valuesIn, type ColumnsOf } from '../../shared/records/fields.ts';
+import { columnsOf, valuesIn, type ColumnsOf, type ValuesOf } from '../../shared/records/fields.ts';
 import {
+  checkOptions,
   createdNotificationRecord,
+  newsFields,
   notificationFields,
-  notificationOptions,
   notificationRecord,
-  webhookFields,
+  optionsAfter,
+  wantedBy,
+  type Options,
+  type ReceiverType,
 } from '../../shared/records/notification.ts';
 import { randomSecret, withIdString, writeContextOf } from './common.ts';
 import { byQuery, projectRecords } from './record-routes.ts';
 
-type Webhook = NotificationRow & ColumnsOf<typeof notificationFields>;
+type Stored = NotificationRow & ColumnsOf<typeof newsFields>;
 
-function ownView(notification: Webhook) {
-  const options = valuesIn(notificationOptions, notification);
-  return { ...withIdString('id', notification.id), ...valuesIn(webhookFields, notification), options };
+/** The options of chats are sealed: who has such an address can write there. */
+const isSealed = ({ name }: Pick<Stored, 'name'>): boolean => name !== 'webhook' && name !== 'email';
+
+function optionsOf(notification: Stored, vault: Vault): Options {
+  const { id, name, url, secret } = notification;
+  if (name === 'email') return { to: url };
+  if (!isSealed(notification)) return { url };
+  return JSON.parse(vault.open(secret, sealedLocation({ table: 'notifications', column: 'secret' }, id))) as Options;
 }
 
-function view(notification: Webhook) {
-  return { ...ownView(notification), ...withIdString('project_id', notification.project_id) };
+/** The columns for options: an address in clear, or all of them sealed. */
+function stored(name: ReceiverType, options: Options): { url: string; secret?: string } {
+  if (isSealed({ name })) return { url: '', secret: JSON.stringify(options) };
+  return { url: options.url ?? options.to ?? '' };
+}
+
+function ownView(notification: Stored, options: Options) {
+  const { name, ...chosen } = valuesIn(newsFields, notification);
+  return { ...withIdString('id', notification.id), name, options, ...chosen, on: wantedBy(notification) };
+}
+
+function view(notification: Stored, options: Options) {
+  return { ...ownView(notification, options), ...withIdString('project_id', notification.project_id) };
+}
+
+/** Only users of the project get e-mail, and only builds are told to people. */
+async function verify(
+  { db, project, vault }: { db: Queries; project: Pick<VisibleProject, 'id'>; vault: Vault },
+  sent: Partial<ValuesOf<typeof notificationFields>>,
+  row?: Stored,
+): Promise<FieldErrors> {
+  const { name: type = row?.name ?? 'webhook', notifiable_type: about = row?.notifiable_type } = sent;
+  if (row && row.name !== type) return { name: ['invalid_format'] };
+  const errors = checkOptions(type, sent, row && optionsOf(row, vault));
+  if (type !== 'webhook' && about === 'dependency') errors.notifiable_type = ['invalid_format'];
+  const { 'options[to]': to = '' } = sent;
+  if (type !== 'email' || to === '' || to === 'committers') return errors;
+  const addresses = to.split(', ');
+  const users = usersOfProject(db, project.id).select('email').where('email', 'in', addresses);
+  if ((await users.execute()).length < addresses.length) errors['options[to]'] = ['invalid_format'];
+  return errors;
 }
 
 /** The audit log gets only the host: many receivers have a secret in the path. */
 export const hostOf = (url: string): { host: string } => ({ host: new URL(url).host });
+const receiverOf = ({ url = '', homeserver = '', to }: Options): Facts =>
+  to === undefined ? hostOf(url || homeserver) : { to };
 
 export const notifications = projectRecords({
   path: '/projects/:project_id/notifications',
@@ -40,41 +86,49 @@ export const notifications = projectRecords({
         .selectAll()
         .where('project_id', '=', project.id)
         .where('notifiable_type', '!=', 'status')
-        .$narrowType<ColumnsOf<typeof notificationFields>>(),
+        .$narrowType<ColumnsOf<typeof newsFields>>(),
     ),
-  view,
+  view: (row, { vault }) => view(row, optionsOf(row, vault)),
+  verify,
 });
 
 export const routes = [
   notifications.list('List the notifications of a project'),
   notifications.create(
-    'Create a webhook for events of the project; only this response has the secret that signs the calls',
+    'Create a notification of builds: a webhook, e-mail or a chat. Only this response has the secret that signs a webhook’s ' +
+      'calls',
     {
       creates: 'notifications',
       answer: createdNotificationRecord,
-      details: ({ input }) => hostOf(input['options[url]']),
+      details: ({ input }) => ({ type: input.name, ...receiverOf(optionsAfter(input.name, input)) }),
       async handle(call) {
-        const { project, vault, input } = call;
-        const secret = randomSecret();
-        const settings = columnsOf(notificationFields, input);
-        const notification = await createNotification(writeContextOf(call), project.id, settings, { vault, secret });
-        return { ...ownView({ ...notification, ...settings }), secret };
+        const { project, vault, input, caller } = call;
+        const options = optionsAfter(input.name, input);
+        const signing = input.name === 'webhook' ? randomSecret() : '';
+        const { secret = signing, ...place } = stored(input.name, options);
+        const settings = { ...columnsOf(newsFields, input), ...place };
+        const pingTo = options.to === 'committers' ? [caller.email] : (options.to?.split(', ') ?? []);
+        const made = await createNotification(writeContextOf(call), project.id, settings, { vault, secret, pingTo });
+        return { ...ownView({ ...made, ...settings }, options), secret: signing };
       },
     },
   ),
   notifications.show('Fetch a notification'),
-  notifications.change('Change a notification; its secret stays', {
-    details: ({ notification, input }) => hostOf(input['options[url]'] ?? notification.url),
+  notifications.change('Change a notification; its type and the secret of a webhook stay', {
+    details: ({ notification, input, vault }) =>
+      receiverOf(optionsAfter(notification.name, input, optionsOf(notification, vault))),
     async handle(call) {
-      const { notification, input } = call;
-      const changed = columnsOf(notificationFields, input);
-      await changeNotification(writeContextOf(call), notification, changed);
-      return view({ ...notification, ...changed });
+      const { notification, input, vault } = call;
+      const options = optionsAfter(notification.name, input, optionsOf(notification, vault));
+      const { secret, ...place } = stored(notification.name, options);
+      const changed = { ...columnsOf(newsFields, input), ...place };
+      await changeNotification(writeContextOf(call), notification, changed, { vault, secret });
+      return view({ ...notification, ...changed }, options);
     },
   }),
   notifications.remove('Delete a notification; nothing further is sent', {
     access: 'users',
-    details: ({ notification }) => hostOf(notification.url),
+    details: ({ notification, vault }) => receiverOf(optionsOf(notification, vault)),
     handle: (call) => deleteNotification(writeContextOf(call), call.notification.id),
   }),
 ];

@@ -1,6 +1,8 @@
 import { sql } from 'kysely';
 import { onPage } from '../api/pages.ts';
 import { accountRoute } from '../api/route.ts';
+import type { Call } from '../api/call.ts';
+import { mailLink } from '../mail/mailer.ts';
 import { insertLink, type PasswordLink } from '../auth/password-links.ts';
 import { findUserById, insertUser, normalizeEmail, updateUser } from '../auth/users.ts';
 import type { Queries, Transaction } from '../db/open.ts';
@@ -30,7 +32,22 @@ function view(user: Readonly<UserRow>): User {
 
 /** The link has no host, because callers know this server by different names. */
 function linkView({ token, expiresAt }: PasswordLink) {
-  return { password_path: `/ui/password?token=${encodeURIComponent(token)}`, expires_at: timestamp(expiresAt) };
+  return {
+    password_path: `/ui/password?token=${encodeURIComponent(token)}`,
+    expires_at: timestamp(expiresAt),
+    mailed: false,
+  };
+}
+
+/** Sends the link to the user too, if there is a mail server. The caller has it in any case. */
+async function mailed<Made extends { email: string; password_path: string }>(
+  { mailer, origin }: Pick<Call, 'mailer' | 'origin'>,
+  made: Made,
+): Promise<Made & { mailed: boolean }> {
+  const subject = 'Your account at Headrace';
+  const text = 'Set your password with this link. It works once, within a week.';
+  const link = `${origin}${made.password_path}`;
+  return { ...made, mailed: await mailLink(mailer, { to: made.email, link, subject, text }) };
 }
 
 async function loadUser(call: { db: Queries; params: { user_id: bigint } }): Promise<{ user: Readonly<UserRow> }> {
@@ -84,6 +101,7 @@ export const routes = [
       const user = orNotFound(await findUserById(db, id));
       return { ...view(user), ...linkView(await insertLink(db, ids, id)) };
     },
+    follow: mailed,
   }),
   accountRoute({
     method: 'POST',
@@ -99,6 +117,7 @@ export const routes = [
     async handle({ db, ids, user }) {
       return { ...view(user), ...linkView(await linkFor(db, ids, user)) };
     },
+    follow: mailed,
   }),
   accountRoute({
     method: 'POST',

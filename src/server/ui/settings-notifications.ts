@@ -1,7 +1,7 @@
-import { notificationFields, type Notification } from '../../shared/records/notification.ts';
-import { fieldTable, wordsOf, type Choices } from './controls.ts';
+import { notificationFields, optionsOfType, type Notification } from '../../shared/records/notification.ts';
+import { fieldTable, wordsOf, type Choices, type NamesIn } from './controls.ts';
 import { deliveriesPart, fewDeliveries, receiverCard, receiverTrouble } from './deliveries.ts';
-import { hidden, pageForm } from './forms.ts';
+import { pageForm, type PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import type { Page } from './layout.ts';
 import type { PageAction, PageVisit } from './pages.ts';
@@ -18,15 +18,69 @@ const types: Choices = [
   ['dependency', 'Dependencies'],
 ];
 
+const receivers: Choices = [
+  ['webhook', 'Webhook'],
+  ['email', 'E-mail'],
+  ['slack', 'Slack'],
+  ['mattermost', 'Mattermost'],
+  ['discord', 'Discord'],
+  ['teams', 'Microsoft Teams'],
+  ['matrix', 'Matrix'],
+];
+
+const wanted: Choices = [
+  ['', 'The default of the type'],
+  ['all', 'Everything'],
+  ['failures', 'Failures'],
+  ['changes', 'A failure after a pass, and a pass after a failure'],
+];
+
+const noAddress = 'This is no web address, or it has a name and password in it.';
+
 const notificationForm = fieldTable(notificationFields, {
+  name: { label: 'Type', choices: receivers, hint: 'A webhook gets JSON, the other types get a message for people.' },
   'options[url]': {
     label: 'Address',
     isCode: true,
-    hint: html`What happens is sent there as JSON, signed as <em>Standard Webhooks</em> has it.`,
-    wrong: 'This is no web address, or it has a name and password in it.',
+    hint: html`For webhooks and chats. A webhook is signed as <em>Standard Webhooks</em> has it.`,
+    wrong: noAddress,
   },
   notifiable_type: { label: 'Notifiable type', choices: types, hint: 'What the receiver is told about.' },
+  'options[to]': {
+    label: 'Recipients',
+    hint: html`For e-mail: addresses of users of the project, with commas between them, or <code>committers</code>.`,
+    wrong: 'Only addresses of users of this project, or committers.',
+  },
+  'options[homeserver]': { label: 'Homeserver', isCode: true, wrong: noAddress },
+  'options[room]': { label: 'Room', isCode: true, hint: 'Such as !abc:example.org or #builds:example.org.' },
+  'options[token]': { label: 'Access token', isCode: true, hint: 'Of a user of Matrix who is in the room.' },
+  on: { label: 'What is sent', choices: wanted, hint: 'By default a webhook gets everything, and people get changes.' },
+  branches: {
+    label: 'Branches',
+    rows: 2,
+    hint: 'Globs, one on a line. None are all branches for a webhook, and the default branch for people.',
+  },
 });
+
+/** A project may have many chats, so the page names the receiver without its secret. */
+function placeOf({ name, options: { url, to, room } }: Notification): string {
+  if (to !== undefined) return to;
+  if (room !== undefined) return room;
+  return name === 'webhook' ? (url ?? '') : `${wordsOf(receivers, name)} at ${URL.parse(url ?? '')?.host ?? ''}`;
+}
+
+/** A notification that exists keeps its type, so the form has the options of that type alone. */
+function fields(form: PageForm<NamesIn<typeof notificationForm>>, one?: Notification): Html {
+  if (one) {
+    const options = optionsOfType[one.name].map((option) => `options[${option}]` as const);
+    return html`${form.fields(...options, 'notifiable_type', 'on', 'branches')}`;
+  }
+  return html`${form.fields('name', 'options[url]', 'options[to]', 'notifiable_type', 'on', 'branches')}
+    <details class="part">
+      <summary>Matrix</summary>
+      ${form.fields('options[homeserver]', 'options[room]', 'options[token]')}
+    </details>`;
+}
 
 const redeliver: PageAction = {
   route: `POST ${of}/:notification_id/deliveries/:delivery_id/redeliver`,
@@ -45,7 +99,7 @@ const list = settingsPage({
     const cards = await Promise.all(notifications.map((one) => card(visit, one)));
     const none = empty(
       'Nobody is told yet',
-      'A notification calls a web address of yours whenever something happens: a chat, a board, a script.',
+      'A notification sends e-mail, writes to a chat, or calls a web address of yours: a board, a script.',
     );
     return {
       title: 'Notifications',
@@ -54,7 +108,10 @@ const list = settingsPage({
     };
   },
   actions: {
-    create: { route: `POST ${of}`, done: ({ secret }, visit) => createdPage(visit, secret) },
+    create: {
+      route: `POST ${of}`,
+      done: ({ secret }, visit) => (secret === '' ? { goTo: visit.path, notice: 'added' } : createdPage(visit, secret)),
+    },
     redeliver,
     try_now: tryNow,
   },
@@ -79,13 +136,13 @@ async function createdPage(visit: PageVisit, secret: string): Promise<Page> {
 }
 
 async function card(visit: ProjectVisit, notification: Notification): Promise<Html> {
-  const { id_str: id, options, notifiable_type: type } = notification;
+  const { id_str: id, name, notifiable_type: type } = notification;
   const params = { notification_id: id };
   const page = await visit.api.list(`${of}/:notification_id/deliveries`, { params, query: { limit: fewDeliveries } });
   const path = `${visit.path}/${id}`;
   const { projectPath, project } = visit;
-  const about = wordsOf(types, type);
-  const receiver = { id, path, name: options.url, about, isDeletable: project.owned, projectPath };
+  const about = `${wordsOf(receivers, name)}: ${wordsOf(types, type)}`;
+  const receiver = { id, path, name: placeOf(notification), about, isDeletable: project.owned, projectPath };
   const state = await visit.api.get(`${of}/:notification_id/receiver`, { params });
   const trouble = receiverTrouble(id, state, pageForm(visit, 'try_now', params));
   return receiverCard(receiver, page, trouble, (delivery) =>
@@ -101,7 +158,7 @@ const { newForm, routes: ofOne } = resource({
   all: 'All notifications',
   back: (visit) => `${settingsPath(visit)}/notifications`,
   form: notificationForm,
-  fields: (form) => html`${form.fields()} ${hidden('name', 'webhook')}`,
+  fields: (form, _, one) => fields(form, one),
   save: { route: `PUT ${of}/:notification_id`, done: 'saved' },
   actions: { redeliver, try_now: tryNow },
   above: async ({ id_str: id }, visit) =>
@@ -113,9 +170,9 @@ const { newForm, routes: ofOne } = resource({
   },
   delete: `DELETE ${of}/:notification_id`,
   mayDelete: isOwned,
-  goes: ({ options }) =>
+  goes: (one) =>
     html`<p>
-      The notification of <strong>${options.url}</strong> goes, with its secret and the record of everything that was
+      The notification of <strong>${placeOf(one)}</strong> goes, with its secret and the record of everything that was
       sent. What waits to be sent is not sent any more.
     </p>`,
 });

@@ -1,8 +1,17 @@
 import { most, mostRecords } from '../domain/bounds.ts';
 import { strategyFields } from '../records/deploy.ts';
 import { groupOf, type Raw } from '../records/raw.ts';
-import { columnName, described, Digits, pathOf, type Field, type FieldSet } from '../records/fields.ts';
-import { notificationFields } from '../records/notification.ts';
+import {
+  columnName,
+  described,
+  Digits,
+  oneOf,
+  pathOf,
+  required,
+  type Field,
+  type FieldSet,
+} from '../records/fields.ts';
+import { notificationFields, wantedBy } from '../records/notification.ts';
 import { projectFields as projectRecordFields } from '../records/project.ts';
 import { ruleFields, suiteFields, variableFields, type Suite } from '../records/suite.ts';
 import { hookFields, scheduleFields } from '../records/trigger.ts';
@@ -183,14 +192,31 @@ const schedules: Kind = {
   isNameless: true,
 };
 
-const notifications: Kind = {
+/** Notifications to chats are not in documents: their addresses and tokens are secrets. */
+const inDocuments = ['webhook', 'email'] as const;
+const {
+  'options[homeserver]': _homeserver,
+  'options[room]': _room,
+  'options[token]': _token,
+  ...documentedFields
+} = notificationFields;
+
+export function isDocumented({ name }: Readonly<Record<string, unknown>>): boolean {
+  return inDocuments.includes(name as never);
+}
+
+const isDefaultChoice = ({ name, on }: Entry): boolean => on === wantedBy({ name: String(name), on: '' });
+
+export const notifications: Kind = {
   section: 'notifications',
   what: 'notification',
   path: '/projects/:project_id/notifications',
   param: 'notification_id',
   most: mostRecords.notifications.most,
-  fields: fieldsIn(notificationFields),
-  key: ['notifiable_type', 'url'],
+  fields: fieldsIn({ ...documentedFields, name: required(oneOf(inDocuments)) }).map((field) =>
+    field.name === 'on' ? { ...field, isImplied: isDefaultChoice } : field,
+  ),
+  key: ['notifiable_type', 'url', 'to'],
   isNameless: true,
 };
 

@@ -36,6 +36,8 @@ export const longest = {
   /** It is part of an index, of names of statuses at forges, and of titles. */
   variant: 500,
   email: 254,
+  /** Of one notification, with commas between them. */
+  recipients: 5000,
   password: 1024,
   host: 255,
   /** For a registry or a forge. Some are signed documents. */

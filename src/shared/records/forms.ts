@@ -47,6 +47,22 @@ export const approvers = refined(
   }),
   (addresses) => Array.from(new Set(addresses.map((address) => address.toLowerCase()))),
 );
+const recipient = /^[^\s,;@]+@[^\s,;@]+$/;
+const addressList = refined(
+  text('recipients', {
+    description: 'e-mail addresses of users of the project, with commas between them; or committers',
+  }),
+  (value) => {
+    if (value.trim() === 'committers') return 'committers';
+    const addresses = [...new Set(value.toLowerCase().split(/[\s,;]+/))].filter((one) => one !== '');
+    return addresses.every((one) => recipient.test(one)) ? addresses.join(', ') : undefined;
+  },
+);
+/** Who gets e-mail. A program may send a list of addresses instead of one text. */
+export const recipients: Field<string> = {
+  ...addressList,
+  parse: (raw) => addressList.parse(Array.isArray(raw) ? raw.join(', ') : raw),
+};
 export const cachePaths = refined(
   lines({
     most: 'cachePaths',

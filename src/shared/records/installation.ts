@@ -33,7 +33,12 @@ const userFields = {
 export const userRecord = record('User', userFields);
 export type User = Static<typeof userRecord>;
 /** Only this response has the link to set a password. */
-export const invitedUserRecord = record('InvitedUser', { ...userFields, password_path: string, expires_at: dateTime });
+export const invitedUserRecord = record('InvitedUser', {
+  ...userFields,
+  password_path: string,
+  expires_at: dateTime,
+  mailed: boolean,
+});
 export type InvitedUser = Static<typeof invitedUserRecord>;
 
 export const runnerRecord = record('Runner', {

@@ -77,6 +77,8 @@ export async function startOtherSender(t: TestContext, service: Service, origin:
     ids,
     vault,
     origin,
+    blobs: service.store.blobs,
+    mailer: undefined,
     retryPolicy,
     name: 'another server',
     callRules: { mayCall: () => true, resolve: createResolve() },

@@ -19,7 +19,7 @@ describeService('notifications', (service) => {
     const path = `/projects/${project.id}/notifications`;
     const form = { notifiable_type: 'build', name: 'webhook', 'options[url]': 'https://127.0.0.1:9/hook?x=1' };
     const answer = await alice.post(path, form);
-    assertCreated(answer, 'id id_str name options notifiable_type secret');
+    assertCreated(answer, 'id id_str name options notifiable_type on branches secret');
     const { secret, ...shown } = answer.record;
     assert.match(String(secret), /^whsec_[A-Za-z0-9+/]{43}=$/);
     const { id, id_str } = shown;
@@ -28,6 +28,8 @@ describeService('notifications', (service) => {
       id_str,
       name: 'webhook',
       notifiable_type: 'build',
+      on: 'all',
+      branches: [],
       options: { url: form['options[url]'] },
     });
     const { secret: __, ...second } = await alice.createNotification(project, { notifiable_type: 'dependency' });

@@ -52,6 +52,18 @@ create index service_data_of_project on service_data (project_id, service);
 create index service_data_of_suite on service_data (suite_id);
 create index service_data_by_tree on service_data (tree);
 
+alter table notifications add column "on" text not null default '';
+alter table notifications add column branches text not null default '[]';
+create table notification_outcomes (
+  id bigint not null primary key,
+  notification_id bigint not null references notifications (id) on delete cascade,
+  subject text not null,
+  outcome text not null,
+  request_id bigint not null
+);
+create unique index notification_outcomes_of_subject on notification_outcomes (notification_id, subject);
+alter table users add column news integer not null default 1;
+
 alter table doomed_blobs add column account_id bigint;
 alter table doomed_blobs add column claim text;
 alter table doomed_blobs add column bytes bigint not null default 0;

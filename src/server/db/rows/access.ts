@@ -11,6 +11,8 @@ export interface UserRow {
   billing: string;
   created_at: bigint;
   operator: number;
+  /** 1 if the user takes news by e-mail. */
+  news: number;
 }
 
 export interface SessionRow {

@@ -196,6 +196,16 @@ export interface DeployStrategyRow extends Omit<ColumnsOf<typeof strategyFields>
   suite_id: bigint | null;
 }
 
+/** The last outcome that a notification of changes knows, for a branch and what was built of it. */
+export interface NotificationOutcomeRow {
+  id: bigint;
+  notification_id: bigint;
+  subject: string;
+  /** `passed` or `failed`. */
+  outcome: string;
+  request_id: bigint;
+}
+
 export interface NotificationRow {
   id: bigint;
   project_id: bigint;
@@ -203,10 +213,14 @@ export interface NotificationRow {
   name: ColumnsOf<typeof notificationFields>['name'] | ColumnsOf<typeof targetFields>['provider'];
   /** `status` for a forge. */
   notifiable_type: ColumnsOf<typeof notificationFields>['notifiable_type'] | 'status';
+  /** Blank for types whose options are sealed. */
   url: string;
+  /** What signs the calls of a webhook, the token of a forge, or the options of other types as JSON. */
   secret: Sealed;
+  on: ColumnsOf<typeof notificationFields>['on'];
+  branches: string;
   last_position: bigint;
-  /** Blank for webhooks. */
+  /** Blank without a forge. */
   repository: string;
   /** The connected forge whose token is used. null if the notification has its own token. */
   forge_id: bigint | null;
