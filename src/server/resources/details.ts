@@ -1,4 +1,3 @@
-import { stripVTControlCharacters } from 'node:util';
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Blobs } from '../db/blobs.ts';
@@ -6,6 +5,7 @@ import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
 import { pageOf } from '../http/paging.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
+import { firstFailures } from '../results/first-failures.ts';
 import { flakyTests } from '../results/flaky-tests.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import { withFirst } from '../lifecycle/needs.ts';
@@ -16,16 +16,19 @@ import {
   buildDetailsRecord,
   commitDetailsRecord,
   flakyTestDetailsRecord,
+  requestDetailsRecord,
   saidBuildRecord,
+  type SaidBuild,
 } from '../../shared/records/overview.ts';
 import { listOf } from '../../shared/records/schema.ts';
-import { findLog, readLog } from '../streams/logs.ts';
 import { commitView } from '../views/commit.ts';
 import { logged as ofRequests } from './build-requests.ts';
 import { findBuild, showing, withheldView } from './builds.ts';
 import { loadCommit } from './commits.ts';
 import { withIdString } from './common.ts';
 import { keptUntil } from './kept-files.ts';
+import { failureLine, lastLine } from './last-lines.ts';
+import { timesOf } from './request-times.ts';
 import { flakyView } from './tests.ts';
 
 async function attemptsLike(db: Queries, { commit_id, suite_name, variant }: BuildRow): Promise<BuildRow[]> {
@@ -67,28 +70,32 @@ async function artifactsOf(db: Queries, buildId: bigint) {
   return { artifacts: Number(files), artifact_bytes: Number(bytes) };
 }
 
-const lineBytes = 4096;
-const longestLine = 240;
 /** Only so many builds show their last line, because each needs a read of a log. */
 const mostLastLines = 64;
 
-/** The last non-blank line without terminal sequences. After the build, the runner's own lines are skipped. */
-async function lastLine({ db, blobs }: { db: Queries; blobs: Blobs }, build: BuildRow): Promise<string> {
-  const to = build.output_to ?? (await findLog(db, build.id))?.size ?? 0n;
-  const [first, near] = [build.output_from ?? 0n, to - BigInt(lineBytes)];
-  const pieces: Buffer[] = [];
-  for await (const piece of readLog(db, blobs, build.id, near > first ? near : first, to)) pieces.push(piece);
-  const lines = plain(Buffer.concat(pieces).toString('utf8')).split('\n');
-  const last = lines.map((line) => line.trim()).findLast((line) => line !== '');
-  return (last ?? '').slice(0, longestLine);
+/** The first failed test of a build, or else the line of its log that reports the failure. */
+async function failuresOf(call: { db: Queries; blobs: Blobs }, builds: readonly BuildRow[]) {
+  const failed = builds.filter(({ build_state: state }) => failedStates.has(state));
+  const tests = await firstFailures(
+    call.db,
+    failed.filter(({ tests_failed: count }) => count > 0).map(({ id }) => id),
+  );
+  const found = new Map<bigint, SaidBuild['failure']>();
+  for (const build of failed) {
+    const test = tests.get(build.id);
+    const [line = ''] = (test?.message ?? '').trimStart().split('\n', 1);
+    found.set(
+      build.id,
+      test
+        ? { test: test.name, class: test.class, line: line.slice(0, longestMessage) }
+        : { test: '', class: '', line: await failureLine(call, build) },
+    );
+  }
+  return found;
 }
 
-/** A line with carriage returns is cut to its final text. */
-function plain(text: string): string {
-  return stripVTControlCharacters(text)
-    .replaceAll(/[^\n]*\r(?!\n|$)/g, '')
-    .replaceAll(/[^\P{Cc}\n\t]/gu, '');
-}
+const failedStates: ReadonlySet<string> = new Set(['failed', 'timed_out', 'errored']);
+const longestMessage = 240;
 
 export const routes = [
   projectRoute({
@@ -138,13 +145,24 @@ export const routes = [
   }),
   projectRoute({
     method: 'GET',
+    path: '/projects/:project_id/build_requests/:build_request_id/details',
+    access: 'both',
+    scope: 'build_requests',
+    summary:
+      'When a build request was fetched, began to run and ended, how long it took in all and how long it waited; of one ' +
+      'that was run again, since then',
+    answer: requestDetailsRecord,
+    handle: async (call) => timesOf(call.db, await ofRequests.findLog(call)),
+  }),
+  projectRoute({
+    method: 'GET',
     path: '/projects/:project_id/build_requests/:build_request_id/builds',
     access: 'both',
     scope: 'build_requests',
     summary:
       'List the builds of a build request, every attempt of every suite and variant, with the names of the suites that ' +
-      'each needs, and the last log line of each newest attempt; of more than 64 newest attempts, only those of the ' +
-      'first ones',
+      'each needs, and the last log line of each newest attempt, and of a failed one also its first failed test, or the ' +
+      'line that reports the failure; of more than 64 newest attempts, only those of the first ones',
     paged: true,
     answer: listOf(saidBuildRecord),
     async handle(call) {
@@ -158,12 +176,14 @@ export const routes = [
       const newest = newestAttempts(rows).slice(0, mostLastLines);
       const lastLines = new Map<bigint, string>();
       for (const build of newest) lastLines.set(build.id, await lastLine(call, build));
+      const failures = await failuresOf(call, newest);
       return pageOf(
         page,
         rows.map((row) => ({
           ...view(row),
           needs: JSON.parse(row.needs) as string[],
           last_line: lastLines.get(row.id) ?? '',
+          failure: failures.get(row.id) ?? null,
         })),
       );
     },
