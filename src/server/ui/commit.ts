@@ -2,7 +2,7 @@ import type { Build } from '../../shared/records/build.ts';
 import type { CommitDetails } from '../../shared/records/overview.ts';
 import { buildName, groupedBuilds } from './build-rows.ts';
 import { branchAtForge, commitAtForge, forgeLinks, type ForgeLinks } from './forge-links.ts';
-import { deployForm } from './deploys.ts';
+import { confirmationField, confirmDeploy, deployForm, withoutConfirmation } from './deploy-cards.ts';
 import { hidden, recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { ago, duration } from './moments.ts';
@@ -70,7 +70,8 @@ async function deployPart(visit: ProjectVisit, commit: CommitDetails): Promise<H
   if (strategies.length === 0) return html``;
   const deploy = recordForm(visit, 'deploy', deployForm);
   const choices = strategies.map(({ id_str: id, name }) => [id, name] as const);
-  const fields = html`${hidden('commit_id', commit.id)} ${deploy.field('deploy_strategy_id', { choices })}`;
+  const fields = html`${hidden('commit_id', commit.id)} ${deploy.field('deploy_strategy_id', { choices })}
+  ${confirmationField(deploy, commit)}`;
   return deploy.wrap(fields, { button: 'Deploy', kind: 'plain', isInline: true, label: 'Deploy' });
 }
 
@@ -101,7 +102,7 @@ async function show(visit: ProjectVisit) {
         ${
           builds.length === 0
             ? empty('No builds', 'No suite was run on this commit.')
-            : groupedBuilds(builds, (build) => buildItem(build, projectPath))
+            : groupedBuilds(builds, { item: (build) => buildItem(build, projectPath) })
         }
       </div>`,
   };
@@ -119,6 +120,8 @@ export const routes: PageRoute[] = projectPage({
     },
     deploy: {
       route: 'POST /projects/:project_id/deploys',
+      fields: withoutConfirmation,
+      before: confirmDeploy,
       done: ({ id_str: id }, { param }) => ({ goTo: `/ui/projects/${param('project_id')}/deploys/${id}` }),
     },
   },
