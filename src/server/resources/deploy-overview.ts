@@ -50,13 +50,14 @@ async function commitsOf(db: Queries, caller: Pick<Caller, 'scopes'>, ids: reado
   return new Map(rows.map((row) => [row.id, { ...row, ...withIdString('id', row.id) }]));
 }
 
-/** Each strategy's IDs are joined into one text, so that its other deploys are not read. */
+/** A strategy's IDs are joined into one text, so that its other deploys are not read. */
+const idsWhere = (condition: string, count: number) => sql<string | null>`(
+  select string_agg(cast(d.id as text), ' ' order by d.id desc) from (
+    select id from deploys where deploy_strategy_id = s.id ${sql.raw(condition)} order by id desc limit ${sql.lit(count)}
+  ) as d
+)`;
+
 async function idsOf(db: Queries, projectId: bigint) {
-  const idsWhere = (condition: string, count: number) => sql<string | null>`(
-    select string_agg(cast(d.id as text), ' ' order by d.id desc) from (
-      select id from deploys where deploy_strategy_id = s.id ${sql.raw(condition)} order by id desc limit ${sql.lit(count)}
-    ) as d
-  )`;
   const rows = await db
     .selectFrom('deploy_strategies as s')
     .select('s.id')
@@ -67,9 +68,10 @@ async function idsOf(db: Queries, projectId: bigint) {
     ])
     .where('s.project_id', '=', projectId)
     .execute();
-  const numbers = (text: string | null): bigint[] => (text === null ? [] : text.split(' ').map(BigInt));
   return new Map(rows.map(({ id, last, deployed }) => [id, { last: numbers(last), deployed: numbers(deployed) }]));
 }
+
+const numbers = (text: string | null): bigint[] => (text === null ? [] : text.split(' ').map(BigInt));
 
 async function suiteNames(db: Queries, strategies: readonly { suite_id: bigint | null }[]) {
   const ids = strategies.flatMap(({ suite_id: suite }) => (suite === null ? [] : [suite]));

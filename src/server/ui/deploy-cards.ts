@@ -55,7 +55,7 @@ export async function confirmDeploy(visit: PageVisit): Promise<void> {
   if (typed !== stateWord(commit.build_state)) throw new ApiError('invalid_format', 'confirmation');
 }
 
-export function withoutConfirmation({ confirmation: _, ...form }: RawGroup): RawGroup {
+export function withoutConfirmation({ confirmation: _confirmation, ...form }: RawGroup): RawGroup {
   return groupOf(form);
 }
 

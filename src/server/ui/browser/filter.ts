@@ -13,7 +13,6 @@ export function filterHere(): void {
     if (none) none.hidden = shown > 0;
   };
   // A page loaded with a filter has only the matches, so other records need a new load.
-  const filterOfList = (): string => document.querySelector<HTMLElement>('[data-filtered]')?.dataset['filtered'] ?? '';
   field.addEventListener('input', () => {
     if (!wanted().includes(filterOfList())) return field.form?.requestSubmit();
     apply();
@@ -28,3 +27,5 @@ export function filterHere(): void {
   });
   apply();
 }
+
+const filterOfList = (): string => document.querySelector<HTMLElement>('[data-filtered]')?.dataset['filtered'] ?? '';
