@@ -111,7 +111,7 @@ describeWithRunner('the page of a request', (service, runner) => {
     const times = { created_at: at(0), started_at: at(40), finished_at: at(200) };
     const { db } = service.store;
     await db.transaction(async (trx) => {
-      const id = request.id as bigint;
+      const { id } = request;
       await trx.updateTable('build_requests').set(times).where('id', '=', id).execute();
       await sql`update events set created_at = ${at(10)} where subject_id = ${id} and state = 'fetching'`.execute(trx);
       await sql`update events set created_at = ${at(30)} where subject_id = ${id} and state = 'building'`.execute(trx);
