@@ -84,6 +84,8 @@ const byAPerson = {
   deploy_id: null,
   join_key: '',
   joined_to_id: null,
+  started_at: 1_700_000_000_000n,
+  finished_at: 1_700_000_061_000n,
 };
 
 const unheld = {

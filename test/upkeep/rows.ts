@@ -44,6 +44,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     deploy_id: at % 2 === 0 ? largestId : null,
     join_key: awkward,
     joined_to_id: at % 2 === 0 ? largestId : null,
+    started_at: at % 2 === 0 ? largestId : null,
+    finished_at: at % 2 === 0 ? largestId : null,
   }));
   await db.transaction(async (trx) => {
     const put = async <T extends keyof Schema>(table: T, ...rows: Schema[T][]): Promise<void> => {

@@ -8,6 +8,7 @@ import { moveGroups, moveHeld } from './held-back.ts';
 import { freeFiles } from './kept-builds.ts';
 import type { Group, LifecycleEvent, WriteContext } from './write-context.ts';
 import { buildRequestState, commitState, projectState, type BuildFact } from './rollup.ts';
+import { lastRun, spanOf } from './last-run.ts';
 import {
   buildRequestMachine,
   isFinal,
@@ -25,6 +26,9 @@ const countedColumns = [
   'attempt',
   'build_state',
   'failure_reason',
+  'created_at',
+  'started_at',
+  'finished_at',
   'allow_failure',
   'retry',
   'series',
@@ -174,13 +178,20 @@ export async function rollUpCommits(
     const hasFiles = request.join_key !== '' || builds.some(({ files_from: suite }) => suite !== '');
     if (hasFiles && (state !== from || request.joined_to_id !== null)) await freeFiles(trx, request, isOver);
     if (state === from) continue;
-    await trx.updateTable('build_requests').set({ build_state: state }).where('id', '=', id).execute();
+    const span = isOver ? spanOf(lastRun(builds)) : unfinished;
+    await trx
+      .updateTable('build_requests')
+      .set({ build_state: state, ...span })
+      .where('id', '=', id)
+      .execute();
     if (whileFetched.has(from) && !whileFetched.has(state)) await beginJoinedFetches(context, request);
     moved.push({ projectId, subjectId: id, type: 'build_request', state, from });
     if (isOver) noteEnding(context, { type: 'build_request', id, state });
   }
   return { moved, changed };
 }
+
+const unfinished = { started_at: null, finished_at: null };
 
 const whileFetched: ReadonlySet<string> = new Set(['waiting_for_approval', 'enqueued', 'fetching']);
 

@@ -94,6 +94,8 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     deploy_id: asked.deployId ?? null,
     join_key: joinKey(asked.commitRef, trigger?.headBranch ?? ''),
     joined_to_id: null,
+    started_at: null,
+    finished_at: null,
   };
   const { trx } = context;
   const expected = isHeld ? undefined : await findFirst(context, project, request, { alike });

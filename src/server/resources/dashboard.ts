@@ -1,29 +1,19 @@
-import { sql } from 'kysely';
 import { allRows } from '../api/pages.ts';
 import { accountRoute } from '../api/route.ts';
 import { hasScope, type Caller } from '../auth/callers.ts';
 import { projectsSeenBy } from '../auth/projects.ts';
 import { whyNobodyTakes } from '../auth/runner-heartbeats.ts';
-import type { Queries } from '../db/open.ts';
+import type { Database, Queries } from '../db/open.ts';
 import { described, oneOf, text } from '../../shared/records/fields.ts';
 import { most } from '../../shared/domain/bounds.ts';
 import { timestamp, timestampOrNull } from '../../shared/lib/timestamps.ts';
-import { dashboardRecord, type ProjectLine } from '../../shared/records/overview.ts';
+import { dashboardRecord, type OwnRequest, type ProjectLine } from '../../shared/records/overview.ts';
 import { startOfMessage, withIdString } from './common.ts';
-
-const stripLength = 20;
+import { barOf, isRunning, startsOf, stripsOf } from './last-builds.ts';
+import { approvalsOf, requestedBy, stuckProjects } from './dashboard-attention.ts';
 
 /** Gives the same order on every database: without case, and 9 before 10. */
 const inOrder = new Intl.Collator('en', { numeric: true });
-
-/** The states are joined into one text, so that a project stays one row. */
-const lastStates = sql<string | null>`(
-  select string_agg(s.build_state, ' ' order by s.id)
-  from (
-    select n.id, n.build_state from commits as n
-    where n.project_id = p.id order by n.id desc limit ${sql.lit(stripLength)}
-  ) as s
-)`;
 
 const sorts = ['name', 'failed'] as const;
 
@@ -33,10 +23,16 @@ interface Wanted {
 }
 
 export async function dashboardOf(
-  db: Queries,
+  { database, db }: Reading,
   caller: Pick<Caller, 'id' | 'unpaid' | 'scopes'>,
   { filter, sort }: Wanted,
-): Promise<{ projects: ProjectLine[]; found: number; all: number; waits: bigint | undefined }> {
+): Promise<{
+  projects: ProjectLine[];
+  requested: OwnRequest[];
+  found: number;
+  all: number;
+  waits: bigint | undefined;
+}> {
   const all = await allRows(projectsSeenBy(db, caller).select(['p.id', 'p.name', 'p.failed_since']), 'p.id');
   const wanted = filter.trim().toLowerCase();
   const fitting = all
@@ -50,13 +46,16 @@ export async function dashboardOf(
   if (fitting.length > most.tiles)
     fitting.sort((a, b) => Number(b.isFirst) - Number(a.isFirst) || (a.name < b.name ? -1 : 1));
   const rows = await rowsOf(
-    db,
+    { database, db },
     fitting.slice(0, most.tiles).map(({ id }) => id),
   );
   const isFirst = ({ failed_since: red }: { failed_since: bigint | null }) => sort === 'failed' && red !== null;
   rows.sort((a, b) => Number(isFirst(b)) - Number(isFirst(a)) || inOrder.compare(a.name, b.name));
   return {
     projects: rows.map((row) => lineOf(row, caller)),
+    requested: hasScope(caller, 'build_requests')
+      ? await requestedBy(db, caller.id, new Map(all.map(({ id, name }) => [id, name])))
+      : [],
     found: fitting.length,
     all: all.length,
     waits: rows.find(({ request }) => request?.build_state === 'enqueued')?.owner_id,
@@ -65,7 +64,10 @@ export async function dashboardOf(
 
 type Row = Awaited<ReturnType<typeof rowsOf>>[number];
 
-function lineOf({ id, commit, request, times, ...row }: Row, caller: Pick<Caller, 'id' | 'scopes'>): ProjectLine {
+function lineOf({ id, request, decided, ...row }: Row, caller: Pick<Caller, 'id' | 'scopes'>): ProjectLine {
+  // A token sees only data that its scopes also show elsewhere.
+  const seesCommits = hasScope(caller, 'commits');
+  const { commit, decision } = row;
   return {
     ...withIdString('id', id),
     name: row.name,
@@ -73,26 +75,53 @@ function lineOf({ id, commit, request, times, ...row }: Row, caller: Pick<Caller
     build_state: row.build_state,
     owned: row.owner_id === caller.id,
     failed_since: timestampOrNull(row.failed_since),
-    newest_request: request ? { ...request, created_at: timestamp(request.created_at) } : null,
-    // A token sees only data that its scopes also show elsewhere.
-    newest_commit: commit && hasScope(caller, 'commits') ? { ...commit, ...withIdString('id', commit.id) } : null,
-    started_at: timestampOrNull(times?.started_at ?? null),
-    finished_at: timestampOrNull(times?.finished_at ?? null),
-    last_states: row.states?.split(' ') ?? [],
-    forge_id: row.forge_id,
-    forge_id_str: row.forge_id === null ? '' : String(row.forge_id),
+    newest_request: request
+      ? {
+          ...withIdString('id', request.id),
+          ...withIdString('commit_id', request.commit_id),
+          commit_ref: request.commit_ref,
+          build_state: request.build_state,
+          created_at: timestamp(request.created_at),
+        }
+      : null,
+    newest_commit:
+      commit && seesCommits
+        ? { ...withIdString('id', commit.id), message: commit.message, scm_author_name: commit.scm_author_name }
+        : null,
+    state_commit:
+      decided && seesCommits
+        ? {
+            ...decided,
+            ...withIdString('id', decided.id),
+            branch: row.default_head_id === null ? decided.branch : row.default_branch || decided.branch,
+            ...withIdString('build_request_id', decision?.id ?? null),
+            requested_at: timestampOrNull(decision?.created_at ?? null),
+          }
+        : null,
+    started_at: timestampOrNull(decision?.started_at ?? null),
+    finished_at: timestampOrNull(decision?.finished_at ?? null),
+    default_branch: row.default_branch,
+    last_builds: row.strip,
+    approvals: row.approvals?.count ?? 0,
+    ...withIdString('approval_request_id', row.approvals?.request ?? null),
+    ...withIdString('approval_deploy_id', row.approvals?.deploy ?? null),
+    no_runner: row.stuck?.reason ?? '',
+    ...withIdString('no_runner_request_id', row.stuck?.request ?? null),
+    ...withIdString('forge_id', row.forge_id),
     forge_state: row.forge_state,
     forge_state_reason: row.forge_state_reason,
   };
 }
 
+type Reading = { database: Database; db: Queries };
+
 /** The newest records are read by ID later. A join would make PostgreSQL compare all builds with all projects. */
-async function rowsOf(db: Queries, ids: readonly bigint[]) {
+async function rowsOf({ database, db }: Reading, ids: readonly bigint[]) {
   if (ids.length === 0) return [];
   const projects = await db
     .selectFrom('projects as p')
     .select(['p.id', 'p.name', 'p.description', 'p.build_state', 'p.owner_id', 'p.failed_since'])
-    .select(['p.forge_id', 'p.forge_state', 'p.forge_state_reason'])
+    .select(['p.default_branch', 'p.default_head_id', 'p.forge_id', 'p.forge_state', 'p.forge_state_reason'])
     .select((of) => [
       of
         .selectFrom('build_requests as n')
@@ -104,49 +133,71 @@ async function rowsOf(db: Queries, ids: readonly bigint[]) {
         .select((n) => n.fn.max('n.id').as('id'))
         .whereRef('n.project_id', '=', 'p.id')
         .as('commit_id'),
-      lastStates.as('states'),
     ])
     .where('p.id', 'in', ids)
     .execute();
-  const numbers = (of: 'request_id' | 'commit_id'): bigint[] =>
-    projects.map((project) => project[of]).filter((id) => id !== null);
-  const requests = await requestsOf(db, numbers('request_id'));
-  const commits = await commitsOf(db, numbers('commit_id'));
-  const times = await timesOf(db, numbers('commit_id'));
-  return projects.map((project) => ({
-    ...project,
-    request: requests.get(project.request_id ?? 0n),
-    commit: commits.get(project.commit_id ?? 0n),
-    times: times.get(project.commit_id ?? 0n),
-  }));
+  const decidingOf = ({ default_head_id: head, commit_id: newest }: (typeof projects)[number]): bigint | null =>
+    head ?? newest;
+  const deciding = present(projects.map(decidingOf));
+  const commits = await commitsOf(db, [...new Set([...deciding, ...present(projects.map((one) => one.commit_id))])]);
+  const decisions = await newestOfCommits(db, deciding);
+  const requests = await requestsOf(db, present(projects.map((one) => one.request_id)));
+  const strips = await stripsOf(db, projects);
+  const running = [...[...strips.values()].flat(), ...decisions.values()].filter(isRunning);
+  const starts = await startsOf(db, [...new Set(running.map(({ id }) => id))]);
+  const approvals = await approvalsOf(db, ids);
+  const stuck = await stuckProjects({ database, db }, projects);
+  return projects.map((project) => {
+    const decision = decisions.get(decidingOf(project) ?? 0n);
+    return {
+      ...project,
+      request: requests.get(project.request_id ?? 0n),
+      commit: commits.get(project.commit_id ?? 0n),
+      decided: commits.get(decidingOf(project) ?? 0n),
+      decision: decision && { ...decision, started_at: decision.started_at ?? starts.get(decision.id) ?? null },
+      strip: (strips.get(project.id) ?? []).map((one) => barOf(one, starts)),
+      approvals: approvals.get(project.id),
+      stuck: stuck.get(project.id),
+    };
+  });
 }
+
+const present = (ids: readonly (bigint | null)[]): bigint[] => ids.filter((id) => id !== null);
+
+const requestColumns = ['id', 'commit_id', 'commit_ref', 'build_state', 'created_at'] as const;
 
 async function requestsOf(db: Queries, ids: bigint[]) {
   if (ids.length === 0) return new Map<bigint, never>();
-  const columns = ['id', 'commit_ref', 'build_state', 'created_at'] as const;
-  const rows = await db.selectFrom('build_requests').select(columns).where('id', 'in', ids).execute();
-  return new Map(rows.map(({ id, ...row }) => [id, row]));
+  const rows = await db
+    .selectFrom('build_requests')
+    .select([...requestColumns, 'started_at', 'finished_at'])
+    .where('id', 'in', ids)
+    .execute();
+  return new Map(rows.map((row) => [row.id, row]));
 }
 
 async function commitsOf(db: Queries, ids: bigint[]) {
   if (ids.length === 0) return new Map<bigint, never>();
-  const columns = ['id', startOfMessage('message').as('message'), 'scm_author_name'] as const;
+  const columns = ['id', 'ref', 'branch', startOfMessage('message').as('message'), 'scm_author_name'] as const;
   const rows = await db.selectFrom('commits').select(columns).where('id', 'in', ids).execute();
   return new Map(rows.map((row) => [row.id, row]));
 }
 
-/** Sorted here, newest request last: an ordered query would make PostgreSQL read every build (db/postgres.ts). */
-async function timesOf(db: Queries, commitIds: bigint[]) {
-  if (commitIds.length === 0) return new Map<bigint, never>();
-  const rows = await db
-    .selectFrom('builds')
-    .select(['commit_id', 'build_request_id as request'])
-    .select((of) => [of.fn.min('started_at').as('started_at'), of.fn.max('finished_at').as('finished_at')])
-    .where('commit_id', 'in', commitIds)
+/** By commit. */
+async function newestOfCommits(db: Queries, commits: bigint[]) {
+  if (commits.length === 0) return new Map<bigint, never>();
+  const newest = await db
+    .selectFrom('build_requests')
+    .select((of) => of.fn.max('id').as('id'))
+    .where('commit_id', 'in', commits)
     .where('deploy_id', 'is', null)
-    .groupBy(['commit_id', 'build_request_id'])
+    .groupBy('commit_id')
     .execute();
-  return new Map(rows.toSorted((a, b) => (a.request < b.request ? -1 : 1)).map((row) => [row.commit_id, row]));
+  const requests = await requestsOf(
+    db,
+    newest.map(({ id }) => id),
+  );
+  return new Map(Array.from(requests.values(), (row) => [row.commit_id ?? 0n, row]));
 }
 
 /** Users whom this user invited and who cannot sign in yet. */
@@ -171,16 +222,18 @@ export const routes = [
     access: 'both',
     scope: 'projects',
     summary:
-      'The status of your projects and those you collaborate on, at most 500: their newest build request and ' +
-      'commit (for a token with the scope commits), the states of their last commits, whether anything is missing ' +
-      'at their forge, why builds wait if no runner takes them, and invited users who have no password yet',
+      'The status of your projects and those you collaborate on, at most 500: the commit that decides their state and the ' +
+      'newest one (for a token with the scope commits), their newest build request, the last builds of their default ' +
+      'branch, what waits for approval or finds no runner, whether anything is missing at their forge, why builds wait if ' +
+      'no runner takes them, your own last build requests (for a token with the scope build_requests), and invited users ' +
+      'who have no password yet',
     query: {
       filter: text('filter', { description: 'Only projects with this in their name' }),
       sort: described(oneOf(sorts), 'By name, or those first whose default branch fails'),
     },
     answer: dashboardRecord,
     async handle({ db, database, caller, query }) {
-      const { waits, ...shown } = await dashboardOf(db, caller, query);
+      const { waits, ...shown } = await dashboardOf({ database, db }, caller, query);
       return {
         ...shown,
         waiting_reason: (waits !== undefined && (await whyNobodyTakes(database, waits))) || '',

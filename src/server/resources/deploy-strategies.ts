@@ -26,13 +26,13 @@ function itemView(strategy: DeployStrategyRow) {
   return { ...withIdString('id', strategy.id), ...valuesIn(strategyItemFields, strategy) };
 }
 
-function view(strategy: DeployStrategyRow) {
+export function strategyView(strategy: DeployStrategyRow) {
   const { suite_id: suite } = strategy;
   const options = suite === null ? valuesIn(pushOptions, strategy) : withIdString('suite_id', suite);
   return { ...itemView(strategy), ...valuesIn(gateFields, strategy), options };
 }
 
-const strategiesOf = (db: Queries, projectId: bigint) =>
+export const strategiesOf = (db: Queries, projectId: bigint) =>
   db.selectFrom('deploy_strategies').selectAll().where('project_id', '=', projectId);
 
 export async function findStrategy(db: Queries, projectId: bigint, id: bigint): Promise<DeployStrategyRow | undefined> {
@@ -101,7 +101,7 @@ export const strategies = projectRecords({
   fields: strategyFields,
   answer: strategyRecord,
   rows: ({ db, project }) => byQuery(strategiesOf(db, project.id)),
-  view,
+  view: strategyView,
   verify: async (call, sent, strategy) => ({
     ...(await checkStrategy(call, sent, strategy)),
     ...(await checkApprovers(call.db, call.project, sent.approvers)),
@@ -132,7 +132,7 @@ export const routes = [
         const strategy = { id: ids.next(), project_id: project.id, ...fields, suite_id: fields.suite_id ?? null };
         await refuseOthers(call, strategy);
         await orTaken(db.insertInto('deploy_strategies').values(strategy).execute());
-        return view(strategy);
+        return strategyView(strategy);
       },
     },
   ),
@@ -148,7 +148,7 @@ export const routes = [
       const changed = { ...fields, ...addressesOf(writtenAddresses(input)), suite_id: suite };
       await refuseOthers(call, changed, strategy);
       await orTaken(db.updateTable('deploy_strategies').set(changed).where('id', '=', strategy.id).execute());
-      return view({ ...strategy, ...changed });
+      return strategyView({ ...strategy, ...changed });
     },
   }),
   strategies.remove('Delete a deploy strategy; deploys that used it stay', {

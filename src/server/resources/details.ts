@@ -1,9 +1,11 @@
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
+import type { Blobs } from '../db/blobs.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
 import { pageOf } from '../http/paging.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
+import { firstFailures } from '../results/first-failures.ts';
 import { flakyTests } from '../results/flaky-tests.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import { withFirst } from '../lifecycle/needs.ts';
@@ -14,16 +16,19 @@ import {
   buildDetailsRecord,
   commitDetailsRecord,
   flakyTestDetailsRecord,
+  requestDetailsRecord,
   saidBuildRecord,
+  type SaidBuild,
 } from '../../shared/records/overview.ts';
 import { listOf } from '../../shared/records/schema.ts';
-import { lastLines } from '../streams/last-lines.ts';
+import { failureLine, lastLine } from '../streams/last-lines.ts';
 import { commitView } from '../views/commit.ts';
 import { logged as ofRequests } from './build-requests.ts';
 import { findBuild, showing, withheldView } from './builds.ts';
 import { loadCommit } from './commits.ts';
 import { withIdString } from './common.ts';
 import { keptUntil } from './kept-files.ts';
+import { timesOf } from './request-times.ts';
 import { flakyView } from './tests.ts';
 
 async function attemptsLike(db: Queries, { commit_id, suite_name, variant }: BuildRow): Promise<BuildRow[]> {
@@ -76,6 +81,30 @@ async function requestsOf(db: Queries, commitId: bigint) {
 /** Only so many builds show their last line, because each needs a read of a log. */
 const mostLastLines = 64;
 
+/** The first failed test of a build, or else the line of its log that reports the failure. */
+async function failuresOf(call: { db: Queries; blobs: Blobs }, builds: readonly BuildRow[]) {
+  const failed = builds.filter(({ build_state: state }) => failedStates.has(state));
+  const tests = await firstFailures(
+    call.db,
+    failed.filter(({ tests_failed: count }) => count > 0).map(({ id }) => id),
+  );
+  const found = new Map<bigint, SaidBuild['failure']>();
+  for (const build of failed) {
+    const test = tests.get(build.id);
+    const [line = ''] = (test?.message ?? '').trimStart().split('\n', 1);
+    found.set(
+      build.id,
+      test
+        ? { test: test.name, class: test.class, line: line.slice(0, longestMessage) }
+        : { test: '', class: '', line: await failureLine(call, build) },
+    );
+  }
+  return found;
+}
+
+const failedStates: ReadonlySet<string> = new Set(['failed', 'timed_out', 'errored']);
+const longestMessage = 240;
+
 export const routes = [
   projectRoute({
     method: 'GET',
@@ -125,13 +154,24 @@ export const routes = [
   }),
   projectRoute({
     method: 'GET',
+    path: '/projects/:project_id/build_requests/:build_request_id/details',
+    access: 'both',
+    scope: 'build_requests',
+    summary:
+      'When a build request was fetched, began to run and ended, how long it took in all and how long it waited; of one ' +
+      'that was run again, since then',
+    answer: requestDetailsRecord,
+    handle: async (call) => timesOf(call.db, await ofRequests.findLog(call)),
+  }),
+  projectRoute({
+    method: 'GET',
     path: '/projects/:project_id/build_requests/:build_request_id/builds',
     access: 'both',
     scope: 'build_requests',
     summary:
       'List the builds of a build request, every attempt of every suite and variant, with the names of the suites that ' +
-      'each needs, and the last log line of each newest attempt; of more than 64 newest attempts, only those of the ' +
-      'first ones',
+      'each needs, and the last log line of each newest attempt, and of a failed one also its first failed test, or the ' +
+      'line that reports the failure; of more than 64 newest attempts, only those of the first ones',
     paged: true,
     answer: listOf(saidBuildRecord),
     async handle(call) {
@@ -144,13 +184,15 @@ export const routes = [
       const view = await showing(call, rows);
       const newest = newestAttempts(rows).slice(0, mostLastLines);
       const lines = new Map<bigint, string>();
-      for (const build of newest) lines.set(build.id, ((await lastLines(call, build, 1))[0] ?? '').trim());
+      for (const build of newest) lines.set(build.id, await lastLine(call, build));
+      const failures = await failuresOf(call, newest);
       return pageOf(
         page,
         rows.map((row) => ({
           ...view(row),
           needs: JSON.parse(row.needs) as string[],
           last_line: lines.get(row.id) ?? '',
+          failure: failures.get(row.id) ?? null,
         })),
       );
     },

@@ -19,6 +19,7 @@ import * as dependencies from './dependencies.ts';
 import * as dependencyArchives from './dependency-archives.ts';
 import * as dependencyLogs from './dependency-logs.ts';
 import * as dependencyUses from './dependency-uses.ts';
+import * as deployOverview from './deploy-overview.ts';
 import * as deployStrategies from './deploy-strategies.ts';
 import * as deploys from './deploys.ts';
 import * as details from './details.ts';
@@ -80,6 +81,7 @@ export const routes = [
   ...software.routes,
   ...environmentVariables.routes,
   ...deployStrategies.routes,
+  ...deployOverview.routes,
   ...deploys.routes,
   ...notifications.routes,
   ...deliveries.routes,

@@ -8,11 +8,11 @@ import { timestamp, timestampOrNull } from '../../shared/lib/timestamps.ts';
 import { lastCheck } from '../triggers/connection-checks.ts';
 import { countFlaky } from '../results/flaky-tests.ts';
 import { newestAttempts, ofLastSeries } from '../lifecycle/rollup.ts';
-import { buildRequestMachine, isFinal, type BuildRequestState } from '../lifecycle/states.ts';
 import { builtCommitRecord, overviewRecord, type RequestLine } from '../../shared/records/overview.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { showing } from './builds.ts';
 import { startOfMessage, withIdString } from './common.ts';
+import { barOf, isRunning, startsOf } from './last-builds.ts';
 import { forgeTargetOf } from './forge-connections.ts';
 import { forgeHookOf } from './hooks.ts';
 
@@ -45,31 +45,19 @@ export async function overviewOf(db: Queries, id: bigint) {
 async function lastBuilt(db: Queries, projectId: bigint, branch: string) {
   const requests = db
     .selectFrom('build_requests')
-    .select(['id', 'build_state'])
+    .select(['id', 'build_state', 'started_at', 'finished_at'])
     .where('project_id', '=', projectId)
     .where('deploy_id', 'is', null);
   // The condition on pull requests repeats the index's.
   const wanted = branch === '' ? requests : requests.where('branch', '=', branch).where('pull_request', 'is', null);
   const newest = await wanted.orderBy('id', 'desc').limit(lastRequests).execute();
-  if (newest.length === 0) return [];
-  const times = await db
-    .selectFrom('builds')
-    .select('build_request_id as id')
-    .select((of) => [of.fn.min('started_at').as('start'), of.fn.max('finished_at').as('end')])
-    .where(
-      'build_request_id',
-      'in',
-      newest.map(({ id }) => id),
-    )
-    .groupBy('build_request_id')
-    .execute();
-  const byId = new Map(times.map((row) => [row.id, row]));
-  return newest.toReversed().map(({ id, build_state: state }) => {
-    const { start = null, end = null } = byId.get(id) ?? {};
-    const isOver = isFinal(buildRequestMachine, state as BuildRequestState);
-    const until = isOver ? Number(end ?? start) : Date.now();
-    const took = start === null ? null : Math.max(0, until - Number(start));
-    return { ...withIdString('id', id), build_state: state, duration_ms: took };
+  const starts = await startsOf(
+    db,
+    newest.filter(isRunning).map(({ id }) => id),
+  );
+  return newest.toReversed().map(({ id, build_state: state, started_at: start, finished_at: end }) => {
+    const duration = start === null || end === null ? null : Number(end - start);
+    return barOf({ id, build_state: state, duration }, starts);
   });
 }
 

@@ -38,3 +38,11 @@ export const failurePatterns: readonly string[] = [
 ];
 
 export const failureExpression = `(?:^|[^A-Za-z0-9_])(?:${failurePatterns.join('|')})`;
+
+const failure = new RegExp(failureExpression);
+/** A longer line is only tried at its beginning. */
+const longestTried = 2000;
+
+export function reportsFailure(line: string): boolean {
+  return failure.test(line.slice(0, longestTried));
+}

@@ -1,7 +1,8 @@
 import { nameWithVariant } from '../../shared/domain/matrix.ts';
 import type { Build } from '../../shared/records/build.ts';
 import { html, type Html } from './html.ts';
-import { buildWord } from './states.ts';
+import { matrixGrid } from './matrix-grid.ts';
+import { buildWord, lookOfBuild } from './states.ts';
 
 export function buildName(build: Pick<Build, 'suite_name' | 'variant'>): string {
   return nameWithVariant(build.suite_name, build.variant);
@@ -29,26 +30,55 @@ export function newestOfSuites<Of extends Build>(builds: readonly Of[]): Of[] {
   );
 }
 
+interface Grouping<Of> {
+  item: (build: Of) => Html;
+  /** With it, a matrix of two variables is shown as a grid, and the variants that passed are folded. */
+  path?: string;
+}
+
 /** The builds of a matrix are grouped under a line that counts their states. */
-export function groupedBuilds<Of extends Build>(builds: readonly Of[], item: (build: Of) => Html): Html {
+export function groupedBuilds<Of extends Build>(builds: readonly Of[], grouping: Grouping<Of>): Html {
   const groups = Array.from(Map.groupBy(builds, ({ suite_name: suite }) => suite).values());
   return html`<ul class="builds">
-    ${groups.map((group) => (group.some(({ variant }) => variant !== '') ? variants(group, item) : group.map(item)))}
+    ${groups.map((group) =>
+      group.some(({ variant }) => variant !== '') ? variants(group, grouping) : group.map(grouping.item),
+    )}
   </ul>`;
 }
 
-function variants<Of extends Build>(group: readonly Of[], item: (build: Of) => Html): Html {
+function variants<Of extends Build>(group: readonly Of[], { item, path }: Grouping<Of>): Html {
   const newest = newestOfSuites(group);
   const [first] = newest;
   if (!first) return html``;
   const counts = Array.from(Map.groupBy(newest, buildWord), ([word, some]) => `${some.length} ${word}`).join(', ');
   const attempts = Map.groupBy(group, ({ variant }) => variant);
-  return html`<li id="variants-${encodeURIComponent(first.suite_name)}" class="variants">
+  const listed = (some: readonly Of[]): Html =>
+    html`<ul>
+      ${some.map(({ variant }) => attempts.get(variant)?.map(item))}
+    </ul>`;
+  const id = `variants-${encodeURIComponent(first.suite_name)}`;
+  const grid = path !== undefined && matrixGrid(newest, { path, name: buildName });
+  const [calm, others] = [true, false].map((isCalm) => newest.filter((build) => isOfNote(build) !== isCalm));
+  return html`<li id="${id}" class="variants">
     <details open>
       <summary>${first.suite_name} <span class="aside">${counts}</span></summary>
-      <ul>
-        ${newest.map(({ variant }) => attempts.get(variant)?.map(item))}
-      </ul>
+      ${
+        grid
+          ? html`${grid} ${others && others.length > 0 && listed(others)}
+            ${
+              calm &&
+              calm.length > 0 &&
+              html`<details id="${id}-rest">
+                <summary>${others?.length === 0 ? 'All variants' : 'Other variants'}</summary>
+                ${listed(calm)}
+              </details>`
+            }`
+          : listed(newest)
+      }
     </details>
   </li>`;
+}
+
+function isOfNote(build: Build): boolean {
+  return ['bad', 'warn', 'held'].includes(lookOfBuild(build)) || build.flaky;
 }

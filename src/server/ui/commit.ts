@@ -1,6 +1,6 @@
 import type { CommitDetails } from '../../shared/records/overview.ts';
+import { confirmationField, confirmDeploy, deployForm, withoutConfirmation } from './deploy-cards.ts';
 import { askedFor, branchAtForge, commitAtForge, forgeLinks, type ForgeLinks } from './forge-links.ts';
-import { deployForm } from './deploys.ts';
 import { hidden, recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
@@ -74,7 +74,8 @@ async function deployPart(visit: ProjectVisit, commit: CommitDetails): Promise<H
   if (strategies.length === 0) return html``;
   const deploy = recordForm(visit, 'deploy', deployForm);
   const choices = strategies.map(({ id_str: id, name }) => [id, name] as const);
-  const fields = html`${hidden('commit_id', commit.id)} ${deploy.field('deploy_strategy_id', { choices })}`;
+  const fields = html`${hidden('commit_id', commit.id)} ${deploy.field('deploy_strategy_id', { choices })}
+  ${confirmationField(deploy, commit)}`;
   return deploy.wrap(fields, { button: 'Deploy', kind: 'plain', isInline: true, label: 'Deploy' });
 }
 
@@ -118,6 +119,8 @@ export const routes: PageRoute[] = projectPage({
     },
     deploy: {
       route: 'POST /projects/:project_id/deploys',
+      fields: withoutConfirmation,
+      before: confirmDeploy,
       done: ({ id_str: id }, { param }) => ({ goTo: `/ui/projects/${param('project_id')}/deploys/${id}` }),
     },
   },

@@ -1,15 +1,17 @@
 import { longest } from '../../shared/domain/bounds.ts';
 import { isAboutIsolation } from '../../shared/domain/isolation.ts';
-import type { ProjectLine } from '../../shared/records/overview.ts';
+import type { OwnRequest, ProjectLine } from '../../shared/records/overview.ts';
+import { timeSpanText } from './browser/time-words.ts';
 import { mendButton } from './forges.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
 import { ago, duration } from './moments.ts';
 import { page, type PageVisit } from './pages.ts';
-import { empty, filterForm, subjectOf } from './parts.ts';
+import { empty, filterForm, shortSha, subjectOf } from './parts.ts';
 import { failingSince } from './project-overview.ts';
 import { notFound, type PageRoute } from './site.ts';
-import { isUnderWay, lookOf, stateBadge, stateWord } from './states.ts';
+import { isUnderWay, stateBadge, stateLink, stateWord } from './states.ts';
+import { strip } from './strip.ts';
 
 function invitedNotice(emails: string[]): Html {
   return html`<p class="card aside">
@@ -18,23 +20,43 @@ function invitedNotice(emails: string[]): Html {
   </p>`;
 }
 
-function strip(commits: readonly string[]): Html | false {
-  if (commits.length === 0) return false;
-  const counts = Map.groupBy(commits, stateWord);
-  const text = Array.from(counts, ([word, some]) => `${some.length} ${word}`).join(', ');
-  const label = `Last ${commits.length} commits, oldest first: ${text}`;
-  const bars = commits.map((state) => html`<i class="${lookOf(state)}"></i>`);
-  return html`<span class="bars" role="img" aria-label="${label}" title="${text}">${bars}</span>`;
-}
-
-function newest({ newest_commit: commit, newest_request: request }: ProjectLine): Html {
+/** The commit that the state belongs to, and below it a newer build of something else. */
+function newest(project: ProjectLine): Html {
+  const { id_str: id, state_commit: commit, newest_request: request } = project;
+  const path = `/ui/projects/${id}`;
   if (!request) return html`<span class="aside">Nothing was built yet.</span>`;
   const { commit_ref: ref, build_state: state, created_at: at } = request;
-  if (!commit) {
-    return html`<span class="aside">Newest build request: <code>${ref}</code>, ${stateWord(state)}, ${ago(at)}</span>`;
-  }
-  return html`<span class="subject">${subjectOf(commit.message)}</span>
-    <span class="aside">${commit.scm_author_name}, ${ago(at)}</span>`;
+  const other = html`<a href="${path}/requests/${request.id_str}"><code>${ref}</code></a
+    >, ${stateWord(state)}, ${ago(at)}`;
+  if (!commit) return html`<span class="aside">Newest build request: ${other}</span>`;
+  const isNewer = request.commit_id_str !== commit.id_str;
+  return html`<a class="subject" href="${path}/commits/${commit.id_str}">${subjectOf(commit.message)}</a>
+    <span class="aside"
+      >${commit.branch !== '' && html`<code>${commit.branch}</code> `}<code>${shortSha(commit.ref)}</code>
+      ${commit.scm_author_name}${commit.requested_at !== null && html`, ${ago(commit.requested_at)}`}</span
+    >
+    ${isNewer && html`<span class="aside">Then ${other}</span>`}`;
+}
+
+function chips(project: ProjectLine): Html | false {
+  const { id_str: id, approvals, approval_request_id_str: request, approval_deploy_id_str: deploy } = project;
+  const { no_runner: reason, no_runner_request_id_str: stuck } = project;
+  if (approvals === 0 && reason === '') return false;
+  const path = `/ui/projects/${id}`;
+  return html`<p class="chips">
+    ${
+      approvals > 0 &&
+      stateLink(
+        'held',
+        approvals === 1 ? 'waits for approval' : `${approvals} wait for approval`,
+        request === '' ? `${path}/deploys/${deploy}` : `${path}/requests/${request}`,
+      )
+    }
+    ${
+      reason !== '' &&
+      html`${stateLink('warn', 'no runner', `${path}/requests/${stuck}`)} <span class="aside">${reason}</span>`
+    }
+  </p>`;
 }
 
 function projectItem(project: ProjectLine): Html {
@@ -46,11 +68,32 @@ function projectItem(project: ProjectLine): Html {
       <p class="aside description">
         ${red !== null && failingSince(red)} ${description}${!project.owned && ' You collaborate on it.'}
       </p>
+      ${chips(project)}
     </div>
-    <p class="project-newest">${newest(project)}</p>
+    <div class="project-newest">${newest(project)}</div>
     <span class="project-took aside">${start !== null && duration(start, isUnderWay(state) ? null : end)}</span>
-    <span class="project-strip">${strip(project.last_states)}</span>
+    <span class="project-strip">${strip(project.last_builds, { branch: project.default_branch, height: 24 })}</span>
   </li>`;
+}
+
+function requestedList(requests: readonly OwnRequest[]): Html | false {
+  if (requests.length === 0) return false;
+  return html`<h2>Requested by you</h2>
+    <ul class="card rows compact">
+      ${requests.map((request) => {
+        const { id_str: id, project_id_str: project, project_name: name, commit_ref: ref, message } = request;
+        const { build_state: state, created_at: at, duration_ms: took } = request;
+        return html`<li id="requested-${id}" class="requested">
+          <span>${stateBadge(state)}</span>
+          <a href="/ui/projects/${project}/requests/${id}"
+            >${name}: ${message === '' ? html`<code>${ref}</code>` : subjectOf(message)}</a
+          >
+          <span class="aside"
+            >${message !== '' && html`<code>${ref}</code>, `}${ago(at)}${took !== null && `, took ${timeSpanText(took)}`}</span
+          >
+        </li>`;
+      })}
+    </ul>`;
 }
 
 async function incompleteList(visit: PageVisit, projects: readonly ProjectLine[]): Promise<Html | false> {
@@ -86,11 +129,11 @@ export const routes: PageRoute[] = [
       const filter = queryText('filter')
         .replaceAll(/\p{Cc}/gu, ' ')
         .slice(0, longest.filter);
-      const sort = queryText('sort') === 'failed' ? 'failed' : 'name';
+      const sort = queryText('sort') === 'name' ? 'name' : 'failed';
       const shown = await api.get('/dashboard', { query: { filter, sort } });
-      const { projects, all, found, waiting_reason: reason, invited } = shown;
+      const { projects, all, found, waiting_reason: reason, invited, requested } = shown;
       const isAll = found === projects.length;
-      const beside = sort === 'failed' ? { sort } : {};
+      const beside = sort === 'name' ? { sort } : {};
       const filtered = { name: 'filter', label: 'Filter', value: filter, most: longest.filter, isWhole: isAll, beside };
       const isOwner = person.kind !== 'collaborator';
       return {
@@ -116,10 +159,11 @@ export const routes: PageRoute[] = [
             }
           </div>
           <div id="incomplete" data-live>${await incompleteList(visit, projects)}</div>
+          <section id="requested" aria-label="Requested by you" data-live>${requestedList(requested)}</section>
           ${
             all === 0
               ? nothingYet
-              : html`<ul class="projects" id="projects" data-live>
+              : html`<ul class="projects" id="projects" data-filtered="${filter.trim().toLowerCase()}" data-live>
                     ${projects.map(projectItem)}
                   </ul>
                   <p class="aside" id="none-fit" ${projects.length > 0 && html`hidden`}>
@@ -139,8 +183,8 @@ export const routes: PageRoute[] = [
 type Sort = 'name' | 'failed';
 
 const sorts: [Sort, string][] = [
-  ['name', 'By name'],
   ['failed', 'Failed first'],
+  ['name', 'By name'],
 ];
 
 function sorting(chosen: Sort, filter: string): Html {

@@ -1,63 +1,58 @@
 import { ApiError } from '../../shared/errors.ts';
 import { reasonText } from '../lifecycle/reasons.ts';
 import { timeOfId } from '../../shared/lib/ids.ts';
-import type { DeployStrategy, FetchedDeploy } from '../../shared/records/deploy.ts';
-import type { Commit } from '../../shared/records/commit.ts';
-import { identifier, required } from '../../shared/records/fields.ts';
+import type { DeployLine, DeployStrategy, FetchedDeploy } from '../../shared/records/deploy.ts';
+import { askedCommit, commitLink, commitOf, confirmDeploy, strategyCard, withoutConfirmation } from './deploy-cards.ts';
 import { html, type Html } from './html.ts';
-import { fieldTable } from './controls.ts';
-import { hidden, pageForm, recordForm } from './forms.ts';
+import { pageForm } from './forms.ts';
 import { notice } from './layout.ts';
 import { logPart } from './log-viewer.ts';
 import { ago, duration } from './moments.ts';
-import { cursors, empty, fact, pagination, shortSha, subjectOf, table } from './parts.ts';
+import { cursors, empty, fact, pagination, table } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
-import { approvalLine, strategiesOf } from './settings-deploys.ts';
+import { approvalLine } from './settings-deploys.ts';
 import type { PageRoute } from './site.ts';
 import { buildBadge, isUnderWay, stateBadge } from './states.ts';
-
-export const deployForm = fieldTable(
-  { deploy_strategy_id: required(identifier()), commit_id: identifier() },
-  { deploy_strategy_id: { label: 'Strategy' }, commit_id: { label: 'Commit' } },
-);
 
 const perPage = 30;
 const of = '/projects/:project_id/deploys';
 
-async function commitOf({ api }: ProjectVisit, id: bigint): Promise<Commit> {
-  return api.get('/projects/:project_id/commits/:commit_id', { params: { commit_id: id } });
-}
-
-function commitLink({ projectPath }: ProjectVisit, { id_str: id, ref, message }: Commit): Html {
-  return html`<a href="${projectPath}/commits/${id}"><code>${shortSha(ref)}</code> ${subjectOf(message)}</a>`;
-}
-
-function strategyName(strategies: readonly DeployStrategy[], { deploy_strategy_id_str: id }: FetchedDeploy): string {
-  return strategies.find((one) => one.id_str === id)?.name ?? 'deleted strategy';
-}
-
 const started = ({ id_str: id }: { id_str: string }, { path }: { path: string }) =>
   ({ goTo: `${path}/${id}`, notice: 'started' }) as const;
+
+const nothingYet = empty(
+  'Nothing was deployed yet',
+  'A deploy pushes a commit to the branch that a strategy names, or runs its suite.',
+);
 
 const list = projectPage({
   path: '/deploys',
   tab: 'deploys',
   async show(visit) {
     const { api } = visit;
-    const page = await api.list(of, { query: { limit: perPage, ...cursors(visit) } });
-    const strategies = await strategiesOf(api);
-    const rows = await Promise.all(
-      page.items.map(async ({ id }) => {
-        const deploy = await api.get(`${of}/:deploy_id`, { params: { deploy_id: id } });
-        return row(visit, deploy, await commitOf(visit, deploy.commit_id), strategyName(strategies, deploy));
-      }),
-    );
+    const page = await api.list(`${of}/details`, { query: { limit: perPage, ...cursors(visit) } });
+    const overview = await api.get(`${of}/overview`);
+    const asked = await askedCommit(visit);
     return {
       title: 'Deploys',
       main: html`<h1>Deploys</h1>
-        ${await deployPart(visit, strategies)}
+        ${
+          overview.strategies.length === 0
+            ? html`<p class="card">
+                To deploy, first say where to: <a href="${visit.projectPath}/settings/deploys">create a strategy</a>.
+              </p>`
+            : html`<div class="deploy-cards">
+                ${overview.strategies.map((strategy) => strategyCard(visit, strategy, { overview, asked }))}
+              </div>`
+        }
+        <h2>All deploys</h2>
         <div id="deploys" data-live>
-          ${table('Deploys', ['Deploy', 'State', 'Commit', 'Asked for', 'Took'], rows, { none: empty('Nothing was deployed yet', 'A deploy pushes a commit to the branch that a strategy names, or runs its suite.') })}
+          ${table(
+            'Deploys',
+            ['Deploy', 'State', 'Commit', 'Asked for', 'Took'],
+            page.items.map((deploy) => row(visit, deploy)),
+            { none: nothingYet },
+          )}
         </div>
         ${pagination(page, { path: visit.path })}`,
     };
@@ -65,6 +60,8 @@ const list = projectPage({
   actions: {
     deploy: {
       route: `POST ${of}`,
+      fields: withoutConfirmation,
+      before: confirmDeploy,
       done: started,
     },
     roll_back: {
@@ -77,60 +74,16 @@ const list = projectPage({
   },
 });
 
-function row(visit: ProjectVisit, deploy: FetchedDeploy, commit: Commit, strategy: string): Html {
-  const { id, id_str: text, state, created_by: by, deploy_started_at: from, deploy_finished_at: to } = deploy;
-  return html`<tr id="deploy-${text}">
-    <td><a href="${visit.projectPath}/deploys/${text}">${strategy}</a></td>
+function row(visit: ProjectVisit, deploy: DeployLine): Html {
+  const { id_str: id, state, created_by: by, created_at: at, strategy_name: strategy, commit } = deploy;
+  const { deploy_started_at: from, deploy_finished_at: to } = deploy;
+  return html`<tr id="deploy-${id}">
+    <td><a href="${visit.projectPath}/deploys/${id}">${strategy || 'deleted strategy'}</a></td>
     <td>${stateBadge(state)}</td>
-    <td class="brief">${commitLink(visit, commit)}</td>
-    <td>${ago(timeOfId(id))} <span class="aside">by ${by}</span></td>
+    <td class="brief">${commit !== null && commitLink(visit, commit)}</td>
+    <td>${ago(at)} <span class="aside">by ${by}</span></td>
     <td class="nowrap">${duration(from, to)}</td>
   </tr>`;
-}
-
-const commitsOffered = 30;
-
-async function deployPart(visit: ProjectVisit, strategies: readonly DeployStrategy[]): Promise<Html> {
-  if (strategies.length === 0) {
-    return html`<p class="card">
-      To deploy, first say where to: <a href="${visit.projectPath}/settings/deploys">create a strategy</a>.
-    </p>`;
-  }
-  const commits = await visit.api.get('/projects/:project_id/commits', {
-    query: { limit: commitsOffered },
-  });
-  const known = await Promise.all(commits.map(({ id }) => commitOf(visit, id)));
-  const form = recordForm(visit, 'deploy', deployForm);
-  const fields = html`${form.field('deploy_strategy_id', {
-    choices: strategies.map(({ id_str: id, name, options }) => [
-      id,
-      `${name} (${options.local_branch ?? 'default branch'})`,
-    ]),
-  })}
-  ${form.field('commit_id', {
-    choices: [
-      ['', 'The newest that passed on the branch of the strategy'],
-      ...known.map(
-        ({ id_str: id, ref, message, build_state: state }) =>
-          [id, `${shortSha(ref)} ${subjectOf(message).slice(0, 80)} (${state.replaceAll('_', ' ')})`] as const,
-      ),
-    ],
-  })}`;
-  return html`${form.wrap(fields, { button: 'Deploy', isCard: true, label: 'Deploy' })}
-  ${rollbackForm(visit, strategies)}`;
-}
-
-function rollbackForm(visit: ProjectVisit, strategies: readonly DeployStrategy[]): Html {
-  const form = recordForm(visit, 'roll_back', deployForm);
-  const choices = strategies.map(({ id_str: id, name }) => [id, name] as const);
-  return html`<details class="group" ${visit.refused?.action === 'roll_back' && html`open`}>
-    <summary>Back to what was deployed before</summary>
-    ${form.wrap(
-      html`${form.field('deploy_strategy_id', { choices })} ${hidden('rollback', 'true')}
-        <p class="hint">Deploys the commit of the last deploy that succeeded before the newest successful one.</p>`,
-      { button: 'Roll back', kind: 'plain', label: 'Roll back' },
-    )}
-  </details>`;
 }
 
 const one = projectPage({

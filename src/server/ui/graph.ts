@@ -37,7 +37,7 @@ interface Passage {
 
 const mostNodes = 400;
 
-export function depths(builds: readonly Pick<DrawnBuild, 'suite_name' | 'needs'>[]): Map<string, number> {
+function depths(builds: readonly Pick<DrawnBuild, 'suite_name' | 'needs'>[]): Map<string, number> {
   const needs = new Map(builds.map((build) => [build.suite_name, build.needs]));
   const found = new Map<string, number>();
   const depthOf = (name: string): number => {
@@ -51,6 +51,12 @@ export function depths(builds: readonly Pick<DrawnBuild, 'suite_name' | 'needs'>
   };
   for (const name of needs.keys()) depthOf(name);
   return found;
+}
+
+/** Each build after the builds that it needs. */
+export function inOrderOfNeeds<Of extends Pick<DrawnBuild, 'suite_name' | 'needs'>>(builds: readonly Of[]): Of[] {
+  const depth = depths(builds);
+  return builds.toSorted((a, b) => (depth.get(a.suite_name) ?? 0) - (depth.get(b.suite_name) ?? 0));
 }
 
 /** False if no suite needs another suite. `builds` are the newest attempts. */
@@ -115,15 +121,23 @@ type Edge = readonly [from: Node, to: Node];
 /** A line from each needed suite, unless another needed suite also needs it, directly or indirectly. */
 function edgesBetween(nodes: readonly Node[]): Edge[] {
   const byName = new Map(nodes.map((node) => [node.name, node]));
+  const suites = nodes.map(({ name, needs }) => ({ suite_name: name, needs }));
+  return edgesOf(suites).flatMap(([needed, name]): Edge[] => {
+    const [from, to] = [byName.get(needed), byName.get(name)];
+    return from && to ? [[from, to]] : [];
+  });
+}
+
+/** The same as names of suites. */
+export function edgesOf(builds: readonly Pick<DrawnBuild, 'suite_name' | 'needs'>[]): [from: string, to: string][] {
+  const depth = depths(builds);
+  const needs = new Map(builds.map((build) => [build.suite_name, build.needs.filter((needed) => depth.has(needed))]));
   const behind = new Map<string, Set<string>>();
-  for (const { name, needs } of nodes.toSorted((a, b) => a.depth - b.depth))
-    behind.set(name, new Set(needs.flatMap((needed) => [needed, ...(behind.get(needed) ?? [])])));
-  return nodes.flatMap((to) => {
-    const isThrough = (needed: string): boolean => to.needs.some((other) => behind.get(other)?.has(needed));
-    return to.needs.flatMap((needed): Edge[] => {
-      const from = byName.get(needed);
-      return !from || isThrough(needed) ? [] : [[from, to]];
-    });
+  for (const [name] of [...depth].toSorted(([, a], [, b]) => a - b))
+    behind.set(name, new Set(needs.get(name)?.flatMap((needed) => [needed, ...(behind.get(needed) ?? [])])));
+  return [...needs].flatMap(([name, own]) => {
+    const isThrough = (needed: string): boolean => own.some((other) => behind.get(other)?.has(needed));
+    return own.filter((needed) => !isThrough(needed)).map((needed): [string, string] => [needed, name]);
   });
 }
 

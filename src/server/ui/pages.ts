@@ -31,6 +31,8 @@ interface ActionOf<Name extends RouteName> {
   /** The path parameters come from the page's address or the form. */
   route: Name;
   fields?: (form: RawGroup, visit: PageVisit) => RawGroup;
+  /** Asks for something that only a person is asked for. Throws a refusal. */
+  before?: (visit: PageVisit) => Promise<void>;
   /** The next page and its notice. If only a notice is given, the page stays the same. */
   done: NoticeName | ((answer: Answers[Name], visit: PageVisit) => Next | Promise<Next>);
   refusals?: Partial<Record<ErrorCode, string>>;
@@ -73,7 +75,10 @@ async function act(definition: PageDefinition, action: PageAction, name: string,
   const body = action.fields ? action.fields(form, visit) : form;
   const isBodiless = action.route.startsWith('DELETE');
   const parts = { params, body: isBodiless ? undefined : body };
-  return attempt(definition, { ...action, name }, visit, () => visit.api.call(action.route, parts));
+  return attempt(definition, { ...action, name }, visit, async () => {
+    await action.before?.(visit);
+    return visit.api.call(action.route, parts);
+  });
 }
 
 async function attempt(

@@ -3,7 +3,8 @@ import { timeSpanText } from './browser/time-words.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
 import { counted } from './parts.ts';
-import { isUnderWay, lookOf, stateBadge, stateWord } from './states.ts';
+import { isUnderWay, stateBadge } from './states.ts';
+import { medianTime, strip } from './strip.ts';
 
 /** The API lists at most this many. */
 const mostRunning = 100;
@@ -36,43 +37,13 @@ export function failingSince(at: string): Html {
   return html`<span class="failing">failing since ${ago(at)}</span>`;
 }
 
-const [barWidth, gap, height, leastHeight] = [6, 2, 32, 3];
-
 function chart(builds: Overview['last_requests'], branch: string): Html | false {
   if (builds.length === 0) return false;
-  const longest = Math.max(1, ...builds.map(({ duration_ms: took }) => took ?? 0));
-  const titles = builds.map(({ build_state: state, duration_ms: took }) =>
-    took === null ? stateWord(state) : `${stateWord(state)}, ${timeSpanText(took)}`,
-  );
-  const bars = builds.map(({ build_state: state, duration_ms: took }, at) => {
-    const tall = Math.max(leastHeight, Math.round(((took ?? 0) / longest) * height));
-    return html`<rect
-      class="${lookOf(state)}"
-      x="${at * (barWidth + gap)}"
-      y="${height - tall}"
-      width="${barWidth}"
-      height="${tall}"
-      rx="1"
-      ><title>${titles[at]}</title></rect
-    >`;
-  });
-  const width = builds.length * (barWidth + gap) - gap;
-  const of = branch === '' ? '' : ` of ${branch}`;
   const over = builds.filter(({ build_state: state }) => !isUnderWay(state));
   const passed = over.filter(({ build_state: state }) => state === 'passed').length;
-  const times = over.map(({ duration_ms: took }) => took).filter((took) => took !== null);
-  const median = times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)];
+  const median = medianTime(over);
   return html`<span class="row overview-chart">
-    <svg
-      viewBox="0 0 ${width} ${height}"
-      width="${width}"
-      height="${height}"
-      role="img"
-      focusable="false"
-      aria-label="Last ${counted(builds.length, 'build')}${of}, oldest first: ${titles.join('; ')}"
-    >
-      ${bars}
-    </svg>
+    ${strip(builds, { branch, height: 32 })}
     <span class="aside"
       >${passed} of ${over.length} passed${median !== undefined && `, usually in ${timeSpanText(median)}`}</span
     >

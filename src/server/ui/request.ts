@@ -1,31 +1,39 @@
 import type { BuildRequest } from '../../shared/records/build-request.ts';
-import type { CommitDetails, SaidBuild } from '../../shared/records/overview.ts';
+import type { CommitDetails, RequestDetails, SaidBuild } from '../../shared/records/overview.ts';
+import { timeSpanText } from './browser/time-words.ts';
 import { attemptKey, buildName, groupedBuilds, newestOfSuites } from './build-rows.ts';
 import { askedFor, branchAtForge, commitAtForge, forgeLinks } from './forge-links.ts';
 import { hidden, pageForm } from './forms.ts';
-import { depths, graphPart } from './graph.ts';
+import { graphPart, inOrderOfNeeds } from './graph.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
 import { downloadLink, logPart } from './log-viewer.ts';
 import { ago, duration } from './moments.ts';
-import { empty, section, shortSha, subjectOf, waitingLine } from './parts.ts';
+import { counted, empty, section, shortSha, subjectOf, waitingLine } from './parts.ts';
 import { reasonText } from '../lifecycle/reasons.ts';
 import type { PageAction } from './pages.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
 import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
+import { waterfallPart } from './waterfall.ts';
 
 const record = '/projects/:project_id/build_requests/:build_request_id';
 
 function saying(visit: ProjectVisit, build: SaidBuild, describedBy: string): Html {
   const { id_str, build_state: state, last_line: lastLine, waiting_reason: waits, failure_reason: reason } = build;
+  if (build.failure !== null && (build.failure.test !== '' || build.failure.line !== '')) return why(build.failure);
   if (state === 'waiting_for_approval') {
     const approve = pageForm(visit, 'approve_build', { build_id: id_str });
     return html`<div class="build-said">${approve.wrap(false, { button: 'Approve', kind: 'main', describedBy })}</div>`;
   }
-  const why = state === 'skipped' && reason !== '' ? reasonText(reason) : waits;
-  const waiting = why !== '' && html`<em class="aside">${why}</em>`;
+  const words = state === 'skipped' && reason !== '' ? reasonText(reason) : waits;
+  const waiting = words !== '' && html`<em class="aside">${words}</em>`;
   return html`<span class="build-said">${lastLine === '' ? waiting : html`<code>${lastLine}</code>`}</span>`;
+}
+
+function why({ test, class: of, line }: NonNullable<SaidBuild['failure']>): Html {
+  const name = test !== '' && html`<strong>${of !== '' && `${of} `}${test}</strong> `;
+  return html`<span class="build-said failed">${name}${line !== '' && html`<code>${line}</code>`}</span>`;
 }
 
 function buildItem(
@@ -59,28 +67,36 @@ function buildItem(
 export function buildList(visit: ProjectVisit, builds: readonly SaidBuild[]): Html {
   const attempts = Map.groupBy(builds, attemptKey);
   const newest = newestOfSuites(builds);
-  const depth = depths(newest);
-  const ordered = newest.toSorted((a, b) => (depth.get(a.suite_name) ?? 0) - (depth.get(b.suite_name) ?? 0));
-  const list = groupedBuilds(ordered, (build) => {
-    const earlier = (attempts.get(attemptKey(build)) ?? []).filter(({ id }) => id !== build.id).toReversed();
-    const needs = build.needs.filter((name) => depth.has(name));
-    return buildItem(visit, build, earlier, needs);
+  const ordered = inOrderOfNeeds(newest);
+  const names = new Set(newest.map(({ suite_name: suite }) => suite));
+  const list = groupedBuilds(ordered, {
+    path: visit.projectPath,
+    item(build) {
+      const earlier = (attempts.get(attemptKey(build)) ?? []).filter(({ id }) => id !== build.id).toReversed();
+      const needs = build.needs.filter((name) => names.has(name));
+      return buildItem(visit, build, earlier, needs);
+    },
   });
   return html`${graphPart(newest, visit.projectPath)} ${list}`;
 }
+
+const mostNamed = 8;
 
 async function leftOutList({ api }: ProjectVisit, builds: readonly SaidBuild[]) {
   const built = new Set(builds.map(({ suite_name: suite }) => suite));
   const explained = await api.get(`${record}/explanation`);
   const leftOut = explained.filter(({ runs, name }) => !runs && !built.has(name));
   if (leftOut.length === 0) return false;
-  return section(
-    'left-out',
-    'Left out',
-    html`<ul class="card rows compact">
-      ${leftOut.map(({ name, why }) => html`<li><b>${name}</b> <span class="aside">${why}</span></li>`)}
-    </ul>`,
-  );
+  const names = leftOut.slice(0, mostNamed).map(({ name }) => name);
+  const more = leftOut.length > mostNamed ? ` and ${leftOut.length - mostNamed} more` : '';
+  return html`<details id="left-out" class="left-out">
+    <summary>
+      ${counted(leftOut.length, 'suite')} left out <span class="aside">${names.join(', ')}${more}</span>
+    </summary>
+    <ul class="card rows compact">
+      ${leftOut.map(({ name, why: reason }) => html`<li><b>${name}</b> <span class="aside">${reason}</span></li>`)}
+    </ul>
+  </details>`;
 }
 
 function joinedPart({ projectPath }: ProjectVisit, { joined_to_id_str: first }: BuildRequest): Html | false {
@@ -149,10 +165,22 @@ function buttons(
   ${rerun.wrap(false, { button: 'Run again', kind: hasFailed ? 'plain' : 'main' })}`;
 }
 
+function timesLine({ build_state: state }: BuildRequest, times: RequestDetails): Html | false {
+  if (state === 'waiting_for_approval') return false;
+  const { asked_at: from, finished_at: to, duration_ms: took, waited_ms: waited, started_at: started } = times;
+  if (started === null && to !== null) return false;
+  const share =
+    waited < 1000 || took === 0 ? '' : `, ${to === null ? 'waited' : 'of which it waited'} ${timeSpanText(waited)}`;
+  return html`<p class="aside">
+    ${to === null ? html`Under way for ${duration(from, null)}` : html`Took ${duration(from, to)} in all`}${share}
+  </p>`;
+}
+
 async function show(visit: ProjectVisit) {
   const { api, project, projectPath } = visit;
   const request = await api.get(record);
   const builds = await api.all(`${record}/builds`);
+  const times = await api.get(`${record}/details`);
   const { commit_id } = request;
   const commit =
     commit_id === null
@@ -189,6 +217,7 @@ async function show(visit: ProjectVisit) {
           }
           <span class="aside">${askedFor(request, links)} ${ago(request.created_at)}</span>
         </p>
+        ${timesLine(request, times)}
         ${request.failure_reason !== '' && notice('bad', reasonText(request.failure_reason))}
         ${
           commit &&
@@ -215,6 +244,7 @@ async function show(visit: ProjectVisit) {
         ${request.build_state !== 'waiting_for_approval' && waitingLine(request.waiting_reason)}
         <h2>Suites</h2>
         ${suitesPart(request, commit, builds, visit)} ${commit && (await leftOutList(visit, builds))}
+        ${waterfallPart(times, builds, projectPath)}
       </div>
       ${fetchLog}`,
   };

@@ -13,7 +13,7 @@ import type { VisitApi } from './visit-api.ts';
 const of = '/projects/:project_id/deploy_strategies';
 
 /** Reads each strategy, because the list has only their names. */
-export async function strategiesOf(api: VisitApi): Promise<DeployStrategy[]> {
+async function strategiesOf(api: VisitApi): Promise<DeployStrategy[]> {
   const items = await api.get(of);
   return Promise.all(
     items.map(({ id }) => api.get(`${of}/:deploy_strategy_id`, { params: { deploy_strategy_id: id } })),

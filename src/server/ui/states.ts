@@ -81,6 +81,11 @@ function badge(look: Look, word: string): Html {
   return html`<span class="state ${look}">${shape(look)}${word}</span>`;
 }
 
+/** Leads to what the words are about. */
+export function stateLink(look: Look, words: string, href: string): Html {
+  return html`<a class="state ${look}" href="${href}">${shape(look)}${words}</a>`;
+}
+
 /** A mark with the state in its accessible name. */
 export function stateMark(state: string, about: string, href?: string): Html {
   return mark(lookOf(state), `${about}: ${stateWord(state)}`, href);

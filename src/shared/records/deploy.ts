@@ -1,3 +1,4 @@
+import * as Type from 'typebox';
 import type { Static } from 'typebox';
 import type { FieldErrors } from '../errors.ts';
 import { wrongAddresses, type Addresses } from './addresses.ts';
@@ -7,6 +8,7 @@ import {
   dateTime,
   id,
   ownId,
+  listOf,
   nullable,
   nullableIdWithString,
   object,
@@ -17,7 +19,7 @@ import {
   strings,
   idWithString,
 } from './schema.ts';
-import { deployStates } from './states.ts';
+import { commitStates, deployStates } from './states.ts';
 import { reasonInVain } from './waiting.ts';
 
 const itemFields = { ...ownId, state: stateOf(deployStates), created_by: string };
@@ -100,3 +102,32 @@ export const strategyRecord = record('DeployStrategy', {
   }),
 });
 export type DeployStrategy = Static<typeof strategyRecord>;
+
+const deployedCommit = object({ ...ownId, ref: string, build_state: stateOf(commitStates), message: string });
+export type DeployedCommit = Static<typeof deployedCommit>;
+
+const deployLine = {
+  ...itemFields,
+  ...idWithString('deploy_strategy_id'),
+  strategy_name: Type.String({ description: 'Blank if the strategy is deleted' }),
+  created_at: dateTime,
+  deploy_started_at: nullable(dateTime),
+  deploy_finished_at: nullable(dateTime),
+  commit: nullable(deployedCommit),
+};
+export const deployLineRecord = record('DeployDetails', deployLine);
+export type DeployLine = Static<typeof deployLineRecord>;
+
+export const deployOverviewRecord = record('DeployOverview', {
+  strategies: listOf(
+    object({
+      ...strategyRecord.properties,
+      suite_name: Type.String({ description: 'The suite that it runs; blank for a push' }),
+      deployed: nullable(object(deployLine)),
+      deployed_before: nullable(object(deployLine)),
+      last_deploys: listOf(object(deployLine)),
+    }),
+  ),
+  commits: listOf(deployedCommit),
+});
+export type DeployOverview = Static<typeof deployOverviewRecord>;

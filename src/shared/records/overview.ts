@@ -1,3 +1,4 @@
+import * as Type from 'typebox';
 import type { Static } from 'typebox';
 import { buildRecord, fetchedBuildRecord, flakyTestRecord } from './build.ts';
 import { commitRecord } from './commit.ts';
@@ -30,18 +31,61 @@ const projectLine = object({
   build_state: projectState,
   owned: boolean,
   failed_since: nullable(dateTime),
-  newest_request: nullable(object({ commit_ref: string, build_state: requestState, created_at: dateTime })),
+  newest_request: nullable(
+    object({
+      ...ownId,
+      ...nullableIdWithString('commit_id'),
+      commit_ref: string,
+      build_state: requestState,
+      created_at: dateTime,
+    }),
+  ),
   newest_commit: nullable(object({ ...ownId, message: string, scm_author_name: string })),
+  state_commit: nullable(
+    object({
+      ...ownId,
+      ref: string,
+      branch: string,
+      message: string,
+      scm_author_name: string,
+      ...nullableIdWithString('build_request_id'),
+      requested_at: nullable(dateTime),
+    }),
+    { description: 'The commit that `build_state` belongs to, and its newest build request' },
+  ),
   started_at: nullable(dateTime),
   finished_at: nullable(dateTime),
-  last_states: listOf(stateOf(commitStates)),
+  default_branch: string,
+  last_builds: listOf(object({ ...ownId, build_state: requestState, duration_ms: nullable(integer) }), {
+    description: 'The last 20 build requests of the default branch, the oldest first',
+  }),
+  approvals: Type.Integer({ description: 'How many builds, build requests and deploys wait for approval' }),
+  ...nullableIdWithString('approval_request_id'),
+  ...nullableIdWithString('approval_deploy_id'),
+  no_runner: Type.String({ description: 'Why no runner takes what waits; blank where one may' }),
+  ...nullableIdWithString('no_runner_request_id'),
   ...nullableIdWithString('forge_id'),
   forge_state: stateOf(linkStates),
   forge_state_reason: string,
 });
 export type ProjectLine = Static<typeof projectLine>;
 
+const ownRequest = object({
+  ...ownId,
+  ...idWithString('project_id'),
+  project_name: string,
+  commit_ref: string,
+  message: string,
+  build_state: requestState,
+  created_at: dateTime,
+  duration_ms: nullable(integer),
+});
+export type OwnRequest = Static<typeof ownRequest>;
+
 export const dashboardRecord = record('Dashboard', {
+  requested: listOf(ownRequest, {
+    description: 'The last build requests of the caller: unfinished, or of the last day',
+  }),
   projects: listOf(projectLine),
   found: integer,
   all: integer,
@@ -130,8 +174,27 @@ export const buildDetailsRecord = record('BuildDetails', {
 });
 export type BuildDetails = Static<typeof buildDetailsRecord>;
 
-export const saidBuildRecord = record('SaidBuild', { ...buildRecord.properties, needs: strings, last_line: string });
+export const saidBuildRecord = record('SaidBuild', {
+  ...buildRecord.properties,
+  needs: strings,
+  last_line: string,
+  failure: nullable(object({ test: string, class: string, line: string }), {
+    description:
+      'Of a failed build: its first failed test with the first line of its message, or else the line that says why',
+  }),
+});
 export type SaidBuild = Static<typeof saidBuildRecord>;
+
+export const requestDetailsRecord = record('BuildRequestDetails', {
+  asked_at: dateTime,
+  fetch_started_at: nullable(dateTime),
+  fetch_finished_at: nullable(dateTime),
+  started_at: nullable(dateTime),
+  finished_at: nullable(dateTime),
+  duration_ms: integer,
+  waited_ms: Type.Integer({ description: 'How long nothing of it ran' }),
+});
+export type RequestDetails = Static<typeof requestDetailsRecord>;
 
 export const flakyTestDetailsRecord = record('FlakyTestDetails', {
   ...flakyTestRecord.properties,

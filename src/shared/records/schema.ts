@@ -26,9 +26,12 @@ export function nullableIdWithString<Name extends string>(
   return { [name]: nullable(id), [`${name}_str`]: string } as never;
 }
 
-export function nullable<Of extends TSchema>(schema: Of): TUnsafe<Static<Of> | null> {
+export function nullable<Of extends TSchema>(
+  schema: Of,
+  about: { description?: string } = {},
+): TUnsafe<Static<Of> | null> {
   const { type } = schema as { type?: string };
-  return Type.Unsafe<Static<Of> | null>({ ...schema, type: [type, 'null'] });
+  return Type.Unsafe<Static<Of> | null>({ ...schema, ...about, type: [type, 'null'] });
 }
 
 export function wordOf<const Word extends string>(words: readonly Word[]): TUnsafe<Word> {

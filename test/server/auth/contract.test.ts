@@ -60,6 +60,7 @@ describe('the routes', () => {
       'commits',
       'deliveries',
       'deploys',
+      'details',
       'history',
       'marketplace',
       'tests',

@@ -123,6 +123,8 @@ export const contract = entries(`
   POST   /projects/ID/deploys/ID/cancel                            both          deploys               cancel deploys
   POST   /projects/ID/deploys/ID/approve                           both          deploys               approve, deploys
   POST   /projects/ID/deploys/ID/reject                            both          deploys               reject, deploys
+  GET    /projects/ID/deploys/overview                             both          deploys               See, deploys
+  GET    /projects/ID/deploys/details                              both          deploys               See, deploys
   GET    /projects/ID/deploys/ID/log                               both          deploys               see their logs
   GET    /projects/ID/deploys/ID/log/lines                         both          deploys               see their logs
   GET    /projects/ID/deploys/ID/log/search                        both          deploys               see their logs
@@ -199,6 +201,7 @@ export const contract = entries(`
   GET    /projects/ID/forge_links                                  both          projects              See, repository
   GET    /projects/ID/history                                      both          commits               See commits, what they were built for, their builds
   GET    /projects/ID/commits/ID/details                           both          commits               See commits
+  GET    /projects/ID/build_requests/ID/details                    both          build_requests        See build requests
   GET    /projects/ID/builds/ID/details                            both          commits               See, what they were built for, their builds, the files that builds left
   GET    /projects/ID/build_requests/ID/builds                     both          build_requests        See build requests, their builds, logs of fetches and builds
   GET    /projects/ID/tests/flaky/details                          both          commits               See commits, their builds, tests

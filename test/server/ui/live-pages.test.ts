@@ -145,6 +145,23 @@ describeServiceOnOne(
       await page.getByText('What was running is being stopped').waitFor();
     });
 
+    test('the filter of the dashboard is in the address while somebody types, and a shared address shows the same', async () => {
+      const own = await service.user();
+      for (const name of ['harbour', 'harvest', 'lock']) await own.createProject({ name });
+      const page = await open({}, own);
+      const shown = page.locator('.project:visible h2');
+      await page.getByLabel('Filter').fill('HAR');
+      await page.waitForURL(/[?&]filter=HAR$/);
+      assert.deepEqual(await shown.allInnerTexts(), ['harbour', 'harvest']);
+      await page.reload();
+      assert.deepEqual(await shown.allInnerTexts(), ['harbour', 'harvest']);
+      assert.equal(await page.getByLabel('Filter').inputValue(), 'HAR');
+      // What the loaded page does not have is loaded.
+      await page.getByLabel('Filter').fill('');
+      await page.locator('.project', { hasText: 'lock' }).waitFor();
+      assert.equal(await shown.count(), 3);
+    });
+
     test('no page breaks a rule of axe-core, in light and in dark, and all fit a narrow phone', async () => {
       complaints.length = 0;
       const project = await alice.createProject({ name: 'W'.repeat(255) });

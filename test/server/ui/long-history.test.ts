@@ -42,11 +42,15 @@ describeService('a page of a project with a long history', (service, database) =
     const newest = [BigInt(commits), BigInt(commits - 1)];
     const found = await buildsOfCommits(service.store.db.read, newest);
     assert.deepEqual(new Set(found.map(({ id }) => id)), new Set(newest));
-    const [row] = (await dashboardOf(service.store.db.read, caller, byName)).projects;
+    const database = service.store.db;
+    const [row] = (await dashboardOf({ database, db: database.read }, caller, byName)).projects;
     assert.deepEqual([row?.newest_commit?.id, row?.started_at], [newest[0], timestamp(1n)]);
+    assert.deepEqual([row?.state_commit?.id, row?.state_commit?.branch], [newest[0], 'main']);
+    const bar = { id: newest[0], id_str: String(newest[0]), build_state: 'passed', duration_ms: 1 };
+    assert.deepEqual([row?.last_builds.length, row?.last_builds.at(-1)], [20, bar]);
     const costs = [
       await cost((queries) => buildsOfCommits(queries, newest)),
-      await cost((queries) => dashboardOf(queries, caller, byName)),
+      await cost((queries) => dashboardOf({ database, db: queries }, caller, byName)),
       await cost((queries) => overviewOf(queries, projectId)),
     ];
     assert.ok(Math.max(...costs) < 200, `${costs.join(', ')} rows`);
@@ -101,8 +105,11 @@ async function fill(trx: Transaction, project: bigint, owner: bigint, many: numb
     select number, ${project}, number || 'abc', 1, 'passed', 'number ' || number || '!', '', '', '', '', '', '', '[]', '[]', '[]', 'main'
     from ${numbers}`.execute(trx);
   await sql`
-    insert into build_requests (id, project_id, commit_ref, commit_id, build_state, created_by, created_at, "fetch", branch)
-    select number, ${project}, 'main', number, 'passed', ${owner}, 1, 'done', 'main' from ${numbers}`.execute(trx);
+    insert into build_requests (id, project_id, commit_ref, commit_id, build_state, created_by, created_at, "fetch", branch,
+      started_at, finished_at)
+    select number, ${project}, 'main', number, 'passed', ${owner}, 1, 'done', 'main', 1, 2 from ${numbers}`.execute(
+    trx,
+  );
   await sql`
     insert into builds (id, project_id, build_request_id, commit_id, suite_id, suite_name, build_state, attempt, exit_status,
       failure_reason, created_at, started_at, finished_at)

@@ -76,7 +76,7 @@ describeWithRunnerOnOne('how projects are doing', (service, runner) => {
     await build(runs, 'c', 0, 'other');
     await build(runs, 'd', 0);
     await service.store.db.transaction(async (trx) => {
-      await sql`update builds set started_at = 1000, finished_at = 66000 where project_id = ${runs.project.id}`.execute(
+      await sql`update build_requests set started_at = 1000, finished_at = 66000 where project_id = ${runs.project.id}`.execute(
         trx,
       );
       const flake = { project_id: runs.project.id, suite_name: 'x', variant: '', class: '', suite: 's', message: '' };
@@ -126,7 +126,7 @@ describeWithRunnerOnOne('how projects are doing', (service, runner) => {
     assert.equal(await filledIn(), 'main');
   });
 
-  test('the dashboard shows failing projects first if asked, by an address of its own', async () => {
+  test('the dashboard shows failing projects first, and others by an address of its own', async () => {
     const own = await service.user();
     const his = new Tab(service);
     await his.signIn(own.credentials);
@@ -142,13 +142,15 @@ describeWithRunnerOnOne('how projects are doing', (service, runner) => {
     }
     const order = async (path: string): Promise<string[]> =>
       Array.from((await his.get(path)).text.matchAll(/data-name="(\w+)"/g), ([, name = '']) => name);
-    assert.deepEqual(await order('/ui/'), ['aqueduct', 'basin', 'canal', 'dam']);
+    assert.deepEqual(await order('/ui/'), ['basin', 'dam', 'aqueduct', 'canal']);
+    assert.deepEqual(await order('/ui/?sort=name'), ['aqueduct', 'basin', 'canal', 'dam']);
     assert.deepEqual(await order('/ui/?sort=failed'), ['basin', 'dam', 'aqueduct', 'canal']);
     assert.deepEqual(await order('/ui/?sort=failed&filter=a'), ['basin', 'dam', 'aqueduct', 'canal']);
     const page = one((await his.get('/ui/?sort=failed&filter=ba')).text);
     assert.match(page, /<nav aria-label="Sort".*?href="\/ui\/\?sort=name&amp;filter=ba"/);
     assert.match(page, /<a href="\/ui\/\?sort=failed&amp;filter=ba" aria-current="true">Failed first<\/a>/);
-    assert.match(page, /<form method="get" action="\/ui\/"[^>]*> <input type="hidden" name="sort" value="failed" \/>/);
     assert.equal(page.match(/failing since/g)?.length, 1);
+    const byName = one((await his.get('/ui/?sort=name')).text);
+    assert.match(byName, /<form method="get" action="\/ui\/"[^>]*> <input type="hidden" name="sort" value="name" \/>/);
   });
 });

@@ -22,6 +22,14 @@ alter table build_requests add column join_key text not null default '';
 alter table build_requests add column joined_to_id bigint;
 create index build_requests_alike on build_requests (project_id, join_key, id) where join_key > '';
 create index build_requests_joined on build_requests (joined_to_id, id) where joined_to_id is not null;
+alter table build_requests add column started_at bigint;
+alter table build_requests add column finished_at bigint;
+update build_requests set
+  started_at = (select min(builds.started_at) from builds where builds.build_request_id = build_requests.id),
+  finished_at = (select max(builds.finished_at) from builds where builds.build_request_id = build_requests.id)
+where build_state not in ('waiting_for_approval', 'enqueued', 'fetching', 'building');
+create index build_requests_asked on build_requests (asked_by, id) where asked_by is not null;
+create index build_requests_unapproved on build_requests (project_id, id) where build_state = 'waiting_for_approval';
 
 alter table builds add column approvers text not null default '[]';
 alter table builds add column manual integer not null default 0;
@@ -29,10 +37,13 @@ alter table builds add column asked_by bigint;
 alter table builds add column limited text not null default '[]';
 alter table builds add column withheld text not null default '[]';
 create index builds_unfinished on builds (suite_id) where finished_at is null;
+create index builds_unapproved on builds (project_id, build_request_id) where build_state = 'waiting_for_approval';
 update builds set manual = 1 where suite_id in (select id from suites where manual = 1);
 
 alter table deploys add column approvers text not null default '[]';
 alter table deploys add column approved_by text not null default '';
+create index deploys_unapproved on deploys (project_id, id) where state = 'waiting_for_approval';
+create index deploys_of_strategy on deploys (deploy_strategy_id, id);
 
 create table service_data (
   id bigint not null primary key,

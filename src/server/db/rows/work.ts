@@ -49,6 +49,9 @@ export interface BuildRequestRow {
    */
   join_key: string;
   joined_to_id: bigint | null;
+  /** From its first build to its last, since it was last run again. null until it is over. */
+  started_at: bigint | null;
+  finished_at: bigint | null;
 }
 
 /** The files that differ between a request's commit and a base: rules compare them. */

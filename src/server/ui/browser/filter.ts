@@ -13,11 +13,19 @@ export function filterHere(): void {
     if (none) none.hidden = shown > 0;
   };
   // A page loaded with a filter has only the matches, so other records need a new load.
-  const loadedWith = new URL(location.href).searchParams.get('filter')?.trim().toLowerCase() ?? '';
   field.addEventListener('input', () => {
-    if (wanted().includes(loadedWith)) apply();
+    if (!wanted().includes(filterOfList())) return field.form?.requestSubmit();
+    apply();
+    const address = new URL(location.href);
+    if (field.value.trim() === '') address.searchParams.delete('filter');
+    else address.searchParams.set('filter', field.value.trim());
+    history.replaceState(history.state, '', address);
+  });
+  document.addEventListener('freshened', () => {
+    if (wanted().includes(filterOfList())) apply();
     else field.form?.requestSubmit();
   });
-  document.addEventListener('freshened', apply);
   apply();
 }
+
+const filterOfList = (): string => document.querySelector<HTMLElement>('[data-filtered]')?.dataset['filtered'] ?? '';
