@@ -358,7 +358,7 @@ class Week {
       if (services.length > 0) await dispatch.services(self, { claim, services });
     });
     suite.steps.forEach((step, at) => {
-      const length = total * step.part;
+      const length = Math.round(total * step.part);
       const from = offset + 1000;
       offset += length;
       const lines = step.says(this.#roll, at === failing);
