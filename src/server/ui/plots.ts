@@ -115,7 +115,7 @@ export interface PlotPart {
   title: string;
   /** The number of the whole. */
   figure: string;
-  about?: string;
+  about?: string | Html;
   image: Html;
   table: Html;
 }

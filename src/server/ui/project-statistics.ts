@@ -24,10 +24,10 @@ export function statisticsPart(statistics: Statistics): Html | false {
         table: numbers('Pass rate by day', days, ['Passed', 'Of'], (one) => [String(one.passed), String(one.finished)]),
       })}
       ${timePlot('Time to green', statistics.time_to_green_ms, days, (one) => one.time_to_green_ms, {
-        about: 'from a failure to the next pass, median',
+        about: 'median until the next pass',
       })}
-      ${timePlot('Duration', statistics.duration_ms, days, (one) => one.duration_ms, { about: 'if passed, median' })}
-      ${timePlot('Queue time', statistics.queue_ms, days, (one) => one.queue_ms, { about: 'of all branches, median' })}
+      ${timePlot('Duration', statistics.duration_ms, days, (one) => one.duration_ms, { about: 'median of passes' })}
+      ${timePlot('Queue time', statistics.queue_ms, days, (one) => one.queue_ms, { about: 'median of all branches' })}
     </div>
     ${suitesPart(statistics)}
   </section>`;
@@ -72,7 +72,7 @@ function timePlot(
 
 export function timeOrDash(ms: number | null, none = '–'): string {
   if (ms === null) return none;
-  return ms > 0 && ms < 10_000 ? `${(ms / 1000).toFixed(1)} s` : timeSpanText(ms);
+  return ms >= 50 && ms < 10_000 ? `${(ms / 1000).toFixed(1)} s` : timeSpanText(ms);
 }
 
 /** In words, for those who do not see the plot. */
