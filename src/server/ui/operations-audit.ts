@@ -13,11 +13,14 @@ export function auditTable(entries: readonly AuditEntry[]): Html {
 }
 
 function row({ action, subject, actor, via, application, address, details, created_at: at }: AuditEntry): Html {
-  const facts = Object.entries(details).map(([name, value]) => `${name.replaceAll('_', ' ')}: ${factText(value)}`);
+  const facts = Object.entries(details).map(
+    ([name, value]) => `${name.replace(/_id_str$/, '').replaceAll('_', ' ')}: ${factText(value)}`,
+  );
   return html`<tr>
     <td><strong>${action.replaceAll(/[._]/g, ' ')}</strong></td>
     <td class="long-name">
-      ${subject.name} ${facts.length > 0 && html`<br /><span class="aside">${facts.join('; ')}</span>`}
+      ${subject.name || `${subject.type} ${subject.id_str}`}
+      ${facts.length > 0 && html`<br /><span class="aside">${facts.join('; ')}</span>`}
     </td>
     <td>${actor?.email ?? '–'}</td>
     <td>

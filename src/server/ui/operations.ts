@@ -58,12 +58,13 @@ function queuePart({ queue }: Operations): Html {
             (account) =>
               html`<tr id="queue-${account.id_str}">
                 <td>${account.email}</td>
-                <td>${account.waiting}</td>
-                <td>${account.running}</td>
-                <td class="nowrap">${waited(account)}</td>
+                <td class="nowrap">${account.waiting} <span class="aside">waiting</span></td>
+                <td class="nowrap">${account.running} <span class="aside">running</span></td>
+                <td class="nowrap">
+                  ${account.waiting > 0 && html`<span class="aside">oldest</span> ${waited(account)}`}
+                </td>
               </tr>`,
           ),
-          { isOfFigures: true },
         )
       }`,
     { isCard: true },
@@ -179,7 +180,7 @@ function runnerRow(runner: Runner): Html {
 
 function slots({ slots: all, busy_slots: busy }: Runner): Html | string {
   if (all === 0) return busy === 0 ? '–' : String(busy);
-  return html`<span class="nowrap">${busy} of ${all}</span> ${shareBar(busy, all, busy >= all ? 'warn' : 'none')}`;
+  return html`<span class="nowrap">${busy} of ${all}</span> ${shareBar(busy, all)}`;
 }
 
 const kinds: Record<string, string> = {

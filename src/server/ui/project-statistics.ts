@@ -58,13 +58,15 @@ function timePlot(
   { about }: { about: string },
 ): Html {
   const words = (one: Day): string => timeOrDash(at(one), '');
+  // Shorter times are all small.
+  const most = Math.max(1000, ...days.map((one) => at(one) ?? 0));
   return plotPart({
     title,
     figure: timeOrDash(of),
     about,
     image: barPlot(
       days.map((one) => ({ title: `${one.day}: ${timeOrDash(at(one), 'no value')}`, value: at(one) })),
-      { label: labelOf(title, days, words) },
+      { label: labelOf(title, days, words), most },
     ),
     table: numbers(`${title} by day`, days, ['Median'], (one) => [timeOrDash(at(one))]),
   });
