@@ -94,7 +94,7 @@ async function group(visit: ProjectVisit, { state, count, filter, isOpen }: Grou
 function passedTable(tests: readonly Test[], path: string): Html {
   const slowest = Math.max(...tests.map(({ duration_ms: took }) => took));
   const rows = tests.map((test) => row(test, path, slowest));
-  return table('Tests that passed', ['Test', 'Suite', 'Took', ''], rows);
+  return table('Tests that passed', ['Test', 'Suite', 'Took'], rows);
 }
 
 function withMessages(tests: readonly Test[], path: string): Html {
@@ -113,8 +113,7 @@ function row(test: Test, path: string, slowest: number): Html {
   return html`<tr>
     <td>${testLink(test, path)}</td>
     <td class="long-name">${test.suite}</td>
-    <td class="nowrap">${durationText(test.duration_ms)}</td>
-    <td class="share-cell">${shareBar(test.duration_ms, slowest)}</td>
+    <td class="share-cell">${durationText(test.duration_ms)} ${shareBar(test.duration_ms, slowest)}</td>
   </tr>`;
 }
 

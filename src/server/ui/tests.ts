@@ -43,7 +43,7 @@ const overview = projectPage({
           <p class="aside">The tests that took longest in the newest builds, on average.</p>
           ${table(
             'Slow tests',
-            ['Test', 'Suite', 'Took', '', 'Runs'],
+            ['Test', 'Suite', 'Took', 'Runs'],
             slow.map((test) => slowRow(test, projectPath, slowest)),
             { none: empty('No tests yet', 'A suite says in its settings where its reports of tests are.') },
           )}
@@ -105,8 +105,7 @@ function slowRow(test: SlowTest, path: string, slowest: number): Html {
   return html`<tr>
     <td>${testLink(test, path)}</td>
     <td class="long-name">${test.suite}</td>
-    <td class="nowrap">${durationText(test.duration_ms)}</td>
-    <td class="share-cell">${shareBar(test.duration_ms, slowest)}</td>
+    <td class="share-cell">${durationText(test.duration_ms)} ${shareBar(test.duration_ms, slowest)}</td>
     <td class="nowrap">${counted(test.runs, 'run')}</td>
   </tr>`;
 }
@@ -154,7 +153,7 @@ const history = projectPage({
           <h2 id="runs-title">Runs</h2>
           ${table(
             'Runs of the test',
-            ['Result', 'Build', 'Commit', 'Took', ''],
+            ['Result', 'Build', 'Commit', 'Took'],
             runs.map((run) => runRow(run, projectPath, longest)),
           )}
         </section>`,
@@ -174,8 +173,7 @@ function runRow(run: Run, path: string, longest: number): Html {
       <a href="${path}/commits/${run.commit_id_str}"><code>${shortSha(run.commit_ref)}</code></a>
       <span class="aside">${run.branch}</span>
     </td>
-    <td class="nowrap">${durationText(run.duration_ms)}</td>
-    <td class="share-cell">${shareBar(run.duration_ms, longest)}</td>
+    <td class="share-cell">${durationText(run.duration_ms)} ${shareBar(run.duration_ms, longest)}</td>
   </tr>`;
 }
 
