@@ -86,7 +86,7 @@ async function group(visit: ProjectVisit, { state, count, filter, isOpen }: Grou
   return html`<details id="tests-${state}" class="tests" ${isOpen && html`open`}>
     <summary>${inDigits(count)} ${state}</summary>
     ${page.items.length === 0 && html`<p class="aside">${isLeft}</p>`}
-    ${page.items.length > 0 && (state === 'passed' ? passedTable(page.items, visit.projectPath) : withMessages(page.items, visit.projectPath))}
+    ${page.items.length > 0 && (state === 'passed' ? passedTable(page.items, visit.projectPath) : withMessages(page.items, visit.projectPath, visit.param('build_id')))}
     ${pageLinks(page, visit.path, { state, filter })}
   </details>`;
 }
@@ -97,9 +97,9 @@ function passedTable(tests: readonly Test[], path: string): Html {
   return table('Tests that passed', ['Test', 'Suite', 'Took'], rows);
 }
 
-function withMessages(tests: readonly Test[], path: string): Html {
+function withMessages(tests: readonly Test[], path: string, build: string): Html {
   return html`<ul class="card rows compact">
-    ${tests.map((test) => html`<li>${item(test, path)}</li>`)}
+    ${tests.map((test) => html`<li>${item(test, path, build)}</li>`)}
   </ul>`;
 }
 
@@ -117,14 +117,15 @@ function row(test: Test, path: string, slowest: number): Html {
   </tr>`;
 }
 
-function item(test: Test, path: string): Html {
+function item(test: Test, path: string, build: string): Html {
   return html`<p>${testLink(test, path)} <span class="aside">${test.suite} ${durationText(test.duration_ms)}</span></p>
-    ${sinceLine(test, path)} ${test.file !== '' && html`<p class="aside long-name">${test.file}</p>`}
+    ${sinceLine(test, path, build)} ${test.file !== '' && html`<p class="aside long-name">${test.file}</p>`}
     ${messagePart(test.message)}`;
 }
 
-function sinceLine({ failed_since: since }: Test, path: string): Html | false {
+function sinceLine({ failed_since: since }: Test, path: string, build: string): Html | false {
   if (since === null) return false;
+  if (since.build_id_str === build) return html`<p class="aside">Began to fail in this build</p>`;
   return html`<p class="aside">
     Failed since <a href="${path}/builds/${since.build_id_str}">build ${since.build_id_str}</a> of
     <a href="${path}/commits/${since.commit_id_str}">commit <code>${shortSha(since.commit_ref)}</code></a>
@@ -133,7 +134,7 @@ function sinceLine({ failed_since: since }: Test, path: string): Html | false {
 
 /** Leads to the test's history. */
 export function testLink(test: Pick<Test, 'name' | 'class' | 'key'>, path: string): Html {
-  return html`<a class="quiet-link" href="${path}/tests/history?key=${test.key}">${testName(test)}</a>`;
+  return html`<a href="${path}/tests/history?key=${test.key}">${testName(test)}</a>`;
 }
 
 export function testName({ name, class: of }: Pick<Test, 'name' | 'class'>): Html {
