@@ -1,3 +1,4 @@
+import { ApiError } from '../../shared/errors.ts';
 import { flakyDays } from '../results/flaky-tests.ts';
 import type { SlowTest, TestDay, TestHistory } from '../../shared/records/build.ts';
 import type { FlakyTestDetails } from '../../shared/records/overview.ts';
@@ -116,7 +117,9 @@ const history = projectPage({
   path: '/tests/history',
   tab: 'tests',
   async show({ api, projectPath, queryText }) {
-    const test = await api.get('/projects/:project_id/tests/history', { query: { key: queryText('key') } });
+    const key = queryText('key');
+    if (!/^[0-9a-f]{12}$/.test(key)) throw new ApiError('not_found');
+    const test = await api.get('/projects/:project_id/tests/history', { query: { key } });
     const { runs, failing_since: since } = test;
     const ran = runs.filter(({ state }) => state !== 'skipped');
     const passed = ran.filter(({ state }) => state === 'passed').length;

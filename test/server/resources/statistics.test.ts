@@ -164,7 +164,7 @@ describeWithRunner('the numbers of a project', (service, runner) => {
     await happened(
       { at: ago(3 * hour), waits: 30 * minute, takes: hour, state: 'passed' },
       { at: ago(2 * hour), waits: minute, takes: 5 * minute, state: 'failed' },
-      { at: ago(2 * hour), waits: 0, takes: minute, state: 'passed', approval: 1 },
+      { at: ago(2 * hour), waits: 0, takes: 3 * minute, state: 'passed', approval: 1 },
       { at: ago(30 * hour), waits: 0, state: 'running' },
       { at: ago(20 * minute), state: 'enqueued' },
       { at: ago(20 * minute), state: 'enqueued', approval: 1 },
