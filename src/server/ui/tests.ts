@@ -111,6 +111,10 @@ function slowRow(test: SlowTest, path: string, slowest: number): Html {
   </tr>`;
 }
 
+function orNothing(error: unknown): undefined {
+  if (!(error instanceof ApiError) || error.status !== 404) throw error;
+}
+
 type Run = TestHistory['runs'][number];
 
 const history = projectPage({
@@ -118,8 +122,15 @@ const history = projectPage({
   tab: 'tests',
   async show({ api, projectPath, queryText }) {
     const key = queryText('key');
-    if (!/^[0-9a-f]{12}$/.test(key)) throw new ApiError('not_found');
-    const test = await api.get('/projects/:project_id/tests/history', { query: { key } });
+    const isKey = /^[0-9a-f]{12}$/.test(key);
+    const test = isKey && (await api.get('/projects/:project_id/tests/history', { query: { key } }).catch(orNothing));
+    if (!test) {
+      return {
+        title: 'Test',
+        main: html`<h1>Test</h1>
+          ${empty('No results', html`None of the newest builds has this test. <a href="${projectPath}/tests">All tests</a>`)}`,
+      };
+    }
     const { runs, failing_since: since } = test;
     const ran = runs.filter(({ state }) => state !== 'skipped');
     const passed = ran.filter(({ state }) => state === 'passed').length;

@@ -271,6 +271,9 @@ describeWithRunner('the numbers of a project', (service, runner) => {
     assert.match((await tab.get(`/ui${path}/builds/${first}/tests`)).text, /Began to fail in this build/);
     const markup = String(passed?.key);
     assert.match((await tab.get(`/ui${path}/tests/history?key=${markup}`)).text, /&lt;b&gt;takes&lt;\/b&gt;/);
-    assert.equal((await tab.get(`/ui${path}/tests/history?key=%3Cscript%3E`)).status, 404);
+    for (const wrong of ['%3Cscript%3E', '000000000000', '']) {
+      const { status, text } = await tab.get(`/ui${path}/tests/history?key=${wrong}`);
+      assert.deepEqual([status, text.includes('No results')], [200, true]);
+    }
   });
 });
