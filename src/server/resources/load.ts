@@ -60,7 +60,8 @@ export async function loadOf(db: Queries, now: number): Promise<Load> {
   const oldest = recent.length === mostBuilds ? Number(recent.at(-1)?.created_at ?? 0n) : begin;
   const skipped = Math.max(0, Math.min(steps, Math.ceil((oldest - begin) / step)));
   const [running, waiting] = [changes(), changes()];
-  const all = [...recent, ...unfinished.filter(({ id }) => id < first)];
+  const known = recent.at(-1)?.id ?? first;
+  const all = [...recent, ...unfinished.filter(({ id }) => id < known)];
   const ends = endsOf(all);
   for (const build of all) {
     const { started_at: started, finished_at: finished } = build;
