@@ -11,7 +11,9 @@ export function statisticsPart(statistics: Statistics): Html | false {
   const { default_branch: branch, days, finished, passed } = statistics;
   if (finished < 2) return false;
   return html`<section class="lately" aria-labelledby="lately-title">
-    <h2 id="lately-title">Last ${counted(days.length, 'day')} ${branch !== '' && html`of <code>${branch}</code>`}</h2>
+    <p id="lately-title">
+      <strong>Last ${counted(days.length, 'day')} ${branch !== '' && html`of <code>${branch}</code>`}</strong>
+    </p>
     <div class="plots">
       ${plotPart({
         title: 'Pass rate',
