@@ -15,7 +15,7 @@ const steps = shown / step;
 /** A build that began in the shown time was usually created at most this long before. */
 const before = 24 * hour;
 /** If there are more, the load before the oldest one is unknown and not shown. */
-const mostBuilds = 20_000;
+const mostBuilds = 5000;
 const keptMs = 60_000;
 
 interface Kept {

@@ -6,8 +6,8 @@ import { firstIdAt } from '../../shared/lib/ids.ts';
  * rows is read, the newest first. If there are more, `since` is later.
  */
 export const statisticsDays = 30;
-const mostBuilds = 5000;
-const mostRequests = 2000;
+const mostBuilds = 2000;
+const mostRequests = 1000;
 const mostSuites = 100;
 const day = 24 * 60 * 60 * 1000;
 

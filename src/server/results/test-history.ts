@@ -87,7 +87,7 @@ export interface FailedSince {
 }
 
 const mostBefore = 50;
-const mostOfSuite = 1000;
+const mostOfSuite = 300;
 
 /**
  * Since which build of the same suite, variant and branch each of these failed tests of a build has failed. If it began
@@ -163,7 +163,7 @@ async function failedKeys(db: Queries, builds: readonly bigint[]): Promise<Map<b
 }
 
 export const trendDays = 30;
-const mostInTrend = 5000;
+const mostInTrend = 2000;
 
 export interface DayOfTests {
   day: string;
