@@ -1,5 +1,6 @@
 import sax from 'sax';
 import type { Mask } from '../../shared/domain/masking.ts';
+import { cutBytes } from '../../shared/lib/cut-bytes.ts';
 import { bytesOfTest } from '../../shared/domain/bounds.ts';
 import type { TestReport } from '../../shared/protocol/index.ts';
 import { millisecondsIn } from './durations.ts';
@@ -22,6 +23,8 @@ export interface JunitReader {
 const longestPart = 256 * 1024;
 const mostAttributes = 200;
 const deepest = 100;
+/** The name of an error's class may come before its message. */
+const longestClass = 100;
 
 // The package's types lack this setting.
 Object.assign(sax, { MAX_BUFFER_LENGTH: longestPart });
@@ -44,7 +47,7 @@ export function createJunitReader(mask: Mask, onTest: (test: TestReport) => void
   const path: string[] = [];
   const suites: { name: string; file: string }[] = [];
   let test: Test | undefined;
-  let result: { fate: Fate; text: ReportText; otherwise: string; depth: number } | undefined;
+  let result: { fate: Fate; text: ReportText; message: string; depth: number } | undefined;
   let attributes = { count: 0, size: 0 };
   let hasRoot = false;
 
@@ -93,15 +96,16 @@ export function createJunitReader(mask: Mask, onTest: (test: TestReport) => void
       const fate = Object.hasOwn(fates, name) ? fates[name] : undefined;
       if (fate === undefined) return;
       const message = short(sent.message, 'message', asMessage);
-      if (saysSomething(message)) note(fate, message);
-      else result = { fate, text: new ReportText(mask, bytesOfTest.message), otherwise: message, depth: path.length };
+      // The text of a skipped test only repeats its message.
+      if (fate === 'skipped' && saysSomething(message)) note(fate, message);
+      else result = { fate, text: new ReportText(mask, bytesOfTest.message), message, depth: path.length };
     }
   };
 
   const close = (): void => {
     const name = path.pop();
     if (result && path.length < result.depth) {
-      note(result.fate, result.text.end(asMessage) || result.otherwise);
+      note(result.fate, together(result.message, result.text.end(asMessage)));
       result = undefined;
     }
     if (name === 'testsuite' && !test) suites.pop();
@@ -154,6 +158,13 @@ function localName(qualified: string): string {
 /** Two tools put only `Failed` or the location into the attribute. Then the text has the reason. */
 function saysSomething(message: string): boolean {
   return message !== '' && message !== 'Failed' && !/^\S+:\d+:\d+ /.test(message);
+}
+
+/** The message, then the text below it, which is usually the stack. Many tools begin the text with the message. */
+function together(message: string, text: string): string {
+  if (text === '') return message;
+  if (!saysSomething(message) || text.slice(0, message.length + longestClass).includes(message)) return text;
+  return cutBytes(Buffer.from(`${message}\n\n${text}`), bytesOfTest.message);
 }
 
 /** The parser prints line and column (from 0) on separate lines of its message. */

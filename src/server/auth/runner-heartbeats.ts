@@ -241,6 +241,8 @@ export interface RunnerNow {
   /** E-mail addresses. Empty means all. */
   accounts: string[];
   tags: string[];
+  /** Slots for builds; 0 if not reported. */
+  slots: number;
   work: { kind: string; subjectId: bigint; account: string }[];
 }
 
@@ -272,11 +274,12 @@ export async function runnersNow(db: Pick<Database, 'read' | 'clock'>): Promise<
     heartbeat: (typeof heartbeats)[number] | undefined,
   ): RunnerNow => {
     const work = heartbeat ? workOf(heartbeat.holder) : [];
-    const { trouble = '', version = '', seen_at: seenAt = null, tags = '' } = heartbeat ?? {};
+    const { trouble = '', version = '', seen_at: seenAt = null, tags = '', slots = 0 } = heartbeat ?? {};
     const state = trouble !== '' ? 'failing' : !heartbeat?.is_there ? 'away' : work.length > 0 ? 'busy' : 'idle';
     const isLocal = heartbeat?.runner_id === null;
     const isDraining = draining === 1;
-    return { name, isLocal, isDraining, state, trouble, version, seenAt, accounts, tags: tagsIn(tags), work };
+    const known = { trouble, version, seenAt, tags: tagsIn(tags), slots, work };
+    return { name, isLocal, isDraining, state, accounts, ...known };
   };
   const byRunner = new Map(heartbeats.map((heartbeat) => [heartbeat.runner_id, heartbeat]));
   return [

@@ -172,6 +172,6 @@ function standingOf(found: Pick<RunnerRow, 'draining'> | undefined): Standing {
   return { isDraining: found.draining === 1 };
 }
 
-function holderOf({ id, name }: Pick<RunnerRow, 'id' | 'name'>): string {
+export function holderOf({ id, name }: Pick<RunnerRow, 'id' | 'name'>): string {
   return `runner ${name} ${id}`;
 }

@@ -43,6 +43,7 @@ import * as schedules from './schedules.ts';
 import * as search from './search.ts';
 import * as shells from './shells.ts';
 import * as service from './service.ts';
+import * as statistics from './statistics.ts';
 import * as statusTargets from './status-targets.ts';
 import * as software from './software.ts';
 import * as suiteDependencies from './suite-dependencies.ts';
@@ -58,6 +59,7 @@ export const routes = [
   ...changes.routes,
   ...projects.routes,
   ...overview.routes,
+  ...statistics.routes,
   ...forgeLinks.routes,
   ...forges.routes,
   ...details.routes,

@@ -4,8 +4,9 @@ import { accountRoute } from '../api/route.ts';
 import type { Database, Queries } from '../db/open.ts';
 import { timeOfId } from '../../shared/lib/ids.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
-import { operationsRecord } from '../../shared/records/installation.ts';
+import { loadRecord, operationsRecord } from '../../shared/records/installation.ts';
 import { withIdString } from './common.ts';
+import { recentLoad } from './load.ts';
 
 /** The kind of job that servers do. Runners do all others. */
 const deliver = sql.lit('deliver');
@@ -54,8 +55,10 @@ async function failingDeliveries(db: Queries) {
   const lines = await db
     .selectFrom('jobs')
     .innerJoin('notifications', 'notifications.id', 'jobs.subject_id')
+    .innerJoin('projects', 'projects.id', 'notifications.project_id')
     .leftJoin('users', 'users.id', 'jobs.account_id')
     .select(['notifications.id', 'notifications.url', 'users.email', 'jobs.tries', 'jobs.run_after'])
+    .select('projects.name as project_name')
     .where('jobs.kind', '=', deliver)
     .where('jobs.tries', '>', 0)
     .orderBy('jobs.tries', 'desc')
@@ -63,12 +66,13 @@ async function failingDeliveries(db: Queries) {
     .limit(mostShown)
     .execute();
   return Promise.all(
-    lines.map(async ({ id, url, email, tries, run_after: next }) => {
+    lines.map(async ({ id, url, email, project_name, tries, run_after: next }) => {
       const last = await lastAttempt(db, id);
       return {
         ...withIdString('notification_id', id),
         account: email ?? '',
         host: new URL(url).host,
+        project_name,
         tries,
         next_try_at: timestamp(next),
         status: last?.status ?? null,
@@ -117,5 +121,14 @@ export const routes = [
       disks: await disk.spaces(),
       versions: await versions(database),
     }),
+  }),
+  accountRoute({
+    method: 'GET',
+    path: '/operations/load',
+    access: 'operators',
+    scope: 'user',
+    summary: 'How many builds ran and waited for a runner in the last 24 hours',
+    answer: loadRecord,
+    handle: ({ database }) => recentLoad(database),
   }),
 ];

@@ -1,12 +1,80 @@
 import { accountRoute } from '../api/route.ts';
 import { lookAgain, runnersNow, type RunnerNow } from '../auth/runner-heartbeats.ts';
+import type { Queries } from '../db/open.ts';
+import { slotOf } from '../../shared/domain/runner-slots.ts';
 import { timestampOrNull } from '../../shared/lib/timestamps.ts';
 import { lookingRecord, runnerRecord, type Runner } from '../../shared/records/installation.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { withIdString } from './common.ts';
 
-function view(runner: RunnerNow): Runner {
-  const { name, isLocal, isDraining, state, trouble, version, seenAt, accounts, tags, work } = runner;
+type Named = Pick<Runner['work'][number], 'name' | 'project_name' | 'started_at'>;
+
+const unknown: Named = { name: '', project_name: '', started_at: null };
+
+/** The names of what the jobs are about, by subject. Subjects of all kinds have different identifiers. */
+async function namesOf(db: Queries, work: RunnerNow['work']): Promise<Map<bigint, Named>> {
+  const names = new Map<bigint, Named>();
+  const subjects = (...kinds: string[]): bigint[] =>
+    work.filter(({ kind }) => kinds.includes(kind)).map(({ subjectId }) => subjectId);
+  const [builds, requests, deploys, compiles, checks] = [
+    subjects('run_suite', 'pack_files'),
+    subjects('fetch_commit'),
+    subjects('push_deploy'),
+    subjects('compile_dependency'),
+    subjects('check_connection'),
+  ];
+  if (builds.length > 0) {
+    const rows = await db
+      .selectFrom('builds as of')
+      .innerJoin('projects', 'projects.id', 'of.project_id')
+      .select(['of.id', 'of.suite_name', 'of.variant', 'of.started_at', 'projects.name as project_name'])
+      .where('of.id', 'in', builds)
+      .execute();
+    for (const { id, suite_name: suite, variant, started_at: at, project_name } of rows) {
+      names.set(id, {
+        name: variant === '' ? suite : `${suite} (${variant})`,
+        project_name,
+        started_at: timestampOrNull(at),
+      });
+    }
+  }
+  if (requests.length > 0) {
+    const rows = await db
+      .selectFrom('build_requests as of')
+      .innerJoin('projects', 'projects.id', 'of.project_id')
+      .select(['of.id', 'of.commit_ref as name', 'projects.name as project_name'])
+      .where('of.id', 'in', requests)
+      .execute();
+    for (const { id, ...named } of rows) names.set(id, { ...unknown, ...named });
+  }
+  if (deploys.length > 0) {
+    const rows = await db
+      .selectFrom('deploys as of')
+      .innerJoin('projects', 'projects.id', 'of.project_id')
+      .select(['of.id', 'of.remote_branch as name', 'of.started_at', 'projects.name as project_name'])
+      .where('of.id', 'in', deploys)
+      .execute();
+    for (const { id, started_at: at, ...named } of rows) names.set(id, { ...named, started_at: timestampOrNull(at) });
+  }
+  if (compiles.length > 0) {
+    const rows = await db.selectFrom('dependencies').select(['id', 'name']).where('id', 'in', compiles).execute();
+    for (const { id, name } of rows) names.set(id, { ...unknown, name });
+  }
+  if (checks.length > 0) {
+    const rows = await db
+      .selectFrom('connection_checks as of')
+      .innerJoin('projects', 'projects.id', 'of.project_id')
+      .select(['of.id', 'of.created_at', 'projects.name as project_name'])
+      .where('of.id', 'in', checks)
+      .execute();
+    for (const { id, created_at: at, project_name } of rows)
+      names.set(id, { name: '', project_name, started_at: timestampOrNull(at) });
+  }
+  return names;
+}
+
+function view(runner: RunnerNow, names: ReadonlyMap<bigint, Named>): Runner {
+  const { name, isLocal, isDraining, state, trouble, version, seenAt, accounts, tags, slots, work } = runner;
   return {
     name,
     kind: isLocal ? 'local' : 'remote',
@@ -17,7 +85,14 @@ function view(runner: RunnerNow): Runner {
     last_seen_at: timestampOrNull(seenAt),
     accounts,
     tags,
-    work: work.map(({ kind, subjectId, account }) => ({ kind, ...withIdString('id', subjectId), account })),
+    slots,
+    busy_slots: work.filter(({ kind }) => slotOf(kind) === 'builds').length,
+    work: work.map(({ kind, subjectId, account }) => ({
+      kind,
+      ...withIdString('id', subjectId),
+      account,
+      ...(names.get(subjectId) ?? unknown),
+    })),
   };
 }
 
@@ -44,6 +119,13 @@ export const routes = [
     summary: 'List the runners, including the servers’ own, with the jobs of each',
 
     answer: listOf(runnerRecord),
-    handle: async ({ database }) => (await runnersNow(database)).map(view),
+    async handle({ db, database }) {
+      const runners = await runnersNow(database);
+      const names = await namesOf(
+        db,
+        runners.flatMap(({ work }) => work),
+      );
+      return runners.map((runner) => view(runner, names));
+    },
   }),
 ];

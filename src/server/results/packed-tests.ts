@@ -103,6 +103,11 @@ export function keyOf(test: TestName): number {
   return digestOf(test).readUIntBE(0, keySize);
 }
 
+/** The same as text, in hexadecimal digits. */
+export function keyText(test: TestName): string {
+  return digestOf(test).toString('hex');
+}
+
 export function* keysIn(keys: Uint8Array): Generator<number> {
   const bytes = Buffer.from(keys.buffer, keys.byteOffset, keys.byteLength);
   for (let at = 0; at + keySize <= bytes.length; at += keySize) yield bytes.readUIntBE(at, keySize);

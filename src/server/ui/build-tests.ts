@@ -3,7 +3,8 @@ import type { Build, Test } from '../../shared/records/build.ts';
 import { html, type Html } from './html.ts';
 import { longest } from '../../shared/domain/bounds.ts';
 import { timeSpanText } from './browser/time-words.ts';
-import { empty, filterForm, table } from './parts.ts';
+import { empty, filterForm, shortSha, table } from './parts.ts';
+import { shareBar } from './plots.ts';
 import type { ProjectVisit } from './project-pages.ts';
 
 export type TestCounts = Pick<Build, 'tests_passed' | 'tests_failed' | 'tests_skipped'>;
@@ -85,18 +86,20 @@ async function group(visit: ProjectVisit, { state, count, filter, isOpen }: Grou
   return html`<details id="tests-${state}" class="tests" ${isOpen && html`open`}>
     <summary>${inDigits(count)} ${state}</summary>
     ${page.items.length === 0 && html`<p class="aside">${isLeft}</p>`}
-    ${page.items.length > 0 && (state === 'passed' ? passedTable(page.items) : withMessages(page.items))}
+    ${page.items.length > 0 && (state === 'passed' ? passedTable(page.items, visit.projectPath) : withMessages(page.items, visit.projectPath, visit.param('build_id')))}
     ${pageLinks(page, visit.path, { state, filter })}
   </details>`;
 }
 
-function passedTable(tests: readonly Test[]): Html {
-  return table('Tests that passed', ['Test', 'Suite', 'Took'], tests.map(row));
+function passedTable(tests: readonly Test[], path: string): Html {
+  const slowest = Math.max(...tests.map(({ duration_ms: took }) => took));
+  const rows = tests.map((test) => row(test, path, slowest));
+  return table('Tests that passed', ['Test', 'Suite', 'Took'], rows);
 }
 
-function withMessages(tests: readonly Test[]): Html {
+function withMessages(tests: readonly Test[], path: string, build: string): Html {
   return html`<ul class="card rows compact">
-    ${tests.map((test) => html`<li>${item(test)}</li>`)}
+    ${tests.map((test) => html`<li>${item(test, path, build)}</li>`)}
   </ul>`;
 }
 
@@ -106,17 +109,32 @@ function digits(visit: ProjectVisit, name: string): string | undefined {
   return /^[0-9]{1,15}$/.test(text) ? text : undefined;
 }
 
-function row(test: Test): Html {
+function row(test: Test, path: string, slowest: number): Html {
   return html`<tr>
-    <td>${testName(test)}</td>
+    <td>${testLink(test, path)}</td>
     <td class="long-name">${test.suite}</td>
-    <td class="nowrap">${durationText(test.duration_ms)}</td>
+    <td class="share-cell">${durationText(test.duration_ms)} ${shareBar(test.duration_ms, slowest)}</td>
   </tr>`;
 }
 
-function item(test: Test): Html {
-  return html`<p>${testName(test)} <span class="aside">${test.suite} ${durationText(test.duration_ms)}</span></p>
-    ${test.file !== '' && html`<p class="aside long-name">${test.file}</p>`} ${messagePart(test.message)}`;
+function item(test: Test, path: string, build: string): Html {
+  return html`<p>${testLink(test, path)} <span class="aside">${test.suite} ${durationText(test.duration_ms)}</span></p>
+    ${sinceLine(test, path, build)} ${test.file !== '' && html`<p class="aside long-name">${test.file}</p>`}
+    ${messagePart(test.message)}`;
+}
+
+function sinceLine({ failed_since: since }: Test, path: string, build: string): Html | false {
+  if (since === null) return false;
+  if (since.build_id_str === build) return html`<p class="aside">Began to fail in this build</p>`;
+  return html`<p class="aside">
+    Failed since <a href="${path}/builds/${since.build_id_str}">build ${since.build_id_str}</a> of
+    <a href="${path}/commits/${since.commit_id_str}">commit <code>${shortSha(since.commit_ref)}</code></a>
+  </p>`;
+}
+
+/** Leads to the test's history. */
+export function testLink(test: Pick<Test, 'name' | 'class' | 'key'>, path: string): Html {
+  return html`<a href="${path}/tests/history?key=${test.key}">${testName(test)}</a>`;
 }
 
 export function testName({ name, class: of }: Pick<Test, 'name' | 'class'>): Html {

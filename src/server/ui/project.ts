@@ -8,6 +8,7 @@ import { ago } from './moments.ts';
 import { empty, filterForm, pagination, shortSha, subjectOf } from './parts.ts';
 import { overviewLine } from './project-overview.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
+import { statisticsPart } from './project-statistics.ts';
 import type { PageRoute } from './site.ts';
 import { askedFrom, runChoices, runForm } from './suite-choice.ts';
 import { buildMark, buildWord, isUnderWay, lookOfBuild, stateBadge } from './states.ts';
@@ -118,6 +119,8 @@ async function show(visit: ProjectVisit) {
   const branch = queryText('branch').trim().slice(0, longest.ref);
   const isOfRunning = queryText('running') === 'yes';
   const overview = await api.get('/projects/:project_id/overview');
+  const isFirstPage = branch === '' && !isOfRunning && queryText('before') === '' && queryText('after') === '';
+  const statistics = isFirstPage ? await api.get('/projects/:project_id/statistics') : undefined;
   const run = recordForm(visit, 'run', runForm);
   const suites = await api.get('/projects/:project_id/suites');
   const title = isOfRunning ? 'Running now' : 'Commits';
@@ -125,7 +128,7 @@ async function show(visit: ProjectVisit) {
     title,
     state: project.build_state,
     main: html`<section id="overview" aria-label="How it is doing" data-live>
-        ${overviewLine(overview, projectPath)}
+        ${overviewLine(overview, projectPath)} ${statistics && statisticsPart(statistics)}
       </section>
       <div class="title">
         <h1>${title}</h1>

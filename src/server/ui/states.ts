@@ -36,6 +36,11 @@ const looks: Record<string, Look> = {
   connected: 'good',
   ready: 'good',
   unreachable: 'warn',
+  // Of runners.
+  idle: 'good',
+  busy: 'busy',
+  away: 'warn',
+  failing: 'bad',
   incomplete: 'bad',
 };
 

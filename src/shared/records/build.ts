@@ -98,22 +98,56 @@ export const shellRecord = record('Shell', { ...ownId, expires_at: dateTime });
 
 const named = { name: string, class: string, suite: string };
 
-export const testRecord = record('Test', {
+/** Identifies a test in its project, by its suite, class and name. */
+const key = string;
+
+/** Of one build. */
+const reported = {
   ...named,
+  key,
   file: string,
   state: wordOf(testStates),
   duration_ms: integer,
   message: string,
+};
+export const testRecord = record('Test', {
+  ...reported,
+  failed_since: nullable(object({ ...idWithString('build_id'), ...idWithString('commit_id'), commit_ref: string })),
 });
 export type Test = Static<typeof testRecord>;
 
+const pastRun = {
+  ...idWithString('build_id'),
+  suite_name: string,
+  variant: string,
+  ...idWithString('commit_id'),
+  commit_ref: string,
+  branch: string,
+};
+export const testHistoryRecord = record('TestHistory', {
+  ...named,
+  failing_since: nullable(object(pastRun)),
+  runs: listOf(object({ ...pastRun, state: wordOf(testStates), duration_ms: integer, message: string })),
+});
+export type TestHistory = Static<typeof testHistoryRecord>;
+
+export const testDayRecord = record('TestDay', {
+  day: string,
+  builds: integer,
+  passed: integer,
+  failed: integer,
+  skipped: integer,
+});
+export type TestDay = Static<typeof testDayRecord>;
+
 export const flakyTestRecord = record('FlakyTest', {
   ...named,
+  key,
   failures: integer,
   passes: integer,
   last_seen_at: dateTime,
   message: string,
 });
 
-export const slowTestRecord = record('SlowTest', { ...named, duration_ms: integer, runs: integer });
+export const slowTestRecord = record('SlowTest', { ...named, key, duration_ms: integer, runs: integer });
 export type SlowTest = Static<typeof slowTestRecord>;

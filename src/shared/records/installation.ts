@@ -51,7 +51,18 @@ export const runnerRecord = record('Runner', {
   last_seen_at: nullable(dateTime),
   accounts: strings,
   tags: strings,
-  work: listOf(object({ kind: string, ...ownId, account: string })),
+  slots: integer,
+  busy_slots: integer,
+  work: listOf(
+    object({
+      kind: string,
+      ...ownId,
+      account: string,
+      name: string,
+      project_name: string,
+      started_at: nullable(dateTime),
+    }),
+  ),
 });
 export type Runner = Static<typeof runnerRecord>;
 
@@ -68,6 +79,7 @@ export const operationsRecord = record('Operations', {
       ...idWithString('notification_id'),
       account: string,
       host: string,
+      project_name: string,
       tries: integer,
       next_try_at: dateTime,
       status: nullable(integer),
@@ -78,6 +90,14 @@ export const operationsRecord = record('Operations', {
   versions: object({ headrace: string, node: string, database: string, migration: string }),
 });
 export type Operations = Static<typeof operationsRecord>;
+
+export const loadRecord = record('Load', {
+  since: dateTime,
+  step_seconds: integer,
+  running: listOf(integer, { description: 'The most builds that ran at once in each step, the oldest first' }),
+  waiting: listOf(integer, { description: 'The most builds that waited for a runner at once in each step' }),
+});
+export type Load = Static<typeof loadRecord>;
 
 export const auditEntryRecord = record('AuditEntry', {
   ...ownId,
@@ -92,3 +112,4 @@ export const auditEntryRecord = record('AuditEntry', {
   project_id_str: string,
   details: Type.Unsafe<object>({ type: 'object', additionalProperties: true }),
 });
+export type AuditEntry = Static<typeof auditEntryRecord>;

@@ -48,8 +48,8 @@ describe('reports of real tools', () => {
       ['tests.test_orders', 'test_stored', 'failed', 0],
       ['tests.test_orders', 'test_sent', 'skipped', 0],
     ]);
-    assert.equal(tests[1]?.message, 'assert 91 == 90\n +  where 91 = discounted(100, 10)');
-    assert.equal(tests[2]?.message, 'failed on setup with "RuntimeError: no database"');
+    assert.match(tests[1]?.message ?? '', /^assert 91 == 90\n \+  where 91 = discounted\(100, 10\)\n\nself = /);
+    assert.match(tests[2]?.message ?? '', /^failed on setup with "RuntimeError: no database"\n\n@pytest/);
     assert.equal(tests[3]?.message, 'needs a network');
     assert.deepEqual(new Set(tests.map(({ suite }) => suite)), new Set(['pytest']));
   });
@@ -73,10 +73,11 @@ describe('reports of real tools', () => {
       ['org.example.CartTest', 'stored', 'passed', 200],
       ['org.example.CartTest', 'sent', 'skipped', 0],
     ]);
-    assert.equal(tests[1]?.message, 'expected: <90> but was: <91>');
+    // The text begins with the message, after the class of the error.
+    assert.match(tests[1]?.message ?? '', /^\S+: expected: <90> but was: <91>\n\s+at /);
     assert.equal(tests[1]?.failures, undefined);
     assert.equal(tests[2]?.failures, 2);
-    assert.equal(tests[2]?.message, 'java.net.SocketTimeoutException: timed out');
+    assert.match(tests[2]?.message ?? '', /^java.net.SocketTimeoutException: timed out(\n\s+at |$)/);
   });
 
   test('gotestsum, whose attribute says nothing', () => {
@@ -99,7 +100,7 @@ describe('reports of real tools', () => {
       ['shop::cart', 'tests::discount', 'failed', 5],
       ['shop::cart', 'tests::stored', 'passed', 6],
     ]);
-    assert.equal(tests[1]?.message, "thread 'tests::discount' panicked at src/cart.rs:31:9");
+    assert.match(tests[1]?.message ?? '', /^thread 'tests::discount' panicked at src\/cart.rs:31:9\n/);
     assert.equal(tests[2]?.failures, 1);
   });
 
@@ -202,6 +203,24 @@ describe('hostile and broken reports', () => {
     assert.match(one.name, /^<img src=x onerror=alert\(1\)> \u202Eesrever \uFFFD\uFFFD ä+$/);
     assert.ok(Buffer.byteLength(one.name) <= 1024 && one.name.isWellFormed() && !one.name.endsWith('\uFFFD'));
     assert.equal(one.message, 'é'.repeat(4096));
+  });
+
+  test('has the stack below the message, and each line once', () => {
+    const messageOf = (attribute: string, text: string): string | undefined =>
+      read(suiteOf(`<testcase name="a"><failure message="${attribute}">${text}</failure></testcase>`)).tests[0]
+        ?.message;
+    assert.equal(messageOf('90 is not 91', '\n  at cart.js:3\n'), '90 is not 91\n\nat cart.js:3');
+    assert.equal(
+      messageOf('90 is not 91', 'Error: 90 is not 91\n  at cart.js:3'),
+      'Error: 90 is not 91\n  at cart.js:3',
+    );
+    assert.equal(messageOf('90 is not 91', ' '), '90 is not 91');
+    assert.equal(messageOf('', 'at cart.js:3'), 'at cart.js:3');
+    assert.equal(messageOf('é'.repeat(5000), 'x'.repeat(9000)), 'é'.repeat(4096));
+    assert.equal(messageOf('short', 'x'.repeat(9000))?.length, 8192);
+    const secret = 'correct-horse-battery-staple';
+    const report = suiteOf(`<testcase name="a"><error message="${secret}">at ${secret}</error></testcase>`);
+    assert.equal(read(report, { secrets: [secret] }).tests[0]?.message, '[masked]\n\nat [masked]');
   });
 
   test('masks secrets before it cuts [promise: build-secrets]', () => {

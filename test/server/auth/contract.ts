@@ -84,6 +84,9 @@ export const contract = entries(`
   GET    /projects/ID/builds/ID/tests                              both          commits               See, tests
   GET    /projects/ID/tests/flaky                                  both          commits               See, tests
   GET    /projects/ID/tests/slow                                   both          commits               See, tests
+  GET    /projects/ID/tests/history                                both          commits               See, tests
+  GET    /projects/ID/tests/trend                                  both          commits               See, tests
+  GET    /projects/ID/statistics                                   both          commits               See, their builds
   GET    /projects/ID/firehose                                     both          projects              See what happens in them
   GET    /projects/ID/suites                                       both          suites                See, suites
   POST   /projects/ID/suites                                       both          suites                create, suites, what they run
@@ -210,6 +213,7 @@ export const contract = entries(`
   POST   /runners/look                                             operators     never
   GET    /queue                                                    operators     user                  the state of the service
   GET    /operations                                               operators     user                  the state of the service
+  GET    /operations/load                                          operators     user                  the state of the service
   GET    /users                                                    operators     never
   POST   /users                                                    operators     never
   POST   /users/ID/password_link                                   operators     never

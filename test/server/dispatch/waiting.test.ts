@@ -92,12 +92,14 @@ describeService('work that nobody can take', (service) => {
     assert.equal(await reasonOf(request), '');
     const [seen] = (await runners()).filter(({ name }) => name === far.name);
     assert.ok(seen);
-    assertFields(seen, 'name kind state draining trouble version last_seen_at accounts tags work');
+    assertFields(seen, 'name kind state draining trouble version last_seen_at accounts tags slots busy_slots work');
     assertRecent(seen.last_seen_at);
     const { id } = (await alice.get(request)).record;
     const [work] = seen.work as Fields[];
     assert.deepEqual([seen.kind, seen.state, seen.version, seen.accounts], ['remote', 'busy', version, []]);
-    assert.deepEqual(work, { kind: 'fetch_commit', id, id_str: String(id), account: alice.email });
+    const named = { name: 'main', project_name: project.name, started_at: null };
+    assert.deepEqual(work, { kind: 'fetch_commit', id, id_str: String(id), account: alice.email, ...named });
+    assert.equal(seen.busy_slots, 0);
     assert.match((await service.api.get('/metrics')).text, /^headrace_runners\{state="busy"\} \d$/m);
     const { runner, queue } = await health();
     assert.deepEqual([runner, queue.running], [{ state: 'connected', connected: 1 }, 1]);

@@ -64,7 +64,13 @@ describeWithRunner('the tests of a build', (service, runner) => {
     await task.exit(1);
     const { tests_passed: passed, tests_failed: wrong, tests_skipped: left } = (await alice.get(path)).record;
     assert.deepEqual([passed, wrong, left], [1, 1, 1]);
-    assert.deepEqual((await alice.get(`${path}/tests`)).list, [
+    const { list } = await alice.get(`${path}/tests`);
+    const keys = new Set(list.map(({ key }) => key));
+    assert.ok(keys.size === 3 && [...keys].every((key) => /^[0-9a-f]{12}$/.test(String(key))));
+    const since = list.map(({ failed_since: first }) => (first as Record_ | null)?.build_id_str ?? null);
+    assert.deepEqual(since, [null, path.split('/').at(-1), null]);
+    const shown = list.map(({ key: _, failed_since: __, ...rest }) => rest);
+    assert.deepEqual(shown, [
       {
         name: 'adds',
         class: 'cart',
@@ -199,7 +205,8 @@ describeWithRunner('the tests of a build', (service, runner) => {
     const third = await again(second.path);
     await send(third.task, 0, [failed('now and then', 'third'), failed('always')], true);
     await third.task.exit(1);
-    const shown = (await alice.get(flaky)).list.map(({ last_seen_at: at, ...rest }) => {
+    const shown = (await alice.get(flaky)).list.map(({ last_seen_at: at, key, ...rest }) => {
+      assert.match(String(key), /^[0-9a-f]{12}$/);
       assert.match(String(at), /^20\d\d-\d\d-\d\dT/);
       return rest;
     });
@@ -262,7 +269,8 @@ describeWithRunner('the tests of a build', (service, runner) => {
     await send(second.task, 0, [one('slowest', { durationMs: 1000 }), failed('slow')], true);
     await second.task.exit(1);
     const { list } = await alice.get(slow);
-    assert.deepEqual(list.slice(0, 2), [
+    const shown = list.map(({ key: _, ...rest }) => rest);
+    assert.deepEqual(shown.slice(0, 2), [
       { name: 'slowest', class: 'cart', suite: 'unit', duration_ms: 2000, runs: 2 },
       { name: 'slow', class: 'cart', suite: 'unit', duration_ms: 453, runs: 2 },
     ]);

@@ -189,7 +189,14 @@ describeServiceOnOne('pages of dependencies and of operators', (service, databas
     await owner.requestBuild(project);
     const tab = await signedIn(operator);
     const { text } = await tab.get(at);
-    assert.match(text, new RegExp(`<td>${owner.email}</td>\\s*<td>1</td>\\s*<td>0</td>`));
+    assert.match(
+      text,
+      new RegExp(`<td>${owner.email}</td>\\s*<td[^>]*>1 <span[^>]*>waiting</span></td>\\s*<td[^>]*>0 <span`),
+    );
+    assert.match(text, /Builds in the last 24 hours: at most 0 ran and 0 waited at once/);
+    assert.equal((await hers.get(`${at}/audit`)).status, 404);
+    const audit = (await tab.get(`${at}/audit`)).text;
+    assert.match(audit, new RegExp(`user signed in[^]*${operator.email}[^]*session`));
     for (const shown of ['Node', database.kind === 'sqlite' ? 'SQLite 3' : 'PostgreSQL 1', 'kept in reserve']) {
       assert.ok(text.includes(shown), shown);
     }
@@ -253,6 +260,7 @@ describeServiceOnOne('pages of dependencies and of operators', (service, databas
     let found = await failing();
     while (!found) found = await failing();
     assert.deepEqual([found.host, found.account, found.status], ['127.0.0.1:9', owner.email, null]);
+    assert.equal(found.project_name, project.name);
     const { text } = await (await signedIn(operator)).get('/ui/operations');
     assert.ok(text.includes('127.0.0.1:9') && !text.includes('a-secret-path'));
   });
