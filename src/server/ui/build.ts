@@ -1,13 +1,14 @@
 import { reasonText } from '../lifecycle/reasons.ts';
 import { isAllowedFailure } from '../lifecycle/rollup.ts';
 import type { BuildState } from '../lifecycle/states.ts';
+import type { BuildRequest } from '../../shared/records/build-request.ts';
 import type { Commit } from '../../shared/records/commit.ts';
 import type { BuildDetails } from '../../shared/records/overview.ts';
 import { artifactsPart } from './artifacts.ts';
 import { buildName } from './build-rows.ts';
 import { stepsPart } from './build-steps.ts';
 import { failedTests, testsPart } from './build-tests.ts';
-import { type RequestOrigin, askedFor, commitAtForge, type ForgeLinks, forgeLinks } from './forge-links.ts';
+import { askedFor, commitAtForge, type ForgeLinks, forgeLinks, requestName } from './forge-links.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice, type Page } from './layout.ts';
@@ -21,7 +22,7 @@ import { buildBadge, buildMark, isUnderWay, lookOf, stateBadge } from './states.
 interface ShownBuild {
   build: BuildDetails;
   commit: Commit;
-  request: RequestOrigin;
+  request: BuildRequest;
   links: ForgeLinks | undefined;
   address: string;
 }
@@ -272,6 +273,13 @@ async function show(visit: ProjectVisit, tab: Tab | Service): Promise<Page> {
   return {
     title: tab === 'log' ? name : `${of} of ${name}`,
     state: shown.build.build_state,
+    crumbs: [
+      {
+        text: requestName(shown.request),
+        href: `${visit.projectPath}/requests/${shown.build.build_request_id_str}`,
+      },
+      { text: name },
+    ],
     live: [`project:${visit.project.id_str}`, `build:${shown.build.id_str}`],
     isFilled: tab === 'log' || typeof tab === 'object',
     main: html`${head(visit, shown)} ${await tabLinks(visit, shown, tab)} ${await partOf(visit, shown, tab)}`,

@@ -13,6 +13,8 @@ export interface Page {
   state?: string;
   project?: ProjectHead;
   tab?: ProjectTab;
+  /** The way from the project's page to this page. The last one is this page itself and has no address. */
+  crumbs?: readonly Crumb[];
   searched?: string;
   live?: Live;
   hasTerminal?: boolean;
@@ -21,6 +23,11 @@ export interface Page {
   headers?: Record<string, string>;
   /** True only for pages without secrets. */
   isWorthPacking?: boolean;
+}
+
+export interface Crumb {
+  text: string;
+  href?: string;
 }
 
 export type ProjectHead = Pick<Project, 'id_str' | 'name' | 'build_state' | 'owned'>;
@@ -74,7 +81,7 @@ export function render(page: Page, viewer: Viewer, nonce?: string): string {
           <a class="brand" href="/ui/">${logo}<span>Headrace</span></a>
           ${isInside && navigation(email, viewer, page.searched)}
         </header>
-        ${isInside && html`<div id="connection" role="status"></div>`} ${project && projectHeader(project, page.tab)}
+        ${isInside && html`<div id="connection" role="status"></div>`} ${project && projectHeader(project, page)}
         ${isInside && isOperator && troubleOf(viewer)}
         <main id="main">${main}</main>
       </body>
@@ -133,12 +140,26 @@ const tabs: [ProjectTab, string, string][] = [
   ['settings', '/settings', 'Settings'],
 ];
 
-function projectHeader({ id_str: id, name, build_state: state }: ProjectHead, tab: ProjectTab | undefined): Html {
+function projectHeader({ id_str: id, name, build_state: state }: ProjectHead, { tab, crumbs = [] }: Page): Html {
   return html`<section class="project-head" aria-label="This project">
-    <p class="project-name">
-      <a href="/ui/projects/${id}" title="${name}">${name}</a>
-      <span id="project-state" data-live>${stateBadge(state)}</span>
-    </p>
+    <nav aria-label="Breadcrumb" class="crumbs">
+      <ol>
+        <li class="project-name">
+          <a href="/ui/projects/${id}" title="${name}">${name}</a>
+          <span id="project-state" data-live>${stateBadge(state)}</span>
+        </li>
+        ${crumbs.map(
+          ({ text, href }) =>
+            html`<li>
+              ${
+                href === undefined
+                  ? html`<span aria-current="page">${text}</span>`
+                  : html`<a href="${href}">${text}</a>`
+              }
+            </li>`,
+        )}
+      </ol>
+    </nav>
     <nav aria-label="Project" class="tabs">
       ${tabs.map(
         ([key, below, text]) =>
