@@ -104,7 +104,7 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
               >with the files of <a href="${path}/builds/${other.id_str}">${buildName(other)}</a></span
             >`,
         )}
-        ${!isTold && started !== null && html`<span class="aside">took ${duration(started, finished)}</span>`}
+        ${!isTold && started !== null && html`<span class="aside">${finished === null ? 'running for' : 'took'} ${duration(started, finished)}</span>`}
         ${!isTold && status !== null && html`<span class="aside">exit status ${status}</span>`}
         ${attemptMarks(shown, path)}
       </p>
@@ -187,6 +187,7 @@ function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownB
   const { build, commit, request, links } = shown;
   const { started_at: started, finished_at: finished, exit_status: status, failure_reason: reason } = build;
   const { suite_name: suite } = build;
+  const runs = started !== null && finished === null;
   const settings = `${path}/settings/suites/${build.suite_id}`;
   return html`<section id="details" aria-label="Details" data-live>
     <dl class="facts card">
@@ -206,7 +207,7 @@ function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownB
       ${build.approved_by !== '' && fact('Approved by', build.approved_by)}
       ${fact('Began', started === null ? 'not yet' : ago(started))}
       ${fact('Ended', finished === null ? 'not yet' : ago(finished))}
-      ${fact('Took', started === null ? '–' : duration(started, finished))}
+      ${fact(runs ? 'Running for' : 'Took', started === null ? '–' : duration(started, finished))}
       ${fact('Exit status', status === null ? '–' : String(status))}
       ${reason !== '' && fact('Reason', reasonText(reason))}
     </dl>

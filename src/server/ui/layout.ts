@@ -110,27 +110,31 @@ function scriptTags({ live = [], hasTerminal = false }: Page, nonce: string): Ht
 function navigation(email: string, { formKey, path, isOperator, isCollaborator }: Viewer, searched = ''): Html {
   const link = (target: string, text: string): Html =>
     html`<a href="${target}" ${path === target && html`aria-current="page"`}>${text}</a>`;
-  return html`<nav aria-label="Site">
-    ${link('/ui/', 'Projects')}
-    ${!isCollaborator && html`${link('/ui/dependencies', 'Dependencies')} ${link('/ui/marketplace', 'Marketplace')}`}
-    ${link('/ui/applications', 'Applications')} ${isOperator && link('/ui/operations', 'Operations')}
-    <form method="get" action="/ui/search" role="search" aria-label="Everything" id="search" class="search">
-      <input
-        name="q"
-        type="search"
-        value="${searched}"
-        aria-label="Search"
-        placeholder="Search"
-        autocomplete="off"
-        maxlength="200"
-      />
-    </form>
-    <form method="post" action="/ui/sign-out" class="who">
-      ${keyField(formKey)}
-      <a class="email" href="/ui/account" ${path === '/ui/account' && html`aria-current="page"`}>${email}</a>
-      <button class="quiet">Sign out</button>
-    </form>
-  </nav>`;
+  // On a narrow screen, the menu shows and hides the navigation after it.
+  return html`<details class="menu">
+      <summary class="button quiet">Menu</summary>
+    </details>
+    <nav aria-label="Site">
+      ${link('/ui/', 'Projects')}
+      ${!isCollaborator && html`${link('/ui/dependencies', 'Dependencies')} ${link('/ui/marketplace', 'Marketplace')}`}
+      ${link('/ui/applications', 'Applications')} ${isOperator && link('/ui/operations', 'Operations')}
+      <form method="get" action="/ui/search" role="search" aria-label="Everything" id="search" class="search">
+        <input
+          name="q"
+          type="search"
+          value="${searched}"
+          aria-label="Search"
+          placeholder="Search"
+          autocomplete="off"
+          maxlength="200"
+        />
+      </form>
+      <form method="post" action="/ui/sign-out" class="who">
+        ${keyField(formKey)}
+        <a class="email" href="/ui/account" ${path === '/ui/account' && html`aria-current="page"`}>${email}</a>
+        <button class="quiet">Sign out</button>
+      </form>
+    </nav>`;
 }
 
 const tabs: [ProjectTab, string, string][] = [

@@ -1,7 +1,7 @@
 import type { Overview } from '../../shared/records/overview.ts';
 import { timeSpanText } from './browser/time-words.ts';
 import { html, type Html } from './html.ts';
-import { ago } from './moments.ts';
+import { lasting } from './moments.ts';
 import { counted } from './parts.ts';
 import { isUnderWay, lookOf, stateBadge, stateWord } from './states.ts';
 
@@ -29,11 +29,11 @@ export function overviewLine(overview: Overview, path: string): Html | false {
 
 function since({ passed_since: passed, failed_since: failed }: Overview): Html | false {
   if (failed !== null) return failingSince(failed);
-  return passed !== null && html`<span class="aside">passing since ${ago(passed)}</span>`;
+  return passed !== null && html`<span class="aside">passing for ${lasting(passed)}</span>`;
 }
 
 export function failingSince(at: string): Html {
-  return html`<span class="failing">failing since ${ago(at)}</span>`;
+  return html`<span class="failing">failing for ${lasting(at)}</span>`;
 }
 
 const [barWidth, gap, height, leastHeight] = [6, 2, 32, 3];
