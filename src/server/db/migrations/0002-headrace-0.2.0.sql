@@ -29,6 +29,9 @@ alter table builds add column withheld text not null default '[]';
 create index builds_unfinished on builds (suite_id) where finished_at is null;
 update builds set manual = 1 where suite_id in (select id from suites where manual = 1);
 
+alter table builds add column step_commands text not null default '[]';
+alter table log_indexes add column outline text not null default '';
+
 alter table deploys add column approvers text not null default '[]';
 alter table deploys add column approved_by text not null default '';
 
