@@ -6,7 +6,7 @@ import type { Commit } from '../../shared/records/commit.ts';
 import type { BuildDetails } from '../../shared/records/overview.ts';
 import { artifactsPart } from './artifacts.ts';
 import { buildName } from './build-rows.ts';
-import { stepsPart } from './build-steps.ts';
+import { logSteps, stepsPart } from './build-steps.ts';
 import { failedTests, testsPart } from './build-tests.ts';
 import { askedFor, commitAtForge, type ForgeLinks, forgeLinks, requestName } from './forge-links.ts';
 import { pageForm } from './forms.ts';
@@ -230,12 +230,41 @@ function below(tab: Tab): string {
 
 const parts: Record<Tab, (visit: ProjectVisit, shown: ShownBuild) => Promise<Html>> = {
   log: async (visit, { build, address }) =>
-    html`${stepsPart(build, `/ui${address}`)} ${await failedTests(visit, build, `/ui${address}/tests`)}
-    ${await logPart(visit, record, { address })}`,
+    html`<div class="build-log">
+      <div class="build-side" role="group" aria-label="Suites and steps" tabindex="0">
+        ${suitesPart(visit, build)} ${stepsPart(build, `/ui${address}`)}
+      </div>
+      <div class="build-main">
+        ${await failedTests(visit, build, `/ui${address}/tests`)}
+        ${await logPart(visit, record, {
+          address,
+          steps: logSteps(build),
+          hasFailed: ['failed', 'errored', 'timed_out'].includes(build.build_state),
+        })}
+      </div>
+    </div>`,
   tests: (visit, { build }) => testsPart(visit, build),
   artifacts: (visit, { build, address }) => artifactsPart(visit, build, address),
   details: async (visit, shown) => detailsPart(visit, shown),
 };
+
+/** The other suites of the same request: beside the log, or on a narrow screen as a line above it. */
+function suitesPart({ projectPath: path }: ProjectVisit, { suites, suite_name: suite, variant }: BuildDetails): Html {
+  if (suites.length < 2) return html`<nav id="suites" aria-label="Suites" data-live></nav>`;
+  return html`<nav id="suites" aria-label="Suites" data-live>
+    <h2>Suites</h2>
+    <ul>
+      ${suites.map((one) => {
+        const isHere = one.suite_name === suite && one.variant === variant;
+        return html`<li>
+          <a href="${path}/builds/${one.id_str}" ${isHere && html`aria-current="page"`}
+            >${buildMark(one, buildName(one))} <span class="suite-name" aria-hidden="true">${buildName(one)}</span></a
+          >
+        </li>`;
+      })}
+    </ul>
+  </nav>`;
+}
 
 const serviceRecord = `${record}/services/:service_name` as const;
 
