@@ -55,7 +55,7 @@ export async function logPart(
   const page = Number.isSafeInteger(asked) && asked > 0 ? await viewFrom(asked) : undefined;
   // The link to a step without output may point behind the last line.
   const isPage = page !== undefined && page.lines.length > 0;
-  const atFailure = failure !== null && !isPage ? await viewFrom(Math.max(begun, failure - linesAbove)) : undefined;
+  const atFailure = failure !== null && !page ? await viewFrom(Math.max(begun, failure - linesAbove)) : undefined;
   const view = isPage ? page : (atFailure ?? (await endOf(viewFrom)));
   const parts = partsOf(view.total, steps);
   const groups = endedIn(parts, outline).filter(
