@@ -1,6 +1,6 @@
 import { ApiError } from '../../shared/errors.ts';
 import type { LogOutline, LogView } from '../../shared/records/log.ts';
-import { groupOf, piecesOf, styleOf, type Piece } from './browser/log-text.ts';
+import { groupOf, markClasses, piecesOf, styleOf, type Piece } from './browser/log-text.ts';
 import { html, type Html } from './html.ts';
 import type { PersonVisit } from './site.ts';
 import type { LoggedPath } from './visit-api.ts';
@@ -170,10 +170,10 @@ function stepsOf(view: LogView, parts: readonly Part[], { folds, isPage, path }:
     const { heading, state, line } = step;
     if (here.length === 0) {
       const words = line === null ? heading : html`<a href="${path}?from=${line}#L${line}">${heading}</a>`;
-      return html`<h2 class="log-step log-step-${state}">${words}</h2>`;
+      return html`<h2 class="log-step">${words}</h2>`;
     }
     return html`<details ${(isPage || state !== 'passed') && html`open`}>
-      <summary class="log-step log-step-${state}">${heading}</summary>
+      <summary class="log-step">${heading}</summary>
       ${content}
     </details>`;
   });
@@ -211,7 +211,7 @@ function linesOf({ style, lines }: LogView): Html[] {
         ? html`<strong>${group.opens}</strong>`
         : group === undefined && html`${pieces.map(pieceOf)}`;
     // The text is on one line of markup, because every space would be visible.
-    return html`<div class="log-line ${mark !== '' && `log-${mark}`}" id="L${number}">
+    return html`<div class="log-line ${markClasses[mark]}" id="L${number}">
       <a class="log-number" href="#L${number}">${number}</a><span class="log-text">${content}${cut && ' …'}</span>
     </div>`;
   });

@@ -1,5 +1,5 @@
 import { coloursOf } from './log-colours.ts';
-import { groupOf, piecesOf, type Piece, type Style } from './log-text.ts';
+import { groupOf, markClasses, piecesOf, type Piece, type Style } from './log-text.ts';
 import type { LogLine } from './log-source.ts';
 
 /** A log's content is inserted only as text. */
@@ -45,7 +45,7 @@ export function lineElement(
   );
   element.classList.toggle('log-head', typeof group === 'object');
   element.classList.toggle('log-selected', isSelected);
-  if (mark !== '') element.classList.add(`log-${mark}`);
+  if (mark !== '') element.classList.add(markClasses[mark]);
   return { element, after };
 }
 

@@ -58,10 +58,10 @@ export class Steps {
   }
 
   heading(step: number): HTMLElement {
-    const { content = [], line, state = '' } = this.#steps[step] ?? {};
+    const { content = [], line } = this.#steps[step] ?? {};
     const parts = content.map((node) => node.cloneNode(true));
     const isClosed = String(!this.#rows.isClosed(step));
-    const heading = make('h2', { class: `log-step log-step-${state}`, 'data-step': String(step) });
+    const heading = make('h2', { class: 'log-step', 'data-step': String(step) });
     if (line === undefined) heading.append(...parts);
     else heading.append(make('button', { type: 'button', 'aria-expanded': isClosed }, ...parts));
     return heading;
