@@ -170,7 +170,8 @@ function stepsOf(view: LogView, parts: readonly Part[], { folds, isPage, path }:
     const { heading, state, line } = step;
     if (here.length === 0) {
       const words = line === null ? heading : html`<a href="${path}?from=${line}#L${line}">${heading}</a>`;
-      return html`<h2 class="log-step">${words}</h2>`;
+      // The list of steps links to its line, which may not exist.
+      return html`<h2 class="log-step" ${line !== null && html`id="L${line}"`}>${words}</h2>`;
     }
     return html`<details ${(isPage || state !== 'passed') && html`open`}>
       <summary class="log-step">${heading}</summary>
