@@ -14,8 +14,12 @@ const size = 100 * 1024 * 1024;
 const words = 'a line of a log, about as long as lines of logs are: compiled something, tested something';
 const lines = Math.floor(size / (words.length + 1));
 const rare = 'needle in the haystack';
+const half = `yes '${words}' | head -n ${lines / 2}`;
 /** 100 MB. The searched word is in the middle and at the end. */
-const long = `yes '${words}' | head -n ${lines / 2} ; echo '${rare}' ; yes '${words}' | head -n ${lines / 2} ; echo '${rare}'`;
+const long = `${half} ; echo '${rare}' ; ${half} ; echo '${rare}'`;
+const failure = 'error: the gate does not close';
+/** Another 100 MB, of a build that fails. */
+const failing = `${half} ; echo '${failure}' ; ${half} ; exit 1`;
 const perBurst = 1000;
 const bursts = 20;
 const quick = `n=0; for i in $(seq ${bursts}); do seq -f 'line %.0f' $((n + 1)) $((n + ${perBurst})); n=$((n + ${perBurst})); sleep 0.05; done; sleep 3`;
@@ -39,12 +43,15 @@ export const web: Benchmark = {
     await project.command(long);
     const build = await project.build();
     await project.end(build);
+    await project.command(failing);
+    const failed = await project.build();
+    await project.end(failed);
     await untilIdle(project.service.pid); // the server packs the log now
     const browser = await chromium.launch({ executablePath: chromiumPath(), args: ['--no-sandbox'] });
     stack.defer(() => browser.close());
     return [
       ...(await overTheApi(project, build)),
-      ...(await inTheBrowser(project, build, browser)),
+      ...(await inTheBrowser(project, build, failed, browser)),
       ...(await quickLines(project, browser)),
       ...(await pageMarks(project, build)),
       ...(await dashboardFigures(databases)),
@@ -111,7 +118,7 @@ async function enter(service: Service, page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Sign out' }).waitFor();
 }
 
-async function inTheBrowser(project: BenchProject, build: string, browser: Browser): Promise<Figure[]> {
+async function inTheBrowser(project: BenchProject, build: string, failed: string, browser: Browser): Promise<Figure[]> {
   const page = await signedIn(project, browser);
   const address = `${project.service.url}/ui${build}`;
   const scripts = new Map<string, number>();
@@ -126,6 +133,11 @@ async function inTheBrowser(project: BenchProject, build: string, browser: Brows
     await page.goto(address);
     await page.locator('.log-line', { hasText: rare }).last().waitFor();
   });
+  const atFailure = await timed(7, async () => {
+    await page.goto(`${project.service.url}/ui${failed}`);
+    await page.locator('.log-failure', { hasText: failure }).last().waitFor();
+  });
+  await page.goto(address);
   await page.locator('.log-loaded').waitFor();
   const jumped = await timed(11, async (turn) => {
     const line = 1 + ((turn * 7919 * 104_729) % lines);
@@ -143,6 +155,12 @@ async function inTheBrowser(project: BenchProject, build: string, browser: Brows
       value: median(opened),
       limit: { atMost: 1000 },
       from: told(opened),
+    },
+    {
+      what: 'page of a failed build of 100 MB, to the line that reports the failure, share of that time',
+      value: median(atFailure) / median(opened),
+      limit: { atMost: 1.2 },
+      from: `${told(atFailure)}, ${round(median(atFailure))} ms`,
     },
     { what: 'any line of it on the screen, ms', value: median(jumped), limit: { atMost: 300 }, from: told(jumped) },
     {

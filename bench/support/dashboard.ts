@@ -99,6 +99,7 @@ const unheld = {
   asked_by: null,
   limited: '[]',
   withheld: '[]',
+  step_commands: '[]',
   concurrency_group: '',
   held: '',
   deploy_id: null,

@@ -94,6 +94,7 @@ export async function addBuild(
     asked_by: null,
     limited: '[]',
     withheld: '[]',
+    step_commands: '[]',
     concurrency_group: '',
     held: '',
     deploy_id: null,

@@ -34,6 +34,7 @@ import { logIntake } from './log-intake.ts';
 import { createPolls } from './polls.ts';
 import { createOrders } from './orders.ts';
 import { startLogPacker } from './log-packer.ts';
+import type { SearchThread } from '../streams/search.ts';
 import { packFiles } from './pack-files.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { registryOf } from './images.ts';
@@ -59,6 +60,7 @@ const kinds: Record<WorkKind, JobHandler> = {
 export interface DispatchParts extends CallDeps {
   subscriptions: Subscriptions;
   blobs: Blobs;
+  searches: SearchThread;
   limits: BuildLimits;
   unpacked: UnpackLimits;
   artifacts: ArtifactLimits;
@@ -133,7 +135,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const dispatcher = createDispatcher(db, orders);
   const isQuiet = (holder: string): boolean => dispatcher.isQuiet(holder);
   const polls = createPolls({ db, ids, observers, vault, isQuiet, log });
-  const logPacker = startLogPacker({ db, blobs, log });
+  const logPacker = startLogPacker({ db, blobs, searches: parts.searches, log });
   const cleanup = await startCleanup({ db, kinds: Object.keys(kinds), outcomes, log });
   const attend = async (): Promise<void> => {
     const standings = await findStandings(db.read);

@@ -6,7 +6,9 @@ import { isUnavailable } from '../db/unavailable.ts';
 import * as due from '../queue/due.ts';
 import { claimDue, type ClaimedJob } from '../queue/leases.ts';
 import * as queue from '../queue/queue.ts';
+import { storeOutline } from '../streams/outline.ts';
 import { packLog } from '../streams/pack-log.ts';
+import type { SearchThread } from '../streams/search.ts';
 import { packKind } from './outcomes.ts';
 
 /** Longer than packing ever takes. */
@@ -14,10 +16,10 @@ export const packSeconds = 600;
 const everyMs = 2000;
 
 /** The queue has the jobs, so that a crash leaves no log unpacked for ever. */
-export function startLogPacker(parts: { db: Database; blobs: Blobs; log: FastifyBaseLogger }): {
+export function startLogPacker(parts: { db: Database; blobs: Blobs; searches: SearchThread; log: FastifyBaseLogger }): {
   close(): Promise<void>;
 } {
-  const { db, blobs, log } = parts;
+  const { db, blobs, searches, log } = parts;
   const isUnclaimed = sql<SqlBool>`kind = ${sql.lit(packKind)} and claim is null`;
   return due.startDueWork<ClaimedJob>(db, {
     topic: packKind, // never announced: logs can wait
@@ -35,6 +37,10 @@ export function startLogPacker(parts: { db: Database; blobs: Blobs; log: Fastify
         await db.transaction((trx) => queue.release(db, trx, job, later));
         return;
       }
+      // Without its outline, the log is searched when its page is opened.
+      await storeOutline({ db, blobs, searches }, job.subject_id).catch((error: unknown) =>
+        log.info({ err: error }, 'a packed log has no outline'),
+      );
       await db.transaction((trx) => queue.remove(db, trx, job));
     },
     whenSetBack: () => queue.makeStrandedJobsDue(db, { kinds: [packKind], longestWait: everyMs }),

@@ -2,7 +2,7 @@ import type { BuildRow } from '../db/schema.ts';
 import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
 import { dropArtifacts } from '../outputs/artifacts.ts';
 import { openServices } from '../lifecycle/build-services.ts';
-import { noteSteps, waitingSteps } from '../lifecycle/build-steps.ts';
+import { noteCommands, noteSteps, waitingSteps } from '../lifecycle/build-steps.ts';
 import {
   environmentOf,
   isTrustedBranch,
@@ -143,6 +143,7 @@ export const runSuite: JobHandler = {
         build.id,
         steps.map(({ name }) => ({ name, state: 'waiting' })),
       );
+    if (suiteSteps !== '[]') await noteCommands(context, build.id, steps);
     await openServices(
       context,
       build,

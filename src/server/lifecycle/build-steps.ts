@@ -18,3 +18,22 @@ export async function noteSteps({ db, trx }: WriteContext, id: bigint, steps: re
     .executeTakeFirst();
   if (build) await db.announce(trx, projectTopic(build.project_id));
 }
+
+const longestCommand = 200;
+
+/** Pages show the first line of each command. The suite may change later. */
+export async function noteCommands(
+  { trx }: WriteContext,
+  id: bigint,
+  steps: readonly { command: string }[],
+): Promise<void> {
+  const commands = steps.map(({ command }) => {
+    const [line = ''] = command.trimStart().split('\n', 1);
+    return line.slice(0, longestCommand).toWellFormed();
+  });
+  await trx
+    .updateTable('builds')
+    .set({ step_commands: JSON.stringify(commands) })
+    .where('id', '=', id)
+    .execute();
+}

@@ -212,6 +212,7 @@ export async function addBuilds(
     asked_by: askedBy,
     limited: '[]',
     withheld: '[]',
+    step_commands: '[]',
     concurrency_group: suite.group,
     held: heldBy(suite),
     deploy_id: suite.deployId,

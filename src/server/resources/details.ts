@@ -1,3 +1,4 @@
+import { type Caller, hasScope } from '../auth/callers.ts';
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Blobs } from '../db/blobs.ts';
@@ -22,6 +23,8 @@ import {
 } from '../../shared/records/overview.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { failureLine, lastLine } from '../streams/last-lines.ts';
+import { findLog } from '../streams/logs.ts';
+import type { StoredStep } from '../views/build-steps.ts';
 import { commitView } from '../views/commit.ts';
 import { logged as ofRequests } from './build-requests.ts';
 import { findBuild, showing, withheldView } from './builds.ts';
@@ -44,14 +47,15 @@ async function filesOf(db: Queries, { files_of: of, started_at: started }: Build
   return (await builds.execute()).map(({ id, ...named }) => ({ ...withIdString('id', id), ...named }));
 }
 
-/** The builds that this build needs, in its request or in the request that it joined. */
-async function neededBy(db: Queries, build: BuildRow) {
-  const names = JSON.parse(build.needs) as string[];
-  if (names.length === 0) return [];
+/** The newest builds of its request, and of the request that this one joined. */
+async function siblingsOf(db: Queries, build: BuildRow) {
   const requests = db.selectFrom('build_requests').select('joined_to_id').where('id', '=', build.build_request_id);
   const { joined_to_id: first } = await requests.executeTakeFirstOrThrow();
-  const builds = db.selectFrom('builds').selectAll().where('suite_name', 'in', names);
-  const ofRequest = (id: bigint) => builds.where('build_request_id', '=', id).execute();
+  const builds = db
+    .selectFrom('builds')
+    .select(['id', 'suite_id', 'suite_name', 'variant', 'build_state', 'allow_failure', 'attempt'])
+    .select(['commit_id', 'deploy_id']);
+  const ofRequest = (id: bigint) => builds.where('build_request_id', '=', id).orderBy('id').execute();
   const own = await ofRequest(build.build_request_id);
   const newest = newestAttempts(withFirst(own, first === null ? [] : await ofRequest(first)));
   return newest.map(({ id, suite_name, variant, build_state, allow_failure: mayFail }) => ({
@@ -60,6 +64,21 @@ async function neededBy(db: Queries, build: BuildRow) {
     variant,
     build_state,
     allow_failure: mayFail === 1,
+  }));
+}
+
+/** Times of steps count from the start of the build, and times of lines from the start of its log. */
+async function stepParts(db: Queries, caller: Caller, build: BuildRow) {
+  const { id, steps, step_commands: texts, started_at: started } = build;
+  const stored = steps === '' ? [] : (JSON.parse(steps) as StoredStep[]);
+  // A token sees only data that its scopes also show elsewhere.
+  const commands = hasScope(caller, 'suites') ? (JSON.parse(texts) as string[]) : [];
+  const log = stored.length > 0 ? await findLog(db, id) : undefined;
+  const lead = started === null || !log?.began_at ? undefined : Number(started - log.began_at);
+  return stored.map(({ from, to }, at) => ({
+    command: commands[at] ?? '',
+    began: lead === undefined || from === undefined ? null : Math.max(0, lead + from),
+    took: from === undefined || to === undefined ? null : to - from,
   }));
 }
 
@@ -129,8 +148,8 @@ export const routes = [
     scope: 'commits',
     summary:
       'Fetch a build with whether its suite still exists, its build request, the build whose files it started with, how it ' +
-      'ended in a sentence, the builds that it needs, all attempts at the same suite and variant of the commit, the first ' +
-      'one first, and how many artifacts it has',
+      'ended in a sentence, its steps, the builds of its request, those that it needs, all attempts at the same suite and ' +
+      'variant of the commit, the first one first, and how many artifacts it has',
     answer: buildDetailsRecord,
     async handle(call) {
       const { db, project, params } = call;
@@ -138,6 +157,8 @@ export const routes = [
       const state = build.build_state as BuildState;
       const attempts = await attemptsLike(db, build);
       const view = await showing(call, attempts);
+      const needs = JSON.parse(build.needs) as string[];
+      const suites = await siblingsOf(db, build);
       return {
         ...view(build),
         ...(await keptUntil(call, build)),
@@ -146,7 +167,9 @@ export const routes = [
         ...withIdString('build_request_id', build.build_request_id),
         files_of: await filesOf(db, build),
         sentence: isFinal(buildMachine, state) ? await sentence(db, build, state) : '',
-        needs: await neededBy(db, build),
+        needs: suites.filter(({ suite_name: name }) => needs.includes(name)),
+        suites,
+        step_parts: await stepParts(db, call.caller, build),
         attempts: attempts.map(view),
         ...(await artifactsOf(db, build.id)),
       };

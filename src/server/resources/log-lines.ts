@@ -79,7 +79,9 @@ export async function matchesOf(
 
 /** Reports a retryable error if the caller has too many searches. */
 export async function searchFairly(...search: Parameters<typeof searchLog>): Promise<SearchResult> {
-  return searchLog(...search).catch((error: unknown) => {
-    throw error instanceof BusyThreadError ? new ApiError('resource_temporary_unavailable') : error;
-  });
+  return searchLog(...search).catch(unlessBusy);
+}
+
+export function unlessBusy(error: unknown): never {
+  throw error instanceof BusyThreadError ? new ApiError('resource_temporary_unavailable') : error;
 }

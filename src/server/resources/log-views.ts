@@ -1,15 +1,16 @@
 import type { Call, WithCaller } from '../api/call.ts';
 import { flag, text, wholeNumber } from '../../shared/records/fields.ts';
 import type { StreamAnswer } from '../http/route.ts';
-import { failureExpression } from '../streams/failures.ts';
+import { failureExpression, markOf } from '../streams/failures.ts';
+import { outlineOf } from '../streams/outline.ts';
 import { withKeepAlive } from '../streams/firehose.ts';
 import { growthOf } from '../streams/growth.ts';
 import { lineIndex } from '../streams/line-index.ts';
 import { isExpression } from '../streams/line-matcher.ts';
 import { lineNumber, readLines } from '../streams/lines.ts';
-import { logMatchesRecord, logViewRecord } from '../../shared/records/log.ts';
+import { logMatchesRecord, logOutlineRecord, logViewRecord } from '../../shared/records/log.ts';
 import { string } from '../../shared/records/schema.ts';
-import { line, searchFairly, type LineCall } from './log-lines.ts';
+import { line, searchFairly, unlessBusy, type LineCall } from './log-lines.ts';
 import { shared, type Logged } from './logs.ts';
 
 /** Routes below `/ui/data` for our log viewer. They add styles, groups, positions of matches and growth. */
@@ -31,8 +32,28 @@ async function viewOf(call: LineCall, id: bigint, { from, limit }: { from: numbe
     complete: index.log.complete === 1,
     style: before.style,
     group: before.group,
-    lines: lines.map(({ number, at, text: content, isCut }) => ({ number, at, text: content, cut: isCut })),
+    lines: lines.map(({ number, at, text: content, isCut }) => ({
+      number,
+      at,
+      text: content,
+      cut: isCut,
+      mark: markOf(content),
+    })),
   };
+}
+
+const outlineQuery = () => ({ from: line() });
+
+/** A page waits this long for a log that has no stored outline. */
+const outlineMs = 150;
+
+async function outlineFor(call: LineCall & Pick<Call, 'searches'> & WithCaller, id: bigint, from: number) {
+  const index = await lineIndex(call, id);
+  if (!index) return { groups: [], failure: null, complete: true };
+  const wanted = { account: call.caller.id, milliseconds: outlineMs };
+  const { groups, failures, failuresTo } = await outlineOf(call, index, wanted).catch(unlessBusy);
+  const failure = failures.find((number) => number >= from) ?? null;
+  return { groups, failure, complete: failure !== null || failuresTo >= index.total };
 }
 
 const matchesQuery = () => ({
@@ -79,6 +100,13 @@ export function logViewRoutes<const Path extends string, Context extends WithCal
     const { route, path, name } = logged;
     const common = { ...shared(logged), summary: `Shows the log of ${name}` };
     return [
+      route({
+        ...common,
+        path: `${path}/log/outline`,
+        query: outlineQuery(),
+        answer: logOutlineRecord,
+        handle: async (call) => outlineFor(call, await logged.findLog(call), call.query.from),
+      }),
       route({
         ...common,
         path: `${path}/log/view`,

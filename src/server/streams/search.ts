@@ -26,6 +26,8 @@ export interface SearchWanted {
   to?: number;
   /** The account for which the search takes its turn. */
   account: bigint;
+  /** After this time the matches so far are returned. */
+  milliseconds?: number;
 }
 
 export interface SearchParts extends LineStorage {
@@ -54,14 +56,14 @@ export function createSearchThread(): SearchThread {
   return createWorkerThread('server/streams/search-worker.ts', { mostOfOne: 8, mostOfAll: 64, timeoutMs: 10_000 });
 }
 
-/** After this time the matches so far are returned. The client may request more. */
+/** The client may request more after this time. */
 const timeMs = 1500;
 const pieceMs = 250;
 const pieceSize = 1024 * 1024;
 const longestAnswer = 4 * 1024 * 1024;
 
 export async function searchLog(parts: SearchParts, index: LineIndex, wanted: SearchWanted): Promise<SearchResult> {
-  const until = performance.now() + timeMs;
+  const until = performance.now() + Math.min(timeMs, wanted.milliseconds ?? timeMs);
   const result: SearchResult = { matches: [], complete: false, next: null };
   let sent = 0;
   const to = Math.min(wanted.to ?? index.total, index.total);

@@ -1,13 +1,14 @@
 import { reasonText } from '../lifecycle/reasons.ts';
 import { isAllowedFailure } from '../lifecycle/rollup.ts';
 import type { BuildState } from '../lifecycle/states.ts';
+import type { BuildRequest } from '../../shared/records/build-request.ts';
 import type { Commit } from '../../shared/records/commit.ts';
 import type { BuildDetails } from '../../shared/records/overview.ts';
 import { artifactsPart } from './artifacts.ts';
 import { buildName } from './build-rows.ts';
-import { stepsPart } from './build-steps.ts';
+import { logSteps, stepsPart } from './build-steps.ts';
 import { failedTests, testsPart } from './build-tests.ts';
-import { type RequestOrigin, askedFor, commitAtForge, type ForgeLinks, forgeLinks } from './forge-links.ts';
+import { askedFor, commitAtForge, type ForgeLinks, forgeLinks, requestName } from './forge-links.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice, type Page } from './layout.ts';
@@ -21,7 +22,7 @@ import { buildBadge, buildMark, isUnderWay, lookOf, stateBadge } from './states.
 interface ShownBuild {
   build: BuildDetails;
   commit: Commit;
-  request: RequestOrigin;
+  request: BuildRequest;
   links: ForgeLinks | undefined;
   address: string;
 }
@@ -103,7 +104,7 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
               >with the files of <a href="${path}/builds/${other.id_str}">${buildName(other)}</a></span
             >`,
         )}
-        ${!isTold && started !== null && html`<span class="aside">took ${duration(started, finished)}</span>`}
+        ${!isTold && started !== null && html`<span class="aside">${finished === null ? 'running for' : 'took'} ${duration(started, finished)}</span>`}
         ${!isTold && status !== null && html`<span class="aside">exit status ${status}</span>`}
         ${attemptMarks(shown, path)}
       </p>
@@ -186,6 +187,7 @@ function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownB
   const { build, commit, request, links } = shown;
   const { started_at: started, finished_at: finished, exit_status: status, failure_reason: reason } = build;
   const { suite_name: suite } = build;
+  const runs = started !== null && finished === null;
   const settings = `${path}/settings/suites/${build.suite_id}`;
   return html`<section id="details" aria-label="Details" data-live>
     <dl class="facts card">
@@ -205,7 +207,7 @@ function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownB
       ${build.approved_by !== '' && fact('Approved by', build.approved_by)}
       ${fact('Began', started === null ? 'not yet' : ago(started))}
       ${fact('Ended', finished === null ? 'not yet' : ago(finished))}
-      ${fact('Took', started === null ? '–' : duration(started, finished))}
+      ${fact(runs ? 'Running for' : 'Took', started === null ? '–' : duration(started, finished))}
       ${fact('Exit status', status === null ? '–' : String(status))}
       ${reason !== '' && fact('Reason', reasonText(reason))}
     </dl>
@@ -228,12 +230,41 @@ function below(tab: Tab): string {
 
 const parts: Record<Tab, (visit: ProjectVisit, shown: ShownBuild) => Promise<Html>> = {
   log: async (visit, { build, address }) =>
-    html`${stepsPart(build, `/ui${address}`)} ${await failedTests(visit, build, `/ui${address}/tests`)}
-    ${await logPart(visit, record, { address })}`,
+    html`<div class="build-log">
+      <div class="build-side" role="group" aria-label="Suites and steps" tabindex="0">
+        ${suitesPart(visit, build)} ${stepsPart(build, `/ui${address}`)}
+      </div>
+      <div class="build-main">
+        ${await failedTests(visit, build, `/ui${address}/tests`)}
+        ${await logPart(visit, record, {
+          address,
+          steps: logSteps(build),
+          hasFailed: ['failed', 'errored', 'timed_out'].includes(build.build_state),
+        })}
+      </div>
+    </div>`,
   tests: (visit, { build }) => testsPart(visit, build),
   artifacts: (visit, { build, address }) => artifactsPart(visit, build, address),
   details: async (visit, shown) => detailsPart(visit, shown),
 };
+
+/** The other suites of the same request: beside the log, or on a narrow screen as a line above it. */
+function suitesPart({ projectPath: path }: ProjectVisit, { suites, suite_name: suite, variant }: BuildDetails): Html {
+  if (suites.length < 2) return html`<nav id="suites" aria-label="Suites" data-live></nav>`;
+  return html`<nav id="suites" aria-label="Suites" data-live>
+    <h2>Suites</h2>
+    <ul>
+      ${suites.map((one) => {
+        const isHere = one.suite_name === suite && one.variant === variant;
+        return html`<li>
+          <a href="${path}/builds/${one.id_str}" ${isHere && html`aria-current="page"`}
+            >${buildMark(one, buildName(one))} <span class="suite-name" aria-hidden="true">${buildName(one)}</span></a
+          >
+        </li>`;
+      })}
+    </ul>
+  </nav>`;
+}
 
 const serviceRecord = `${record}/services/:service_name` as const;
 
@@ -272,6 +303,13 @@ async function show(visit: ProjectVisit, tab: Tab | Service): Promise<Page> {
   return {
     title: tab === 'log' ? name : `${of} of ${name}`,
     state: shown.build.build_state,
+    crumbs: [
+      {
+        text: requestName(shown.request),
+        href: `${visit.projectPath}/requests/${shown.build.build_request_id_str}`,
+      },
+      { text: name },
+    ],
     live: [`project:${visit.project.id_str}`, `build:${shown.build.id_str}`],
     isFilled: tab === 'log' || typeof tab === 'object',
     main: html`${head(visit, shown)} ${await tabLinks(visit, shown, tab)} ${await partOf(visit, shown, tab)}`,

@@ -125,7 +125,8 @@ const one = projectPage({
               html`${fact('To', html`<code>${strategy.options.remote_branch}</code> of <code>${strategy.options.clone_url}</code>`)}`
             }
             ${fact('By', deploy.created_by)} ${deploy.approved_by !== '' && fact('Approved by', deploy.approved_by)}
-            ${fact('Asked for', ago(timeOfId(deploy.id)))} ${fact('Took', duration(from, to))}
+            ${fact('Asked for', ago(timeOfId(deploy.id)))}
+            ${fact(from !== null && to === null ? 'Running for' : 'Took', duration(from, to))}
           </dl>
         </div>
         ${await logPart(visit, `${of}/:deploy_id`, { address, title: 'Log' })}`,

@@ -1,6 +1,7 @@
 import type { BuildRequest } from '../../shared/records/build-request.ts';
 import type { ForgeLinks as ForgeAddresses } from '../../shared/records/overview.ts';
 import { html, type Html } from './html.ts';
+import { shortSha } from './parts.ts';
 import type { PersonVisit } from './site.ts';
 
 export interface ForgeLinks {
@@ -41,6 +42,14 @@ export function branchAtForge(links: ForgeLinks | undefined, name: string): Html
   const shown = html`<code>${name}</code>`;
   return links ? outward(links.branch(name), shown) : shown;
 }
+
+/** The name of a request in a breadcrumb. */
+export function requestName({ pull_request: number, commit_ref: ref }: NamedRequest): string {
+  if (number !== null) return `Pull request ${number}`;
+  return `Request for ${/^[0-9a-f]{40,64}$/.test(ref) ? shortSha(ref) : ref}`;
+}
+
+type NamedRequest = Pick<BuildRequest, 'pull_request' | 'commit_ref'>;
 
 export type RequestOrigin = Pick<BuildRequest, 'created_by' | 'event' | 'pull_request' | 'sender' | 'target_branch'>;
 

@@ -139,7 +139,7 @@ function repositoryItem(visit: PageVisit, forgeId: string, repository: ForgeRepo
     ${
       project === ''
         ? may && !archived && form.wrap(false, { button: 'Build', kind: 'quiet', isInline: true, describedBy: id })
-        : html`<a href="/ui/projects/${project}" aria-describedby="${id}">Its project</a>`
+        : html`<a href="/ui/projects/${project}" aria-describedby="${id}">Open project</a>`
     }
   </li>`;
 }

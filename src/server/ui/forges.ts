@@ -92,12 +92,17 @@ function checkButton({ formKey }: Pick<PersonVisit, 'formKey'>, { id_str: id }: 
  */
 export function mendButton(
   visit: FormVisit,
-  { forge, describedBy, ...of }: { forge: Forge; describedBy: string; project_id?: string },
+  {
+    forge,
+    describedBy,
+    isInPlace = false,
+    ...of
+  }: { forge: Forge; describedBy: string; project_id?: string; isInPlace?: boolean },
 ): Html {
   if (forge.state === 'refused')
     return buttonTo(tokenPath(forge.id_str), { button: 'Replace token', kind: 'plain', describedBy });
   const form = pageForm(visit, 'connect', { ...of, forge_id: forge.id_str });
-  return form.wrap(false, { button: 'Mend', kind: 'plain', isInline: true, describedBy });
+  return form.wrap(false, { button: isInPlace ? 'Check and fix' : 'Fix', kind: 'plain', isInline: true, describedBy });
 }
 
 function twiceNotice({ login, ...forge }: Forge): Html {

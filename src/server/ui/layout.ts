@@ -13,6 +13,8 @@ export interface Page {
   state?: string;
   project?: ProjectHead;
   tab?: ProjectTab;
+  /** The way from the project's page to this page. The last one is this page itself and has no address. */
+  crumbs?: readonly Crumb[];
   searched?: string;
   live?: Live;
   hasTerminal?: boolean;
@@ -21,6 +23,11 @@ export interface Page {
   headers?: Record<string, string>;
   /** True only for pages without secrets. */
   isWorthPacking?: boolean;
+}
+
+export interface Crumb {
+  text: string;
+  href?: string;
 }
 
 export type ProjectHead = Pick<Project, 'id_str' | 'name' | 'build_state' | 'owned'>;
@@ -74,7 +81,7 @@ export function render(page: Page, viewer: Viewer, nonce?: string): string {
           <a class="brand" href="/ui/">${logo}<span>Headrace</span></a>
           ${isInside && navigation(email, viewer, page.searched)}
         </header>
-        ${isInside && html`<div id="connection" role="status"></div>`} ${project && projectHeader(project, page.tab)}
+        ${isInside && html`<div id="connection" role="status"></div>`} ${project && projectHeader(project, page)}
         ${isInside && isOperator && troubleOf(viewer)}
         <main id="main">${main}</main>
       </body>
@@ -103,27 +110,31 @@ function scriptTags({ live = [], hasTerminal = false }: Page, nonce: string): Ht
 function navigation(email: string, { formKey, path, isOperator, isCollaborator }: Viewer, searched = ''): Html {
   const link = (target: string, text: string): Html =>
     html`<a href="${target}" ${path === target && html`aria-current="page"`}>${text}</a>`;
-  return html`<nav aria-label="Site">
-    ${link('/ui/', 'Projects')}
-    ${!isCollaborator && html`${link('/ui/dependencies', 'Dependencies')} ${link('/ui/marketplace', 'Marketplace')}`}
-    ${isOperator && link('/ui/operations', 'Operations')}
-    <form method="get" action="/ui/search" role="search" aria-label="Everything" id="search" class="search">
-      <input
-        name="q"
-        type="search"
-        value="${searched}"
-        aria-label="Search"
-        placeholder="Search"
-        autocomplete="off"
-        maxlength="200"
-      />
-    </form>
-    <form method="post" action="/ui/sign-out" class="who">
-      ${keyField(formKey)}
-      <a class="email" href="/ui/account" ${path === '/ui/account' && html`aria-current="page"`}>${email}</a>
-      <button class="quiet">Sign out</button>
-    </form>
-  </nav>`;
+  // On a narrow screen, the menu shows and hides the navigation after it.
+  return html`<details class="menu">
+      <summary class="button quiet">Menu</summary>
+    </details>
+    <nav aria-label="Site">
+      ${link('/ui/', 'Projects')}
+      ${!isCollaborator && html`${link('/ui/dependencies', 'Dependencies')} ${link('/ui/marketplace', 'Marketplace')}`}
+      ${isOperator && link('/ui/operations', 'Operations')}
+      <form method="get" action="/ui/search" role="search" aria-label="Everything" id="search" class="search">
+        <input
+          name="q"
+          type="search"
+          value="${searched}"
+          aria-label="Search"
+          placeholder="Search"
+          autocomplete="off"
+          maxlength="200"
+        />
+      </form>
+      <form method="post" action="/ui/sign-out" class="who">
+        ${keyField(formKey)}
+        <a class="email" href="/ui/account" ${path === '/ui/account' && html`aria-current="page"`}>${email}</a>
+        <button class="quiet">Sign out</button>
+      </form>
+    </nav>`;
 }
 
 const tabs: [ProjectTab, string, string][] = [
@@ -133,12 +144,26 @@ const tabs: [ProjectTab, string, string][] = [
   ['settings', '/settings', 'Settings'],
 ];
 
-function projectHeader({ id_str: id, name, build_state: state }: ProjectHead, tab: ProjectTab | undefined): Html {
+function projectHeader({ id_str: id, name, build_state: state }: ProjectHead, { tab, crumbs = [] }: Page): Html {
   return html`<section class="project-head" aria-label="This project">
-    <p class="project-name">
-      <a href="/ui/projects/${id}" title="${name}">${name}</a>
-      <span id="project-state" data-live>${stateBadge(state)}</span>
-    </p>
+    <nav aria-label="Breadcrumb" class="crumbs">
+      <ol>
+        <li class="project-name">
+          <a href="/ui/projects/${id}" title="${name}">${name}</a>
+          <span id="project-state" data-live>${stateBadge(state)}</span>
+        </li>
+        ${crumbs.map(
+          ({ text, href }) =>
+            html`<li>
+              ${
+                href === undefined
+                  ? html`<span aria-current="page">${text}</span>`
+                  : html`<a href="${href}">${text}</a>`
+              }
+            </li>`,
+        )}
+      </ol>
+    </nav>
     <nav aria-label="Project" class="tabs">
       ${tabs.map(
         ([key, below, text]) =>

@@ -1,15 +1,30 @@
-import type { LogView } from '../../shared/records/log.ts';
-import { groupOf, piecesOf, styleOf, type Piece } from './browser/log-text.ts';
+import { ApiError } from '../../shared/errors.ts';
+import type { LogOutline, LogView } from '../../shared/records/log.ts';
+import { groupOf, markClasses, piecesOf, styleOf, type Piece } from './browser/log-text.ts';
 import { html, type Html } from './html.ts';
 import type { PersonVisit } from './site.ts';
 import type { LoggedPath } from './visit-api.ts';
 
 const pageLines = 500;
+/** The viewer opens so many lines above the first line that reports a failure. */
+const linesAbove = 8;
+
+/** A part of a log with a heading. */
+export interface LogStep {
+  name: string;
+  state: string;
+  /** Its first line. null if it has none. */
+  line: number | null;
+  heading: Html;
+}
 
 interface LogOptions {
   address: string;
   /** A title above the log, with a download link. Undefined if the page already has both. */
   title?: string;
+  steps?: readonly LogStep[];
+  /** True if the log is to begin at the first line that reports a failure. */
+  hasFailed?: boolean;
 }
 
 export function downloadLink(address: string): Html {
@@ -22,17 +37,31 @@ export async function linesIn(visit: PersonVisit, record: LoggedPath): Promise<n
 }
 
 /**
- * `record` is the API path of the log's record. Without scripts, the page shows the last lines and links to earlier
- * lines. `?from=LINE` selects a page. With scripts, it becomes the viewer (browser/log-viewer.ts).
+ * `record` is the API path of the log's record. Without scripts, the page shows some lines and links to others.
+ * `?from=LINE` selects a page. With scripts, it becomes the viewer (browser/log-viewer.ts).
  */
-export async function logPart(visit: PersonVisit, record: LoggedPath, { address, title }: LogOptions): Promise<Html> {
+export async function logPart(
+  visit: PersonVisit,
+  record: LoggedPath,
+  { address, title, steps = [], hasFailed = false }: LogOptions,
+): Promise<Html> {
   const asked = Number.parseInt(visit.queryText('from'), 10);
   const viewFrom = (from: number): Promise<LogView> =>
     visit.api.get(`${record}/log/view`, { query: { from, limit: pageLines } });
+  const failed = hasFailed ? steps.find(({ state }) => state === 'failed') : undefined;
+  const begun = failed?.line ?? 1;
+  const outline = await outlineOf(visit, record, begun);
+  const failure = hasFailed ? outline.failure : null;
   const page = Number.isSafeInteger(asked) && asked > 0 ? await viewFrom(asked) : undefined;
   // The link to a step without output may point behind the last line.
   const isPage = page !== undefined && page.lines.length > 0;
-  const view = isPage ? page : await endOf(viewFrom);
+  const atFailure = failure !== null && !page ? await viewFrom(Math.max(begun, failure - linesAbove)) : undefined;
+  const view = isPage ? page : (atFailure ?? (await endOf(viewFrom)));
+  const parts = partsOf(view.total, steps);
+  const groups = endedIn(parts, outline).filter(
+    ([head, last]) => !(failure !== null && head < failure && failure <= last),
+  );
+  const folds = isPage ? [] : groups;
   return html`<section class="log-part" aria-label="${title ?? 'Log'}">
     ${
       title !== undefined &&
@@ -41,14 +70,69 @@ export async function logPart(visit: PersonVisit, record: LoggedPath, { address,
         ${downloadLink(address)}
       </div>`
     }
-    <div class="log" data-log="/ui/data${address}/log" data-total="${view.total}">
+    <div
+      class="log"
+      data-log="/ui/data${address}/log"
+      data-total="${view.total}"
+      data-groups="${groups.flat().join(' ')}"
+      ${view.complete && !hasFailed && html`data-over`}
+      ${failure !== null && html`data-failure="${failure}"`}
+      ${hasFailed && !outline.complete && html`data-seek="${begun}"`}
+    >
       <div class="log-body">
-        <div class="log-static ${!isPage && 'log-ended'}" role="region" aria-label="Log as text" tabindex="0">
-          <div>${pageLinks(visit, view)} ${linesOf(view)} ${view.lines.length > 20 && pageLinks(visit, view)}</div>
+        <div
+          class="log-static ${!isPage && !atFailure && 'log-ended'}"
+          role="region"
+          aria-label="Log as text"
+          tabindex="0"
+        >
+          <div>
+            ${pageLinks(visit, view)} ${stepsOf(view, parts, { folds, isPage, path: visit.path })}
+            ${view.lines.length > 20 && pageLinks(visit, view)}
+          </div>
         </div>
       </div>
     </div>
   </section>`;
+}
+
+/** Too many searches at once only leave the log unfolded. */
+async function outlineOf(visit: PersonVisit, record: LoggedPath, from: number): Promise<LogOutline> {
+  try {
+    return await visit.api.get(`${record}/log/outline`, { query: { from } });
+  } catch (error) {
+    if (error instanceof ApiError && error.fields.generic?.includes('resource_temporary_unavailable'))
+      return { groups: [], failure: null, complete: false };
+    throw error;
+  }
+}
+
+interface Part {
+  step: LogStep | undefined;
+  from: number;
+  to: number;
+}
+
+/** The lines before the first step, and then those of each step. The last step includes what follows it. */
+function partsOf(total: number, steps: readonly LogStep[]): Part[] {
+  let next = total + 1;
+  const parts = steps.toReversed().map((step): Part => {
+    const from = Math.min(step.line ?? next, next);
+    const to = next - 1;
+    next = from;
+    return { step, from, to };
+  });
+  return [{ step: undefined, from: 1, to: next - 1 }, ...parts.toReversed()];
+}
+
+/** A group ends with its step at the latest. */
+function endedIn(parts: readonly Part[], { groups }: LogOutline): [head: number, last: number][] {
+  return groups.flatMap((head, at): [number, number][] => {
+    if (at % 2 === 1) return [];
+    const end = parts.find(({ from, to }) => from <= head && head <= to)?.to ?? head;
+    const last = Math.min(groups[at + 1] ?? head, end);
+    return last > head ? [[head, last]] : [];
+  });
 }
 
 /** A response may be too small for many very long lines. Fewer are requested until it includes the last line. */
@@ -70,15 +154,65 @@ function pageLinks({ path }: PersonVisit, { from, total, complete, lines }: LogV
   </p>`;
 }
 
+interface Shown {
+  folds: readonly (readonly [head: number, last: number])[];
+  isPage: boolean;
+  path: string;
+}
+
+function stepsOf(view: LogView, parts: readonly Part[], { folds, isPage, path }: Shown): Html[] {
+  const lines = linesOf(view);
+  const last = view.from + lines.length - 1;
+  return parts.map(({ step, from, to }) => {
+    const here = lines.slice(Math.max(0, from - view.from), Math.max(0, Math.min(to, last) + 1 - view.from));
+    const content = inGroups(here, Math.max(from, view.from), folds);
+    if (!step) return html`${content}`;
+    const { heading, state, line } = step;
+    if (here.length === 0) {
+      const words = line === null ? heading : html`<a href="${path}?from=${line}#L${line}">${heading}</a>`;
+      // The list of steps links to its line, which may not exist.
+      return html`<h2 class="log-step" ${line !== null && html`id="L${line}"`}>${words}</h2>`;
+    }
+    return html`<details ${(isPage || state !== 'passed') && html`open`}>
+      <summary class="log-step">${heading}</summary>
+      ${content}
+    </details>`;
+  });
+}
+
+/** `first` is the number of the first line. */
+function inGroups(lines: readonly Html[], first: number, folds: Shown['folds']): Html[] {
+  const shown: Html[] = [];
+  for (let at = 0; at < lines.length; at += 1) {
+    const fold = folds.find(([head]) => head === first + at);
+    if (!fold) {
+      shown.push(lines[at] ?? html``);
+      continue;
+    }
+    const end = fold[1] - first + 1;
+    shown.push(
+      html`<details>
+        <summary>${lines[at] ?? ''}</summary>
+        ${lines.slice(at + 1, end)}
+      </details>`,
+    );
+    at = end - 1;
+  }
+  return shown;
+}
+
 function linesOf({ style, lines }: LogView): Html[] {
   let before = styleOf(style === '' ? '0' : style);
-  return lines.map(({ number, text, cut }) => {
+  return lines.map(({ number, text, cut, mark }) => {
     const { pieces, after } = piecesOf(text, before);
     before = after;
     const group = groupOf(text);
-    const content = typeof group === 'object' ? html`<strong>${group.opens}</strong>` : pieces.map(pieceOf);
+    const content =
+      typeof group === 'object'
+        ? html`<strong>${group.opens}</strong>`
+        : group === undefined && html`${pieces.map(pieceOf)}`;
     // The text is on one line of markup, because every space would be visible.
-    return html`<div class="log-line" id="L${number}">
+    return html`<div class="log-line ${markClasses[mark]}" id="L${number}">
       <a class="log-number" href="#L${number}">${number}</a><span class="log-text">${content}${cut && ' …'}</span>
     </div>`;
   });

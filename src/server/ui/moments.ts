@@ -1,4 +1,4 @@
-import { agoText, timeSpanText } from './browser/time-words.ts';
+import { exactSpanText, relativeTexts, timeSpanText } from './browser/time-words.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
 import { html, type Html } from './html.ts';
 
@@ -19,12 +19,23 @@ function exactly(exact: string): string {
   return `${exact.slice(0, 10)} ${exact.slice(11, 16)} UTC`;
 }
 
-/** The exact time appears on hover. `browser/times.ts` updates the page. */
+/** The exact time appears on hover and on a press. `browser/times.ts` updates the page. */
 export function ago(at: Moment): Html {
+  return relative(at, 'ago');
+}
+
+/** For a state that began then and still lasts, as in `passing for 14 minutes`. */
+export function lasting(at: Moment): Html {
+  return relative(at, 'lasting');
+}
+
+function relative(at: Moment, words: keyof typeof relativeTexts): Html {
   const ms = millisecondsOf(at);
   const exact = timestamp(ms);
   const title = `${exact.slice(0, 10)} ${exact.slice(11, 19)} UTC`;
-  return html`<time datetime="${exact}" title="${title}" data-ago>${agoText(Date.now() - ms)}</time>`;
+  return html`<time datetime="${exact}" title="${title}" data-ago="${words}"
+    >${relativeTexts[words](Date.now() - ms)}</time
+  >`;
 }
 
 /** Without an end, the browser counts up the duration. */
@@ -34,4 +45,9 @@ export function duration(from: Moment | null, to: Moment | null): Html {
   const end = to === null ? Date.now() : millisecondsOf(to);
   const text = timeSpanText(Math.max(0, end - start));
   return to === null ? html`<span data-since="${timestamp(start)}">${text}</span>` : html`<span>${text}</span>`;
+}
+
+/** Of something short that is over, such as a step. */
+export function exactDuration(ms: number): Html {
+  return html`<span>${exactSpanText(ms)}</span>`;
 }

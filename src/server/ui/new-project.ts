@@ -4,7 +4,7 @@ import { recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { page } from './pages.ts';
 
-export function steps(current: 1 | 2 | 3, second = 'Key'): Html {
+export function steps(current: 1 | 2 | 3, second = 'Connection'): Html {
   const names = ['Name and repository', second, 'First suite'];
   return html`<ol class="steps" aria-label="Steps">
     ${names.map(

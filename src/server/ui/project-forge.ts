@@ -30,7 +30,7 @@ export async function connectionPart(visit: ProjectVisit): Promise<Html | false>
         The connection has made the key, the hook and the statuses of this project there. Once a day it is checked that
         key and hook are in place.
       </p>
-      ${forge && mendButton(visit, { forge, describedBy: 'forge-state' })}`,
+      ${forge && mendButton(visit, { forge, describedBy: 'forge-state', isInPlace: state === 'connected' && reason === '' })}`,
     { isCard: true },
   );
 }
@@ -85,6 +85,6 @@ function connectPart(visit: ProjectVisit, forges: readonly Forge[]): Html {
 export function madeByConnection({ project }: ProjectVisit, what: string): Html {
   return html`<p>
     <strong>The connection to the forge of <code>${project.forge_repository}</code> has made this ${what}</strong>, and
-    needs it. The button <b>Mend</b> in the settings of the project makes it again.
+    needs it. The button <b>Check and fix</b> in the settings of the project makes it again.
   </p>`;
 }

@@ -1,7 +1,7 @@
 import type { Overview } from '../../shared/records/overview.ts';
 import { timeSpanText } from './browser/time-words.ts';
 import { html, type Html } from './html.ts';
-import { ago } from './moments.ts';
+import { lasting } from './moments.ts';
 import { counted } from './parts.ts';
 import { isUnderWay, stateBadge } from './states.ts';
 import { medianTime, strip } from './strip.ts';
@@ -30,11 +30,11 @@ export function overviewLine(overview: Overview, path: string): Html | false {
 
 function since({ passed_since: passed, failed_since: failed }: Overview): Html | false {
   if (failed !== null) return failingSince(failed);
-  return passed !== null && html`<span class="aside">passing since ${ago(passed)}</span>`;
+  return passed !== null && html`<span class="aside">passing for ${lasting(passed)}</span>`;
 }
 
 export function failingSince(at: string): Html {
-  return html`<span class="failing">failing since ${ago(at)}</span>`;
+  return html`<span class="failing">failing for ${lasting(at)}</span>`;
 }
 
 function chart(builds: Overview['last_requests'], branch: string): Html | false {

@@ -60,7 +60,7 @@ function connectedOf(project: Project): Html {
     </p>
     ${
       reason !== '' &&
-      notice('bad', html`${reason} <a href="/ui/projects/${id}/settings#forge-title">Mend it in the settings</a>`)
+      notice('bad', html`${reason} <a href="/ui/projects/${id}/settings#forge-title">Fix it in the settings</a>`)
     }`;
 }
 
@@ -79,7 +79,7 @@ async function setupPage(visit: ProjectVisit) {
   return {
     title: 'Set up',
     main: html`<h1>Set up this project</h1>
-      ${steps(check?.connected ? 3 : 2, isConnected || isOpen(project) ? 'Connection' : 'Key')}
+      ${steps(check?.connected ? 3 : 2, isConnected || isOpen(project) ? undefined : 'Key')}
       <section class="card" aria-labelledby="key">
         ${isConnected ? connectedOf(project) : isOpen(project) ? connectionOf(project) : keyOf(project)}
         <div id="connection-seen">${seen(check)}</div>

@@ -28,9 +28,25 @@ export const logViewRecord = record('LogView', {
   complete: boolean,
   style: string,
   group: integer,
-  lines: listOf(object({ number: integer, at: nullable(integer), text: string, cut: boolean })),
+  lines: listOf(
+    object({
+      number: integer,
+      at: nullable(integer),
+      text: string,
+      cut: boolean,
+      mark: wordOf(['', 'failure', 'stack']),
+    }),
+  ),
 });
 export type LogView = Static<typeof logViewRecord>;
+
+/** `failure` is the first line from `from` on that reports a failure; null if none is known. */
+export const logOutlineRecord = record('LogOutline', {
+  groups: listOf(integer),
+  failure: nullable(integer),
+  complete: boolean,
+});
+export type LogOutline = Static<typeof logOutlineRecord>;
 
 export const logMatchesRecord = record('LogMatches', {
   matches: listOf(object({ number: integer, ranges: listOf(integer) })),

@@ -169,6 +169,20 @@ export const buildDetailsRecord = record('BuildDetails', {
     { description: 'The newest builds of the suites that it needs' },
   ),
   attempts: listOf(buildRecord),
+  step_parts: listOf(object({ command: string, began: nullable(integer), took: nullable(integer) }), {
+    description:
+      'For each step: the first line of its command (blank without the scope `suites`), when it began, in milliseconds since the log began, and how long it took',
+  }),
+  suites: listOf(
+    object({
+      ...ownId,
+      suite_name: string,
+      variant: string,
+      build_state: stateOf(buildStates),
+      allow_failure: boolean,
+    }),
+    { description: 'The newest build of each suite and variant of its build request' },
+  ),
   artifacts: integer,
   artifact_bytes: integer,
 });

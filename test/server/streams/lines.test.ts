@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { lineIndex } from '../../../src/server/streams/line-index.ts';
+import { outlineOf, storeOutline } from '../../../src/server/streams/outline.ts';
 import { packLog } from '../../../src/server/streams/pack-log.ts';
 import { forgetOldLogs } from '../../../src/server/streams/retention.ts';
+import { longestWait } from '../../support/pauses.ts';
 import { assertNotFound, assertWrongFields } from '../../support/expect.ts';
 import { ScriptedRunner } from '../../support/runner.ts';
 import { runningBuild } from '../../support/running-build.ts';
@@ -125,6 +128,26 @@ describeService('the lines of a log', (service) => {
     assert.deepEqual(await marks(), [], 'a packed log has its marks in one row');
     const whole = (some: Lines[]) => some.map((one) => ({ ...one, complete: true }));
     assert.deepEqual(await all(), whole(asCame));
+  });
+
+  test('have an outline of groups and failures, which is stored when the log is packed', async () => {
+    const { task, path, id } = await runningBuild(alice, runner);
+    await task.writeLog('::group::a\nx\n::endgroup::\n--- src/a.c\n+++ src/a.c\n-old\n::group::b\ny\n');
+    await task.writeLog('--- c\n\x1b[31mTypeError: no\x1b[0m\n::endgroup::\n0 errors\n::group::open\nerror: at last\n');
+    await task.exit(1);
+    const { db, blobs, searches } = service.store;
+    const read = async () => {
+      const parts = { db: db.read, blobs, searches };
+      const index = (await lineIndex(parts, id)) ?? assert.fail(path);
+      return outlineOf(parts, index, { account: 1n, milliseconds: longestWait });
+    };
+    const outline = { groups: [1, 3, 7, 8, 9, 11], failures: [10, 14], failuresTo: 14 };
+    assert.deepEqual(await read(), outline);
+    await packLog(db, blobs, id);
+    await storeOutline({ db, blobs, searches }, id);
+    const row = await db.read.selectFrom('log_indexes').select('outline').where('log_id', '=', id).executeTakeFirst();
+    assert.deepEqual(JSON.parse(row?.outline ?? ''), outline);
+    assert.deepEqual(await read(), outline);
   });
 
   test('of a log that was removed say so', async () => {

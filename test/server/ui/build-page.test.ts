@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import type { ServiceState, StepState, TestReport } from '../../../src/shared/protocol/index.ts';
+import type { Scope } from '../../../src/server/http/route.ts';
 import { assertAccessible } from '../../support/accessibility.ts';
+import { registerApplication } from '../../support/applications.ts';
 import { TestBrowser } from '../../support/browser.ts';
 import { growingPauses, longestWait } from '../../support/pauses.ts';
 import { addArtifact } from '../../support/rows.ts';
@@ -216,25 +218,32 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
     await shown.context().close();
   });
 
-  test('has a line for each step, with state and time, that opens its part of the log, with scripts and without', async () => {
+  test('has a heading for each step, folds those that passed, and begins at the first error of the one that failed', async () => {
     const named = ['install', 'a step with a name that is longer than the window of a telephone', 'publish', 'tidy up'];
     const fields = named.flatMap((name, at) => [
       [`steps[${at}][name]`, name],
-      [`steps[${at}][command]`, 'true'],
+      [`steps[${at}][command]`, `npm run ${at}\ntrue`],
     ]);
     stepwise = await runningBuild(alice, runner, { command: '', ...(Object.fromEntries(fields) as object) });
     const [install = '', second = '', publish = '', tidy = ''] = named;
     const failing = [
-      { name: install, state: 'passed', status: 0, from: 0, to: 2000, line: 1 },
-      { name: second, state: 'failed', status: 2, from: 2000, to: 65_000, line: 301 },
+      { name: install, state: 'passed', status: 0, from: 0, to: 2040, line: 1 },
+      { name: second, state: 'failed', status: 2, from: 2040, to: 65_040, line: 301 },
       { name: publish, state: 'skipped' },
     ] as const;
     const tell = async (steps: StepState[]): Promise<void> => {
       const { task } = stepwise;
       assert.deepEqual(await runner.dispatch.steps(runner.self, { claim: task.order.claim, steps }), { taken: true });
     };
+    const error = 'src/average.ts:41:11 - error TS2345: a string is no number';
+    const log = logOf(lines)
+      .replace('line 100\n', 'error: this step passed all the same\n')
+      .replace('line 310\n', '::group::compile\n')
+      .replace('line 320\n', '::endgroup::\n')
+      .replace('line 420\n', `\x1b[31m${error}\x1b[0m\n`);
     const wide = await browser.signIn(service.address, alice.credentials, { viewport: { width: 1280, height: 800 } });
     const list = (shown: Page) => shown.getByRole('region', { name: 'Steps' }).getByRole('listitem');
+    const headings = (shown: Page) => shown.locator('.log-space').getByRole('heading');
     {
       await using _ = held(stepwise, runner);
       await wide.goto(`${service.address}/ui${stepwise.path}`);
@@ -242,11 +251,14 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
         await list(wide).allInnerTexts(),
         named.map((name) => `waiting\n${name}`),
       );
-      await stepwise.task.writeLog(logOf(lines));
-      await tell([...failing, { name: tidy, state: 'running', from: 65_000, line: lines + 1 }]);
+      assert.equal(await headings(wide).getByRole('button').count(), 0, 'nothing is there to be folded');
+      await stepwise.task.writeLog(log);
+      await tell([...failing, { name: tidy, state: 'running', from: 65_040, line: lines + 1 }]);
       await list(wide).getByText('running').waitFor();
-      await tell([...failing, { name: tidy, state: 'passed', status: 0, from: 65_000, to: 66_000, line: lines + 1 }]);
+      await headings(wide).getByText('running').waitFor();
+      await tell([...failing, { name: tidy, state: 'passed', status: 0, from: 65_040, to: 66_000, line: lines + 1 }]);
       await list(wide).getByText('passed').nth(1).waitFor();
+      await stepwise.task.exit(2);
     }
     const storageState = await wide.context().storageState();
     const bare = { javaScriptEnabled: false, storageState };
@@ -256,21 +268,33 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
       for (const shown of [wide, plain]) {
         const about = `${width} × ${height}, ${shown === wide ? 'with' : 'without'} scripts`;
         await shown.goto(`${service.address}/ui${stepwise.path}`);
+        if (shown === wide) {
+          await assertSeen(shown, 420, about);
+          const found = shown.locator('.log-view .log-failure');
+          assert.deepEqual(await found.locator('.log-text').allInnerTexts(), [error], about);
+        } else {
+          if (width === 1280) assert.ok(await isInWindow(shown, 420), about);
+          assert.deepEqual(await shown.locator('.log-failure .log-text').allInnerTexts(), [error], about);
+        }
+        assert.equal(await shown.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, about);
+        if (width === 360 && shown === wide) continue; // there, the headings are the list
         assert.deepEqual(
           (await list(shown).allInnerTexts()).map((text) => text.split('\n')),
           [
-            ['passed', install, '2 s'],
+            ['passed', install, '2.0 s'],
             ['failed', second, '1 min 3 s'],
             ['skipped', publish],
-            ['passed', tidy, '1 s'],
+            ['passed', tidy, '1.0 s'],
           ],
           about,
         );
+        const [first, last] = [await list(shown).first().boundingBox(), await list(shown).last().boundingBox()];
+        assert.equal(first?.x, last?.x, 'they are in one column');
         assert.equal(await list(shown).getByRole('link').count(), 3, 'a step that did not run has no part of the log');
         const steps = [
           [install, 1],
           [second, 301],
-          [tidy, lines], // it said nothing
+          [tidy, shown === wide ? lines : lines + 1], // it said nothing, so its heading is there
           [install, 1],
         ] as const;
         for (const [name, line] of steps) {
@@ -278,11 +302,104 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
           if (shown === wide) await assertSeen(shown, line, about);
           else assert.ok(await isInWindow(shown, line), `${about}: line ${line}`);
         }
-        assert.equal(await shown.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, about);
       }
       await plain.context().close();
     }
+    await wide.setViewportSize({ width: 1280, height: 800 });
+    await wide.goto(`${service.address}/ui${stepwise.path}`);
+    await assertSeen(wide, 420, 'again');
+    assert.match(await wide.locator('.log-current').innerText(), /^failed\n.*telephone\nnpm run 1\n1 min 3 s$/);
+    await wide.keyboard.press('f');
+    await assertSeen(wide, 100, 'after f'); // its step is opened for it
+    await wide.keyboard.press('g');
+    const button = (name: string) => headings(wide).getByRole('button', { name });
+    await button(install).press('Enter');
+    await wide.locator('.log-space [data-line="1"]').waitFor({ state: 'detached' });
+    assert.equal(await button(install).getAttribute('aria-expanded'), 'false');
+    assert.equal(await button(second).getAttribute('aria-expanded'), 'true');
+    assert.deepEqual(await wide.getByText(/::(end)?group::/).count(), 0);
+    const group = wide.getByRole('button', { name: 'Group compile' });
+    assert.equal(await group.getAttribute('aria-expanded'), 'false', 'the error is not in it');
+    await button(second).press('Enter');
+    assert.deepEqual(
+      (await headings(wide).allInnerTexts()).map((text) => text.split('\n').slice(0, 2)),
+      [
+        ['passed', install],
+        ['failed', second],
+        ['skipped', publish],
+        ['passed', tidy],
+      ],
+    );
+    assert.equal(await wide.locator('.log-space .log-line').count(), 0, 'every step is folded');
     await wide.context().close();
+    const application = await registerApplication(service, alice);
+    const commandsFor = async (scopes: Scope[]) => {
+      const token = await application.token(alice, scopes);
+      const { record } = await service.api.get(`${stepwise.path}/details?oauth_token=${token}`);
+      return (record.step_parts as { command: string }[]).map(({ command }) => command);
+    };
+    assert.deepEqual(await commandsFor(['commits', 'suites']), ['npm run 0', 'npm run 1', 'npm run 2', 'npm run 3']);
+    assert.deepEqual(await commandsFor(['commits']), ['', '', '', ''], 'commands are settings of suites');
+  });
+
+  test('leads up to its request, and sideways to the other suites with their states', async () => {
+    const project = await alice.createProject();
+    for (const name of ['unit', 'a suite whose name is longer than the window', 'types', 'lint']) {
+      await alice.createSuite(project, { name });
+    }
+    await alice.requestBuild(project, 'main');
+    await (await runner.take('fetch_commit')).fetched();
+    const ended: string[] = [];
+    for (const status of [0, 1, 0, 0]) {
+      const task = await runner.take('run_suite');
+      await task.writeLog(logOf(lines));
+      await task.exit(status);
+      ended.push(`/ui/projects/${project.id}/builds/${task.order.work.environment['HEADRACE_BUILD_ID']}`);
+    }
+    for (const viewport of [
+      { width: 1280, height: 800 },
+      { width: 360, height: 640 },
+    ]) {
+      const shown = await browser.signIn(service.address, alice.credentials, { viewport });
+      await shown.goto(`${service.address}${ended[0]}`);
+      const suites = shown.getByRole('navigation', { name: 'Suites' }).getByRole('link');
+      const tops = await suites.evaluateAll((all) => all.map((one) => one.getBoundingClientRect().y));
+      const isOneLine = new Set(tops).size === 1;
+      assert.deepEqual([tops.length, isOneLine], [4, viewport.width === 360]);
+      assert.equal(await shown.evaluate('document.documentElement.scrollWidth <= innerWidth'), true);
+      assert.equal(await suites.first().getAttribute('aria-current'), 'page');
+      await shown.getByRole('link', { name: 'a suite whose name is longer than the window: failed' }).click();
+      await shown.waitForURL(`**${ended[1]}`);
+      const crumbs = shown.getByRole('navigation', { name: 'Breadcrumb' }).getByRole('link');
+      await crumbs.filter({ hasText: 'Request for main' }).click();
+      await shown.waitForURL('**/requests/*');
+      await shown.context().close();
+    }
+  });
+
+  test('has one row of header on a phone, whose menu opens without scripts, and a log that scrolls with the page', async () => {
+    const signedIn = await browser.signIn(service.address, alice.credentials);
+    const storageState = await signedIn.context().storageState();
+    const viewport = { width: 360, height: 640 };
+    for (const javaScriptEnabled of [true, false]) {
+      const shown = await browser.open({ javaScriptEnabled, viewport, storageState });
+      await shown.goto(`${service.address}/ui${failed.path}`);
+      const header = shown.locator('header');
+      const isLow = async () => ((await header.boundingBox())?.height ?? Infinity) < 64;
+      assert.equal(await isLow(), true, 'closed');
+      const dependencies = header.getByRole('link', { name: 'Dependencies' });
+      assert.equal(await dependencies.isVisible(), false);
+      await header.getByText('Menu').click();
+      assert.equal(await isLow(), false, 'open');
+      for (const name of ['Projects', 'Dependencies'])
+        assert.ok(await header.getByRole('link', { name }).isVisible(), name);
+      assert.ok(await header.getByRole('button', { name: 'Sign out' }).isVisible());
+      const log = shown.locator(javaScriptEnabled ? '.log-view' : '.log-static');
+      const [inside, outside] = await log.evaluate((one) => [one.scrollHeight, one.clientHeight]);
+      assert.ok((inside ?? 0) <= (outside ?? 0) + 1, 'it does not scroll in itself');
+      await shown.context().close();
+    }
+    await signedIn.context().close();
   });
 
   test('has a tab for each service, with how far it is and its log, and says on top which step failed', async () => {

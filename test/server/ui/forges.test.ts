@@ -37,7 +37,7 @@ describeServiceOnOne(
       const setup = (await tab.get(`/ui/projects/${project?.id}/setup`)).text;
       assert.match(setup, /is at the forge of <code>team\/lib<\/code>[^]*Check connection/);
       assert.doesNotMatch(setup, /Deploy keys|ssh-ed25519/);
-      assert.doesNotMatch((await tab.get('/ui/')).text, /incomplete at its forge|>\s*Mend\s*</);
+      assert.doesNotMatch((await tab.get('/ui/')).text, /incomplete at its forge|>\s*Fix\s*</);
       const lib = forge.of('team/lib');
       lib.hooks = [];
       const link = { forge_state: 'incomplete', forge_state_reason: 'The hook is missing at the forge.' };
@@ -54,8 +54,8 @@ describeServiceOnOne(
       await other.signIn(bob.credentials);
       const told = (await other.get('/ui/')).text;
       assert.match(told, /lib<\/a> is incomplete at its forge\.\s+The hook is missing at the forge\./);
-      assert.doesNotMatch(told, />\s*Mend\s*</);
-      assert.match((await tab.get('/ui/')).text, />\s*Mend\s*</);
+      assert.doesNotMatch(told, />\s*Fix\s*</);
+      assert.match((await tab.get('/ui/')).text, />\s*Fix\s*</);
       const mend = { do: 'connect', project_id: String(project?.id), forge_id: String(connected?.id) };
       forge.interfere = () => ({ status: 503, body: { message: 'Back soon' } });
       assert.match((await send('/ui/', mend)).text, /503: Back soon/);
@@ -71,7 +71,7 @@ describeServiceOnOne(
       assert.doesNotMatch((await tab.get('/ui/')).text, /incomplete at its forge/);
       assert.match(
         (await tab.get('/ui/projects/new?query=lib')).text,
-        new RegExp(`/ui/projects/${project?.id}"[^>]*>Its project`),
+        new RegExp(`/ui/projects/${project?.id}"[^>]*>Open project`),
       );
       forge.interfere = () => ({ status: 503, body: { message: 'Back soon' } });
       assert.match((await tab.get('/ui/projects/new')).text, /503: Back soon[^]*Repository address/);
@@ -173,7 +173,10 @@ describeServiceOnOne(
       const project = (await alice.post('/projects', { forge_id: String(id), repository: 'team/app' })).record;
       const settings = `/ui/projects/${project.id}/settings`;
       const seen = async (path: string): Promise<string> => (await tab.get(path)).text.replaceAll(/\s+/g, ' ');
-      assert.match(await seen(settings), /Gitea or Forgejo at 127.*<code>team\/app<\/code>.*connected.*> Mend </);
+      assert.match(
+        await seen(settings),
+        /Gitea or Forgejo at 127.*<code>team\/app<\/code>.*connected.*> Check and fix </,
+      );
       assert.match(await seen(settings), /The connection has put this key into the repository/);
       assert.match(await seen(`${settings}/delete`), /Its key, its hook and its statuses are taken away at the forge/);
       const [hook] = (await alice.get(`/projects/${project.id}/hooks`)).list;

@@ -176,13 +176,16 @@ describeServiceOnOne('the log viewer', (service, database) => {
     await page.keyboard.press('Escape');
 
     await page.keyboard.press('g');
-    await page.getByRole('button', { name: 'Group install' }).click();
     await line(5003).waitFor();
-    await seen(5003); // what comes after the group moves up
+    await seen(5003); // groups that have ended are folded, but for the one with the first failure
+    const install = page.getByRole('button', { name: 'Group install' });
     assert.equal(await line(2).count(), 0);
-    assert.equal(await page.getByRole('button', { name: 'Group install' }).getAttribute('aria-expanded'), 'false');
+    assert.equal(await install.getAttribute('aria-expanded'), 'false');
     await line(1).getByText('install').click(); // its name does the same as its mark
     await line(2).waitFor();
+    await install.click();
+    await line(2).waitFor({ state: 'detached' });
+    await seen(5003); // what comes after the group moves up
 
     await page.keyboard.press('?');
     await page.getByRole('dialog').getByText('Next line that reports a failure').waitFor();

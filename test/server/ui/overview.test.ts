@@ -46,7 +46,7 @@ describeWithRunnerOnOne('how projects are doing', (service, runner) => {
     await build(runs, 'a', 0);
     const passed = await since(runs);
     assert.ok(passed.passed_since !== null && passed.failed_since === null);
-    assert.match(await overview(runs), /passed<\/span> <code>main<\/code> <span class="aside">passing since/);
+    assert.match(await overview(runs), /passed<\/span> <code>main<\/code> <span class="aside">passing for/);
     await build(runs, 'b', 1);
     const first = await since(runs);
     assert.ok(first.failed_since !== null && first.passed_since === null);
@@ -58,13 +58,13 @@ describeWithRunnerOnOne('how projects are doing', (service, runner) => {
     await fetching.fetched({ sha: 'e'.repeat(40), defaultHead: 'this', defaultBranch: 'main' });
     const task = await runner.take('run_suite');
     assert.deepEqual(await since(runs), first);
-    assert.match(await overview(runs), /<\/span> <code>main<\/code> <span class="failing">failing since <time/);
+    assert.match(await overview(runs), /<\/span> <code>main<\/code> <span class="failing">failing for <time/);
     const { text } = await tab.get('/ui/');
-    assert.match(one(text), new RegExp(`id="project-${runs.project.id}".*?failing since <time datetime=`));
+    assert.match(one(text), new RegExp(`id="project-${runs.project.id}".*?failing for <time datetime=`));
     await task.exit(0);
     const again = await since(runs);
     assert.ok(again.passed_since !== null && again.failed_since === null);
-    assert.match(await overview(runs), /passing since/);
+    assert.match(await overview(runs), /passing for/);
   });
 
   test('the first line of a project tells of its last builds, of what runs, and of flaky tests', async () => {
@@ -149,7 +149,7 @@ describeWithRunnerOnOne('how projects are doing', (service, runner) => {
     const page = one((await his.get('/ui/?sort=failed&filter=ba')).text);
     assert.match(page, /<nav aria-label="Sort".*?href="\/ui\/\?sort=name&amp;filter=ba"/);
     assert.match(page, /<a href="\/ui\/\?sort=failed&amp;filter=ba" aria-current="true">Failed first<\/a>/);
-    assert.equal(page.match(/failing since/g)?.length, 1);
+    assert.equal(page.match(/failing for/g)?.length, 1);
     const byName = one((await his.get('/ui/?sort=name')).text);
     assert.match(byName, /<form method="get" action="\/ui\/"[^>]*> <input type="hidden" name="sort" value="name" \/>/);
   });

@@ -40,6 +40,9 @@ create index builds_unfinished on builds (suite_id) where finished_at is null;
 create index builds_unapproved on builds (project_id, build_request_id) where build_state = 'waiting_for_approval';
 update builds set manual = 1 where suite_id in (select id from suites where manual = 1);
 
+alter table builds add column step_commands text not null default '[]';
+alter table log_indexes add column outline text not null default '';
+
 alter table deploys add column approvers text not null default '[]';
 alter table deploys add column approved_by text not null default '';
 create index deploys_unapproved on deploys (project_id, id) where state = 'waiting_for_approval';

@@ -35,6 +35,8 @@ export interface LogMarkRow {
 export interface LogIndexRow {
   log_id: bigint;
   bytes: Uint8Array;
+  /** JSON (streams/outline.ts). Blank if unknown. */
+  outline: string;
 }
 
 /** A blob that lost a reference; removed unless another row refers to it. */

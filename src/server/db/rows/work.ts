@@ -140,6 +140,8 @@ export interface BuildRow {
   /** JSON, set when the build begins: the names of its variables limited to refs, and of variables withheld from it. */
   limited: string;
   withheld: string;
+  /** JSON, set when the build begins: the first line of each step's command. */
+  step_commands: string;
   /** 1 if its suite runs only on request: then a cancelled build does not affect its commit's state. */
   manual: number;
   /** Builds of the project with the same group run one at a time; blank for none. */

@@ -2,6 +2,7 @@ import { lineElement, make, rangesIn } from './log-dom.ts';
 import type { LogLine, LogSource, Matches } from './log-source.ts';
 import { styleOf } from './log-text.ts';
 import type { Rows } from './log-rows.ts';
+import type { Steps } from './log-steps.ts';
 
 export const clusterSize = 100;
 /** Cached clusters, in addition to the visible ones. */
@@ -28,26 +29,27 @@ export class Clusters {
   readonly #source: LogSource;
   readonly #rows: Rows;
   readonly #space: HTMLElement;
+  readonly #steps: Steps;
   readonly #clusters = new Map<number, Cluster>();
   #wanted = new Set<number>();
   #query = '';
   selection: Selection | undefined;
   onLoaded: () => void = () => {};
 
-  constructor(source: LogSource, rows: Rows, space: HTMLElement) {
+  constructor(source: LogSource, rows: Rows, steps: Steps, space: HTMLElement) {
     this.#source = source;
     this.#rows = rows;
+    this.#steps = steps;
     this.#space = space;
   }
 
   show(first: number, last: number): void {
     const wanted = new Set<number>();
-    const { total } = this.#rows;
-    if (total === 0) return;
-    for (let row = Math.max(0, Math.floor(first)); row <= last; row += 1) {
-      const line = this.#rows.lineAt(row);
-      wanted.add(clusterOf(line));
-      if (line >= total) break;
+    const { count } = this.#rows;
+    for (let row = Math.max(0, Math.floor(first)); row <= last && row < count;) {
+      const index = clusterOf(this.#rows.lineAt(row));
+      wanted.add(index);
+      row = Math.max(row + 1, this.#rows.rowsBefore((index + 1) * clusterSize + 1));
     }
     this.#wanted = wanted;
     for (const [index, cluster] of this.#clusters) if (!wanted.has(index)) this.#hide(cluster);
@@ -59,26 +61,24 @@ export class Clusters {
   place(): void {
     for (const index of this.#wanted) {
       const element = this.#clusters.get(index)?.element;
-      if (element) element.style.transform = `translateY(${this.#rows.topOf(this.#firstShown(index))}px)`;
+      if (element) element.style.transform = `translateY(${this.#rows.topOf(index * clusterSize + 1)}px)`;
     }
-  }
-
-  #firstShown(index: number): number {
-    let line = index * clusterSize + 1;
-    while (this.#rows.isHidden(line) && line < (index + 1) * clusterSize) line += 1;
-    return line;
   }
 
   /** The previously last line may be longer now, so its cluster is loaded again too. */
   grown(before: number): void {
     const first = clusterOf(Math.max(1, before));
-    for (const cluster of this.#clusters.values()) if (cluster.index >= first) cluster.isStale = true;
+    for (const cluster of this.#clusters.values()) {
+      if (cluster.index < first) continue;
+      cluster.isStale = true;
+      if (!cluster.lines) this.#hide(cluster); // headings alone, which may be elsewhere now
+    }
   }
 
   redraw(): void {
     for (const index of this.#wanted) {
       const cluster = this.#clusters.get(index);
-      if (cluster?.lines) this.#draw(cluster);
+      if (cluster?.element) this.#draw(cluster);
     }
     this.place();
   }
@@ -107,8 +107,9 @@ export class Clusters {
     };
     this.#clusters.delete(index);
     this.#clusters.set(index, cluster); // now the most recently used cluster
-    if (cluster.isStale && !cluster.isLoading) void this.#load(cluster);
-    else if (!cluster.element && cluster.lines) this.#draw(cluster);
+    const hasLines = this.#rows.visibleIn(index * clusterSize + 1, (index + 1) * clusterSize) > 0;
+    if (hasLines && cluster.isStale && !cluster.isLoading) void this.#load(cluster);
+    else if (!cluster.element && (cluster.lines || !hasLines)) this.#draw(cluster);
   }
 
   async #load(cluster: Cluster): Promise<void> {
@@ -120,7 +121,6 @@ export class Clusters {
         if (this.#wanted.has(cluster.index)) {
           this.#draw(cluster);
           this.place();
-          this.onLoaded();
         }
       } while (cluster.isStale && this.#wanted.has(cluster.index));
     } catch {
@@ -148,16 +148,26 @@ export class Clusters {
   #draw(cluster: Cluster): void {
     const element = make('div', { class: 'log-cluster' });
     let style = styleOf(cluster.style === '' ? '0' : cluster.style);
-    for (const line of cluster.lines ?? []) {
-      const options = { isSelected: this.#isSelected(line.number), isFolded: this.#rows.isFolded(line.number) };
+    const first = cluster.index * clusterSize + 1;
+    const { total } = this.#rows;
+    for (let number = first; number < first + clusterSize && number <= total + 1; number += 1) {
+      for (const step of this.#rows.headingsAt(number)) element.append(this.#steps.heading(step));
+      const line = cluster.lines?.[number - first];
+      if (!line) continue;
+      const options = {
+        isSelected: this.#isSelected(number),
+        isFolded: this.#rows.isFolded(number),
+        began: this.#steps.beganAt(number),
+      };
       const made = lineElement(line, style, options);
       style = made.after;
-      if (!this.#rows.isHidden(line.number)) element.append(made.element);
+      if (number <= total && !this.#rows.isHidden(number)) element.append(made.element);
     }
     if (cluster.element) cluster.element.replaceWith(element);
     else this.#space.insertBefore(element, this.#elementBehind(cluster.index));
     cluster.element = element;
     void this.#mark(cluster);
+    if (Array.from(this.#wanted).every((index) => this.#clusters.get(index)?.element)) this.onLoaded();
   }
 
   /** Clusters keep their order in the page too, for screen readers and for copying. */

@@ -1,5 +1,5 @@
 import { coloursOf } from './log-colours.ts';
-import { groupOf, piecesOf, type Piece, type Style } from './log-text.ts';
+import { groupOf, markClasses, piecesOf, type Piece, type Style } from './log-text.ts';
 import type { LogLine } from './log-source.ts';
 
 /** A log's content is inserted only as text. */
@@ -17,12 +17,14 @@ export function make<Name extends keyof HTMLElementTagNameMap>(
 export interface LineOptions {
   isSelected: boolean;
   isFolded: boolean;
+  /** Times of lines count from here, in milliseconds since the log began. */
+  began: number;
 }
 
 export function lineElement(
-  { number, at, text, cut }: LogLine,
+  { number, at, text, cut, mark }: LogLine,
   before: Style,
-  { isSelected, isFolded }: LineOptions,
+  { isSelected, isFolded, began }: LineOptions,
 ): { element: HTMLElement; after: Style } {
   const { pieces, after } = piecesOf(text, before);
   const words = make('span', { class: 'log-text' });
@@ -30,7 +32,7 @@ export function lineElement(
   if (typeof group === 'object') {
     const fold = { type: 'button', class: 'log-fold', 'aria-expanded': String(!isFolded) };
     words.append(make('button', { ...fold, 'aria-label': `Group ${group.opens}` }), group.opens);
-  } else {
+  } else if (group === undefined) {
     words.append(...pieces.map(pieceNode));
   }
   if (cut) words.append(make('em', { class: 'log-cut' }, ' … the line goes on; the downloaded log has all of it'));
@@ -38,11 +40,12 @@ export function lineElement(
     'div',
     { class: 'log-line', 'data-line': String(number) },
     make('a', { class: 'log-number', href: `#L${number}` }, String(number)),
-    make('span', { class: 'log-time' }, at === null ? '' : clock(at)),
+    make('span', { class: 'log-time' }, at === null ? '' : clock(Math.max(0, at - began))),
     words,
   );
   element.classList.toggle('log-head', typeof group === 'object');
   element.classList.toggle('log-selected', isSelected);
+  if (mark !== '') element.classList.add(markClasses[mark]);
   return { element, after };
 }
 

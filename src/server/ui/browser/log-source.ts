@@ -3,6 +3,7 @@ export interface LogLine {
   at: number | null;
   text: string;
   cut: boolean;
+  mark: '' | 'failure' | 'stack';
 }
 
 export interface View {

@@ -31,6 +31,9 @@ export const plain: Style = {
 
 export const anyColour = 512;
 
+/** The classes of lines that say why a build failed. */
+export const markClasses = { '': '', failure: 'log-failure', stack: 'log-stack' } as const;
+
 /** The limit keeps a line of only escape sequences from blocking the page. */
 const mostPieces = 100;
 

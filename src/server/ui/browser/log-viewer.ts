@@ -3,12 +3,16 @@ import { readColours } from './log-colours.ts';
 import { make } from './log-dom.ts';
 import { countMatches, finder, isRefused } from './log-find.ts';
 import { Rows } from './log-rows.ts';
+import { Scroll } from './log-scroll.ts';
 import { LogSource, type Growth } from './log-source.ts';
+import { Steps } from './log-steps.ts';
 import { isForLog, makeTools, type Command } from './log-tools.ts';
 
 /** Lines that open or close a group, used to find a group's end. */
 const groupLine = '^(?:::group::|::endgroup::|--- )';
 const timesKey = 'headrace-log-times';
+/** Rows above the line at which the log of a failed build opens. */
+const linesAbove = 8;
 
 /**
  * Shows a log of any length. Only lines near the visible part are in the page. When the log grows, the viewer loads the
@@ -19,8 +23,12 @@ class LogViewer {
   readonly #source: LogSource;
   readonly #view: HTMLElement;
   readonly #space: HTMLElement;
+  readonly #steps = new Steps(this.#rows);
   readonly #clusters: Clusters;
+  readonly #scroll: Scroll;
   readonly #tools = makeTools((name) => this.#command(name));
+  /** The heading of the step whose lines are at the top. */
+  readonly #stepAtTop = make('div', { class: 'log-current', 'aria-hidden': 'true' });
   readonly #nothing = make('p', { class: 'log-nothing' });
   readonly #root: HTMLElement;
   #isFollowing = false;
@@ -34,8 +42,9 @@ class LogViewer {
     this.#source = new LogSource(root.dataset['log'] ?? '');
     this.#space = make('div', { class: 'log-space' });
     this.#view = make('div', { class: 'log-view', tabindex: '0', role: 'region', 'aria-label': 'Lines of the log' });
-    this.#view.append(this.#nothing, this.#space);
-    this.#clusters = new Clusters(this.#source, this.#rows, this.#space);
+    this.#view.append(this.#nothing, this.#stepAtTop, this.#space);
+    this.#scroll = new Scroll(this.#view, this.#space);
+    this.#clusters = new Clusters(this.#source, this.#rows, this.#steps, this.#space);
     this.#rows.total = Number(root.dataset['total'] ?? 0);
   }
 
@@ -46,6 +55,8 @@ class LogViewer {
     this.#root.prepend(this.#tools.element);
     this.#root.querySelector('.log-body')?.append(this.#view);
     this.#root.classList.add('log-live');
+    for (const step of this.#steps.read() ?? []) this.#rows.close(step);
+    this.#rows.foldAll((this.#root.dataset['groups'] ?? '').split(' ').filter(Boolean).map(Number));
     this.#measure();
     this.#listen();
     // The server's lines stay until the viewer has loaded the same lines.
@@ -53,11 +64,39 @@ class LogViewer {
     if (this.#rows.total === 0) this.#loaded();
     const selection = selectionIn(location.hash);
     if (selection) this.#select(selection, true);
-    else this.#end();
+    else this.#open();
     this.#source.follow(
       (growth) => this.#grown(growth),
       (isThere) => this.#tools.connection(isThere ? '' : 'The connection is lost. Trying again…'),
     );
+  }
+
+  /** A failed build opens at the first line that reports a failure, others at their end, or on a phone at the top. */
+  #open(): void {
+    const { failure, seek, over } = this.#root.dataset;
+    const { failed, areOver } = this.#steps;
+    if (failure !== undefined) this.#begin(Number(failure));
+    else if (failed !== undefined) this.#goTo(Math.max(this.#rows.linesOf(failed).to, 1));
+    else if (areOver || (over !== undefined && this.#scroll.isOfPage)) this.#draw();
+    else this.#end();
+    if (seek !== undefined) void this.#seek(Number(seek));
+  }
+
+  /** Shows a line with those before it. */
+  #begin(line: number): void {
+    this.#follow(false);
+    this.#current = line;
+    this.#rows.reveal(line);
+    this.#clusters.redraw();
+    this.#scrollTo(this.#rows.scrollTo(this.#rows.rowOf(line) - linesAbove));
+  }
+
+  /** The log was too long to be searched before the page was shown. */
+  async #seek(from: number): Promise<void> {
+    const before = this.#scrollTop;
+    const finding = finder(this.#source, { failures: 'true' }, this.#searching.signal);
+    const line = await finding.find(from - 1, true, this.#rows.total).catch(() => undefined);
+    if (line !== undefined && line >= from && this.#scrollTop === before) this.#begin(line);
   }
 
   #loaded(): void {
@@ -66,12 +105,15 @@ class LogViewer {
   }
 
   #listen(): void {
-    this.#view.addEventListener('scroll', () => this.#scrolled(), { passive: true });
-    new ResizeObserver(() => {
-      this.#measure();
-      if (this.#isFollowing) this.#end();
-      else this.#draw();
-    }).observe(this.#view);
+    this.#scroll.listen(
+      () => this.#scrolled(),
+      () => {
+        this.#measure();
+        if (this.#isFollowing) this.#end();
+        else this.#draw();
+      },
+    );
+    document.addEventListener('freshened', () => this.#stepsChanged());
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
       readColours(this.#root);
       this.#clusters.redraw();
@@ -82,7 +124,7 @@ class LogViewer {
     });
     document.addEventListener('keydown', (event) => this.#key(event));
     document.getElementById('steps')?.addEventListener('click', (event) => this.#openStep(event));
-    this.#space.addEventListener('click', (event) => this.#click(event));
+    this.#view.addEventListener('click', (event) => this.#click(event));
     this.#tools.field.addEventListener('keydown', (event) => {
       if (event.key === 'Escape') this.#view.focus();
     });
@@ -96,7 +138,7 @@ class LogViewer {
     this.#space.append(line);
     this.#rows.rowHeight = line.getBoundingClientRect().height || 24;
     line.remove();
-    this.#rows.viewHeight = this.#view.clientHeight;
+    this.#rows.viewHeight = this.#scroll.height;
     this.#root.style.setProperty('--log-digits', String(Math.max(4, String(this.#rows.total).length)));
   }
 
@@ -110,7 +152,17 @@ class LogViewer {
     const count = document.getElementById('count-log');
     if (count) count.textContent = total.toLocaleString('en');
     if (total === 0) this.#loaded();
-    this.#nothing.textContent = total > 0 ? '' : complete ? 'Nothing was said.' : 'Nothing was said yet.';
+    this.#nothing.textContent = this.#rows.count > 0 ? '' : complete ? 'Nothing was said.' : 'Nothing was said yet.';
+    if (this.#isFollowing) this.#end();
+    else this.#draw();
+  }
+
+  /** A step that passes while the log is followed is closed. */
+  #stepsChanged(): void {
+    const passed = this.#steps.read();
+    if (!passed) return;
+    if (this.#isFollowing) for (const step of passed) this.#rows.close(step);
+    this.#clusters.redraw();
     if (this.#isFollowing) this.#end();
     else this.#draw();
   }
@@ -122,23 +174,36 @@ class LogViewer {
     requestAnimationFrame(() => {
       this.#isDrawing = false;
       this.#space.style.height = `${this.#rows.height}px`;
-      const top = this.#rows.rowAt(this.#view.scrollTop);
+      const top = this.#topRow;
       const seen = this.#rows.viewHeight / this.#rows.rowHeight;
       this.#clusters.show(top - seen, top + 2 * seen);
+      this.#showStep(top);
     });
   }
 
+  /** Negative if the page shows something above the log. */
+  get #topRow(): number {
+    return this.#rows.rowAt(this.#scroll.top) - this.#scroll.lead / this.#rows.rowHeight;
+  }
+
+  #showStep(top: number): void {
+    const step = this.#rows.stepOf(this.#rows.lineAt(Math.floor(top)));
+    const isAbove = step !== undefined && this.#rows.rowOfHeading(step) < top && !this.#rows.isClosed(step);
+    const heading = isAbove ? this.#steps.heading(step) : undefined;
+    heading?.querySelector('button')?.setAttribute('tabindex', '-1');
+    if (heading?.isEqualNode(this.#stepAtTop.firstElementChild)) return;
+    this.#stepAtTop.replaceChildren(...(heading ? [heading] : []));
+  }
+
   #scrolled(): void {
-    const { scrollTop, scrollHeight, clientHeight } = this.#view;
+    const scrollTop = this.#scroll.top;
     if (Math.abs(scrollTop - this.#scrollTop) < 1) return;
     // At the end of the log, a higher view makes the browser scroll up. The user did not scroll.
-    const isAtEnd = scrollHeight - clientHeight - scrollTop < 1;
-    const isUp = scrollTop < this.#scrollTop && !isAtEnd;
+    const isUp = scrollTop < this.#scrollTop && !this.#scroll.isAtEnd;
     const other = this.#rows.scrolled(scrollTop, this.#scrollTop);
     this.#scrollTop = scrollTop;
     if (other !== undefined) this.#scrollTo(other);
-    const left =
-      this.#rows.count - this.#rows.rowAt(this.#view.scrollTop) - this.#rows.viewHeight / this.#rows.rowHeight;
+    const left = this.#rows.count - this.#topRow - this.#rows.viewHeight / this.#rows.rowHeight;
     if (isUp) this.#follow(false);
     else if (left < 1) this.#follow(true);
     this.#draw();
@@ -146,8 +211,8 @@ class LogViewer {
 
   #scrollTo(scrollTop: number): void {
     this.#space.style.height = `${this.#rows.height}px`;
-    this.#view.scrollTop = scrollTop;
-    this.#scrollTop = this.#view.scrollTop;
+    this.#scroll.top = scrollTop;
+    this.#scrollTop = this.#scroll.top;
     this.#draw();
   }
 
@@ -170,9 +235,12 @@ class LogViewer {
   #goTo(line: number): void {
     this.#follow(false);
     this.#current = line;
-    this.#rows.reveal(line);
+    if (this.#rows.isHidden(line)) {
+      this.#rows.reveal(line);
+      this.#clusters.redraw();
+    }
     const [row, seen] = [this.#rows.rowOf(line), this.#rows.viewHeight / this.#rows.rowHeight];
-    const top = this.#rows.rowAt(this.#view.scrollTop);
+    const top = this.#topRow;
     const isSeen = row >= top + 1 && row <= top + seen - 3;
     if (!isSeen) this.#scrollTo(this.#rows.scrollTo(row - seen / 3));
     this.#draw();
@@ -186,6 +254,8 @@ class LogViewer {
 
   #click(event: MouseEvent): void {
     const target = event.target as Element;
+    const step = target.closest('button') && target.closest<HTMLElement>('.log-step')?.dataset['step'];
+    if (step) return this.#toggle(Number(step));
     const line = Number(target.closest<HTMLElement>('.log-line')?.dataset['line'] ?? 0);
     // The end of a text selection in a group's name does not fold the group.
     if (target.closest('.log-head .log-text') && getSelection()?.isCollapsed !== false) void this.#fold(line);
@@ -207,6 +277,17 @@ class LogViewer {
     this.#root.scrollIntoView({ block: 'nearest' });
   }
 
+  #toggle(step: number): void {
+    if (this.#rows.isClosed(step)) this.#rows.open(step);
+    else this.#rows.close(step);
+    this.#follow(false);
+    this.#clusters.redraw();
+    const row = this.#rows.rowOfHeading(step);
+    if (row < this.#topRow) this.#scrollTo(this.#rows.scrollTo(row));
+    this.#draw();
+    this.#space.querySelector<HTMLElement>(`[data-step="${step}"] button`)?.focus({ preventScroll: true });
+  }
+
   async #fold(line: number): Promise<void> {
     if (this.#rows.isFolded(line)) this.#rows.unfold(line);
     else {
@@ -221,9 +302,12 @@ class LogViewer {
     this.#space.querySelector<HTMLElement>(`[data-line="${line}"] .log-fold`)?.focus();
   }
 
+  /** A group ends with its step at the latest. */
   async #endOfGroup(line: number): Promise<number> {
-    for (let from: number | null = line + 1; from !== null && from <= this.#rows.total;) {
-      const { matches, next } = await this.#source.matches({ q: groupLine, from, limit: 1 });
+    const step = this.#rows.stepOf(line);
+    const end = step === undefined ? this.#rows.total : this.#rows.linesOf(step).to;
+    for (let from: number | null = line + 1; from !== null && from <= end;) {
+      const { matches, next } = await this.#source.matches({ q: groupLine, from, to: end, limit: 1 });
       const [found] = matches;
       if (found) {
         const { lines } = await this.#source.view(found.number, 1);
@@ -231,7 +315,7 @@ class LogViewer {
       }
       from = next;
     }
-    return this.#rows.total;
+    return end;
   }
 
   #command(name: Command): void {
@@ -253,7 +337,7 @@ class LogViewer {
   async #search(): Promise<void> {
     const q = this.#tools.field.value;
     this.#clusters.query = q;
-    this.#current = this.#rows.lineAt(Math.floor(this.#rows.rowAt(this.#view.scrollTop))) - 1;
+    this.#current = this.#rows.lineAt(Math.floor(this.#topRow)) - 1;
     const found = await this.#find({ q }, true);
     if (found === undefined) return;
     const { signal } = this.#searching;

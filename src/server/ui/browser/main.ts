@@ -18,11 +18,13 @@ searchOnDemand();
 filterHere();
 editRows();
 nameTokenPage();
+
+// On a phone, the tabs and the suites are wider than the window. The log may then scroll the window.
+for (const current of document.querySelectorAll('.build-tabs [aria-current], #suites [aria-current]')) {
+  current.scrollIntoView({ block: 'nearest', inline: 'center' });
+}
 showLogs();
 openShellOnDemand();
-
-// On a phone, the tabs are wider than the window.
-document.querySelector('.build-tabs [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
 
 // A reload or a shared address must not show the notice again.
 const address = new URL(location.href);

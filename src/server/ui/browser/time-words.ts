@@ -6,7 +6,7 @@ const units: [string, number][] = [
   ['minute', 60],
 ];
 
-export function agoText(ms: number): string {
+function agoText(ms: number): string {
   const seconds = Math.floor(Math.abs(ms) / 1000);
   for (const [unit, length] of units) {
     const count = Math.floor(seconds / length);
@@ -15,6 +15,19 @@ export function agoText(ms: number): string {
     return ms < 0 ? `in ${long}` : `${long} ago`;
   }
   return ms < 0 ? 'in a moment' : 'just now';
+}
+
+/** The same words for something that still lasts. */
+function lastingText(ms: number): string {
+  return ms < 60_000 ? 'a moment' : agoText(ms).replace(' ago', '');
+}
+
+/** By the value of `data-ago`. */
+export const relativeTexts = { ago: agoText, lasting: lastingText };
+
+/** Short times have tenths of a second. */
+export function exactSpanText(ms: number): string {
+  return ms < 9950 ? `${(ms / 1000).toFixed(1)} s` : timeSpanText(ms);
 }
 
 export function timeSpanText(ms: number): string {
