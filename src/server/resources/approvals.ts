@@ -1,4 +1,4 @@
-import type { VisibleProject } from '../auth/projects.ts';
+import { peopleOf, type VisibleProject } from '../auth/projects.ts';
 import type { Caller } from '../auth/callers.ts';
 import type { Queries } from '../db/open.ts';
 import type { FieldErrors } from '../../shared/errors.ts';
@@ -26,16 +26,7 @@ export async function checkApprovers(
   named: readonly string[] = [],
 ): Promise<FieldErrors> {
   if (named.length === 0) return {};
-  const users = db
-    .selectFrom('users')
-    .select('email')
-    .where('email', 'in', named)
-    .where((of) =>
-      of.or([
-        of('id', '=', project.owner_id),
-        of('id', 'in', of.selectFrom('collaborators').select('user_id').where('project_id', '=', project.id)),
-      ]),
-    );
+  const users = peopleOf(db, project).select('email').where('email', 'in', named);
   return (await users.execute()).length === named.length ? {} : { approvers: ['not_found'] };
 }
 

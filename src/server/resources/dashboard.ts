@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { allRows } from '../api/pages.ts';
 import { accountRoute } from '../api/route.ts';
 import { hasScope, type Caller } from '../auth/callers.ts';
-import { projectsSeenBy } from '../auth/projects.ts';
+import { accountsManagedBy, projectsSeenBy } from '../auth/projects.ts';
 import { whyNobodyTakes } from '../auth/runner-heartbeats.ts';
 import type { Queries } from '../db/open.ts';
 import { described, oneOf, text } from '../../shared/records/fields.ts';
@@ -54,9 +54,10 @@ export async function dashboardOf(
     fitting.slice(0, most.tiles).map(({ id }) => id),
   );
   const isFirst = ({ failed_since: red }: { failed_since: bigint | null }) => sort === 'failed' && red !== null;
+  const managed = await accountsManagedBy(db, caller);
   rows.sort((a, b) => Number(isFirst(b)) - Number(isFirst(a)) || inOrder.compare(a.name, b.name));
   return {
-    projects: rows.map((row) => lineOf(row, caller)),
+    projects: rows.map((row) => lineOf(row, caller, managed)),
     found: fitting.length,
     all: all.length,
     waits: rows.find(({ request }) => request?.build_state === 'enqueued')?.owner_id,
@@ -65,13 +66,17 @@ export async function dashboardOf(
 
 type Row = Awaited<ReturnType<typeof rowsOf>>[number];
 
-function lineOf({ id, commit, request, times, ...row }: Row, caller: Pick<Caller, 'id' | 'scopes'>): ProjectLine {
+function lineOf(
+  { id, commit, request, times, ...row }: Row,
+  caller: Pick<Caller, 'scopes'>,
+  managed: ReadonlySet<bigint>,
+): ProjectLine {
   return {
     ...withIdString('id', id),
     name: row.name,
     description: row.description,
     build_state: row.build_state,
-    owned: row.owner_id === caller.id,
+    owned: managed.has(row.owner_id),
     failed_since: timestampOrNull(row.failed_since),
     newest_request: request ? { ...request, created_at: timestamp(request.created_at) } : null,
     // A token sees only data that its scopes also show elsewhere.
@@ -164,6 +169,18 @@ async function withoutPassword(db: Queries, owner: bigint): Promise<string[]> {
   return rows.map(({ email }) => email);
 }
 
+/** Projects that others hand over to this user, and who does. */
+async function offersTo(db: Queries, userId: bigint) {
+  const rows = await db
+    .selectFrom('projects as p')
+    .innerJoin('users as u', 'u.id', 'p.offered_by_id')
+    .select(['p.id', 'p.name', 'u.email'])
+    .where('p.offered_to_id', '=', userId)
+    .orderBy('p.id')
+    .execute();
+  return rows.map(({ id, name, email }) => ({ ...withIdString('project_id', id), name, email }));
+}
+
 export const routes = [
   accountRoute({
     method: 'GET',
@@ -173,7 +190,7 @@ export const routes = [
     summary:
       'The status of your projects and those you collaborate on, at most 500: their newest build request and ' +
       'commit (for a token with the scope commits), the states of their last commits, whether anything is missing ' +
-      'at their forge, why builds wait if no runner takes them, and invited users who have no password yet',
+      'at their forge, why builds wait if no runner takes them, invited users who have no password yet, and projects that are handed over to you',
     query: {
       filter: text('filter', { description: 'Only projects with this in their name' }),
       sort: described(oneOf(sorts), 'By name, or those first whose default branch fails'),
@@ -185,6 +202,7 @@ export const routes = [
         ...shown,
         waiting_reason: (waits !== undefined && (await whyNobodyTakes(database, waits))) || '',
         invited: await withoutPassword(db, caller.id),
+        offers: await offersTo(db, caller.id),
       };
     },
   }),

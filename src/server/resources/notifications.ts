@@ -28,7 +28,8 @@ export const hostOf = (url: string): { host: string } => ({ host: new URL(url).h
 export const notifications = projectRecords({
   path: '/projects/:project_id/notifications',
   name: 'notification',
-  access: 'both',
+  access: 'developer',
+  reads: 'viewer',
   scope: 'notifications',
   fields: notificationFields,
   answer: notificationRecord,
@@ -42,7 +43,11 @@ export const notifications = projectRecords({
         .where('notifiable_type', '!=', 'status')
         .$narrowType<ColumnsOf<typeof notificationFields>>(),
     ),
-  view,
+  /** Many receivers have a secret in their address. */
+  view(notification, { project }) {
+    const shown = view(notification);
+    return project.role === 'viewer' ? { ...shown, options: { ...shown.options, url: '' } } : shown;
+  },
 });
 
 export const routes = [
@@ -73,7 +78,7 @@ export const routes = [
     },
   }),
   notifications.remove('Delete a notification; nothing further is sent', {
-    access: 'users',
+    access: 'maintainer',
     details: ({ notification }) => hostOf(notification.url),
     handle: (call) => deleteNotification(writeContextOf(call), call.notification.id),
   }),

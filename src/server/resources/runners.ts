@@ -1,4 +1,4 @@
-import { accountRoute } from '../api/route.ts';
+import { accountRoute, organisationRoute } from '../api/route.ts';
 import { lookAgain, runnersNow, type RunnerNow } from '../auth/runner-heartbeats.ts';
 import { timestampOrNull } from '../../shared/lib/timestamps.ts';
 import { lookingRecord, runnerRecord, type Runner } from '../../shared/records/installation.ts';
@@ -45,5 +45,20 @@ export const routes = [
 
     answer: listOf(runnerRecord),
     handle: async ({ database }) => (await runnersNow(database)).map(view),
+  }),
+  organisationRoute({
+    method: 'GET',
+    path: '/organisations/:organisation_id/runners',
+    access: 'owner',
+    scope: 'organisations',
+    summary: 'List the runners that work for an organisation, and what they do for it',
+    answer: listOf(runnerRecord),
+    async handle({ database, organisation: { name } }) {
+      const own = (await runnersNow(database)).filter(({ accounts }) => accounts.includes(name));
+      // A runner may also work for other accounts, which are nobody's business here.
+      return own.map((runner) =>
+        view({ ...runner, accounts: [name], work: runner.work.filter(({ account }) => account === name) }),
+      );
+    },
   }),
 ];

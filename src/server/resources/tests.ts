@@ -48,7 +48,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/builds/:build_id/tests',
-    access: 'both',
+    access: 'public',
     scope: 'commits',
     summary: 'List the tests from a build’s reports, in their order',
     query: {
@@ -66,7 +66,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/tests/flaky',
-    access: 'both',
+    access: 'public',
     scope: 'commits',
     summary: 'List the tests that lately both failed and passed on the same commit and suite',
 
@@ -76,7 +76,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/tests/slow',
-    access: 'both',
+    access: 'public',
     scope: 'commits',
     summary: 'List the tests that took longest in the newest builds, on average',
     answer: listOf(slowTestRecord),

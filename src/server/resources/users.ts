@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { onPage } from '../api/pages.ts';
 import { accountRoute } from '../api/route.ts';
 import { insertLink, type PasswordLink } from '../auth/password-links.ts';
-import { findUserById, insertUser, normalizeEmail, updateUser } from '../auth/users.ts';
+import { findUserById, insertUser, people, normalizeEmail, updateUser } from '../auth/users.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
 import { ApiError } from '../../shared/errors.ts';
@@ -37,11 +37,13 @@ async function loadUser(call: { db: Queries; params: { user_id: bigint } }): Pro
   return { user: orNotFound(await findUserById(call.db, call.params.user_id)) };
 }
 
-/** Only for users without password and projects. With another user's link, an operator could see secrets. */
+/** Only for users without password, projects and organisations. With another user's link, an operator could see secrets. */
 async function linkFor(trx: Transaction, ids: IdSource, user: Readonly<UserRow>): Promise<PasswordLink> {
   if (user.password_hash !== null) throw new ApiError('already_exists');
   const projects = trx.selectFrom('collaborators').select('id').where('user_id', '=', user.id);
-  if (await projects.limit(1).executeTakeFirst()) throw new ApiError('is_reserved');
+  const members = trx.selectFrom('organisation_members').select('id').where('user_id', '=', user.id);
+  if ((await projects.limit(1).executeTakeFirst()) ?? (await members.limit(1).executeTakeFirst()))
+    throw new ApiError('is_reserved');
   return insertLink(trx, ids, user.id);
 }
 
@@ -58,7 +60,7 @@ export const routes = [
     paged: true,
     answer: listOf(userRecord),
     async handle({ db, query: { email }, page }) {
-      let users = db.selectFrom('users').selectAll();
+      let users = people(db).selectAll();
       if (email !== '') users = users.where(sql<boolean>`email like ${likePattern(email)} escape '!'`);
       return pageOf(page, (await onPage(users, 'id', page).execute()).map(view));
     },

@@ -104,7 +104,7 @@ function navigation(email: string, { formKey, path, isOperator, isCollaborator }
   const link = (target: string, text: string): Html =>
     html`<a href="${target}" ${path === target && html`aria-current="page"`}>${text}</a>`;
   return html`<nav aria-label="Site">
-    ${link('/ui/', 'Projects')}
+    ${link('/ui/', 'Projects')} ${link('/ui/organisations', 'Organisations')}
     ${!isCollaborator && html`${link('/ui/dependencies', 'Dependencies')} ${link('/ui/marketplace', 'Marketplace')}`}
     ${link('/ui/applications', 'Applications')} ${isOperator && link('/ui/operations', 'Operations')}
     <form method="get" action="/ui/search" role="search" aria-label="Everything" id="search" class="search">

@@ -36,6 +36,7 @@ export const longest = {
   /** It is part of an index, of names of statuses at forges, and of titles. */
   variant: 500,
   email: 254,
+  organisationName: 64,
   password: 1024,
   host: 255,
   /** For a registry or a forge. Some are signed documents. */
@@ -169,7 +170,7 @@ export const bytesOfTest = {
   message: bytes.testMessage,
 } as const;
 
-type Parent = 'account' | 'project' | 'suite';
+type Parent = 'account' | 'organisation' | 'project' | 'suite';
 
 interface RecordBound {
   /** The owner. If there are several, the first that the path names. */
@@ -219,7 +220,7 @@ export const mostRecords = {
   },
   suite_rules: { per: 'suite', most: 100 },
   environment_variables: {
-    per: ['suite', 'project'],
+    per: ['suite', 'project', 'organisation'],
     most: 200,
     texts: { columns: ['content'], bytes: 2 * megabyte },
   },
@@ -229,6 +230,7 @@ export const mostRecords = {
   /** Webhooks and status targets together. */
   notifications: { per: 'project', most: 1000 },
   deploy_strategies: { per: 'project', most: 100 },
+  organisation_members: { per: 'organisation', most: 1000 },
   collaborators: { per: 'project', most: 1000, ofAccount: 10_000 },
   registries: { per: 'account', most: 100 },
   forges: { per: 'account', most: 100 },
@@ -236,6 +238,10 @@ export const mostRecords = {
 } as const satisfies Record<string, RecordBound>;
 
 export type BoundedTable = keyof typeof mostRecords;
+
+/** Organisations that one user owns, and open invitations that one user made. */
+export const mostOrganisations = 100;
+export const mostInvitations = 100;
 
 /** Per user. The oldest are deleted first. */
 export const mostKept = {

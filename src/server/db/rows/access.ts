@@ -11,6 +11,25 @@ export interface UserRow {
   billing: string;
   created_at: bigint;
   operator: number;
+  /** The account was made by an invitation that was shown, so its address is unverified. */
+  by_invitation: number;
+}
+
+export interface OrganisationRow {
+  id: bigint;
+  description: string;
+}
+
+export interface OrganisationMemberRow {
+  id: bigint;
+  organisation_id: bigint;
+  user_id: bigint;
+  role: string;
+  since: bigint;
+  invited_by: bigint | null;
+  /** null for a member. */
+  invitation_hash: string | null;
+  expires_at: bigint | null;
 }
 
 export interface SessionRow {
@@ -129,5 +148,7 @@ export interface AuditEntryRow {
   subject_id: bigint | null;
   subject_name: string;
   project_id: bigint | null;
+  /** Who owned the project, organisation or record then. */
+  account_id: bigint | null;
   details: string;
 }
