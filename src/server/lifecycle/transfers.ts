@@ -1,6 +1,5 @@
 import { runAgain, type Transaction } from '../db/open.ts';
 import type { ProjectRow } from '../db/schema.ts';
-import { ApiError } from '../../shared/errors.ts';
 import { handOver, handOverDeliveries } from '../queue/queue.ts';
 import { mends } from './forges.ts';
 import { deleteNotification } from './notifications.ts';
@@ -19,9 +18,14 @@ const noForge = {
 
 /**
  * Gives a project to another account. What runs goes on, at the cost of the new owner. The project's connection stays
- * if the new owner has the same forge. The old owner's token is never used again.
+ * if the new owner has the same forge. The old owner's token is never used again. Undefined if another hand-over came
+ * first.
  */
-export async function giveProject(context: WriteContext, project: Moved, owner: bigint): Promise<Partial<ProjectRow>> {
+export async function giveProject(
+  context: WriteContext,
+  project: Moved,
+  owner: bigint,
+): Promise<Partial<ProjectRow> | undefined> {
   const { db, trx } = context;
   await holdHooks(context, project.id);
   const own = (table: 'build_requests' | 'builds' | 'deploys' | 'connection_checks') =>
@@ -33,7 +37,7 @@ export async function giveProject(context: WriteContext, project: Moved, owner: 
   await handOver(db, trx, subjects as never, owner);
   const locked = trx.selectFrom('projects').select('owner_id').where('id', '=', project.id);
   const now = await db.lockedForRemoval(locked, 'projects').executeTakeFirst();
-  if (now?.owner_id !== project.owner_id) throw new ApiError('resource_temporary_unavailable'); // another came first
+  if (now?.owner_id !== project.owner_id) return undefined;
   // A transaction enqueued a job for the old owner before the project was locked.
   const late = trx
     .selectFrom('jobs')

@@ -33,6 +33,7 @@ async function give(call: Giving, project: Pick<ProjectRow, 'id' | 'owner_id' | 
   );
   if (Object.keys(taken).length > 0) throw ApiError.ofFields(taken);
   const given = await orTaken(giveProject(context, project, owner));
+  if (!given) throw new ApiError('resource_temporary_unavailable');
   await handOverPolling(call.db, project.id, owner);
   await leaveCollaborators(call.db, project.id, owner);
   await holdRoom(call.database, call.db, 'projects', { account: owner });
