@@ -144,7 +144,8 @@ function securityOf(route: RouteDescription): object[] {
   if (route.scope === 'never') return [{ basic: [] }];
   const needed = route.scope === 'any' || route.scope === 'none' ? [] : [route.scope];
   const metrics = route.takesMetricsToken ? [{ metrics_token: [] }] : [];
-  return [{ basic: [] }, { oauth2: needed }, { oauth_token: needed }, ...metrics];
+  const nobody = route.access === 'public' ? [{}] : [];
+  return [...nobody, { basic: [] }, { oauth2: needed }, { oauth_token: needed }, ...metrics];
 }
 
 const securitySchemes = {
