@@ -176,6 +176,7 @@ const settings = (name: string) => ({
   fork_builds: 'without_secrets' as const,
   cancel_superseded: 'none' as const,
   public_badge: 0,
+  public: 0,
   config_file: '',
   branch_secrets: 0,
   report_left_out: 1,

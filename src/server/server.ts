@@ -1,6 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
+import { createPublicRate } from './auth/public-rate.ts';
 import { endpointsOf } from './api/endpoints.ts';
 import { innerCalls } from './api/inner-calls.ts';
 import type { CallDeps } from './api/call.ts';
@@ -108,10 +109,12 @@ export async function startServer({
   const isBehindProxy = tls === undefined;
   const draining = { isDraining: () => state.isDraining };
   const state = { isDraining: false, leavesRunner: false };
+  const publicRate = store.publicProjects ? createPublicRate(config.public_rate) : undefined;
   const server = createServer({
     endpoints: endpointsOf(routes, {
       ...store,
       ...draining,
+      publicRate,
       isBehindProxy,
       baseUrl: config.base_url,
       metricsToken: config.metrics_token,
@@ -149,6 +152,7 @@ export async function startServer({
   const calls = innerCalls([...routes, ...pageRoutes], {
     ...store,
     ...draining,
+    publicRate,
     isBehindProxy,
     baseUrl: config.base_url,
   });

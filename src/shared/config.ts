@@ -121,6 +121,8 @@ const settings = {
   archive_entries: whole(1_000_000, 1, 1_000_000_000),
   cache_size: whole(10 * 1024, 0, 1024 * megabyte),
   account_concurrency: whole(0, 0, 1_000_000),
+  public_projects: choice('on', ['on', 'off']),
+  public_rate: whole(300, 1, 1_000_000),
   ...ofRunners,
 };
 

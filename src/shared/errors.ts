@@ -9,6 +9,7 @@ export const errorStatus = {
   resource_temporary_unavailable: 403,
   is_reserved: 403,
   not_found: 404,
+  limit_reached: 429,
 } as const;
 
 export type ErrorCode = keyof typeof errorStatus;

@@ -56,11 +56,19 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
   const schedule = (await owner.post(`/projects/${project.id}/schedules`, { cron: '0 0 1 1 *' })).record;
   const registry = await owner.createRegistry({ host: `registry-of-${project.id}.example.org` });
   const forge = await addForge(store, owner);
+  const organisation = (await owner.post('/organisations', { name: `world-${project.id}` })).record;
+  const shared = `/organisations/${organisation.id}/environment_variables`;
+  const common = (await owner.post(shared, { name: 'COMMON', content: 'something' })).record;
+  const companion = { email: `member-of-${project.id}@example.org`, role: 'viewer' };
+  const member = (await owner.post(`/organisations/${organisation.id}/members`, companion)).record;
   const application = await registerApplication(service, owner);
   await application.token(owner, ['user']);
   const upload = (await owner.post(`/dependencies/${dependency.id}/uploads`, { size: 1n })).record;
   const ids: Record<string, bigint | string> = {
     service_name: 'db',
+    organisation_id: organisation.id,
+    organisation_name: String(organisation.name),
+    member_id: member.id,
     project_id: project.id,
     suite_id: suite.id,
     rule_id: rule.id,
@@ -91,7 +99,8 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
   const path = (route: string): string =>
     route.replaceAll(/:(\w+)/g, (_, name: string) => {
       const isOfProject = name === 'environment_variable_id' && !route.includes(':suite_id');
-      const id = isOfProject ? projectVariable.id : ids[name];
+      const isCommon = name === 'environment_variable_id' && route.includes(':organisation_id');
+      const id = isCommon ? common.id : isOfProject ? projectVariable.id : ids[name];
       if (id === undefined) throw new Error(`this world has no ${name}`);
       return String(id);
     });

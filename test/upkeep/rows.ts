@@ -66,6 +66,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       created_at: 0n,
       operator: 1,
       news: 1,
+      by_invitation: 1,
     });
     await put('forges', {
       id: largestId,
@@ -125,6 +126,9 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       forge_check_at: 4n,
       forge_mends: 1,
       forge_held_until: 5n,
+      public: 1,
+      offered_to_id: user,
+      offered_by_id: user,
     });
     await put('project_documents', { project_id: project, document: awkward });
     await put('collaborators', { id: 1n, project_id: project, user_id: user, created_at: 2n });
@@ -188,6 +192,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       id,
       project_id: null,
       suite_id: suite,
+      organisation_id: null,
       name: `V${id}`,
       content: seal({ table: 'environment_variables', column: 'content' }, id),
       secret: 1,
@@ -557,9 +562,21 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       subject_id: suite,
       subject_name: awkward,
       project_id: project,
+      account_id: user,
     });
     const nobody = { actor_id: null, actor_email: null, application: null, address: null };
-    await put('audit_entries', { id: 2n, ...entry, ...nobody, subject_id: null, subject_name: '', project_id: null });
+    const nothing = { subject_id: null, subject_name: '', project_id: null, account_id: null };
+    await put('audit_entries', { id: 2n, ...entry, ...nobody, ...nothing });
+    await put('organisations', { id: user, description: awkward });
+    const invited = { invited_by: user, invitation_hash: awkward, expires_at: 5n };
+    await put('organisation_members', {
+      id: 1n,
+      organisation_id: user,
+      user_id: user,
+      role: 'viewer',
+      since: 4n,
+      ...invited,
+    });
     await put('master_key_canary', { id: 1n, sealed: seal({ table: 'master_key_canary', column: 'sealed' }, 1n) });
     await put('id_nodes', { node: 0, holder: 'h', leased_until: 0n, used_until: 1n });
   });

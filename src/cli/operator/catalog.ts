@@ -112,7 +112,8 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
 
   add('admin runner create <NAME>', runners, 'createRunner')
     .summary('Register a runner on another machine, and print its token, once')
-    .addOption(repeated('--account <EMAIL>', 'work only for this account'));
+    .addOption(repeated('--account <EMAIL>', 'work only for this account'))
+    .addOption(repeated('--organisation <NAME>', 'work only for this organisation'));
   add('admin runner list', runners, 'listRunners').summary(
     'Print every runner that was created, and for which accounts it works; no account means all',
   );

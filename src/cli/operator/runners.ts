@@ -8,7 +8,8 @@ import {
   type RegisteredRunner,
 } from '../../server/auth/runners.ts';
 import type { Config } from '../../shared/config.ts';
-import type { Database, Transaction } from '../../server/db/open.ts';
+import { organisationNamed, type Organisation } from '../../server/auth/organisations.ts';
+import type { Database, Queries, Transaction } from '../../server/db/open.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
 import { loseUploadsOf } from '../../server/lifecycle/uploads.ts';
 import { lapse } from '../../server/queue/leases.ts';
@@ -17,21 +18,32 @@ import type { Call } from './call.ts';
 import { onTheMachine } from './machine.ts';
 
 /** A revoked or replaced token loses its claims in the same transaction. Other runners repeat the work. */
-export async function createRunner({ config, options }: Call<{ account?: string[] }>, name: string): Promise<void> {
+export async function createRunner(
+  { config, options }: Call<{ account?: string[]; organisation?: string[] }>,
+  name: string,
+): Promise<void> {
   if (!/^[\w.-]{1,64}$/.test(name)) throw new Error('a runner is named with letters, digits, _, . and -');
   await print(config, async ({ db, ids }) => {
     const owners = await Promise.all((options.account ?? []).map((email) => accountOf(db.read, email)));
-    const accounts = owners.map(({ id }) => id);
+    const teams = await Promise.all((options.organisation ?? []).map((team) => organisationCalled(db.read, team)));
+    const accounts = [...owners, ...teams].map(({ id }) => id);
+    const names = [...owners.map(({ email }) => email), ...teams.map((team) => team.name)];
     return db.transaction(async (trx) => {
       const runner = await insertRunner(trx, ids, name, accounts);
       await recordAudit(trx, ids, onTheMachine(), {
         action: 'runner.created',
         subject: { id: null, name },
-        ...(owners.length > 0 ? { details: { accounts: owners.map(({ email }) => email) } } : {}),
+        ...(names.length > 0 ? { details: { accounts: names } } : {}),
       });
       return runner;
     });
   });
+}
+
+async function organisationCalled(db: Queries, name: string): Promise<Organisation> {
+  const found = await organisationNamed(db, name);
+  if (!found) throw new Error(`there is no organisation ${name}`);
+  return found;
 }
 
 export async function listRunners({ config }: Call): Promise<void> {

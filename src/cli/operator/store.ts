@@ -64,6 +64,7 @@ export async function openStore(
       searches,
       buildTimeout: config.build_timeout,
       imageBuilds: config.image_builds === 'on',
+      publicProjects: config.public_projects === 'on',
       shellHours: config.shell_hours,
       filesHours: config.files_hours,
       archiveBytes: unpackLimitsOf(config).bytes,

@@ -1,5 +1,8 @@
+import { admitToOrganisation, type Organisation } from '../auth/organisations.ts';
 import { admitToAccount, admitToProject, type VisibleProject } from '../auth/projects.ts';
-import { authenticate, requireScope, type Caller } from '../auth/callers.ts';
+import { anonymous, authenticate, requireScope, sendsCredentials, type Caller } from '../auth/callers.ts';
+import type { PublicRate } from '../auth/public-rate.ts';
+import type { MemberRole } from '../auth/roles.ts';
 import type { Database } from '../db/open.ts';
 import { ApiError } from '../../shared/errors.ts';
 import type { Incoming } from '../http/route.ts';
@@ -11,6 +14,13 @@ export interface Admitted {
   params: Params;
   caller: Caller | undefined;
   project: VisibleProject | undefined;
+  organisation?: (Organisation & { role: MemberRole }) | undefined;
+}
+
+export interface AdmissionDeps {
+  db: Database;
+  /** Undefined if public projects are closed. */
+  publicRate: PublicRate | undefined;
 }
 
 /** Identifiers, and texts (http/route.ts). */
@@ -23,17 +33,37 @@ export async function admitAnybody({ params }: Pick<Incoming, 'params'>): Promis
   return { ...anybody, params: readParams(params) };
 }
 
-export async function admit(route: Route, db: Database, request: Incoming): Promise<Admitted> {
-  const admitted = await admitCaller(route, db, await authenticate(request, db), request.params);
+export async function admit(
+  route: Route,
+  { db, publicRate }: AdmissionDeps,
+  request: Incoming,
+  address: string,
+): Promise<Admitted> {
+  if (publicRate && route.access === 'public' && !sendsCredentials(request))
+    return admitAnonymous(route, { db, publicRate }, request, address);
+  const admitted = await admitCaller(route, { db, publicRate }, await authenticate(request, db), request.params);
   const { project } = admitted;
   if (route.startsWork && project && (await isQueueFull(db.read, project.id)))
     throw new ApiError('resource_temporary_unavailable');
   return admitted;
 }
 
+/** A project that is not public looks like one that does not exist. */
+async function admitAnonymous(
+  route: Route,
+  { db, publicRate }: AdmissionDeps,
+  { params, raw }: Pick<Incoming, 'params' | 'raw'>,
+  address: string,
+): Promise<Admitted> {
+  publicRate?.take(address, raw);
+  return admitCaller(route, { db, publicRate }, anonymous, params).catch((error: unknown) => {
+    throw error instanceof ApiError ? new ApiError('unauthorized') : error;
+  });
+}
+
 export async function admitCaller(
   route: Route,
-  db: Pick<Database, 'read'>,
+  { db, publicRate }: { db: Pick<Database, 'read'>; publicRate: PublicRate | undefined },
   caller: Caller,
   rawParams: Readonly<Record<string, string>>,
 ): Promise<Admitted> {
@@ -44,10 +74,20 @@ export async function admitCaller(
     if (!isForEverybody) admitToAccount(caller, route.access);
     return { params, caller, project: undefined };
   }
-  const { project_id: projectId } = params;
-  if (typeof projectId !== 'bigint') throw new Error(`${route.path} names no project`);
-  const project = await admitToProject(db.read, caller, projectId, route);
+  if (route.credentials === 'organisation') {
+    const role = route.access as MemberRole;
+    const organisation = await admitToOrganisation(db.read, caller, idIn(params, 'organisation_id', route), role);
+    return { params, caller, project: undefined, organisation };
+  }
+  const wanted = { ...route, opensPublic: publicRate !== undefined };
+  const project = await admitToProject(db.read, caller, idIn(params, 'project_id', route), wanted);
   return { params, caller, project };
+}
+
+function idIn(params: Params, name: string, route: Route): bigint {
+  const id = params[name];
+  if (typeof id !== 'bigint') throw new Error(`${route.path} has no ${name}`);
+  return id;
 }
 
 function readParams(raw: Readonly<Record<string, string>>): Params {

@@ -10,13 +10,19 @@ interface Done {
   ids: IdSource;
   /** null if no user's program sent it. */
   address: string | null;
-  call: { caller: Caller | undefined; project: { id: bigint } | undefined; input: unknown };
+  call: {
+    caller: Caller | undefined;
+    project: { id: bigint; owner_id: bigint } | undefined;
+    organisation?: { id: bigint } | undefined;
+    account?: bigint | undefined;
+    input: unknown;
+  };
   answer: unknown;
 }
 
 export async function noteDone(route: Route, done: Done): Promise<void> {
   const { audit } = route;
-  const { caller, project, input } = done.call;
+  const { caller, project, organisation, account, input } = done.call;
   if (audit === undefined || audit === 'nothing' || !caller) return;
   const { action, subject: find, details } = audit as Audit<unknown>;
   const subject = find ? find(done.call) : subjectIn(done.answer);
@@ -28,6 +34,7 @@ export async function noteDone(route: Route, done: Done): Promise<void> {
     action,
     subject: { id: subject.id, name: subject.name },
     projectId,
+    accountId: project?.owner_id ?? organisation?.id ?? account,
     details: { ...(changed ? { changed } : {}), ...details?.(done.call) },
   });
 }

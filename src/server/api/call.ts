@@ -1,4 +1,6 @@
 import type { Caller } from '../auth/callers.ts';
+import type { Organisation } from '../auth/organisations.ts';
+import type { MemberRole } from '../auth/roles.ts';
 import type { VisibleProject } from '../auth/projects.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
@@ -33,6 +35,7 @@ export interface CallDeps {
   checkMs?: number;
   buildTimeout: number;
   imageBuilds: boolean;
+  publicProjects: boolean;
   /** For how many hours a failed build's files are retained. 0 retains none. */
   shellHours: number;
   /** For how many hours files for other suites are retained after their request. */
@@ -96,6 +99,10 @@ export interface WithCaller {
 
 export interface WithProject extends WithCaller {
   project: VisibleProject;
+}
+
+export interface WithOrganisation extends WithCaller {
+  organisation: Organisation & { role: MemberRole };
 }
 
 export interface WithUpload {

@@ -10,14 +10,15 @@ import { pageFields, type Page, type PageOf } from '../http/paging.ts';
 import { emptyGroup, type RawGroup } from '../../shared/records/raw.ts';
 import { WithHeaders, type Answer, type Endpoint, type Incoming, type StreamAnswer } from '../http/route.ts';
 import { arriving } from '../http/uploads.ts';
-import { admitAnybody, admitCaller, anybody, admit, type Admitted } from './admission.ts';
+import { admitAnybody, admitCaller, anybody, admit, type AdmissionDeps, type Admitted } from './admission.ts';
 import { noteDone } from './audit.ts';
 import type { Call, CallDeps } from './call.ts';
 import { isKnownKey, onlyOnce, readIdempotencyKey } from './idempotency.ts';
+import { publicView } from './public-view.ts';
 import { holdRoom, isBounded, type Parents } from './room.ts';
 import { routesByName, type FindRoute, type Route } from './route.ts';
 
-export interface EndpointDeps extends CallDeps {
+export interface EndpointDeps extends CallDeps, Pick<AdmissionDeps, 'publicRate'> {
   /** A proxy on this machine reports the client's address. */
   isBehindProxy: boolean;
   baseUrl?: string | undefined;
@@ -28,14 +29,17 @@ export interface EndpointDeps extends CallDeps {
 /** Adds admission, the reading of fields, and one transaction around each write. */
 export function endpointsOf(
   routes: readonly Route[],
-  { isBehindProxy, baseUrl, metricsToken, isDraining, ...deps }: EndpointDeps,
+  { isBehindProxy, baseUrl, metricsToken, isDraining, publicRate, ...deps }: EndpointDeps,
 ): Endpoint[] {
   const find = routesByName(routes);
   return routes.map((route) => ({
     ...route,
     admit(request: Incoming) {
       if (route.takesMetricsToken && hasMetricsToken(request.headers, metricsToken)) return anybody;
-      if (route.credentials !== 'none') return admit(route, deps.db, request);
+      if (route.credentials !== 'none') {
+        const admission = { db: deps.db, publicRate };
+        return admit(route, admission, request, addressOf(request.raw, isBehindProxy));
+      }
       return route.path.includes(':') ? admitAnybody(request) : anybody;
     },
     perform: (request: Incoming, admitted: unknown, signal?: AbortSignal) =>
@@ -63,6 +67,7 @@ export async function perform(
   performed: Performed,
   admitted: Admitted,
 ): Promise<Answer & { status?: number }> {
+  const { inOrganisation } = route;
   const { request, signal = waitsForEver, isBehindProxy, baseUrl, isDraining, find } = performed;
   if ((route.startsWork || route.makesWork) && isDraining()) throw new ApiError('resource_temporary_unavailable');
   const { values: query, errors: queryErrors } = readFields(route.query ?? noFields, request.query, 'create');
@@ -83,7 +88,7 @@ export async function perform(
   const callOn = (db: Queries): AnyCall => {
     const within: Call['within'] = (name, params, body) =>
       performWithin(find(name), deps, around, { caller: admitted.caller, params, body, db });
-    return callWith(deps, around, { ...admitted, db, within, input, sent, query, page });
+    return callWith(deps, around, { ...admitted, db, within, input, sent, query, page, inOrganisation });
   };
 
   if (Object.keys(errors).length > 0) {
@@ -97,13 +102,18 @@ export async function perform(
     const call = callOn(deps.db.read);
     const take = (work: (trx: Transaction) => Promise<unknown>): Promise<unknown> =>
       deps.db.transaction(async (trx) => {
+        // The body may have taken hours.
+        await loaded(route, callOn(trx));
         const answer = await work(trx);
         await note(trx, call, answer);
         return answer;
       });
     return toAnswer(route, await handle(route, Object.assign(call, { upload: arriving(request.raw), take }), input));
   }
-  if (route.method === 'GET') return toAnswer(route, await handle(route, callOn(deps.db.read), input));
+  if (route.method === 'GET') {
+    const answer = toAnswer(route, await handle(route, callOn(deps.db.read), input));
+    return admitted.project?.role === 'public' ? publicView(answer) : answer;
+  }
 
   const finished = async (made: Answer): Promise<Answer> => {
     if (!route.follow || !('record' in made)) return made;
@@ -184,7 +194,7 @@ async function performWithin(
     throw new Error(`${route.path} cannot be called by another route`);
   const named = Object.fromEntries(Object.entries(params).map(([name, id]) => [name, String(id)]));
   // In the same transaction, which may have created the project.
-  const admitted = await admitCaller(route, { read: db }, caller, named);
+  const admitted = await admitCaller(route, { db: { read: db }, publicRate: undefined }, caller, named);
   const fields = route.body ?? noFields;
   const { values: input, errors } = readFields(fields, body, route.method === 'PUT' ? 'change' : 'create');
   const wrong = { ...unknownFields(fields, body), ...errors };
@@ -193,6 +203,7 @@ async function performWithin(
     ...admitted,
     db,
     within: noFurther,
+    inOrganisation: route.inOrganisation,
     input,
     sent: body,
     query: {},
@@ -204,7 +215,7 @@ async function performWithin(
   return answer;
 }
 
-interface CallParts extends Admitted {
+interface CallParts extends Admitted, Pick<Route, 'inOrganisation'> {
   db: Queries;
   within: Call['within'];
   input: unknown;
@@ -220,6 +231,8 @@ interface AnyCall extends CallParts {
   address: string | null;
   signal: AbortSignal;
   suite?: { id: bigint };
+  /** The owner of a new record, if that may be an organisation. */
+  account?: bigint;
 }
 
 function callWith(deps: CallDeps, around: Surroundings, parts: CallParts): AnyCall {
@@ -235,10 +248,11 @@ async function handle(route: Route, call: AnyCall, input: unknown): Promise<unkn
   return answer;
 }
 
-/** An account's own records belong to the caller, and a project's to its owner. */
-function parentsOf({ caller, project, suite }: AnyCall): Parents {
+/** An account's own records belong to the caller or the organisation that is named, and a project's to its owner. */
+function parentsOf({ caller, project, organisation, account, suite }: AnyCall): Parents {
   return {
-    ...(project ? { project: project.id, account: project.owner_id } : caller && { account: caller.id }),
+    ...(project ? { project: project.id, account: project.owner_id } : caller && { account: account ?? caller.id }),
+    ...(organisation && { organisation: organisation.id, account: organisation.id }),
     ...(suite && { suite: suite.id }),
   };
 }

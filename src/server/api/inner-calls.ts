@@ -17,18 +17,18 @@ export interface InnerCalls {
 
 export function innerCalls(
   routes: readonly Route[],
-  { isBehindProxy, baseUrl, isDraining, ...deps }: EndpointDeps,
+  { isBehindProxy, baseUrl, isDraining, publicRate, ...deps }: EndpointDeps,
 ): InnerCalls {
   const find = routesByName(routes);
   return {
     routes,
     async call(name, caller, request, signal) {
       const route = find(name);
-      const admitted = await admitCaller(route, deps.db, caller, request.params);
+      const admitted = await admitCaller(route, { db: deps.db, publicRate }, caller, request.params);
       return perform(route, deps, { request, signal, isBehindProxy, baseUrl, isDraining, find }, admitted);
     },
     async admit(name, caller, params) {
-      await admitCaller(find(name), deps.db, caller, params);
+      await admitCaller(find(name), { db: deps.db, publicRate }, caller, params);
     },
   };
 }

@@ -9,6 +9,7 @@ export function isBounded(created: string): created is BoundedTable {
 
 export interface Parents {
   account?: bigint;
+  organisation?: bigint;
   project?: bigint;
   suite?: bigint;
 }
@@ -37,7 +38,12 @@ export async function holdRoom(
   if ((await sizes(trx, table, [], owned)).records > bound.ofAccount) throw full();
 }
 
-const columnsOfParents = { account: 'owner_id', project: 'project_id', suite: 'suite_id' } as const;
+const columnsOfParents = {
+  account: 'owner_id',
+  organisation: 'organisation_id',
+  project: 'project_id',
+  suite: 'suite_id',
+} as const;
 
 function given(id: bigint | undefined, per: string): bigint {
   if (id === undefined) throw new Error(`nobody says which ${per} it belongs to`);

@@ -6,7 +6,7 @@ import type { Static, TArray, TSchema } from 'typebox';
 import type { PageOf } from '../http/paging.ts';
 import type { RouteDescription, StreamAnswer, WithHeaders } from '../http/route.ts';
 import type { BoundedTable } from '../../shared/domain/bounds.ts';
-import type { Call, RouteName, WithCaller, WithProject, WithUpload } from './call.ts';
+import type { Call, RouteName, WithCaller, WithOrganisation, WithProject, WithUpload } from './call.ts';
 
 /** Plain data: the dependencies come with each call. */
 export interface Route<
@@ -18,7 +18,7 @@ export interface Route<
   path: Path;
   answer: Answer;
   /** The caller is admitted to this before the handler runs. */
-  credentials: 'none' | 'account' | 'project';
+  credentials: 'none' | 'account' | 'organisation' | 'project';
   /** For a POST: answered with 201, and repeatable with an Idempotency-Key. */
   creates?: Created | undefined;
   /** For a PUT of a record whose texts share a limit with its neighbours. */
@@ -40,7 +40,7 @@ export interface Route<
  * Records have limits (domain/bounds.ts). Operators create accounts, waiting work has its own limit
  * (lifecycle/full-queue.ts), and an upload replaces its dependency's last one.
  */
-export type Created = BoundedTable | 'account' | 'work' | 'upload';
+export type Created = BoundedTable | 'account' | 'organisation' | 'work' | 'upload';
 
 /** By name of the route: a record, a list, or the rows of a paged list. */
 export type AnswersOf<Routes extends readonly Route[]> = {
@@ -157,6 +157,8 @@ export interface RouteConstructor<Context> {
 
 export const openRoute: RouteConstructor<object> = (definition) => complete(definition, 'none');
 export const accountRoute: RouteConstructor<WithCaller> = (definition) => complete(definition, 'account');
+export const organisationRoute: RouteConstructor<WithOrganisation> = (definition) =>
+  complete(definition, 'organisation');
 export const projectRoute: RouteConstructor<WithProject> = (definition) => complete(definition, 'project');
 
 /**

@@ -8,7 +8,8 @@ import { timestamp } from '../../shared/lib/timestamps.ts';
  * remove it. It contains no secret: names of changed fields, never their values.
  */
 
-export type Via = 'api_key' | 'token' | 'session' | 'command_line' | 'repository' | 'forge';
+/** `nobody` only reads public projects, so no entry has it. */
+export type Via = 'api_key' | 'token' | 'session' | 'command_line' | 'repository' | 'forge' | 'nobody';
 
 export interface Doer {
   /** null for an operator on the machine, and for unauthenticated callers. */
@@ -30,11 +31,12 @@ export interface Deed {
   action: Action;
   subject: { id: bigint | null; name: string };
   projectId?: bigint | undefined;
+  accountId?: bigint | undefined;
   details?: Facts;
 }
 
 export async function recordAudit(trx: Transaction, ids: IdSource, by: Doer, deed: Deed): Promise<void> {
-  const { action, subject, projectId, details = {} } = deed;
+  const { action, subject, projectId, accountId, details = {} } = deed;
   const unixUser = by.unixUser === undefined ? {} : { unix_user: by.unixUser };
   const entry: AuditEntryRow = {
     id: ids.next(),
@@ -48,6 +50,7 @@ export async function recordAudit(trx: Transaction, ids: IdSource, by: Doer, dee
     subject_id: subject.id,
     subject_name: subject.name,
     project_id: projectId ?? null,
+    account_id: accountId ?? null,
     details: JSON.stringify({ ...unixUser, ...details }),
   };
   await trx.insertInto('audit_entries').values(entry).execute();

@@ -20,6 +20,22 @@ export interface Caller {
   readonly application: string | null;
 }
 
+/** A visitor without credentials, who may only read public projects. */
+export const anonymous: Caller = {
+  id: 0n,
+  email: '',
+  kind: 'collaborator',
+  unpaid: false,
+  isOperator: false,
+  scopes: 'all',
+  via: 'nobody',
+  application: null,
+};
+
+export function sendsCredentials(request: Incoming): boolean {
+  return authorizationOf(request) !== undefined || request.query.oauth_token !== undefined;
+}
+
 /** All invalid credentials get the same response. */
 export async function authenticate(request: Incoming, db: Database): Promise<Caller> {
   const token = sentToken(request);
@@ -52,8 +68,10 @@ export function callerInRepository(owner: UserRow): Caller {
   return callerFor(owner, { scopes: 'all', via: 'repository', application: null });
 }
 
-/** Only an authenticated caller learns that the account is suspended. */
+/** Only an authenticated caller learns that the account is suspended. Organisations act only in their repositories. */
 function callerFor(user: UserRow, proof: Pick<Caller, 'scopes' | 'via' | 'application'>): Caller {
+  if (user.kind !== 'user' && user.kind !== 'collaborator' && proof.via !== 'repository')
+    throw new ApiError('unauthorized');
   if (user.suspended) throw new ApiError('account_suspended');
   return {
     id: user.id,

@@ -1,8 +1,12 @@
+import { sql } from 'kysely';
 import { ApiError } from '../../shared/errors.ts';
 import type { Queries } from '../db/open.ts';
+import { organisationOf } from '../db/organisation-of.ts';
 import type { ProjectRow } from '../db/schema.ts';
-import type { Access } from '../http/route.ts';
+import { isRole, roles, type Access, type Role } from '../http/route.ts';
 import { isPaying, type Caller } from './callers.ts';
+import { organisationKind, ownersFor, roleIn } from './organisations.ts';
+import { includes, rolesFrom } from './roles.ts';
 
 /** Without the private key, which is only for the jobs that need it. */
 export interface VisibleProject extends Omit<
@@ -16,25 +20,33 @@ export interface VisibleProject extends Omit<
   | 'forge_check_at'
   | 'forge_mends'
   | 'forge_held_until'
+  | 'offered_to_id'
+  | 'offered_by_id'
 > {
+  /** What the caller may do there. */
+  role: Role;
+  /** Whether the caller may do what the owner of a project may: maintainers and above. */
   owned: boolean;
+  organisation_id: bigint | null;
 }
 
 interface Wanted {
   access: Access;
   /** Whether the call starts work that the owner pays for. */
-  startsWork?: boolean;
+  startsWork?: boolean | undefined;
+  /** Whether public projects are open to anybody. */
+  opensPublic?: boolean | undefined;
 }
 
 /**
- * For other accounts the project does not exist. A collaborator is refused owner-only access. If the owner does not
- * pay, the owner and anyone who would start work are refused.
+ * For other accounts the project does not exist, unless it is public. A role that is too low is refused. If the owner
+ * does not pay, the owner and anyone who would start work are refused.
  */
 export async function admitToProject(
   db: Queries,
   caller: Caller,
   id: bigint,
-  { access, startsWork = false }: Wanted,
+  { access, startsWork = false, opensPublic = false }: Wanted,
 ): Promise<VisibleProject> {
   const found = await db
     .selectFrom('projects as p')
@@ -49,22 +61,52 @@ export async function admitToProject(
       'p.created_at',
     ])
     .select(['p.poll_interval', 'p.fork_builds', 'p.cancel_superseded', 'p.public_badge', 'p.config_file'])
-    .select(['p.branch_secrets', 'p.report_left_out', 'p.build_twice'])
+    .select(['p.branch_secrets', 'p.report_left_out', 'p.build_twice', 'p.public'])
     .select(['p.forge_id', 'p.forge_repository', 'p.forge_repository_id', 'p.forge_git_origin'])
     .select(['p.forge_state', 'p.forge_state_reason'])
     .innerJoin('users as o', 'o.id', 'p.owner_id')
     .select(['p.ssh_public_key', 'o.billing', 'o.suspended'])
+    .select(organisationOf)
     .where('p.id', '=', id)
     .executeTakeFirst();
-  const owned = found?.owner_id === caller.id;
   // Checked even if the project does not exist, so that the response time does not reveal whether it does.
-  const isAdmitted = owned || (await isMember(db, id, caller.id));
-  if (!found || !isAdmitted) throw new ApiError('not_found');
+  const role = found?.owner_id === caller.id ? 'owner' : await roleOn(db, id, caller, opensPublic);
+  if (!found || role === undefined) throw new ApiError('not_found');
   const { billing, suspended, ...project } = found;
-  if (!owned && access === 'users') throw new ApiError('unauthorized');
+  if (!isRole(access) || !includes(role, access)) throw new ApiError('unauthorized');
   const isPaid = isPaying({ billing }) && !suspended;
+  const owned = includes(role, 'maintainer');
   if (!isPaid && (owned || startsWork)) throw new ApiError('payment_required');
-  return { ...project, owned };
+  return { ...project, role, owned };
+}
+
+/** Of the roles that the caller has, the one that may do most. */
+async function roleOn(
+  db: Queries,
+  project: bigint,
+  caller: Pick<Caller, 'id'>,
+  opensPublic: boolean,
+): Promise<Role | undefined> {
+  const collaborator = db
+    .selectFrom('collaborators')
+    .select(sql<string>`'developer'`.as('role'))
+    .where('project_id', '=', project)
+    .where('user_id', '=', caller.id);
+  const member = db
+    .selectFrom('projects as p')
+    .innerJoin('organisation_members as m', 'm.organisation_id', 'p.owner_id')
+    .select('m.role')
+    .where('p.id', '=', project)
+    .where('m.user_id', '=', caller.id)
+    .where('m.invitation_hash', 'is', null);
+  const anybody = db
+    .selectFrom('projects')
+    .select(sql<string>`'public'`.as('role'))
+    .where('id', '=', project)
+    .where('public', '=', 1);
+  const known = collaborator.unionAll(member);
+  const rows = await (opensPublic ? known.unionAll(anybody) : known).execute();
+  return roles.findLast((one) => rows.some(({ role }) => role === one));
 }
 
 /** Selects from `p`. A user who does not pay cannot use owned projects, but can use shared ones. */
@@ -75,14 +117,49 @@ export function projectsSeenBy(db: Queries, { id, unpaid }: Pick<Caller, 'id' | 
       where.or([
         where('p.owner_id', '=', id),
         where('p.id', 'in', where.selectFrom('collaborators').select('project_id').where('user_id', '=', id)),
+        where('p.owner_id', 'in', ownersFor(db, id, 'viewer')),
       ]),
     );
   return unpaid ? visible.where('p.owner_id', '!=', id) : visible;
 }
 
-async function isMember(db: Queries, project: bigint, user: bigint): Promise<boolean> {
-  const collaborators = db.selectFrom('collaborators').select('id').where('project_id', '=', project);
-  return (await collaborators.where('user_id', '=', user).executeTakeFirst()) !== undefined;
+/** The accounts whose projects the caller may change: the caller's own, and organisations. */
+export async function accountsManagedBy(db: Queries, { id }: Pick<Caller, 'id'>): Promise<ReadonlySet<bigint>> {
+  const managed = await ownersFor(db, id, 'maintainer').execute();
+  return new Set([id, ...managed.map(({ organisation_id: one }) => one)]);
+}
+
+/** Whether the user owns the project, or is a maintainer or owner of the organisation that does. */
+export async function managesProject(
+  db: Queries,
+  { owner_id: owner }: Pick<VisibleProject, 'owner_id'>,
+  userId: bigint,
+): Promise<boolean> {
+  if (owner === userId) return true;
+  const role = await roleIn(db, owner, userId);
+  return role !== undefined && includes(role, 'maintainer');
+}
+
+/** People of a project, who may do more than look. */
+export function peopleOf(db: Queries, project: Pick<VisibleProject, 'id' | 'owner_id'>) {
+  return db
+    .selectFrom('users')
+    .where((of) =>
+      of.or([
+        of.and([of('id', '=', project.owner_id), of('kind', '<>', organisationKind)]),
+        of('id', 'in', of.selectFrom('collaborators').select('user_id').where('project_id', '=', project.id)),
+        of(
+          'id',
+          'in',
+          of
+            .selectFrom('organisation_members')
+            .select('user_id')
+            .where('organisation_id', '=', project.owner_id)
+            .where('role', 'in', rolesFrom('developer'))
+            .where('invitation_hash', 'is', null),
+        ),
+      ]),
+    );
 }
 
 /** For an account's routes: `users` are for paying users, `operators` for operators. */

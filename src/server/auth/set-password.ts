@@ -52,6 +52,20 @@ interface Change {
   address: string;
 }
 
+/** Undefined if it is right. Attempts are throttled and noted like those to sign in. */
+export async function checkPassword(
+  { db, ids }: { db: Database; ids: IdSource },
+  person: Readonly<UserRow>,
+  { current, address }: { current: string; address: string },
+): Promise<'wrong' | 'wait' | undefined> {
+  const attempt = { email: person.email, address };
+  if ((await beginAttempt(db, ids, attempt)) > 0) return 'wait';
+  if (await verifyPassword(current, person.password_hash ?? matchesNothing)) return undefined;
+  const refusal = { user: person, actor: person, action: 'user.password_refused', reason: 'wrong' } as const;
+  await noteRefusal(db, ids, attempt, refusal);
+  return 'wrong';
+}
+
 /** Requires the old password: access to an open browser is not enough. Ends all sessions and begins a new one. */
 export async function changePassword(
   { db, ids }: { db: Database; ids: IdSource },

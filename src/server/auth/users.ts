@@ -26,12 +26,17 @@ export function normalizeEmail(text: string): string | undefined {
   return email.length <= longest.email && emailForm.test(email) ? email : undefined;
 }
 
+/** Only people: organisations, and what is left of deleted accounts, are rows of other kinds. */
+export function people(db: Queries) {
+  return db.selectFrom('users').where('users.kind', 'in', ['user', 'collaborator']);
+}
+
 export async function findUser(db: Queries, email: string): Promise<Readonly<UserRow> | undefined> {
-  return db.selectFrom('users').selectAll().where('email', '=', email).executeTakeFirst();
+  return people(db).selectAll().where('email', '=', email).executeTakeFirst();
 }
 
 export async function findUserById(db: Queries, id: bigint): Promise<Readonly<UserRow> | undefined> {
-  return db.selectFrom('users').selectAll().where('id', '=', id).executeTakeFirst();
+  return people(db).selectAll().where('id', '=', id).executeTakeFirst();
 }
 
 /** The slow hash is computed before any transaction begins. */
@@ -58,7 +63,16 @@ export interface NewUser {
 export async function insertUser(trx: Transaction, ids: IdSource, { email, kind, secrets }: NewUser): Promise<bigint> {
   const id = ids.next();
   const operator = kind === 'user' && (await isFirstUser(trx)) ? 1 : 0;
-  const row = { id, email, kind, ...secrets, suspended: 0, billing: 'ok', created_at: BigInt(Date.now()) };
+  const row = {
+    id,
+    email,
+    kind,
+    ...secrets,
+    suspended: 0,
+    billing: 'ok',
+    created_at: BigInt(Date.now()),
+    by_invitation: 0,
+  };
   try {
     await trx
       .insertInto('users')
@@ -93,7 +107,10 @@ export async function updateUser(
   trx: Transaction,
   email: string,
   change: Partial<
-    Pick<UserRow, 'suspended' | 'billing' | 'kind' | 'operator' | 'news' | 'password_hash' | 'api_key_hash'>
+    Pick<
+      UserRow,
+      'suspended' | 'billing' | 'kind' | 'operator' | 'news' | 'password_hash' | 'api_key_hash' | 'by_invitation'
+    >
   >,
 ): Promise<boolean> {
   const changed = await trx.updateTable('users').set(change).where('email', '=', email).returning('id').execute();
@@ -112,6 +129,17 @@ export async function renewApiKey(trx: Transaction, email: string): Promise<stri
   return key;
 }
 
+/** False for people who were only invited. */
+export function hasAccount({ kind, password_hash: password, api_key_hash: key }: Readonly<UserRow>): boolean {
+  return kind === 'user' || password !== null || key !== null;
+}
+
+/** A member of an organisation has an account of their own. */
+export async function promote(trx: Transaction, { email, kind, operator }: Readonly<UserRow>): Promise<void> {
+  if (kind === 'collaborator')
+    await updateUser(trx, email, { kind: 'user', operator: (await isFirstUser(trx)) ? 1 : operator });
+}
+
 /** Deletes only users who were invited, never signed in, and are no longer on a project. */
 export async function forgetInvited(trx: Transaction, ids: readonly bigint[]): Promise<void> {
   if (ids.length === 0) return;
@@ -122,6 +150,7 @@ export async function forgetInvited(trx: Transaction, ids: readonly bigint[]): P
     .where('password_hash', 'is', null)
     .where('api_key_hash', 'is', null)
     .where('id', 'not in', (of) => of.selectFrom('collaborators').select('user_id').where('user_id', 'in', ids))
+    .where('id', 'not in', (of) => of.selectFrom('organisation_members').select('user_id').where('user_id', 'in', ids))
     .where('id', 'not in', (of) => of.selectFrom('password_links').select('user_id').where('user_id', 'in', ids))
     .execute();
 }

@@ -3,6 +3,8 @@ import type {
   AuditEntryRow,
   IdempotencyKeyRow,
   OauthClientRow,
+  OrganisationMemberRow,
+  OrganisationRow,
   OauthCodeRow,
   PasswordLinkRow,
   RunnerAccountRow,
@@ -75,6 +77,8 @@ export type * from './rows/work.ts';
  */
 export interface Schema {
   users: UserRow;
+  organisations: OrganisationRow;
+  organisation_members: OrganisationMemberRow;
   projects: ProjectRow;
   project_documents: ProjectDocumentRow;
   collaborators: CollaboratorRow;

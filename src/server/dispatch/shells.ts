@@ -1,4 +1,5 @@
 import type { WebSocket } from 'ws';
+import { managesProject } from '../auth/projects.ts';
 import { holdRunner, type Runner } from '../auth/runners.ts';
 import { recordShell } from '../auth/shell-audit.ts';
 import type { Database, Transaction } from '../db/open.ts';
@@ -102,7 +103,7 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
         const project = await projects.where('id', '=', projectId).executeTakeFirstOrThrow();
         const lastsMs = Math.max(0, Number(end) - Date.now());
         const source = await sourceOf(trx, vault, project);
-        const withheld = by === project.owner_id ? [] : await limitedIn(trx, buildId);
+        const withheld = (await managesProject(trx, project, by)) ? [] : await limitedIn(trx, buildId);
         orders.push({ id: `${id}`, buildId: `${buildId}`, name, key, source, lastsMs, withheld });
       }
       return orders;
@@ -116,7 +117,13 @@ async function limitedIn(trx: Transaction, buildId: bigint): Promise<string[]> {
   const now = await trx
     .selectFrom('environment_variables')
     .select('name')
-    .where((of) => of.or([of('project_id', '=', project), of('suite_id', '=', suite)]))
+    .where((of) =>
+      of.or([
+        of('project_id', '=', project),
+        of('suite_id', '=', suite),
+        of('organisation_id', 'in', of.selectFrom('projects').select('owner_id').where('id', '=', project)),
+      ]),
+    )
     .where('refs', '<>', '[]')
     .execute();
   return [...new Set([...(JSON.parse(limited) as string[]), ...now.map(({ name }) => name)])];

@@ -96,6 +96,7 @@ const findBuild = (db: Queries, build: bigint): Promise<BuildOrNull | undefined>
               either.or([
                 either('suite_id', '=', either.ref('suites.id')),
                 either('environment_variables.project_id', '=', either.ref('projects.id')),
+                either('environment_variables.organisation_id', '=', either.ref('projects.owner_id')),
               ]),
             ),
         )

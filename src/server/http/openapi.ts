@@ -55,7 +55,7 @@ function operation(route: RouteDescription): object {
     operationId: operationId(route),
     summary: route.summary,
     tags: [tagOf(route.path)],
-    description: `Access: ${accessInWords[route.access]}. Scope: ${route.scope}.`,
+    description: `Access: ${accessInWords[route.access]}. ${inOrganisation(route)}Scope: ${route.scope}.`,
     security: securityOf(route),
     parameters: [...pathParameters(route.path), ...queryParameters(route), ...headerParameters(route)],
     ...(fields.length > 0 ? { requestBody: requestBody(route) } : {}),
@@ -122,7 +122,16 @@ const accessInWords = {
   users: 'users',
   both: 'users and collaborators',
   operators: 'operators',
+  public: 'anybody if the project is public, otherwise viewers and above, and collaborators',
+  viewer: 'viewers and above, and collaborators',
+  developer: 'developers and above, and collaborators',
+  maintainer: 'maintainers and above',
+  owner: 'owners',
 } satisfies Record<RouteDescription['access'], string>;
+
+function inOrganisation({ inOrganisation: role }: RouteDescription): string {
+  return role === undefined ? '' : `For records of an organisation: ${accessInWords[role]}. `;
+}
 
 /** The first word of the path, or the second if the first is `projects`. */
 function tagOf(path: string): string {
@@ -135,7 +144,8 @@ function securityOf(route: RouteDescription): object[] {
   if (route.scope === 'never') return [{ basic: [] }];
   const needed = route.scope === 'any' || route.scope === 'none' ? [] : [route.scope];
   const metrics = route.takesMetricsToken ? [{ metrics_token: [] }] : [];
-  return [{ basic: [] }, { oauth2: needed }, { oauth_token: needed }, ...metrics];
+  const nobody = route.access === 'public' ? [{}] : [];
+  return [...nobody, { basic: [] }, { oauth2: needed }, { oauth_token: needed }, ...metrics];
 }
 
 const securitySchemes = {

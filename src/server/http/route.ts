@@ -6,8 +6,16 @@ import type { PageOf } from './paging.ts';
 import type { RawGroup } from '../../shared/records/raw.ts';
 import type { TSchema } from 'typebox';
 
-/** `users`: only users, and only the owner of a project. `both`: users and collaborators. */
-export type Access = 'none' | 'authenticated' | 'users' | 'both' | 'operators';
+/** Each role may do what those before it may. `public` is anybody, for a public project. */
+export const roles = ['public', 'viewer', 'developer', 'maintainer', 'owner'] as const;
+export type Role = (typeof roles)[number];
+
+/** Routes of a project or an organisation name a role there. `users`: only users. `both`: users and collaborators. */
+export type Access = 'none' | 'authenticated' | 'users' | 'both' | 'operators' | Role;
+
+export function isRole(access: Access): access is Role {
+  return (roles as readonly string[]).includes(access);
+}
 
 /** Users read the text before allowing a scope. It names everything that the scope's routes can do (tested). */
 export const scopes = {
@@ -17,6 +25,9 @@ export const scopes = {
     'collaborators; schedules, hooks and replays of hooks, which start builds; status targets, with tokens that are never ' +
     'shown; and all settings as one document. See what happens in them. See, connect, change and delete connected forges, ' +
     'see the repositories there, and set up keys, hooks and statuses there',
+  organisations:
+    'See, create, change and delete your organisations: their members, also by invitation, their environment variables in ' +
+    'clear, and their runners',
   build_requests: 'See build requests and their builds, why their suites ran, and the logs of fetches and builds',
   build_requests_create:
     'Start builds, and approve, cancel and repeat builds. Together with the right to change suites: start builds also with ' +
@@ -50,6 +61,8 @@ export interface RouteDescription {
   /** Parameters as `:name`: identifiers, except names that end in `_name`, which are texts. */
   path: string;
   access: Access;
+  /** For a route of an account's own records: the role that it asks for if an organisation owns them. */
+  inOrganisation?: Exclude<Role, 'public'> | undefined;
   scope: RouteScope;
   summary: string;
   body?: FieldSet;

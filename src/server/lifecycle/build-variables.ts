@@ -42,6 +42,9 @@ export function whyNoVariables({
   return suite === null && trusted === 0 ? 'new_suite' : undefined;
 }
 
+const ownerOf = (trx: Transaction, project: bigint) =>
+  trx.selectFrom('projects').select('owner_id').where('id', '=', project);
+
 interface Compared {
   /** null for a suite that exists only in a file. */
   suites: readonly (bigint | null)[];
@@ -58,11 +61,17 @@ export async function haveOtherVariables(
   const known = suites.filter((suite) => suite !== null);
   const variables = await trx
     .selectFrom('environment_variables')
-    .select(['id', 'suite_id', 'name', 'refs'])
+    .select(['id', 'project_id', 'suite_id', 'name', 'refs'])
     .where((either) =>
-      either.or([either('project_id', '=', project), ...(known.length > 0 ? [either('suite_id', 'in', known)] : [])]),
+      either.or([
+        either('project_id', '=', project),
+        either('organisation_id', 'in', ownerOf(trx, project)),
+        ...(known.length > 0 ? [either('suite_id', 'in', known)] : []),
+      ]),
     )
     .execute();
+  // An organisation's come first, so that a project's replace them.
+  variables.sort((a, b) => Number(a.project_id !== null) - Number(b.project_id !== null));
   if (variables.every((variable) => refsOf(variable).length === 0)) return new Set();
   const projects = trx.selectFrom('projects').select('branch_secrets').where('id', '=', project);
   const { branch_secrets } = await projects.executeTakeFirstOrThrow();
@@ -85,7 +94,7 @@ export async function haveOtherVariables(
 }
 
 /**
- * A suite's variable replaces the project's of the same name. The build's record names withheld and ref-limited
+ * A suite's variable replaces the project's of the same name, and that replaces the organisation's. The build's record names withheld and ref-limited
  * variables.
  */
 export async function variablesFor(
@@ -93,9 +102,13 @@ export async function variablesFor(
   build: Asking,
 ): Promise<BuildsVariables> {
   const all = trx.selectFrom('environment_variables').selectAll();
+  const ofOrganisation = await all.where('organisation_id', 'in', ownerOf(trx, build.project_id)).execute();
   const ofProject = await all.where('project_id', '=', build.project_id).execute();
   const ofSuite = await all.where('suite_id', '=', build.suite_id).execute();
-  const present = [...ofProject, ...ofSuite].map((variable) => ({ variable, refs: refsOf(variable) }));
+  const present = [...ofOrganisation, ...ofProject, ...ofSuite].map((variable) => ({
+    variable,
+    refs: refsOf(variable),
+  }));
   const why = whyNoVariables(build);
   const commits = trx.selectFrom('commits').select('branches').where('id', '=', build.commit_id);
   const isAnyLimited = why === undefined && present.some(({ refs }) => refs.length > 0);

@@ -66,8 +66,12 @@ export async function holdForge(trx: Transaction, { id, token }: ForgeRow): Prom
   return same.where('token', '=', token).where('deleted_at', 'is', null).returningAll().executeTakeFirst();
 }
 
+export function connectedForges(db: Queries) {
+  return db.selectFrom('forges').selectAll().where('deleted_at', 'is', null);
+}
+
 export function forgesOf(db: Queries, ownerId: bigint) {
-  return db.selectFrom('forges').selectAll().where('owner_id', '=', ownerId).where('deleted_at', 'is', null);
+  return connectedForges(db).where('owner_id', '=', ownerId);
 }
 
 /** Disconnects a forge. Its row stays until everything there is removed (`forgetRetired`). */

@@ -47,6 +47,8 @@ export async function createProject(
     failed_since: null,
     ...unlinked,
     forge_held_until: 0n,
+    offered_to_id: null,
+    offered_by_id: null,
   };
   await trx.insertInto('projects').values(project).execute();
   return project;

@@ -139,7 +139,10 @@ function announceRequest(
 }
 
 export async function enqueueFetch({ db, trx, ids }: WriteContext, project: Owned, requestId: bigint): Promise<void> {
-  await enqueue(db, trx, ids, { kind: 'fetch_commit', subjectId: requestId, accountId: project.owner_id });
+  // The request's row holds the project, so a hand-over either sees the job or has happened.
+  const projects = trx.selectFrom('projects').select('owner_id').where('id', '=', project.id);
+  const { owner_id: accountId } = await projects.executeTakeFirstOrThrow();
+  await enqueue(db, trx, ids, { kind: 'fetch_commit', subjectId: requestId, accountId });
 }
 
 /** The known commit, locked. Undefined if it is unknown or not on the request's ref. */

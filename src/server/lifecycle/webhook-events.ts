@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Database, Transaction } from '../db/open.ts';
 import { insertRows } from '../db/insert.ts';
+import { organisationOf } from '../db/organisation-of.ts';
 import type { WebhookDeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
 import { exactJson } from '../../shared/lib/exact-json.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
@@ -29,7 +30,7 @@ interface WriteContext {
   ids: IdSource;
 }
 
-type ShownProject = Pick<ProjectRow, (typeof shownColumns)[number] | 'owner_id'>;
+type ShownProject = Pick<ProjectRow, (typeof shownColumns)[number] | 'owner_id'> & { organisation_id: bigint | null };
 
 type Taken = Pick<NotificationRow, 'id' | 'project_id' | 'notifiable_type' | 'last_position'>;
 
@@ -294,6 +295,7 @@ async function projectsOf(trx: Transaction, positions: LinePosition[]): Promise<
   const projects = await trx
     .selectFrom('projects')
     .select(['owner_id', ...shownColumns])
+    .select(organisationOf)
     .where('id', 'in', ids)
     .execute();
   return new Map(projects.map((project) => [project.id, project]));

@@ -47,3 +47,9 @@ export async function revoke(trx: Transaction, userId: bigint, clientId: bigint)
   await dropCodesOf(trx, userId, clientId);
   await revokeTokensOf(trx, userId, clientId);
 }
+
+/** Everything that the user allowed, and the user's own applications. */
+export async function forgetGrantsOf(trx: Transaction, userId: bigint): Promise<void> {
+  await trx.deleteFrom('oauth_codes').where('user_id', '=', userId).execute();
+  await trx.deleteFrom('oauth_clients').where('owner_id', '=', userId).execute();
+}

@@ -8,6 +8,7 @@ import * as due from './due.ts';
 import { moveUp, putInLine } from './lanes.ts';
 import { claimsTopic, end, free, type ClaimedJob, type Postponed } from './leases.ts';
 import { joinAccountTurns } from './account-turns.ts';
+import { deliveryKind } from './delivery-jobs.ts';
 import { isDue, literals, type Serving } from './waiting.ts';
 
 /**
@@ -139,6 +140,31 @@ export async function drop(db: Database, trx: Transaction, subjects: Expression<
   await moveUp(db, trx, jobs);
   await db.announce(trx, claimsTopic);
   await db.announce(trx, queueTopic); // jobs that waited behind them, or for their account's share, can begin
+}
+
+/** Gives jobs to another account. Holders of claimed jobs go on. */
+export async function handOver(
+  db: Database,
+  trx: Transaction,
+  subjects: Expression<bigint>,
+  accountId: bigint,
+): Promise<void> {
+  await joinAccountTurns(trx, accountId);
+  const held = await hold(db, trx, (all) => all.where('subject_id', 'in', subjects as never));
+  if (held.length > 0)
+    await trx.updateTable('jobs').set({ account_id: accountId }).where('id', 'in', idsOf(held)).execute();
+  await db.announce(trx, queueTopic);
+}
+
+/** Their rows are locked after those of their notifications. */
+export async function handOverDeliveries(
+  trx: Transaction,
+  notifications: readonly bigint[],
+  accountId: bigint,
+): Promise<void> {
+  if (notifications.length === 0) return;
+  const jobs = trx.updateTable('jobs').set({ account_id: accountId }).where('kind', '=', deliveryKind);
+  await jobs.where('subject_id', 'in', notifications).execute();
 }
 
 type Jobs = ReturnType<typeof jobsOf>;

@@ -1,8 +1,7 @@
-import type { VisibleProject } from '../auth/projects.ts';
+import { peopleOf, type VisibleProject } from '../auth/projects.ts';
 import type { Caller } from '../auth/callers.ts';
 import type { Queries } from '../db/open.ts';
 import type { FieldErrors } from '../../shared/errors.ts';
-import { usersOfProject } from '../lifecycle/project-users.ts';
 import { approvers } from '../../shared/records/forms.ts';
 
 /** Without approvers in `column`, all users of the project may approve. Users cannot approve their own requests. */
@@ -23,11 +22,11 @@ export function isByOwner({ project, caller }: { project: Pick<VisibleProject, '
 /** Approvers must be users of the project. */
 export async function checkApprovers(
   db: Queries,
-  project: Pick<VisibleProject, 'id'>,
+  project: Pick<VisibleProject, 'id' | 'owner_id'>,
   named: readonly string[] = [],
 ): Promise<FieldErrors> {
   if (named.length === 0) return {};
-  const users = usersOfProject(db, project.id).select('email').where('email', 'in', named);
+  const users = peopleOf(db, project).select('email').where('email', 'in', named);
   return (await users.execute()).length === named.length ? {} : { approvers: ['not_found'] };
 }
 

@@ -158,6 +158,7 @@ export const routes = [
     method: 'GET',
     path,
     access: 'users',
+    inOrganisation: 'maintainer',
     scope: 'dependencies',
     summary: 'See how much of an upload has arrived; HEAD returns only Upload-Offset and Upload-Complete',
 
@@ -169,6 +170,7 @@ export const routes = [
     method: 'PATCH',
     path,
     access: 'users',
+    inOrganisation: 'maintainer',
     scope: 'dependencies',
     makesWork: true,
     summary:
@@ -209,6 +211,7 @@ export const routes = [
     method: 'DELETE',
     path,
     access: 'users',
+    inOrganisation: 'maintainer',
     scope: 'dependencies',
     summary: 'Cancel an upload; its bytes are deleted',
     answer: destroyedAnswer,

@@ -26,7 +26,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: `${ofBuild}/artifacts`,
-    access: 'both',
+    access: 'public',
     scope: 'commits',
     summary: 'List the artifacts of a build',
     paged: true,
@@ -43,7 +43,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: `${ofBuild}/artifacts/:artifact_id`,
-    access: 'both',
+    access: 'public',
     scope: 'commits',
     summary: 'Download an artifact of a build, or a range of it',
     streams: contentTypes,
@@ -59,7 +59,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: `${ofBuild}/artifacts.zip`,
-    access: 'both',
+    access: 'public',
     scope: 'commits',
     summary: 'Download all artifacts of a build as a ZIP archive',
     streams: ['application/zip'],

@@ -95,15 +95,20 @@ export const routes = [
     path: '/projects/:project_id/badge.svg',
     access: 'none',
     scope: 'none',
-    summary: 'An image with the state of a project, or of one of its branches; only if its field public_badge is true',
+    summary:
+      'An image with the state of a project, or of one of its branches; only if its field public_badge or public is true',
     query: { branch: text('ref', { description: 'A branch; without it, the image is for the project' }) },
     streams: ['image/svg+xml'],
     hasTag: true,
     answer: string,
-    async handle({ db, params, query, headers }) {
+    async handle({ db, params, query, headers, publicProjects }) {
       const projects = db.selectFrom('projects').select(['id', 'build_state']).where('id', '=', params.project_id);
       // A project without a public badge gets the same response as a missing project.
-      const project = orNotFound(await projects.where('public_badge', '=', 1).executeTakeFirst());
+      const isShown = projects.where((of) => {
+        const badge = of('public_badge', '=', 1);
+        return publicProjects ? of.or([badge, of('public', '=', 1)]) : badge;
+      });
+      const project = orNotFound(await isShown.executeTakeFirst());
       const state = query.branch === '' ? project.build_state : await stateOfBranch(db, project, query.branch);
       return answerWith(drawn(styles[state] ?? unknown), String(headers['if-none-match'] ?? ''));
     },

@@ -98,7 +98,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/build_requests',
-    access: 'both',
+    access: 'public',
     scope: 'build_requests',
     summary: 'List the build requests of a project',
     paged: true,
@@ -112,7 +112,7 @@ export const routes = [
   projectRoute({
     method: 'POST',
     path: '/projects/:project_id/build_requests',
-    access: 'both',
+    access: 'developer',
     scope: 'build_requests_create',
     startsWork: true,
     summary: 'Request a build of a commit by all suites or some: a branch, a tag, a SHA, or any ref by its full name',
@@ -144,7 +144,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/build_requests/:build_request_id',
-    access: 'both',
+    access: 'public',
     scope: 'build_requests',
     summary: 'Fetch a build request',
 
@@ -154,7 +154,7 @@ export const routes = [
   projectRoute({
     method: 'POST',
     path: '/projects/:project_id/build_requests/:build_request_id/cancel',
-    access: 'both',
+    access: 'developer',
     scope: 'build_requests_create',
     summary: 'Cancel a build request: its fetch, and every unfinished build',
     answer: buildRequestRecord,
@@ -168,7 +168,7 @@ export const routes = [
   projectRoute({
     method: 'POST',
     path: '/projects/:project_id/build_requests/:build_request_id/approve',
-    access: 'both',
+    access: 'developer',
     scope: 'build_requests_create',
     startsWork: true,
     summary: 'Approve a build request from a fork; its builds still get no secrets',
@@ -188,7 +188,7 @@ export const routes = [
   projectRoute({
     method: 'POST',
     path: '/projects/:project_id/build_requests/:build_request_id/rerun',
-    access: 'both',
+    access: 'developer',
     scope: 'build_requests_create',
     startsWork: true,
     summary: 'Rerun a finished build request: all its suites, or those that did not pass',
@@ -211,7 +211,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/build_requests/:build_request_id/explanation',
-    access: 'both',
+    access: 'viewer',
     scope: 'build_requests',
     summary: 'Why each suite of the project ran for a build request, or did not',
     answer: listOf(explanationRecord),

@@ -75,7 +75,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/builds',
-    access: 'both',
+    access: 'public',
     scope: 'commits',
     summary: 'List the builds of a project, every attempt of every suite on every commit',
     paged: true,
@@ -90,7 +90,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/commits/:commit_id/builds',
-    access: 'both',
+    access: 'public',
     scope: 'commits',
     summary:
       'List the builds of a commit, every attempt of every suite and variant; with counted, only those that count for its ' +
@@ -111,7 +111,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/builds/:build_id',
-    access: 'both',
+    access: 'public',
     scope: 'commits',
     summary: 'Fetch a build',
 
@@ -126,7 +126,7 @@ export const routes = [
   projectRoute({
     method: 'POST',
     path: '/projects/:project_id/builds/:build_id/cancel',
-    access: 'both',
+    access: 'developer',
     scope: 'build_requests_create',
     summary: 'Stop a build',
     answer: buildRecord,
@@ -141,7 +141,7 @@ export const routes = [
   projectRoute({
     method: 'POST',
     path: '/projects/:project_id/builds/:build_id/restart',
-    access: 'both',
+    access: 'developer',
     scope: 'build_requests_create',
     startsWork: true,
     summary: 'Start another attempt at the suite and variant of a finished build',
@@ -165,7 +165,7 @@ export const routes = [
   projectRoute({
     method: 'POST',
     path: '/projects/:project_id/builds/:build_id/approve',
-    access: 'both',
+    access: 'developer',
     scope: 'build_requests_create',
     startsWork: true,
     summary: 'Approve a build that waits for it',

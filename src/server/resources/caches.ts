@@ -29,7 +29,8 @@ function view({ id, suite_id: suite, branch, size, created_at: made, last_used_a
 const caches = projectRecords({
   path: '/projects/:project_id/caches',
   name: 'cache',
-  access: 'both',
+  access: 'developer',
+  reads: 'viewer',
   scope: 'suites',
   fields: {},
   answer: cacheRecord,
@@ -44,7 +45,7 @@ export const routes = [
   projectRoute({
     method: 'DELETE',
     path: '/projects/:project_id/caches',
-    access: 'both',
+    access: 'developer',
     scope: 'suites',
     summary: 'Delete all caches of a project and the data of its services',
     answer: destroyedAnswer,

@@ -1,4 +1,5 @@
 import { findUser, forgetInvited, insertUser } from '../auth/users.ts';
+import type { Transaction } from '../db/open.ts';
 import type { CollaboratorRow } from '../db/schema.ts';
 import { ApiError } from '../../shared/errors.ts';
 import { required } from '../../shared/records/fields.ts';
@@ -14,10 +15,15 @@ function view(collaborator: CollaboratorRow & { email: string }): Collaborator {
   return { ...withIdString('id', id), email, created_at: timestamp(createdAt) };
 }
 
+/** The owner is no collaborator. */
+export async function leaveCollaborators(trx: Transaction, projectId: bigint, owner: bigint): Promise<void> {
+  await trx.deleteFrom('collaborators').where('project_id', '=', projectId).where('user_id', '=', owner).execute();
+}
+
 const collaborators = projectRecords({
   path: '/projects/:project_id/collaborators',
   name: 'collaborator',
-  access: 'users',
+  access: 'maintainer',
   scope: 'projects',
   fields: { email: required(address) },
   answer: collaboratorRecord,

@@ -16,7 +16,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/commits',
-    access: 'both',
+    access: 'public',
     scope: 'commits',
     summary: 'List the commits of a project that were fetched',
     paged: true,
@@ -30,7 +30,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/commits/:commit_id',
-    access: 'both',
+    access: 'public',
     scope: 'commits',
     summary: 'Fetch a commit',
     answer: commitRecord,

@@ -122,7 +122,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/config',
-    access: 'users',
+    access: 'maintainer',
     scope: 'projects',
     summary:
       'The settings of a project as one document in JSON, variables without their contents; a token needs the scopes of ' +
@@ -138,7 +138,7 @@ export const routes = [
   projectRoute({
     method: 'PUT',
     path: '/projects/:project_id/config',
-    access: 'users',
+    access: 'maintainer',
     scope: 'projects',
     summary:
       'Apply a document to a project, all or nothing. Everything that the document lacks is deleted, which ' +

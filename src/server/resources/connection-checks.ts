@@ -28,7 +28,7 @@ export const routes = [
   projectRoute({
     method: 'POST',
     path: '/projects/:project_id/check_connection',
-    access: 'both',
+    access: 'developer',
     scope: 'projects',
     makesWork: true,
     summary:

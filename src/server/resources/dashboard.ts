@@ -1,7 +1,7 @@
 import { allRows } from '../api/pages.ts';
 import { accountRoute } from '../api/route.ts';
 import { hasScope, type Caller } from '../auth/callers.ts';
-import { projectsSeenBy } from '../auth/projects.ts';
+import { accountsManagedBy, projectsSeenBy } from '../auth/projects.ts';
 import { whyNobodyTakes } from '../auth/runner-heartbeats.ts';
 import type { Database, Queries } from '../db/open.ts';
 import { described, oneOf, text } from '../../shared/records/fields.ts';
@@ -50,9 +50,10 @@ export async function dashboardOf(
     fitting.slice(0, most.tiles).map(({ id }) => id),
   );
   const isFirst = ({ failed_since: red }: { failed_since: bigint | null }) => sort === 'failed' && red !== null;
+  const managed = await accountsManagedBy(db, caller);
   rows.sort((a, b) => Number(isFirst(b)) - Number(isFirst(a)) || inOrder.compare(a.name, b.name));
   return {
-    projects: rows.map((row) => lineOf(row, caller)),
+    projects: rows.map((row) => lineOf(row, caller, managed)),
     requested: hasScope(caller, 'build_requests')
       ? await requestedBy(db, caller.id, new Map(all.map(({ id, name }) => [id, name])))
       : [],
@@ -64,7 +65,11 @@ export async function dashboardOf(
 
 type Row = Awaited<ReturnType<typeof rowsOf>>[number];
 
-function lineOf({ id, request, decided, ...row }: Row, caller: Pick<Caller, 'id' | 'scopes'>): ProjectLine {
+function lineOf(
+  { id, request, decided, ...row }: Row,
+  caller: Pick<Caller, 'scopes'>,
+  managed: ReadonlySet<bigint>,
+): ProjectLine {
   // A token sees only data that its scopes also show elsewhere.
   const seesCommits = hasScope(caller, 'commits');
   const { commit, decision } = row;
@@ -73,7 +78,7 @@ function lineOf({ id, request, decided, ...row }: Row, caller: Pick<Caller, 'id'
     name: row.name,
     description: row.description,
     build_state: row.build_state,
-    owned: row.owner_id === caller.id,
+    owned: managed.has(row.owner_id),
     failed_since: timestampOrNull(row.failed_since),
     newest_request: request
       ? {
@@ -215,6 +220,18 @@ async function withoutPassword(db: Queries, owner: bigint): Promise<string[]> {
   return rows.map(({ email }) => email);
 }
 
+/** Projects that others hand over to this user, and who does. */
+async function offersTo(db: Queries, userId: bigint) {
+  const rows = await db
+    .selectFrom('projects as p')
+    .innerJoin('users as u', 'u.id', 'p.offered_by_id')
+    .select(['p.id', 'p.name', 'u.email'])
+    .where('p.offered_to_id', '=', userId)
+    .orderBy('p.id')
+    .execute();
+  return rows.map(({ id, name, email }) => ({ ...withIdString('project_id', id), name, email }));
+}
+
 export const routes = [
   accountRoute({
     method: 'GET',
@@ -225,8 +242,8 @@ export const routes = [
       'The status of your projects and those you collaborate on, at most 500: the commit that decides their state and the ' +
       'newest one (for a token with the scope commits), their newest build request, the last builds of their default ' +
       'branch, what waits for approval or finds no runner, whether anything is missing at their forge, why builds wait if ' +
-      'no runner takes them, your own last build requests (for a token with the scope build_requests), and invited users ' +
-      'who have no password yet',
+      'no runner takes them, your own last build requests (for a token with the scope build_requests), invited users ' +
+      'who have no password yet, and projects that are handed over to you',
     query: {
       filter: text('filter', { description: 'Only projects with this in their name' }),
       sort: described(oneOf(sorts), 'By name, or those first whose default branch fails'),
@@ -238,6 +255,7 @@ export const routes = [
         ...shown,
         waiting_reason: (waits !== undefined && (await whyNobodyTakes(database, waits))) || '',
         invited: await withoutPassword(db, caller.id),
+        offers: await offersTo(db, caller.id),
       };
     },
   }),

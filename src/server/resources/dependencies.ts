@@ -24,7 +24,7 @@ import {
   viewWithRelated,
 } from './dependency-views.ts';
 import { orTaken } from './names.ts';
-import { byQuery, accountRecords } from './record-routes.ts';
+import { accountRecords, byQuery, loadAccount, ownedBy } from './record-routes.ts';
 import { reasonsInVain } from './waiting.ts';
 
 const mayWait = ({ state }: DependencyRow): boolean => state === 'enqueued_for_compile';
@@ -82,33 +82,35 @@ export const dependencies = accountRecords({
   scope: 'dependencies',
   fields,
   answer: ownDependencyRecord,
-  rows: ({ db, caller }) => byQuery(db.selectFrom('dependencies').selectAll().where('owner_id', '=', caller.id)),
+  inOrganisation: { reads: 'viewer', writes: 'maintainer' },
+  inside: loadAccount,
+  rows: ({ db, account }) => byQuery(db.selectFrom('dependencies').selectAll().where(ownedBy(account))),
   async view(dependency, call) {
     const reason = await reasonsInVain(call, { account: dependency.owner_id, rows: [dependency], mayWait });
     return { ...(await viewWithRelated(call.db, dependency)), ...reason(dependency) };
   },
-  async verify({ db, caller }, sent, dependency) {
+  async verify({ db, account }, sent, dependency) {
     const { command, prefix } = { ...dependency, ...sent };
     const isWrong = command !== undefined && prefix !== undefined && !namesPrefix(command, prefix);
-    const related = await checkRelated(db, caller.id, sent.related_dependencies, dependency?.id);
+    const related = await checkRelated(db, account, sent.related_dependencies, dependency?.id);
     return { ...(isWrong && { command: ['invalid_format'] }), ...related };
   },
-  namesIn: ({ caller }) => ({ table: 'dependencies', column: 'owner_id', within: caller.id }),
+  namesIn: ({ account }) => ({ table: 'dependencies', column: 'owner_id', within: account }),
 });
 
 export const routes = [
-  dependencies.list('List your dependencies', {
+  dependencies.list('List your dependencies, or those of an organisation', {
     async handle(call) {
-      const { db, caller } = call;
+      const { db, account } = call;
       const rows = await dependencies.rows(call).all();
-      const reason = await reasonsInVain(call, { account: caller.id, rows, mayWait });
+      const reason = await reasonsInVain(call, { account, rows, mayWait });
       return mapYielding(await viewsWithRelated(db, rows), (view) => ({ ...view, ...reason(view) }));
     },
   }),
   dependencies.create('Describe a dependency; its source archive is uploaded next', {
     creates: 'dependencies',
     answer: createdDependencyRecord,
-    handle: async (call) => createdView(await create(writeContextOf(call), call.caller.id, call.input)),
+    handle: async (call) => createdView(await create(writeContextOf(call), call.account, call.input)),
   }),
   dependencies.show('Fetch one of your dependencies, or a shared one; collaborators may fetch shared ones', {
     isForEverybody: isSharedByOther,

@@ -65,6 +65,7 @@ export const routes = [
     method: 'POST',
     path: '/dependencies/:dependency_id/archive',
     access: 'users',
+    inOrganisation: 'maintainer',
     scope: 'dependencies',
     makesWork: true,
     summary:

@@ -10,6 +10,7 @@ export const logged: Logged<'/dependencies/:dependency_id', WithCaller> = {
   path: '/dependencies/:dependency_id',
   param: 'dependency_id',
   access: 'users',
+  inOrganisation: 'viewer',
   scope: 'dependencies',
   name: 'the newest compile',
   load: dependencies.load,

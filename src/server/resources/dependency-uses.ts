@@ -1,3 +1,4 @@
+import { projectsSeenBy } from '../auth/projects.ts';
 import { accountRoute } from '../api/route.ts';
 import { dependencyUsesRecord } from '../../shared/records/dependency.ts';
 import { withIdString } from './common.ts';
@@ -7,6 +8,7 @@ import { dependencies } from './dependencies.ts';
 export const routes = [
   accountRoute({
     ...dependencies.ofOne,
+    inOrganisation: 'viewer',
     method: 'GET',
     path: '/dependencies/:dependency_id/uses',
     summary: 'List the suites and dependencies that use a dependency of yours, and how many of other accounts do',
@@ -16,10 +18,8 @@ export const routes = [
         .selectFrom('suite_dependencies as use')
         .innerJoin('suites as s', 's.id', 'use.suite_id')
         .innerJoin('projects as p', 'p.id', 's.project_id')
-        .leftJoin('collaborators as c', (join) =>
-          join.onRef('c.project_id', '=', 'p.id').on('c.user_id', '=', caller.id),
-        )
-        .select(['s.id', 's.name', 's.project_id', 'p.name as project_name', 'p.owner_id', 'c.id as collaborating'])
+        .select(['s.id', 's.name', 's.project_id', 'p.name as project_name'])
+        .select((of) => of('p.id', 'in', projectsSeenBy(db, { ...caller, unpaid: false }).select('p.id')).as('is_seen'))
         .where('use.dependency_id', '=', dependency.id)
         .orderBy('use.id')
         .execute();
@@ -30,8 +30,8 @@ export const routes = [
         .where('r.related_id', '=', dependency.id)
         .orderBy('r.id')
         .execute();
-      const seen = suites.filter((suite) => suite.owner_id === caller.id || suite.collaborating !== null);
-      const own = related.filter(({ owner_id: owner }) => owner === caller.id);
+      const seen = suites.filter(({ is_seen: isSeen }) => Boolean(isSeen));
+      const own = related.filter(({ owner_id: owner }) => owner === dependency.owner_id);
       return {
         suites: seen.map((suite) => ({
           ...withIdString('id', suite.id),

@@ -1,3 +1,4 @@
+import { ownersFor } from '../auth/organisations.ts';
 import type { Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
 import { dependencyFields, type CreatedDependency, type UploadedDependency } from '../../shared/records/dependency.ts';
@@ -46,10 +47,19 @@ export async function isSharedByOther({ db, caller, params }: InAccount<'depende
   return (await named.executeTakeFirst()) !== undefined;
 }
 
-export async function loadUsableDependency(call: InAccount<'dependency_id'>): Promise<{ dependency: DependencyRow }> {
+export async function loadUsableDependency(
+  call: InAccount<'dependency_id'>,
+): Promise<{ account: bigint; dependency: DependencyRow }> {
   const query = call.db.selectFrom('dependencies').selectAll().where('id', '=', call.params.dependency_id);
-  const usable = query.where((where) => where.or([where('owner_id', '=', call.caller.id), where('shared', '=', 1)]));
-  return { dependency: orNotFound(await usable.executeTakeFirst()) };
+  const usable = query.where((where) =>
+    where.or([
+      where('owner_id', '=', call.caller.id),
+      where('owner_id', 'in', ownersFor(call.db, call.caller.id, 'viewer')),
+      where('shared', '=', 1),
+    ]),
+  );
+  const dependency = orNotFound(await usable.executeTakeFirst());
+  return { account: dependency.owner_id, dependency };
 }
 
 export async function reloaded(db: Queries, { id }: Pick<DependencyRow, 'id'>): Promise<DependencyRow> {

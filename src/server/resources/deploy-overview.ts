@@ -121,7 +121,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/deploys/overview',
-    access: 'both',
+    access: 'viewer',
     scope: 'deploys',
     summary:
       'The deploy strategies of a project, each with its newest successful deploy, the one that a rollback would bring back, ' +
@@ -132,7 +132,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/deploys/details',
-    access: 'both',
+    access: 'viewer',
     scope: 'deploys',
     summary: 'List the deploys of a project with strategy and commit (for a token with the scope commits)',
     paged: true,

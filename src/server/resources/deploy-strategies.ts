@@ -96,7 +96,8 @@ export async function isDeployed(db: Queries, { id }: { id: bigint }): Promise<b
 export const strategies = projectRecords({
   path: '/projects/:project_id/deploy_strategies',
   name: 'deploy_strategy',
-  access: 'both',
+  access: 'developer',
+  reads: 'viewer',
   scope: 'deploys',
   fields: strategyFields,
   answer: strategyRecord,
@@ -152,7 +153,7 @@ export const routes = [
     },
   }),
   strategies.remove('Delete a deploy strategy; deploys that used it stay', {
-    access: 'users',
+    access: 'maintainer',
     handle: ({ db, deploy_strategy: { id } }) => db.deleteFrom('deploy_strategies').where('id', '=', id).execute(),
   }),
 ];

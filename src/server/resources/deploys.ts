@@ -195,7 +195,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/deploys',
-    access: 'both',
+    access: 'viewer',
     scope: 'deploys',
     summary: 'List the deploys of a project',
     paged: true,
@@ -213,7 +213,7 @@ export const routes = [
   projectRoute({
     method: 'POST',
     path: '/projects/:project_id/deploys',
-    access: 'both',
+    access: 'developer',
     scope: 'deploys',
     startsWork: true,
     summary:
@@ -243,7 +243,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/deploys/:deploy_id',
-    access: 'both',
+    access: 'viewer',
     scope: 'deploys',
     summary: 'Fetch a deploy',
 
@@ -263,7 +263,7 @@ export const routes = [
   projectRoute({
     method: 'POST',
     path: '/projects/:project_id/deploys/:deploy_id/cancel',
-    access: 'both',
+    access: 'developer',
     scope: 'deploys',
     summary: 'Cancel a deploy; a push that has arrived is not undone',
     answer: deployRecord,
@@ -282,7 +282,7 @@ export const routes = [
   projectRoute({
     method: 'POST',
     path: '/projects/:project_id/deploys/:deploy_id/approve',
-    access: 'both',
+    access: 'developer',
     scope: 'deploys',
     startsWork: true,
     summary: 'Approve a waiting deploy; only a user other than its creator may',
@@ -299,7 +299,7 @@ export const routes = [
   projectRoute({
     method: 'POST',
     path: '/projects/:project_id/deploys/:deploy_id/reject',
-    access: 'both',
+    access: 'developer',
     scope: 'deploys',
     summary: 'Reject a deploy that waits for approval; only its approvers may',
     answer: deployRecord,

@@ -128,7 +128,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/commits/:commit_id/details',
-    access: 'both',
+    access: 'public',
     scope: 'commits',
     summary: 'Fetch a commit with the branches and tags that it was found on, and the files that it changed',
     answer: commitDetailsRecord,
@@ -144,7 +144,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/builds/:build_id/details',
-    access: 'both',
+    access: 'public',
     scope: 'commits',
     summary:
       'Fetch a build with whether its suite still exists, its build request, the build whose files it started with, how it ' +
@@ -178,7 +178,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/build_requests/:build_request_id/details',
-    access: 'both',
+    access: 'viewer',
     scope: 'build_requests',
     summary:
       'When a build request was fetched, began to run and ended, how long it took in all and how long it waited; of one ' +
@@ -189,7 +189,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/build_requests/:build_request_id/builds',
-    access: 'both',
+    access: 'public',
     scope: 'build_requests',
     summary:
       'List the builds of a build request, every attempt of every suite and variant, with the names of the suites that ' +
@@ -223,7 +223,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/tests/flaky/details',
-    access: 'both',
+    access: 'public',
     scope: 'commits',
     summary: 'List flaky tests: on how many commits, since which commit, and the build in which each last failed',
     answer: listOf(flakyTestDetailsRecord),

@@ -1,4 +1,8 @@
+import type { WithCaller, WithOrganisation } from '../api/call.ts';
+import type { VisibleProject } from '../auth/projects.ts';
+import { includes } from '../auth/roles.ts';
 import type { Queries } from '../db/open.ts';
+import type { Access, Role } from '../http/route.ts';
 import { sealedLocation, type EnvironmentVariableRow, type SuiteRow } from '../db/schema.ts';
 import { sealIn } from '../db/sealing.ts';
 import { ApiError } from '../../shared/errors.ts';
@@ -14,24 +18,44 @@ import {
 } from '../../shared/records/suite.ts';
 import { withIdString } from './common.ts';
 import { orTaken } from './names.ts';
-import { byQuery, projectRecords } from './record-routes.ts';
+import { byQuery, recordRoutes } from './record-routes.ts';
 import { inSuite, suites } from './suites.ts';
 
-/** Variables belong to a suite and its builds, or to a project and all its suites. */
+/** Variables belong to a suite and its builds, a project and all its suites, or an organisation and all its projects. */
 interface Owner {
-  column: 'project_id' | 'suite_id';
+  column: 'project_id' | 'suite_id' | 'organisation_id';
   within: bigint;
 }
 
-function ownerIn({ project, suite }: { project: { id: bigint }; suite?: { id: bigint } | undefined }): Owner {
-  return suite ? { column: 'suite_id', within: suite.id } : { column: 'project_id', within: project.id };
+interface InPath {
+  project?: { id: bigint } | undefined;
+  organisation?: { id: bigint } | undefined;
+  suite?: { id: bigint } | undefined;
+}
+
+function ownerIn({ project, organisation, suite }: InPath): Owner {
+  if (suite) return { column: 'suite_id', within: suite.id };
+  if (project) return { column: 'project_id', within: project.id };
+  if (!organisation) throw new Error('a variable belongs to a suite, a project or an organisation');
+  return { column: 'organisation_id', within: organisation.id };
+}
+
+interface Roles extends WithCaller {
+  project?: VisibleProject;
+  organisation?: WithOrganisation['organisation'];
+}
+
+function may({ project, organisation }: Pick<Roles, 'project' | 'organisation'>, asked: Role): boolean {
+  const role = project?.role ?? organisation?.role;
+  return role !== undefined && includes(role, asked);
 }
 
 const variablesOf = (db: Queries, { column, within }: Owner) =>
   db.selectFrom('environment_variables').selectAll().where(column, '=', within);
 
-function view(variable: EnvironmentVariableRow, vault: Vault) {
-  const content = vault.open(variable.content, contentLocation(variable.id));
+/** Viewers see which variables there are, and not what they contain. */
+function view(variable: EnvironmentVariableRow, vault: Vault, isShown = true) {
+  const content = isShown ? vault.open(variable.content, contentLocation(variable.id)) : '';
   return { ...withIdString('id', variable.id), ...valuesIn(variableFields, { ...variable, content }) };
 }
 
@@ -54,11 +78,8 @@ async function loadOwner(call: { params: object }): Promise<{ suite?: SuiteRow }
   return 'suite_id' in call.params ? suites.load(call as Parameters<typeof suites.load>[0]) : {};
 }
 
-function refuseRefs(
-  { project }: { project: { owned: boolean } },
-  { refs = [] }: { refs?: readonly string[] | undefined },
-): void {
-  if (!project.owned && refs.length > 0) throw new ApiError('unauthorized');
+function refuseRefs(call: Roles, { refs = [] }: { refs?: readonly string[] | undefined }): void {
+  if (!may(call, 'maintainer') && refs.length > 0) throw new ApiError('unauthorized');
 }
 
 /** The names of the environment variables that documents took values from, by variable ID. */
@@ -75,19 +96,27 @@ export async function noteSource(trx: Queries, id: bigint, source: string): Prom
   await trx.updateTable('environment_variables').set({ from_env: source }).where('id', '=', id).execute();
 }
 
-function variableRoutes<const Path extends string>(of: Path, what: string) {
-  const variables = projectRecords({
+interface Kind<Path extends string> {
+  of: Path;
+  what: string;
+  concerns: 'project' | 'organisation';
+  access: Access;
+}
+
+function variableRoutes<const Path extends string>({ of, what, concerns, access }: Kind<Path>) {
+  const variables = recordRoutes<Roles>(concerns)({
     path: `${of}/environment_variables` as const,
     name: 'environment_variable',
-    access: 'both',
-    scope: 'suites',
+    access,
+    reads: 'viewer',
+    scope: concerns === 'organisation' ? 'organisations' : 'suites',
     fields: variableFields,
     answer: variableRecord,
     inside: loadOwner,
     rows: (call) => byQuery(variablesOf(call.db, ownerIn(call))),
     /** Only the owner sees a variable that is limited to refs. A collaborator could read it in a build of any ref. */
-    maySee: ({ refs }, { project }) => project.owned || refs === '[]',
-    view: (variable, { vault }) => view(variable, vault),
+    maySee: ({ refs }, call) => may(call, 'maintainer') || refs === '[]',
+    view: (variable, call) => view(variable, call.vault, may(call, 'developer')),
     namesIn: (call) => ({ table: 'environment_variables', ...ownerIn(call) }),
     details: ({ suite }) => (suite ? inSuite({ suite }) : {}),
   });
@@ -109,7 +138,15 @@ function variableRoutes<const Path extends string>(of: Path, what: string) {
           const content = await sealIn(db, vault, input.content, contentLocation(id));
           const fields = columnsOf(variableFields, { ...input, content });
           const { column, within } = ownerIn(call);
-          const variable = { id, project_id: null, suite_id: null, [column]: within, ...fields, from_env: '' };
+          const variable = {
+            id,
+            project_id: null,
+            suite_id: null,
+            organisation_id: null,
+            [column]: within,
+            ...fields,
+            from_env: '',
+          };
           await orTaken(db.insertInto('environment_variables').values(variable).execute());
           return writtenView(variable, vault);
         },
@@ -119,8 +156,9 @@ function variableRoutes<const Path extends string>(of: Path, what: string) {
     variables.change(`Change an environment variable of ${what}; builds that start later get it`, {
       changes: 'environment_variables',
       answer: writtenVariableRecord,
-      async handle({ db, project, environment_variable: variable, vault, input }) {
-        refuseRefs({ project }, input);
+      async handle(call) {
+        refuseRefs(call, call.input);
+        const { db, environment_variable: variable, vault, input } = call;
         const sealed = input.content !== undefined && {
           content: await sealIn(db, vault, input.content, contentLocation(variable.id)),
           from_env: '', // a document sets it again afterwards
@@ -140,6 +178,22 @@ function variableRoutes<const Path extends string>(of: Path, what: string) {
 }
 
 export const routes = [
-  ...variableRoutes('/projects/:project_id', 'a project, which all its suites have'),
-  ...variableRoutes('/projects/:project_id/suites/:suite_id', 'a suite'),
+  ...variableRoutes({
+    of: '/projects/:project_id',
+    what: 'a project, which all its suites have',
+    concerns: 'project',
+    access: 'developer',
+  }),
+  ...variableRoutes({
+    of: '/projects/:project_id/suites/:suite_id',
+    what: 'a suite',
+    concerns: 'project',
+    access: 'developer',
+  }),
+  ...variableRoutes({
+    of: '/organisations/:organisation_id',
+    what: 'an organisation, which all its projects have',
+    concerns: 'organisation',
+    access: 'maintainer',
+  }),
 ];

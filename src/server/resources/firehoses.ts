@@ -14,7 +14,7 @@ import { isStillOver, readAgainMs, type Followed, type TailParts } from '../stre
 import { eventRecord } from '../../shared/records/log.ts';
 import { followedRequest } from './followed.ts';
 import { namedIn, shared, type Logged } from './logs.ts';
-import { followRequest, formOfPosition, readPosition, writePosition } from './request-stream.ts';
+import { followRequest, formOfPosition, readPosition, writePosition, type RequestEvent } from './request-stream.ts';
 
 const streams = ['text/event-stream', 'application/x-ndjson'] as const;
 const plainOffset = /^\d{1,15}$/;
@@ -88,6 +88,7 @@ export function requestFirehose<const Path extends string>(logged: Logged<Path, 
   return projectRoute({
     ...shared(logged),
     ...live,
+    access: 'public',
     path: `${logged.path}/firehose`,
     summary:
       'Follow a build request live: its fetch and all its builds. The identifier of an event has the position in each log: ' +
@@ -105,12 +106,17 @@ export function requestFirehose<const Path extends string>(logged: Logged<Path, 
       const position = readPosition(from);
       const wire = wireFor(call.headers.accept);
       const events = followRequest(call, id, position, call.signal);
-      return streamed(wire, writtenOfRequest(events, wire));
+      return streamed(wire, writtenOfRequest(call.project.role === 'public' ? ofBuilds(events) : events, wire));
     },
   });
 }
 
-async function* writtenOfRequest(events: ReturnType<typeof followRequest>, wire: Wire): AsyncGenerator<string> {
+/** The log of the fetch may name addresses, which the public must not see. */
+async function* ofBuilds(events: ReturnType<typeof followRequest>): AsyncGenerator<RequestEvent> {
+  for await (const one of events) if (one.buildId !== undefined || one.event.type === 'end') yield one;
+}
+
+async function* writtenOfRequest(events: AsyncIterable<RequestEvent>, wire: Wire): AsyncGenerator<string> {
   for await (const { event, buildId, position, mark } of events) {
     const labels: Record<string, string> = buildId === undefined ? {} : { build_id_str: String(buildId) };
     yield wire.encode(event, labels, event.type === 'log' ? writePosition(position) : mark);
@@ -120,7 +126,7 @@ async function* writtenOfRequest(events: ReturnType<typeof followRequest>, wire:
 export const projectFirehose = projectRoute({
   method: 'GET',
   path: '/projects/:project_id/firehose',
-  access: 'both',
+  access: 'public',
   scope: 'projects',
   summary: 'Follow everything that happens in a project, from now on or from an event on',
   ...live,

@@ -41,8 +41,9 @@ import { dropForgeHooks, forgeHookOf, keepForgeHook } from './hooks.ts';
 
 export type Asking = Omit<Call, 'db'> & WithCaller & { db: Queries };
 
-export async function forgeNamed({ db, caller }: Asking, id: bigint): Promise<ForgeRow> {
-  return orNotFound(await forgesOf(db, caller.id).where('id', '=', id).executeTakeFirst(), 'forge_id');
+/** One of the forges of the project's owner. */
+export async function forgeNamed({ db }: Asking, owner: bigint, id: bigint): Promise<ForgeRow> {
+  return orNotFound(await forgesOf(db, owner).where('id', '=', id).executeTakeFirst(), 'forge_id');
 }
 
 function wrong(message: string): ApiError {
@@ -109,7 +110,7 @@ export async function connectionFor(
   const { project, vault, input } = call;
   const { forge_id: forgeId = project.forge_id, repository: asked } = input;
   if (forgeId === null) throw new ApiError('is_blank', 'forge_id');
-  const row = await forgeNamed(call, forgeId);
+  const row = await forgeNamed(call, project.owner_id, forgeId);
   const own = project.forge_id === forgeId ? linkOf(project) : undefined;
   const name = asked || own?.name || nameAt(row, project.clone_url);
   if (!new RegExp(forgeRepository.schema.pattern ?? '', 'u').test(name))

@@ -83,7 +83,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/forge_links',
-    access: 'both',
+    access: 'viewer',
     scope: 'projects',
     summary:
       "The forge's addresses of commits, branches and pull requests of a project: addresses to which a SHA, a " +

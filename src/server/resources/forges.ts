@@ -5,7 +5,14 @@ import { forgeProviders } from '../../shared/domain/forge-providers.ts';
 import { noteSeen, seenAt, stateAfter, type SeenForge } from '../forges/seen.ts';
 import { WithHeaders } from '../http/route.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
-import { changeForge, forgetRetired, forgesOf, insertForge, mendLinks, retireForge } from '../lifecycle/forges.ts';
+import {
+  changeForge,
+  connectedForges,
+  forgetRetired,
+  insertForge,
+  mendLinks,
+  retireForge,
+} from '../lifecycle/forges.ts';
 import { required, valuesIn } from '../../shared/records/fields.ts';
 import {
   forgeFields,
@@ -16,7 +23,7 @@ import {
 } from '../../shared/records/forge.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { withIdString, writeContextOf } from './common.ts';
-import { accountRecords, byQuery } from './record-routes.ts';
+import { accountRecords, byQuery, loadAccount, ownedBy } from './record-routes.ts';
 import { forgeRefusal, opened, refusalAt } from './open-forge.ts';
 import { projectsOfForge, unlink, untilTried } from './forge-connections.ts';
 import { projectsAt } from './forge-projects.ts';
@@ -45,7 +52,9 @@ const forges = accountRecords({
   scope: 'projects',
   fields: { ...forgeFields, token },
   answer: forgeRecord,
-  rows: ({ db, caller }) => byQuery(forgesOf(db, caller.id)),
+  inOrganisation: { reads: 'maintainer', writes: 'owner' },
+  inside: loadAccount,
+  rows: ({ db, account }) => byQuery(connectedForges(db).where(ownedBy(account))),
   view,
   subject: ({ id, url }) => ({ id, name: url }),
 });
@@ -59,7 +68,7 @@ async function afterTrying<Shown>(
 }
 
 export const routes = [
-  forges.list('List the forges that you have connected'),
+  forges.list('List the forges that you, or an organisation, have connected'),
   forges.create('Connect a forge. Headrace checks the token’s user and rights there; the token is never shown', {
     creates: 'forges',
     details: ({ input }) => ({ provider: input.provider, url: input.url || forgeProviders[input.provider].url }),
@@ -71,9 +80,9 @@ export const routes = [
         throw forgeRefusal(error, 'url', { provider: input.provider, url });
       }
     },
-    async handle({ db: trx, ids, vault, caller, input, seen, url }) {
+    async handle({ db: trx, ids, vault, account, input, seen, url }) {
       if (!seen || url === undefined) throw new Error('a forge is asked before it is connected');
-      const settings = { owner_id: caller.id, provider: input.provider, url };
+      const settings = { owner_id: account, provider: input.provider, url };
       return view(await insertForge({ trx, ids, vault }, settings, input.token, seen));
     },
   }),
@@ -135,6 +144,7 @@ export const routes = [
   ),
   accountRoute({
     ...forges.ofOne,
+    inOrganisation: 'maintainer',
     method: 'GET',
     path: `${forges.one}/repositories`,
     summary:
@@ -143,13 +153,13 @@ export const routes = [
     query: repositoryQuery,
     answer: listOf(forgeRepositoryRecord),
     async handle(call) {
-      const { forge, query, origin, caller, db } = call;
+      const { account, forge, query, origin, db } = call;
       const listed = await opened(call, forge)
         .repositories(query.query, query.page)
         .catch(async (error: unknown) => {
           throw await refusalAt(call, forge, error);
         });
-      const projects = await projectsAt(db, caller.id);
+      const projects = await projectsAt(db, account);
       const rows = listed.repositories.map(({ id: _id, ...one }) => ({ ...one, ...projects(one) }));
       const address = (page: number): string => {
         const asked = new URLSearchParams({ ...(query.query !== '' && { query: query.query }), page: String(page) });

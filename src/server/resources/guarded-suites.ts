@@ -29,7 +29,13 @@ export async function limitsOf(db: Queries, projectId: bigint, suiteId: bigint |
   for (const giver of takers) for (const { id, files_from_id: from } of all) if (from === giver) takers.add(id);
   const limited = db.selectFrom('environment_variables').select('refs').where('refs', '<>', '[]');
   const rows = await limited
-    .where((of) => of.or([of('project_id', '=', projectId), of('suite_id', 'in', [0n, ...takers])])) // no suite has the ID 0
+    .where((of) =>
+      of.or([
+        of('project_id', '=', projectId),
+        of('organisation_id', 'in', of.selectFrom('projects').select('owner_id').where('id', '=', projectId)),
+        of('suite_id', 'in', [0n, ...takers]), // no suite has the ID 0
+      ]),
+    )
     .execute();
   return rows.map(({ refs }) => variableFields.refs.fromColumn(refs));
 }

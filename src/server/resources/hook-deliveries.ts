@@ -40,7 +40,7 @@ function view(delivery: HookDeliveryRow) {
 export const routes = [
   projectRoute({
     ...hooks.ofOne,
-    access: 'both',
+    access: 'viewer',
     method: 'GET',
     path: '/projects/:project_id/hooks/:hook_id/deliveries',
     summary: 'List the deliveries to a hook, with the outcome of each and its reason',

@@ -65,7 +65,7 @@ export async function dropForgeHooks(trx: Transaction, projectId: bigint, stays 
 export const hooks = projectRecords({
   path: '/projects/:project_id/hooks',
   name: 'hook',
-  access: 'users',
+  access: 'maintainer',
   scope: 'projects',
   fields: hookFields,
   answer: hookRecord,

@@ -1,4 +1,5 @@
 import type { AnswersOf } from '../api/route.ts';
+import * as account from './account.ts';
 import * as applications from './applications.ts';
 import * as archiveUploads from './archive-uploads.ts';
 import * as artifacts from './artifacts.ts';
@@ -30,9 +31,11 @@ import * as hookDeliveries from './hook-deliveries.ts';
 import * as hooks from './hooks.ts';
 import { logViewRoutes } from './log-views.ts';
 import * as marketplace from './marketplace.ts';
+import * as members from './members.ts';
 import * as news from './news.ts';
 import * as notifications from './notifications.ts';
 import * as operations from './operations.ts';
+import * as organisations from './organisations.ts';
 import * as overview from './overview.ts';
 import * as polling from './polling.ts';
 import * as projects from './projects.ts';
@@ -50,14 +53,19 @@ import * as suiteDependencies from './suite-dependencies.ts';
 import * as suiteRules from './suite-rules.ts';
 import * as suites from './suites.ts';
 import * as tests from './tests.ts';
+import * as transfers from './transfers.ts';
 import * as users from './users.ts';
 
 export const routes = [
   ...service.routes,
+  ...account.routes,
   ...applications.routes,
   ...dashboard.routes,
   ...changes.routes,
   ...projects.routes,
+  ...transfers.routes,
+  ...organisations.routes,
+  ...members.routes,
   ...overview.routes,
   ...statistics.routes,
   ...forgeLinks.routes,

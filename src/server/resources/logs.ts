@@ -1,12 +1,12 @@
 import type { Call, WithCaller, WithProject } from '../api/call.ts';
-import { projectRoute, type RouteConstructor } from '../api/route.ts';
+import { projectRoute, type Route, type RouteConstructor } from '../api/route.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Queries } from '../db/open.ts';
 import { ApiError } from '../../shared/errors.ts';
 import { worthPacking } from '../http/compression.ts';
 import { described, wholeNumber } from '../../shared/records/fields.ts';
 import { readRange } from '../http/ranges.ts';
-import type { StreamAnswer } from '../http/route.ts';
+import type { Access, StreamAnswer } from '../http/route.ts';
 import { serviceLog } from '../lifecycle/build-services.ts';
 import { addressOfLog, findLog, readLog } from '../streams/logs.ts';
 import { wholeCharacters } from '../streams/tail.ts';
@@ -20,7 +20,8 @@ export interface Logged<Path extends string, Context extends WithCaller> {
   route: RouteConstructor<Context>;
   path: Path;
   param: string;
-  access: 'both' | 'users';
+  access: Access;
+  inOrganisation?: Route['inOrganisation'];
   scope: 'commits' | 'build_requests' | 'deploys' | 'dependencies';
   name: string;
   /** Runs before the fields are checked, and refuses records that the caller may not see. */
@@ -37,12 +38,17 @@ interface LoggedInProject<Path extends string> extends Pick<
 }
 
 export function loggedInProject<const Path extends string>(of: LoggedInProject<Path>): Logged<Path, WithProject> {
-  return { ...of, route: projectRoute, access: 'both', findLog: (call) => findInProject(call, of) };
+  return {
+    ...of,
+    route: projectRoute,
+    access: of.table === 'builds' || of.table === 'services' ? 'public' : 'viewer',
+    findLog: (call) => findInProject(call, of),
+  };
 }
 
 export function shared<Path extends string, Context extends WithCaller>(logged: Logged<Path, Context>) {
-  const { access, scope, load } = logged;
-  return { method: 'GET', access, scope, ...(load && { load }) } as const;
+  const { access, inOrganisation, scope, load } = logged;
+  return { method: 'GET', access, inOrganisation, scope, ...(load && { load }) } as const;
 }
 
 const megabyte = 1024 * 1024;

@@ -4,7 +4,7 @@ import { ApiError, type FieldErrors } from '../../shared/errors.ts';
 
 export interface NameScope {
   table: 'projects' | 'dependencies' | 'suites' | 'deploy_strategies' | 'environment_variables';
-  column: 'owner_id' | 'project_id' | 'suite_id';
+  column: 'owner_id' | 'project_id' | 'suite_id' | 'organisation_id';
   within: bigint;
 }
 

@@ -48,6 +48,11 @@ function view(notification: Stored, options: Options) {
   return { ...ownView(notification, options), ...withIdString('project_id', notification.project_id) };
 }
 
+const withoutSecrets = (options: Options): Options =>
+  Object.fromEntries(
+    Object.entries(options).map(([name, value]) => [name, ['url', 'token'].includes(name) ? '' : value]),
+  );
+
 /** Only users of the project get e-mail, and only builds are told to people. */
 async function verify(
   { db, project, vault }: { db: Queries; project: Pick<VisibleProject, 'id'>; vault: Vault },
@@ -74,7 +79,8 @@ const receiverOf = ({ url = '', homeserver = '', to }: Options): Facts =>
 export const notifications = projectRecords({
   path: '/projects/:project_id/notifications',
   name: 'notification',
-  access: 'both',
+  access: 'developer',
+  reads: 'viewer',
   scope: 'notifications',
   fields: notificationFields,
   answer: notificationRecord,
@@ -88,7 +94,11 @@ export const notifications = projectRecords({
         .where('notifiable_type', '!=', 'status')
         .$narrowType<ColumnsOf<typeof newsFields>>(),
     ),
-  view: (row, { vault }) => view(row, optionsOf(row, vault)),
+  /** Such an address lets anybody write there, and a token even more. */
+  view(row, { vault, project }) {
+    const shown = view(row, optionsOf(row, vault));
+    return project.role === 'viewer' ? { ...shown, options: withoutSecrets(shown.options) } : shown;
+  },
   verify,
 });
 
@@ -127,7 +137,7 @@ export const routes = [
     },
   }),
   notifications.remove('Delete a notification; nothing further is sent', {
-    access: 'users',
+    access: 'maintainer',
     details: ({ notification, vault }) => receiverOf(optionsOf(notification, vault)),
     handle: (call) => deleteNotification(writeContextOf(call), call.notification.id),
   }),

@@ -144,7 +144,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/overview',
-    access: 'both',
+    access: 'public',
     scope: 'projects',
     summary:
       'The status of a project: its default branch and since when it passes or fails, its last build requests, what is ' +
@@ -156,7 +156,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/history',
-    access: 'both',
+    access: 'public',
     scope: 'commits',
     summary:
       'List the commits of a project, each with its newest build request and the builds that count for its state',

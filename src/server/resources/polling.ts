@@ -20,7 +20,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/polling',
-    access: 'both',
+    access: 'viewer',
     scope: 'projects',
     summary: 'The last poll of the repository, its outcome and reason, and the time of the next poll',
     answer: pollingRecord,

@@ -1,9 +1,11 @@
 import type { Caller } from '../auth/callers.ts';
-import { projectsSeenBy, type VisibleProject } from '../auth/projects.ts';
+import { accountsManagedBy, projectsSeenBy, type VisibleProject } from '../auth/projects.ts';
 import { forgetInvited } from '../auth/users.ts';
 import { allRows } from '../api/pages.ts';
 import { accountRoute, projectRoute } from '../api/route.ts';
+import { ownerFor, roleIn } from '../auth/organisations.ts';
 import type { Queries } from '../db/open.ts';
+import { organisationOf } from '../db/organisation-of.ts';
 import { sealedLocation, type ForgeRow } from '../db/schema.ts';
 import { parseGitAddress } from '../../shared/domain/git-address.ts';
 import { ApiError, type FieldErrors } from '../../shared/errors.ts';
@@ -36,7 +38,10 @@ import {
 } from './forge-connections.ts';
 import { checkName, orTaken, type NameScope } from './names.ts';
 
-function view(project: VisibleProject, vault: Vault): Project {
+export function projectRecordOf(
+  project: Omit<VisibleProject, 'role'> & { role?: VisibleProject['role'] },
+  vault: Vault,
+): Project {
   return {
     ...projectView(project, project.owned),
     ssh_public_key: vault.open(project.ssh_public_key, publicKeyLocation(project.id)),
@@ -45,9 +50,14 @@ function view(project: VisibleProject, vault: Vault): Project {
 
 const publicKeyLocation = (id: bigint): string => sealedLocation({ table: 'projects', column: 'ssh_public_key' }, id);
 
-export async function projectsOf(db: Queries, caller: Caller) {
-  const rows = await allRows(projectsSeenBy(db, caller).selectAll('p'), 'p.id');
-  return rows.map((row) => ({ ...row, owned: row.owner_id === caller.id }));
+export async function projectsOf(db: Queries, caller: Caller, organisationId?: bigint) {
+  const seen = projectsSeenBy(db, caller).selectAll('p').select(organisationOf);
+  const rows = await allRows(
+    organisationId === undefined ? seen : seen.where('p.owner_id', '=', organisationId),
+    'p.id',
+  );
+  const managed = await accountsManagedBy(db, caller);
+  return rows.map((row) => ({ ...row, owned: managed.has(row.owner_id) }));
 }
 
 /** A new project names either an address or a repository at a forge. */
@@ -56,6 +66,7 @@ const newProjectFields = {
   name: { ...projectFields.name, required: false },
   forge_id: described(identifier(), 'one of your forges: the project is created with its key, hook and statuses there'),
   repository: forgeRepository,
+  organisation_id: described(identifier(), 'the organisation that owns it; by default you do'),
 };
 
 function checkSource(values: Partial<ValuesOf<typeof newProjectFields>>): FieldErrors {
@@ -86,19 +97,23 @@ function addressAt(forge: ForgeRow, { ssh_url: ssh, https_url: https }: ForgeRep
 }
 
 /** Creates the parts at the forge before the project. */
-async function newAtForge(call: Asking & { input: ValuesOf<typeof newProjectFields> }) {
-  const { db, caller, ids, input } = call;
+async function newAtForge(call: Asking & { input: ValuesOf<typeof newProjectFields>; account: bigint }) {
+  const { db, account, ids, input } = call;
   if (input.forge_id === undefined) return {};
-  const row = await forgeNamed(call, input.forge_id);
+  const row = await forgeNamed(call, account, input.forge_id);
   const repository = await usableRepository(call, row, { name: input.repository, id: '' });
   const address = addressAt(row, repository);
-  const name = input.name || (await freeName(db, caller.id, repository.full_name));
+  const name = input.name || (await freeName(db, account, repository.full_name));
   const identity = newIdentity(ids);
   const wanted = { id: identity.id, name, publicKey: identity.keys.publicKey, isNew: true };
   return { made: { ...(await atForge(call, { row, repository }, wanted)), address, identity } };
 }
 
 const ownedBy = (owner: bigint): NameScope => ({ table: 'projects', column: 'owner_id', within: owner });
+
+function checkPublic(isAllowed: boolean, values: { public?: boolean | undefined }): FieldErrors {
+  return values.public && !isAllowed ? { public: ['invalid_format'] } : {};
+}
 
 /** The last part of the repository's name, or the whole name if the part is taken. */
 async function freeName(db: Queries, owner: bigint, repository: string): Promise<string> {
@@ -114,9 +129,14 @@ export const routes = [
     path: '/projects',
     access: 'both',
     scope: 'projects',
-    summary: 'List the projects you own and those you collaborate on',
+    summary: 'List the projects you own, those of your organisations, and those you collaborate on',
+    query: { organisation_id: described(identifier(), 'Only those of this organisation') },
     answer: listOf(projectRecord),
-    handle: async ({ db, caller, vault }) => mapYielding(await projectsOf(db, caller), (row) => view(row, vault)),
+    async handle({ db, caller, vault, query: { organisation_id: id } }) {
+      if (id !== undefined && (await roleIn(db, id, caller.id)) === undefined)
+        throw new ApiError('not_found', 'organisation_id');
+      return mapYielding(await projectsOf(db, caller, id), (row) => projectRecordOf(row, vault));
+    },
   }),
   accountRoute({
     method: 'POST',
@@ -127,8 +147,11 @@ export const routes = [
     body: newProjectFields,
     creates: 'projects',
     answer: projectRecord,
-    verify: async (_, values) => checkSource(values),
-    verifyNames: ({ db, caller }, values) => checkName(db, ownedBy(caller.id), values.name || undefined),
+    load: async ({ db, caller, input }) => ({
+      account: await ownerFor(db, caller, input.organisation_id, 'maintainer'),
+    }),
+    verify: async ({ publicProjects }, values) => ({ ...checkSource(values), ...checkPublic(publicProjects, values) }),
+    verifyNames: ({ db, account }, values) => checkName(db, ownedBy(account), values.name || undefined),
     ask: newAtForge,
     audit: {
       action: 'project.created',
@@ -139,25 +162,25 @@ export const routes = [
       }),
     },
     async handle(call) {
-      const { caller, vault, input, made } = call;
-      const { forge_id: _forge, repository: _repository, ...own } = input;
-      await call.database.holdRight(call.db, 'names', caller.id);
+      const { account, vault, input, made } = call;
+      const { forge_id: _forge, repository: _repository, organisation_id: organisation = null, ...own } = input;
+      await call.database.holdRight(call.db, 'names', account);
       // Another project may have taken the name during the call to the forge.
-      const name = input.name || (made ? await freeName(call.db, caller.id, made.repository.full_name) : '');
+      const name = input.name || (made ? await freeName(call.db, account, made.repository.full_name) : '');
       const written = { ...own, name, ...(made && { clone_url: made.address }) };
       const settings = { ...columnsOf(projectFields, written), ...addressesOf(written) };
       const context = writeContextOf(call);
-      const project = await orTaken(createProject(context, caller.id, vault, settings, made?.identity));
+      const project = await orTaken(createProject(context, account, vault, settings, made?.identity));
       if (project.poll_interval > 0) await arrangePolling(context, project, { isElsewhere: false });
       const link = made && (await storeConnection({ ...context, vault }, project, made));
-      return view({ ...project, ...link, owned: true }, vault);
+      return projectRecordOf({ ...project, ...link, owned: true, organisation_id: organisation }, vault);
     },
     undo: async (call, { made }) => made && giveBack(call, undefined, made),
   }),
   projectRoute({
     method: 'POST',
     path: '/projects/:project_id/connect',
-    access: 'users',
+    access: 'maintainer',
     scope: 'projects',
     summary:
       'Connect a project to a forge of yours: sets up its key, hook and statuses there; missing ones are ' +
@@ -183,29 +206,35 @@ export const routes = [
     async handle(call) {
       const { project, vault, made } = call;
       if (!made) throw new Error('a forge is asked before a project is connected');
-      return view({ ...project, ...(await storeConnection({ ...writeContextOf(call), vault }, project, made)) }, vault);
+      return projectRecordOf(
+        { ...project, ...(await storeConnection({ ...writeContextOf(call), vault }, project, made)) },
+        vault,
+      );
     },
     undo: (call, { made }) => giveBack(call, call.project.id, made),
   }),
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id',
-    access: 'both',
+    access: 'public',
     scope: 'projects',
     summary: 'Fetch a project',
     answer: projectRecord,
-    handle: async ({ project, vault }) => view(project, vault),
+    handle: async ({ project, vault }) => projectRecordOf(project, vault),
   }),
   projectRoute({
     method: 'PUT',
     path: '/projects/:project_id',
-    access: 'users',
+    access: 'maintainer',
     scope: 'projects',
     summary: 'Change a project',
     body: projectFields,
     changes: 'projects',
     answer: projectRecord,
-    verify: async (_, values) => wrongAddresses(values, { isNew: false }),
+    verify: async ({ publicProjects }, values) => ({
+      ...wrongAddresses(values, { isNew: false }),
+      ...checkPublic(publicProjects, values),
+    }),
     verifyNames: ({ db, project }, values) => checkName(db, ownedBy(project.owner_id), values.name, project.id),
     audit: {
       action: 'project.updated',
@@ -228,13 +257,13 @@ export const routes = [
       const isElsewhere = address !== project.clone_url;
       if (isElsewhere || changed.poll_interval !== undefined)
         await arrangePolling(context, { ...project, ...changed }, { isElsewhere });
-      return view({ ...project, ...changed, ...link }, vault);
+      return projectRecordOf({ ...project, ...changed, ...link }, vault);
     },
   }),
   projectRoute({
     method: 'DELETE',
     path: '/projects/:project_id',
-    access: 'users',
+    access: 'maintainer',
     scope: 'projects',
     summary: 'Delete a project and everything in it',
     answer: destroyedAnswer,

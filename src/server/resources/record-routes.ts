@@ -1,15 +1,17 @@
-import type { ReferenceExpression, SelectQueryBuilder } from 'kysely';
+import { sql, type ReferenceExpression, type SelectQueryBuilder, type SqlBool } from 'kysely';
 import type { Static, TArray, TSchema } from 'typebox';
 import { allRows } from '../api/pages.ts';
-import type { Call, ParamNames, ParamsOf, WithCaller, WithProject } from '../api/call.ts';
+import type { Call, ParamNames, ParamsOf, WithCaller, WithOrganisation, WithProject } from '../api/call.ts';
 import { complete, type Route, type Subject } from '../api/route.ts';
 import type { Action, Facts } from '../auth/audit.ts';
+import { admitToOwner, ownerFor } from '../auth/organisations.ts';
+import type { MemberRole } from '../auth/roles.ts';
 import type { Queries } from '../db/open.ts';
 import type { Access, RouteScope } from '../http/route.ts';
 import type { BoundedTable } from '../../shared/domain/bounds.ts';
 import { ApiError, type FieldErrors } from '../../shared/errors.ts';
 import { mapYielding } from '../../shared/lib/event-loop.ts';
-import type { FieldSet, ValuesOf } from '../../shared/records/fields.ts';
+import { described, identifier, type FieldSet, type ValuesOf } from '../../shared/records/fields.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound } from './common.ts';
 import { checkName, type NameScope } from './names.ts';
@@ -36,6 +38,19 @@ export function byList<Row extends { id: bigint }>(all: () => Promise<Row[]>): R
   return { all, one: async (named) => (await all()).find(({ id }) => id === named) };
 }
 
+/** The account whose records are listed or created: the organisation that is named, or the caller. */
+export async function loadAccount(call: { db: Queries } & WithCaller): Promise<{ account: bigint }> {
+  const asking = call as typeof call & Pick<Route, 'inOrganisation'> & Record<'input' | 'query', unknown>;
+  const { organisation_id: asked } = { ...(asking.query as object), ...(asking.input as object) } as {
+    organisation_id?: bigint;
+  };
+  return { account: await ownerFor(call.db, call.caller, asked, asking.inOrganisation ?? 'owner') };
+}
+
+/** All records if there is no account, because the owner of one record is checked when it is found. */
+export const ownedBy = (account: bigint | undefined) =>
+  account === undefined ? sql<SqlBool>`1 = 1` : sql<SqlBool>`owner_id = ${account}`;
+
 /** A kind of records, such as the hooks of a project. */
 interface Kind<
   Context,
@@ -53,6 +68,10 @@ interface Kind<
   /** The path of the list. */
   path: Path;
   access: Access;
+  /** The roles that reading and writing ask for if an organisation owns the records. `rows` then get the `account`. */
+  inOrganisation?: { reads: MemberRole; writes: MemberRole };
+  /** For the list and for one record, if reading asks for less than writing. */
+  reads?: Access;
   scope: RouteScope;
   fields: Fields;
   answer: Shown;
@@ -63,7 +82,7 @@ interface Kind<
   maySee?(row: Row, call: Context): boolean;
   view(
     row: Row,
-    call: Pick<Call, 'database' | 'origin' | 'vault'> & { db: Queries },
+    call: Pick<Call, 'database' | 'origin' | 'vault'> & { db: Queries } & Context,
   ): Static<Shown> | Promise<Static<Shown>>;
   /** Checks the values for a new record, or for changes to `row`. */
   verify?: (
@@ -98,7 +117,7 @@ interface Writing<Calling, Answer, Asked = object> extends Own<Calling & Partial
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 /** The routes of one kind of records. Each route takes its summary and its differences from the usual route. */
-const recordRoutes =
+export const recordRoutes =
   <Context>(credentials: Route['credentials']) =>
   <
     const Path extends string,
@@ -115,7 +134,7 @@ const recordRoutes =
     type OnAll<M extends Method> = Call<M, Path, Fields> & Context & Parent;
     type OnOne<M extends Method> = Call<M, One, Fields> & Context & Parent & Record<Name, Row>;
 
-    const { name, auditName = name, path, access, scope, answer, inside, verify, namesIn } = kind;
+    const { name, auditName = name, path, access, reads = access, scope, answer, inside, verify, namesIn } = kind;
     const one: One = `${path}/:${name}_id`;
     const maySee = (row: Row, call: unknown): boolean => kind.maySee?.(row, call as Context) ?? true;
     const rowIn = (call: unknown): Row | undefined => (call as Record<string, Row>)[name];
@@ -127,13 +146,22 @@ const recordRoutes =
     async function load(call: Loading): Promise<Parent & Record<Name, Row>> {
       const parent = await inside?.(call);
       const named = (call.params as Record<string, bigint>)[`${name}_id`] as bigint;
-      const row = orNotFound(await kind.rows({ ...call, ...parent } as never).one(named));
+      const whose = kind.inOrganisation ? { account: undefined } : {};
+      const row = orNotFound(await kind.rows({ ...call, ...parent, ...whose } as never).one(named));
+      if (kind.inOrganisation) {
+        const { owner_id: account } = row as Row & { owner_id: bigint };
+        const { caller, db, inOrganisation: asked } = call as Loading & WithCaller & Pick<Route, 'inOrganisation'>;
+        await admitToOwner(db, caller, account, asked ?? kind.inOrganisation.writes);
+        return { ...parent, account, [name]: row } as never;
+      }
       if (!maySee(row, call)) throw new ApiError('unauthorized');
       return { ...parent, [name]: row } as never;
     }
 
-    const onAll = { path, access, scope, ...(inside && { load: inside }) };
-    const ofOne = { access, scope, load };
+    const { reads: readsThere, writes: writesThere } = kind.inOrganisation ?? {};
+    const onAll = { path, access, scope, inOrganisation: writesThere, ...(inside && { load: inside }) };
+    const ofOne = { access, scope, inOrganisation: writesThere, load };
+    const forOwner = { organisation_id: described(identifier(), 'Of this organisation; by default your own') };
     const onOne = { ...ofOne, path: one };
     const written = {
       body: kind.fields,
@@ -165,7 +193,20 @@ const recordRoutes =
           const seen = (await kind.rows(call as never).all()).filter((row) => maySee(row, call));
           return Promise.all(await mapYielding(seen, async (row) => kind.view(row, call)));
         };
-        return complete({ method: 'GET', ...onAll, summary, handle, ...own, answer: listOf(item) }, credentials);
+        return complete(
+          {
+            method: 'GET',
+            ...onAll,
+            access: reads,
+            inOrganisation: readsThere,
+            summary,
+            handle,
+            ...(kind.inOrganisation && { query: forOwner }),
+            ...own,
+            answer: listOf(item),
+          },
+          credentials,
+        );
       },
 
       create<Made extends TSchema = Shown, Body extends FieldSet = Fields, Asked extends object = object>(
@@ -179,7 +220,9 @@ const recordRoutes =
         const { action = `${auditName}.created`, details, ...rest } = own;
         const made = (own.answer ?? answer) as Made;
         const audit = audited(action, details);
-        return complete({ method: 'POST', ...onAll, ...written, summary, ...rest, answer: made, audit }, credentials);
+        const body = kind.inOrganisation ? { body: { ...(rest.body ?? kind.fields), ...forOwner } } : {};
+        const route = { method: 'POST', ...onAll, ...written, summary, ...rest, ...body, answer: made, audit } as const;
+        return complete(route, credentials);
       },
 
       show(
@@ -190,7 +233,10 @@ const recordRoutes =
         } = {},
       ): Route<'GET', One, Shown> {
         const handle = async (call: OnOne<'GET'>): Promise<unknown> => kind.view(call[name], call);
-        return complete({ method: 'GET', ...onOne, summary, handle, ...own, answer }, credentials);
+        return complete(
+          { method: 'GET', ...onOne, access: reads, inOrganisation: readsThere, summary, handle, ...own, answer },
+          credentials,
+        );
       },
 
       change<Changed extends TSchema = Shown, Asked extends object = object>(
@@ -220,4 +266,5 @@ const recordRoutes =
   };
 
 export const projectRecords = recordRoutes<WithProject>('project');
+export const organisationRecords = recordRoutes<WithOrganisation>('organisation');
 export const accountRecords = recordRoutes<WithCaller>('account');

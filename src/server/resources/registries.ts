@@ -4,7 +4,7 @@ import { registryFields, registryRecord } from '../../shared/records/dependency.
 import { columnsOf, required, text, valuesIn } from '../../shared/records/fields.ts';
 import { withIdString } from './common.ts';
 import { orTaken } from './names.ts';
-import { byQuery, accountRecords } from './record-routes.ts';
+import { accountRecords, byQuery, loadAccount, ownedBy } from './record-routes.ts';
 
 function view(registry: RegistryRow) {
   return { ...withIdString('id', registry.id), ...valuesIn(registryFields, registry) };
@@ -17,27 +17,29 @@ const registries = accountRecords({
   scope: 'dependencies',
   fields: { ...registryFields, password: required(text('registryPassword')) },
   answer: registryRecord,
-  rows: ({ db, caller }) => byQuery(db.selectFrom('registries').selectAll().where('owner_id', '=', caller.id)),
+  inOrganisation: { reads: 'maintainer', writes: 'maintainer' },
+  inside: loadAccount,
+  rows: ({ db, account }) => byQuery(db.selectFrom('registries').selectAll().where(ownedBy(account))),
   view,
-  async verify({ db, caller }, { host }) {
+  async verify({ db, account }, { host }) {
     if (host === undefined) return {};
-    const named = db.selectFrom('registries').select('id').where('owner_id', '=', caller.id).where('host', '=', host);
+    const named = db.selectFrom('registries').select('id').where('owner_id', '=', account).where('host', '=', host);
     return (await named.executeTakeFirst()) === undefined ? {} : { host: ['already_exists'] };
   },
   subject: ({ id, host }) => ({ id, name: host }),
 });
 
 export const routes = [
-  registries.list('List the registries of images that you have credentials for'),
+  registries.list('List the registries of images that you, or an organisation, have credentials for'),
   registries.create('Add your credentials for a registry of images; the password is never shown', {
     creates: 'registries',
     details: ({ input }) => columnsOf(registryFields, input),
-    async handle({ db, ids, vault, caller, input }) {
+    async handle({ db, ids, vault, account, input }) {
       const id = ids.next();
       const place = sealedLocation({ table: 'registries', column: 'password' }, id);
       const registry: RegistryRow = {
         id,
-        owner_id: caller.id,
+        owner_id: account,
         ...columnsOf(registryFields, input),
         password: await sealIn(db, vault, input.password, place),
         created_at: BigInt(Date.now()),

@@ -1,4 +1,4 @@
-import { accountRoute } from '../api/route.ts';
+import { accountRoute, organisationRoute } from '../api/route.ts';
 import { lookAgain, runnersNow, type RunnerNow } from '../auth/runner-heartbeats.ts';
 import type { Queries } from '../db/open.ts';
 import { slotOf } from '../../shared/domain/runner-slots.ts';
@@ -126,6 +126,25 @@ export const routes = [
         runners.flatMap(({ work }) => work),
       );
       return runners.map((runner) => view(runner, names));
+    },
+  }),
+  organisationRoute({
+    method: 'GET',
+    path: '/organisations/:organisation_id/runners',
+    access: 'owner',
+    scope: 'organisations',
+    summary: 'List the runners that work for an organisation, and what they do for it',
+    answer: listOf(runnerRecord),
+    async handle({ db, database, organisation: { name } }) {
+      // A runner may also work for other accounts, which are nobody's business here.
+      const own = (await runnersNow(database))
+        .filter(({ accounts }) => accounts.includes(name))
+        .map((one) => ({ ...one, accounts: [name], work: one.work.filter(({ account }) => account === name) }));
+      const names = await namesOf(
+        db,
+        own.flatMap(({ work }) => work),
+      );
+      return own.map((one) => view(one, names));
     },
   }),
 ];

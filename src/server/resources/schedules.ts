@@ -24,7 +24,8 @@ function view(schedule: ScheduleRow) {
 const schedules = projectRecords({
   path: '/projects/:project_id/schedules',
   name: 'schedule',
-  access: 'both',
+  access: 'developer',
+  reads: 'viewer',
   scope: 'projects',
   fields: scheduleFields,
   answer: scheduleRecord,
@@ -45,7 +46,7 @@ export const routes = [
     handle: async (call) => view(await changeSchedule(writeContextOf(call), call.schedule, call.input, Date.now())),
   }),
   schedules.remove('Delete a schedule', {
-    access: 'users',
+    access: 'maintainer',
     handle: (call) => deleteSchedule(writeContextOf(call), call.schedule.id),
   }),
 ];

@@ -41,7 +41,7 @@ export const routes = [
   projectRoute({
     method: 'POST',
     path,
-    access: 'both',
+    access: 'developer',
     scope: 'shells',
     startsWork: true,
     summary: 'Open a shell in the files of a failed build, as they were when it ended',
@@ -63,7 +63,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: `${path}/:shell_id/connection`,
-    access: 'both',
+    access: 'developer',
     scope: 'shells',
     summary: 'Connect to a shell. A WebSocket carries input and output',
     streams: [],
@@ -85,7 +85,7 @@ export const routes = [
   projectRoute({
     method: 'DELETE',
     path: `${path}/:shell_id`,
-    access: 'both',
+    access: 'developer',
     scope: 'shells',
     summary: 'End a shell',
     answer: destroyedAnswer,

@@ -1,4 +1,5 @@
 import { accountRoute, projectRoute } from '../api/route.ts';
+import { admitToOwner } from '../auth/organisations.ts';
 import { admitToProject } from '../auth/projects.ts';
 import type { Caller } from '../auth/callers.ts';
 import type { Queries } from '../db/open.ts';
@@ -49,7 +50,7 @@ async function ofSuite({ db, caller, params, query }: Wanted): Promise<string | 
   if (query.suite_id === undefined) return null;
   const named = db.selectFrom('suites').select(['id', 'project_id', 'services']).where('id', '=', query.suite_id);
   const suite = orNotFound(await named.executeTakeFirst());
-  const { owner_id: owner } = await admitToProject(db, caller, suite.project_id, { access: 'both' });
+  const { owner_id: owner } = await admitToProject(db, caller, suite.project_id, { access: 'viewer' });
   const ofServices = await stacksOfServices(db, suite, owner);
   const { layers } = combined([...(await attachedStacks(db, suite.id)), ...ofServices.map(({ stack }) => stack)]);
   const own = layers.filter(({ id }) => id === params.dependency_id);
@@ -63,7 +64,8 @@ async function ofDependency({ db, caller, params, query }: Wanted): Promise<stri
     .select(['result', 'owner_id', 'shared'])
     .where('id', '=', params.dependency_id)
     .executeTakeFirst();
-  if (!found || (found.owner_id !== caller.id && found.shared !== 1)) throw new ApiError('not_found');
+  if (!found) throw new ApiError('not_found');
+  if (found.shared !== 1) await admitToOwner(db, caller, found.owner_id, 'viewer');
   return query.digest === '' || query.digest === found.result ? found.result : null;
 }
 
@@ -72,6 +74,7 @@ const packed = 'application/zstd';
 export const routes = [
   projectRoute({
     ...suites.ofOne,
+    access: 'viewer',
     method: 'GET',
     path: '/projects/:project_id/suites/:suite_id/software',
     summary:
@@ -94,6 +97,7 @@ export const routes = [
     method: 'GET',
     path: '/dependencies/:dependency_id/result',
     access: 'users',
+    inOrganisation: 'viewer',
     scope: 'dependencies',
     summary:
       'Download the output of the last compile of a dependency, as a tar compressed with zstd, or a range of it: of one of ' +

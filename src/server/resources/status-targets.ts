@@ -44,7 +44,7 @@ const ownerAndName = /^[^/]+\/[^/]+$/;
 const targets = projectRecords({
   path: '/projects/:project_id/status_targets',
   name: 'status_target',
-  access: 'users',
+  access: 'maintainer',
   scope: 'projects',
   fields: { ...targetFields, token: required(forgeToken) },
   answer: statusTargetRecord,

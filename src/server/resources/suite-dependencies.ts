@@ -40,7 +40,8 @@ function attachedTo(db: Queries, suiteId: bigint) {
 const attached = projectRecords({
   path: '/projects/:project_id/suites/:suite_id/dependencies',
   name: 'dependency',
-  access: 'both',
+  access: 'developer',
+  reads: 'viewer',
   scope: 'suites',
   fields: { dependency_id: required(identifier()) },
   answer: suiteDependencyRecord,
@@ -96,7 +97,7 @@ export const routes = [
   projectRoute({
     method: 'POST',
     path: `${attached.one}/update`,
-    access: 'both',
+    access: 'developer',
     scope: 'suites',
     summary:
       'Pin a dependency of another account to its present result; dependencies of the project’s owner always have their latest',

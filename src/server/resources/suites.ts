@@ -104,7 +104,8 @@ function replacing({ command, steps }: Sent): Pick<Sent, 'command' | 'steps'> {
 export const suites = projectRecords({
   path: '/projects/:project_id/suites',
   name: 'suite',
-  access: 'both',
+  access: 'developer',
+  reads: 'viewer',
   scope: 'suites',
   fields: suiteFields,
   answer: suiteRecord,
@@ -176,7 +177,7 @@ export const routes = [
   suites.remove(
     'Delete a suite that no other suite needs and no deploy strategy runs; its builds stay, and waiting ones are cancelled',
     {
-      access: 'users',
+      access: 'maintainer',
       async handle(call) {
         const { db, suite } = call;
         if ((await isNeeded(call, suite)) || (await isDeployed(db, suite)))

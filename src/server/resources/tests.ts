@@ -84,7 +84,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/builds/:build_id/tests',
-    access: 'both',
+    access: 'public',
     scope: 'commits',
     summary: 'List the tests from a build’s reports, in their order',
     query: {
@@ -105,7 +105,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/tests/flaky',
-    access: 'both',
+    access: 'public',
     scope: 'commits',
     summary: 'List the tests that lately both failed and passed on the same commit and suite',
 
@@ -115,7 +115,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/tests/slow',
-    access: 'both',
+    access: 'public',
     scope: 'commits',
     summary: 'List the tests that took longest in the newest builds, on average',
     answer: listOf(slowTestRecord),
@@ -130,7 +130,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/tests/history',
-    access: 'both',
+    access: 'viewer',
     scope: 'commits',
     summary:
       'How a test went in the newest builds, the newest first, and since which build it fails on the default branch',
@@ -163,7 +163,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/tests/trend',
-    access: 'both',
+    access: 'viewer',
     scope: 'commits',
     summary: 'Count the tests that passed, failed and were skipped on each of the last 30 days',
     answer: listOf(testDayRecord),

@@ -4,7 +4,7 @@ import { accountRoute } from '../api/route.ts';
 import type { Call } from '../api/call.ts';
 import { mailLink } from '../mail/mailer.ts';
 import { insertLink, type PasswordLink } from '../auth/password-links.ts';
-import { findUserById, insertUser, normalizeEmail, updateUser } from '../auth/users.ts';
+import { findUserById, insertUser, people, normalizeEmail, updateUser } from '../auth/users.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
 import { ApiError } from '../../shared/errors.ts';
@@ -54,11 +54,13 @@ async function loadUser(call: { db: Queries; params: { user_id: bigint } }): Pro
   return { user: orNotFound(await findUserById(call.db, call.params.user_id)) };
 }
 
-/** Only for users without password and projects. With another user's link, an operator could see secrets. */
+/** Only for users without password, projects and organisations. With another user's link, an operator could see secrets. */
 async function linkFor(trx: Transaction, ids: IdSource, user: Readonly<UserRow>): Promise<PasswordLink> {
   if (user.password_hash !== null) throw new ApiError('already_exists');
   const projects = trx.selectFrom('collaborators').select('id').where('user_id', '=', user.id);
-  if (await projects.limit(1).executeTakeFirst()) throw new ApiError('is_reserved');
+  const members = trx.selectFrom('organisation_members').select('id').where('user_id', '=', user.id);
+  if ((await projects.limit(1).executeTakeFirst()) ?? (await members.limit(1).executeTakeFirst()))
+    throw new ApiError('is_reserved');
   return insertLink(trx, ids, user.id);
 }
 
@@ -75,7 +77,7 @@ export const routes = [
     paged: true,
     answer: listOf(userRecord),
     async handle({ db, query: { email }, page }) {
-      let users = db.selectFrom('users').selectAll();
+      let users = people(db).selectAll();
       if (email !== '') users = users.where(sql<boolean>`email like ${likePattern(email)} escape '!'`);
       return pageOf(page, (await onPage(users, 'id', page).execute()).map(view));
     },

@@ -145,6 +145,7 @@ export async function tryNow(
 export const routes = [
   projectRoute({
     ...notifications.ofOne,
+    access: 'viewer',
     method: 'GET',
     path: '/projects/:project_id/notifications/:notification_id/deliveries',
     summary: 'List the deliveries to the receiver, with every attempt and its response',

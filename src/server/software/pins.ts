@@ -65,3 +65,22 @@ function textOf({ below, itself }: Stack): string {
 function essenceOf({ id, digest, prefix, launchCommand }: Layer): unknown[] {
   return [String(id), digest, prefix, launchCommand];
 }
+
+/** Before a project leaves an account: its suites keep that account's dependencies as they are now. */
+export async function pinOwn(
+  { db, trx }: Pick<WriteContext, 'db' | 'trx'>,
+  project: { id: bigint; owner_id: bigint },
+): Promise<void> {
+  const uses = await trx
+    .selectFrom('suite_dependencies as u')
+    .innerJoin('suites as s', 's.id', 'u.suite_id')
+    .innerJoin('dependencies as d', 'd.id', 'u.dependency_id')
+    .select(['u.id', 'd.id as dependency_id'])
+    .where('s.project_id', '=', project.id)
+    .where('d.owner_id', '=', project.owner_id)
+    .orderBy('u.id')
+    .execute();
+  if (uses.length === 0) return;
+  await db.holdTable(trx, 'dependencies');
+  for (const use of uses) await pinTo(trx, { suite_dependency_id: use.id }, await stackNow(trx, use.dependency_id));
+}

@@ -25,6 +25,11 @@ export type PollOutcome = 'waiting' | 'first_poll' | 'unchanged' | 'build_reques
 const never = { last_polled_at: null, outcome: 'waiting' satisfies PollOutcome, reason: '', failures: 0 };
 const nobodys = { claim: null, holder: null };
 
+/** Polls count for the account that owns the project. */
+export async function handOverPolling(trx: Transaction, projectId: bigint, owner: bigint): Promise<void> {
+  await trx.updateTable('polls').set({ account_id: owner }).where('project_id', '=', projectId).execute();
+}
+
 /** Call it with each write of the project's row. The first poll of a repository only records its refs. */
 export async function arrangePolling(
   { db, trx }: Pick<WriteContext, 'db' | 'trx'>,

@@ -1,8 +1,9 @@
 import { longest } from '../../shared/domain/bounds.ts';
 import { isAboutIsolation } from '../../shared/domain/isolation.ts';
-import type { OwnRequest, ProjectLine } from '../../shared/records/overview.ts';
+import type { Dashboard, OwnRequest, ProjectLine } from '../../shared/records/overview.ts';
 import { timeSpanText } from './browser/time-words.ts';
 import { mendButton } from './forges.ts';
+import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
 import { ago, duration } from './moments.ts';
@@ -131,7 +132,7 @@ export const routes: PageRoute[] = [
         .slice(0, longest.filter);
       const sort = queryText('sort') === 'name' ? 'name' : 'failed';
       const shown = await api.get('/dashboard', { query: { filter, sort } });
-      const { projects, all, found, waiting_reason: reason, invited, requested } = shown;
+      const { projects, all, found, waiting_reason: reason, invited, requested, offers } = shown;
       const isAll = found === projects.length;
       const beside = sort === 'name' ? { sort } : {};
       const filtered = { name: 'filter', label: 'Filter', value: filter, most: longest.filter, isWhole: isAll, beside };
@@ -150,6 +151,7 @@ export const routes: PageRoute[] = [
             person.billing !== 'ok' &&
             notice('bad', 'This account is unpaid: what it owns cannot be used. What others share with you goes on.')
           }
+          ${offers.map((offer) => offerNotice(visit, offer))}
           <div id="waiting" data-live>
             ${
               // All pages already show this reason to operators.
@@ -174,11 +176,27 @@ export const routes: PageRoute[] = [
           ${invited.length > 0 && invitedNotice(invited)}`,
       };
     },
-    actions: { connect: { route: 'POST /projects/:project_id/connect', done: 'mended' } },
+    actions: {
+      accept: {
+        route: 'POST /projects/:project_id/accept',
+        done: ({ id_str: id }) => ({ goTo: `/ui/projects/${id}` }),
+      },
+      connect: { route: 'POST /projects/:project_id/connect', done: 'mended' },
+    },
   }),
   { method: 'GET', path: '/ui', visit: async () => ({ goTo: '/ui/', status: 303 }) },
   { method: 'GET', path: '/ui/*', visit: async () => notFound },
 ];
+
+function offerNotice(visit: PageVisit, { project_id_str: id, name, email }: Dashboard['offers'][number]): Html {
+  const about = `offer-${id}`;
+  return html`<div class="notice">
+    <p id="${about}">
+      ${email} hands the project <strong>${name}</strong> over to you. Its builds then count as yours.
+    </p>
+    ${pageForm(visit, 'accept', { project_id: id }).wrap(false, { button: 'Accept', describedBy: about })}
+  </div>`;
+}
 
 type Sort = 'name' | 'failed';
 

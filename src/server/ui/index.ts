@@ -7,6 +7,7 @@ import * as authorize from './authorize.ts';
 import * as build from './build.ts';
 import * as commit from './commit.ts';
 import * as newProject from './new-project.ts';
+import * as invitation from './invitation.ts';
 import * as password from './password.ts';
 import * as project from './project.ts';
 import * as forges from './forges.ts';
@@ -22,6 +23,7 @@ import * as dashboard from './dashboard.ts';
 import * as dependencies from './dependencies.ts';
 import * as dependency from './dependency.ts';
 import * as deploys from './deploys.ts';
+import * as organisations from './organisations.ts';
 import * as operations from './operations.ts';
 import * as settingsCaches from './settings-caches.ts';
 import * as settingsGeneral from './settings-general.ts';
@@ -52,10 +54,10 @@ const ofSettings = [
   suiteRules,
   variables,
 ];
-const others = [deploys, dependencies, dependency, operations];
+const others = [organisations, deploys, dependencies, dependency, operations];
 
 const ofProjects = [dashboard, search, newProject, setup, project, request, commit, build, shell, tests];
-const ofPeople = [signIn, password, account, authorize, applications, registries, forges];
+const ofPeople = [signIn, password, invitation, account, authorize, applications, registries, forges];
 
 /** All pages work without scripts. */
 export const allRoutes: readonly PageRoute[] = [...ofPeople, ...ofProjects, ...ofSettings, ...others].flatMap(

@@ -115,7 +115,7 @@ function navigation(email: string, { formKey, path, isOperator, isCollaborator }
       <summary class="button quiet">Menu</summary>
     </details>
     <nav aria-label="Site">
-      ${link('/ui/', 'Projects')}
+      ${link('/ui/', 'Projects')} ${link('/ui/organisations', 'Organisations')}
       ${!isCollaborator && html`${link('/ui/dependencies', 'Dependencies')} ${link('/ui/marketplace', 'Marketplace')}`}
       ${isOperator && link('/ui/operations', 'Operations')}
       <form method="get" action="/ui/search" role="search" aria-label="Everything" id="search" class="search">

@@ -28,6 +28,7 @@ export const notices = {
   resumed: 'Resumed. This account is let in again.',
   compiling: 'It is compiled again.',
   looking: 'The servers look again whether their runners start. That takes a few seconds.',
+  handed_over: 'Handed over, or offered to the person, who must accept it.',
   uploaded: 'Uploaded. It is compiled next.',
 } as const;
 

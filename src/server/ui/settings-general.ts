@@ -1,4 +1,5 @@
-import { projectFields } from '../../shared/records/project.ts';
+import { identifier, required, text } from '../../shared/records/fields.ts';
+import { projectFields, type Project } from '../../shared/records/project.ts';
 import { isOpen, newProjectForm, withPastedAddress } from './addresses.ts';
 import { fieldTable } from './controls.ts';
 import { recordForm } from './forms.ts';
@@ -20,6 +21,10 @@ const projectForm = fieldTable(projectFields, {
       default branch the project is made what the file says. Whoever may push writes them. Blank for none.`,
     wrong: 'This is no path in the repository that ends in .toml, .yml, .yaml or .json.',
   },
+  public: {
+    label: 'Public',
+    hint: 'Anybody may read its commits, builds, logs, tests and artifacts, without an account. Check what your builds print first.',
+  },
   branch_secrets: {
     label: 'Secrets for new suites of branches',
     hint: 'A suite that only the file of a branch has gets the variables of the project, and may have any tags.',
@@ -36,7 +41,8 @@ const general = settingsPage({
       title: 'Settings',
       main: html`<h1>General</h1>
         ${project.owned ? form.wrap(form.fields(), { button: 'Save', isCard: true, label: 'Project' }) : factsOf(visit)}
-        ${await connectionPart(visit)} ${keyPart(visit)} ${await projectVariables(visit)}
+        ${project.owned && (await transferPart(visit))} ${await connectionPart(visit)} ${keyPart(visit)}
+        ${await projectVariables(visit)}
         ${
           project.owned &&
           section(
@@ -51,10 +57,53 @@ const general = settingsPage({
   },
   actions: {
     save: { route: 'PUT /projects/:project_id', fields: withPastedAddress, done: 'saved' },
+    transfer: { route: 'POST /projects/:project_id/transfer', done: handedOver },
+    offer: { route: 'POST /projects/:project_id/transfer', done: handedOver },
     add_variable: addProjectVariable,
     connect: { route: 'POST /projects/:project_id/connect', done: 'mended' },
   },
 });
+
+async function transferPart(visit: ProjectVisit): Promise<Html> {
+  const organisations = await visit.api.get('/organisations');
+  const managed = organisations.filter(({ role }) => role === 'owner' || role === 'maintainer');
+  const others = managed.filter(({ id }) => id !== visit.project.organisation_id);
+  const toOne = recordForm(
+    visit,
+    'transfer',
+    fieldTable(
+      { organisation_id: identifier() },
+      {
+        organisation_id: { label: 'Organisation', choices: others.map(({ id_str: id, name }) => [id, name] as const) },
+      },
+    ),
+  );
+  const toPerson = recordForm(visit, 'offer', personForm);
+  return section(
+    'transfer',
+    'Hand over',
+    html`<p class="aside">What runs goes on. Hooks, keys, addresses and collaborators stay.</p>
+      ${others.length > 0 && toOne.wrap(toOne.fields(), { button: 'Hand over to the organisation', kind: 'plain', label: 'To an organisation' })}
+      ${toPerson.wrap(toPerson.fields(), { button: 'Offer to the person', kind: 'plain', label: 'To a person' })}`,
+    { isCard: true },
+  );
+}
+
+function handedOver({ owned }: Project, { path }: { path: string }) {
+  return { goTo: owned ? path : '/ui/', notice: 'handed_over' as const };
+}
+
+const personForm = fieldTable(
+  { email: required(text('email')) },
+  {
+    email: {
+      label: 'E-mail of the new owner',
+      type: 'email',
+      hint: 'They accept on their dashboard. Until then the project stays here.',
+      wrong: 'Nobody with this address can own projects here.',
+    },
+  },
+);
 
 function keyPart({ project, projectPath }: ProjectVisit): Html {
   return section(

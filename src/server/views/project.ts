@@ -7,7 +7,7 @@ const columns = Object.keys(projectFields) as (keyof typeof projectFields)[];
 const ofForge = ['forge_id', 'forge_repository', 'forge_state', 'forge_state_reason'] as const;
 export const shownColumns = ['id', 'build_state', ...columns, ...ofForge] as const;
 
-type Shown = Pick<ProjectRow, (typeof shownColumns)[number]>;
+type Shown = Pick<ProjectRow, (typeof shownColumns)[number]> & { organisation_id: bigint | null };
 
 /** Without its sealed key, which is opened only if needed. */
 export function projectView(project: Shown, owned: boolean): Omit<Project, 'ssh_public_key'> {
@@ -16,6 +16,8 @@ export function projectView(project: Shown, owned: boolean): Omit<Project, 'ssh_
     ...valuesIn(projectFields, project),
     build_state: project.build_state,
     owned,
+    organisation_id: project.organisation_id,
+    organisation_id_str: project.organisation_id === null ? '' : String(project.organisation_id),
     forge_id: project.forge_id,
     forge_id_str: project.forge_id === null ? '' : String(project.forge_id),
     forge_repository: project.forge_repository,

@@ -38,6 +38,7 @@ export const longest = {
   email: 254,
   /** Of one notification, with commas between them. */
   recipients: 5000,
+  organisationName: 64,
   password: 1024,
   host: 255,
   /** For a registry or a forge. Some are signed documents. */
@@ -171,7 +172,7 @@ export const bytesOfTest = {
   message: bytes.testMessage,
 } as const;
 
-type Parent = 'account' | 'project' | 'suite';
+type Parent = 'account' | 'organisation' | 'project' | 'suite';
 
 interface RecordBound {
   /** The owner. If there are several, the first that the path names. */
@@ -221,7 +222,7 @@ export const mostRecords = {
   },
   suite_rules: { per: 'suite', most: 100 },
   environment_variables: {
-    per: ['suite', 'project'],
+    per: ['suite', 'project', 'organisation'],
     most: 200,
     texts: { columns: ['content'], bytes: 2 * megabyte },
   },
@@ -231,6 +232,7 @@ export const mostRecords = {
   /** Webhooks and status targets together. */
   notifications: { per: 'project', most: 1000 },
   deploy_strategies: { per: 'project', most: 100 },
+  organisation_members: { per: 'organisation', most: 1000 },
   collaborators: { per: 'project', most: 1000, ofAccount: 10_000 },
   registries: { per: 'account', most: 100 },
   forges: { per: 'account', most: 100 },
@@ -238,6 +240,10 @@ export const mostRecords = {
 } as const satisfies Record<string, RecordBound>;
 
 export type BoundedTable = keyof typeof mostRecords;
+
+/** Organisations that one user owns, and open invitations that one user made. */
+export const mostOrganisations = 100;
+export const mostInvitations = 100;
 
 /** Per user. The oldest are deleted first. */
 export const mostKept = {

@@ -91,7 +91,9 @@ export const dashboardRecord = record('Dashboard', {
   all: integer,
   waiting_reason: string,
   invited: strings,
+  offers: listOf(object({ ...idWithString('project_id'), name: string, email: string })),
 });
+export type Dashboard = Static<typeof dashboardRecord>;
 
 const requestLine = object({
   ...ownId,

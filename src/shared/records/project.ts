@@ -46,6 +46,7 @@ const policies = {
   fork_builds: oneOf(['without_secrets', 'approval', 'never']),
   cancel_superseded: oneOf(['none', 'waiting', 'running']),
   public_badge: flag(),
+  public: described(flag(), 'whether anybody may read its commits, builds, logs, tests and artifacts'),
   config_file: configFile,
   branch_secrets: described(
     flag(),
@@ -63,6 +64,7 @@ export const projectRecord = record('Project', {
   ...answersOf(about),
   build_state: stateOf(projectStates),
   owned: boolean,
+  ...nullableIdWithString('organisation_id'),
   ssh_public_key: string,
   ...answersOf(policies),
   ...nullableIdWithString('forge_id'),

@@ -17,9 +17,12 @@ import { buildWorld, type World } from '../../support/world.ts';
 type Route = (typeof routes)[number];
 
 const guarded = routes.filter(({ access }) => access !== 'none');
-const ofProject = guarded.filter(({ path }) => path.startsWith('/projects/:'));
-const ofAccount = guarded.filter(({ path }) => !path.startsWith('/projects/:'));
-const usersOnly = ({ access }: Route): boolean => access === 'users';
+/** An offer is only for the person who may accept it (transfers.test.ts). */
+const guardedHere = guarded.filter(({ path }) => !path.endsWith('/accept'));
+const ofProject = guardedHere.filter(({ path }) => path.startsWith('/projects/:'));
+const ofOrganisation = guardedHere.filter(({ path }) => path.startsWith('/organisations/:'));
+const ofAccount = guardedHere.filter((one) => !ofProject.includes(one) && !ofOrganisation.includes(one));
+const usersOnly = ({ access }: Route): boolean => access === 'users' || access === 'maintainer' || access === 'owner';
 const forOperators = ({ access }: Route): boolean => access === 'operators';
 
 /** What is deleted comes last, and what holds it after it. */
@@ -119,6 +122,57 @@ describeServiceOnOne('every route', (service) => {
     for (const path of ['/whoami', '/projects']) assert.equal((await collaborator.get(path)).status, 200);
   });
 
+  test('lets a member of an organisation do what the role may, and no more', async () => {
+    const ranks = ['public', 'viewer', 'developer', 'maintainer', 'owner'];
+    for (const role of ['viewer', 'developer', 'maintainer', 'owner']) {
+      const theirs = await buildWorld(service, owner);
+      const person = await service.user();
+      const members = theirs.path('/organisations/:organisation_id/members');
+      await owner.post(members, { email: person.credentials.email, role });
+      await service.store.db.transaction((trx) =>
+        trx
+          .updateTable('projects')
+          .set({ owner_id: BigInt(theirs.path(':organisation_id')) })
+          .where('id', '=', theirs.project.id)
+          .execute(),
+      );
+      const may = ({ access }: Route): boolean => ranks.indexOf(access) <= ranks.indexOf(role);
+      const walked = [...ofProject, ...ofOrganisation];
+      for (const route of walked.filter((one) => !may(one))) {
+        const answer = await call(person, route, theirs);
+        assertRefused(answer, 401, unauthorized);
+      }
+      for (const route of walked.filter(may).toSorted(deletesLast)) {
+        // A viewer may remove only themselves, and an organisation with projects stays.
+        if (route.path.endsWith('/:member_id') && route.method === 'DELETE' && role !== 'owner') continue;
+        assertAdmitted(await call(person, route, theirs), route);
+      }
+    }
+  });
+
+  test('shows anybody a public project, and nothing else of it', async () => {
+    const theirs = await buildWorld(service, owner);
+    const stranger = await service.user();
+    const asAnybody = (route: Route): Promise<Answer> => service.api.ask(route.method, theirs.path(route.path));
+    await owner.put(`/projects/${theirs.project.id}`, { public: 'true' });
+    for (const route of ofProject) {
+      const seen = [await asAnybody(route), await call(stranger, route, theirs)];
+      for (const answer of seen) {
+        if (route.access === 'public') assertAdmitted(answer, route);
+        else assertRefused(answer, 401, unauthorized);
+        assert.ok(
+          !/@example\.|ssh-ed25519/.test(answer.text.replaceAll(/git@[\w.]+/g, '')),
+          `${route.path} ${answer.text}`,
+        );
+      }
+    }
+    await owner.put(`/projects/${theirs.project.id}`, { public: 'false' });
+    for (const route of ofProject.filter(({ access }) => access === 'public')) {
+      assertRefused(await asAnybody(route), 401, unauthorized);
+      assertRefused(await call(stranger, route, theirs), 404, { generic: ['not_found'] });
+    }
+  });
+
   test('asks an owner who does not pay to pay, and lets them collaborate', async () => {
     for (const billing of ['trial_ended', 'overdue'] as const) {
       const [debtor, theirs] = [await service.user(), await buildWorld(service, owner)];
@@ -186,7 +240,7 @@ describeServiceOnOne('every route', (service) => {
   test('lets the owner in', async () => {
     const [person] = [await service.user()];
     const own = await buildWorld(service, person);
-    for (const route of guarded.filter((one) => !forOperators(one)).toSorted(deletesLast)) {
+    for (const route of guardedHere.filter((one) => !forOperators(one)).toSorted(deletesLast)) {
       assertAdmitted(await call(person, route, own), route);
     }
   });

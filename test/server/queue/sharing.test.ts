@@ -122,7 +122,15 @@ describe('the capacity for jobs', () => {
     test('of a runner that is bound to accounts is for those alone', async () => {
       await db.transaction(async (trx) => {
         for (const id of [11n, 12n]) {
-          const state = { kind: 'user', suspended: 0, operator: 0, news: 1, billing: 'ok', created_at: 0n };
+          const state = {
+            kind: 'user',
+            suspended: 0,
+            operator: 0,
+            news: 1,
+            by_invitation: 0,
+            billing: 'ok',
+            created_at: 0n,
+          };
           const secrets = { password_hash: null, api_key_hash: null };
           await trx
             .insertInto('users')

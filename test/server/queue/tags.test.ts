@@ -48,7 +48,16 @@ describe('jobs with tags', () => {
       await put(2n, 'gpu', '');
       await db.transaction(async (trx) => {
         const secrets = { password_hash: null, api_key_hash: null };
-        const user = { kind: 'user', billing: 'ok', suspended: 0, operator: 0, news: 1, created_at: 0n, ...secrets };
+        const user = {
+          kind: 'user',
+          billing: 'ok',
+          suspended: 0,
+          operator: 0,
+          news: 1,
+          by_invitation: 0,
+          created_at: 0n,
+          ...secrets,
+        };
         await trx
           .insertInto('users')
           .values({ id: 2n, email: 'two@example.org', ...user })

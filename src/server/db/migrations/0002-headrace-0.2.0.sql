@@ -4,10 +4,67 @@ alter table projects add column build_twice integer not null default 0;
 alter table projects add column forge_repository_id text not null default '';
 alter table projects add column forge_git_origin text not null default '';
 alter table projects add column forge_held_until bigint not null default 0;
+alter table projects add column public integer not null default 0;
+alter table projects add column offered_to_id bigint references users (id);
+alter table projects add column offered_by_id bigint;
+create index projects_offered on projects (offered_to_id) where offered_to_id is not null;
+create index projects_public on projects (id) where public = 1;
+
+-- An organisation is an owner like a person: a row of `users` of its own kind, which cannot sign in. The column
+-- `email` has its name.
+
+alter table users add column by_invitation integer not null default 0;
+
+alter table audit_entries add column account_id bigint;
+create index audit_entries_of_account on audit_entries (account_id, id) where account_id is not null;
+
+create table organisations (
+  id bigint not null primary key references users (id),
+  description text not null
+);
+
+create table organisation_members (
+  id bigint not null primary key,
+  organisation_id bigint not null references organisations (id) on delete cascade,
+  user_id bigint not null references users (id),
+  role text not null,
+  since bigint not null,
+  invited_by bigint,
+  invitation_hash text unique,
+  expires_at bigint,
+  constraint organisation_members_user unique (organisation_id, user_id)
+);
+create index organisation_members_by_user on organisation_members (user_id);
+create index organisation_members_invited on organisation_members (invited_by) where invitation_hash is not null;
 
 alter table suites add column approvers text not null default '[]';
 alter table suites add column gates_of_file text not null default '';
-alter table environment_variables add column refs text not null default '[]';
+
+-- A variable belongs to a suite, a project or an organisation. SQLite cannot change a check.
+create table variables_before as select * from environment_variables;
+drop table environment_variables;
+create table environment_variables (
+  id bigint not null primary key,
+  project_id bigint references projects (id) on delete cascade,
+  suite_id bigint references suites (id) on delete cascade,
+  organisation_id bigint references organisations (id) on delete cascade,
+  name text not null,
+  content text not null,
+  secret integer not null default 1,
+  from_env text not null default '',
+  refs text not null default '[]',
+  constraint environment_variables_of_project unique (project_id, name),
+  constraint environment_variables_of_suite unique (suite_id, name),
+  constraint environment_variables_of_organisation unique (organisation_id, name),
+  check (
+    case when project_id is null then 0 else 1 end + case when suite_id is null then 0 else 1 end
+    + case when organisation_id is null then 0 else 1 end = 1
+  )
+);
+insert into environment_variables (id, project_id, suite_id, name, content, secret, from_env)
+  select id, project_id, suite_id, name, content, secret, from_env from variables_before;
+drop table variables_before;
+
 alter table deploy_strategies add column refs text not null default '[]';
 alter table deploy_strategies add column approval integer not null default 0;
 alter table deploy_strategies add column approvers text not null default '[]';

@@ -13,6 +13,25 @@ export interface UserRow {
   operator: number;
   /** 1 if the user takes news by e-mail. */
   news: number;
+  /** The account was made by an invitation that was shown, so its address is unverified. */
+  by_invitation: number;
+}
+
+export interface OrganisationRow {
+  id: bigint;
+  description: string;
+}
+
+export interface OrganisationMemberRow {
+  id: bigint;
+  organisation_id: bigint;
+  user_id: bigint;
+  role: string;
+  since: bigint;
+  invited_by: bigint | null;
+  /** null for a member. */
+  invitation_hash: string | null;
+  expires_at: bigint | null;
 }
 
 export interface SessionRow {
@@ -131,5 +150,7 @@ export interface AuditEntryRow {
   subject_id: bigint | null;
   subject_name: string;
   project_id: bigint | null;
+  /** Who owned the project, organisation or record then. */
+  account_id: bigint | null;
   details: string;
 }

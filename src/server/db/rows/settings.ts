@@ -36,6 +36,9 @@ export interface ProjectRow extends ColumnsOf<typeof projectFields> {
   forge_mends: number;
   /** Until then, a server works on the project's parts at the forge. */
   forge_held_until: bigint;
+  /** Who may take it over, and who offered it. */
+  offered_to_id: bigint | null;
+  offered_by_id: bigint | null;
 }
 
 export interface CollaboratorRow {
@@ -77,9 +80,10 @@ export interface SuiteDependencyRow {
 
 export interface EnvironmentVariableRow extends ColumnsOf<typeof variableFields> {
   id: bigint;
-  /** One of the two is set: a project's variables are for all its suites. */
+  /** One of the three is set: a project's variables are for all its suites, an organisation's for all its projects. */
   project_id: bigint | null;
   suite_id: bigint | null;
+  organisation_id: bigint | null;
   content: Sealed;
   /** The user's environment variable from which a document took the content. Otherwise blank. */
   from_env: string;

@@ -1,0 +1,33 @@
+import type { Answer } from '../http/route.ts';
+
+/** What the public must not see of a record, by the names of its fields. Other fields keep their values. */
+const blanks: Readonly<Record<string, unknown>> = {
+  ssh_public_key: '',
+  created_by: '',
+  approved_by: '',
+  approvers: [],
+  email: '',
+  variables: {},
+  withheld_variables: [],
+  forge_id: null,
+  forge_id_str: '',
+  forge_repository: '',
+  forge_state: 'none',
+  forge_state_reason: '',
+};
+
+export function publicView(answer: Answer): Answer {
+  if ('record' in answer) return { ...answer, record: blanked(answer.record) };
+  if ('page' in answer) return { page: { ...answer.page, items: answer.page.items.map((item) => blanked(item)) } };
+  return answer;
+}
+
+function blanked<T>(value: T): T {
+  if (Array.isArray(value)) return value.map((one: unknown) => blanked(one)) as T;
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value).map(([name, one]) => [
+    name,
+    name.endsWith('_email') ? '' : Object.hasOwn(blanks, name) ? blanks[name] : blanked(one as unknown),
+  ]);
+  return Object.fromEntries(entries) as T;
+}
