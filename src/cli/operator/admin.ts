@@ -8,6 +8,7 @@ import {
   promoteInvited,
   updateUser,
 } from '../../server/auth/users.ts';
+import { dropPasskeysOf } from '../../server/auth/passkeys.ts';
 import { insertLink } from '../../server/auth/password-links.ts';
 import { isSocketPath, type Config } from '../../shared/config.ts';
 import type { Queries } from '../../server/db/open.ts';
@@ -38,6 +39,8 @@ export async function createUser({ config, options }: Call<{ collaborator?: true
 export async function resetUser({ config }: Call, email: string): Promise<void> {
   await print(config, async (store) => {
     const { credentials, stored } = await makeCredentials(readEmail(email));
+    const { id } = await accountOf(store.db.read, credentials.email);
+    await store.db.transaction((trx) => dropPasskeysOf(trx, id));
     await change(store, credentials.email, 'user.credentials_reset', stored);
     return credentials;
   });

@@ -8,7 +8,7 @@ import { timestamp } from '../../shared/lib/timestamps.ts';
  * remove it. It contains no secret: names of changed fields, never their values.
  */
 
-export type Via = 'api_key' | 'token' | 'session' | 'command_line' | 'repository' | 'forge';
+export type Via = 'api_key' | 'token' | 'session' | 'command_line' | 'repository' | 'forge' | 'issuer';
 
 export interface Doer {
   /** null for an operator on the machine, and for unauthenticated callers. */

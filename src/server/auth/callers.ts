@@ -55,6 +55,7 @@ export function callerInRepository(owner: UserRow): Caller {
 /** Only an authenticated caller learns that the account is suspended. */
 function callerFor(user: UserRow, proof: Pick<Caller, 'scopes' | 'via' | 'application'>): Caller {
   if (user.suspended) throw new ApiError('account_suspended');
+  if (user.shut_out !== '') throw new ApiError('unauthorized');
   return {
     id: user.id,
     email: user.email,

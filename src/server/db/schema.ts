@@ -2,14 +2,18 @@ import type {
   AccessTokenRow,
   AuditEntryRow,
   IdempotencyKeyRow,
+  IdentityRow,
   OauthClientRow,
   OauthCodeRow,
+  PasskeyRow,
   PasswordLinkRow,
+  RecoveryCodeRow,
   RunnerAccountRow,
   RunnerRow,
   RunnerHeartbeatRow,
   SessionRow,
   SignInFailureRow,
+  SignInFlowRow,
   UserRow,
 } from './rows/access.ts';
 import type { CacheRow, ServiceDataRow } from './rows/caches.ts';
@@ -134,6 +138,10 @@ export interface Schema {
   sessions: SessionRow;
   password_links: PasswordLinkRow;
   sign_in_failures: SignInFailureRow;
+  identities: IdentityRow;
+  sign_in_flows: SignInFlowRow;
+  passkeys: PasskeyRow;
+  recovery_codes: RecoveryCodeRow;
   audit_entries: AuditEntryRow;
   id_nodes: IdNodeRow;
   applied_migrations: AppliedMigrationRow;
@@ -151,6 +159,8 @@ export const sealedColumns = [
   { table: 'registries', column: 'password' },
   { table: 'forges', column: 'token' },
   { table: 'kept_builds', column: 'key' },
+  { table: 'identities', column: 'refresh_token' },
+  { table: 'sign_in_flows', column: 'data' },
   { table: 'idempotency_keys', column: 'answer' },
 ] as const;
 

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { onPage } from '../api/pages.ts';
 import { accountRoute } from '../api/route.ts';
+import { identityOf } from '../auth/identities.ts';
 import { insertLink, type PasswordLink } from '../auth/password-links.ts';
 import { findUserById, insertUser, normalizeEmail, updateUser } from '../auth/users.ts';
 import type { Queries, Transaction } from '../db/open.ts';
@@ -37,9 +38,9 @@ async function loadUser(call: { db: Queries; params: { user_id: bigint } }): Pro
   return { user: orNotFound(await findUserById(call.db, call.params.user_id)) };
 }
 
-/** Only for users without password and projects. With another user's link, an operator could see secrets. */
+/** Only for users who never signed in and have no projects. With another user's link, an operator could see secrets. */
 async function linkFor(trx: Transaction, ids: IdSource, user: Readonly<UserRow>): Promise<PasswordLink> {
-  if (user.password_hash !== null) throw new ApiError('already_exists');
+  if (user.password_hash !== null || (await identityOf(trx, user.id))) throw new ApiError('already_exists');
   const projects = trx.selectFrom('collaborators').select('id').where('user_id', '=', user.id);
   if (await projects.limit(1).executeTakeFirst()) throw new ApiError('is_reserved');
   return insertLink(trx, ids, user.id);

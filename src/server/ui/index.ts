@@ -5,8 +5,11 @@ import * as account from './account.ts';
 import * as applications from './applications.ts';
 import * as authorize from './authorize.ts';
 import * as build from './build.ts';
+import * as confirm from './confirm.ts';
 import * as commit from './commit.ts';
 import * as newProject from './new-project.ts';
+import * as oidc from './oidc.ts';
+import * as passkeys from './passkeys.ts';
 import * as password from './password.ts';
 import * as project from './project.ts';
 import * as forges from './forges.ts';
@@ -16,6 +19,7 @@ import * as search from './search.ts';
 import * as setup from './setup.ts';
 import * as shell from './shell.ts';
 import * as tests from './tests.ts';
+import * as second from './second.ts';
 import * as signIn from './sign-in.ts';
 import { addSite, type PageRoute, type SiteServices } from './site.ts';
 import * as dashboard from './dashboard.ts';
@@ -55,7 +59,19 @@ const ofSettings = [
 const others = [deploys, dependencies, dependency, operations];
 
 const ofProjects = [dashboard, search, newProject, setup, project, request, commit, build, shell, tests];
-const ofPeople = [signIn, password, account, authorize, applications, registries, forges];
+const ofPeople = [
+  signIn,
+  second,
+  oidc,
+  confirm,
+  password,
+  account,
+  passkeys,
+  authorize,
+  applications,
+  registries,
+  forges,
+];
 
 /** All pages work without scripts. */
 export const allRoutes: readonly PageRoute[] = [...ofPeople, ...ofProjects, ...ofSettings, ...others].flatMap(

@@ -122,8 +122,8 @@ describe('the capacity for jobs', () => {
     test('of a runner that is bound to accounts is for those alone', async () => {
       await db.transaction(async (trx) => {
         for (const id of [11n, 12n]) {
-          const state = { kind: 'user', suspended: 0, operator: 0, billing: 'ok', created_at: 0n };
-          const secrets = { password_hash: null, api_key_hash: null };
+          const state = { kind: 'user', suspended: 0, operator: 0, billing: 'ok', created_at: 0n, shut_out: '' };
+          const secrets = { password_hash: null, api_key_hash: null, password_by_link: 0, asks_passkey: 0 };
           await trx
             .insertInto('users')
             .values({ id, email: `${id}@x`, ...state, ...secrets })

@@ -47,8 +47,8 @@ describe('jobs with tags', () => {
       await put(1n, 'gpu', 'gpu', 'gpu');
       await put(2n, 'gpu', '');
       await db.transaction(async (trx) => {
-        const secrets = { password_hash: null, api_key_hash: null };
-        const user = { kind: 'user', billing: 'ok', suspended: 0, operator: 0, created_at: 0n, ...secrets };
+        const own = { password_hash: null, api_key_hash: null, password_by_link: 0, asks_passkey: 0, shut_out: '' };
+        const user = { kind: 'user', billing: 'ok', suspended: 0, operator: 0, created_at: 0n, ...own };
         await trx
           .insertInto('users')
           .values({ id: 2n, email: 'two@example.org', ...user })
