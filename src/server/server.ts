@@ -242,7 +242,7 @@ export async function startServer({
     const looks = startLooks({
       ...store,
       issuer,
-      trouble: (error) => log.error({ err: error }, 'asking the issuer about a user failed'),
+      onError: (error) => log.error({ err: error }, 'asking the issuer about a user failed'),
     });
     opened.defer(() => looks.close());
   }

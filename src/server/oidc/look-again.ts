@@ -24,7 +24,7 @@ export interface LookParts {
   ids: IdSource;
   vault: Vault;
   issuer: Issuer;
-  trouble: (error: unknown) => void;
+  onError: (error: unknown) => void;
 }
 
 const checkEveryMs = 5_000;
@@ -32,7 +32,7 @@ const mostAtOnce = 8;
 
 /** Asks the issuer again about each linked user whose sessions, keys, tokens or passkeys could be used. */
 export function startLooks(parts: LookParts): { close(): Promise<void> } {
-  const { db, issuer, trouble: onError } = parts;
+  const { db, issuer, onError } = parts;
   return startDueWork<IdentityRow>(db, {
     topic: identitiesTopic,
     everyMs: checkEveryMs,
