@@ -11,6 +11,7 @@ for (const form of document.querySelectorAll<HTMLFormElement>('form[data-passkey
   };
   form.addEventListener('submit', (event) => {
     event.preventDefault();
+    event.stopPropagation(); // a form may be tried again, unlike others (main.ts)
     failure.hidden = true;
     ask(kind, options).then(
       (json) => {
