@@ -119,7 +119,7 @@ make_bundle() {
       '--external:@aws-sdk/*' '--external:@smithy/*' '--external:@opentelemetry/*' '--external:re2js' \
       --external:@fastify/ajv-compiler --external:@fastify/fast-json-stringify-compiler --external:light-my-request 9<&-) &&
     (cd "$root" && "node_modules/@esbuild/$node_platform/bin/esbuild" src/server/ui/browser/main.ts src/server/ui/browser/changes-worker.ts \
-      src/server/ui/browser/shell.ts src/server/ui/style.css src/server/ui/terminal.css --bundle --minify --format=esm --entry-names='[name]' --outdir="$made/pages" --log-level=error 9<&-) &&
+      src/server/ui/browser/shell.ts src/server/ui/browser/passkeys.ts src/server/ui/style.css src/server/ui/terminal.css --bundle --minify --format=esm --entry-names='[name]' --outdir="$made/pages" --log-level=error 9<&-) &&
     printf '{ "type": "module" }\n' >"$made/package.json" && chmod 755 "$made"; then
     name=$(date +%s).$$
     mv "$made" "$bundles/$name" && ln -s "$name" "$bundles/new.$$" && mv -T "$bundles/new.$$" "$bundles/current" || return 1

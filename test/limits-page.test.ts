@@ -2,7 +2,16 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { bytes, longest, most, mostHeld, mostKept, mostRecords, mostWaitingJobs } from '../src/shared/domain/bounds.ts';
+import {
+  bytes,
+  longest,
+  most,
+  mostHeld,
+  mostKept,
+  mostPasskeys,
+  mostRecords,
+  mostWaitingJobs,
+} from '../src/shared/domain/bounds.ts';
 
 test('docs/limits.md tells every bound', () => {
   const page = readFileSync(join(import.meta.dirname, '../docs/limits.md'), 'utf8');
@@ -19,5 +28,8 @@ test('docs/limits.md tells every bound', () => {
   ]);
   const groups = { longest, most, bytes, mostKept, mostHeld };
   const bounds = [...Object.entries(groups).flatMap(([group, values]) => named(group, values)), ...records];
-  assert.deepEqual(Object.fromEntries(told), Object.fromEntries([...bounds, ['mostWaitingJobs', mostWaitingJobs]]));
+  assert.deepEqual(
+    Object.fromEntries(told),
+    Object.fromEntries([...bounds, ['mostWaitingJobs', mostWaitingJobs], ['mostPasskeys', mostPasskeys]]),
+  );
 });

@@ -5,6 +5,7 @@ import { createPublicRate } from './auth/public-rate.ts';
 import { endpointsOf } from './api/endpoints.ts';
 import { innerCalls } from './api/inner-calls.ts';
 import type { CallDeps } from './api/call.ts';
+import { forgetSilence } from './auth/identities.ts';
 import { localHeartbeats } from './auth/runner-heartbeats.ts';
 import { authenticateRunner } from './auth/runners.ts';
 import { isSocketPath, type Config } from '../shared/config.ts';
@@ -35,6 +36,9 @@ import { buildMachine, isFinal } from './lifecycle/states.ts';
 import type { Tracer } from './lifecycle/spans.ts';
 import { traceWith } from './tracing/traces.ts';
 import { socketPath } from '../shared/lib/sockets.ts';
+import { createIssuer } from './oidc/issuer.ts';
+import { isOperatorBy } from './oidc/judge.ts';
+import { startLooks } from './oidc/look-again.ts';
 import { tokenEndpoint } from './oauth/token-endpoint.ts';
 import { configuringFrom } from './resources/config-repository.ts';
 import { pageRoutes, routes } from './resources/index.ts';
@@ -46,6 +50,7 @@ import { createResolve, type Resolve } from '../shared/lib/resolve.ts';
 import { createTlsTrust } from '../shared/lib/tls-trust.ts';
 import { addPages } from './ui/index.ts';
 import { addressOf, tlsFor } from './addresses.ts';
+import { issuerSettings } from './issuer-settings.ts';
 import { connectionLimits, limitsOf, unpackLimitsOf } from './limits.ts';
 import { translateWith } from './translate.ts';
 import { startUpkeep, upkeepTasks } from './upkeep.ts';
@@ -156,8 +161,24 @@ export async function startServer({
     isBehindProxy,
     baseUrl: config.base_url,
   });
+  const issuerOf = issuerSettings(config);
+  const issuer =
+    issuerOf &&
+    createIssuer({
+      settings: issuerOf,
+      resolve: createResolve(),
+      trust: createTlsTrust(config.trust_file),
+      onTrouble: (error) => log.warn({ err: error }, 'the issuer that signs users in gave no usable answer'),
+    });
   addPages(server, {
-    site: store,
+    site: {
+      ...store,
+      issuer,
+      rules: {
+        takesPasswords: config.passwords === 'on',
+        isOperator: (vouched) => issuerOf !== undefined && isOperatorBy(issuerOf, vouched),
+      },
+    },
     calls,
     translate: translateWith(log),
     onTrouble,
@@ -220,6 +241,15 @@ export async function startServer({
     onError: (error) => log.error({ err: error }, 'checking the forges failed'),
   });
   opened.defer(() => forgeUpkeep.close());
+  await forgetSilence(store.db, issuerOf?.issuer);
+  if (issuer) {
+    const looks = startLooks({
+      ...store,
+      issuer,
+      onError: (error) => log.error({ err: error }, 'asking the issuer about a user failed'),
+    });
+    opened.defer(() => looks.close());
+  }
   const schedules = startScheduleClock({
     ...store,
     now,

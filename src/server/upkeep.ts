@@ -1,6 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { forgetOldKeys } from './api/idempotency.ts';
 import type { CallDeps } from './api/call.ts';
+import { forgetOldFlows } from './auth/flows.ts';
 import { forgetOldFailures } from './auth/sign-in-throttle.ts';
 import { forgetOldHeartbeats } from './auth/runner-heartbeats.ts';
 import { forgetOldSessions } from './auth/sessions.ts';
@@ -39,6 +40,7 @@ const tasks: Record<string, Task> = {
   idempotency_keys: ({ db }) => forgetOldKeys(db),
   oauth_codes: ({ db }) => forgetOldCodes(db),
   sessions: ({ db }) => forgetOldSessions(db),
+  sign_in_flows: ({ db }) => forgetOldFlows(db),
   sign_in_failures: ({ db }) => forgetOldFailures(db),
   runner_heartbeats: ({ db }) => forgetOldHeartbeats(db),
   queue_turns: ({ db }) => forgetTurns(db),

@@ -40,6 +40,14 @@ const whole = (fallback: number, min: number, max: number): Setting<number> =>
   });
 const choice = <const C extends string>(fallback: C, choices: readonly C[]): Setting<C> =>
   setting(fallback, `one of ${choices.join(', ')}`, (value) => choices.find((one) => one === value));
+/** A blank list is one without entries. Entries may contain spaces, like the names of groups. */
+const commaList = (): Setting<string[]> =>
+  setting<string[]>([], 'a list with commas', (value) =>
+    value
+      .split(',')
+      .map((one) => one.trim())
+      .filter((one) => one !== ''),
+  );
 const optional = <T>(definition: Setting<T>): Setting<T | undefined> => ({ ...definition, fallback: undefined });
 
 const megabyte = 1024 * 1024;
@@ -123,6 +131,25 @@ const settings = {
   account_concurrency: whole(0, 0, 1_000_000),
   public_projects: choice('on', ['on', 'off']),
   public_rate: whole(300, 1, 1_000_000),
+  passwords: choice('on', ['on', 'off']),
+  oidc_issuer: optionalText('an https:// address, as the issuer writes its own', isIssuer),
+  oidc_client_id: optionalText('some text'),
+  oidc_client_secret: optionalText('some text'),
+  oidc_client_secret_file: optionalText(
+    'the path of a file that can be read',
+    (value) => readText(value) !== undefined,
+  ),
+  oidc_name: optionalText('some text'),
+  oidc_scopes: setting<string[]>(['openid', 'email', 'profile'], 'a list of scopes with openid among them', (value) => {
+    const scopes = listIn(value);
+    return scopes.includes('openid') ? scopes : undefined;
+  }),
+  oidc_groups_claim: text('groups'),
+  oidc_allowed_groups: commaList(),
+  oidc_operator_group: setting('', 'the name of a group', (value) => value),
+  oidc_allowed_domains: commaList(),
+  oidc_sign_up: choice('on', ['on', 'off']),
+  oidc_trust_email: choice('off', ['on', 'off']),
   ...ofRunners,
 };
 
@@ -206,6 +233,26 @@ function isMailServer(text: string): boolean {
   if (!/^smtps?:\/\//.test(text) || !URL.canParse(text)) return false;
   const { hostname, pathname, search, hash } = new URL(text);
   return hostname !== '' && ['', '/'].includes(pathname) && search + hash === '';
+}
+
+const listIn = (value: string): string[] => value.split(/[\s,]+/).filter((one) => one !== '');
+
+/** Tokens and secrets travel to the issuer, so plain HTTP is only for one on this machine. */
+function isIssuer(value: string): boolean {
+  if (!URL.canParse(value)) return false;
+  const { protocol, hostname, username, password, search, hash } = new URL(value);
+  if (username + password + search + hash !== '') return false;
+  const host = hostname.replace(/^\[|\]$/g, '');
+  return protocol === 'https:' || (protocol === 'http:' && (host === 'localhost' || isLoopback(host)));
+}
+
+/** Undefined if the file is unreadable or blank. */
+export function readText(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8').trim() || undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function readTrustFile(value: string): string | undefined {
@@ -342,12 +389,23 @@ function refuseContradictions(config: Config): void {
   if ((config.tls_cert === undefined) !== (config.tls_key === undefined)) {
     throw new ConfigError('tls_cert and tls_key must be set together: one is missing');
   }
+  refuseIssuerContradictions(config);
   const { tls, host } = config;
   if (tls === 'off' && !isSocketPath(host) && host !== 'localhost' && !isLoopback(host)) {
     throw new ConfigError(
       `tls = off is for a proxy on the same machine: host must be a loopback address or a socket, not ${host}`,
     );
   }
+}
+
+function refuseIssuerContradictions(config: Config): void {
+  const { oidc_issuer: issuer, oidc_client_secret: secret, oidc_client_secret_file: file } = config;
+  if (issuer === undefined) return;
+  if (config.oidc_client_id === undefined) throw new ConfigError('oidc_issuer needs oidc_client_id');
+  if ((secret === undefined) === (file === undefined))
+    throw new ConfigError('oidc_issuer needs one of oidc_client_secret and oidc_client_secret_file');
+  if (config.base_url === undefined)
+    throw new ConfigError('oidc_issuer needs base_url: the issuer sends users back to it');
 }
 
 /** A host with a leading slash is the path of a Unix socket. */

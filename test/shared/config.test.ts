@@ -209,6 +209,23 @@ describe('the configuration', () => {
     }
   });
 
+  test('wants all that an issuer needs, over TLS', () => {
+    const issuer = { HEADRACE_OIDC_ISSUER: 'https://login.example.org/acme' };
+    const named = { ...issuer, HEADRACE_OIDC_CLIENT_ID: 'headrace' };
+    const whole = { ...named, HEADRACE_OIDC_CLIENT_SECRET: 'HUSH', HEADRACE_BASE_URL: 'https://ci.example.org' };
+    refused({ env: issuer }, /oidc_issuer needs oidc_client_id/);
+    refused({ env: named }, /one of oidc_client_secret and oidc_client_secret_file/);
+    refused({ env: { ...named, HEADRACE_OIDC_CLIENT_SECRET: 'HUSH' } }, /oidc_issuer needs base_url/, 'HUSH');
+    refused({ env: { ...whole, HEADRACE_OIDC_CLIENT_SECRET_FILE: '/nowhere' } }, /OIDC_CLIENT_SECRET_FILE must be/);
+    refused({ env: { ...whole, HEADRACE_OIDC_CLIENT_SECRET_FILE: import.meta.filename } }, /one of oidc/, 'HUSH');
+    refused({ env: { ...whole, HEADRACE_OIDC_ISSUER: 'http://login.example.org' } }, /OIDC_ISSUER must be an https/);
+    refused({ env: { ...whole, HEADRACE_OIDC_SCOPES: 'email' } }, /openid among them/);
+    const blank = { HEADRACE_OIDC_ALLOWED_GROUPS: '', HEADRACE_OIDC_ALLOWED_DOMAINS: ' a.example, b.example ' };
+    const config = read({ env: { ...whole, ...blank } });
+    assert.deepEqual([config.oidc_allowed_groups, config.oidc_allowed_domains], [[], ['a.example', 'b.example']]);
+    assert.deepEqual([config.passwords, config.oidc_sign_up, config.oidc_groups_claim], ['on', 'on', 'groups']);
+  });
+
   test('wants a certificate and its key together', () => {
     refused({ env: { HEADRACE_TLS_CERT: import.meta.filename } }, /tls_key/);
   });

@@ -33,7 +33,8 @@ export async function assertAccessible(
   assert.deepEqual(found, []);
 }
 
-async function violationsOn(page: Page): Promise<string[]> {
+/** The page needs a context with `bypassCSP`. */
+export async function violationsOn(page: Page): Promise<string[]> {
   await page.evaluate(axeSource);
   return page.evaluate(async (values) => {
     const axe = Reflect.get(globalThis, 'axe') as { run(o: object): Promise<{ violations: Violation[] }> };

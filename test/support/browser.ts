@@ -68,5 +68,5 @@ interface Password {
 export async function fillInSignIn(page: Page, { email, password }: Password): Promise<void> {
   await page.getByLabel('E-mail address').fill(email);
   await page.getByLabel('Password').fill(password);
-  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click();
 }

@@ -67,6 +67,9 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       operator: 1,
       news: 1,
       by_invitation: 1,
+      password_by_link: 1,
+      asks_passkey: 1,
+      shut_out: 'group',
     });
     await put('forges', {
       id: largestId,
@@ -549,7 +552,31 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     const token = { client_id: 1n, user_id: user, scopes: 'user', created_at: 1n };
     await put('access_tokens', { id: 1n, token_hash: 'h', ...token, code_hash: 'c', last_used_at: largestId });
     await put('access_tokens', { id: 2n, token_hash: 'i', ...token, code_hash: null, last_used_at: null });
-    await put('sessions', { id: 1n, token_hash: 'h', ...expiring });
+    await put('sessions', { id: 1n, token_hash: 'h', ...expiring, proven_at: largestId, by_issuer: 1 });
+    await put('identities', {
+      id: 1n,
+      user_id: user,
+      issuer: awkward,
+      subject: awkward,
+      refresh_token: seal({ table: 'identities', column: 'refresh_token' }, 1n),
+      operator: 1,
+      look_at: largestId,
+      silent_since: null,
+    });
+    const flow = seal({ table: 'sign_in_flows', column: 'data' }, 1n);
+    await put('sign_in_flows', { id: 1n, token_hash: 'h', data: flow, expires_at: largestId });
+    await put('passkeys', {
+      id: 1n,
+      user_id: user,
+      name: awkward,
+      credential_id: 'c',
+      public_key: 'k',
+      counter: largestId,
+      transports: 'usb nfc',
+      created_at: 1n,
+      last_used_at: null,
+    });
+    await put('recovery_codes', { id: 1n, user_id: user, code_hash: 'h' });
     await put('password_links', { id: 1n, token_hash: 'h', ...expiring });
     const failures = { failures: 3, last_at: 1n, refused_until: largestId, noted_at: 2n };
     await put('sign_in_failures', { id: 1n, subject: awkward, ...failures });

@@ -9,6 +9,7 @@ import {
   updateUser,
 } from '../../server/auth/users.ts';
 import { mailLink } from '../../server/mail/mailer.ts';
+import { dropPasskeysOf } from '../../server/auth/passkeys.ts';
 import { insertLink } from '../../server/auth/password-links.ts';
 import { isSocketPath, type Config } from '../../shared/config.ts';
 import type { Queries } from '../../server/db/open.ts';
@@ -39,6 +40,8 @@ export async function createUser({ config, options }: Call<{ collaborator?: true
 export async function resetUser({ config }: Call, email: string): Promise<void> {
   await print(config, async (store) => {
     const { credentials, stored } = await makeCredentials(readEmail(email));
+    const { id } = await accountOf(store.db.read, credentials.email);
+    await store.db.transaction((trx) => dropPasskeysOf(trx, id));
     await change(store, credentials.email, 'user.credentials_reset', stored);
     return credentials;
   });

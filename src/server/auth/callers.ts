@@ -73,6 +73,7 @@ function callerFor(user: UserRow, proof: Pick<Caller, 'scopes' | 'via' | 'applic
   if (user.kind !== 'user' && user.kind !== 'collaborator' && proof.via !== 'repository')
     throw new ApiError('unauthorized');
   if (user.suspended) throw new ApiError('account_suspended');
+  if (user.shut_out !== '') throw new ApiError('unauthorized');
   return {
     id: user.id,
     email: user.email,

@@ -99,11 +99,12 @@ export async function insertOrganisation(
 ): Promise<Organisation> {
   const now = BigInt(Date.now());
   const id = ids.next();
+  const never = { news: 0, by_invitation: 0, password_by_link: 0, asks_passkey: 0, shut_out: '' };
   const account = { id, email: name, kind: organisationKind, password_hash: null, api_key_hash: null };
   await orTakenName(
     trx
       .insertInto('users')
-      .values({ ...account, suspended: 0, billing: 'ok', created_at: now, operator: 0, news: 0, by_invitation: 0 })
+      .values({ ...account, suspended: 0, billing: 'ok', created_at: now, operator: 0, ...never })
       .execute(),
   );
   await trx.insertInto('organisations').values({ id, description }).execute();
@@ -248,15 +249,20 @@ export async function findInvitation(db: Queries, token: string): Promise<Invita
             .where('o.invitation_hash', 'is', null),
         )
         .as('belongs'),
+      of.exists(of.selectFrom('identities').select('id').whereRef('user_id', '=', 'u.id')).as('linked'),
     ])
     .where('m.invitation_hash', '=', hashSecret(token))
     .where('m.expires_at', '>', BigInt(Date.now()))
     .where('u.suspended', '=', 0)
     .executeTakeFirst();
   if (!found) return undefined;
-  const { password_hash: password, api_key_hash: key, collaborates, belongs, ...invitation } = found;
+  const { password_hash: password, api_key_hash: key, collaborates, belongs, linked, ...invitation } = found;
   const hasPassword = password !== null || key !== null;
-  return { ...invitation, has_password: hasPassword, has_access: Boolean(collaborates) || Boolean(belongs) };
+  return {
+    ...invitation,
+    has_password: hasPassword,
+    has_access: Boolean(collaborates) || Boolean(belongs) || Boolean(linked),
+  };
 }
 
 /** False if another use of the invitation came first. */

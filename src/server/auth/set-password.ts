@@ -5,9 +5,10 @@ import type { IdSource } from '../../shared/lib/ids.ts';
 import { hashPassword, matchesNothing, verifyPassword } from '../../shared/lib/passwords.ts';
 import { inBrowser, recordAudit, type Deed } from './audit.ts';
 import { beginAttempt, forgive, noteRefusal } from './sign-in-throttle.ts';
+import { admitByOperator } from './identities.ts';
 import { ownerOfLink, useUpLink } from './password-links.ts';
 import { beginSession } from './sessions.ts';
-import type { SignedIn } from './sign-in.ts';
+import type { Refusal } from './sign-in.ts';
 import { updateUser } from './users.ts';
 
 const shortest = 12;
@@ -42,7 +43,8 @@ export async function setPasswordByLink(
     if (!(await useUpLink(trx, token))) return false;
     // The actor has the link, and need not be the user it was made for.
     await recordAudit(trx, ids, inBrowser(null, address), passwordSet(owner, 'link'));
-    return updateUser(trx, owner.email, { password_hash: hashed });
+    await admitByOperator(trx, owner.id);
+    return updateUser(trx, owner.email, { password_hash: hashed }, { isByLink: true });
   });
 }
 
@@ -52,43 +54,40 @@ interface Change {
   address: string;
 }
 
-/** Undefined if it is right. Attempts are throttled and noted like those to sign in. */
-export async function checkPassword(
-  { db, ids }: { db: Database; ids: IdSource },
-  person: Readonly<UserRow>,
-  { current, address }: { current: string; address: string },
-): Promise<'wrong' | 'wait' | undefined> {
-  const attempt = { email: person.email, address };
-  if ((await beginAttempt(db, ids, attempt)) > 0) return 'wait';
-  if (await verifyPassword(current, person.password_hash ?? matchesNothing)) return undefined;
-  const refusal = { user: person, actor: person, action: 'user.password_refused', reason: 'wrong' } as const;
-  await noteRefusal(db, ids, attempt, refusal);
-  return 'wrong';
-}
-
 /** Requires the old password: access to an open browser is not enough. Ends all sessions and begins a new one. */
 export async function changePassword(
   { db, ids }: { db: Database; ids: IdSource },
   person: Readonly<UserRow>,
   { current, password, address }: Change,
-): Promise<SignedIn> {
-  const attempt = { email: person.email, address };
-  const seconds = await beginAttempt(db, ids, attempt);
-  if (seconds > 0) return { refused: 'wait', seconds };
-  if (!(await verifyPassword(current, person.password_hash ?? matchesNothing))) {
-    await noteRefusal(db, ids, attempt, {
-      user: person,
-      actor: person,
-      action: 'user.password_refused',
-      reason: 'wrong',
-    });
-    return { refused: 'wrong' };
-  }
+): Promise<{ session: string } | Refusal> {
+  const refusal = await checkPassword({ db, ids }, person, { password: current, address });
+  if (refusal) return refusal;
   const hashed = await hashPassword(password);
   return db.transaction(async (trx) => {
-    await forgive(trx, attempt);
     await updateUser(trx, person.email, { password_hash: hashed });
     await recordAudit(trx, ids, inBrowser(person, address), passwordSet(person, 'changed'));
     return { session: await beginSession(trx, ids, person.id) };
   });
+}
+
+/** Undefined if it is the password of the signed-in user. */
+export async function checkPassword(
+  { db, ids }: { db: Database; ids: IdSource },
+  person: Readonly<UserRow>,
+  { password, address }: { password: string; address: string },
+): Promise<Refusal | undefined> {
+  const attempt = { email: person.email, address };
+  const seconds = await beginAttempt(db, ids, attempt);
+  if (seconds > 0) return { refused: 'wait', seconds };
+  if (await verifyPassword(password, person.password_hash ?? matchesNothing)) {
+    await db.transaction((trx) => forgive(trx, attempt));
+    return undefined;
+  }
+  await noteRefusal(db, ids, attempt, {
+    user: person,
+    actor: person,
+    action: 'user.password_refused',
+    reason: 'wrong',
+  });
+  return { refused: 'wrong' };
 }

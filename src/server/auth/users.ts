@@ -58,25 +58,23 @@ export interface NewUser {
   email: string;
   kind: UserKind;
   secrets: StoredSecrets;
+  /** Otherwise the first user of an installation becomes an operator. */
+  isNeverOperator?: boolean;
 }
 
-export async function insertUser(trx: Transaction, ids: IdSource, { email, kind, secrets }: NewUser): Promise<bigint> {
+export async function insertUser(
+  trx: Transaction,
+  ids: IdSource,
+  { email, kind, secrets, isNeverOperator = false }: NewUser,
+): Promise<bigint> {
   const id = ids.next();
-  const operator = kind === 'user' && (await isFirstUser(trx)) ? 1 : 0;
-  const row = {
-    id,
-    email,
-    kind,
-    ...secrets,
-    suspended: 0,
-    billing: 'ok',
-    created_at: BigInt(Date.now()),
-    by_invitation: 0,
-  };
+  const operator = kind === 'user' && !isNeverOperator && (await isFirstUser(trx)) ? 1 : 0;
+  const plain = { by_invitation: 0, news: 1, password_by_link: 0, asks_passkey: 0, shut_out: '' };
+  const row = { id, email, kind, ...secrets, suspended: 0, billing: 'ok', created_at: BigInt(Date.now()) };
   try {
     await trx
       .insertInto('users')
-      .values({ ...row, operator, news: 1 })
+      .values({ ...row, ...plain, operator })
       .execute();
   } catch (error) {
     if (isUniqueViolation(error)) throw new ApiError('already_exists', 'email');
@@ -112,13 +110,23 @@ export async function updateUser(
       'suspended' | 'billing' | 'kind' | 'operator' | 'news' | 'password_hash' | 'api_key_hash' | 'by_invitation'
     >
   >,
+  { isByLink = false }: { isByLink?: boolean } = {},
 ): Promise<boolean> {
-  const changed = await trx.updateTable('users').set(change).where('email', '=', email).returning('id').execute();
+  const passwordOrigin = 'password_hash' in change && { password_by_link: isByLink ? 1 : 0 };
+  const changed = await trx
+    .updateTable('users')
+    .set({ ...change, ...passwordOrigin })
+    .where('email', '=', email)
+    .returning('id')
+    .execute();
   // Sessions opened with the old password end.
   for (const { id } of 'password_hash' in change ? changed : []) {
     await endSessionsOf(trx, id);
     await dropLinkOf(trx, id);
   }
+  // An operator made by hand stays one, whatever their groups become.
+  for (const { id } of 'operator' in change ? changed : [])
+    await trx.updateTable('identities').set({ operator: 0 }).where('user_id', '=', id).execute();
   return changed.length === 1;
 }
 
@@ -152,5 +160,6 @@ export async function forgetInvited(trx: Transaction, ids: readonly bigint[]): P
     .where('id', 'not in', (of) => of.selectFrom('collaborators').select('user_id').where('user_id', 'in', ids))
     .where('id', 'not in', (of) => of.selectFrom('organisation_members').select('user_id').where('user_id', 'in', ids))
     .where('id', 'not in', (of) => of.selectFrom('password_links').select('user_id').where('user_id', 'in', ids))
+    .where('id', 'not in', (of) => of.selectFrom('identities').select('user_id').where('user_id', 'in', ids))
     .execute();
 }

@@ -2,16 +2,20 @@ import type {
   AccessTokenRow,
   AuditEntryRow,
   IdempotencyKeyRow,
+  IdentityRow,
   OauthClientRow,
   OrganisationMemberRow,
   OrganisationRow,
   OauthCodeRow,
+  PasskeyRow,
   PasswordLinkRow,
+  RecoveryCodeRow,
   RunnerAccountRow,
   RunnerRow,
   RunnerHeartbeatRow,
   SessionRow,
   SignInFailureRow,
+  SignInFlowRow,
   UserRow,
 } from './rows/access.ts';
 import type { CacheRow, ServiceDataRow } from './rows/caches.ts';
@@ -140,6 +144,10 @@ export interface Schema {
   sessions: SessionRow;
   password_links: PasswordLinkRow;
   sign_in_failures: SignInFailureRow;
+  identities: IdentityRow;
+  sign_in_flows: SignInFlowRow;
+  passkeys: PasskeyRow;
+  recovery_codes: RecoveryCodeRow;
   audit_entries: AuditEntryRow;
   id_nodes: IdNodeRow;
   applied_migrations: AppliedMigrationRow;
@@ -157,6 +165,8 @@ export const sealedColumns = [
   { table: 'registries', column: 'password' },
   { table: 'forges', column: 'token' },
   { table: 'kept_builds', column: 'key' },
+  { table: 'identities', column: 'refresh_token' },
+  { table: 'sign_in_flows', column: 'data' },
   { table: 'idempotency_keys', column: 'answer' },
 ] as const;
 

@@ -61,7 +61,7 @@ export async function redeem(
       .selectFrom('oauth_codes as c')
       .innerJoin('users as u', 'u.id', 'c.user_id')
       .selectAll('c')
-      .select(['u.suspended', 'u.email'])
+      .select(['u.suspended', 'u.shut_out', 'u.email'])
       .where('c.code_hash', '=', codeHash)
       .executeTakeFirst();
     // RFC 6749 section 4.1.2: a second use of a code revokes its token.
@@ -69,7 +69,7 @@ export async function redeem(
       await takeBack(trx, ids, client, { codeHash, address: redemption.address });
       return undefined;
     }
-    if (found.suspended === 1 || !isFit(found, client, redemption)) return undefined;
+    if (found.suspended === 1 || found.shut_out !== '' || !isFit(found, client, redemption)) return undefined;
     const { numDeletedRows: deleted } = await trx
       .deleteFrom('oauth_codes')
       .where('id', '=', found.id)

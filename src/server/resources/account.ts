@@ -46,11 +46,11 @@ export const routes = [
     async ask({ database, ids, caller, input, address }) {
       const person = orNotFound(await findUserById(database.read, caller.id));
       const found = await checkPassword({ db: database, ids }, person, {
-        current: input.password,
+        password: input.password,
         address: address ?? '',
       });
       if (found !== undefined)
-        throw new ApiError(found === 'wait' ? 'resource_temporary_unavailable' : 'invalid_format', 'password');
+        throw new ApiError(found.refused === 'wait' ? 'resource_temporary_unavailable' : 'invalid_format', 'password');
       return {};
     },
     async handle({ db, database, caller: { id } }) {

@@ -3,6 +3,7 @@ import { onPage } from '../api/pages.ts';
 import { accountRoute } from '../api/route.ts';
 import type { Call } from '../api/call.ts';
 import { mailLink } from '../mail/mailer.ts';
+import { identityOf } from '../auth/identities.ts';
 import { insertLink, type PasswordLink } from '../auth/password-links.ts';
 import { findUserById, insertUser, people, normalizeEmail, updateUser } from '../auth/users.ts';
 import type { Queries, Transaction } from '../db/open.ts';
@@ -54,9 +55,12 @@ async function loadUser(call: { db: Queries; params: { user_id: bigint } }): Pro
   return { user: orNotFound(await findUserById(call.db, call.params.user_id)) };
 }
 
-/** Only for users without password, projects and organisations. With another user's link, an operator could see secrets. */
+/**
+ * Only for users who never signed in, and have no projects and organisations. With another user's link, an operator
+ * could see secrets.
+ */
 async function linkFor(trx: Transaction, ids: IdSource, user: Readonly<UserRow>): Promise<PasswordLink> {
-  if (user.password_hash !== null) throw new ApiError('already_exists');
+  if (user.password_hash !== null || (await identityOf(trx, user.id))) throw new ApiError('already_exists');
   const projects = trx.selectFrom('collaborators').select('id').where('user_id', '=', user.id);
   const members = trx.selectFrom('organisation_members').select('id').where('user_id', '=', user.id);
   if ((await projects.limit(1).executeTakeFirst()) ?? (await members.limit(1).executeTakeFirst()))

@@ -3,9 +3,11 @@ import { changePassword } from '../auth/set-password.ts';
 import { forgesPart } from './forges.ts';
 import { html, type Html } from './html.ts';
 import { keyField, notice, type Page } from './layout.ts';
+import { noticeNamed } from './notices.ts';
 import { mistakeIn, newPasswordFields } from './password.ts';
-import { waitFor } from './sign-in.ts';
-import { forPeople, type PersonVisit, type PageRoute } from './site.ts';
+import { passkeysPart } from './passkeys.ts';
+import { refusalOf } from './sign-in-words.ts';
+import { forPeople, notFound, type PersonVisit, type PageRoute, type SiteVisit } from './site.ts';
 
 interface Shown {
   message?: Html;
@@ -14,8 +16,11 @@ interface Shown {
   headers?: Record<string, string>;
 }
 
-async function accountPage(visit: PersonVisit, { message, mistake, status, headers }: Shown = {}): Promise<Page> {
-  const { person, formKey } = visit;
+export async function accountPage(
+  visit: PersonVisit & SiteVisit,
+  { message, mistake, status, headers }: Shown = {},
+): Promise<Page> {
+  const { person } = visit;
   const kind = person.kind === 'collaborator' ? 'You work on projects that others own.' : 'You can own projects.';
   return {
     title: 'Your account',
@@ -28,35 +33,54 @@ async function accountPage(visit: PersonVisit, { message, mistake, status, heade
         <p><strong>${person.email}</strong></p>
         <p class="aside">${kind}</p>
       </section>
-      ${person.kind === 'user' && person.billing === 'ok' && (await forgesPart(visit))}
-      <form method="post" action="/ui/account/password" class="card" aria-labelledby="change">
-        ${keyField(formKey)}
-        <h2 id="change">Change your password</h2>
-        <p>You stay signed in here, and are signed out everywhere else.</p>
-        <input type="email" name="email" autocomplete="username" value="${person.email}" readonly hidden />
-        <label for="current">Current password</label>
-        <input id="current" name="current" type="password" autocomplete="current-password" required />
-        ${newPasswordFields(mistake)}
-        <button class="main">Change password</button>
-      </form>`,
+      ${person.kind === 'user' && person.billing === 'ok' && (await forgesPart(visit))} ${await passkeysPart(visit)}
+      ${hasPassword(visit) ? passwordForm(visit, mistake) : signsInBy(visit)}`,
   };
+}
+
+/** A password that signs in. */
+export function hasPassword({ person, site }: PersonVisit & SiteVisit): boolean {
+  return person.password_hash !== null && (site.rules.takesPasswords || person.password_by_link === 1);
+}
+
+/** Where passwords do not sign in, only an operator's link sets one. */
+function passwordForm({ site, person, formKey }: PersonVisit & SiteVisit, mistake: string | undefined): Html | false {
+  if (!site.rules.takesPasswords) return false;
+  return html`<form method="post" action="/ui/account/password" class="card" aria-labelledby="change">
+    ${keyField(formKey)}
+    <h2 id="change">Change your password</h2>
+    <p>You stay signed in here, and are signed out everywhere else.</p>
+    <input type="email" name="email" autocomplete="username" value="${person.email}" readonly hidden />
+    <label for="current">Current password</label>
+    <input id="current" name="current" type="password" autocomplete="current-password" required />
+    ${newPasswordFields(mistake)}
+    <button class="main">Change password</button>
+  </form>`;
+}
+
+function signsInBy({ site: { issuer } }: SiteVisit): Html | false {
+  return (
+    issuer !== undefined &&
+    html`<section class="card" aria-label="Sign-in"><p>You sign in with ${issuer.settings.name}.</p></section>`
+  );
 }
 
 export const routes: PageRoute[] = [
   forPeople({
     method: 'GET',
     path: '/ui/account',
-    visit: async (visit) =>
-      accountPage(
-        visit,
-        visit.queryText('password') === 'set' ? { message: notice('good', 'Your password is set.') } : {},
-      ),
+    async visit(visit) {
+      const isSet = visit.queryText('password') === 'set';
+      const text = isSet ? 'Your password is set.' : noticeNamed(visit.queryText('done'));
+      return accountPage(visit, text === undefined ? {} : { message: notice('good', text) });
+    },
   }),
   forPeople({
     method: 'POST',
     path: '/ui/account/password',
     async visit(visit) {
       const { site, person, formText, address } = visit;
+      if (!site.rules.takesPasswords) return notFound;
       const [current, password] = [formText('current'), formText('password')];
       const mistake = mistakeIn(password, formText('again'), person.email);
       if (mistake !== undefined) return accountPage(visit, { mistake, status: 403 });
@@ -65,10 +89,10 @@ export const routes: PageRoute[] = [
         visit.signIn(changed.session);
         return { goTo: '/ui/account?password=set', status: 303 };
       }
-      const refusal =
-        changed.refused === 'wait'
-          ? waitFor(changed.seconds)
-          : { status: 403, message: 'The current password is wrong.' };
+      const refusal = {
+        ...refusalOf(changed, 'The current password is wrong.'),
+        ...(changed.refused === 'wrong' && { status: 403 }),
+      };
       return accountPage(visit, { ...refusal, message: notice('bad', refusal.message) });
     },
   }),

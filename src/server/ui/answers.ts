@@ -40,7 +40,8 @@ export function protect(reply: FastifyReply, allowed: Allowed = {}): FastifyRepl
 }
 
 export function sendPage(page: Page, viewer: Viewer, { headers }: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const nonce = viewer.email === undefined || page.isNarrow ? undefined : randomBytes(16).toString('base64');
+  const hasScripts = page.hasPasskeys || (viewer.email !== undefined && !page.isNarrow);
+  const nonce = !hasScripts ? undefined : randomBytes(16).toString('base64');
   const text = render(page, viewer, nonce);
   protect(reply, { formTarget: page.formTarget, nonce, hasTerminal: page.hasTerminal })
     .status(page.status ?? 200)

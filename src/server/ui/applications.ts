@@ -190,7 +190,11 @@ export const routes: PageRoute[] = [
     showsSecrets: true,
     show: (visit) => applicationsPage(visit),
     actions: {
-      key: { route: 'POST /api_key', done: ({ api_key: key }, visit) => applicationsPage(visit, key) },
+      key: {
+        route: 'POST /api_key',
+        done: ({ api_key: key }, visit) => applicationsPage(visit, key),
+        makesCredentials: true,
+      },
       revoke: {
         route: 'DELETE /authorizations/:authorization_id',
         done: () => ({ goTo: path, notice: 'revoked' }),
@@ -199,6 +203,7 @@ export const routes: PageRoute[] = [
   }),
   ...page({
     path: `${path}/new`,
+    makesCredentials: true,
     async show(visit) {
       const form = recordForm(visit, 'register', applicationForm);
       return {
@@ -207,7 +212,14 @@ export const routes: PageRoute[] = [
           ${form.wrap(form.fields(), { button: 'Register', isCard: true })}`,
       };
     },
-    actions: { register: { route: 'POST /applications', done: withSecret, refusals: { is_reserved: tooMany } } },
+    actions: {
+      register: {
+        route: 'POST /applications',
+        done: withSecret,
+        refusals: { is_reserved: tooMany },
+        makesCredentials: true,
+      },
+    },
   }),
   ...page({
     path: `${path}/:application_id`,
@@ -218,7 +230,7 @@ export const routes: PageRoute[] = [
         route: 'PUT /applications/:application_id',
         done: 'saved',
       },
-      secret: { route: 'POST /applications/:application_id/new_secret', done: withSecret },
+      secret: { route: 'POST /applications/:application_id/new_secret', done: withSecret, makesCredentials: true },
       delete: {
         route: 'DELETE /applications/:application_id',
         done: () => ({ goTo: path, notice: 'deleted' }),

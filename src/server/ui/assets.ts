@@ -19,6 +19,7 @@ const entries = {
   'main.js': ['text/javascript; charset=utf-8', 'browser/main.ts'],
   'changes-worker.js': ['text/javascript; charset=utf-8', 'browser/changes-worker.ts'],
   'shell.js': ['text/javascript; charset=utf-8', 'browser/shell.ts'],
+  'passkeys.js': ['text/javascript; charset=utf-8', 'browser/passkeys.ts'],
   'terminal.css': ['text/css; charset=utf-8', 'terminal.css'],
 } as const;
 

@@ -5,9 +5,12 @@ import * as account from './account.ts';
 import * as applications from './applications.ts';
 import * as authorize from './authorize.ts';
 import * as build from './build.ts';
+import * as confirm from './confirm.ts';
 import * as commit from './commit.ts';
 import * as newProject from './new-project.ts';
 import * as invitation from './invitation.ts';
+import * as oidc from './oidc.ts';
+import * as passkeys from './passkeys.ts';
 import * as password from './password.ts';
 import * as project from './project.ts';
 import * as forges from './forges.ts';
@@ -17,6 +20,7 @@ import * as search from './search.ts';
 import * as setup from './setup.ts';
 import * as shell from './shell.ts';
 import * as tests from './tests.ts';
+import * as second from './second.ts';
 import * as signIn from './sign-in.ts';
 import { addSite, type PageRoute, type SiteServices } from './site.ts';
 import * as dashboard from './dashboard.ts';
@@ -57,7 +61,20 @@ const ofSettings = [
 const others = [organisations, deploys, dependencies, dependency, operations];
 
 const ofProjects = [dashboard, search, newProject, setup, project, request, commit, build, shell, tests];
-const ofPeople = [signIn, password, invitation, account, authorize, applications, registries, forges];
+const ofPeople = [
+  signIn,
+  second,
+  oidc,
+  confirm,
+  password,
+  invitation,
+  account,
+  passkeys,
+  authorize,
+  applications,
+  registries,
+  forges,
+];
 
 /** All pages work without scripts. */
 export const allRoutes: readonly PageRoute[] = [...ofPeople, ...ofProjects, ...ofSettings, ...others].flatMap(

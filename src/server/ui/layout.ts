@@ -18,6 +18,8 @@ export interface Page {
   searched?: string;
   live?: Live;
   hasTerminal?: boolean;
+  /** The page uses passkeys, which need a script, also on a narrow page. */
+  hasPasskeys?: boolean;
   /** Other sites that the page's forms may send the user to, as in a content security policy. */
   formTarget?: string | undefined;
   headers?: Record<string, string>;
@@ -101,8 +103,15 @@ function troubleOf({ trouble, formKey }: Viewer): Html {
   </div>`;
 }
 
-function scriptTags({ live = [], hasTerminal = false }: Page, nonce: string): Html {
-  return html`<script type="module" nonce="${nonce}" src="${addressOf('main.js')}"></script>
+function scriptTags(
+  { live = [], hasTerminal = false, hasPasskeys = false, isNarrow = false }: Page,
+  nonce: string,
+): Html {
+  const passkeys =
+    hasPasskeys && html`<script type="module" nonce="${nonce}" src="${addressOf('passkeys.js')}"></script>`;
+  if (isNarrow) return html`${passkeys}`;
+  return html`${passkeys}
+    <script type="module" nonce="${nonce}" src="${addressOf('main.js')}"></script>
     ${hasTerminal && html`<link rel="stylesheet" href="${addressOf('terminal.css')}" />`}
     ${live.length > 0 && html`<meta name="live" content="${live.join(' ')}" data-worker="${addressOf('changes-worker.js')}" />`}`;
 }

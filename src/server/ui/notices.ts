@@ -33,3 +33,7 @@ export const notices = {
 } as const;
 
 export type NoticeName = keyof typeof notices;
+
+export function noticeNamed(name: string): string | undefined {
+  return Object.hasOwn(notices, name) ? notices[name as NoticeName] : undefined;
+}

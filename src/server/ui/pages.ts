@@ -5,8 +5,8 @@ import { pageForError } from './answers.ts';
 import type { Refused } from './forms.ts';
 import { html } from './html.ts';
 import { notice, type Page } from './layout.ts';
-import { notices, type NoticeName } from './notices.ts';
-import { forPeople, type PersonVisit, type PageRoute, type Response } from './site.ts';
+import { noticeNamed, type NoticeName } from './notices.ts';
+import { forPeople, proveFirst, type PersonVisit, type PageRoute, type Response } from './site.ts';
 import type { Answers } from '../resources/index.ts';
 import type { RouteName } from './visit-api.ts';
 
@@ -15,6 +15,8 @@ export interface PageDefinition {
   path: string;
   show: (visit: PageVisit) => Promise<Page>;
   actions?: Record<string, PageAction>;
+  /** The page has nothing but a form that makes credentials. */
+  makesCredentials?: boolean;
   /** If set, the page is not compressed. */
   showsSecrets?: boolean;
 }
@@ -36,13 +38,22 @@ interface ActionOf<Name extends RouteName> {
   /** The next page and its notice. If only a notice is given, the page stays the same. */
   done: NoticeName | ((answer: Answers[Name], visit: PageVisit) => Next | Promise<Next>);
   refusals?: Partial<Record<ErrorCode, string>>;
+  /** The answer is or has a credential, so the user must have proved recently who they are. */
+  makesCredentials?: boolean;
 }
 
 type Next = { goTo: string; notice?: NoticeName } | Page;
 
 export function page(definition: PageDefinition): PageRoute[] {
-  const { path, actions } = definition;
-  const shown = forPeople({ method: 'GET', path, visit: (visit) => show(definition, visiting(visit)) });
+  const { path, actions, makesCredentials = false } = definition;
+  const shown = forPeople({
+    method: 'GET',
+    path,
+    async visit(visit) {
+      if (makesCredentials && !visit.visitor.isProven) return proveFirst(visit.url);
+      return show(definition, visiting(visit));
+    },
+  });
   if (!actions) return [shown];
   const acted = forPeople({
     method: 'POST',
@@ -52,6 +63,7 @@ export function page(definition: PageDefinition): PageRoute[] {
       const name = visit.formText('do');
       const action = Object.hasOwn(actions, name) ? actions[name] : undefined;
       if (!action) return show(definition, visiting(visit));
+      if (action.makesCredentials && !visit.visitor.isProven) return proveFirst(visit.path);
       return act(definition, action, name, visiting(visit));
     },
   });
@@ -64,8 +76,7 @@ function visiting(visit: PersonVisit, refused?: Refused): PageVisit {
 
 async function show({ show: render, showsSecrets = false }: PageDefinition, visit: PageVisit): Promise<Page> {
   const shown = await render(visit);
-  const done = visit.queryText('done');
-  const noticeText = Object.hasOwn(notices, done) ? notices[done as NoticeName] : undefined;
+  const noticeText = noticeNamed(visit.queryText('done'));
   const main = noticeText === undefined ? shown.main : html`${notice('good', noticeText)}${shown.main}`;
   return { isWorthPacking: !showsSecrets, ...shown, main };
 }

@@ -2,6 +2,7 @@ import { ownerOfLink } from '../auth/password-links.ts';
 import { setPasswordByLink, weaknessOf } from '../auth/set-password.ts';
 import { html, type Html } from './html.ts';
 import { keyField, problem, type Page } from './layout.ts';
+import type { Issuer } from '../oidc/issuer.ts';
 import type { PageRoute } from './site.ts';
 
 interface Shown {
@@ -9,6 +10,7 @@ interface Shown {
   token: string;
   email: string;
   mistake?: string;
+  issuer: Issuer | undefined;
 }
 
 export function newPasswordFields(mistake: string | undefined): Html {
@@ -33,7 +35,7 @@ export function mistakeIn(password: string, again: string, email: string): strin
   return weaknessOf(password, email) ?? (password === again ? undefined : 'The two passwords are not the same.');
 }
 
-function passwordPage({ formKey, token, email, mistake }: Shown): Page {
+function passwordPage({ formKey, token, email, mistake, issuer }: Shown): Page {
   return {
     title: 'Set your password',
     isNarrow: true,
@@ -48,6 +50,17 @@ function passwordPage({ formKey, token, email, mistake }: Shown): Page {
         ${newPasswordFields(mistake)}
         <button class="main">Set password</button>
       </form>
+      ${
+        issuer &&
+        html`<p>Or sign in with ${issuer.settings.name} instead of a password, from now on:</p>
+          <p>
+            <a
+              class="button"
+              href="/ui/oidc/start?${new URLSearchParams({ link: token, form_key: formKey }).toString()}"
+              >Link this account to ${issuer.settings.name}</a
+            >
+          </p>`
+      }
     </div>`,
   };
 }
@@ -66,7 +79,7 @@ export const routes: PageRoute[] = [
     async visit({ site, queryText, formKey }) {
       const token = queryText('token');
       const owner = await ownerOfLink(site.db.read, token);
-      return owner ? passwordPage({ formKey, token, email: owner.email }) : worksNoMore;
+      return owner ? passwordPage({ formKey, token, email: owner.email, issuer: site.issuer }) : worksNoMore;
     },
   },
   {
@@ -78,7 +91,8 @@ export const routes: PageRoute[] = [
       const owner = await ownerOfLink(site.db.read, token);
       if (!owner) return worksNoMore;
       const mistake = mistakeIn(password, formText('again'), owner.email);
-      if (mistake !== undefined) return passwordPage({ formKey, token, email: owner.email, mistake });
+      if (mistake !== undefined)
+        return passwordPage({ formKey, token, email: owner.email, mistake, issuer: site.issuer });
       if (!(await setPasswordByLink(site, { token, password, address }))) return worksNoMore;
       return { goTo: '/ui/sign-in?password=set', status: 303 };
     },

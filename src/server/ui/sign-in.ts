@@ -1,12 +1,21 @@
 import { inBrowser, recordAudit } from '../auth/audit.ts';
 import { endSession } from '../auth/sessions.ts';
-import { signIn, type SignedIn } from '../auth/sign-in.ts';
-import { html } from './html.ts';
+import { newChallenge } from '../auth/challenges.ts';
+import { beginFlow } from '../auth/flows.ts';
+import { requestOptions } from '../auth/passkeys.ts';
+import { signInWithPasskey } from '../auth/second-step.ts';
+import { signIn } from '../auth/sign-in.ts';
+import type { Issuer } from '../oidc/issuer.ts';
+import { html, type Html } from './html.ts';
 import { keyField, notice, type Page } from './layout.ts';
+import { goToIssuer } from './oidc.ts';
+import { passkeyForm } from './passkey-form.ts';
+import { secondPage } from './second.ts';
+import { localPath, refusalOf, type Told } from './sign-in-words.ts';
 import type { PageRoute, SiteVisit } from './site.ts';
+import type { OwnServices } from './visitor.ts';
 
 interface Shown {
-  formKey: string;
   returnTo: string;
   email?: string;
   message?: string | undefined;
@@ -15,15 +24,19 @@ interface Shown {
   headers?: Record<string, string>;
 }
 
-function signInPage({
-  formKey,
-  returnTo,
-  email = '',
-  message,
-  isGood = false,
-  status = 200,
-  headers = {},
-}: Shown): Page {
+async function signInPage(visit: SiteVisit, shown: Shown): Promise<Page> {
+  const { returnTo, email = '', message, isGood = false, status = 200, headers = {} } = shown;
+  const { formKey, site } = visit;
+  const { issuer, rules } = site;
+  const passwordForm = html`<form method="post" action="/ui/sign-in">
+    ${keyField(formKey)}
+    <input type="hidden" name="return" value="${returnTo}" />
+    <label for="email">E-mail address</label>
+    <input id="email" name="email" type="email" autocomplete="username" required value="${email}" />
+    <label for="password">Password</label>
+    <input id="password" name="password" type="password" autocomplete="current-password" required />
+    <button ${!issuer && html`class="main"`}>Sign in</button>
+  </form>`;
   return {
     title: 'Sign in',
     status,
@@ -32,43 +45,70 @@ function signInPage({
     main: html`<div class="card">
       <h1>Sign in</h1>
       ${message !== undefined && notice(isGood ? 'good' : 'bad', message)}
-      <form method="post" action="/ui/sign-in">
+      ${issuer && (await issuerButton(visit, issuer, returnTo))}
+      ${
+        rules.takesPasswords
+          ? passwordForm
+          : html`<details ${email !== '' && html`open`}>
+              <summary>With a password from an operator’s link</summary>
+              ${passwordForm}
+            </details>`
+      }
+      <form method="post" action="/ui/sign-in/passkey">
         ${keyField(formKey)}
         <input type="hidden" name="return" value="${returnTo}" />
-        <label for="email">E-mail address</label>
-        <input id="email" name="email" type="email" autocomplete="username" required value="${email}" />
-        <label for="password">Password</label>
-        <input id="password" name="password" type="password" autocomplete="current-password" required />
-        <button class="main">Sign in</button>
+        <button>Sign in with a passkey</button>
       </form>
       <p class="aside">
-        Forgotten the password, or invited and without one? The operator of this server can make you a link to set it.
+        ${
+          rules.takesPasswords
+            ? 'Forgotten the password, or invited and without one? The operator of this server can make you a link to set it.'
+            : 'Passwords do not sign in here, except those set with an operator’s link.'
+        }
       </p>
     </div>`,
   };
 }
 
-/** Leads only to our own pages, however the path is spelled. */
-export function localPath(text: string): string {
-  const here = 'https://headrace.invalid';
-  if (!text.startsWith('/') || !URL.canParse(text, here)) return '/ui/';
-  const { origin, pathname, search } = new URL(text, here);
-  const isOwnPage = origin === here && (pathname.startsWith('/ui/') || pathname === '/oauth2/authorize');
-  return isOwnPage ? `${pathname}${search}` : '/ui/';
+async function issuerButton({ formKey }: SiteVisit, issuer: Issuer, returnTo: string): Promise<Html> {
+  const { name } = issuer.settings;
+  if (!(await issuer.isThere()))
+    return html`<p class="notice bad" role="status">
+        ${name} does not answer at the moment. Load this page again in a while.
+      </p>
+      <button class="main" disabled>Sign in with ${name}</button>`;
+  const query = new URLSearchParams({ return: returnTo, form_key: formKey });
+  return html`<p><a class="button main" href="/ui/oidc/start?${query.toString()}">Sign in with ${name}</a></p>`;
 }
 
-function refusal(refused: Exclude<SignedIn, { session: string }>): Pick<Shown, 'message' | 'status' | 'headers'> {
-  if (refused.refused === 'wrong') return { status: 401, message: 'The e-mail address or the password is wrong.' };
-  if (refused.refused === 'suspended') {
-    return { status: 401, message: 'This account is suspended. Ask the operator of this server.' };
-  }
-  return waitFor(refused.seconds);
+/** The browser is asked on a page of its own, because its challenge is good once. */
+async function passkeyPage(visit: SiteVisit, returnTo: string, told?: Told): Promise<Page> {
+  const { site, formKey, origin } = visit;
+  const challenge = newChallenge();
+  visit.keepFlow(await beginFlow(site, { step: 'passkey', challenge, returnTo }));
+  const options = requestOptions(origin, challenge);
+  const fields = html`<input type="hidden" name="return" value="${returnTo}" />`;
+  return {
+    title: 'Sign in with a passkey',
+    isNarrow: true,
+    hasPasskeys: true,
+    status: told?.status ?? 200,
+    main: html`<div class="card">
+      <h1>Sign in with a passkey</h1>
+      ${told && notice('bad', told.message)}
+      <p>Your browser asks which passkey to use.</p>
+      ${passkeyForm({ formKey, action: '/ui/sign-in/passkey-answer', kind: 'get', options, button: 'Use a passkey', fields })}
+      <p class="aside">
+        <a href="/ui/sign-in?${new URLSearchParams({ return: returnTo }).toString()}">Sign in another way</a>
+      </p>
+    </div>`,
+  };
 }
 
-export function waitFor(seconds: number): { status: 429; message: string; headers: Record<string, string> } {
-  const time = seconds < 120 ? `${seconds} seconds` : `${Math.ceil(seconds / 60)} minutes`;
-  const message = `Too many attempts went wrong. Wait ${time}, then try again.`;
-  return { status: 429, message, headers: { 'retry-after': String(seconds) } };
+function wrongPassword({ rules }: OwnServices): string {
+  return rules.takesPasswords
+    ? 'The e-mail address or the password is wrong.'
+    : 'The e-mail address or the password is wrong, or the password was not set with an operator’s link.';
 }
 
 async function endVisit({ site, visitor: { person }, address }: SiteVisit, session: string): Promise<void> {
@@ -84,24 +124,50 @@ export const routes: PageRoute[] = [
   {
     method: 'GET',
     path: '/ui/sign-in',
-    async visit({ visitor, formKey, queryText }) {
+    async visit(visit) {
+      const { visitor, site, queryText } = visit;
       const returnTo = localPath(queryText('return'));
       if (visitor.person) return { goTo: returnTo, status: 303 };
+      if (visitor.isStale && site.issuer && (await site.issuer.isThere()))
+        return goToIssuer(visit, site.issuer, { returnTo });
       const isSet = queryText('password') === 'set';
-      return signInPage({ formKey, returnTo, isGood: isSet, message: isSet ? 'Your password is set.' : undefined });
+      return signInPage(visit, { returnTo, isGood: isSet, message: isSet ? 'Your password is set.' : undefined });
     },
   },
   {
     method: 'POST',
     path: '/ui/sign-in',
     async visit(visit) {
-      const [email, password] = [visit.formText('email'), visit.formText('password')];
-      const returnTo = localPath(visit.formText('return'));
-      const attempt = { email, password, address: visit.address, session: visit.visitor.session };
-      const result = await signIn(visit.site, attempt);
-      if ('refused' in result) return signInPage({ formKey: visit.formKey, returnTo, email, ...refusal(result) });
+      const { site, visitor, address, formText } = visit;
+      const [email, password, returnTo] = [formText('email'), formText('password'), localPath(formText('return'))];
+      const result = await signIn(site, { email, password, address, session: visitor.session, returnTo });
+      if ('asks' in result) return secondPage(visit, result.asks);
+      if ('refused' in result) return signInPage(visit, { returnTo, email, ...refusalOf(result, wrongPassword(site)) });
       visit.signIn(result.session);
       return { goTo: returnTo, status: 303 };
+    },
+  },
+  {
+    method: 'POST',
+    path: '/ui/sign-in/passkey',
+    visit: async (visit) => passkeyPage(visit, localPath(visit.formText('return'))),
+  },
+  {
+    method: 'POST',
+    path: '/ui/sign-in/passkey-answer',
+    async visit(visit) {
+      const { site, visitor, formText, origin, address } = visit;
+      const { flow, session } = visitor;
+      visit.keepFlow(undefined);
+      const result = await signInWithPasskey(site, { flow, answer: formText('answer'), origin, address, session });
+      if ('refused' in result)
+        return passkeyPage(
+          visit,
+          localPath(formText('return')),
+          refusalOf(result, 'This server does not know that passkey.'),
+        );
+      visit.signIn(result.session);
+      return { goTo: result.returnTo, status: 303 };
     },
   },
   {

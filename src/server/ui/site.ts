@@ -41,6 +41,8 @@ export interface Visit {
   imageBuilds: boolean;
   signIn: (session: string) => void;
   signOut: () => void;
+  /** Remembers a sign-in in progress in this browser; undefined when it is over. */
+  keepFlow: (flow: string | undefined) => void;
   apiFor: (person: Person) => VisitApi;
 }
 
@@ -81,6 +83,11 @@ export function forPeople(route: {
 
 export function signInFirst(returnTo: string): Response {
   return { goTo: `/ui/sign-in?${new URLSearchParams({ return: returnTo }).toString()}`, status: 303 };
+}
+
+/** A session alone does not make credentials: the user may have left the browser open. */
+export function proveFirst(returnTo: string): Response {
+  return { goTo: `/ui/confirm?${new URLSearchParams({ return: returnTo }).toString()}`, status: 303 };
 }
 
 const usualForm = 64 * 1024;
@@ -161,6 +168,7 @@ async function attend(
     imageBuilds,
     signIn: (session) => cookies.signIn(reply, session),
     signOut: () => cookies.signOut(reply),
+    keepFlow: (flow) => cookies.keepFlow(reply, flow),
     apiFor: (visiting) => visitApi(calls, visiting, request as unknown as PageRequest),
   });
   if ('goTo' in response) return protect(reply).redirect(response.goTo, response.status);

@@ -1,16 +1,26 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { CallDeps } from '../api/call.ts';
-import { personOf, sessionSeconds, type Person } from '../auth/sessions.ts';
+import { sessionOf, sessionSeconds, type Person, type Session } from '../auth/sessions.ts';
+import type { SignInServices } from '../auth/sign-in.ts';
+import type { Issuer } from '../oidc/issuer.ts';
 import { randomSecret } from '../../shared/lib/passwords.ts';
 
-export type OwnServices = Pick<CallDeps, 'db' | 'ids'>;
+export interface OwnServices extends SignInServices {
+  /** Signs users in for this server, if the settings name one. */
+  issuer: Issuer | undefined;
+}
 
 /** A signed-in user has a session cookie. Other visitors have a random number, which protects forms before sign-in. */
 export interface Visitor {
   person: Person | undefined;
   /** The session's token, even if the session is over. */
   session: string | undefined;
+  /** The user proved recently who they are. */
+  isProven: boolean;
+  /** The issuer has to sign the user in again. Until then there is no `person`. */
+  isStale: boolean;
+  /** The token of a sign-in in progress. */
+  flow: string | undefined;
   /**
    * Part of every form. It is derived from the cookie, which other sites cannot read or set, and does not reveal the
    * cookie. It is masked differently each time, so that compressed lengths reveal nothing (BREACH).
@@ -24,31 +34,43 @@ export interface Cookies {
   person(request: FastifyRequest): Promise<Person | undefined>;
   signIn(reply: FastifyReply, session: string): void;
   signOut(reply: FastifyReply): void;
+  /** Undefined when it is over. */
+  keepFlow(reply: FastifyReply, flow: string | undefined): void;
 }
+
+const flowSeconds = 10 * 60;
 
 /** Other hosts and subdomains cannot set `__Host-` cookies. Browsers accept this prefix only over TLS. */
 export function createCookies({ db }: OwnServices, { isSecure }: { isSecure: boolean }): Cookies {
   const named = (name: string): string => `${isSecure ? '__Host-' : ''}headrace_${name}`;
-  const [sessionCookie, visitCookie] = [named('session'), named('visit')];
+  const [sessionCookie, visitCookie, flowCookie] = [named('session'), named('visit'), named('flow')];
   const attributes = `Path=/; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`;
   const set = (reply: FastifyReply, name: string, value: string, maxAge?: number): void => {
     const age = maxAge === undefined ? '' : `; Max-Age=${maxAge}`;
     reply.header('set-cookie', `${name}=${value}; ${attributes}${age}`);
   };
 
+  const sessionIn = async (request: FastifyRequest): Promise<{ token?: string; found?: Session | undefined }> => {
+    const token = readCookie(request, sessionCookie, 'hrn');
+    return token === undefined ? {} : { token, found: await sessionOf(db.read, token) };
+  };
+
   return {
     async identify(request, reply) {
-      const session = readCookie(request, sessionCookie, 'hrn');
-      const person = await this.person(request);
-      if (person && session !== undefined) return { person, session, formKey: formKeyOf(session) };
+      const { token: session, found } = await sessionIn(request);
+      const flow = readCookie(request, flowCookie, 'hrf');
+      const { isProven = false, isStale = false } = found ?? {};
+      const common = { session, flow, isProven, isStale };
+      if (found && !isStale && session !== undefined)
+        return { ...common, person: found.person, formKey: formKeyOf(session) };
       const known = readCookie(request, visitCookie, 'hrv');
       const visit = known ?? randomSecret('hrv');
       if (known === undefined) set(reply, visitCookie, visit);
-      return { person: undefined, session, formKey: formKeyOf(visit) };
+      return { ...common, person: undefined, formKey: formKeyOf(visit) };
     },
     async person(request) {
-      const session = readCookie(request, sessionCookie, 'hrn');
-      return session === undefined ? undefined : personOf(db.read, session);
+      const { found } = await sessionIn(request);
+      return found?.isStale ? undefined : found?.person;
     },
     signIn(reply, session) {
       set(reply, sessionCookie, session, sessionSeconds);
@@ -56,6 +78,9 @@ export function createCookies({ db }: OwnServices, { isSecure }: { isSecure: boo
     },
     signOut(reply) {
       set(reply, sessionCookie, '', 0);
+    },
+    keepFlow(reply, flow) {
+      set(reply, flowCookie, flow ?? '', flow === undefined ? 0 : flowSeconds);
     },
   };
 }

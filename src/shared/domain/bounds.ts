@@ -44,6 +44,7 @@ export const longest = {
   /** For a registry or a forge. Some are signed documents. */
   registryPassword: 16_384,
   forgeToken: 4096,
+  passkeyName: 64,
   digest: 64,
   /** A position in one log, and in all logs of a build request. */
   position: 15,
@@ -131,6 +132,8 @@ export const bytes = {
   body: 1_048_576,
   /** As JSON. Lists of requests include them. */
   variablesOfRequest: 65_536,
+  /** Of an issuer that signs users in: its description, keys, tokens and facts about a user. */
+  issuerAnswer: 1_048_576,
   /** As a runner reports it. The rest is dropped. */
   commitMessage: 65_536,
   person: 1024,
@@ -250,6 +253,9 @@ export const mostKept = {
   sessions: 100,
   access_tokens: 1000,
 } as const;
+
+/** Per user. */
+export const mostPasskeys = 20;
 
 /** Per account. Further requests are refused with advice to retry later. */
 export const mostWaitingJobs = 20_000;

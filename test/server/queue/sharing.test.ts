@@ -130,8 +130,9 @@ describe('the capacity for jobs', () => {
             by_invitation: 0,
             billing: 'ok',
             created_at: 0n,
+            shut_out: '',
           };
-          const secrets = { password_hash: null, api_key_hash: null };
+          const secrets = { password_hash: null, api_key_hash: null, password_by_link: 0, asks_passkey: 0 };
           await trx
             .insertInto('users')
             .values({ id, email: `${id}@x`, ...state, ...secrets })

@@ -47,7 +47,7 @@ describe('jobs with tags', () => {
       await put(1n, 'gpu', 'gpu', 'gpu');
       await put(2n, 'gpu', '');
       await db.transaction(async (trx) => {
-        const secrets = { password_hash: null, api_key_hash: null };
+        const own = { password_hash: null, api_key_hash: null, password_by_link: 0, asks_passkey: 0, shut_out: '' };
         const user = {
           kind: 'user',
           billing: 'ok',
@@ -56,7 +56,7 @@ describe('jobs with tags', () => {
           news: 1,
           by_invitation: 0,
           created_at: 0n,
-          ...secrets,
+          ...own,
         };
         await trx
           .insertInto('users')

@@ -140,3 +140,50 @@ alter table doomed_blobs add column claim text;
 alter table doomed_blobs add column bytes bigint not null default 0;
 create index doomed_blobs_of_account on doomed_blobs (account_id) where account_id is not null;
 create index doomed_blobs_of_claim on doomed_blobs (claim) where claim is not null;
+
+alter table users add column password_by_link integer not null default 0;
+alter table users add column asks_passkey integer not null default 0;
+alter table users add column shut_out text not null default '';
+alter table sessions add column proven_at bigint not null default 0;
+alter table sessions add column by_issuer integer not null default 0;
+
+create table identities (
+  id bigint not null primary key,
+  user_id bigint not null unique references users (id),
+  issuer text not null,
+  subject text not null,
+  refresh_token text,
+  operator integer not null,
+  look_at bigint,
+  silent_since bigint,
+  unique (issuer, subject)
+);
+create index identities_due on identities (look_at) where look_at is not null;
+
+create table sign_in_flows (
+  id bigint not null primary key,
+  token_hash text not null unique,
+  data text not null,
+  expires_at bigint not null
+);
+create index sign_in_flows_expiring on sign_in_flows (expires_at);
+
+create table passkeys (
+  id bigint not null primary key,
+  user_id bigint not null references users (id),
+  name text not null,
+  credential_id text not null unique,
+  public_key text not null,
+  counter bigint not null,
+  transports text not null,
+  created_at bigint not null,
+  last_used_at bigint
+);
+create index passkeys_of_user on passkeys (user_id);
+
+create table recovery_codes (
+  id bigint not null primary key,
+  user_id bigint not null references users (id),
+  code_hash text not null,
+  unique (user_id, code_hash)
+);

@@ -15,6 +15,12 @@ export interface UserRow {
   news: number;
   /** The account was made by an invitation that was shown, so its address is unverified. */
   by_invitation: number;
+  /** 1 if the password was set with an operator's link. */
+  password_by_link: number;
+  /** 1 if a passkey or a recovery code is required after the password. */
+  asks_passkey: number;
+  /** Why the issuer's sign-in no longer admits the user (auth/identities.ts); empty if it does, or if there is none. */
+  shut_out: string;
 }
 
 export interface OrganisationRow {
@@ -39,6 +45,52 @@ export interface SessionRow {
   token_hash: string;
   user_id: bigint;
   expires_at: bigint;
+  /** When the user last proved who they are. */
+  proven_at: bigint;
+  /** 1 if the issuer signed the user in. */
+  by_issuer: number;
+}
+
+/** A user at the issuer of the settings. */
+export interface IdentityRow {
+  id: bigint;
+  user_id: bigint;
+  issuer: string;
+  subject: string;
+  refresh_token: Sealed | null;
+  /** 1 if the operator group made the user an operator. */
+  operator: number;
+  /** When the issuer is asked again; null without a refresh token. */
+  look_at: bigint | null;
+  /** Since when the issuer gives no answer; null if it did. */
+  silent_since: bigint | null;
+}
+
+/** A sign-in in progress, in one browser. */
+export interface SignInFlowRow {
+  id: bigint;
+  token_hash: string;
+  data: Sealed;
+  expires_at: bigint;
+}
+
+export interface PasskeyRow {
+  id: bigint;
+  user_id: bigint;
+  name: string;
+  credential_id: string;
+  public_key: string;
+  counter: bigint;
+  /** Separated by spaces. */
+  transports: string;
+  created_at: bigint;
+  last_used_at: bigint | null;
+}
+
+export interface RecoveryCodeRow {
+  id: bigint;
+  user_id: bigint;
+  code_hash: string;
 }
 
 export interface PasswordLinkRow {
