@@ -8,6 +8,8 @@ import {
   most,
   mostHeld,
   mostKept,
+  mostInvitations,
+  mostOrganisations,
   mostPasskeys,
   mostRecords,
   mostWaitingJobs,
@@ -30,6 +32,12 @@ test('docs/limits.md tells every bound', () => {
   const bounds = [...Object.entries(groups).flatMap(([group, values]) => named(group, values)), ...records];
   assert.deepEqual(
     Object.fromEntries(told),
-    Object.fromEntries([...bounds, ['mostWaitingJobs', mostWaitingJobs], ['mostPasskeys', mostPasskeys]]),
+    Object.fromEntries([
+      ...bounds,
+      ['mostWaitingJobs', mostWaitingJobs],
+      ['mostPasskeys', mostPasskeys],
+      ['mostInvitations', mostInvitations],
+      ['mostOrganisations', mostOrganisations],
+    ]),
   );
 });

@@ -35,7 +35,7 @@ export interface Running {
   store: Store;
   /** The runners' side: the script does their work. */
   dispatch: Dispatch;
-  as(email: string): Call;
+  as: (email: string) => Call;
   /** The runners of the folder; new in an empty one. */
   machines(): Promise<Machine[]>;
   /** A machine is heard. */
@@ -43,14 +43,15 @@ export interface Running {
   close(): Promise<void>;
 }
 
+const trouble = (error: unknown): void => console.error(error);
+const resolve = async () => [{ address: '127.0.0.1', family: 4 }];
+
 /** A whole server in this process, without a runner of its own. */
 export async function startRunning(folder: string, settings: Record<string, string> = {}): Promise<Running> {
   const flags = { data_dir: folder, port: '0', webhook_allow: '127.0.0.0/8', ...settings };
   const config = readConfig({ flags, env: {} });
-  const trouble = (error: unknown): void => console.error(error);
   const store = await openStore(config, trouble);
   const log = pino({ level: 'error' });
-  const resolve = async () => [{ address: '127.0.0.1', family: 4 }];
   const server = await startServer({ config, store, log, webhooks: { resolve } });
   const dispatch = await createDispatch({
     ...store,

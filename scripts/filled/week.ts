@@ -293,7 +293,7 @@ class Week {
         const outcome = commit
           ? ({ kind: 'fetched', commit: this.#reported(sha, commit) } as const)
           : ({ kind: 'unfetchable', reason: 'ref_not_found' } as const);
-        await dispatch.finish(self, { claim, outcome: outcome as never, logSize });
+        await dispatch.finish(self, { claim, outcome, logSize });
       });
     } else if (work.kind === 'run_suite') {
       this.#runSuite(self, order as Order & { work: SuiteOrder }, free);

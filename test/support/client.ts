@@ -50,6 +50,8 @@ export class Client {
     const { headers, body } = written(asking);
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
     const { hostname, port } = this.#address;
+    // Node frames no body of a DELETE by itself.
+    if (body !== undefined && method === 'DELETE') headers['content-length'] = String(Buffer.byteLength(body));
     const request = https.request({ hostname, port, method, path, headers, agent: this.#agent }, (incoming) => {
       const isEndless = incoming.headers['content-type']?.startsWith('text/event-stream') ?? false;
       if (isEndless) {

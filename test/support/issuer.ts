@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
+// oxlint-disable-next-line import/no-named-as-default -- its types have only the default
 import Provider from 'oidc-provider';
 import type { TestDatabase } from './databases.ts';
 import type { Answer } from './client.ts';
@@ -69,8 +70,7 @@ export class RealIssuer {
   async open(): Promise<void> {
     const answer = this.#provider.callback();
     this.#server = createServer((request, response) => {
-      if (!request.url?.startsWith('/keyboard/')) return void answer(request, response);
-      void this.#attend(request, response);
+      void (request.url?.startsWith('/keyboard/') ? this.#attend(request, response) : answer(request, response));
     });
     this.#server.listen(Number(new URL(this.url).port), '127.0.0.1');
     await once(this.#server, 'listening');

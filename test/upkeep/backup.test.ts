@@ -138,7 +138,7 @@ describe('backup', () => {
     const before = readFileSync(installation.url);
     const refused = await installation.command('backup', installation.url);
     assert.equal(refused.status, 1);
-    assert.match(refused.stderr, /exists already/);
+    assert.match(refused.stderr, /already exists/);
     assert.deepEqual(readFileSync(installation.url).subarray(0, 100), before.subarray(0, 100));
   });
 

@@ -239,7 +239,7 @@ export async function claimDue(trx: Transaction, issuer: string, room: number): 
 /** Whether anything that the user has could be used. */
 export async function isAlive(db: Queries, userId: bigint): Promise<boolean> {
   const user = await db.selectFrom('users').select('api_key_hash').where('id', '=', userId).executeTakeFirst();
-  if (user?.api_key_hash != null) return true;
+  if (typeof user?.api_key_hash === 'string') return true;
   const sessions = db.selectFrom('sessions').select('id').where('user_id', '=', userId);
   if (await sessions.where('expires_at', '>', BigInt(Date.now())).limit(1).executeTakeFirst()) return true;
   for (const table of ['access_tokens', 'passkeys'] as const) {

@@ -79,7 +79,7 @@ export async function usePasskey(
   { answer, challenge, address }: Answered,
   userId?: bigint,
 ): Promise<PasskeyRow | undefined> {
-  const response = parsed<AuthenticationResponseJSON>(answer);
+  const response = parsed(answer) as AuthenticationResponseJSON | undefined;
   if (!response) return undefined;
   const all = db.read.selectFrom('passkeys').selectAll().where('credential_id', '=', response.id);
   const passkey = await all.executeTakeFirst();
@@ -107,7 +107,7 @@ export async function addPasskey(
   user: Owner,
   { answer, challenge, address, name, by }: Answered & { name: string; by: Doer },
 ): Promise<Added> {
-  const response = parsed<RegistrationResponseJSON>(answer);
+  const response = parsed(answer) as RegistrationResponseJSON | undefined;
   if (!response) return 'refused';
   const { verifyRegistrationResponse } = await import('@simplewebauthn/server');
   const { origin, host } = partyOf(address);
@@ -206,11 +206,11 @@ async function holdUser(trx: Transaction, id: bigint): Promise<Pick<UserRow, 'as
 }
 
 /** Undefined if the browser sent something else. The library checks the rest. */
-function parsed<T extends { id: string }>(answer: string): T | undefined {
+function parsed(answer: string): { id: string } | undefined {
   try {
     const value: unknown = JSON.parse(answer);
     const isCredential = typeof value === 'object' && value !== null && 'id' in value && typeof value.id === 'string';
-    return isCredential ? (value as T) : undefined;
+    return isCredential ? (value as { id: string }) : undefined;
   } catch {
     return undefined;
   }

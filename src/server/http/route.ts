@@ -19,7 +19,7 @@ export function isRole(access: Access): access is Role {
 
 /** Users read the text before allowing a scope. It names everything that the scope's routes can do (tested). */
 export const scopes = {
-  user: 'See your e-mail address and, if you are an operator, the audit log, the runners and the state of the service',
+  user: 'See your e-mail address, change whether you take news by e-mail and, if you are an operator, the audit log, the runners and the state of the service',
   projects:
     'See, create, change and delete your projects: their repository, which decides what runs with their variables; their ' +
     'collaborators; schedules, hooks and replays of hooks, which start builds; status targets, with tokens that are never ' +

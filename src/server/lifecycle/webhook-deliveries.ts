@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Queries, Transaction } from '../db/open.ts';
 import type { ForgeRow, WebhookDeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
-import { dropDeliveryJob, ensureDeliveryJobs, makeDeliveryJobDue } from '../queue/delivery-jobs.ts';
+import { deliveryJobOf, dropDeliveryJob, ensureDeliveryJobs, makeDeliveryJobDue } from '../queue/delivery-jobs.ts';
 import type { WriteContext } from './write-context.ts';
 import { deliveryMachine, statesBefore, type DeliveryState } from './states.ts';
 import { takePosition } from './webhook-events.ts';
@@ -118,6 +118,11 @@ export async function sendAgain(
 
 export async function tryLineNow({ db, trx }: WriteContext, notificationId: bigint): Promise<void> {
   await makeDeliveryJobDue(db, trx, notificationId);
+}
+
+/** When the first waiting delivery is tried. Undefined if none waits. */
+export async function nextTryOf(db: Queries, notificationId: bigint): Promise<bigint | undefined> {
+  return (await deliveryJobOf(db, notificationId))?.run_after;
 }
 
 export async function dropLine(context: WriteContext, notificationId: bigint): Promise<void> {

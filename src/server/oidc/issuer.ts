@@ -85,7 +85,7 @@ export function createIssuer({ settings, resolve, trust, onTrouble }: IssuerPart
   /** The operator named the issuer, so no rule restricts its address. Redirects are not followed. */
   const call = (url: string, { method, headers, body }: Called): Promise<Response> =>
     guardedRequest(
-      { url, method, headers, body: body === undefined || body === null ? undefined : String(body) },
+      { url, method, headers, body: textIn(body) },
       { mayCall: () => true, resolve, trust, answerWithin: requestMs, signal: new AbortController().signal },
       answerOf,
     );
@@ -200,12 +200,13 @@ export function createIssuer({ settings, resolve, trust, onTrouble }: IssuerPart
   };
 }
 
+const encoded = (text: string): string => new URLSearchParams({ '': text }).toString().slice(1);
+
 /**
  * Issuers decode Basic credentials differently. Here, only characters that need it are encoded, so ordinary identifiers
  * and secrets read the same either way.
  */
 function authenticateWith({ ClientSecretPost }: Library, secret: string): ReturnType<Library['ClientSecretPost']> {
-  const encoded = (text: string): string => new URLSearchParams({ '': text }).toString().slice(1);
   const post = ClientSecretPost(secret);
   return (as, client, body, headers) => {
     const methods = as.token_endpoint_auth_methods_supported;
@@ -213,6 +214,11 @@ function authenticateWith({ ClientSecretPost }: Library, secret: string): Return
     const credentials = `${encoded(client.client_id)}:${encoded(secret)}`;
     headers.set('authorization', `Basic ${Buffer.from(credentials).toString('base64')}`);
   };
+}
+
+/** The library sends parameters of a form. */
+function textIn(body: unknown): string | undefined {
+  return body instanceof URLSearchParams ? body.toString() : typeof body === 'string' ? body : undefined;
 }
 
 interface Called {

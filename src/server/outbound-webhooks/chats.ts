@@ -37,10 +37,10 @@ function markdownOf(part: Part): string {
   return 'code' in part ? `\`${withoutTicks(part.code)}\`` : `[${part.label}](${part.link})`;
 }
 
+const escaped = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+
 function slackOf(part: Part): string {
   if (typeof part === 'string') return part;
-  const escaped = (text: string): string =>
-    text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
   return 'code' in part ? `\`${escaped(withoutTicks(part.code))}\`` : `<${part.link}|${part.label}>`;
 }
 

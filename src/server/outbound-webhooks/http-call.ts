@@ -24,9 +24,12 @@ export interface CallResult extends Attempt {
 }
 
 /** Every behaviour of the receiver is a result, not an exception. */
-export async function makeCall({ secrets: _, ...call }: HttpCall, { mask, ...rules }: CallRules): Promise<CallResult> {
+export async function makeCall(
+  { url, method, headers, body }: HttpCall,
+  { mask, ...rules }: CallRules,
+): Promise<CallResult> {
   const startedAt = performance.now();
-  const result = await guardedRequest(call, rules, async (incoming) => ({
+  const result = await guardedRequest({ url, headers, body, ...(method && { method }) }, rules, async (incoming) => ({
     status: incoming.statusCode ?? null,
     answer: await beginningOf(incoming, mask),
     error: '',

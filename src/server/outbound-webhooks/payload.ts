@@ -58,7 +58,9 @@ async function sendLetter(delivery: Outgoing, parts: CallParts, signal: AbortSig
   const report = JSON.parse(delivery.payload) as NewsReport;
   const { to = '' } = report;
   const failed = (error: string, status: number | null = null): CallResult => ({
-    ...{ status, answer: '', error },
+    status,
+    answer: '',
+    error,
     durationMs: performance.now() - startedAt,
   });
   if (!mailer) return failed('the server has no mail server: the operator sets HEADRACE_SMTP_URL');

@@ -178,7 +178,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/build_requests/:build_request_id/details',
-    access: 'viewer',
+    access: 'public',
     scope: 'build_requests',
     summary:
       'When a build request was fetched, began to run and ended, how long it took in all and how long it waited; of one ' +

@@ -11,7 +11,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/statistics',
-    access: 'viewer',
+    access: 'public',
     scope: 'commits',
     summary:
       'How a project did in the last 30 days: pass rate, duration and time to green of its default branch, queue time, ' +

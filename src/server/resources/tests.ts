@@ -130,7 +130,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/tests/history',
-    access: 'viewer',
+    access: 'public',
     scope: 'commits',
     summary:
       'How a test went in the newest builds, the newest first, and since which build it fails on the default branch',
@@ -163,7 +163,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/tests/trend',
-    access: 'viewer',
+    access: 'public',
     scope: 'commits',
     summary: 'Count the tests that passed, failed and were skipped on each of the last 30 days',
     answer: listOf(testDayRecord),

@@ -6,8 +6,7 @@ import type { WebhookAttemptRow, WebhookDeliveryRow, NotificationRow } from '../
 import { pageOf, type Page, type PageOf } from '../http/paging.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
 import { deliveryMachine } from '../lifecycle/states.ts';
-import { sendAgain, tryLineNow } from '../lifecycle/webhook-deliveries.ts';
-import { deliveryJobOf } from '../queue/delivery-jobs.ts';
+import { nextTryOf, sendAgain, tryLineNow } from '../lifecycle/webhook-deliveries.ts';
 import { deliveryRecord, receiverRecord, type Delivery, type Receiver } from '../../shared/records/notification.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { writeContextOf, orNotFound, withIdString } from './common.ts';
@@ -121,14 +120,14 @@ export async function receiverOf(db: Queries, { id }: NotificationRow): Promise<
   const attempts = head ? await attemptsAt(db, [head]) : [];
   const failures = head?.state === 'delivered' ? [] : attempts.slice(attempts.findLastIndex(isTaken) + 1);
   const [first, last] = [failures[0], failures.at(-1)];
-  const job = await deliveryJobOf(db, id);
+  const nextTry = await nextTryOf(db, id);
   return {
     failing_since: first ? timestamp(first.created_at) : null,
     status: last?.status ?? null,
     answer: last?.answer ?? '',
     error: last?.error ?? '',
     tries: failures.length,
-    next_try_at: first && job ? timestamp(job.run_after) : null,
+    next_try_at: first && nextTry !== undefined ? timestamp(nextTry) : null,
     waiting: (await line.select('id').limit(mostCounted).execute()).length,
   };
 }
@@ -172,6 +171,7 @@ export const routes = [
   projectRoute({
     ...notifications.ofOne,
     method: 'GET',
+    access: 'viewer',
     path: '/projects/:project_id/notifications/:notification_id/receiver',
     summary: 'Whether the receiver takes its calls: since when it does not, what it answered, when the next try is',
     answer: receiverRecord,

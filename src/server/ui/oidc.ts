@@ -153,7 +153,7 @@ async function linkWithPassword(visit: SiteVisit): Promise<Response> {
   const entered = { email: user.email, password: formText('password'), address, session: visitor.session };
   try {
     const result = await signIn(site, { ...entered, returnTo, vouched });
-    if ('asks' in result) return secondPage(visit, result.asks);
+    if ('asks' in result) return await secondPage(visit, result.asks);
     if ('session' in result) {
       visit.signIn(result.session);
       return { goTo: returnTo, status: 303 };

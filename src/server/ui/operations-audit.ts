@@ -34,11 +34,8 @@ function row({ action, subject, actor, via, application, address, details, creat
 const longestFact = 200;
 
 function factText(value: unknown): string {
-  const text = Array.isArray(value)
-    ? value.join(', ')
-    : typeof value === 'object'
-      ? JSON.stringify(value)
-      : String(value);
+  const isPlain = typeof value === 'string' || (Array.isArray(value) && value.every((one) => typeof one === 'string'));
+  const text = isPlain ? [value].flat().join(', ') : JSON.stringify(value);
   return text.length > longestFact ? `${text.slice(0, longestFact).toWellFormed()}…` : text;
 }
 

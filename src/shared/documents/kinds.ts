@@ -205,7 +205,8 @@ export function isDocumented({ name }: Readonly<Record<string, unknown>>): boole
   return inDocuments.includes(name as never);
 }
 
-const isDefaultChoice = ({ name, on }: Entry): boolean => on === wantedBy({ name: String(name), on: '' });
+const isDefaultChoice = ({ name, on }: Entry): boolean =>
+  on === wantedBy({ name: name === 'webhook' ? name : '', on: '' });
 
 export const notifications: Kind = {
   section: 'notifications',

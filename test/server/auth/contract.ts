@@ -178,16 +178,18 @@ export const contract = entries(`
   GET    /projects/ID/status_targets/ID                            maintainer    projects              See, status targets, never shown
   DELETE /projects/ID/status_targets/ID                            maintainer    projects              delete, status targets, never shown
   GET    /projects/ID/status_targets/ID/deliveries                 maintainer    projects              See, status targets, never shown
-  GET    /projects/ID/tests/history                                       viewer        commits               See, tests
-  GET    /projects/ID/tests/trend                                         viewer        commits               See, tests
-  GET    /projects/ID/statistics                                          viewer        commits               See, their builds
+  GET    /projects/ID/tests/history                                       public        commits               See, tests
+  GET    /projects/ID/tests/trend                                         public        commits               See, tests
+  GET    /projects/ID/statistics                                          public        commits               See, their builds
   GET    /projects/ID/deploys/overview                                    viewer        deploys               See, deploys
   GET    /projects/ID/deploys/details                                     viewer        deploys               See, deploys
   GET    /projects/ID/notifications/ID/receiver                           viewer        notifications         see what was delivered
   POST   /projects/ID/notifications/ID/try_now                            developer     notifications         send it again
   GET    /projects/ID/status_targets/ID/receiver                          maintainer    projects              See, status targets, never shown
   POST   /projects/ID/status_targets/ID/try_now                           maintainer    projects              change, status targets, never shown
-  GET    /projects/ID/build_requests/ID/details                           viewer        build_requests        See build requests
+  GET    /projects/ID/build_requests/ID/details                           public        build_requests        See build requests
+  GET    /account/news                                             both          user                  See your e-mail address
+  PUT    /account/news                                             both          user                  whether you take news by e-mail
   GET    /dependencies                                             users         dependencies          See, dependencies
   POST   /dependencies                                             users         dependencies          create, dependencies
   GET    /dependencies/ID                                          users         dependencies          See, dependencies

@@ -147,7 +147,7 @@ describeService('an organisation', (service) => {
     );
     const operator = await service.user();
     await service.store.db.transaction((trx) => updateUser(trx, operator.credentials.email, { operator: 1 }));
-    assert.equal((await operator.get(`/users?email=${organisation.name}`)).list.length, 0);
+    assert.equal((await operator.get(`/users?email=${String(organisation.name)}`)).list.length, 0);
     assertRefused(await operator.post(`/users/${organisation.id}/suspend`), 404, missing);
     assertRefused(await operator.post(`/users/${organisation.id}/password_link`), 404, missing);
     assert.equal((await owner.delete(`/organisations/${organisation.id}`)).status, 200);

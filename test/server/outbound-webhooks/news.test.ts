@@ -116,7 +116,7 @@ describeWithRunner(
       const made = await create(ada, project, { ...fields, 'options[to]': `${ada.email}, ${grace.email}` });
       assert.deepEqual(made.options, { to: `${ada.email}, ${grace.email}` });
       const pings = (await mail.letters(before + 2)).slice(before);
-      assert.deepEqual(pings.map(({ headers }) => headers.get('to')).toSorted(), [ada.email, grace.email].toSorted());
+      assert.deepEqual(new Set(pings.map(({ headers }) => headers.get('to'))), new Set([ada.email, grace.email]));
 
       await grace.put('/account/news', { by_email: 'false' });
       await build(ada, project, 'main', 3);

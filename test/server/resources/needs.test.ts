@@ -277,7 +277,8 @@ describeSuiteRuns(
       assert.match((await service.api.get(`${runs.path}/badge.svg`)).text, /<title>build: failed<\/title>/);
       const { projects } = (await alice().get('/dashboard')).record as unknown as { projects: Record_[] };
       const line = projects.find(({ id }) => id === runs.project.id);
-      assert.deepEqual([line?.build_state, line?.last_states], ['failed', ['failed']]);
+      const builds = line?.last_builds as Record_[];
+      assert.deepEqual([line?.build_state, builds.map(({ build_state: state }) => state)], ['failed', ['failed']]);
       const told = (await receiver.received(11)).map(
         ({ body }) => JSON.parse(body) as { type: string; build?: { failure_reason: string } },
       );

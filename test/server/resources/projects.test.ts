@@ -11,9 +11,9 @@ import { describeService } from '../../support/service.ts';
 import { freshName } from '../../support/user.ts';
 
 const policies =
-  'poll_interval fork_builds cancel_superseded public_badge config_file branch_secrets report_left_out build_twice';
+  'poll_interval fork_builds cancel_superseded public_badge public config_file branch_secrets report_left_out build_twice';
 const ofForge = 'forge_id forge_id_str forge_repository forge_state forge_state_reason';
-const fields = `id id_str name description repository_url clone_url build_state owned ssh_public_key ${policies} ${ofForge}`;
+const fields = `id id_str name description repository_url clone_url build_state owned organisation_id organisation_id_str ssh_public_key ${policies} ${ofForge}`;
 
 describeService('projects', (service) => {
   test('are created with an SSH key and in their first state', async () => {
@@ -25,8 +25,22 @@ describeService('projects', (service) => {
     assert.equal(String(id), id_str);
     assert.match(String(key), /^ssh-ed25519 [A-Za-z0-9+/=]{68} \S+$/);
     const addresses = { repository_url: repository, clone_url: repository };
-    const expected = { name: 'Mill', description: '', ...addresses, build_state: 'new', owned: true };
-    const usual = { poll_interval: 0, fork_builds: 'without_secrets', cancel_superseded: 'none', public_badge: false };
+    const noOrganisation = { organisation_id: null, organisation_id_str: '' };
+    const expected = {
+      name: 'Mill',
+      description: '',
+      ...addresses,
+      build_state: 'new',
+      owned: true,
+      ...noOrganisation,
+    };
+    const usual = {
+      poll_interval: 0,
+      fork_builds: 'without_secrets',
+      cancel_superseded: 'none',
+      public_badge: false,
+      public: false,
+    };
     const ofFile = { config_file: '', branch_secrets: false, report_left_out: true, build_twice: false };
     const noForge = {
       forge_id: null,

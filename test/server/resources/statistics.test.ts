@@ -226,19 +226,20 @@ describeWithRunner('the numbers of a project', (service, runner) => {
     await built('3', 'passed', 30, 'topic');
     const last = await built('4', 'failed', 40);
     const [failed] = (await alice.get(`${path}/builds/${last}/tests?state=failed`)).list;
-    assert.deepEqual(failed?.failed_since, {
+    const since = failed?.failed_since as Record_;
+    assert.deepEqual(since, {
       build_id: BigInt(first),
       build_id_str: first,
-      commit_id: (failed?.failed_since as Record_).commit_id,
-      commit_id_str: (failed?.failed_since as Record_).commit_id_str,
+      commit_id: since.commit_id,
+      commit_id_str: since.commit_id_str,
       commit_ref: '2'.repeat(40),
     });
     const [passed] = (await alice.get(`${path}/builds/${last}/tests?state=passed`)).list;
     assert.equal(passed?.failed_since, null);
     const key = String(failed?.key);
-    const { runs, failing_since: since, ...test_ } = (await alice.get(`${path}/tests/history?key=${key}`)).record;
+    const { runs, failing_since: failing, ...test_ } = (await alice.get(`${path}/tests/history?key=${key}`)).record;
     assert.deepEqual(test_, { name: 'adds', class: 'cart', suite: 'unit' });
-    assert.equal((since as Record_ | null)?.commit_ref, '2'.repeat(40));
+    assert.equal((failing as Record_ | null)?.commit_ref, '2'.repeat(40));
     assert.deepEqual(
       (runs as Record_[]).map(({ state, duration_ms: took, branch }) => [state, took, branch]),
       [

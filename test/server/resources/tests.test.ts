@@ -69,7 +69,7 @@ describeWithRunner('the tests of a build', (service, runner) => {
     assert.ok(keys.size === 3 && [...keys].every((key) => /^[0-9a-f]{12}$/.test(String(key))));
     const since = list.map(({ failed_since: first }) => (first as Record_ | null)?.build_id_str ?? null);
     assert.deepEqual(since, [null, path.split('/').at(-1), null]);
-    const shown = list.map(({ key: _, failed_since: __, ...rest }) => rest);
+    const shown = list.map(({ key: _key, failed_since: _since, ...rest }) => rest);
     assert.deepEqual(shown, [
       {
         name: 'adds',
@@ -269,7 +269,7 @@ describeWithRunner('the tests of a build', (service, runner) => {
     await send(second.task, 0, [one('slowest', { durationMs: 1000 }), failed('slow')], true);
     await second.task.exit(1);
     const { list } = await alice.get(slow);
-    const shown = list.map(({ key: _, ...rest }) => rest);
+    const shown = list.map(({ key: _key, ...rest }) => rest);
     assert.deepEqual(shown.slice(0, 2), [
       { name: 'slowest', class: 'cart', suite: 'unit', duration_ms: 2000, runs: 2 },
       { name: 'slow', class: 'cart', suite: 'unit', duration_ms: 453, runs: 2 },

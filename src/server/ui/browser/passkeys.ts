@@ -13,14 +13,16 @@ for (const form of document.querySelectorAll<HTMLFormElement>('form[data-passkey
     event.preventDefault();
     event.stopPropagation(); // a form may be tried again, unlike others (main.ts)
     failure.hidden = true;
-    ask(kind, options).then(
-      (json) => {
-        answer.value = json;
-        form.submit();
-      },
-      (error: unknown) => fail(reasonOf(error)),
-    );
+    void send();
   });
+  const send = async (): Promise<void> => {
+    try {
+      answer.value = await ask(kind, options);
+      form.submit();
+    } catch (error) {
+      fail(reasonOf(error));
+    }
+  };
 }
 
 async function ask(kind: string | undefined, options: string): Promise<string> {
@@ -32,7 +34,7 @@ async function ask(kind: string | undefined, options: string): Promise<string> {
   const credential =
     kind === 'create'
       ? await navigator.credentials.create({ publicKey: publicKey as PublicKeyCredentialCreationOptions })
-      : await navigator.credentials.get({ publicKey: publicKey as PublicKeyCredentialRequestOptions });
+      : await navigator.credentials.get({ publicKey });
   return JSON.stringify(credential);
 }
 
