@@ -50,12 +50,12 @@ describeService('passkeys', (service, database) => {
     await press(page, 'Add a passkey');
     await page.getByLabel('Name').fill(name);
     await press(page, 'Create the passkey');
-    await page.getByRole('heading', { name }).waitFor();
+    await page.getByRole('heading', { name, exact: true }).waitFor();
   };
   /** The page as it is, which others cannot open by its address. */
   const isAccessible = async (page: Page) => {
     assert.deepEqual(await violationsOn(page), []);
-    for (const width of [1280, 360]) {
+    for (const width of [360, 1280]) {
       await page.setViewportSize({ width, height: 800 });
       assert.ok(Number(await page.evaluate('document.documentElement.scrollWidth - innerWidth')) <= 0, `at ${width}`);
     }
