@@ -156,9 +156,12 @@ function deployPart(visit: ProjectVisit, { id_str: id, name }: Strategy, { overv
 }
 
 function rollbackPart(visit: ProjectVisit, { id_str: id, name, deployed_before: before }: Strategy): Html | false {
-  if (!before) return false;
+  // A refused form is shown again with its reason, also if there is nothing to go back to.
+  const isRefused = visit.refused?.action === 'roll_back' && visit.formText('deploy_strategy_id') === id;
+  if (!before && !isRefused) return false;
   const form = recordForm(visit, 'roll_back', deployForm, undefined, { deploy_strategy_id: id });
   const to =
+    before !== null &&
     before.commit !== null &&
     html`<span>Before: <code>${shortSha(before.commit.ref)}</code> ${subjectOf(before.commit.message)}</span>`;
   return form.wrap(html`${hidden('rollback', 'true')} ${to}`, {

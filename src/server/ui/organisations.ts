@@ -180,7 +180,7 @@ async function variablesPart({ visit, organisation, of }: Shown): Promise<Html> 
     'variables',
     'Variables',
     html`<p class="aside">
-        In the environment of every build of its projects. A project’s variable of the same name replaces it.
+        In the environment of every build of its projects. A project&rsquo;s variable of the same name replaces it.
       </p>
       ${rows.length > 0 && table('List of variables', ['Name', 'Secret', 'Refs', 'Actions'], rows)}
       ${mayChange && form.wrap(form.fields(), { button: 'Add variable', isCard: true, label: 'New variable' })}`,

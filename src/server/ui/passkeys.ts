@@ -111,7 +111,9 @@ async function newPage({ site, person, formKey, origin, keepFlow }: AccountVisit
           options: creationOptions(origin, person, known, challenge),
           button: 'Create the passkey',
           fields: html`<label for="name">Name</label>
-            <p class="hint" id="name-hint">So that you recognize it, such as “Laptop” or “Blue key”.</p>
+            <p class="hint" id="name-hint">
+              So that you recognize it, such as &ldquo;Laptop&rdquo; or &ldquo;Blue key&rdquo;.
+            </p>
             <input
               id="name"
               name="name"

@@ -50,7 +50,7 @@ async function signInPage(visit: SiteVisit, shown: Shown): Promise<Page> {
         rules.takesPasswords
           ? passwordForm
           : html`<details ${email !== '' && html`open`}>
-              <summary>With a password from an operator’s link</summary>
+              <summary>With a password from an operator&rsquo;s link</summary>
               ${passwordForm}
             </details>`
       }

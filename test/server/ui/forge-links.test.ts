@@ -95,7 +95,7 @@ describeWithRunnerOnOne('links to the forge', (service, runner) => {
     const sha = `${forge}/commit/${'c0ffee'.padEnd(40, '0')}`;
     const wanted: [string, string[]][] = [
       [`${at}/requests/${request.id}`, [`${forge}/tree/main`, sha, `${forge}/pull/7`, `${forge}/tree/stable`]],
-      [`${at}/commits/${commit?.id}`, [sha, `${forge}/tree/main`]],
+      [`${at}/commits/${commit?.id}`, [sha, `${forge}/tree/main`, `${forge}/pull/7`, `${forge}/tree/stable`]],
       [
         `${at}/builds/${task.order.work.environment.HEADRACE_BUILD_ID}`,
         [sha, `${forge}/pull/7`, `${forge}/tree/stable`],
