@@ -265,7 +265,7 @@ onOneDatabase((database) => {
     );
     assert.match(logs[4] ?? '', /Service none: Image .*team\/none:1: /);
     assert.match(logs[8] ?? '', /web was not ready within 1 seconds: ready_command ended with status 3\. It printed/);
-    assert.match(logs[5] ?? '', /The service web has A from the variable NOBODY_HAS/);
+    assert.match(logs[5] ?? '', /The service web takes A from the variable NOBODY_HAS/);
     assert.match(logs[6] ?? '', /\nThe build’s time limit passed before all services were ready\.\n$/);
     const became = results.map(({ build }) =>
       build.services.map(

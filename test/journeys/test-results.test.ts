@@ -53,7 +53,7 @@ onOneDatabase((database) => {
     const log = await project.log(build);
     assert.match(
       log,
-      /^at work\n\nNo file matches none\/\*\.xml.*\nTests: 10 passed, 10 failed, 6 skipped, in 7 reports\.\n$/,
+      /^at work\n\nNo file matches the report pattern none\/\*\.xml\.\nTests: 10 passed, 10 failed, 6 skipped, in 7 reports\.\n$/,
     );
     const failed = await testsOf(build, '?state=failed');
     assert.equal(failed.length, 10);

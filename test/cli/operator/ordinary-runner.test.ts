@@ -83,7 +83,7 @@ test(
     // Its folder has the files of IDs that the operator has taken away, or that nobody hands out any more.
     const belong = `files in ${second.folder}/remote-runner belong to the user IDs ${ids + 65_536}:${ids + 65_536}, which this runner does not have now`;
     const ways: [string, Parameters<typeof second.start>[1], string][] = [
-      [entry(ids), {}, '/etc/subuid gives others'],
+      [entry(ids), {}, '/etc/subuid assigns other IDs'],
       ['somebody:1:1', {}, '/etc/subuid gives no IDs to ordinary'],
       [two, { mount: 'mount --bind /dev/null /usr/bin/newuidmap' }, 'newuidmap not found'],
     ];

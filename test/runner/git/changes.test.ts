@@ -48,6 +48,6 @@ test('which files changed depends on what a commit is compared with', async (t) 
   for (const [what, ref, compare, files, base] of cases) {
     const { changes } = await fetch(ref, { compare });
     assert.deepEqual([changes?.files, changes?.base], [files, base], `${what}: ${changes?.comparedWith}`);
-    if (changes) assert.match(log(), new RegExp(`compared with ${changes.comparedWith}`), what);
+    if (changes) assert.match(log(), new RegExp(`Comparing its files with ${changes.comparedWith}`), what);
   }
 });
