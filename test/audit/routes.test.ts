@@ -35,6 +35,7 @@ const leaveNothing = [
   'POST /dependencies/ID/uploads', // what is taken in the end is written down
   'DELETE /dependencies/ID/uploads/ID',
   'POST /runners/look',
+  'PUT /account/news',
   'POST /projects/config', // the routes that these two call write theirs
   'PUT /projects/ID/config',
 ];
@@ -54,6 +55,9 @@ const secrets = {
   url: 'https://hooks.example.org/services/in-the-path-dotterel',
   token: 'token-of-a-forge-whimbrel',
 };
+
+/** The others need people and organisations of their own. test/server/auth/ and test/server/resources/ call these. */
+const isCalled = ({ path }: Route): boolean => !/^\/(?:organisations|account)|\/(?:transfer|accept)$/.test(path);
 
 /** What makes each route do what it is there for. A route that is not here is called without fields. */
 const forms: Record<string, () => Form> = {
@@ -220,7 +224,7 @@ describeServiceOnOne(
       ] as const) {
         const world = await buildWorld(service, alice);
         await watch.news();
-        for (const route of changing.toSorted(inOrder)) {
+        for (const route of changing.filter(isCalled).toSorted(inOrder)) {
           const call = callOf(route);
           if (via === 'token' && route.scope === 'never') {
             assertRefused(await perform(route, world, held), 401, { generic: ['unauthorized'] });

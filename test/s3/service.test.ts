@@ -181,7 +181,7 @@ describeInS3('a service', (service, runner, behind, { kind }) => {
     await assert.rejects(blobs.prove(), isUnavailable);
     const health = await service.api.get('/healthz');
     assert.equal(health.status, 503);
-    assert.match(health.text, /blobs/);
+    assert.match(health.text, /blob storage/);
     // A runner waits, and has it when S3 is back.
     const file = join(folder, randomName());
     const fetching = fetchBlob(far.link, far.digest, file, patient);
