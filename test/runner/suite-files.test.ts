@@ -101,7 +101,7 @@ class FilesRunner {
       logLines: 0,
       writeLog: (text: Buffer | string) => void written.push(Buffer.from(text)),
       signal: new AbortController().signal,
-      steps: { begin: () => {}, end: () => {} },
+      spans: { begin: () => {}, end: () => {} },
       onKept: (kept: KeptFiles) => void (files = kept),
       onOutput: (at: 'from' | 'to') => void (output[at] = Buffer.concat(written).length),
     } as unknown as Task;
