@@ -204,7 +204,8 @@ describeServiceOnOne('a request body', (service) => {
       body: 'options=a&options[url]=https://example.org/',
       headers: { 'content-type': form },
     });
-    assertWrongFields(twice, { 'options[url]': 'invalid_format' });
+    const all = ['url', 'to', 'homeserver', 'room', 'token'].map((name) => [`options[${name}]`, 'invalid_format']);
+    assertWrongFields(twice, Object.fromEntries(all) as Record<string, string>);
   });
 
   test('is not needed where nothing is sent', async () => {
