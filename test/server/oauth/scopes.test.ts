@@ -65,7 +65,8 @@ describeServiceOnOne('a token', (service) => {
           continue;
         }
         // Nothing was sent, so a field may be missing; what was asked for may be in use or done. The door was open.
-        const isRefused = [401, 402, 404].includes(answer.status);
+        const isUnknown = answer.status === 404 && !route.path.endsWith('/accept'); // nobody hands this project over
+        const isRefused = [401, 402].includes(answer.status) || isUnknown;
         assert.ok(!isRefused, `${route.method} ${route.path}: ${answer.status} ${answer.text}`);
       }
     }
