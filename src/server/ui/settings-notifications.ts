@@ -58,7 +58,7 @@ const notificationForm = fieldTable(notificationFields, {
   branches: {
     label: 'Branches',
     rows: 2,
-    hint: 'Globs, one on a line. None are all branches for a webhook, and the default branch for people.',
+    hint: 'Globs, one on a line. Empty means all branches for a webhook, and the default branch for people.',
   },
 });
 
