@@ -42,14 +42,14 @@ describeWithRunnerOnOne(
       return { traceId, spanId, header: `00-${traceId}-${spanId}-${flags}` };
     };
     /** Runs both suites, and answers the TRACEPARENT of each by the suite's name. */
-    const runBoth = async (steps?: { name: string; from: number; to: number }[]): Promise<Record<string, string>> => {
+    const runBoth = async (spans?: { name: string; from: number; to: number }[]): Promise<Record<string, string>> => {
       const seen: Record<string, string> = {};
       for (let count = 0; count < 2; count += 1) {
         const { order } = await runner.take('run_suite');
         const { environment, isTraced } = order.work;
         seen[environment.HEADRACE_SUITE ?? ''] = environment.TRACEPARENT ?? '';
         const report = { claim: order.claim, outcome: { kind: 'exited', status: count } as const, logSize: 0 };
-        await runner.dispatch.finish(runner.self, { ...report, ...(steps && isTraced ? { steps } : {}) });
+        await runner.dispatch.finish(runner.self, { ...report, ...(spans && isTraced ? { spans } : {}) });
       }
       return seen;
     };
