@@ -59,6 +59,8 @@ const largest: Record<string, (length: number) => string> = {
   offset: (length) => '9'.repeat(length),
 };
 /** No text of such a length is taken, because the form is shorter; and what is typed into a shell is waited for. */
+/** A notification has only the options of its type. */
+const optionsOfOneType = ['to', 'homeserver', 'room', 'token'].map((name) => `options[${name}]`);
 const neverSoLong = new Set([
   'time_zone',
   'image',
