@@ -148,7 +148,7 @@ export const cacheTrees: Target = {
       const look =
         'find / -xdev -name secret -exec cat {} + 2>/dev/null; cat ./secret ~/secret ./*/secret ~/*/secret; echo bad >secret; echo bad >~/secret; touch ~/new ./new; mkdir -p deps; echo x >deps/x; true';
       const { text, said, cache } = await runner.build(look, found, { paths: ['deps', '~/.tool'] });
-      assert.match(said, /^Fetching .*\n(Restored|The build begins without) the cache of main/);
+      assert.match(said, /^Fetching .*\n(Restored|The build starts without) the cache of main/);
       bench.isUntouched(text);
       bench.isUntouched((await runner.build(look, cache)).text);
       await removeTree(at);

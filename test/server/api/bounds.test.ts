@@ -58,9 +58,9 @@ const largest: Record<string, (length: number) => string> = {
   digest: (length) => 'a'.repeat(length),
   offset: (length) => '9'.repeat(length),
 };
-/** No text of such a length is taken, because the form is shorter; and what is typed into a shell is waited for. */
 /** A notification has only the options of its type. */
 const optionsOfOneType = ['to', 'homeserver', 'room', 'token'].map((name) => `options[${name}]`);
+/** No text of such a length is taken, because the form is shorter; and what is typed into a shell is waited for. */
 const neverSoLong = new Set([
   'time_zone',
   'image',
@@ -71,7 +71,7 @@ const neverSoLong = new Set([
   'q',
   'data',
   'key',
-  'options[to]',
+  ...optionsOfOneType,
 ]);
 
 const entryOf: Record<string, (index: number) => string> = {
