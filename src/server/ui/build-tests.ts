@@ -82,7 +82,7 @@ interface Group {
 async function group(visit: ProjectVisit, { state, count, filter, isOpen }: Group): Promise<Html> {
   const at = { after: digits(visit, 'after'), before: digits(visit, 'before') };
   const page = await visit.api.list(of, { query: { state, query: filter, limit: perPage, ...at } });
-  const isLeft = filter === '' ? 'These tests are not kept any more.' : 'None of them has this in its name.';
+  const isLeft = filter === '' ? 'These tests are no longer stored.' : 'None of them has this in its name.';
   return html`<details id="tests-${state}" class="tests" ${isOpen && html`open`}>
     <summary>${inDigits(count)} ${state}</summary>
     ${page.items.length === 0 && html`<p class="aside">${isLeft}</p>`}

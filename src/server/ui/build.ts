@@ -111,7 +111,7 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
       ${neededLine(build, path)} ${withheldLine(build)}
       ${
         build.build_state === 'waiting_for_approval'
-          ? html`<p class="aside">It waits until somebody of the project approves it.</p>`
+          ? html`<p class="aside">It waits until a user of the project approves it.</p>`
           : waitingLine(build.waiting_reason)
       }
       ${build.uploads_pending && notice('good', uploadsPending)}
@@ -337,7 +337,7 @@ export const routes: PageRoute[] = pages.flatMap(({ path, tab }) =>
       approve: {
         route: `POST ${record}/approve`,
         done: 'build_approved',
-        refusals: { resource_temporary_unavailable: 'It does not wait for approval any more.' },
+        refusals: { resource_temporary_unavailable: 'It no longer waits for approval.' },
       },
       restart: {
         route: `POST ${record}/restart`,

@@ -16,8 +16,8 @@ import { strip } from './strip.ts';
 
 function invitedNotice(emails: string[]): Html {
   return html`<p class="card aside">
-    Invited, and without a password yet: ${emails.join(', ')}. The operator of this server makes the link with which
-    somebody sets theirs: <code>headrace admin user password-link</code>.
+    Invited, without a password: ${emails.join(', ')}. The operator of this server creates a link to set a password:
+    <code>headrace admin user password-link</code>.
   </p>`;
 }
 
@@ -119,7 +119,7 @@ async function incompleteList(visit: PageVisit, projects: readonly ProjectLine[]
 
 const nothingYet = empty(
   'No projects yet',
-  'A project is a git repository and what is done with its commits. Make the first one with “New project”.',
+  'A project builds, tests and deploys the commits of a git repository. Create one with “New project”.',
 );
 
 export const routes: PageRoute[] = [
@@ -149,7 +149,10 @@ export const routes: PageRoute[] = [
           </div>
           ${
             person.billing !== 'ok' &&
-            notice('bad', 'This account is unpaid: what it owns cannot be used. What others share with you goes on.')
+            notice(
+              'bad',
+              'This account is unpaid: its projects and dependencies cannot be used. Projects of other users still work.',
+            )
           }
           ${offers.map((offer) => offerNotice(visit, offer))}
           <div id="waiting" data-live>

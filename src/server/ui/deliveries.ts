@@ -104,7 +104,7 @@ export function receiverTrouble(id: string, receiver: ReceiverState, form: PageF
         <strong>The receiver takes no calls.</strong> The first try failed ${ago(since)}.
         ${status === null ? html`The call failed: ${error}.` : html`It answered <strong>${status}</strong>${answer === '' ? '.' : ':'}`}
       </p>
-      ${answer !== '' && html`<pre tabindex="0" aria-label="What the receiver answered">${answer}</pre>`}
+      ${answer !== '' && html`<pre tabindex="0" aria-label="Response of the receiver">${answer}</pre>`}
       <p>
         ${counted(tries, 'try', 'tries')} so far.
         ${

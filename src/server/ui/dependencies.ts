@@ -25,7 +25,7 @@ const list = page({
             none: empty(
               'No dependencies yet',
               html`A dependency is software that your suites need and the machine does not have. You upload its source;
-                it is compiled once, and stands ready in every build. What others share is on the
+                it is compiled once, and is ready in every build. Shared dependencies of other users are in the
                 <a href="/ui/marketplace">marketplace</a>.`,
             ),
           })}
@@ -83,7 +83,7 @@ const marketplace = page({
           ${
             found.items.length === 0
               ? name === ''
-                ? empty('Nobody shares anything yet', 'Who has compiled a dependency can share it on its page.')
+                ? empty('No shared dependencies yet', 'To share a dependency that you have compiled, open its page.')
                 : empty('Nothing like that is shared', html`No name has <strong>${name}</strong> in it.`)
               : table('Shared dependencies', ['Name', 'Prefix', 'Description'], found.items.map(sharedRow))
           }

@@ -21,7 +21,7 @@ export const dependencyForm = fieldTable(
     prefix: {
       label: 'Prefix',
       isCode: true,
-      hint: 'The directory that the software is made for, and stands at when suites use it.',
+      hint: 'The directory that the dependency is built for and mounted at in suites.',
       wrong: 'A prefix is an absolute path without “.” and “..” in it.',
     },
     source: {
@@ -40,9 +40,9 @@ export const dependencyForm = fieldTable(
     image: imageTexts,
     related_dependencies: {
       label: 'Compiled against',
-      hint: 'These stand at their prefixes when it is compiled, and beside it in suites.',
+      hint: 'These are mounted at their prefixes during its compile, and alongside it in suites.',
       wrong: {
-        not_found: 'One of these is not there any more.',
+        not_found: 'One of these no longer exists.',
         invalid_format: 'One of these is itself compiled against this dependency, or there are too many.',
       },
     },

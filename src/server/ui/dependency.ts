@@ -76,7 +76,7 @@ async function ownMain(visit: PageVisit, dependency: OwnDependency, uses: Depend
         ${section(
           'described',
           'How it is compiled',
-          html`<p class="aside">What is changed here takes effect with the next compile.</p>
+          html`<p class="aside">Changes take effect with the next compile.</p>
             ${form.wrap(await dependencyParts(visit, form, dependency), { button: 'Save', isCard: true, label: 'Dependency' })}`,
         )}
       </div>
@@ -148,7 +148,7 @@ function uploadForm({ refused, path, formKey, param }: PageVisit): Html {
 function wrongUpload(codes: readonly string[]): string {
   if (codes.includes('is_blank')) return 'Choose a file that is not empty.';
   if (codes.includes('invalid_format')) return 'This file is neither a tar nor a zip archive.';
-  return 'It cannot be taken now: what was uploaded before is still being compiled, or the disk is full. Try again in a while.';
+  return 'It cannot be stored now: an earlier upload is still compiling, or the disk is full. Try again later.';
 }
 
 function isUsed({ suites, dependencies, elsewhere }: DependencyUses): boolean {
@@ -199,7 +199,7 @@ function sharedMain(dependency: OwnDependency): Html {
         }
       </dl>
     </section>
-    <p class="aside">A suite that uses it keeps what it is now, until somebody of its project updates it.</p>`;
+    <p class="aside">A suite that uses it keeps the current archive until a user of its project updates it.</p>`;
 }
 
 const deletion = deletionPage({
@@ -213,8 +213,8 @@ const deletion = deletionPage({
   question: ({ name }) => `Delete ${name}?`,
   goes: ({ name, uses }) =>
     html`<p>
-        <strong>${name}</strong> goes, with its source, what was compiled of it, and its log. If it is shared, nobody
-        can add it any more.
+        <strong>${name}</strong> is deleted with its source, its archive and its log. If it is shared, it can no longer
+        be added.
       </p>
       ${
         isUsed(uses) &&

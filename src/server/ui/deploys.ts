@@ -140,12 +140,12 @@ const one = projectPage({
     approve: {
       route: `POST ${of}/:deploy_id/approve`,
       done: 'build_approved',
-      refusals: { resource_temporary_unavailable: 'It does not wait for approval any more.' },
+      refusals: { resource_temporary_unavailable: 'It no longer waits for approval.' },
     },
     reject: {
       route: `POST ${of}/:deploy_id/reject`,
       done: 'rejected',
-      refusals: { resource_temporary_unavailable: 'It does not wait for approval any more.' },
+      refusals: { resource_temporary_unavailable: 'It no longer waits for approval.' },
     },
   },
 });

@@ -106,7 +106,7 @@ function repositoryList(
     query === ''
       ? empty('No repositories', 'The account may push to none at this forge.')
       : older
-        ? empty('No repository was found so far', `The next page goes on searching for “${query}”.`)
+        ? empty('No repository was found so far', `The next page continues the search for “${query}”.`)
         : empty('No repository was found', `None that the account may push to has “${query}” in its name.`);
   const rows = items.map((repository) => repositoryItem(visit, id, repository));
   return html`${

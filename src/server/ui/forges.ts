@@ -208,12 +208,12 @@ const deletion = deletionPage({
     const projects = await api.get('/projects');
     const names = projects.filter(({ forge_id_str: id }) => id === forge.id_str).map(({ name }) => name);
     return html`<p>
-      The token
-      goes${
+      The token is
+      deleted${
         names.length > 0 &&
-        html`, and so do the key, the hook and the statuses that were put there for <strong>${listed(names)}</strong>.
-          What was built stays. Nothing is fetched or triggered there any more, until the project is connected again or
-          its key and hook are installed by hand`
+        html`, and so are the key, the hook and the statuses of <strong>${listed(names)}</strong>. Existing builds stay.
+          Nothing is fetched or triggered there until the project is connected again or its key and hook are installed
+          by hand`
       }.
     </p>`;
   },

@@ -6,7 +6,7 @@ export type Wrong = string | Partial<Record<ErrorCode, string>>;
 
 const usual: Partial<Record<ErrorCode, (label: string) => string>> = {
   is_blank: (label) => `${label} is missing.`,
-  already_exists: (label) => `${label} is taken already.`,
+  already_exists: (label) => `${label} is already in use.`,
   is_reserved: (label) => `${label} is reserved: choose another.`,
   not_found: (label) => `${label} names nothing that is there.`,
   resource_temporary_unavailable: (label) => `${label} cannot be changed now. Try again in a while.`,

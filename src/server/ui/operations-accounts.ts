@@ -86,7 +86,7 @@ const accountForm = fieldTable(
 function invitation(visit: PageVisit): Html {
   const form = recordForm(visit, 'invite', accountForm);
   return html`<section aria-labelledby="invite-title">
-    <h3 id="invite-title">Invite somebody</h3>
-    ${form.wrap(form.fields(), { button: 'Invite', isCard: true, label: 'Invite somebody' })}
+    <h3 id="invite-title">Invite a user</h3>
+    ${form.wrap(form.fields(), { button: 'Invite', isCard: true, label: 'Invite a user' })}
   </section>`;
 }

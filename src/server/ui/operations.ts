@@ -95,7 +95,7 @@ function disksPart({ disks }: Operations): Html {
             optimum="0"
             value="${used}"
           ></meter>
-          ${formatBytes(free)} of ${formatBytes(size)} free, ${formatBytes(reserve)} kept in reserve
+          ${formatBytes(free)} of ${formatBytes(size)} free, ${formatBytes(reserve)} reserved
         </p>`;
       })}
       <p class="aside">Of the server that answered; other servers and runners have their own.</p>`,
@@ -206,7 +206,7 @@ function deliveriesPart({ failing_deliveries: failing }: Operations): Html {
     'Deliveries that fail',
     html`${
       failing.length === 0
-        ? html`<p class="aside">None: every receiver took what was sent to it last.</p>`
+        ? html`<p class="aside">None: every receiver accepted its last delivery.</p>`
         : table(
             'List of deliveries that fail',
             ['Receiver', 'Project', 'Account', 'Tries', 'What it said last', 'Next try'],
@@ -232,8 +232,7 @@ function linkPage({ email, password_path: path }: InvitedUser, { origin }: PageV
     'link',
     `Link for ${email}`,
     html`<p>
-        With it they set their password, once, within a week. Headrace sends no mail: hand it on yourself, to nobody
-        else.
+        It sets their password. It works once, within a week. Send it only to that user: Headrace did not send it.
       </p>
       ${copyable(`${origin}${path}`, 'link')}`,
     { isCard: true },
@@ -252,13 +251,13 @@ const all = page({
       refusals: {
         already_exists: 'They have a password already.',
         is_reserved:
-          'This account has access to a project, and everybody with the link would see that project. On the machine of the server, headrace admin user password-link makes one.',
+          'This account has access to a project, and anyone with the link would see that project. On the machine of the server, headrace admin user password-link makes one.',
       },
     },
     suspend: {
       route: 'POST /users/:user_id/suspend',
       done: 'suspended',
-      refusals: { is_reserved: 'This is your own account: you could not sign in any more.' },
+      refusals: { is_reserved: 'This is your own account: you could no longer sign in.' },
     },
     resume: { route: 'POST /users/:user_id/resume', done: 'resumed' },
     look: { route: 'POST /runners/look', fields: emptyGroup, done: 'looking' },

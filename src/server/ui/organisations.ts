@@ -75,7 +75,7 @@ const variableForm = fieldTable(variableFields, {
   name: {
     label: 'Name',
     isCode: true,
-    wrong: 'A name has letters, digits and underscores, and does not begin with a digit.',
+    wrong: 'A name has letters, digits and underscores, and does not start with a digit.',
   },
   content: { label: 'Content', rows: 2, isCode: true },
   secret: { label: 'Secret', hint: 'Masked wherever a log would show it.' },
@@ -120,7 +120,7 @@ async function membersPart({ visit, organisation, of }: Shown): Promise<Html> {
         ['E-mail', 'Role', 'Since', 'Actions'],
         members.map((one) => memberRow(visit, of, one, isOwner)),
       ),
-      isOwner ? form.wrap(form.fields(), { button: 'Invite', isCard: true, label: 'Invite somebody' }) : html``,
+      isOwner ? form.wrap(form.fields(), { button: 'Invite', isCard: true, label: 'Invite a user' }) : html``,
     ),
     { isTarget: true },
   );
@@ -302,7 +302,7 @@ const deletion = page({
       main: html`<h1>Delete ${name}?</h1>
         <div class="card confirm">
           <p>
-            <strong>${name}</strong> goes, with its members, variables, registries and forges. Its projects must be
+            <strong>${name}</strong> is deleted with its members, variables, registries and forges. Its projects must be
             handed over or deleted first.
           </p>
           <p>This cannot be undone.</p>

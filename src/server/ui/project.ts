@@ -109,7 +109,7 @@ function cursor(text: string): string | undefined {
 
 function runningList({ under_way: requests }: Overview, path: string): Html {
   return html`<div id="under-way" data-live>
-      ${requestItems(requests, path) || empty('Nothing runs now', 'What was running is over.')}
+      ${requestItems(requests, path) || empty('Nothing is running', 'The last build requests have ended.')}
     </div>
     <p><a href="${path}">All commits</a></p>`;
 }

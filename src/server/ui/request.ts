@@ -239,7 +239,7 @@ async function show(visit: ProjectVisit) {
         ${joinedPart(visit, request)} ${variablesPart(request)}
         ${
           request.build_state === 'waiting_for_approval' &&
-          notice('bad', 'It waits until somebody of the project approves it. Look at what it changes first.')
+          notice('bad', 'It waits until a user of the project approves it. Review its changes first.')
         }
         ${request.build_state !== 'waiting_for_approval' && waitingLine(request.waiting_reason)}
         <h2>Suites</h2>
@@ -254,7 +254,7 @@ async function show(visit: ProjectVisit) {
 export const approveBuild: PageAction = {
   route: 'POST /projects/:project_id/builds/:build_id/approve',
   done: 'build_approved',
-  refusals: { resource_temporary_unavailable: 'It does not wait for approval any more.' },
+  refusals: { resource_temporary_unavailable: 'It no longer waits for approval.' },
 };
 
 const again = { resource_temporary_unavailable: 'Something of it is not over yet, or was begun again already.' };

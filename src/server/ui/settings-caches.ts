@@ -30,9 +30,8 @@ const list = settingsPage({
           ${caches.length > 0 && html`<a class="button danger" href="${path}/delete">Delete all</a>`}
         </div>
         <p class="aside">
-          What a passed build leaves at the paths that its suite caches is what the next one on the branch finds; a new
-          branch begins with the cache of the default branch. A deleted cache is made anew by the next build that
-          passes.
+          A passed build stores the cached paths of its suite. The next build on the branch restores them. A new branch
+          starts with the cache of the default branch. A deleted cache is created again by the next build that passes.
         </p>
         ${table(
           'Caches',
@@ -64,8 +63,8 @@ const deletion = deletionPage({
   question: ({ branch }) => `Delete the cache of ${branch}?`,
   goes: ({ suite, branch, size }) =>
     html`<p>
-      What builds of <strong>${suite}</strong> on <strong>${branch}</strong> have kept goes (${formatBytes(size)}). The
-      next one begins without it, or with the cache of the default branch.
+      The cache of <strong>${suite}</strong> on <strong>${branch}</strong> is deleted (${formatBytes(size)}). The next
+      build starts without it, or with the cache of the default branch.
     </p>`,
   back: (visit) => `${settingsPath(visit)}/caches`,
 });
@@ -79,7 +78,7 @@ const deletionOfAll = deletionPage({
   goes: ({ length }) =>
     html`<p>
       ${length === 1 ? 'The one cache' : `All ${length} caches`} of this project ${length === 1 ? 'goes' : 'go'}. The
-      next build of each suite begins without.
+      next build of each suite starts without a cache.
     </p>`,
   back: (visit) => `${settingsPath(visit)}/caches`,
 });

@@ -29,7 +29,7 @@ export const refsTexts: FieldTexts = {
   label: 'Refs',
   rows: 2,
   isCode: true,
-  wrong: 'Refs are patterns of branches, or begin with refs/heads/ or refs/tags/.',
+  wrong: 'Refs are patterns of branches, or start with refs/heads/ or refs/tags/.',
 };
 
 const wrongBranch = 'This is no name that git takes for a branch.';
@@ -67,7 +67,7 @@ const strategyForm = fieldTable(strategyFields, {
     hint: html`Only commits on these branches and tags are deployed, one on each line, such as <code>main</code> or
       <code>refs/tags/v*</code>. Left blank, all are.`,
   },
-  approval: { label: 'Approval', hint: 'Each deploy waits until a user approves it. Nobody approves their own.' },
+  approval: { label: 'Approval', hint: 'Each deploy waits until another user approves it.' },
   approvers: {
     label: 'Approvers',
     rows: 2,
@@ -121,7 +121,7 @@ const list = settingsPage({
     const rows = strategies.map((one) => row(one, suites, visit));
     const none = empty(
       'No strategies yet',
-      'A strategy says where a commit goes that is good enough: to which branch of which repository.',
+      'A strategy sets the target of a deploy: a branch of a repository, or a suite.',
     );
     return {
       title: 'Deploy strategies',
@@ -176,8 +176,8 @@ const { newForm, routes: ofOne } = resource({
   mayDelete: isOwned,
   goes: async (strategy, { api }) =>
     html`<p>
-      The strategy <strong>${strategy.name}</strong>, which leads to ${targetOf(strategy, await manualSuites(api))},
-      goes. What was deployed by it stays, and so do those deploys and their logs.
+      The strategy <strong>${strategy.name}</strong>, which leads to ${targetOf(strategy, await manualSuites(api))}, is
+      deleted. Its deploys and their logs stay.
     </p>`,
 });
 

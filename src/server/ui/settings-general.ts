@@ -18,7 +18,7 @@ const projectForm = fieldTable(projectFields, {
     label: 'File in the repository',
     isCode: true,
     hint: html`Such as <code>.headrace.toml</code>: each commit is then built by the suites of its own file, and on the
-      default branch the project is made what the file says. Whoever may push writes them. Blank for none.`,
+      default branch the project is made what the file says. Anyone who can push can change it. Blank for none.`,
     wrong: 'This is no path in the repository that ends in .toml, .yml, .yaml or .json.',
   },
   public: {
@@ -82,7 +82,7 @@ async function transferPart(visit: ProjectVisit): Promise<Html> {
   return section(
     'transfer',
     'Hand over',
-    html`<p class="aside">What runs goes on. Hooks, keys, addresses and collaborators stay.</p>
+    html`<p class="aside">Running jobs continue. Hooks, keys, addresses and collaborators stay.</p>
       ${others.length > 0 && toOne.wrap(toOne.fields(), { button: 'Hand over to the organisation', kind: 'plain', label: 'To an organisation' })}
       ${toPerson.wrap(toPerson.fields(), { button: 'Offer to the person', kind: 'plain', label: 'To a person' })}`,
     { isCard: true },
@@ -100,7 +100,7 @@ const personForm = fieldTable(
       label: 'E-mail of the new owner',
       type: 'email',
       hint: 'They accept on their dashboard. Until then the project stays here.',
-      wrong: 'Nobody with this address can own projects here.',
+      wrong: 'No user with this address can own projects here.',
     },
   },
 );
@@ -147,9 +147,9 @@ const deletion = deletionPage({
   question: ({ project }) => `Delete ${project.name}?`,
   goes: ({ project, suites }) =>
     html`<p>
-      <strong>${project.name}</strong> goes, with ${suites.length > 0 && `its ${counted(suites.length, 'suite')}, `}all
-      of its variables, its SSH key, every commit, build and deploy with their logs, its notifications, and
-      everybody&rsquo;s access to it. What is running is stopped.
+      <strong>${project.name}</strong> is deleted, with
+      ${suites.length > 0 && `its ${counted(suites.length, 'suite')}, `}all of its variables, its SSH key, every commit,
+      build and deploy with their logs, its notifications, and all access to it. Running jobs are stopped.
       ${
         project.forge_state === 'none'
           ? 'The repository itself stays as it is.'

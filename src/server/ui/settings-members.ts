@@ -36,7 +36,7 @@ const list = settingsPage({
           <td class="number">${deletionButton(`${visit.path}/${id}/delete`, `member-${id}`)}</td>
         </tr>`,
     );
-    const none = empty('Nobody else works on this project', 'Invite the people who look after it with you.');
+    const none = empty('No other users yet', 'Invite users to work on this project with you.');
     return {
       title: 'Members',
       main: html`<h1>Members</h1>
@@ -48,8 +48,8 @@ const list = settingsPage({
             ${table('Members', ['E-mail', 'Since', 'Actions'], rows, { none })}`,
           section(
             'new',
-            'Invite somebody',
-            form.wrap(form.fields(), { button: 'Invite', isCard: true, label: 'Invite somebody' }),
+            'Invite a user',
+            form.wrap(form.fields(), { button: 'Invite', isCard: true, label: 'Invite a user' }),
           ),
         )}`,
     };

@@ -45,7 +45,7 @@ const notificationForm = fieldTable(notificationFields, {
     hint: html`For webhooks and chats. A webhook is signed as <em>Standard Webhooks</em> has it.`,
     wrong: noAddress,
   },
-  notifiable_type: { label: 'Notifiable type', choices: types, hint: 'What the receiver is told about.' },
+  notifiable_type: { label: 'Notifiable type', choices: types, hint: 'The records that the receiver is notified of.' },
   'options[to]': {
     label: 'Recipients',
     hint: html`For e-mail: addresses of users of the project, with commas between them, or <code>committers</code>.`,
@@ -54,7 +54,7 @@ const notificationForm = fieldTable(notificationFields, {
   'options[homeserver]': { label: 'Homeserver', isCode: true, wrong: noAddress },
   'options[room]': { label: 'Room', isCode: true, hint: 'Such as !abc:example.org or #builds:example.org.' },
   'options[token]': { label: 'Access token', isCode: true, hint: 'Of a user of Matrix who is in the room.' },
-  on: { label: 'What is sent', choices: wanted, hint: 'By default a webhook gets everything, and people get changes.' },
+  on: { label: 'Send', choices: wanted, hint: 'By default, webhooks get all events. E-mail and chat get changes.' },
   branches: {
     label: 'Branches',
     rows: 2,
@@ -98,7 +98,7 @@ const list = settingsPage({
     const notifications = await visit.api.get(of);
     const cards = await Promise.all(notifications.map((one) => card(visit, one)));
     const none = empty(
-      'Nobody is told yet',
+      'No notifications yet',
       'A notification sends e-mail, writes to a chat, or calls a web address of yours: a board, a script.',
     );
     return {
@@ -122,8 +122,8 @@ async function createdPage(visit: PageVisit, secret: string): Promise<Page> {
     'secret',
     'Secret',
     html`<p>
-        Every call is signed with it. The receiver checks the signature with the same secret, so that nobody else can
-        pretend to be this server.
+        Every call is signed with it. The receiver checks the signature with the same secret, so only this server can
+        make valid calls.
       </p>
       ${copyable(secret, 'secret')}`,
     { isCard: true },
@@ -172,8 +172,8 @@ const { newForm, routes: ofOne } = resource({
   mayDelete: isOwned,
   goes: (one) =>
     html`<p>
-      The notification of <strong>${placeOf(one)}</strong> goes, with its secret and the record of everything that was
-      sent. What waits to be sent is not sent any more.
+      The notification of <strong>${placeOf(one)}</strong> is deleted with its secret and its deliveries. Deliveries
+      that are waiting are not sent.
     </p>`,
 });
 

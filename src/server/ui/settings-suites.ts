@@ -157,8 +157,8 @@ const { routes: ofOne } = resource({
     const rules = await visit.api.get(`${of}/rules`);
     const variables = await visit.api.get(`${of}/environment_variables`);
     return html`<p>
-        The suite <strong>${suite.name}</strong> goes, with its command, ${counted(rules.length, 'rule')} and
-        ${counted(variables.length, 'variable')}. What it built stays, with its logs.
+        The suite <strong>${suite.name}</strong> is deleted with its command, ${counted(rules.length, 'rule')} and
+        ${counted(variables.length, 'variable')}. Its builds and their logs stay.
       </p>
       ${await usesOf(visit, suite)}`;
   },

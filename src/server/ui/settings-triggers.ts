@@ -14,10 +14,10 @@ const policiesForm = fieldTable(projectFields, {
     label: 'Pull requests from forks',
     choices: [
       ['without_secrets', 'Built without secrets'],
-      ['approval', 'Built without secrets once somebody approves'],
+      ['approval', 'Built without secrets after a user approves'],
       ['never', 'Never built'],
     ],
-    hint: 'Who can open a pull request need not be somebody you trust. What comes from a fork never gets a secret.',
+    hint: 'Anyone can open a pull request. Builds of forks never get a secret.',
   },
   cancel_superseded: {
     label: 'Older builds of the same branch or pull request',
@@ -26,11 +26,11 @@ const policiesForm = fieldTable(projectFields, {
       ['waiting', 'Are cancelled while they wait'],
       ['running', 'Are cancelled, also while they run'],
     ],
-    hint: 'Of those that were triggered. What somebody asked for by hand stays.',
+    hint: 'Only triggered build requests. Manual ones stay.',
   },
   build_twice: {
     label: 'Build pushes and pull requests separately',
-    hint: 'Otherwise a commit that both bring is built once: the second one runs only what the first one does not.',
+    hint: 'Otherwise a commit of both is built once: the second request runs only the suites that the first one does not.',
   },
 });
 

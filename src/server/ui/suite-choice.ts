@@ -19,7 +19,7 @@ export const runForm = fieldTable(askedFields, {
     label: 'Variables of this build',
     rows: 3,
     isCode: true,
-    hint: html`One on each line, as <code>NAME=value</code>. They are no secrets: everybody of the project sees them.`,
+    hint: html`One on each line, as <code>NAME=value</code>. They are not secret: all users of the project see them.`,
     wrong: `Each line is NAME=value, at most ${most.variablesOfRequest}. Names have letters, digits and underscores; none may be that of a secret variable.`,
   },
 });

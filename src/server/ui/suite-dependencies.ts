@@ -20,8 +20,8 @@ const dependencyForm = fieldTable(
 
 /** A field for the ID. A collaborator cannot list the owner's dependencies, but can enter an ID. */
 const byNumber = {
-  hint: html`The number of a dependency: of one that the owner of the project has told you, or of a shared one, as it
-  stands in its address.`,
+  hint: html`The number of a dependency: of one that the owner of the project has told you, or of a shared one, as it is
+  in its address.`,
 };
 
 export async function dependenciesPart(visit: ProjectVisit, all: Choices | undefined): Promise<Html> {
@@ -33,15 +33,13 @@ export async function dependenciesPart(visit: ProjectVisit, all: Choices | undef
   return section(
     'dependencies',
     'Dependencies',
-    html`<p class="aside">
-        Software that stands at its prefix when the command runs, laid over each other in this order.
-      </p>
+    html`<p class="aside">Dependencies are mounted at their prefixes when the command runs, layered in this order.</p>
       ${attached.length > 0 && table('List of dependencies', ['Name', 'Prefix', 'Launch command', 'Actions'], rows)}
       ${
         choices?.length === 0
           ? html`<p class="card aside">
               There is nothing to add: <a href="/ui/dependencies/new">describe a dependency</a> of yours first, or wait
-              until somebody shares one.
+              until a user shares one.
             </p>`
           : form.wrap(field, { button: 'Add dependency', kind: 'plain', isCard: true, label: 'New dependency' })
       }`,

@@ -50,7 +50,7 @@ export const suiteForm = fieldTable(
         ['true', 'Root'],
         ['false', 'Not root'],
       ],
-      hint: 'Root can install packages and change users there, and is nobody on the machine.',
+      hint: 'Root can install packages and change users in the sandbox. It has no rights on the machine.',
       wrong: 'Without an image there is no root.',
     },
     builds_images: {
@@ -62,7 +62,7 @@ export const suiteForm = fieldTable(
     tags: {
       label: 'Tags',
       hint: 'Words with blanks between them. Only runners that have all of these tags run the suite.',
-      wrong: 'Tags are words of letters, digits and . _ : - that begin with a letter or a digit.',
+      wrong: 'Tags are words of letters, digits and . _ : - that start with a letter or a digit.',
     },
     cache: {
       label: 'Cache',
@@ -83,14 +83,14 @@ export const suiteForm = fieldTable(
     needs: { label: 'Needs', hint: 'It begins when these have passed, and is skipped when one does not.' },
     files_from_id: {
       label: 'Files from',
-      hint: 'One of those that it needs: it begins with the workspace and the home as that build left them.',
+      hint: 'One of the suites in its needs. The build starts with the workspace and home of that build.',
       wrong: 'It has to be one of those that this suite needs, without a matrix or with the very same one.',
     },
-    approval: { label: 'Approval', hint: 'Each build waits until somebody of the project approves it.' },
+    approval: { label: 'Approval', hint: 'Each build waits until a user of the project approves it.' },
     approvers: {
       label: 'Approvers',
       rows: 2,
-      hint: 'E-mail addresses of users of the project, one on each line. Nobody of them approves what they requested. Left blank, any user of the project may approve.',
+      hint: 'E-mail addresses of users of the project, one on each line. They cannot approve their own requests. Left blank, any user of the project may approve.',
     },
     manual: {
       label: 'Manual',
@@ -128,7 +128,7 @@ export const suiteForm = fieldTable(
     },
     timeout: {
       label: 'Time limit in seconds',
-      hint: 'A build that takes longer is ended. 0 stands for the limit of the server, which none can exceed.',
+      hint: 'A longer build is ended. 0 means the limit of the server, which no suite can exceed.',
       wrong: 'This is no whole number of seconds, or more than the server allows.',
     },
     allow_failure: {

@@ -59,8 +59,8 @@ const { newForm, routes } = resource({
   delete: `DELETE ${of}/:rule_id`,
   goes: (rule) =>
     html`<p>
-      The rule <strong>${ruleText(rule)}</strong> goes. From then on, the suite also runs on commits for which it does
-      not hold.
+      The rule <strong>${ruleText(rule)}</strong> is deleted. From then on, the suite also runs on commits that it does
+      not match.
     </p>`,
 });
 

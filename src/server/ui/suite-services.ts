@@ -11,7 +11,7 @@ const serviceForm = fieldTable(serviceFields, {
     required: false,
     placeholder: 'redis',
     hint: 'Steps find it by this name.',
-    wrong: 'A name has small letters, digits and dashes, and begins with a letter.',
+    wrong: 'A name has small letters, digits and dashes, and starts with a letter.',
   },
   image: {
     label: 'Service image',
@@ -20,7 +20,7 @@ const serviceForm = fieldTable(serviceFields, {
     hint: 'Or a dependency, below.',
     wrong: 'A service has an image, or the number of a dependency.',
   },
-  command: { label: 'Service command', isCode: true, rows: 2, hint: 'Blank for what the image runs by itself.' },
+  command: { label: 'Service command', isCode: true, rows: 2, hint: 'Leave blank to run the command of the image.' },
   variables: { label: 'Variables of the service' },
   ready_port: {
     label: 'Ready when this port takes connections',
@@ -48,7 +48,7 @@ const serviceForm = fieldTable(serviceFields, {
     label: 'Directories whose content is kept after prepare',
     isCode: true,
     rows: 2,
-    hint: 'The next service with the same image, command, variables and files begins with it.',
+    hint: 'The next service with the same image, command, variables and files starts with its data.',
     wrong: 'These are absolute paths without .., none inside another.',
   },
   dependency_id: { label: 'Number of a dependency, in place of an image', isCode: true },

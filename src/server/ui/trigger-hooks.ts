@@ -147,8 +147,8 @@ const { newForm, routes } = resource({
   delete: `DELETE ${of}/:hook_id`,
   goes: ({ provider, isMade }, visit) =>
     html`<p>
-        The hook for <strong>${nameOf(provider)}</strong> goes, with its secret and the record of what arrived. What the
-        forge sends to its address is refused from then on. Builds that it asked for stay.
+        The hook for <strong>${nameOf(provider)}</strong> is deleted with its secret and its deliveries. From then on,
+        the server refuses calls to its address. Its builds stay.
       </p>
       ${isMade && madeByConnection(visit, 'hook')}`,
 });

@@ -54,8 +54,8 @@ const { newForm, routes: ofOne } = resource({
   mayDelete: isOwned,
   goes: ({ cron, time_zone: zone }) =>
     html`<p>
-      The schedule <strong><code>${cron}</code> ${zone}</strong> goes. Nothing is built for it any more; what it built
-      stays.
+      The schedule <strong><code>${cron}</code> ${zone}</strong> is deleted. It starts no further builds. Its earlier
+      builds stay.
     </p>`,
 });
 

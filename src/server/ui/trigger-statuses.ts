@@ -102,9 +102,9 @@ const { newForm, routes: ofOne } = resource({
   delete: `DELETE ${of}/:status_target_id`,
   goes: ({ repository, provider, isMade }, visit) =>
     html`<p>
-        <strong>${nameOf(provider)}</strong> is told nothing more about <strong>${repository}</strong>.
-        ${isMade ? 'The record of everything that was told goes' : 'The token goes, with the record of everything that was told'}.
-        What stands at the forge stays there.
+        <strong>${nameOf(provider)}</strong> no longer gets statuses for <strong>${repository}</strong>.
+        ${isMade ? 'Its deliveries are deleted' : 'The token is deleted with its deliveries'}. Statuses at the forge
+        stay unchanged.
       </p>
       ${isMade && madeByConnection(visit, 'status target')}`,
 });

@@ -30,7 +30,7 @@ const variableForm = fieldTable(variableFields, {
   name: {
     label: 'Name',
     isCode: true,
-    wrong: 'A name has letters, digits and underscores, and does not begin with a digit.',
+    wrong: 'A name has letters, digits and underscores, and does not start with a digit.',
   },
   content: { label: 'Content', rows: 2, isCode: true },
   secret: { label: 'Secret', hint: 'Masked wherever a log would show it.' },
@@ -136,7 +136,7 @@ function pagesOf(owner: Owner) {
     delete: `DELETE ${one}`,
     goes: ({ name }) =>
       html`<p>
-        The variable <strong>${name}</strong> goes, with what it holds. Builds that begin from now on do not have it.
+        The variable <strong>${name}</strong> is deleted with its content. Builds that start from now on do not have it.
       </p>`,
   });
   return { routes, part: async (visit: ProjectVisit) => variablesPart(visit, owner, await newForm(visit)) };

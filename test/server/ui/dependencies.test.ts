@@ -215,7 +215,7 @@ describeServiceOnOne('pages of dependencies and of operators', (service, databas
     const form = await guest.get(link);
     assert.match(form.text, /guest@example\.org/);
     const taken = await send(tab, at, 'invite', { email: 'guest@example.org', kind: 'user' });
-    assert.match(taken.text, /E-mail is taken already\./);
+    assert.match(taken.text, /E-mail is already in use\./);
 
     const [account] = (await operator.get('/users?email=GUEST@')).list;
     assert.deepEqual([account?.email, account?.has_password, account?.suspended], ['guest@example.org', false, false]);

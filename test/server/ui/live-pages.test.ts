@@ -90,7 +90,7 @@ describeServiceOnOne(
       await page.locator('.build', { hasText: 'moody' }).getByText('at it').waitFor();
       await dashboard.locator(`#project-${project.id} .state`, { hasText: 'building' }).waitFor();
       await page.getByRole('button', { name: 'Cancel' }).click();
-      await page.getByText('What was running is being stopped').waitFor();
+      await page.getByText('Running jobs are being stopped').waitFor();
       await suite('moody', 'cancelled');
       await page.getByRole('button', { name: 'Run failed again' }).click();
       await suite('moody', 'failed');
@@ -142,7 +142,7 @@ describeServiceOnOne(
       await page.getByLabel('Branch, tag or commit').fill('main');
       await page.getByRole('button', { name: 'Run build' }).click();
       await page.getByRole('button', { name: 'Cancel' }).click();
-      await page.getByText('What was running is being stopped').waitFor();
+      await page.getByText('Running jobs are being stopped').waitFor();
     });
 
     test('the filter of the dashboard is in the address while somebody types, and a shared address shows the same', async () => {

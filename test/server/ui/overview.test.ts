@@ -103,7 +103,7 @@ describeWithRunnerOnOne('how projects are doing', (service, runner) => {
     );
     assert.match(quiet, /2 of 3 passed, usually in 1 min 5 s/);
     assert.match(quiet, new RegExp(`<a href="/ui${runs.path}/tests">2 flaky tests</a>`));
-    assert.match(quiet, /Nothing runs now/);
+    assert.match(quiet, /Nothing is running/);
     const asked = await alice.post(`${runs.path}/build_requests`, { commit_ref: 'main' });
     const busy = await overview(runs);
     assert.match(busy, new RegExp(`<a href="/ui${runs.path}\\?running=yes">1 build runs now</a>`));
@@ -112,7 +112,7 @@ describeWithRunnerOnOne('how projects are doing', (service, runner) => {
     assert.ok(running.includes(`/requests/${asked.record.id_str}"`));
     await (await runner.take('fetch_commit')).fetched({ sha: 'a'.repeat(40), defaultHead: 'kept' });
     await (await runner.take('run_suite')).exit(0);
-    assert.match((await tab.get(`/ui${runs.path}?running=yes`)).text, /Nothing runs now/);
+    assert.match((await tab.get(`/ui${runs.path}?running=yes`)).text, /Nothing is running/);
   });
 
   test('the form of a project has its default branch filled in, also before its first build', async () => {

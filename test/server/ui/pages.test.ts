@@ -70,7 +70,7 @@ describeServiceOnOne('pages over the API', (service) => {
     assert.match(field('name'), /value="taken"[^>]*/);
     assert.match(field('name'), /aria-invalid="true"/);
     assert.match(field('clone_url'), /aria-invalid="true"/);
-    assert.match(refused.text, /Name is taken already\./);
+    assert.match(refused.text, /Name is already in use\./);
     assert.match(refused.text, /This is no address of a repository, such as/);
     assert.ok(refused.text.includes('kept &quot;&gt;&lt;img') && !refused.text.includes('<img'));
   });
@@ -247,7 +247,7 @@ describeServiceOnOne('pages over the API', (service) => {
       ['shared one'],
     );
     await bob.invite(own, { email: 'newcomer@example.org' });
-    assert.match((await his.get('/ui/')).text, /without a password yet: newcomer@example\.org\./);
+    assert.match((await his.get('/ui/')).text, /without a password: newcomer@example\.org\./);
     await service.stopPaying(bob);
     const unpaid = (await his.get('/ui/')).text;
     assert.ok(unpaid.includes('unpaid') && unpaid.includes('shared one') && !unpaid.includes('own one'));

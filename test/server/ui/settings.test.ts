@@ -93,7 +93,7 @@ describeServiceOnOne(
       }
       const twice = await send(hers, at, 'create', { name: markup, command: 'true' });
       assert.equal(twice.status, 403);
-      assert.match(twice.text, /Name is taken already\./);
+      assert.match(twice.text, /Name is already in use\./);
       assertDone(
         await send(hers, `${at}/${suite.id}`, 'save', { name: 'unit', command: 'make', description: '' }),
         `${at}/${suite.id}`,
@@ -399,7 +399,7 @@ describeServiceOnOne(
       assertDone(await send(hers, at, 'invite', { email: 'New@Example.org' }), at);
       for (const [email, said] of [
         ['nobody', /This is no e-mail address\./],
-        ['new@example.org', /E-mail is taken already\./],
+        ['new@example.org', /E-mail is already in use\./],
       ] as const) {
         const refused = await send(hers, at, 'invite', { email });
         assert.equal(refused.status, 403);

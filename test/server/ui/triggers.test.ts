@@ -87,7 +87,7 @@ describeWithRunnerOnOne(
       assert.equal((await callHook(address, fresh, { ref: 'refs/heads/main' })).status, 202);
       await (await runner.take('fetch_commit')).fetched();
       const question = await hers.get(`${at}/delete`);
-      assert.match(words(question), /The hook for Any program, such as curl goes/);
+      assert.match(words(question), /The hook for Any program, such as curl is deleted/);
       assertDone(await hers.submit(question, `${at}/delete`, { do: 'delete' }), path);
       assert.equal((await hers.get(at)).status, 404);
     });
@@ -144,7 +144,7 @@ describeWithRunnerOnOne(
         /^\[!\[build\]\((https:[^)]+)\)\]\(https:[^)]+\/ui\/projects\/\d+\)$/.exec(markdown) ?? [];
       assert.equal((await service.api.get(new URL(address).pathname)).status, 200);
       const facts = words(await theirs.get(path));
-      assert.match(facts, /Pull requests from forks Built without secrets once somebody approves/);
+      assert.match(facts, /Pull requests from forks Built without secrets after a user approves/);
       assert.match(words(await theirs.get(statuses)), /Public badge Yes/);
       for (const form of ['save_policies', 'save_polling', 'create_hook', 'create_status_target', 'save_badge'])
         for (const page of [path, statuses])
@@ -198,7 +198,7 @@ describeWithRunnerOnOne(
         assert.ok(!text.includes('oystercatcher'), page);
       }
       const question = await hers.get(`${at}/delete`);
-      assert.match(words(question), /GitHub is told nothing more about team\/code/);
+      assert.match(words(question), /GitHub no longer gets statuses for team\/code/);
       assertDone(await hers.submit(question, `${at}/delete`, { do: 'delete' }), list);
       assert.equal((await theirs.get(at)).status, 403);
     });

@@ -11,7 +11,7 @@ const basic = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'wh
 const ansiNames = [...basic, ...basic.map((name) => `bright${name[0]?.toUpperCase()}${name.slice(1)}`)];
 
 const refusals: Record<string, string> = {
-  files: 'The files of this build are not kept any more.',
+  files: 'The files of this build are no longer retained.',
   runner: 'The runner that has the files of this build is not there. Try again later.',
   shells: 'That runner is at its limit of open shells. Close one, or try again later.',
 };
