@@ -7,7 +7,7 @@ import { describeServiceOnOne } from '../../support/service.ts';
  * Nothing that grows with what a stranger sends keeps the server from answering others for more than 50 ms. `npm run
  * bench -- holds` measures that; here the limit has room for slow machines.
  */
-const mostMs = 300;
+const mostMs = 500;
 
 describeServiceOnOne('the largest input', (service) => {
   test('that is allowed holds up nobody else for long [promise: bounds]', async (t) => {
