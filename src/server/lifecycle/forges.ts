@@ -124,8 +124,19 @@ export function nextCheck(now = Date.now()): bigint {
 /** No work at a forge is postponed for longer. */
 const longestCheckMs = 1.1 * day;
 
-export async function setLink({ trx }: Pick<WriteContext, 'trx'>, projectId: bigint, link: Link): Promise<void> {
-  await trx.updateTable('projects').set(link).where('id', '=', projectId).execute();
+/**
+ * Ends the hold too, in one statement: PostgreSQL checks all references of a row that its transaction changed before,
+ * and may then wait for the forge after the project.
+ */
+export async function setLink(
+  { trx }: Pick<WriteContext, 'trx'>,
+  projectId: bigint,
+  link: Link,
+  held?: bigint,
+): Promise<void> {
+  const until = sql<bigint>`case when forge_held_until = ${held ?? null} then 0 else forge_held_until end`;
+  const changes = held === undefined ? link : { ...link, forge_held_until: until };
+  await trx.updateTable('projects').set(changes).where('id', '=', projectId).execute();
 }
 
 /** For all projects of a forge, or only those due by a time. */

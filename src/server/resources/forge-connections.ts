@@ -218,9 +218,8 @@ export async function storeConnection(context: Keeping, project: { id: bigint },
       'generic',
       'Another user changed the address meanwhile. Try again.',
     );
-  await setLink(context, project.id, { ...link, ...check });
-  if (made.held !== undefined) await freeLink(context, project.id, made.held);
-  if (again) await context.db.announce(trx, forgesTopic);
+  await setLink(context, project.id, { ...link, ...check }, made.held);
+  if (again || made.held !== undefined) await context.db.announce(trx, forgesTopic);
   const targets = await targetsOf(trx, project.id).execute();
   const { api } = providers[forge.provider];
   const settings = { name: forge.provider, url: api(forge.url), repository: repository.full_name, forge_id: forge.id };
