@@ -1,9 +1,9 @@
 import { sql, type SqlBool } from 'kysely';
 import { isDatabaseFull } from '../db/open.ts';
 import { headOfLine, type Outgoing } from '../lifecycle/webhook-deliveries.ts';
-import { deliveryJobsTopic, deliveryKind } from '../queue/delivery-jobs.ts';
+import { deliveryJobsTopic, deliveryKind, dropDeliveryJob } from '../queue/delivery-jobs.ts';
 import * as due from '../queue/due.ts';
-import { claimDue, end, freeAllOf, type ClaimedJob } from '../queue/leases.ts';
+import { claimDue, freeAllOf, type ClaimedJob } from '../queue/leases.ts';
 import { makeStrandedJobsDue } from '../queue/queue.ts';
 import { claimSecondsOf, sendLine, type LineParts } from './line.ts';
 import { longestOf } from './retry-policy.ts';
@@ -61,7 +61,7 @@ export async function startSender(parts: SenderParts): Promise<{ close(): Promis
         const claimed: Claimed[] = [];
         for (const job of await claimDue(db, trx, claiming)) {
           const first = await headOfLine(trx, job.subject_id);
-          if (!first) await end(trx, job);
+          if (!first) await dropDeliveryJob(trx, job.subject_id);
           claimed.push({ job, first });
         }
         return claimed;

@@ -155,9 +155,8 @@ export async function free(trx: Transaction, { id, claim }: Claimed, changes: Po
 }
 
 /** Only if the claim is still valid. */
-export async function end(trx: Transaction, { id, claim, kind }: Claimed & Pick<JobRow, 'kind'>): Promise<void> {
-  const job = trx.deleteFrom('jobs').where('id', '=', id).where('claim', '=', claim);
-  await job.where('kind', '=', sql.lit(kind)).execute(); // the kind gives the lock its place in the order
+export async function end(trx: Transaction, { id, claim }: Claimed): Promise<void> {
+  await trx.deleteFrom('jobs').where('id', '=', id).where('claim', '=', claim).execute();
 }
 
 /** For a holder that has just started: it works on none of the jobs that it still holds. */
