@@ -47,6 +47,7 @@ describeService('kept files and shells', (service) => {
         take('second take'),
         inOne('end', (db, trx) => endShell({ db, trx }, first?.id ?? 0n, 'closed')),
         noteRunner(counting('note'), { ...second, runner_seen_at: 0n }),
+    sees_limited: 0,
         forgetOldShells(counting('forget'), Date.now() + (round % 2) * 48 * hour),
         forgetOldShells(counting('forget elsewhere'), Date.now() + (round % 2) * 48 * hour),
       ]);
