@@ -129,7 +129,10 @@ export async function perform(
         await note(trx, call, answer);
         return answer;
       });
-    return toAnswer(route, await handle(route, Object.assign(call, { upload: arriving(request.raw, signal), take }), input));
+    return toAnswer(
+      route,
+      await handle(route, Object.assign(call, { upload: arriving(request.raw, signal), take }), input),
+    );
   }
   if (route.method === 'GET') {
     const answer = toAnswer(route, await handle(route, callOn(deps.db.read), input));

@@ -47,7 +47,9 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
   const checkFor = async (runner: Runner, id: bigint, isHeard: boolean): Promise<string | undefined> => {
     const shell = await find(runner, id);
     if (!shell) return 'The shell has ended.';
-    const over = (await showsTooMuch(db.read, shell)) ? notAllowed : whyOver({ ...shell, runner_seen_at: BigInt(Date.now()) });
+    const over = (await showsTooMuch(db.read, shell))
+      ? notAllowed
+      : whyOver({ ...shell, runner_seen_at: BigInt(Date.now()) });
     if (over !== undefined) await end(id, over);
     else if (isHeard) await noteRunner(db, shell);
     return over;

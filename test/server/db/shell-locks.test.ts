@@ -47,7 +47,6 @@ describeService('kept files and shells', (service) => {
         take('second take'),
         inOne('end', (db, trx) => endShell({ db, trx }, first?.id ?? 0n, 'closed')),
         noteRunner(counting('note'), { ...second, runner_seen_at: 0n }),
-    sees_limited: 0,
         forgetOldShells(counting('forget'), Date.now() + (round % 2) * 48 * hour),
         forgetOldShells(counting('forget elsewhere'), Date.now() + (round % 2) * 48 * hour),
       ]);
@@ -82,6 +81,7 @@ async function opened(service: Service, owner: User) {
     expires_at: now + BigInt(hour),
     client_seen_at: now,
     runner_seen_at: now,
+    sees_limited: 0,
   }));
   // Whoever does not sort them finds the newest first.
   await store.db.transaction((trx) => trx.insertInto('shells').values(shells.toReversed()).execute());
