@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import type { ClientRequest, IncomingMessage } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { registerApplication } from '../../support/applications.ts';
@@ -68,13 +68,18 @@ describeService(
       path: string,
       { method = 'POST', body, type = form }: { method?: string; body: Buffer; type?: string },
       headers: Record<string, string> = {},
-    ): Promise<[ClientRequest, Promise<Answer>]> => {
+    ): Promise<{ answer: Promise<Answer>; finish: () => Promise<Answer> }> => {
       const sent = { 'content-type': type, 'content-length': String(body.length), expect: '100-continue', ...headers };
       const [request, answer] = at.api.begin(path, { as: person.credentials, method, headers: sent });
       request.flushHeaders();
       await once(request, 'continue');
-      request.write(body.subarray(0, body.length / 2));
-      return [request, answer];
+      const half = Math.floor(body.length / 2);
+      request.write(body.subarray(0, half));
+      const finish = (): Promise<Answer> => {
+        request.end(body.subarray(half));
+        return answer;
+      };
+      return { answer, finish };
     };
     const bytesOf = async (download: IncomingMessage): Promise<number> => {
       let bytes = 0;
@@ -148,12 +153,11 @@ describeService(
         const page = await tab.get(`/ui${projectPath}`);
         assert.ok([303, 404].includes(page.status), String(page.status));
         for (const open of [download, zip]) assert.ok((await bytesOf(open)) < size, 'the rest did not come');
-        for (const [request, answer] of [change, requested]) {
-          request.end(request === change[0] ? description.subarray(description.length / 2) : 'main');
-          const { status } = await answer;
+        for (const call of [change, requested]) {
+          const { status } = await call.finish();
           assert.ok([401, 404].includes(status), String(status));
         }
-        for (const [, answer] of [parts, whole]) await assert.rejects(answer, 'it was cut off');
+        for (const { answer } of [parts, whole]) await assert.rejects(answer, 'it was cut off');
         assert.notEqual((await owner.get(projectPath)).record.description, 'by somebody who left');
         assert.equal((await owner.get(`${projectPath}/build_requests`)).list.length, 1);
         const { state, archive_uploaded_at: at } = (await owner.get(`/dependencies/${dependency.id}`)).record;
@@ -168,7 +172,7 @@ describeService(
       const members = `/organisations/${organisation.id}/members`;
       const accomplice = await service.user();
       const body = Buffer.from(`email=${encodeURIComponent(accomplice.email)}&role=owner`);
-      const [request, answer] = await heldCall(second, person, members, { body });
+      const call = await heldCall(second, person, members, { body });
       const projectPath = `/projects/${project.id}`;
       const { id } = (await person.post(`${projectPath}/environment_variables`, { name: 'KEY', content: 'inside' }))
         .record;
@@ -177,8 +181,7 @@ describeService(
       const lowered = await Listener.open(second.signIn(person.credentials), `${projectPath}/firehose`);
 
       assert.equal((await owner.put(path, { role: 'viewer' })).status, 200);
-      request.end(body.subarray(body.length / 2));
-      assert.equal((await answer).status, 401);
+      assert.equal((await call.finish()).status, 401);
       assert.equal((await owner.get(members)).list.length, 2);
       assert.equal((await second.signIn(person.credentials).get(variable)).record.content, '');
       assert.equal((await person.put(variable, { content: 'x' })).status, 401);

@@ -141,7 +141,7 @@ onOneDatabase((database) => {
       hasSignUp: true,
       trustsEmail: false,
     };
-    const parts = { settings, resolve: createResolve(), trust: createTlsTrust(''), onTrouble: () => {} };
+    const parts = { settings, resolve: createResolve(), trust: createTlsTrust(), onTrouble: () => {} };
     const times = { requestMs: 300, longestMs: 700, glanceMs: 200 };
     const checks = { state: 'state', nonce: 'nonce', verifier: 'v'.repeat(43) };
     const silent = (error: unknown) => error instanceof IssuerError && error.trouble === 'silent';
