@@ -149,7 +149,7 @@ describeServiceOnOne(
         about.project = String(offered.id);
         return service.api.post(`/projects/${offered.id}/accept`, { headers: { authorization } });
       }
-      if (call === 'DELETE /account') {
+      if (call === 'DELETE /account' && token === undefined) {
         const leaver = await service.user();
         about.actor = leaver.email;
         return service.api.ask('DELETE', '/account', {
