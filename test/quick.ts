@@ -31,6 +31,7 @@ const samples = [
 /** These take long, or are about PostgreSQL. */
 const others = [
   'test/server/api/holds.test.ts',
+  'test/server/auth/leavers.test.ts',
   'test/cli/operator/base-url.test.ts',
   'test/cli/operator/bundle.test.ts',
   'test/cli/operator/once.test.ts',
@@ -49,6 +50,7 @@ const others = [
   'test/server/lifecycle/rollup.test.ts',
   'test/server/oidc/gitea.test.ts',
   'test/server/oidc/hostile-issuer.test.ts',
+  'test/server/oidc/invited.test.ts',
   'test/server/oidc/look-again.test.ts',
   'test/docs/recipes.test.ts',
   'test/monitoring/traced-program.test.ts',
