@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { insertLink } from '../../../src/server/auth/password-links.ts';
+import { createLinkRate } from '../../../src/server/mail/mailer.ts';
 import { randomSecret } from '../../../src/shared/lib/passwords.ts';
 import type { Record_ } from '../../support/client.ts';
 import { describeService } from '../../support/service.ts';
@@ -8,6 +9,15 @@ import { Tab } from '../../support/tab.ts';
 import type { User } from '../../support/user.ts';
 
 const password = 'seven herons on a weir';
+
+test('a mail server sends one address a few links a day, and others go on', () => {
+  let now = 0;
+  const may = createLinkRate(2, () => now);
+  assert.deepEqual([may('a@example.org'), may('a@example.org'), may('a@example.org')], [true, true, false]);
+  assert.equal(may('b@example.org'), true);
+  now += 24 * 60 * 60 * 1000;
+  assert.equal(may('a@example.org'), true);
+});
 
 describeService('an invitation', (service) => {
   let number = 0;
