@@ -59,6 +59,35 @@ onOneDatabase((database) => {
     assert.equal((await application.exchange({ code: later })).status, 200, 'what the user allows from now on counts');
   });
 
+  test('an invitation makes no password where passwords do not sign in', async () => {
+    const strict = new Service(database, { settings: issuerSettings(issuer.url, { passwords: 'off' }) });
+    await strict.start();
+    const owner = await strict.user();
+    const team = (await owner.post('/organisations', { name: 'strict' })).record;
+    const email = 'guest@example.org';
+    const { record } = await owner.post(`/organisations/${team.id}/members`, { email, role: 'viewer' });
+    const { pathname, search } = new URL(String(record.invitation_url));
+    const tab = new Tab(strict);
+    const page = await tab.get(pathname + search);
+    assert.doesNotMatch(page.text, /name="password"/);
+    const [, key = ''] = /name="form_key" value="([^"]+)"/.exec((await tab.get('/ui/sign-in')).text) ?? [];
+    const token = new URLSearchParams(search).get('token') ?? '';
+    const password = 'ten herons on a weir';
+    const forced = await tab.post('/ui/invitation', { form_key: key, token, password, again: password });
+    assert.match(forced.headers.location ?? '', /^\/ui\/sign-in\?/);
+    assert.equal((await tab.get('/ui/')).status, 303);
+
+    // With an operator's link they come from the issuer, and join.
+    const { db, ids } = strict.store;
+    const row = await db.read.selectFrom('users').select('id').where('email', '=', email).executeTakeFirstOrThrow();
+    const { token: link } = await db.transaction((trx) => insertLink(trx, ids, row.id));
+    issuer.people.set('guest', { email, email_verified: true });
+    assert.equal((await signInAs(issuer, 'guest', tab, `/ui/password?token=${link}`)).status, 303);
+    const form = await tab.get(pathname + search);
+    assert.equal((await tab.submit(form, '/ui/invitation', {})).status, 303);
+    assert.match((await tab.get('/ui/organisations/strict')).text, /You are viewer here/);
+  });
+
   test('headrace login goes through the issuer in the browser', async () => {
     issuer.people.set('dev', { email: 'dev@example.org', email_verified: true });
     const developer = new Developer({});

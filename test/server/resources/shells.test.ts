@@ -21,6 +21,7 @@ import { runningBuild, type RunningBuild } from '../../support/running-build.ts'
 import { handshake, ShellEnd, shellRunner, socketTo } from '../../support/shell-ends.ts';
 import { failAndKeep } from '../../support/shells.ts';
 import { Service } from '../../support/service.ts';
+import { Tab } from '../../support/tab.ts';
 import type { User } from '../../support/user.ts';
 
 const files = { location: 'location-of-the-tests', name: 'name-of-the-files', key: 'ab'.repeat(32) };
@@ -349,7 +350,16 @@ describeWithRunner(
       const last = await open(member, own);
       const lacking = await take();
       assert.deepEqual(lacking?.withheld, ['KEY']);
-      const [typing, end] = [personEnd(member, last), runnerEnd(lacking?.id ?? '')];
+      const tab = new Tab(service);
+      await tab.signIn(member.credentials);
+      const [, formKey = ''] = /data-key="([^"]+)"/.exec((await tab.get(`/ui${own.path}/shell`)).text) ?? [];
+      const cookie = Array.from(tab.cookies, ([name, value]) => `${name}=${value}`).join('; ');
+      const inBrowser = (): WebSocket =>
+        socketTo(service, `/ui/data${last}/connection`, {
+          headers: { cookie, origin: service.address },
+          protocols: ['headrace-shell', formKey],
+        });
+      const [typing, end] = [connected(new ShellEnd(inBrowser)), runnerEnd(lacking?.id ?? '')];
       const allowed = typing.send('d', 'as a developer');
       assert.equal(await end.next(), 'd as a developer');
       await allowed;
