@@ -19,6 +19,7 @@ export function withRawBodies(server: FastifyInstance, add: (scope: FastifyInsta
 export async function* arriving(request: IncomingMessage, signal?: AbortSignal): AsyncGenerator<Buffer> {
   const refuse = (): void => void (signal?.reason instanceof ApiError && request.destroy());
   signal?.addEventListener('abort', refuse, { once: true });
+  refuse();
   try {
     for await (const piece of request.iterator({ destroyOnReturn: false })) yield piece as Buffer;
   } catch {
