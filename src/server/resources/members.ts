@@ -12,7 +12,6 @@ import {
 } from '../auth/organisations.ts';
 import { findUser, forgetInvited, hasAccount, insertUser, promote } from '../auth/users.ts';
 import { ApiError } from '../../shared/errors.ts';
-import { mailLink } from '../mail/mailer.ts';
 import { mostInvitations } from '../../shared/domain/bounds.ts';
 import { required } from '../../shared/records/fields.ts';
 import { memberRecord, memberRole, newMemberRecord, type MemberView } from '../../shared/records/organisation.ts';
@@ -70,13 +69,6 @@ export const routes = [
         if ((await openInvitationsBy(db, caller.id)) > mostInvitations) throw new ApiError('is_reserved');
         const url = `${origin}/ui/invitation?token=${encodeURIComponent(invited.token)}`;
         return { ...view({ ...invited.member, email }), invitation_url: url };
-      },
-      async follow({ mailer, organisation: { name } }, made) {
-        const { email: to, invitation_url: link } = made;
-        const subject = `Join ${name} at Headrace`;
-        const text = `You are invited to the organisation ${name}. The link works once, within a week.`;
-        if (link !== '') await mailLink(mailer, { to, link, subject, text });
-        return made;
       },
     },
   ),
