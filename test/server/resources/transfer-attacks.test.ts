@@ -138,7 +138,10 @@ describeWithRunner(
       assert.match(String(left.forge_state_reason), /new owner, who has not connected this forge/);
       const back = await give(without, owner);
       assert.equal(back.forge_id, null, 'nothing is connected by itself');
-      const again = await owner.post(`${path}/connect`, { forge_id: connected.id_str as string });
+      const again = await owner.post(`${path}/connect`, {
+        forge_id: connected.id_str as string,
+        repository: 'team/app',
+      });
       assert.equal(again.status, 200, again.text);
     });
   },
