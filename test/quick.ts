@@ -32,6 +32,7 @@ const samples = [
 const others = [
   'test/server/api/holds.test.ts',
   'test/server/auth/leavers.test.ts',
+  'test/server/auth/organisation-builds.test.ts',
   'test/cli/operator/base-url.test.ts',
   'test/cli/operator/bundle.test.ts',
   'test/cli/operator/once.test.ts',
@@ -52,6 +53,7 @@ const others = [
   'test/server/oidc/hostile-issuer.test.ts',
   'test/server/oidc/invited.test.ts',
   'test/server/oidc/look-again.test.ts',
+  'test/server/resources/transfer-attacks.test.ts',
   'test/docs/recipes.test.ts',
   'test/monitoring/traced-program.test.ts',
   'test/runner/incremental.test.ts',
