@@ -195,6 +195,32 @@ onOneDatabase((database) => {
     assert.ok(took < 20_000, `${took} ms`);
   });
 
+  test('is called by its host, and reads groups from the claim of the settings alone', async () => {
+    const { oidc_name: _, ...usual } = issuerSettings(issuer.url, { oidc_groups_claim: 'roles' });
+    const one = new Service(database, {
+      settings: { ...usual, oidc_allowed_groups: 'builders', oidc_scopes: 'openid roles' },
+    });
+    await one.start();
+    const come = async (claims: Record<string, unknown>) => {
+      issuer.claims = { sub: 'of-roles', email: 'roles@example.org', email_verified: true, ...claims };
+      issuer.userinfo = { sub: 'of-roles' };
+      const tab = new Tab(one);
+      const page = await tab.get('/ui/sign-in');
+      assert.match(page.text, new RegExp(`Sign in with ${new URL(issuer.url).host}`));
+      const address = (await tab.get(buttonOf(page))).headers.location ?? '';
+      assert.equal(new URL(address).searchParams.get('scope'), 'openid roles');
+      return (await tab.get(issuer.back(address))).status;
+    };
+    for (const [claims, status] of [
+      [{ groups: ['builders'] }, 403],
+      [{ roles: { builders: true } }, 403],
+      [{ roles: ['Builders', 'builders '] }, 403],
+      [{ roles: ['builders'] }, 303],
+      [{ roles: 'builders' }, 303],
+    ] as const)
+      assert.equal(await come(claims), status, JSON.stringify(claims));
+  });
+
   test('is trusted with the certificate of the operator’s file, and not without it', async () => {
     const folder = temporaryFolder();
     const certificate = await ownCertificate(folder, ['localhost']);
