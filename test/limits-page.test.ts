@@ -9,6 +9,7 @@ import {
   mostHeld,
   mostKept,
   mostInvitations,
+  mostLinksToAddress,
   mostOrganisations,
   mostPasskeys,
   mostRecords,
@@ -37,6 +38,7 @@ test('docs/limits.md tells every bound', () => {
       ['mostWaitingJobs', mostWaitingJobs],
       ['mostPasskeys', mostPasskeys],
       ['mostInvitations', mostInvitations],
+      ['mostLinksToAddress', mostLinksToAddress],
       ['mostOrganisations', mostOrganisations],
     ]),
   );

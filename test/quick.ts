@@ -31,6 +31,8 @@ const samples = [
 /** These take long, or are about PostgreSQL. */
 const others = [
   'test/server/api/holds.test.ts',
+  'test/server/auth/leavers.test.ts',
+  'test/server/auth/organisation-builds.test.ts',
   'test/cli/operator/base-url.test.ts',
   'test/cli/operator/bundle.test.ts',
   'test/cli/operator/once.test.ts',
@@ -49,7 +51,9 @@ const others = [
   'test/server/lifecycle/rollup.test.ts',
   'test/server/oidc/gitea.test.ts',
   'test/server/oidc/hostile-issuer.test.ts',
+  'test/server/oidc/invited.test.ts',
   'test/server/oidc/look-again.test.ts',
+  'test/server/resources/transfer-attacks.test.ts',
   'test/docs/recipes.test.ts',
   'test/monitoring/traced-program.test.ts',
   'test/runner/incremental.test.ts',

@@ -56,9 +56,6 @@ const secrets = {
   token: 'token-of-a-forge-whimbrel',
 };
 
-/** The others need people and organisations of their own. test/server/auth/ and test/server/resources/ call these. */
-const isCalled = ({ path }: Route): boolean => !/^\/(?:organisations|account)|\/(?:transfer|accept)$/.test(path);
-
 /** What makes each route do what it is there for. A route that is not here is called without fields. */
 const forms: Record<string, () => Form> = {
   'POST /projects': () => ({ name: freshName('project'), repository_url: 'git@example.org:a/b.git' }),
@@ -105,6 +102,12 @@ const forms: Record<string, () => Form> = {
   }),
   'POST /applications': () => ({ name: 'Lamp', 'redirect_uris[]': 'https://lamp.example/cb' }),
   'PUT /applications/ID': () => ({ name: 'Bulb' }),
+  'POST /organisations': () => ({ name: freshName('team').replace(' ', '-') }),
+  'PUT /organisations/ID': () => ({ description: 'We build' }),
+  'POST /organisations/ID/members': () => ({ email: `${freshName('guest').replace(' ', '')}@example.org` }),
+  'PUT /organisations/ID/members/ID': () => ({ role: 'developer' }),
+  'POST /organisations/ID/environment_variables': () => ({ name: 'TOKEN', content: secrets.content }),
+  'PUT /organisations/ID/environment_variables/ID': () => ({ content: secrets.second }),
   'POST /users': () => ({ email: `${freshName('invited').replace(' ', '')}@example.org` }),
 };
 
@@ -120,6 +123,8 @@ describeServiceOnOne(
     let alice: User;
     let watch: AuditWatch;
     let forge: FakeForge;
+    /** Of the last call: who made it, and of which project. */
+    let about: { actor: string; project: string };
     after(() => forge[Symbol.asyncDispose]());
     before(async () => {
       forge = await FakeForge.start('github', 'team/code');
@@ -134,6 +139,24 @@ describeServiceOnOne(
       const { store } = service;
       const dependency = { id: BigInt(world.path(':dependency_id')) };
       let form = forms[call]?.() ?? {};
+      about = { actor: alice.email, project: world.path(':project_id') };
+      if (call === 'POST /projects/ID/transfer') form = { email: (await service.user()).email };
+      if (call === 'POST /projects/ID/accept') {
+        const giver = await service.user();
+        const offered = await giver.createProject();
+        await giver.post(`/projects/${offered.id}/transfer`, { email: alice.email });
+        await watch.news();
+        about.project = String(offered.id);
+        return service.api.post(`/projects/${offered.id}/accept`, { headers: { authorization } });
+      }
+      if (call === 'DELETE /account' && token === undefined) {
+        const leaver = await service.user();
+        about.actor = leaver.email;
+        return service.api.ask('DELETE', '/account', {
+          as: leaver.credentials,
+          form: { password: leaver.credentials.password },
+        });
+      }
       if (/\/(share|unshare|compile|archive)$|^PATCH/.test(call))
         await setDependencyState(store, dependency, /un/.test(call) ? 'shared' : 'compiled');
       if (call === 'POST /projects/ID/suites/ID/dependencies') {
@@ -215,6 +238,7 @@ describeServiceOnOne(
         'dependencies',
         'deploys',
         'notifications',
+        'organisations',
         'user',
       ]);
       const told = new Map<string, string>();
@@ -224,7 +248,7 @@ describeServiceOnOne(
       ] as const) {
         const world = await buildWorld(service, alice);
         await watch.news();
-        for (const route of changing.filter(isCalled).toSorted(inOrder)) {
+        for (const route of changing.toSorted(inOrder)) {
           const call = callOf(route);
           if (via === 'token' && route.scope === 'never') {
             assertRefused(await perform(route, world, held), 401, { generic: ['unauthorized'] });
@@ -243,17 +267,18 @@ describeServiceOnOne(
           told.set(call, entry.action);
           assert.deepEqual(
             [entry.actor?.email, entry.via, entry.application, entry.address],
-            [alice.email, via, name, '127.0.0.1'],
+            [about.actor, via, name, '127.0.0.1'],
             call,
           );
           assert.equal(entry.action.split('.')[0], entry.subject.type);
           assert.ok(entry.subject.id !== null && entry.subject.id_str === String(entry.subject.id), call);
-          if (route.path.startsWith('/projects/:')) assert.equal(entry.project_id_str, world.path(':project_id'), call);
+          if (route.path.startsWith('/projects/:')) assert.equal(entry.project_id_str, about.project, call);
         }
       }
       told.delete('PATCH /dependencies/ID/uploads/ID'); // another way to do what POST archive does
-      // A project's variables have the words of a suite's: an entry of a suite's names the suite.
-      for (const call of told.keys()) if (/^\w+ \/projects\/ID\/environment_variables/.test(call)) told.delete(call);
+      // All variables have the same words: an entry of a suite's names the suite.
+      for (const call of told.keys())
+        if (/^\w+ \/(?:projects|organisations)\/ID\/environment_variables/.test(call)) told.delete(call);
       assert.equal(new Set(told.values()).size, told.size, 'each has a word of its own');
       const text = JSON.stringify(
         (await allEntries(service)).map((entry) => ({ ...entry, id: String(entry.id) })),
@@ -337,6 +362,7 @@ describeServiceOnOne(
       assert.deepEqual(ofStranger.map(({ action, actor }) => `${action} by ${actor?.email}`).toSorted(), [
         `application.created by ${stranger.email}`,
         `dependency.created by ${stranger.email}`,
+        `organisation.created by ${stranger.email}`,
         `project.created by ${stranger.email}`,
         `registry.created by ${stranger.email}`,
         `user.api_key_renewed by ${stranger.email}`,

@@ -24,7 +24,7 @@ export class LyingIssuer {
   isSignedByAnother = false;
   /** What happens at a step instead of an answer. */
   at: Partial<Record<Step, (response: ServerResponse) => void>> = {};
-  nonce = '';
+  nonce: string | undefined = '';
   tokenCalls: URLSearchParams[] = [];
 
   readonly #origin: string;

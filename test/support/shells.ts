@@ -62,6 +62,7 @@ export async function addShell(store: CallDeps, place: Place, email: string): Pr
     expires_at: kept.expires_at,
     client_seen_at: now,
     runner_seen_at: 0n,
+    sees_limited: 1,
   };
   await db.transaction((trx) => trx.insertInto('shells').values(row).execute());
   return row;

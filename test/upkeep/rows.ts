@@ -410,6 +410,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       state: 'open',
       reason: '',
       ...seen,
+      sees_limited: 1,
     });
     await put('log_chunks', { log_id: 1n, start: 256n, bytes: everyByte.toReversed() });
     await put('polls', {

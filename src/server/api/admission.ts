@@ -15,6 +15,8 @@ export interface Admitted {
   caller: Caller | undefined;
   project: VisibleProject | undefined;
   organisation?: (Organisation & { role: MemberRole }) | undefined;
+  /** The body had not arrived yet. */
+  isArriving?: boolean;
 }
 
 export interface AdmissionDeps {

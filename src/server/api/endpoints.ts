@@ -15,6 +15,7 @@ import { noteDone } from './audit.ts';
 import type { Call, CallDeps } from './call.ts';
 import { isKnownKey, onlyOnce, readIdempotencyKey } from './idempotency.ts';
 import { publicView } from './public-view.ts';
+import { includes } from '../auth/roles.ts';
 import { holdRoom, isBounded, type Parents } from './room.ts';
 import { routesByName, type FindRoute, type Route } from './route.ts';
 
@@ -32,19 +33,38 @@ export function endpointsOf(
   { isBehindProxy, baseUrl, metricsToken, isDraining, publicRate, ...deps }: EndpointDeps,
 ): Endpoint[] {
   const find = routesByName(routes);
+  const admission = { db: deps.db, publicRate };
+  const admitTo = async (route: Route, request: Incoming, earlier?: Admitted): Promise<Admitted> => {
+    if (route.takesMetricsToken && hasMetricsToken(request.headers, metricsToken)) return anybody;
+    if (route.credentials === 'none') return route.path.includes(':') ? admitAnybody(request) : anybody;
+    const admitted = await admit(route, admission, request, addressOf(request.raw, isBehindProxy));
+    if (earlier) await demandAsMuch(route, deps, admitted, earlier);
+    return { ...admitted, isArriving: earlier === undefined && !route.uploads && isStillArriving(route, request) };
+  };
   return routes.map((route) => ({
     ...route,
-    admit(request: Incoming) {
-      if (route.takesMetricsToken && hasMetricsToken(request.headers, metricsToken)) return anybody;
-      if (route.credentials !== 'none') {
-        const admission = { db: deps.db, publicRate };
-        return admit(route, admission, request, addressOf(request.raw, isBehindProxy));
-      }
-      return route.path.includes(':') ? admitAnybody(request) : anybody;
+    admit: (request: Incoming, earlier?: unknown) => admitTo(route, request, earlier as Admitted | undefined),
+    async perform(request: Incoming, before: unknown, signal?: AbortSignal) {
+      const { isArriving = false } = before as Admitted;
+      // A body of a few bytes a minute must not keep the rights with which it began.
+      const admitted = isArriving ? await admitTo(route, request, before as Admitted) : (before as Admitted);
+      return perform(route, deps, { request, signal, isBehindProxy, baseUrl, isDraining, find }, admitted);
     },
-    perform: (request: Incoming, admitted: unknown, signal?: AbortSignal) =>
-      perform(route, deps, { request, signal, isBehindProxy, baseUrl, isDraining, find }, admitted as Admitted),
   }));
+}
+
+function isStillArriving({ method }: Route, { raw }: Incoming): boolean {
+  return method !== 'GET' && !raw.complete;
+}
+
+/** For a call that has begun. Without a project or an organisation in the path, the record decides who may have it. */
+export async function demandAsMuch(route: Route, deps: CallDeps, now: Admitted, earlier: Admitted): Promise<void> {
+  if (earlier.project && now.project && !includes(now.project.role, earlier.project.role))
+    throw new ApiError('unauthorized');
+  if (route.credentials !== 'account') return;
+  const nothing = { input: {}, sent: emptyGroup(), query: {}, page: {} };
+  const asked = { ...now, db: deps.db.read, within: noFurther, inOrganisation: route.inOrganisation, ...nothing };
+  await loaded(route, callWith(deps, { headers: {}, origin: '', address: null, signal: waitsForEver }, asked));
 }
 
 /** Responses that are not streamed are completed even if the caller has disconnected. */
@@ -103,12 +123,16 @@ export async function perform(
     const take = (work: (trx: Transaction) => Promise<unknown>): Promise<unknown> =>
       deps.db.transaction(async (trx) => {
         // The body may have taken hours.
+        if (signal.reason instanceof ApiError) throw signal.reason;
         await loaded(route, callOn(trx));
         const answer = await work(trx);
         await note(trx, call, answer);
         return answer;
       });
-    return toAnswer(route, await handle(route, Object.assign(call, { upload: arriving(request.raw), take }), input));
+    return toAnswer(
+      route,
+      await handle(route, Object.assign(call, { upload: arriving(request.raw, signal), take }), input),
+    );
   }
   if (route.method === 'GET') {
     const answer = toAnswer(route, await handle(route, callOn(deps.db.read), input));

@@ -1,7 +1,7 @@
 import type { Caller } from '../auth/callers.ts';
 import type { Answer, Incoming } from '../http/route.ts';
-import { admitCaller } from './admission.ts';
-import { perform, type EndpointDeps } from './endpoints.ts';
+import { admitCaller, type Admitted } from './admission.ts';
+import { demandAsMuch, perform, type EndpointDeps } from './endpoints.ts';
 import { routesByName, type Route } from './route.ts';
 import type { RouteName } from './call.ts';
 
@@ -12,7 +12,8 @@ export type { RouteName };
 export interface InnerCalls {
   routes: readonly Route[];
   call(name: RouteName, caller: Caller, request: Incoming, signal?: AbortSignal): Promise<Answer>;
-  admit(name: RouteName, caller: Caller, params: Incoming['params']): Promise<void>;
+  /** With `earlier`, throws if the caller may do less than then. */
+  admit(name: RouteName, caller: Caller, params: Incoming['params'], earlier?: Admitted): Promise<Admitted>;
 }
 
 export function innerCalls(
@@ -27,8 +28,10 @@ export function innerCalls(
       const admitted = await admitCaller(route, { db: deps.db, publicRate }, caller, request.params);
       return perform(route, deps, { request, signal, isBehindProxy, baseUrl, isDraining, find }, admitted);
     },
-    async admit(name, caller, params) {
-      await admitCaller(find(name), { db: deps.db, publicRate }, caller, params);
+    async admit(name, caller, params, earlier) {
+      const admitted = await admitCaller(find(name), { db: deps.db, publicRate }, caller, params);
+      if (earlier) await demandAsMuch(find(name), deps, admitted, earlier);
+      return admitted;
     },
   };
 }

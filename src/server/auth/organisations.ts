@@ -203,15 +203,24 @@ export async function forgetOldInvitations(trx: Transaction, organisationId: big
   return gone.map(({ user_id: id }) => id);
 }
 
+/** Those of a user who may no longer invite. Returns the users who were invited. */
+export async function withdrawInvitationsBy(
+  trx: Transaction,
+  { organisation_id: organisation, user_id: user }: Pick<OrganisationMemberRow, 'organisation_id' | 'user_id'>,
+): Promise<bigint[]> {
+  const open = trx.deleteFrom('organisation_members').where('organisation_id', '=', organisation);
+  const own = open.where('invited_by', '=', user).where('invitation_hash', 'is not', null);
+  return (await own.returning('user_id').execute()).map(({ user_id: id }) => id);
+}
+
 /** Without it an organisation would be nobody's. */
 export async function isLastOwner(
   trx: Transaction,
-  { organisation_id: organisation, user_id: user, role }: OrganisationMemberRow,
-) {
-  if (role !== 'owner') return false;
-  const others = trx.selectFrom('organisation_members').select('id').where('organisation_id', '=', organisation);
-  const owners = others.where('role', '=', 'owner').where('invitation_hash', 'is', null).where('user_id', '<>', user);
-  return (await owners.limit(1).executeTakeFirst()) === undefined;
+  { organisation_id: organisation, user_id: user }: Pick<OrganisationMemberRow, 'organisation_id' | 'user_id'>,
+): Promise<boolean> {
+  const all = trx.selectFrom('organisation_members').select('user_id').where('organisation_id', '=', organisation);
+  const owners = await all.where('role', '=', 'owner').where('invitation_hash', 'is', null).limit(2).execute();
+  return owners.length === 1 && owners[0]?.user_id === user;
 }
 
 /** An organisation that has no other owner than this user. */
@@ -236,6 +245,7 @@ export async function findInvitation(db: Queries, token: string): Promise<Invita
     .selectFrom('organisation_members as m')
     .innerJoin('users as u', 'u.id', 'm.user_id')
     .innerJoin('users as g', 'g.id', 'm.organisation_id')
+    .innerJoin('users as b', 'b.id', 'm.invited_by')
     .selectAll('m')
     .select(['u.email', 'g.email as organisation', 'u.password_hash', 'u.api_key_hash'])
     .select((of) => [
@@ -254,6 +264,8 @@ export async function findInvitation(db: Queries, token: string): Promise<Invita
     .where('m.invitation_hash', '=', hashSecret(token))
     .where('m.expires_at', '>', BigInt(Date.now()))
     .where('u.suspended', '=', 0)
+    .where('b.suspended', '=', 0)
+    .where('b.shut_out', '=', '')
     .executeTakeFirst();
   if (!found) return undefined;
   const { password_hash: password, api_key_hash: key, collaborates, belongs, linked, ...invitation } = found;
@@ -275,12 +287,15 @@ export async function takeInvitation(trx: Transaction, memberId: bigint): Promis
   return (await taken.executeTakeFirst()).numUpdatedRows === 1n;
 }
 
-/** Its row stays for records that name it. Its name is free again. */
-export async function retireOrganisation(trx: Transaction, id: bigint): Promise<void> {
+/** Its row stays for records that name it. Its name is free again. Returns the users who were invited. */
+export async function retireOrganisation(trx: Transaction, id: bigint): Promise<bigint[]> {
+  const invited = trx.deleteFrom('organisation_members').where('organisation_id', '=', id);
+  const gone = await invited.where('invitation_hash', 'is not', null).returning('user_id').execute();
   await trx.deleteFrom('organisations').where('id', '=', id).execute();
   await trx
     .updateTable('users')
     .set({ email: `deleted ${id}`, kind: 'deleted' })
     .where('id', '=', id)
     .execute();
+  return gone.map(({ user_id: user }) => user);
 }

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { ApiError } from '../../shared/errors.ts';
 import type { Queries } from '../db/open.ts';
 import { organisationOf } from '../db/organisation-of.ts';
-import type { ProjectRow } from '../db/schema.ts';
+import type { ProjectRow, ShellRow } from '../db/schema.ts';
 import { isRole, roles, type Access, type Role } from '../http/route.ts';
 import { isPaying, type Caller } from './callers.ts';
 import { organisationKind, ownersFor, roleIn } from './organisations.ts';
@@ -138,6 +138,17 @@ export async function managesProject(
   if (owner === userId) return true;
   const role = await roleIn(db, owner, userId);
   return role !== undefined && includes(role, 'maintainer');
+}
+
+/** Whether a shell has variables limited to refs whose user no longer manages the project. */
+export async function showsTooMuch(
+  db: Queries,
+  { sees_limited: seesLimited, project_id: project, account_id: user }: Omit<ShellRow, 'id'>,
+): Promise<boolean> {
+  if (seesLimited === 0) return false;
+  const owned = db.selectFrom('projects').select('owner_id').where('id', '=', project);
+  const found = await owned.executeTakeFirst();
+  return found !== undefined && !(await managesProject(db, found, user));
 }
 
 /** People of a project, who may do more than look. */

@@ -137,6 +137,11 @@ export async function renewApiKey(trx: Transaction, email: string): Promise<stri
   return key;
 }
 
+/** Suspended, or refused at the issuer: nothing counts that such a user began. */
+export function isLockedOut({ suspended, shut_out: reason }: Readonly<UserRow>): boolean {
+  return suspended === 1 || reason !== '';
+}
+
 /** False for people who were only invited. */
 export function hasAccount({ kind, password_hash: password, api_key_hash: key }: Readonly<UserRow>): boolean {
   return kind === 'user' || password !== null || key !== null;

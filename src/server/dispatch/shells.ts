@@ -1,5 +1,5 @@
 import type { WebSocket } from 'ws';
-import { managesProject } from '../auth/projects.ts';
+import { managesProject, showsTooMuch } from '../auth/projects.ts';
 import { holdRunner, type Runner } from '../auth/runners.ts';
 import { recordShell } from '../auth/shell-audit.ts';
 import type { Database, Transaction } from '../db/open.ts';
@@ -7,7 +7,7 @@ import type { ShellRow } from '../db/schema.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
-import { endShell, isAwaited, locationTopic, noteRunner, takeShells, whyOver } from '../outputs/shells.ts';
+import { endShell, isAwaited, locationTopic, noteRunner, notAllowed, takeShells, whyOver } from '../outputs/shells.ts';
 import { subjectTopic } from '../lifecycle/write-context.ts';
 import type { ShellOrder } from '../../shared/protocol/index.ts';
 import type { ShellRelay } from '../streams/shell-relay.ts';
@@ -47,7 +47,9 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
   const checkFor = async (runner: Runner, id: bigint, isHeard: boolean): Promise<string | undefined> => {
     const shell = await find(runner, id);
     if (!shell) return 'The shell has ended.';
-    const over = whyOver({ ...shell, runner_seen_at: BigInt(Date.now()) });
+    const over = (await showsTooMuch(db.read, shell))
+      ? notAllowed
+      : whyOver({ ...shell, runner_seen_at: BigInt(Date.now()) });
     if (over !== undefined) await end(id, over);
     else if (isHeard) await noteRunner(db, shell);
     return over;
@@ -93,6 +95,7 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
         build_id: buildId,
         project_id: projectId,
         account_id: by,
+        sees_limited: seesLimited,
         name,
         key,
         expires_at: end,
@@ -103,7 +106,8 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
         const project = await projects.where('id', '=', projectId).executeTakeFirstOrThrow();
         const lastsMs = Math.max(0, Number(end) - Date.now());
         const source = await sourceOf(trx, vault, project);
-        const withheld = (await managesProject(trx, project, by)) ? [] : await limitedIn(trx, buildId);
+        const seesAll = seesLimited === 1 && (await managesProject(trx, project, by));
+        const withheld = seesAll ? [] : await limitedIn(trx, buildId);
         orders.push({ id: `${id}`, buildId: `${buildId}`, name, key, source, lastsMs, withheld });
       }
       return orders;

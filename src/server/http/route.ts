@@ -141,7 +141,8 @@ export type Answer =
 
 /** `admit` runs before the body is read, so that an untrusted body costs nothing. */
 export interface Endpoint<Admitted = unknown> extends RouteDescription {
-  admit(request: Incoming): Admitted | Promise<Admitted>;
+  /** With `earlier`, the call has begun: throws if the caller may do less than then. */
+  admit(request: Incoming, earlier?: Admitted): Admitted | Promise<Admitted>;
   /** `signal` is aborted when the client of a stream has disconnected. */
   perform(request: Incoming, admitted: Admitted, signal?: AbortSignal): Promise<Answer & { status?: number }>;
 }

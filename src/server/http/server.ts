@@ -210,7 +210,7 @@ function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: strin
     },
     handler(request, reply) {
       if (endpoint.streams) return answerStream(endpoint, streams, request, reply);
-      return answer({ endpoint, write, baseUrl }, request, reply);
+      return answer({ endpoint, write, baseUrl, streams }, request, reply);
     },
   });
 }
@@ -221,10 +221,19 @@ async function answerStream(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const signal = streams.whileOpen(reply, () => endpoint.admit(request as Incoming));
+  const signal = whileAdmitted(endpoint, streams, request, reply);
   const given = await endpoint.perform(request as Incoming, request.admitted, signal);
   if (!('stream' in given)) throw new Error(`${endpoint.path} streams its answer`);
   return streams.send(given.stream, request, reply);
+}
+
+function whileAdmitted(
+  endpoint: Endpoint,
+  streams: Streams,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): AbortSignal {
+  return streams.whileOpen(reply, () => endpoint.admit(request as Incoming, request.admitted));
 }
 
 type Writer = (response: unknown) => string | Promise<string>;
@@ -243,11 +252,18 @@ function writer({ answer: record }: Endpoint): Writer {
 }
 
 async function answer(
-  { endpoint, write, baseUrl }: { endpoint: Endpoint; write: Writer; baseUrl: string | undefined },
+  {
+    endpoint,
+    write,
+    baseUrl,
+    streams,
+  }: { endpoint: Endpoint; write: Writer; baseUrl: string | undefined; streams: Streams },
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const given = await endpoint.perform(request as Incoming, request.admitted);
+  // An upload may last for hours.
+  const signal = endpoint.uploads && whileAdmitted(endpoint, streams, request, reply);
+  const given = await endpoint.perform(request as Incoming, request.admitted, signal);
   reply.status(given.status ?? endpoint.status);
   if ('json' in given) return sendJson(given.json, request, reply);
   if ('stream' in given) throw new Error(`${endpoint.path} does not say that it streams`);

@@ -81,7 +81,8 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
       if (!('contentType' in answer)) return reply.status(answer.status).send();
       const { contentType, status = 200, headers = {} } = answer;
       const brokeOff = (error: unknown): void => {
-        if (!reply.raw.destroyed) log.error({ id: request.id, err: error }, 'stream failed');
+        if (!reply.raw.destroyed && !(error instanceof ApiError))
+          log.error({ id: request.id, err: error }, 'stream failed');
       };
       reply.status(status).type(contentType).header('x-accel-buffering', 'no').headers(headers);
       if ('write' in answer) {
@@ -90,7 +91,10 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
         return reply;
       }
       // Bytes, not objects, so the limit is one of memory.
-      const stream = Readable.from(answer.body, { objectMode: false, highWaterMark: readAhead });
+      const stream = Readable.from(allowed(answer.body, client.signal), {
+        objectMode: false,
+        highWaterMark: readAhead,
+      });
       stream.once('error', brokeOff);
       if (answer.isWorthPacking) sendPacked(stream, request.headers['accept-encoding'], reply);
       else reply.send(stream);
@@ -99,6 +103,14 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
       return reply;
     },
   };
+}
+
+/** Ends a download whose client is no longer authorized. */
+async function* allowed<Piece>(pieces: AsyncIterable<Piece>, signal: AbortSignal): AsyncGenerator<Piece> {
+  for await (const piece of pieces) {
+    if (signal.reason instanceof ApiError) throw signal.reason;
+    yield piece;
+  }
 }
 
 /** Writes directly: an event for many clients is not delayed by one of them. */

@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import { createTransport } from 'nodemailer';
+import { mostLinksToAddress } from '../../shared/domain/bounds.ts';
 import { createTlsTrust, type TlsTrust } from '../../shared/lib/tls-trust.ts';
 import { escapeXml } from '../../shared/lib/xml.ts';
 
@@ -21,6 +22,26 @@ export interface MailResult {
 export interface Mailer {
   /** Every behaviour of the server is a result, not an exception. */
   send(letter: Letter, signal: AbortSignal): Promise<MailResult>;
+  /** False if this server has sent this address enough links today. Any user can invite any address. */
+  maySendLink(to: string): boolean;
+}
+
+const day = 24 * 60 * 60 * 1000;
+const mostAddresses = 50_000;
+
+/** At most so many links to one address in a day. */
+export function createLinkRate(most = mostLinksToAddress, now = Date.now): (to: string) => boolean {
+  const sent = new Map<string, { since: number; links: number }>();
+  return (to) => {
+    const at = now();
+    if (sent.size >= mostAddresses) for (const [one, { since }] of sent) if (at - since >= day) sent.delete(one);
+    const known = sent.get(to);
+    const found = known && at - known.since < day ? known : { since: at, links: 0 };
+    if (found.links >= most || (!known && sent.size >= mostAddresses)) return false;
+    found.links += 1;
+    sent.set(to, found);
+    return true;
+  };
 }
 
 export interface MailServer {
@@ -48,6 +69,7 @@ export function createMailer({ url, from, trust, answerWithin }: MailServer): Ma
   const isSecure = protocol === 'smtps:';
   const hasCredentials = username !== '';
   return {
+    maySendLink: createLinkRate(),
     async send(letter, signal) {
       const transport = createTransport({
         host: host.replace(/^\[|\]$/g, ''),
@@ -101,7 +123,7 @@ export async function mailLink(
   mailer: Mailer | undefined,
   { to, link, subject, text }: { to: string; link: string; subject: string; text: string },
 ): Promise<boolean> {
-  if (!mailer) return false;
+  if (!mailer?.maySendLink(to)) return false;
   const html = `<p>${escapeXml(text)}</p><p><a href="${escapeXml(link)}">${escapeXml(link)}</a></p>`;
   const letter = { to, subject, text: `${text}\n\n${link}`, html };
   return (await mailer.send(letter, new AbortController().signal)).status === 250;

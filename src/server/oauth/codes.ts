@@ -60,8 +60,9 @@ export async function redeem(
     const found = await trx
       .selectFrom('oauth_codes as c')
       .innerJoin('users as u', 'u.id', 'c.user_id')
+      .leftJoin('identities as i', 'i.user_id', 'c.user_id')
       .selectAll('c')
-      .select(['u.suspended', 'u.shut_out', 'u.email'])
+      .select(['u.suspended', 'u.shut_out', 'u.email', 'i.id as linked'])
       .where('c.code_hash', '=', codeHash)
       .executeTakeFirst();
     // RFC 6749 section 4.1.2: a second use of a code revokes its token.
@@ -69,7 +70,10 @@ export async function redeem(
       await takeBack(trx, ids, client, { codeHash, address: redemption.address });
       return undefined;
     }
-    if (found.suspended === 1 || found.shut_out !== '' || !isFit(found, client, redemption)) return undefined;
+    const isRefused = found.suspended === 1 || found.shut_out !== '';
+    // Whoever had the account before it was linked may have requested it.
+    const isOlder = found.linked !== null && found.linked > found.id;
+    if (isRefused || isOlder || !isFit(found, client, redemption)) return undefined;
     const { numDeletedRows: deleted } = await trx
       .deleteFrom('oauth_codes')
       .where('id', '=', found.id)

@@ -60,11 +60,16 @@ export interface Issuer {
   lookAgain(refreshToken: string, subject: string): Promise<Vouched>;
 }
 
-/** With all its calls to the issuer, a page takes less than 20 seconds. */
-const requestMs = 6_000;
-const longestMs = 15_000;
-/** A page waits so long to learn whether the issuer answers. */
-const glanceMs = 4_000;
+export interface IssuerTimes {
+  /** For one call to the issuer. */
+  requestMs: number;
+  /** For all calls of a page: with them it takes less than 20 seconds. */
+  longestMs: number;
+  /** How long a page waits to learn whether the issuer answers. */
+  glanceMs: number;
+}
+
+export const usualTimes: IssuerTimes = { requestMs: 6_000, longestMs: 15_000, glanceMs: 4_000 };
 const knownForMs = 60_000;
 
 type Library = typeof import('openid-client');
@@ -74,9 +79,11 @@ export interface IssuerParts {
   resolve: Resolve;
   trust: TlsTrust;
   onTrouble: (error: unknown) => void;
+  times?: IssuerTimes;
 }
 
-export function createIssuer({ settings, resolve, trust, onTrouble }: IssuerParts): Issuer {
+export function createIssuer({ settings, resolve, trust, onTrouble, times = usualTimes }: IssuerParts): Issuer {
+  const { requestMs, longestMs, glanceMs } = times;
   const { clientId, clientSecret, redirectUri } = settings;
   const server = new URL(settings.issuer);
   let known: { config: Configuration; at: number } | undefined;

@@ -20,7 +20,7 @@ export const locationTopic = (location: string): string => `location:${location}
 /** Undefined if the runner, or the account there, is at its limit. */
 export async function insertShell(
   { db, trx, ids }: WriteContext,
-  project: Pick<ProjectRow, 'id' | 'owner_id'>,
+  project: Pick<ProjectRow, 'id' | 'owner_id'> & { owned: boolean },
   kept: KeptBuildRow,
   by: { id: bigint; via: string },
 ): Promise<ShellRow | undefined> {
@@ -42,6 +42,7 @@ export async function insertShell(
     expires_at: kept.expires_at,
     client_seen_at: now,
     runner_seen_at: now,
+    sees_limited: project.owned ? 1 : 0,
   };
   await trx.insertInto('shells').values(row).execute();
   await db.announce(trx, locationTopic(kept.location));
@@ -98,6 +99,9 @@ export function whyOver(
   if (Number(runner) + graceMs <= now) return 'runner_gone';
   return undefined;
 }
+
+/** The reason of a shell whose user may no longer have it. */
+export const notAllowed = 'not_allowed';
 
 export function isNew({ client_seen_at: client, created_at: opened }: ShellRow): boolean {
   return client === opened;

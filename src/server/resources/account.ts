@@ -1,8 +1,8 @@
 import { accountRoute } from '../api/route.ts';
-import { organisationsOf, ownersAlone } from '../auth/organisations.ts';
+import { organisationsOf, ownersAlone, withdrawInvitationsBy } from '../auth/organisations.ts';
 import { retireUser } from '../auth/retire.ts';
 import { checkPassword } from '../auth/set-password.ts';
-import { findUserById } from '../auth/users.ts';
+import { findUserById, forgetInvited } from '../auth/users.ts';
 import type { Transaction } from '../db/open.ts';
 import { ApiError } from '../../shared/errors.ts';
 import { forgesOf, forgetRetired, retireForge } from '../lifecycle/forges.ts';
@@ -56,10 +56,15 @@ export const routes = [
     async handle({ db, database, caller: { id } }) {
       await database.holdRight(db, 'names', id);
       await refuseWhileInUse(db, id);
-      for (const organisation of await organisationsOf(db, id)) await database.holdRight(db, 'room', organisation.id);
+      const organisations = await organisationsOf(db, id);
+      for (const organisation of organisations) await database.holdRight(db, 'room', organisation.id);
       const alone = await ownersAlone(db, id);
       if (alone !== undefined)
         throw inUse(`You are the last owner of ${alone}. Name another one, or delete it, first.`);
+      for (const { id: organisation } of organisations) {
+        const invited = await withdrawInvitationsBy(db, { organisation_id: organisation, user_id: id });
+        await forgetInvited(db, invited);
+      }
       await dropConnections(db, id);
       await forgetGrantsOf(db, id);
       await withdrawOffersTo(db, id);

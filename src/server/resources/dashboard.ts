@@ -1,7 +1,7 @@
 import { allRows } from '../api/pages.ts';
 import { accountRoute } from '../api/route.ts';
 import { hasScope, type Caller } from '../auth/callers.ts';
-import { accountsManagedBy, projectsSeenBy } from '../auth/projects.ts';
+import { accountsManagedBy, managesProject, projectsSeenBy } from '../auth/projects.ts';
 import { whyNobodyTakes } from '../auth/runner-heartbeats.ts';
 import type { Database, Queries } from '../db/open.ts';
 import { described, oneOf, text } from '../../shared/records/fields.ts';
@@ -225,11 +225,16 @@ async function offersTo(db: Queries, userId: bigint) {
   const rows = await db
     .selectFrom('projects as p')
     .innerJoin('users as u', 'u.id', 'p.offered_by_id')
-    .select(['p.id', 'p.name', 'u.email'])
+    .select(['p.id', 'p.name', 'p.owner_id', 'u.email', 'u.id as by'])
     .where('p.offered_to_id', '=', userId)
+    .where('u.suspended', '=', 0)
+    .where('u.shut_out', '=', '')
     .orderBy('p.id')
     .execute();
-  return rows.map(({ id, name, email }) => ({ ...withIdString('project_id', id), name, email }));
+  const offers = [];
+  for (const { id, name, email, by, ...project } of rows)
+    if (await managesProject(db, project, by)) offers.push({ ...withIdString('project_id', id), name, email });
+  return offers;
 }
 
 export const routes = [

@@ -7,6 +7,7 @@ import {
   membersOf,
   openInvitationsBy,
   removeMember,
+  withdrawInvitationsBy,
   type Member,
 } from '../auth/organisations.ts';
 import { findUser, forgetInvited, hasAccount, insertUser, promote } from '../auth/users.ts';
@@ -78,6 +79,7 @@ export const routes = [
       await database.holdRight(db, 'room', organisation.id);
       if (role !== 'owner' && (await isLastOwner(db, member))) throw lastOwner();
       await changeRole(db, member.id, role);
+      if (role !== 'owner') await forgetInvited(db, await withdrawInvitationsBy(db, member));
       return view({ ...member, role });
     },
   }),
@@ -88,7 +90,7 @@ export const routes = [
       await database.holdRight(db, 'room', organisation.id);
       if (await isLastOwner(db, member)) throw lastOwner();
       await removeMember(db, member.id);
-      await forgetInvited(db, [member.user_id]);
+      await forgetInvited(db, [member.user_id, ...(await withdrawInvitationsBy(db, member))]);
     },
   }),
 ];

@@ -7,6 +7,7 @@ import {
   type Organisation,
 } from '../auth/organisations.ts';
 import type { MemberRole } from '../auth/roles.ts';
+import { forgetInvited } from '../auth/users.ts';
 import { ApiError } from '../../shared/errors.ts';
 import { mostOrganisations } from '../../shared/domain/bounds.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
@@ -84,7 +85,7 @@ export const routes = [
       await database.holdRight(db, 'names', organisation.id);
       await refuseWhileInUse(db, organisation.id);
       await dropConnections(db, organisation.id);
-      await retireOrganisation(db, organisation.id);
+      await forgetInvited(db, await retireOrganisation(db, organisation.id));
       return destroyed;
     },
   }),

@@ -2,6 +2,8 @@ import { doerOf } from '../api/audit.ts';
 import { projectRoute } from '../api/route.ts';
 import { recordAudit } from '../auth/audit.ts';
 import type { Caller } from '../auth/callers.ts';
+import { showsTooMuch } from '../auth/projects.ts';
+import { recordShell } from '../auth/shell-audit.ts';
 import { isHolderAlive } from '../auth/runner-heartbeats.ts';
 import type { Database, Queries } from '../db/open.ts';
 import type { ShellRow } from '../db/schema.ts';
@@ -10,7 +12,7 @@ import { bytes } from '../../shared/domain/bounds.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
 import { findFilesForShell, openable } from '../lifecycle/kept-builds.ts';
-import { endShell, insertShell, isNew, noteClient, whyOver } from '../outputs/shells.ts';
+import { endShell, insertShell, isNew, notAllowed, noteClient, whyOver } from '../outputs/shells.ts';
 import { subjectTopic } from '../lifecycle/write-context.ts';
 import { shellRecord } from '../../shared/records/build.ts';
 import { string } from '../../shared/records/schema.ts';
@@ -77,7 +79,17 @@ export const routes = [
         async connect(socket, client) {
           using watch = subscriptions.watch(subjectTopic(shell.id));
           const check = (isHeard: boolean): Promise<string | undefined> => checkClient(call, shell.id, isHeard);
-          await relay.serve({ id: shell.id, side: 'client', socket, watch, check, ...client });
+          const { signal } = client;
+          const admit = async (): Promise<void> => {
+            try {
+              await client.admit();
+            } catch (error) {
+              if (error instanceof ApiError) await takeAway(call, shell.id);
+              throw error;
+            }
+          };
+          await relay.serve({ id: shell.id, side: 'client', socket, watch, check, admit, signal });
+          if (signal.reason instanceof ApiError) await takeAway(call, shell.id);
         },
       };
     },
@@ -116,6 +128,10 @@ async function checkClient(
   const shells = (db: Queries) => db.selectFrom('shells').selectAll().where('id', '=', id);
   const shell = await shells(database.read).executeTakeFirst();
   const ended = shell?.state === 'ended' ? shell.reason : undefined;
+  if (shell && ended === undefined && (await showsTooMuch(database.read, shell))) {
+    await takeAway({ database, ids }, id);
+    return endMessages[notAllowed];
+  }
   const over = shell ? (ended ?? whyOver({ ...shell, client_seen_at: BigInt(Date.now()) })) : 'gone';
   if (over !== undefined) return endMessages[over] ?? 'The shell has ended.';
   if (!isHeard) return undefined;
@@ -132,9 +148,18 @@ async function checkClient(
   return undefined;
 }
 
+/** What the shell runs ends too, and not only the connection to it. */
+async function takeAway({ database, ids }: Pick<Connecting, 'database' | 'ids'>, id: bigint): Promise<void> {
+  await database.transaction(async (trx) => {
+    const ended = await endShell({ db: database, trx }, id, notAllowed);
+    if (ended) await recordShell(trx, ids, ended, { action: 'shell.ended', details: { reason: notAllowed } });
+  });
+}
+
 const endMessages: Record<string, string> = {
   runner_gone: 'The runner that has the files of this build is not connected.',
   expired: 'The files of this build are no longer stored.',
   gone: 'The build was deleted.',
   closed: 'The shell was closed.',
+  [notAllowed]: 'You may no longer use this shell.',
 };

@@ -3,7 +3,7 @@ import { holdRoom } from '../api/room.ts';
 import type { Call } from '../api/call.ts';
 import { ownerFor } from '../auth/organisations.ts';
 import { managesProject } from '../auth/projects.ts';
-import { findUser, normalizeEmail } from '../auth/users.ts';
+import { findUser, findUserById, isLockedOut, normalizeEmail } from '../auth/users.ts';
 import type { Transaction } from '../db/open.ts';
 import { organisationOf } from '../db/organisation-of.ts';
 import type { ProjectRow } from '../db/schema.ts';
@@ -45,7 +45,8 @@ async function loadOffered({ db, caller, params }: InAccount<'project_id'>): Pro
   const named = db.selectFrom('projects').selectAll().where('id', '=', params.project_id);
   const offers = named.where('offered_to_id', '=', caller.id);
   const offered = orNotFound(await offers.executeTakeFirst());
-  if (!(await managesProject(db, offered, offered.offered_by_id ?? 0n))) throw new ApiError('not_found');
+  const by = orNotFound(await findUserById(db, offered.offered_by_id ?? 0n));
+  if (isLockedOut(by) || !(await managesProject(db, offered, by.id))) throw new ApiError('not_found');
   return { offered };
 }
 

@@ -72,9 +72,12 @@ function addRoute(server: FastifyInstance, route: Route, services: DataServices)
     async handler(request, reply) {
       const ask = (person: Person, signal?: AbortSignal) =>
         services.calls.call(name, callerInBrowser(person), request as unknown as Incoming, signal);
+      let first: Awaited<ReturnType<InnerCalls['admit']>> | undefined;
       const admit = async (): Promise<Person> => {
         const person = await personFor(request, services, route.connects);
-        await services.calls.admit(name, callerInBrowser(person), request.params as Record<string, string>);
+        const params = request.params as Record<string, string>;
+        const admitted = await services.calls.admit(name, callerInBrowser(person), params, first);
+        first ??= admitted;
         return person;
       };
       protect(reply);
@@ -85,7 +88,9 @@ function addRoute(server: FastifyInstance, route: Route, services: DataServices)
         if (!('stream' in answer)) throw new Error(`${route.path} streams its answer`);
         return server.streams.send(answer.stream, request, reply);
       }
-      const answer = await ask(await personFor(request, services));
+      const answer = route.uploads
+        ? await ask(await admit(), server.streams.whileOpen(reply, admit))
+        : await ask(await personFor(request, services));
       if ('json' in answer || 'stream' in answer) throw new Error(`${route.path} answers a record`);
       if ('record' in answer && answer.record === undefined) return reply.status(204).send();
       const response = 'page' in answer ? answer.page.items : answer.record;

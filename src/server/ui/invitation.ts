@@ -26,10 +26,10 @@ function invitationPage({ visit, token, invitation, mistake }: Shown): Page {
   const fields = html`${keyField(visit.formKey)}<input type="hidden" name="token" value="${token}" />`;
   const way = isTheirs
     ? html`<form method="post" action="/ui/invitation">${fields}<button class="main">Join</button></form>`
-    : mustSignIn(invitation)
+    : mustSignIn(visit, invitation)
       ? html`<p>
-          This address already has an account. <a href="${signIn}">Sign in</a> as ${email} to join. If you have no
-          password yet, the operator of this server can make a link to set one.
+          <a href="${signIn}">Sign in</a> as ${email} to join. If you cannot sign in yet, the operator of this server
+          can make a link for you.
         </p>`
       : html`<form method="post" action="/ui/invitation">
           ${fields}
@@ -49,9 +49,12 @@ function invitationPage({ visit, token, invitation, mistake }: Shown): Page {
   };
 }
 
-/** The inviter also knows the address of this page, so it must not open what others gave the account. */
-function mustSignIn({ has_password: hasPassword, has_access: hasAccess }: Invitation): boolean {
-  return hasPassword || hasAccess;
+/**
+ * The inviter also knows the address of this page, so it must not open what others gave the account. Nor does it make a
+ * password where passwords do not sign in.
+ */
+function mustSignIn({ site }: SiteVisit, { has_password: hasPassword, has_access: hasAccess }: Invitation): boolean {
+  return hasPassword || hasAccess || !site.rules.takesPasswords;
 }
 
 export const routes: PageRoute[] = [
@@ -75,7 +78,8 @@ export const routes: PageRoute[] = [
       const joined = { goTo: `/ui/organisations/${invitation.organisation}`, status: 303 } as const;
       if (visitor.person?.id === invitation.user_id)
         return (await joinAs(site, visitor.person, { token, address })) ? joined : worksNoMore;
-      if (mustSignIn(invitation)) return signInFirst(`/ui/invitation?${new URLSearchParams({ token }).toString()}`);
+      if (mustSignIn(visit, invitation))
+        return signInFirst(`/ui/invitation?${new URLSearchParams({ token }).toString()}`);
       const mistake = mistakeIn(password, formText('again'), invitation.email);
       if (mistake !== undefined) return invitationPage({ visit, token, invitation, mistake });
       const session = await joinWithPassword(site, { token, password, address });

@@ -75,7 +75,9 @@ export function visitApi(calls: InnerCalls, person: Person, request: PageRequest
       }
       return items as never;
     },
-    admit: (name) => calls.admit(name, caller, request.params),
+    async admit(name) {
+      await calls.admit(name, caller, request.params);
+    },
   };
 }
 

@@ -248,6 +248,9 @@ export type BoundedTable = keyof typeof mostRecords;
 export const mostOrganisations = 100;
 export const mostInvitations = 100;
 
+/** Letters with an invitation or a password link, to one address in a day, from each server. */
+export const mostLinksToAddress = 10;
+
 /** Per user. The oldest are deleted first. */
 export const mostKept = {
   sessions: 100,

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import type { Credentials } from '../../../src/server/auth/users.ts';
 import { connectionPath, protocolHeader, protocolNumber } from '../../../src/shared/protocol/index.ts';
 import { onOneDatabase, placeFor } from '../../support/databases.ts';
 import { command } from '../../support/command.ts';
@@ -84,6 +85,19 @@ describe('admin runner', () => {
       const again = await runner('create', 'free');
       assert.deepEqual(await Promise.all([free, again].map(({ token }) => knock(token))), [401, 426]);
       assert.equal((await list()).filter(({ name }) => name === 'free').length, 1);
+
+      const made = JSON.parse((await admin('user', 'create', 'carol@example.org')).said) as Credentials;
+      const team = (await server.api.post('/organisations', { as: made, form: { name: 'acme' } })).record;
+      const theirs = await runner('create', 'of-acme', '--organisation', 'acme');
+      assert.equal(await knock(theirs.token), 426);
+      assert.match(await fails('create', 'lost', '--organisation', 'nobody'), /there is no organisation nobody/);
+      const listed = (await list()).find(({ name }) => name === 'of-acme');
+      assert.deepEqual(listed?.accounts, ['acme']);
+      const { list: seen } = await server.api.get(`/organisations/${team.id}/runners`, { as: made });
+      assert.deepEqual(
+        seen.map(({ name }) => name),
+        ['of-acme'],
+      );
       server.api.close();
       server.process.kill('SIGTERM');
       await server.exited;

@@ -81,6 +81,7 @@ async function opened(service: Service, owner: User) {
     expires_at: now + BigInt(hour),
     client_seen_at: now,
     runner_seen_at: now,
+    sees_limited: 0,
   }));
   // Whoever does not sort them finds the newest first.
   await store.db.transaction((trx) => trx.insertInto('shells').values(shells.toReversed()).execute());

@@ -4,9 +4,12 @@ import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { before, beforeEach, test } from 'node:test';
 import { ownCertificate } from '../../../src/server/http/certificate.ts';
+import { createResolve } from '../../../src/shared/lib/resolve.ts';
+import { createTlsTrust } from '../../../src/shared/lib/tls-trust.ts';
 import { onOneDatabase } from '../../support/databases.ts';
 import { temporaryFolder } from '../../support/folders.ts';
-import { buttonOf, issuerSettings } from '../../support/issuer.ts';
+import { createIssuer, IssuerError, usualTimes, type IssuerSettings } from '../../../src/server/oidc/issuer.ts';
+import { buttonOf, client, issuerSettings } from '../../support/issuer.ts';
 import { challengeOf, LyingIssuer } from '../../support/lying-issuer.ts';
 import { Service } from '../../support/service.ts';
 import { Tab } from '../../support/tab.ts';
@@ -50,6 +53,7 @@ onOneDatabase((database) => {
     const asked = new URL(address).searchParams;
     assert.equal(asked.get('response_type'), 'code');
     assert.equal(asked.get('redirect_uri'), 'https://ci.example.org/ui/oidc/callback');
+    assert.equal(asked.get('scope'), 'openid email profile');
     assert.equal((await tab.get(issuer.back(address))).status, 303);
     const verifier = issuer.tokenCalls.at(-1)?.get('code_verifier') ?? '';
     assert.equal(challengeOf(verifier), asked.get('code_challenge'));
@@ -120,6 +124,64 @@ onOneDatabase((database) => {
     assert.ok([400, 502].includes((await arrive()).status), 'a long answer is cut off');
   });
 
+  test('an issuer that is slow in any step has not answered, however it is slow', async () => {
+    assert.ok(usualTimes.requestMs <= usualTimes.longestMs && usualTimes.longestMs < 20_000);
+    assert.ok(usualTimes.glanceMs < usualTimes.longestMs);
+    const settings: IssuerSettings = {
+      issuer: issuer.url,
+      clientId: client.id,
+      clientSecret: client.secret,
+      redirectUri: `${client.baseUrl}/ui/oidc/callback`,
+      name: 'Acme',
+      scopes: ['openid'],
+      groupsClaim: 'groups',
+      allowedGroups: [],
+      operatorGroup: '',
+      allowedDomains: [],
+      hasSignUp: true,
+      trustsEmail: false,
+    };
+    const parts = { settings, resolve: createResolve(), trust: createTlsTrust(), onTrouble: () => {} };
+    const times = { requestMs: 300, longestMs: 700, glanceMs: 200 };
+    const checks = { state: 'state', nonce: 'nonce', verifier: 'v'.repeat(43) };
+    const silent = (error: unknown) => error instanceof IssuerError && error.trouble === 'silent';
+    const held = new Set<ServerResponse>();
+    const slow: Record<string, (response: ServerResponse) => void> = {
+      'says nothing': (response) => void held.add(response),
+      'says a little from time to time': (response) => {
+        held.add(response.writeHead(200, { 'content-type': 'application/json' }));
+        const dripping = setInterval(() => response.write(' '), 50);
+        response.once('close', () => clearInterval(dripping));
+      },
+    };
+    for (const [how, answer] of Object.entries(slow))
+      for (const step of ['description', 'token', 'keys', 'userinfo'] as const) {
+        issuer.at = { [step]: answer };
+        const one = createIssuer({ ...parts, times });
+        assert.equal(await one.isThere(), step !== 'description', `${step} ${how}`);
+        const address = one.begin(checks);
+        if (step === 'description') await assert.rejects(address, silent, how);
+        const back = new URL(issuer.back(step === 'description' ? issuer.url : await address), client.baseUrl);
+        back.searchParams.set('state', 'state');
+        issuer.nonce = 'nonce';
+        await assert.rejects(one.finish(back.search, checks), silent, `${step} ${how}`);
+      }
+    for (const response of held) response.destroy();
+
+    // A refresh that answers for somebody else says nothing about this user.
+    issuer.at = {};
+    const one = createIssuer({ ...parts, times: usualTimes });
+    const wrong = (error: unknown) => error instanceof IssuerError && error.trouble === 'wrong';
+    issuer.nonce = undefined;
+    issuer.claims = { ...verified, sub: 'another', groups: ['admins'] };
+    issuer.userinfo = { sub: 'another' };
+    await assert.rejects(one.lookAgain('a-refresh-token', 'somebody'), wrong, 'the ID token');
+    issuer.claims = { ...verified };
+    await assert.rejects(one.lookAgain('a-refresh-token', 'somebody'), wrong, 'the user info');
+    issuer.userinfo = {};
+    assert.equal((await one.lookAgain('a-refresh-token', 'somebody')).subject, 'somebody');
+  });
+
   test('an issuer that hangs is a page of ours within 20 seconds', async () => {
     const held = new Set<ServerResponse>();
     const { tab, address } = await begin();
@@ -131,6 +193,32 @@ onOneDatabase((database) => {
     assert.equal(answer.status, 502);
     assert.match(answer.text, /Acme gave no answer/);
     assert.ok(took < 20_000, `${took} ms`);
+  });
+
+  test('is called by its host, and reads groups from the claim of the settings alone', async () => {
+    const { oidc_name: _, ...usual } = issuerSettings(issuer.url, { oidc_groups_claim: 'roles' });
+    const one = new Service(database, {
+      settings: { ...usual, oidc_allowed_groups: 'builders', oidc_scopes: 'openid roles' },
+    });
+    await one.start();
+    const come = async (claims: Record<string, unknown>) => {
+      issuer.claims = { sub: 'of-roles', email: 'roles@example.org', email_verified: true, ...claims };
+      issuer.userinfo = { sub: 'of-roles' };
+      const tab = new Tab(one);
+      const page = await tab.get('/ui/sign-in');
+      assert.match(page.text, new RegExp(`Sign in with ${new URL(issuer.url).host}`));
+      const address = (await tab.get(buttonOf(page))).headers.location ?? '';
+      assert.equal(new URL(address).searchParams.get('scope'), 'openid roles');
+      return (await tab.get(issuer.back(address))).status;
+    };
+    for (const [claims, status] of [
+      [{ groups: ['builders'] }, 403],
+      [{ roles: { builders: true } }, 403],
+      [{ roles: ['Builders', 'builders '] }, 403],
+      [{ roles: ['builders'] }, 303],
+      [{ roles: 'builders' }, 303],
+    ] as const)
+      assert.equal(await come(claims), status, JSON.stringify(claims));
   });
 
   test('is trusted with the certificate of the operator’s file, and not without it', async () => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { identitiesTopic } from '../../../src/server/auth/identities.ts';
 import { insertLink } from '../../../src/server/auth/password-links.ts';
+import { updateUser } from '../../../src/server/auth/users.ts';
 import type { IdentityRow, UserRow } from '../../../src/server/db/schema.ts';
 import { onEveryDatabase } from '../../support/databases.ts';
 import { Listener } from '../../support/firehose.ts';
@@ -19,7 +20,10 @@ describe('people of an issuer', () => {
     let service: Service;
     before(async () => {
       issuer = await RealIssuer.start(database);
-      const settings = issuerSettings(issuer.url, { oidc_allowed_groups: 'builders,admins' });
+      const settings = issuerSettings(issuer.url, {
+        oidc_allowed_groups: 'builders,admins',
+        oidc_operator_group: 'operators',
+      });
       service = new Service(database, { settings, streamPauseMs: 50 });
       await service.start();
     });
@@ -85,6 +89,22 @@ describe('people of an issuer', () => {
       await pass(user.email, ({ shut_out: why }) => why === '');
       assert.equal(await status(user), 200, 'the groups admit them again');
       assert.equal((await tab.get('/ui/')).status, 303, 'and the session stays over');
+    });
+
+    test('are operators as long as they are in the group, and those made by hand stay', async () => {
+      const { user } = await enter('oz');
+      const claims = { email: user.email, email_verified: true };
+      const operates = async () => (await service.api.get('/users', { as: user.credentials })).status;
+      assert.equal(await operates(), 401);
+      issuer.people.set('oz', { ...claims, groups: ['builders', 'operators'] });
+      await pass(user.email, ({ operator }) => operator === 1);
+      assert.equal(await operates(), 200);
+      issuer.people.set('oz', { ...claims, groups: ['builders'] });
+      await pass(user.email, ({ operator }) => operator === 0);
+      assert.equal(await operates(), 401);
+      await service.store.db.transaction((trx) => updateUser(trx, user.email, { operator: 1 }));
+      await pass(user.email, isRenewed);
+      assert.equal(await operates(), 200, 'made by hand');
     });
 
     test('are out when they are gone at the issuer', async () => {

@@ -149,6 +149,24 @@ describe('news', () => {
         assert.match(letter?.body ?? '', /&lt;b&gt;Passed/);
         await settled(ada, `${path}/${made.id}/deliveries`, ['delivered', 'delivered', 'delivered']);
       });
+
+      test('goes to nobody who has left', async () => {
+        const [ada, leaver] = [await service.user(), await service.user()];
+        const project = await ada.createProject();
+        await ada.createSuite(project);
+        const { id } = await ada.invite(project, leaver);
+        const options = { 'options[to]': `${leaver.email}, ${ada.email}` };
+        const before = (await mail.letters(0)).length;
+        await create(ada, project, { notifiable_type: 'build', name: 'email', on: 'failures', ...options });
+        await mail.letters(before + 2);
+        await ada.delete(`/projects/${project.id}/collaborators/${id}`);
+        await build(ada, project, 'main', 3);
+        const failures = (await mail.letters(before + 3)).slice(before + 2);
+        assert.deepEqual(
+          failures.map(({ headers }) => headers.get('to')),
+          [ada.email],
+        );
+      });
     },
     { settings },
   );

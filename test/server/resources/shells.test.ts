@@ -21,6 +21,7 @@ import { runningBuild, type RunningBuild } from '../../support/running-build.ts'
 import { handshake, ShellEnd, shellRunner, socketTo } from '../../support/shell-ends.ts';
 import { failAndKeep } from '../../support/shells.ts';
 import { Service } from '../../support/service.ts';
+import { Tab } from '../../support/tab.ts';
 import type { User } from '../../support/user.ts';
 
 const files = { location: 'location-of-the-tests', name: 'name-of-the-files', key: 'ab'.repeat(32) };
@@ -284,8 +285,8 @@ describeWithRunner(
       void person.stream.send('d', 'late');
       assert.equal(await person.next(), 'm You may no longer use this shell.');
       assertRefused(await refused(path, debtor), 401, { generic: ['account_suspended'] });
-      await runner.dispatch.shellEnd(runner.self, { shell, reason: 'client_gone' });
-      assert.equal(await far.next(), 'm The shell has ended.', 'nothing more was typed');
+      assert.equal(await far.next(), 'm The shell has ended.', 'nothing more was typed, and what runs there ends');
+      assert.equal(await reasonOf(shell), 'not_allowed');
     });
 
     test('is closed for who only listens and may not have it any more [promise: shell-owner]', async () => {
@@ -293,13 +294,88 @@ describeWithRunner(
       const path = await open(debtor, await failed(debtor));
       const person = personEnd(debtor, path);
       const shell = (await take())?.id ?? '';
-      const told = runnerEnd(shell).send('d', 'shown');
+      const far = runnerEnd(shell);
+      const told = far.send('d', 'shown');
       assert.equal(await person.next(), 'd shown');
       await told;
       await service.suspend(debtor);
       assert.equal(await person.next(), 'm You may no longer use this shell.'); // a moment later
-      await runner.dispatch.shellEnd(runner.self, { shell, reason: 'client_gone' });
+      assert.equal(await far.next(), 'm The shell has ended.');
     });
+
+    test('ends with the role that it was opened with [promise: lost-rights]', async () => {
+      const [owner, member] = [await service.user(), await service.user()];
+      const team = (await owner.post('/organisations', { name: `shells-${Date.now()}` })).record;
+      const members = `/organisations/${team.id}/members`;
+      const { record } = await owner.post(members, { email: member.email, role: 'maintainer' });
+      const setRole = async (role: string) =>
+        assert.equal((await owner.put(`${members}/${record.id}`, { role })).status, 200);
+      const own = await failed(owner);
+      await owner.post(`/projects/${own.project.id}/transfer`, { organisation_id: String(team.id) });
+      const key = { name: 'KEY', content: 'of-production', 'refs[]': 'main' };
+      assert.equal((await owner.post(`/organisations/${team.id}/environment_variables`, key)).status, 201);
+
+      // A maintainer's shell has the limited variables, so it is no developer's.
+      const first = await open(member, own);
+      const order = await take();
+      assert.deepEqual(order?.withheld, []);
+      const [person, far] = [personEnd(member, first), runnerEnd(order?.id ?? '')];
+      const before = person.send('d', 'as a maintainer');
+      assert.equal(await far.next(), 'd as a maintainer');
+      await before;
+      await setRole('developer');
+      void person.stream.send('d', 'env');
+      assert.equal(await person.next(), 'm You may no longer use this shell.');
+      assert.equal(await far.next(), 'm The shell has ended.');
+
+      // Neither does it help to be away meanwhile and to connect again.
+      await setRole('maintainer');
+      const second = await open(member, own);
+      const there = (await take())?.id ?? '';
+      await setRole('developer');
+      assert.equal(await personEnd(member, second).next(), 'm You may no longer use this shell.');
+      assert.equal(await reasonOf(there), 'not_allowed');
+      await setRole('maintainer');
+      const unwatched = await open(member, own);
+      const third = (await take())?.id ?? '';
+      await setRole('developer');
+      assert.equal(
+        await runnerEnd(third).next(),
+        'm not_allowed',
+        'its runner ends it, whether or not anybody is there',
+      );
+      assert.equal((await member.delete(unwatched)).status, 200);
+
+      // A developer's own lacks them, and a viewer has none.
+      const last = await open(member, own);
+      const lacking = await take();
+      assert.deepEqual(lacking?.withheld, ['KEY']);
+      const tab = new Tab(service);
+      await tab.signIn(member.credentials);
+      const [, formKey = ''] = /data-key="([^"]+)"/.exec((await tab.get(`/ui${own.path}/shell`)).text) ?? [];
+      const cookie = Array.from(tab.cookies, ([name, value]) => `${name}=${value}`).join('; ');
+      const inBrowser = (): WebSocket =>
+        socketTo(service, `/ui/data${last}/connection`, {
+          headers: { cookie, origin: service.address },
+          protocols: ['headrace-shell', formKey],
+        });
+      const [typing, end] = [connected(new ShellEnd(inBrowser)), runnerEnd(lacking?.id ?? '')];
+      const allowed = typing.send('d', 'as a developer');
+      assert.equal(await end.next(), 'd as a developer');
+      await allowed;
+      await setRole('viewer');
+      void typing.stream.send('d', 'late');
+      assert.equal(await typing.next(), 'm You may no longer use this shell.');
+      assert.equal(await end.next(), 'm The shell has ended.');
+      assertRefused(await member.post(`${own.path}/shell`), 401, { generic: ['unauthorized'] });
+      const ended = (await allEntries(service)).map(entryView).filter(({ action }) => action === 'shell.ended');
+      assert.ok(ended.some(({ actor, details }) => actor?.email === member.email && details.reason === 'not_allowed'));
+    });
+
+    const reasonOf = async (shell: string): Promise<string | undefined> => {
+      const shells = service.store.db.read.selectFrom('shells').select('reason').where('id', '=', BigInt(shell));
+      return (await shells.executeTakeFirst())?.reason;
+    };
 
     test('ends when one of its sides is gone, and the other one hears of it', async () => {
       const first = await open(alice, build);

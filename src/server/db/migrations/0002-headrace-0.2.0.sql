@@ -141,6 +141,9 @@ alter table doomed_blobs add column bytes bigint not null default 0;
 create index doomed_blobs_of_account on doomed_blobs (account_id) where account_id is not null;
 create index doomed_blobs_of_claim on doomed_blobs (claim) where claim is not null;
 
+-- Whether the shell has the variables that are limited to refs, for those who manage the project.
+alter table shells add column sees_limited integer not null default 0;
+
 alter table users add column password_by_link integer not null default 0;
 alter table users add column asks_passkey integer not null default 0;
 alter table users add column shut_out text not null default '';

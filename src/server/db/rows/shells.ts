@@ -36,4 +36,6 @@ export interface ShellRow {
   expires_at: bigint;
   client_seen_at: bigint;
   runner_seen_at: bigint;
+  /** Whether it has variables that are limited to refs. */
+  sees_limited: number;
 }
