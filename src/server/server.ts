@@ -2,6 +2,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { createPublicRate } from './auth/public-rate.ts';
+import { noteTokenUses } from './auth/token-uses.ts';
 import { endpointsOf } from './api/endpoints.ts';
 import { innerCalls } from './api/inner-calls.ts';
 import type { CallDeps } from './api/call.ts';
@@ -52,6 +53,7 @@ import { addPages } from './ui/index.ts';
 import { addressOf, tlsFor } from './addresses.ts';
 import { issuerSettings } from './issuer-settings.ts';
 import { connectionLimits, limitsOf, unpackLimitsOf } from './limits.ts';
+import { startTellingOfTokens } from './token-ends.ts';
 import { translateWith } from './translate.ts';
 import { startUpkeep, upkeepTasks } from './upkeep.ts';
 
@@ -115,11 +117,17 @@ export async function startServer({
   const draining = { isDraining: () => state.isDraining };
   const state = { isDraining: false, leavesRunner: false };
   const publicRate = store.publicProjects ? createPublicRate(config.public_rate) : undefined;
+  const tokenUses = noteTokenUses({
+    db: store.db,
+    onTrouble: (error) => log.error({ err: error }, 'recording the use of tokens failed'),
+  });
+  opened.defer(() => tokenUses.close());
   const server = createServer({
     endpoints: endpointsOf(routes, {
       ...store,
       ...draining,
       publicRate,
+      tokenUses,
       isBehindProxy,
       baseUrl: config.base_url,
       metricsToken: config.metrics_token,
@@ -241,6 +249,15 @@ export async function startServer({
     onError: (error) => log.error({ err: error }, 'checking the forges failed'),
   });
   opened.defer(() => forgeUpkeep.close());
+  if (store.mailer) {
+    const telling = startTellingOfTokens({
+      db: store.db,
+      mailer: store.mailer,
+      origin: publicUrl(config.base_url, address),
+      onError: (error) => log.error({ err: error }, 'telling users of tokens that end failed'),
+    });
+    opened.defer(() => telling.close());
+  }
   await forgetSilence(store.db, issuerOf?.issuer);
   if (issuer) {
     const looks = startLooks({

@@ -100,6 +100,7 @@ const forms: Record<string, () => Form> = {
     username: 'puller',
     password: secrets.token,
   }),
+  'POST /tokens': () => ({ name: 'Script', 'scopes[]': 'user' }),
   'POST /applications': () => ({ name: 'Lamp', 'redirect_uris[]': 'https://lamp.example/cb' }),
   'PUT /applications/ID': () => ({ name: 'Bulb' }),
   'POST /organisations': () => ({ name: freshName('team').replace(' ', '-') }),
@@ -366,6 +367,7 @@ describeServiceOnOne(
         `project.created by ${stranger.email}`,
         `registry.created by ${stranger.email}`,
         `user.api_key_renewed by ${stranger.email}`,
+        `user_token.created by ${stranger.email}`,
       ]);
       const path = `/projects/${world.project.id}/suites`;
       const form = { name: 'taken', command: 'x' };

@@ -19,7 +19,7 @@ import { includes } from '../auth/roles.ts';
 import { holdRoom, isBounded, type Parents } from './room.ts';
 import { routesByName, type FindRoute, type Route } from './route.ts';
 
-export interface EndpointDeps extends CallDeps, Pick<AdmissionDeps, 'publicRate'> {
+export interface EndpointDeps extends CallDeps, Pick<AdmissionDeps, 'publicRate' | 'tokenUses'> {
   /** A proxy on this machine reports the client's address. */
   isBehindProxy: boolean;
   baseUrl?: string | undefined;
@@ -30,10 +30,10 @@ export interface EndpointDeps extends CallDeps, Pick<AdmissionDeps, 'publicRate'
 /** Adds admission, the reading of fields, and one transaction around each write. */
 export function endpointsOf(
   routes: readonly Route[],
-  { isBehindProxy, baseUrl, metricsToken, isDraining, publicRate, ...deps }: EndpointDeps,
+  { isBehindProxy, baseUrl, metricsToken, isDraining, publicRate, tokenUses, ...deps }: EndpointDeps,
 ): Endpoint[] {
   const find = routesByName(routes);
-  const admission = { db: deps.db, publicRate };
+  const admission = { db: deps.db, publicRate, tokenUses };
   const admitTo = async (route: Route, request: Incoming, earlier?: Admitted): Promise<Admitted> => {
     if (route.takesMetricsToken && hasMetricsToken(request.headers, metricsToken)) return anybody;
     if (route.credentials === 'none') return route.path.includes(':') ? admitAnybody(request) : anybody;

@@ -2,6 +2,7 @@ import { allRows } from '../api/pages.ts';
 import { accountRoute } from '../api/route.ts';
 import { hasScope, type Caller } from '../auth/callers.ts';
 import { accountsManagedBy, managesProject, projectsSeenBy } from '../auth/projects.ts';
+import { endingTokensOf } from '../auth/user-tokens.ts';
 import { whyNobodyTakes } from '../auth/runner-heartbeats.ts';
 import type { Database, Queries } from '../db/open.ts';
 import { described, oneOf, text } from '../../shared/records/fields.ts';
@@ -24,7 +25,7 @@ interface Wanted {
 
 export async function dashboardOf(
   { database, db }: Reading,
-  caller: Pick<Caller, 'id' | 'unpaid' | 'scopes'>,
+  caller: Pick<Caller, 'id' | 'unpaid' | 'scopes' | 'projects'>,
   { filter, sort }: Wanted,
 ): Promise<{
   projects: ProjectLine[];
@@ -206,18 +207,27 @@ async function newestOfCommits(db: Queries, commits: bigint[]) {
 }
 
 /** Users whom this user invited and who cannot sign in yet. */
-async function withoutPassword(db: Queries, owner: bigint): Promise<string[]> {
-  const rows = await db
-    .selectFrom('projects as p')
+async function withoutPassword(db: Queries, caller: Pick<Caller, 'id' | 'unpaid' | 'projects'>): Promise<string[]> {
+  const rows = await projectsSeenBy(db, caller)
     .innerJoin('collaborators as c', 'c.project_id', 'p.id')
     .innerJoin('users as u', 'u.id', 'c.user_id')
     .select('u.email')
     .distinct()
-    .where('p.owner_id', '=', owner)
+    .where('p.owner_id', '=', caller.id)
     .where('u.password_hash', 'is', null)
     .orderBy('u.email')
     .execute();
   return rows.map(({ email }) => email);
+}
+
+/** No token sees other tokens. */
+async function endingTokens(db: Queries, { id, scopes }: Pick<Caller, 'id' | 'scopes'>) {
+  const ending = scopes === 'all' ? await endingTokensOf(db, id) : [];
+  return ending.map((token) => ({
+    ...withIdString('id', token.id),
+    name: token.name,
+    expires_at: timestamp(token.expires_at),
+  }));
 }
 
 /** Projects that others hand over to this user, and who does. */
@@ -243,12 +253,14 @@ export const routes = [
     path: '/dashboard',
     access: 'both',
     scope: 'projects',
+    forSomeProjects: true,
     summary:
       'The status of your projects and those you collaborate on, at most 500: the commit that decides their state and the ' +
       'newest one (for a token with the scope commits), their newest build request, the last builds of their default ' +
       'branch, what waits for approval or finds no runner, whether anything is missing at their forge, why builds wait if ' +
       'no runner takes them, your own last build requests (for a token with the scope build_requests), invited users ' +
-      'who have no password yet, and projects that are handed over to you',
+      'who have no password yet, your own tokens that end within three days (for no token), and projects that are handed ' +
+      'over to you',
     query: {
       filter: text('filter', { description: 'Only projects with this in their name' }),
       sort: described(oneOf(sorts), 'By name, or those first whose default branch fails'),
@@ -259,8 +271,9 @@ export const routes = [
       return {
         ...shown,
         waiting_reason: (waits !== undefined && (await whyNobodyTakes(database, waits))) || '',
-        invited: await withoutPassword(db, caller.id),
-        offers: await offersTo(db, caller.id),
+        invited: await withoutPassword(db, { ...caller, unpaid: false }),
+        ending_tokens: await endingTokens(db, caller),
+        offers: caller.projects === 'all' ? await offersTo(db, caller.id) : [],
       };
     },
   }),

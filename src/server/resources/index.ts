@@ -53,12 +53,14 @@ import * as suiteDependencies from './suite-dependencies.ts';
 import * as suiteRules from './suite-rules.ts';
 import * as suites from './suites.ts';
 import * as tests from './tests.ts';
+import * as tokens from './tokens.ts';
 import * as transfers from './transfers.ts';
 import * as users from './users.ts';
 
 export const routes = [
   ...service.routes,
   ...account.routes,
+  ...tokens.routes,
   ...applications.routes,
   ...dashboard.routes,
   ...changes.routes,
