@@ -2,6 +2,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { createPublicRate } from './auth/public-rate.ts';
+import { noteTokenUses } from './auth/token-uses.ts';
 import { endpointsOf } from './api/endpoints.ts';
 import { innerCalls } from './api/inner-calls.ts';
 import type { CallDeps } from './api/call.ts';
@@ -115,11 +116,17 @@ export async function startServer({
   const draining = { isDraining: () => state.isDraining };
   const state = { isDraining: false, leavesRunner: false };
   const publicRate = store.publicProjects ? createPublicRate(config.public_rate) : undefined;
+  const tokenUses = noteTokenUses({
+    db: store.db,
+    onTrouble: (error) => log.error({ err: error }, 'recording the use of tokens failed'),
+  });
+  opened.defer(() => tokenUses.close());
   const server = createServer({
     endpoints: endpointsOf(routes, {
       ...store,
       ...draining,
       publicRate,
+      tokenUses,
       isBehindProxy,
       baseUrl: config.base_url,
       metricsToken: config.metrics_token,

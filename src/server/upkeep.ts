@@ -5,6 +5,7 @@ import { forgetOldFlows } from './auth/flows.ts';
 import { forgetOldFailures } from './auth/sign-in-throttle.ts';
 import { forgetOldHeartbeats } from './auth/runner-heartbeats.ts';
 import { forgetOldSessions } from './auth/sessions.ts';
+import { forgetOldUserTokens } from './auth/user-tokens.ts';
 import type { Config } from '../shared/config.ts';
 import { whereAvailable } from './db/unavailable.ts';
 import { endLeftShells } from './dispatch/shells.ts';
@@ -40,6 +41,7 @@ const tasks: Record<string, Task> = {
   idempotency_keys: ({ db }) => forgetOldKeys(db),
   oauth_codes: ({ db }) => forgetOldCodes(db),
   sessions: ({ db }) => forgetOldSessions(db),
+  user_tokens: ({ db }) => forgetOldUserTokens(db),
   sign_in_flows: ({ db }) => forgetOldFlows(db),
   sign_in_failures: ({ db }) => forgetOldFailures(db),
   runner_heartbeats: ({ db }) => forgetOldHeartbeats(db),

@@ -1,6 +1,13 @@
 import { admitToOrganisation, type Organisation } from '../auth/organisations.ts';
 import { admitToAccount, admitToProject, type VisibleProject } from '../auth/projects.ts';
-import { anonymous, authenticate, requireScope, sendsCredentials, type Caller } from '../auth/callers.ts';
+import {
+  anonymous,
+  authenticate,
+  requireScope,
+  sendsCredentials,
+  type Authentication,
+  type Caller,
+} from '../auth/callers.ts';
 import type { PublicRate } from '../auth/public-rate.ts';
 import type { MemberRole } from '../auth/roles.ts';
 import type { Database } from '../db/open.ts';
@@ -17,8 +24,7 @@ export interface Admitted {
   organisation?: (Organisation & { role: MemberRole }) | undefined;
 }
 
-export interface AdmissionDeps {
-  db: Database;
+export interface AdmissionDeps extends Authentication {
   /** Undefined if public projects are closed. */
   publicRate: PublicRate | undefined;
 }
@@ -35,13 +41,14 @@ export async function admitAnybody({ params }: Pick<Incoming, 'params'>): Promis
 
 export async function admit(
   route: Route,
-  { db, publicRate }: AdmissionDeps,
+  { db, publicRate, tokenUses }: AdmissionDeps,
   request: Incoming,
   address: string,
 ): Promise<Admitted> {
   if (publicRate && route.access === 'public' && !sendsCredentials(request))
     return admitAnonymous(route, { db, publicRate }, request, address);
-  const admitted = await admitCaller(route, { db, publicRate }, await authenticate(request, db), request.params);
+  const caller = await authenticate(request, { db, tokenUses }, address);
+  const admitted = await admitCaller(route, { db, publicRate }, caller, request.params);
   const { project } = admitted;
   if (route.startsWork && project && (await isQueueFull(db.read, project.id)))
     throw new ApiError('resource_temporary_unavailable');
@@ -51,7 +58,7 @@ export async function admit(
 /** A project that is not public looks like one that does not exist. */
 async function admitAnonymous(
   route: Route,
-  { db, publicRate }: AdmissionDeps,
+  { db, publicRate }: Omit<AdmissionDeps, 'tokenUses'>,
   { params, raw }: Pick<Incoming, 'params' | 'raw'>,
   address: string,
 ): Promise<Admitted> {
@@ -68,6 +75,7 @@ export async function admitCaller(
   rawParams: Readonly<Record<string, string>>,
 ): Promise<Admitted> {
   requireScope(caller, route.scope);
+  requireReach(caller, route);
   const params = readParams(rawParams);
   if (route.credentials === 'account') {
     const isForEverybody = await route.isForEverybody?.({ db: db.read, caller, params } as never);
@@ -82,6 +90,11 @@ export async function admitCaller(
   const wanted = { ...route, opensPublic: publicRate !== undefined };
   const project = await admitToProject(db.read, caller, idIn(params, 'project_id', route), wanted);
   return { params, caller, project };
+}
+
+/** Credentials of some projects are good for the routes of projects, and for those that leave the other projects out. */
+function requireReach({ projects }: Caller, { credentials, forSomeProjects = credentials === 'project' }: Route): void {
+  if (projects !== 'all' && !forSomeProjects) throw new ApiError('unauthorized');
 }
 
 function idIn(params: Params, name: string, route: Route): bigint {

@@ -18,7 +18,7 @@ import { publicView } from './public-view.ts';
 import { holdRoom, isBounded, type Parents } from './room.ts';
 import { routesByName, type FindRoute, type Route } from './route.ts';
 
-export interface EndpointDeps extends CallDeps, Pick<AdmissionDeps, 'publicRate'> {
+export interface EndpointDeps extends CallDeps, Pick<AdmissionDeps, 'publicRate' | 'tokenUses'> {
   /** A proxy on this machine reports the client's address. */
   isBehindProxy: boolean;
   baseUrl?: string | undefined;
@@ -29,7 +29,7 @@ export interface EndpointDeps extends CallDeps, Pick<AdmissionDeps, 'publicRate'
 /** Adds admission, the reading of fields, and one transaction around each write. */
 export function endpointsOf(
   routes: readonly Route[],
-  { isBehindProxy, baseUrl, metricsToken, isDraining, publicRate, ...deps }: EndpointDeps,
+  { isBehindProxy, baseUrl, metricsToken, isDraining, publicRate, tokenUses, ...deps }: EndpointDeps,
 ): Endpoint[] {
   const find = routesByName(routes);
   return routes.map((route) => ({
@@ -37,7 +37,7 @@ export function endpointsOf(
     admit(request: Incoming) {
       if (route.takesMetricsToken && hasMetricsToken(request.headers, metricsToken)) return anybody;
       if (route.credentials !== 'none') {
-        const admission = { db: deps.db, publicRate };
+        const admission = { db: deps.db, publicRate, tokenUses };
         return admit(route, admission, request, addressOf(request.raw, isBehindProxy));
       }
       return route.path.includes(':') ? admitAnybody(request) : anybody;

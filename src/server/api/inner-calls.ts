@@ -17,7 +17,7 @@ export interface InnerCalls {
 
 export function innerCalls(
   routes: readonly Route[],
-  { isBehindProxy, baseUrl, isDraining, publicRate, ...deps }: EndpointDeps,
+  { isBehindProxy, baseUrl, isDraining, publicRate, ...deps }: Omit<EndpointDeps, 'tokenUses'>,
 ): InnerCalls {
   const find = routesByName(routes);
   return {

@@ -9,7 +9,16 @@ import { timestamp } from '../../shared/lib/timestamps.ts';
  */
 
 /** `nobody` only reads public projects, so no entry has it. */
-export type Via = 'api_key' | 'token' | 'session' | 'command_line' | 'repository' | 'forge' | 'issuer' | 'nobody';
+export type Via =
+  | 'api_key'
+  | 'token'
+  | 'user_token'
+  | 'session'
+  | 'command_line'
+  | 'repository'
+  | 'forge'
+  | 'issuer'
+  | 'nobody';
 
 export interface Doer {
   /** null for an operator on the machine, and for unauthenticated callers. */

@@ -5,7 +5,9 @@ import type { Incoming, RouteScope, Scope } from '../http/route.ts';
 import { secretMatches } from '../../shared/lib/passwords.ts';
 import type { Via } from './audit.ts';
 import { authorizationOf } from './authorization.ts';
-import { findTokenHolder, noteUse, sentToken } from './tokens.ts';
+import type { TokenUses } from './token-uses.ts';
+import { findTokenHolder, isTokenForm, noteUse } from './tokens.ts';
+import { findUserToken } from './user-tokens.ts';
 import { findUser, normalizeEmail } from './users.ts';
 
 export interface Caller {
@@ -16,7 +18,10 @@ export interface Caller {
   readonly unpaid: boolean;
   readonly isOperator: boolean;
   readonly scopes: 'all' | ReadonlySet<Scope>;
+  /** Other projects do not exist for the caller, and nothing that belongs to a whole account is open (admission.ts). */
+  readonly projects: 'all' | ReadonlySet<bigint>;
   readonly via: Via;
+  /** The name of the application, or of the user's token. */
   readonly application: string | null;
 }
 
@@ -28,6 +33,7 @@ export const anonymous: Caller = {
   unpaid: false,
   isOperator: false,
   scopes: 'all',
+  projects: 'all',
   via: 'nobody',
   application: null,
 };
@@ -36,40 +42,71 @@ export function sendsCredentials(request: Incoming): boolean {
   return authorizationOf(request) !== undefined || request.query.oauth_token !== undefined;
 }
 
-/** All invalid credentials get the same response. */
-export async function authenticate(request: Incoming, db: Database): Promise<Caller> {
-  const token = sentToken(request);
-  return token === undefined ? byApiKey(request, db) : byToken(token, db);
+export interface Authentication {
+  db: Database;
+  tokenUses: TokenUses;
 }
 
-async function byApiKey(request: Incoming, db: Database): Promise<Caller> {
-  const basic = readBasic(authorizationOf(request));
+/**
+ * All invalid credentials get the same response. Only an application's token may be in the address, because addresses
+ * are logged and shared.
+ */
+export async function authenticate(request: Incoming, by: Authentication, address: string): Promise<Caller> {
+  const authorization = authorizationOf(request);
+  if (authorization === undefined) return byAccessToken(request.query.oauth_token, by);
+  const [, bearer] = /^bearer +(\S+)$/i.exec(authorization) ?? [];
+  if (bearer !== undefined) return (await byUserToken(bearer, by, address)) ?? byAccessToken(bearer, by);
+  const basic = readBasic(authorization);
   const email = basic && normalizeEmail(basic.username);
   if (!basic || !email) throw new ApiError('unauthorized');
-  const user = await findUser(db.read, email);
-  if (!user?.api_key_hash || !secretMatches(basic.password, user.api_key_hash)) throw new ApiError('unauthorized');
-  return callerFor(user, { scopes: 'all', via: 'api_key', application: null });
+  if (!isTokenForm(basic.password)) return byApiKey(email, basic.password, by);
+  const caller = await byUserToken(basic.password, by, address, email);
+  if (!caller) throw new ApiError('unauthorized');
+  return caller;
 }
 
-async function byToken(token: unknown, db: Database): Promise<Caller> {
+async function byApiKey(email: string, key: string, { db }: Authentication): Promise<Caller> {
+  const user = await findUser(db.read, email);
+  if (!user?.api_key_hash || !secretMatches(key, user.api_key_hash)) throw new ApiError('unauthorized');
+  return callerFor(user, { ...everything, via: 'api_key', application: null });
+}
+
+async function byAccessToken(token: unknown, { db }: Authentication): Promise<Caller> {
   const { user, scopes, application, token: row } = await findTokenHolder(db.read, token);
-  const caller = callerFor(user, { scopes, via: 'token', application });
+  const caller = callerFor(user, { scopes, projects: 'all', via: 'token', application });
   await noteUse(db, row);
   return caller;
 }
 
+/** Undefined if it is no token of a user, or not of the user with this address. */
+async function byUserToken(
+  token: string,
+  { db, tokenUses }: Authentication,
+  address: string,
+  email?: string,
+): Promise<Caller | undefined> {
+  const found = await findUserToken(db.read, token);
+  if (!found || (email !== undefined && email !== found.user.email)) return undefined;
+  const { user, id, name, scopes, projects } = found;
+  const caller = callerFor(user, { scopes, projects, via: 'user_token', application: name });
+  tokenUses.note(id, address);
+  return caller;
+}
+
+const everything = { scopes: 'all', projects: 'all' } as const;
+
 /** The API itself does not accept a session as credentials. */
 export function callerInBrowser(person: UserRow): Caller {
-  return callerFor(person, { scopes: 'all', via: 'session', application: null });
+  return callerFor(person, { ...everything, via: 'session', application: null });
 }
 
 /** The owner of a project, for whom a file in the project's repository acts. */
 export function callerInRepository(owner: UserRow): Caller {
-  return callerFor(owner, { scopes: 'all', via: 'repository', application: null });
+  return callerFor(owner, { ...everything, via: 'repository', application: null });
 }
 
 /** Only an authenticated caller learns that the account is suspended. Organisations act only in their repositories. */
-function callerFor(user: UserRow, proof: Pick<Caller, 'scopes' | 'via' | 'application'>): Caller {
+function callerFor(user: UserRow, proof: Pick<Caller, 'scopes' | 'projects' | 'via' | 'application'>): Caller {
   if (user.kind !== 'user' && user.kind !== 'collaborator' && proof.via !== 'repository')
     throw new ApiError('unauthorized');
   if (user.suspended) throw new ApiError('account_suspended');
@@ -97,8 +134,13 @@ export function requireScope(caller: Caller, scope: RouteScope): void {
   if (scope === 'never' || !caller.scopes.has(scope)) throw new ApiError('unauthorized');
 }
 
-function readBasic(header: string | undefined): { username: string; password: string } | undefined {
-  if (header === undefined || !/^basic /i.test(header)) return undefined;
+/** Whether the credentials are good for the project. */
+export function reaches({ projects }: Pick<Caller, 'projects'>, projectId: bigint): boolean {
+  return projects === 'all' || projects.has(projectId);
+}
+
+function readBasic(header: string): { username: string; password: string } | undefined {
+  if (!/^basic /i.test(header)) return undefined;
   const text = Buffer.from(header.slice(6).trim(), 'base64').toString('utf8');
   const colon = text.indexOf(':');
   return colon < 0 ? undefined : { username: text.slice(0, colon), password: text.slice(colon + 1) };

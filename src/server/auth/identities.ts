@@ -242,6 +242,8 @@ export async function isAlive(db: Queries, userId: bigint): Promise<boolean> {
   if (typeof user?.api_key_hash === 'string') return true;
   const sessions = db.selectFrom('sessions').select('id').where('user_id', '=', userId);
   if (await sessions.where('expires_at', '>', BigInt(Date.now())).limit(1).executeTakeFirst()) return true;
+  const tokens = db.selectFrom('user_tokens').select('id').where('owner_id', '=', userId);
+  if (await tokens.where('expires_at', '>', BigInt(Date.now())).limit(1).executeTakeFirst()) return true;
   for (const table of ['access_tokens', 'passkeys'] as const) {
     if (await db.selectFrom(table).select('id').where('user_id', '=', userId).limit(1).executeTakeFirst()) return true;
   }

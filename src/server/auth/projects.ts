@@ -4,7 +4,7 @@ import type { Queries } from '../db/open.ts';
 import { organisationOf } from '../db/organisation-of.ts';
 import type { ProjectRow } from '../db/schema.ts';
 import { isRole, roles, type Access, type Role } from '../http/route.ts';
-import { isPaying, type Caller } from './callers.ts';
+import { isPaying, reaches, type Caller } from './callers.ts';
 import { organisationKind, ownersFor, roleIn } from './organisations.ts';
 import { includes, rolesFrom } from './roles.ts';
 
@@ -39,7 +39,7 @@ interface Wanted {
 }
 
 /**
- * For other accounts the project does not exist, unless it is public. A role that is too low is refused. If the owner
+ * For other accounts the project does not exist, unless it is public, and neither for credentials of other projects. A role that is too low is refused. If the owner
  * does not pay, the owner and anyone who would start work are refused.
  */
 export async function admitToProject(
@@ -48,6 +48,7 @@ export async function admitToProject(
   id: bigint,
   { access, startsWork = false, opensPublic = false }: Wanted,
 ): Promise<VisibleProject> {
+  if (!reaches(caller, id)) throw new ApiError('not_found');
   const found = await db
     .selectFrom('projects as p')
     .select([
@@ -110,7 +111,7 @@ async function roleOn(
 }
 
 /** Selects from `p`. A user who does not pay cannot use owned projects, but can use shared ones. */
-export function projectsSeenBy(db: Queries, { id, unpaid }: Pick<Caller, 'id' | 'unpaid'>) {
+export function projectsSeenBy(db: Queries, { id, unpaid, projects }: Pick<Caller, 'id' | 'unpaid' | 'projects'>) {
   const visible = db
     .selectFrom('projects as p')
     .where((where) =>
@@ -120,7 +121,8 @@ export function projectsSeenBy(db: Queries, { id, unpaid }: Pick<Caller, 'id' | 
         where('p.owner_id', 'in', ownersFor(db, id, 'viewer')),
       ]),
     );
-  return unpaid ? visible.where('p.owner_id', '!=', id) : visible;
+  const within = projects === 'all' ? visible : visible.where('p.id', 'in', [...projects]);
+  return unpaid ? within.where('p.owner_id', '!=', id) : within;
 }
 
 /** The accounts whose projects the caller may change: the caller's own, and organisations. */

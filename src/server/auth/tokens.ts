@@ -1,10 +1,9 @@
 import { ApiError } from '../../shared/errors.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { AccessTokenRow, UserRow } from '../db/schema.ts';
-import { scopes, type Incoming, type Scope } from '../http/route.ts';
+import { scopes, type Scope } from '../http/route.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
 import { hashSecret, randomSecret } from '../../shared/lib/passwords.ts';
-import { authorizationOf } from './authorization.ts';
 import { keepNewest } from './newest.ts';
 
 /**
@@ -18,12 +17,9 @@ export interface Grant {
 
 const tokenForm = /^hrt_[\w-]{43}$/;
 
-/** The query parameter counts only if no header has credentials. */
-export function sentToken(request: Pick<Incoming, 'query' | 'headers'>): unknown {
-  const authorization = authorizationOf(request);
-  if (authorization === undefined) return request.query.oauth_token;
-  const [, bearer] = /^bearer +(\S+)$/i.exec(authorization) ?? [];
-  return bearer;
+/** Of applications' tokens, and those that users make. */
+export function isTokenForm(text: string): boolean {
+  return tokenForm.test(text);
 }
 
 export interface TokenHolder {
@@ -34,7 +30,7 @@ export interface TokenHolder {
 }
 
 export async function findTokenHolder(db: Queries, token: unknown): Promise<TokenHolder> {
-  if (typeof token !== 'string' || !tokenForm.test(token)) throw new ApiError('unauthorized');
+  if (typeof token !== 'string' || !isTokenForm(token)) throw new ApiError('unauthorized');
   const found = await db
     .selectFrom('access_tokens as t')
     .innerJoin('users as u', 'u.id', 't.user_id')

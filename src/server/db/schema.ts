@@ -17,6 +17,7 @@ import type {
   SignInFailureRow,
   SignInFlowRow,
   UserRow,
+  UserTokenRow,
 } from './rows/access.ts';
 import type { CacheRow, ServiceDataRow } from './rows/caches.ts';
 import type { HookDeliveryRow, HookRow } from './rows/hooks.ts';
@@ -141,6 +142,7 @@ export interface Schema {
   oauth_clients: OauthClientRow;
   oauth_codes: OauthCodeRow;
   access_tokens: AccessTokenRow;
+  user_tokens: UserTokenRow;
   sessions: SessionRow;
   password_links: PasswordLinkRow;
   sign_in_failures: SignInFailureRow;

@@ -64,6 +64,8 @@ export interface RouteDescription {
   /** For a route of an account's own records: the role that it asks for if an organisation owns them. */
   inOrganisation?: Exclude<Role, 'public'> | undefined;
   scope: RouteScope;
+  /** Whether credentials of some projects are good for it: by default, for the routes of a project alone. */
+  forSomeProjects?: boolean;
   summary: string;
   body?: FieldSet;
   query?: FieldSet;

@@ -105,6 +105,7 @@ export const routes = [
     path: '/cctray.xml',
     access: 'both',
     scope: 'projects',
+    forSomeProjects: true,
     summary: 'The states of your projects, in the format of CCTray and similar monitors',
     streams: ['application/xml'],
     answer: string,

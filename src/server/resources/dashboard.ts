@@ -24,7 +24,7 @@ interface Wanted {
 
 export async function dashboardOf(
   { database, db }: Reading,
-  caller: Pick<Caller, 'id' | 'unpaid' | 'scopes'>,
+  caller: Pick<Caller, 'id' | 'unpaid' | 'scopes' | 'projects'>,
   { filter, sort }: Wanted,
 ): Promise<{
   projects: ProjectLine[];
@@ -206,14 +206,13 @@ async function newestOfCommits(db: Queries, commits: bigint[]) {
 }
 
 /** Users whom this user invited and who cannot sign in yet. */
-async function withoutPassword(db: Queries, owner: bigint): Promise<string[]> {
-  const rows = await db
-    .selectFrom('projects as p')
+async function withoutPassword(db: Queries, caller: Pick<Caller, 'id' | 'unpaid' | 'projects'>): Promise<string[]> {
+  const rows = await projectsSeenBy(db, caller)
     .innerJoin('collaborators as c', 'c.project_id', 'p.id')
     .innerJoin('users as u', 'u.id', 'c.user_id')
     .select('u.email')
     .distinct()
-    .where('p.owner_id', '=', owner)
+    .where('p.owner_id', '=', caller.id)
     .where('u.password_hash', 'is', null)
     .orderBy('u.email')
     .execute();
@@ -238,6 +237,7 @@ export const routes = [
     path: '/dashboard',
     access: 'both',
     scope: 'projects',
+    forSomeProjects: true,
     summary:
       'The status of your projects and those you collaborate on, at most 500: the commit that decides their state and the ' +
       'newest one (for a token with the scope commits), their newest build request, the last builds of their default ' +
@@ -254,8 +254,8 @@ export const routes = [
       return {
         ...shown,
         waiting_reason: (waits !== undefined && (await whyNobodyTakes(database, waits))) || '',
-        invited: await withoutPassword(db, caller.id),
-        offers: await offersTo(db, caller.id),
+        invited: await withoutPassword(db, { ...caller, unpaid: false }),
+        offers: caller.projects === 'all' ? await offersTo(db, caller.id) : [],
       };
     },
   }),

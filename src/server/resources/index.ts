@@ -53,6 +53,7 @@ import * as suiteDependencies from './suite-dependencies.ts';
 import * as suiteRules from './suite-rules.ts';
 import * as suites from './suites.ts';
 import * as tests from './tests.ts';
+import * as tokens from './tokens.ts';
 import * as transfers from './transfers.ts';
 import * as users from './users.ts';
 
@@ -109,6 +110,7 @@ export const routes = [
   ...runners.routes,
   ...queue.routes,
   ...operations.routes,
+  ...tokens.routes,
   ...users.routes,
   ...news.routes,
   ...config.routes,

@@ -129,6 +129,7 @@ export const routes = [
     path: '/projects',
     access: 'both',
     scope: 'projects',
+    forSomeProjects: true,
     summary: 'List the projects you own, those of your organisations, and those you collaborate on',
     query: { organisation_id: described(identifier(), 'Only those of this organisation') },
     answer: listOf(projectRecord),
@@ -182,6 +183,8 @@ export const routes = [
     path: '/projects/:project_id/connect',
     access: 'maintainer',
     scope: 'projects',
+    // The forge's token could open repositories of other projects.
+    forSomeProjects: false,
     summary:
       'Connect a project to a forge of yours: sets up its key, hook and statuses there; missing ones are ' +
       'repaired on each call',

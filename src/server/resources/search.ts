@@ -192,7 +192,7 @@ async function tests({ db, wanted, within }: Search): Promise<Hit[]> {
 
 export async function search(
   db: Queries,
-  caller: Pick<Caller, 'id' | 'unpaid' | 'scopes'>,
+  caller: Pick<Caller, 'id' | 'unpaid' | 'scopes' | 'projects'>,
   typed: string,
 ): Promise<SearchHit[]> {
   const wanted = typed.trim().toLowerCase();
@@ -233,6 +233,7 @@ export const routes = [
     path: '/search',
     access: 'both',
     scope: 'projects',
+    forSomeProjects: true,
     summary:
       'Search your projects, their branches, suites, commits and tests by name; a token without the scope commits gets ' +
       'no branches, commits and tests, one without the scope suites gets no suites',

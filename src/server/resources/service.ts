@@ -17,6 +17,7 @@ export const routes = [
     path: '/whoami',
     access: 'authenticated',
     scope: 'any',
+    forSomeProjects: true,
     summary: 'Check credentials and see their account',
     answer: whoamiRecord,
     handle: async ({ caller }) => ({ email: caller.email }),

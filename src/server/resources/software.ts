@@ -65,6 +65,7 @@ async function ofDependency({ db, caller, params, query }: Wanted): Promise<stri
     .where('id', '=', params.dependency_id)
     .executeTakeFirst();
   if (!found) throw new ApiError('not_found');
+  if (found.shared !== 1 && caller.projects !== 'all') throw new ApiError('not_found');
   if (found.shared !== 1) await admitToOwner(db, caller, found.owner_id, 'viewer');
   return query.digest === '' || query.digest === found.result ? found.result : null;
 }
@@ -99,6 +100,7 @@ export const routes = [
     access: 'users',
     inOrganisation: 'viewer',
     scope: 'dependencies',
+    forSomeProjects: true,
     summary:
       'Download the output of the last compile of a dependency, as a tar compressed with zstd, or a range of it: of one of ' +
       'your own or a shared one; with suite_id of one that a suite uses, also as it was pinned (digest)',

@@ -57,6 +57,8 @@ export const routes = [
     path: `${path}/transfer`,
     access: 'maintainer',
     scope: 'projects',
+    // An organisation's variables would then be open.
+    forSomeProjects: false,
     summary:
       'Hand a project over: to an organisation of yours at once, to a person when they accept. What runs goes on; hooks, ' +
       'keys, addresses and collaborators stay',

@@ -54,6 +54,7 @@ export const longest = {
   callback: 256,
   idempotencyKey: 255,
   applicationName: 100,
+  tokenName: 100,
   redirectAddress: 2000,
 
   /** From runners. Longer words and step names are cut. */
@@ -95,6 +96,7 @@ export const most = {
   layeredSuites: 50,
   variablesOfRequest: 50,
   redirectAddresses: 20,
+  projectsOfToken: 100,
   /** One transaction applies a document, and blocks others meanwhile. */
   suitesInDocument: 200,
   entriesInDocument: 2000,
@@ -240,6 +242,7 @@ export const mostRecords = {
   registries: { per: 'account', most: 100 },
   forges: { per: 'account', most: 100 },
   oauth_clients: { per: 'account', most: 100 },
+  user_tokens: { per: 'account', most: 100 },
 } as const satisfies Record<string, RecordBound>;
 
 export type BoundedTable = keyof typeof mostRecords;
@@ -253,6 +256,9 @@ export const mostKept = {
   sessions: 100,
   access_tokens: 1000,
 } as const;
+
+/** How long a token of a user is valid. */
+export const tokenDays = { usual: 90, most: 366 } as const;
 
 /** Per user. */
 export const mostPasskeys = 20;

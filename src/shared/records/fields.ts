@@ -302,6 +302,22 @@ export function lines({ check = () => true, isSet, description, ...bounds }: Lin
   return { ...optional([], { type: 'array', items, maxItems, description }, parse), ...asJson };
 }
 
+const momentForm = /^(\d{4}-\d{2}-\d{2})(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
+
+/** ISO 8601, in milliseconds since 1970. A date alone is midnight in UTC. */
+export function moment(description: string): Field<bigint | undefined> {
+  const schema: JsonSchema = { type: 'string', format: 'date-time', description };
+  return optional<bigint | undefined>(undefined, schema, (raw) => {
+    const [all, date] = (typeof raw === 'string' && momentForm.exec(raw.trim())) || [];
+    const ms = Date.parse(all ?? '');
+    // JavaScript takes the 31st of February for a day in March.
+    const isDay =
+      date !== undefined && !Number.isNaN(Date.parse(date)) && new Date(date).toISOString().startsWith(date);
+    if (Number.isNaN(ms) || !isDay) throw invalid();
+    return BigInt(ms);
+  });
+}
+
 /** By names that the caller chooses (`variables[NAME]=value`), as JSON. A mistake is reported under its name. */
 export function texts(
   name: Field<string>,

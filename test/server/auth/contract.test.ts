@@ -79,6 +79,7 @@ describe('a token', () => {
     isOperator: false,
     via: 'token',
     application: 'Build lamp',
+    projects: 'all',
     scopes: new Set(allowed),
   });
 

@@ -187,3 +187,19 @@ create table recovery_codes (
   code_hash text not null,
   unique (user_id, code_hash)
 );
+
+create table user_tokens (
+  id bigint not null primary key,
+  owner_id bigint not null references users (id),
+  name text not null,
+  token_hash text not null unique,
+  scopes text not null,
+  project_ids text not null,
+  expires_at bigint not null,
+  last_used_at bigint,
+  last_used_from text,
+  created_at bigint not null,
+  told_at bigint
+);
+create index user_tokens_of_owner on user_tokens (owner_id);
+create index user_tokens_expiring on user_tokens (expires_at);

@@ -124,6 +124,25 @@ export interface AccessTokenRow {
   last_used_at: bigint | null;
 }
 
+/** A token that a user made. */
+export interface UserTokenRow {
+  id: bigint;
+  owner_id: bigint;
+  name: string;
+  token_hash: string;
+  /** Separated by spaces, as the projects. */
+  scopes: string;
+  /** Empty for all. */
+  project_ids: string;
+  expires_at: bigint;
+  /** A few seconds late. */
+  last_used_at: bigint | null;
+  last_used_from: string | null;
+  created_at: bigint;
+  /** When the owner was told by e-mail that it ends. */
+  told_at: bigint | null;
+}
+
 export interface OauthClientRow {
   id: bigint;
   /** null for the application that comes with Headrace. */

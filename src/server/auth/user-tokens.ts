@@ -1,0 +1,100 @@
+import type { Database, Queries, Transaction } from '../db/open.ts';
+import type { UserRow, UserTokenRow } from '../db/schema.ts';
+import type { Scope } from '../http/route.ts';
+import type { IdSource } from '../../shared/lib/ids.ts';
+import { hashSecret, randomSecret } from '../../shared/lib/passwords.ts';
+import { isTokenForm, splitScopes } from './tokens.ts';
+
+/** Tokens that users make for their own programs. Only the hash is stored. */
+
+const day = 24 * 60 * 60 * 1000;
+
+/** Expired tokens stay in the owner's list for so long. */
+const shownMs = 30 * day;
+
+export interface UserToken extends Pick<
+  UserTokenRow,
+  'id' | 'name' | 'expires_at' | 'last_used_at' | 'last_used_from' | 'created_at'
+> {
+  scopes: Scope[];
+  /** None means all. Deleted projects stay in the list, so that it does not become empty. */
+  projects: bigint[];
+}
+
+export type NewUserToken = Pick<UserToken, 'name' | 'scopes' | 'projects' | 'expires_at'>;
+
+function projectsIn(text: string): bigint[] {
+  return text === '' ? [] : text.split(' ').map(BigInt);
+}
+
+function opened({ scopes, project_ids: projects, ...row }: UserTokenRow): UserToken {
+  return { ...row, scopes: splitScopes(scopes), projects: projectsIn(projects) };
+}
+
+export function userTokensOf(db: Queries, ownerId: bigint): Promise<UserToken[]> {
+  const own = db.selectFrom('user_tokens').selectAll().where('owner_id', '=', ownerId).orderBy('id');
+  return own.execute().then((rows) => rows.map(opened));
+}
+
+/** The returned value is the only copy of the token. */
+export async function insertUserToken(
+  trx: Transaction,
+  ids: IdSource,
+  ownerId: bigint,
+  { scopes, projects, ...made }: NewUserToken,
+): Promise<{ made: UserToken; token: string }> {
+  const token = randomSecret('hrt');
+  const row: UserTokenRow = {
+    id: ids.next(),
+    owner_id: ownerId,
+    ...made,
+    token_hash: hashSecret(token),
+    scopes: scopes.join(' '),
+    project_ids: projects.join(' '),
+    last_used_at: null,
+    last_used_from: null,
+    created_at: BigInt(Date.now()),
+    told_at: null,
+  };
+  await trx.insertInto('user_tokens').values(row).execute();
+  return { made: opened(row), token };
+}
+
+export async function deleteUserToken(trx: Transaction, id: bigint): Promise<void> {
+  await trx.deleteFrom('user_tokens').where('id', '=', id).execute();
+}
+
+export async function forgetOldUserTokens(db: Database): Promise<void> {
+  const limit = BigInt(Date.now() - shownMs);
+  await db.transaction((trx) => trx.deleteFrom('user_tokens').where('expires_at', '<=', limit).execute());
+}
+
+interface UserTokenHolder {
+  user: UserRow;
+  id: bigint;
+  name: string;
+  scopes: ReadonlySet<Scope>;
+  projects: 'all' | ReadonlySet<bigint>;
+}
+
+/** Undefined if there is none, or it has expired. */
+export async function findUserToken(db: Queries, token: string): Promise<UserTokenHolder | undefined> {
+  if (!isTokenForm(token)) return undefined;
+  const found = await db
+    .selectFrom('user_tokens as t')
+    .innerJoin('users as u', 'u.id', 't.owner_id')
+    .selectAll('u')
+    .select(['t.id as token_id', 't.name', 't.scopes', 't.project_ids'])
+    .where('t.token_hash', '=', hashSecret(token))
+    .where('t.expires_at', '>', BigInt(Date.now()))
+    .executeTakeFirst();
+  if (!found) return undefined;
+  const projects = projectsIn(found.project_ids);
+  return {
+    user: found,
+    id: found.token_id,
+    name: found.name,
+    scopes: new Set(splitScopes(found.scopes)),
+    projects: projects.length === 0 ? 'all' : new Set(projects),
+  };
+}
