@@ -53,6 +53,7 @@ import { addPages } from './ui/index.ts';
 import { addressOf, tlsFor } from './addresses.ts';
 import { issuerSettings } from './issuer-settings.ts';
 import { connectionLimits, limitsOf, unpackLimitsOf } from './limits.ts';
+import { startTellingOfTokens } from './token-ends.ts';
 import { translateWith } from './translate.ts';
 import { startUpkeep, upkeepTasks } from './upkeep.ts';
 
@@ -248,6 +249,15 @@ export async function startServer({
     onError: (error) => log.error({ err: error }, 'checking the forges failed'),
   });
   opened.defer(() => forgeUpkeep.close());
+  if (store.mailer) {
+    const telling = startTellingOfTokens({
+      db: store.db,
+      mailer: store.mailer,
+      origin: publicUrl(config.base_url, address),
+      onError: (error) => log.error({ err: error }, 'telling users of tokens that end failed'),
+    });
+    opened.defer(() => telling.close());
+  }
   await forgetSilence(store.db, issuerOf?.issuer);
   if (issuer) {
     const looks = startLooks({

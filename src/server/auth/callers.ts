@@ -23,6 +23,8 @@ export interface Caller {
   readonly via: Via;
   /** The name of the application, or of the user's token. */
   readonly application: string | null;
+  /** For a session: the user proved within `proofMs` who they are. */
+  readonly isProven?: boolean;
 }
 
 /** A visitor without credentials, who may only read public projects. */
@@ -96,8 +98,8 @@ async function byUserToken(
 const everything = { scopes: 'all', projects: 'all' } as const;
 
 /** The API itself does not accept a session as credentials. */
-export function callerInBrowser(person: UserRow): Caller {
-  return callerFor(person, { ...everything, via: 'session', application: null });
+export function callerInBrowser(person: UserRow, { isProven = false } = {}): Caller {
+  return { ...callerFor(person, { ...everything, via: 'session', application: null }), isProven };
 }
 
 /** The owner of a project, for whom a file in the project's repository acts. */

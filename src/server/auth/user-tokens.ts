@@ -7,7 +7,14 @@ import { isTokenForm, splitScopes } from './tokens.ts';
 
 /** Tokens that users make for their own programs. Only the hash is stored. */
 
+/** Announced when one was made. */
+export const tokensTopic = 'tokens';
+
 const day = 24 * 60 * 60 * 1000;
+
+/** The owner of a token is told so long before its end, unless the token was made for less than a day. */
+const noticeMs = 3 * day;
+const noNoticeMs = day;
 
 /** Expired tokens stay in the owner's list for so long. */
 const shownMs = 30 * day;
@@ -44,6 +51,7 @@ export async function insertUserToken(
   { scopes, projects, ...made }: NewUserToken,
 ): Promise<{ made: UserToken; token: string }> {
   const token = randomSecret('hrt');
+  const now = BigInt(Date.now());
   const row: UserTokenRow = {
     id: ids.next(),
     owner_id: ownerId,
@@ -53,8 +61,8 @@ export async function insertUserToken(
     project_ids: projects.join(' '),
     last_used_at: null,
     last_used_from: null,
-    created_at: BigInt(Date.now()),
-    told_at: null,
+    created_at: now,
+    tell_at: isTold({ created_at: now, expires_at: made.expires_at }) ? made.expires_at - BigInt(noticeMs) : null,
   };
   await trx.insertInto('user_tokens').values(row).execute();
   return { made: opened(row), token };
@@ -67,6 +75,56 @@ export async function deleteUserToken(trx: Transaction, id: bigint): Promise<voi
 export async function forgetOldUserTokens(db: Database): Promise<void> {
   const limit = BigInt(Date.now() - shownMs);
   await db.transaction((trx) => trx.deleteFrom('user_tokens').where('expires_at', '<=', limit).execute());
+}
+
+type Lifetime = Pick<UserTokenRow, 'created_at' | 'expires_at'>;
+
+function isTold({ created_at: from, expires_at: end }: Lifetime): boolean {
+  return end - from >= BigInt(noNoticeMs);
+}
+
+/** Tokens of which the owner should know that they end soon. */
+export async function endingTokensOf(db: Queries, ownerId: bigint): Promise<UserToken[]> {
+  const now = BigInt(Date.now());
+  const own = await userTokensOf(db, ownerId);
+  return own.filter((token) => isTold(token) && token.expires_at > now && token.expires_at <= now + BigInt(noticeMs));
+}
+
+export interface EndingToken extends Pick<UserTokenRow, 'id' | 'name' | 'expires_at'> {
+  email: string;
+}
+
+/** Each token is claimed once, so that no owner is told twice. Those that ended meanwhile are left out. */
+export async function claimEndingTokens(trx: Transaction, most: number): Promise<EndingToken[]> {
+  const now = BigInt(Date.now());
+  const due = await trx
+    .selectFrom('user_tokens as t')
+    .innerJoin('users as u', 'u.id', 't.owner_id')
+    .select(['t.id', 't.name', 't.expires_at', 't.tell_at', 'u.email', 'u.suspended', 'u.shut_out'])
+    .where('t.tell_at', '<=', now)
+    .orderBy('t.id')
+    .limit(most)
+    .execute();
+  const claimed: EndingToken[] = [];
+  for (const { tell_at: at, suspended, shut_out: shutOut, ...token } of due) {
+    const { numUpdatedRows } = await trx
+      .updateTable('user_tokens')
+      .set({ tell_at: null })
+      .where('id', '=', token.id)
+      .where('tell_at', '=', at)
+      .executeTakeFirst();
+    if (numUpdatedRows === 1n && token.expires_at > now && suspended === 0 && shutOut === '') claimed.push(token);
+  }
+  return claimed;
+}
+
+/** The mail server did not take the letter. */
+export async function tellLater(trx: Transaction, id: bigint, at: number): Promise<void> {
+  await trx
+    .updateTable('user_tokens')
+    .set({ tell_at: BigInt(at) })
+    .where('id', '=', id)
+    .execute();
 }
 
 interface UserTokenHolder {

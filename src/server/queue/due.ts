@@ -21,6 +21,7 @@ export const jobs = waits('jobs', 'id', 'run_after');
 export const polls = waits('polls', 'project_id', 'next_poll_at');
 export const schedules = waits('schedules', 'id', 'next_run_at');
 export const forgeRemovals = waits('forge_removals', 'id', 'run_after');
+export const endingTokens = waits('user_tokens', 'id', 'tell_at');
 export const identities = waits('identities', 'id', 'look_at');
 export const forgeChecks = waits('projects', 'id', 'forge_check_at');
 

@@ -8,7 +8,7 @@ import { ApiError } from '../../shared/errors.ts';
 import { forgesOf, forgetRetired, retireForge } from '../lifecycle/forges.ts';
 import { withdrawOffersTo } from '../lifecycle/transfers.ts';
 import { forgetGrantsOf } from '../oauth/allowed.ts';
-import { required, text } from '../../shared/records/fields.ts';
+import { described, text } from '../../shared/records/fields.ts';
 import { destroyed, destroyedAnswer, orNotFound } from './common.ts';
 
 function inUse(words: string): ApiError {
@@ -40,10 +40,12 @@ export const routes = [
     access: 'both',
     scope: 'never',
     summary: 'Delete your account, which must own no projects and must not be the last owner of an organisation',
-    body: { password: required(text('password')) },
+    body: { password: described(text('password'), 'may be missing only in a session that has just been proven') },
     answer: destroyedAnswer,
     audit: { action: 'user.deleted', subject: ({ caller }) => ({ id: caller.id, name: caller.email }) },
     async ask({ database, ids, caller, input, address }) {
+      if (input.password === '' && caller.isProven) return {};
+      if (input.password === '') throw new ApiError('is_blank', 'password');
       const person = orNotFound(await findUserById(database.read, caller.id));
       const found = await checkPassword({ db: database, ids }, person, {
         password: input.password,

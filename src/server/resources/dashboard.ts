@@ -1,6 +1,7 @@
 import { allRows } from '../api/pages.ts';
 import { accountRoute } from '../api/route.ts';
 import { hasScope, type Caller } from '../auth/callers.ts';
+import { endingTokensOf } from '../auth/user-tokens.ts';
 import { accountsManagedBy, projectsSeenBy } from '../auth/projects.ts';
 import { whyNobodyTakes } from '../auth/runner-heartbeats.ts';
 import type { Database, Queries } from '../db/open.ts';
@@ -219,6 +220,16 @@ async function withoutPassword(db: Queries, caller: Pick<Caller, 'id' | 'unpaid'
   return rows.map(({ email }) => email);
 }
 
+/** No token sees other tokens. */
+async function endingTokens(db: Queries, { id, scopes }: Pick<Caller, 'id' | 'scopes'>) {
+  const ending = scopes === 'all' ? await endingTokensOf(db, id) : [];
+  return ending.map((token) => ({
+    ...withIdString('id', token.id),
+    name: token.name,
+    expires_at: timestamp(token.expires_at),
+  }));
+}
+
 /** Projects that others hand over to this user, and who does. */
 async function offersTo(db: Queries, userId: bigint) {
   const rows = await db
@@ -243,7 +254,8 @@ export const routes = [
       'newest one (for a token with the scope commits), their newest build request, the last builds of their default ' +
       'branch, what waits for approval or finds no runner, whether anything is missing at their forge, why builds wait if ' +
       'no runner takes them, your own last build requests (for a token with the scope build_requests), invited users ' +
-      'who have no password yet, and projects that are handed over to you',
+      'who have no password yet, your own tokens that end within three days (for no token), and projects that are handed ' +
+      'over to you',
     query: {
       filter: text('filter', { description: 'Only projects with this in their name' }),
       sort: described(oneOf(sorts), 'By name, or those first whose default branch fails'),
@@ -255,6 +267,7 @@ export const routes = [
         ...shown,
         waiting_reason: (waits !== undefined && (await whyNobodyTakes(database, waits))) || '',
         invited: await withoutPassword(db, { ...caller, unpaid: false }),
+        ending_tokens: await endingTokens(db, caller),
         offers: caller.projects === 'all' ? await offersTo(db, caller.id) : [],
       };
     },

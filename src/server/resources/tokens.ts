@@ -1,5 +1,5 @@
 import { projectsSeenBy } from '../auth/projects.ts';
-import { deleteUserToken, insertUserToken, userTokensOf, type UserToken } from '../auth/user-tokens.ts';
+import { deleteUserToken, insertUserToken, tokensTopic, userTokensOf, type UserToken } from '../auth/user-tokens.ts';
 import { scopes, type Scope } from '../http/route.ts';
 import { tokenDays } from '../../shared/domain/bounds.ts';
 import { timestamp, timestampOrNull } from '../../shared/lib/timestamps.ts';
@@ -57,9 +57,10 @@ export const routes = [
       project_ids: input.project_ids.map(String),
       ...(input.expires_at !== undefined && { expires_at: timestamp(input.expires_at) }),
     }),
-    async handle({ db, ids, caller, input }) {
+    async handle({ db, database, ids, caller, input }) {
       const { project_ids: projects, expires_at: end = BigInt(Date.now() + tokenDays.usual * day), ...own } = input;
       const { made, token } = await insertUserToken(db, ids, caller.id, { ...own, projects, expires_at: end });
+      await database.announce(db, tokensTopic);
       return { ...view(made), token };
     },
   }),

@@ -1,6 +1,8 @@
 import { html, type Html } from './html.ts';
 import type { PersonVisit } from './site.ts';
 
+export const deletionPath = '/ui/account/delete';
+
 interface Section {
   path: string;
   name: string;
@@ -11,6 +13,7 @@ interface Section {
 const sections: readonly Section[] = [
   { path: '/ui/account', name: 'Account' },
   { path: '/ui/applications', name: 'API key and applications' },
+  { path: '/ui/account/tokens', name: 'Tokens', isUsers: true },
   { path: '/ui/account/registries', name: 'Registries', isUsers: true },
 ];
 

@@ -1,4 +1,5 @@
-import { accountNavigation } from './account-pages.ts';
+import { emptyGroup } from '../../shared/records/raw.ts';
+import { accountNavigation, deletionPath } from './account-pages.ts';
 import { changePassword } from '../auth/set-password.ts';
 import { forgesPart } from './forges.ts';
 import { html, type Html } from './html.ts';
@@ -34,7 +35,12 @@ export async function accountPage(
         <p class="aside">${kind}</p>
       </section>
       ${person.kind === 'user' && person.billing === 'ok' && (await forgesPart(visit))} ${await passkeysPart(visit)}
-      ${hasPassword(visit) ? passwordForm(visit, mistake) : signsInBy(visit)}`,
+      ${hasPassword(visit) ? passwordForm(visit, mistake) : signsInBy(visit)} ${await newsForm(visit)}
+      <section class="card" aria-labelledby="leave">
+        <h2 id="leave">Delete your account</h2>
+        <p>Everything that signs you in is deleted. This cannot be undone.</p>
+        <p><a class="button" href="${deletionPath}">Delete your account</a></p>
+      </section>`,
   };
 }
 
@@ -58,6 +64,29 @@ function passwordForm({ site, person, formKey }: PersonVisit & SiteVisit, mistak
   </form>`;
 }
 
+async function newsForm({ api, formKey }: PersonVisit): Promise<Html> {
+  const { by_email: isOn } = await api.get('/account/news');
+  return html`<form method="post" action="/ui/account/news" class="card" aria-labelledby="news">
+    ${keyField(formKey)}
+    <h2 id="news">E-mail</h2>
+    <div class="field">
+      <label class="check" for="by-email">
+        <input
+          type="checkbox"
+          id="by-email"
+          name="by_email"
+          value="true"
+          aria-describedby="by-email-hint"
+          ${isOn && html`checked`}
+        />
+        <span>News by e-mail</span>
+      </label>
+      <p class="hint" id="by-email-hint">Notifications of projects may send you e-mail about their builds.</p>
+    </div>
+    <button>Save</button>
+  </form>`;
+}
+
 function signsInBy({ site: { issuer } }: SiteVisit): Html | false {
   return (
     issuer !== undefined &&
@@ -66,6 +95,15 @@ function signsInBy({ site: { issuer } }: SiteVisit): Html | false {
 }
 
 export const routes: PageRoute[] = [
+  forPeople({
+    method: 'POST',
+    path: '/ui/account/news',
+    async visit({ api, formText }) {
+      const takes = formText('by_email') === 'true';
+      await api.call('PUT /account/news', { body: Object.assign(emptyGroup(), { by_email: String(takes) }) });
+      return { goTo: '/ui/account?done=saved#news', status: 303 };
+    },
+  }),
   forPeople({
     method: 'GET',
     path: '/ui/account',

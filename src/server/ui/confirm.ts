@@ -55,7 +55,10 @@ async function confirmPage(visit: ConfirmVisit, returnTo: string, told?: Told): 
     main: html`<div class="card">
       <h1>Is it you?</h1>
       ${told && notice('bad', told.message)}
-      <p>You signed in more than 15 minutes ago. Before you make or change credentials, show again who you are.</p>
+      <p>
+        You signed in more than 15 minutes ago. Before you make or change credentials, or delete your account, show
+        again who you are.
+      </p>
       ${parts}
       <p class="aside"><a href="${returnTo}">Cancel</a></p>
     </div>`,

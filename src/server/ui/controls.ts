@@ -16,7 +16,7 @@ export interface FieldTexts {
   rows?: number;
   /** The possible values with their words, or all records that the field may name. */
   choices?: Choices;
-  type?: 'email' | 'password';
+  type?: 'email' | 'password' | 'date';
   required?: boolean;
 }
 

@@ -6,7 +6,7 @@ import { mendButton } from './forges.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
-import { ago, duration } from './moments.ts';
+import { ago, duration, moment } from './moments.ts';
 import { page, type PageVisit } from './pages.ts';
 import { empty, filterForm, shortSha, subjectOf } from './parts.ts';
 import { failingSince } from './project-overview.ts';
@@ -132,7 +132,7 @@ export const routes: PageRoute[] = [
         .slice(0, longest.filter);
       const sort = queryText('sort') === 'name' ? 'name' : 'failed';
       const shown = await api.get('/dashboard', { query: { filter, sort } });
-      const { projects, all, found, waiting_reason: reason, invited, requested, offers } = shown;
+      const { projects, all, found, waiting_reason: reason, invited, requested, offers, ending_tokens: ending } = shown;
       const isAll = found === projects.length;
       const beside = sort === 'name' ? { sort } : {};
       const filtered = { name: 'filter', label: 'Filter', value: filter, most: longest.filter, isWhole: isAll, beside };
@@ -154,7 +154,7 @@ export const routes: PageRoute[] = [
               'This account is unpaid: its projects and dependencies cannot be used. Projects of other users still work.',
             )
           }
-          ${offers.map((offer) => offerNotice(visit, offer))}
+          ${offers.map((offer) => offerNotice(visit, offer))} ${ending.length > 0 && endingNotice(ending)}
           <div id="waiting" data-live>
             ${
               // All pages already show this reason to operators.
@@ -198,6 +198,16 @@ function offerNotice(visit: PageVisit, { project_id_str: id, name, email }: Dash
       ${email} hands the project <strong>${name}</strong> over to you. Its builds then count as yours.
     </p>
     ${pageForm(visit, 'accept', { project_id: id }).wrap(false, { button: 'Accept', describedBy: about })}
+  </div>`;
+}
+
+function endingNotice(tokens: Dashboard['ending_tokens']): Html {
+  const named = tokens.map(({ name, expires_at: end }) => html`<li><strong>${name}</strong>, on ${moment(end)}</li>`);
+  return html`<div class="notice">
+    <p>These <a href="/ui/account/tokens">tokens</a> of yours end soon. Programs that use them are then refused.</p>
+    <ul>
+      ${named}
+    </ul>
   </div>`;
 }
 

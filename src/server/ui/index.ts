@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { ApiError } from '../../shared/errors.ts';
 import { addAssets } from './assets.ts';
 import * as account from './account.ts';
+import * as accountDeletion from './account-deletion.ts';
 import * as applications from './applications.ts';
 import * as authorize from './authorize.ts';
 import * as build from './build.ts';
@@ -20,6 +21,7 @@ import * as search from './search.ts';
 import * as setup from './setup.ts';
 import * as shell from './shell.ts';
 import * as tests from './tests.ts';
+import * as tokens from './tokens.ts';
 import * as second from './second.ts';
 import * as signIn from './sign-in.ts';
 import { addSite, type PageRoute, type SiteServices } from './site.ts';
@@ -69,6 +71,8 @@ const ofPeople = [
   password,
   invitation,
   account,
+  accountDeletion,
+  tokens,
   passkeys,
   authorize,
   applications,

@@ -169,7 +169,8 @@ async function attend(
     signIn: (session) => cookies.signIn(reply, session),
     signOut: () => cookies.signOut(reply),
     keepFlow: (flow) => cookies.keepFlow(reply, flow),
-    apiFor: (visiting) => visitApi(calls, visiting, request as unknown as PageRequest),
+    apiFor: (visiting) =>
+      visitApi(calls, { person: visiting, isProven: visitor.isProven }, request as unknown as PageRequest),
   });
   if ('goTo' in response) return protect(reply).redirect(response.goTo, response.status);
   const trouble = viewer.isOperator ? await troubleOfRunners(site.db) : undefined;

@@ -35,8 +35,12 @@ type ItemOf<List> = List extends readonly (infer Item)[] ? Item : never;
 
 export type PageRequest = Pick<Incoming, 'id' | 'url' | 'params' | 'headers' | 'raw'>;
 
-export function visitApi(calls: InnerCalls, person: Person, request: PageRequest): VisitApi {
-  const caller = callerInBrowser(person);
+export function visitApi(
+  calls: InnerCalls,
+  { person, isProven }: { person: Person; isProven: boolean },
+  request: PageRequest,
+): VisitApi {
+  const caller = callerInBrowser(person, { isProven });
   const incoming = (parts: CallParts): Incoming => ({
     id: request.id,
     url: request.url,

@@ -91,6 +91,7 @@ export const dashboardRecord = record('Dashboard', {
   all: integer,
   waiting_reason: string,
   invited: strings,
+  ending_tokens: listOf(object({ ...ownId, name: string, expires_at: dateTime })),
   offers: listOf(object({ ...idWithString('project_id'), name: string, email: string })),
 });
 export type Dashboard = Static<typeof dashboardRecord>;

@@ -38,7 +38,7 @@ describeService('a page of a project with a long history', (service, database) =
 
   test('reads no more of it than it shows', async () => {
     const byName = { filter: '', sort: 'name' } as const;
-    const caller = { id: person.id, unpaid: false, scopes: 'all' } as const;
+    const caller = { id: person.id, unpaid: false, scopes: 'all', projects: 'all' } as const;
     const newest = [BigInt(commits), BigInt(commits - 1)];
     const found = await buildsOfCommits(service.store.db.read, newest);
     assert.deepEqual(new Set(found.map(({ id }) => id)), new Set(newest));
@@ -77,7 +77,7 @@ describeService('a page of a project with a long history', (service, database) =
   });
 
   test('finds none of its oldest commits by what they say, for no more than its newest cost', async () => {
-    const caller = { id: person.id, unpaid: false, scopes: 'all' } as const;
+    const caller = { id: person.id, unpaid: false, scopes: 'all', projects: 'all' } as const;
     const names = async (typed: string): Promise<unknown[]> => {
       const found = await search(service.store.db.read, caller, typed);
       return found.map((one) => Reflect.get(one, 'name'));

@@ -199,7 +199,8 @@ create table user_tokens (
   last_used_at bigint,
   last_used_from text,
   created_at bigint not null,
-  told_at bigint
+  tell_at bigint
 );
 create index user_tokens_of_owner on user_tokens (owner_id);
 create index user_tokens_expiring on user_tokens (expires_at);
+create index user_tokens_to_tell on user_tokens (tell_at) where tell_at is not null;

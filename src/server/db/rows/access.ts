@@ -139,8 +139,8 @@ export interface UserTokenRow {
   last_used_at: bigint | null;
   last_used_from: string | null;
   created_at: bigint;
-  /** When the owner was told by e-mail that it ends. */
-  told_at: bigint | null;
+  /** When its owner gets an e-mail that it ends; null once that is sent, and if none is. */
+  tell_at: bigint | null;
 }
 
 export interface OauthClientRow {
