@@ -103,6 +103,7 @@ const forms: Record<string, () => Form> = {
     username: 'puller',
     password: secrets.token,
   }),
+  'POST /tokens': () => ({ name: 'Script', 'scopes[]': 'user' }),
   'POST /applications': () => ({ name: 'Lamp', 'redirect_uris[]': 'https://lamp.example/cb' }),
   'PUT /applications/ID': () => ({ name: 'Bulb' }),
   'POST /users': () => ({ email: `${freshName('invited').replace(' ', '')}@example.org` }),

@@ -64,6 +64,7 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
   const application = await registerApplication(service, owner);
   await application.token(owner, ['user']);
   const upload = (await owner.post(`/dependencies/${dependency.id}/uploads`, { size: 1n })).record;
+  const token = (await owner.post('/tokens', { name: 'script', 'scopes[]': 'user' })).record;
   const ids: Record<string, bigint | string> = {
     service_name: 'db',
     organisation_id: organisation.id,
@@ -91,6 +92,7 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
     schedule_id: schedule.id,
     registry_id: registry.id,
     forge_id: forge.id,
+    token_id: token.id,
     application_id: application.id,
     authorization_id: application.id,
     cache_id: cache.id,

@@ -552,6 +552,19 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     const token = { client_id: 1n, user_id: user, scopes: 'user', created_at: 1n };
     await put('access_tokens', { id: 1n, token_hash: 'h', ...token, code_hash: 'c', last_used_at: largestId });
     await put('access_tokens', { id: 2n, token_hash: 'i', ...token, code_hash: null, last_used_at: null });
+    await put('user_tokens', {
+      id: 1n,
+      owner_id: user,
+      name: awkward,
+      token_hash: 'h',
+      scopes: 'user',
+      project_ids: String(largestId),
+      expires_at: largestId,
+      last_used_at: largestId,
+      last_used_from: awkward,
+      created_at: 1n,
+      tell_at: null,
+    });
     await put('sessions', { id: 1n, token_hash: 'h', ...expiring, proven_at: largestId, by_issuer: 1 });
     await put('identities', {
       id: 1n,

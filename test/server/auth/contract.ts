@@ -223,6 +223,9 @@ export const contract = entries(`
   POST   /registries                                               users         dependencies          add, credentials for registries of images, without seeing passwords
   DELETE /registries/ID                                            users         dependencies          delete, credentials for registries of images, without seeing passwords
   POST   /api_key                                                  both          never
+  GET    /tokens                                                   users         never
+  POST   /tokens                                                   users         never
+  DELETE /tokens/ID                                                users         never
   GET    /applications                                             both          never
   POST   /applications                                             both          never
   GET    /applications/ID                                          both          never

@@ -3,6 +3,7 @@ import { before, test } from 'node:test';
 import { scopes, type Scope } from '../../../src/server/http/route.ts';
 import { routes } from '../../../src/server/resources/index.ts';
 import { registerApplication } from '../../support/applications.ts';
+import { basic } from '../../support/client.ts';
 import { assertRefused } from '../../support/expect.ts';
 import { describeServiceOnOne } from '../../support/service.ts';
 import type { User } from '../../support/user.ts';
@@ -19,23 +20,32 @@ const unauthorized = { generic: ['unauthorized'] };
 describeServiceOnOne('a token', (service) => {
   let owner: User;
   const withToken = new Map<string, string>();
+  const ownToken = new Map<string, string>();
   before(async () => {
     owner = await service.user();
     const application = await registerApplication(service, owner);
-    withToken.set('not never', await application.token(owner, all));
+    const make = async (name: string, some: readonly Scope[]): Promise<void> => {
+      withToken.set(name, await application.token(owner, some));
+      const form = some.map((scope): [string, string] => ['scopes[]', scope]);
+      ownToken.set(name, String((await owner.post('/tokens', [['name', name], ...form])).record.token));
+    };
+    await make('not never', all);
     for (const scope of all) {
-      withToken.set(scope, await application.token(owner, [scope]));
-      const others = all.filter((one) => one !== scope);
-      withToken.set(`not ${scope}`, await application.token(owner, others));
+      await make(scope, [scope]);
+      await make(
+        `not ${scope}`,
+        all.filter((one) => one !== scope),
+      );
     }
   });
 
-  /** A token in the query, or in the header. */
+  /** An application's token in the query or in the header, or a token of the user's own as the password. */
   const waysOf = (name: string): { query: string; headers: Record<string, string> }[] => {
     const token = withToken.get(name) ?? '';
     return [
       { query: `?oauth_token=${token}`, headers: {} },
       { query: '', headers: { authorization: `Bearer ${token}` } },
+      { query: '', headers: { authorization: basic({ email: owner.email, api_key: ownToken.get(name) ?? '' }) } },
     ];
   };
 
