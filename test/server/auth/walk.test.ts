@@ -151,7 +151,7 @@ describeServiceOnOne('every route', (service) => {
     }
   });
 
-  test('shows a token of one project that project alone [promise: account-scopes]', async () => {
+  test('shows a token of one project that project alone [promise: token-projects]', async () => {
     const [theirs, other] = [await buildWorld(service, owner), await buildWorld(service, owner)];
     await owner.put(`/projects/${other.project.id}`, { public: 'true' });
     const form: [string, string][] = Object.keys(scopes).map((scope) => ['scopes[]', scope]);
