@@ -180,6 +180,7 @@ describeServiceOnOne(
       const root = `/ui/projects/${project.id}`;
       const paths = ['/ui/', '/ui/projects/new', `${root}/setup`, root, `${root}/requests/${request.id}`];
       paths.push(`${root}/commits/${commits[0]?.id}`, `${root}/builds/${own?.id}`, '/ui/applications', '/ui/account');
+      paths.push('/ui/account/tokens', '/ui/account/tokens/new', '/ui/account/delete');
       const wrong: string[] = [];
       for (const path of paths) {
         await page.emulateMedia({ colorScheme: 'dark' });

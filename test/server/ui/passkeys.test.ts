@@ -190,10 +190,9 @@ describeService('passkeys', (service, database) => {
       assert.match(asked.headers.location ?? '', /^\/ui\/confirm\?return=/, action);
     }
     assert.equal(before.status, 200);
-    assert.equal(
-      (await tab.get('/ui/applications/new')).headers.location,
-      '/ui/confirm?return=%2Fui%2Fapplications%2Fnew',
-    );
+    // Deleting the account asks who has a passkey for it, and others for their password.
+    for (const path of ['/ui/applications/new', '/ui/account/tokens/new', '/ui/account/delete'])
+      assert.equal((await tab.get(path)).headers.location, `/ui/confirm?return=${encodeURIComponent(path)}`);
     const key = /name="form_key" value="([^"]+)"/.exec(before.text)?.[1] ?? '';
     const direct = await tab.post('/ui/applications/new', {
       form_key: key,
@@ -202,6 +201,16 @@ describeService('passkeys', (service, database) => {
       redirect_uris: 'https://x.example',
     });
     assert.match(direct.headers.location ?? '', /^\/ui\/confirm/);
+    const unproven = await tab.post('/ui/account/tokens/new', {
+      form_key: key,
+      do: 'make',
+      name: 'x',
+      'scopes[]': 'user',
+    });
+    assert.match(unproven.headers.location ?? '', /^\/ui\/confirm/);
+    assert.deepEqual((await carol.get('/tokens')).list, []);
+    const left = await tab.post('/ui/account/delete', { form_key: key });
+    assert.match(left.headers.location ?? '', /^\/ui\/confirm/);
     const wrong = await tab.submit(await tab.get('/ui/confirm?return=/ui/account'), '/ui/confirm', {
       password: 'wrong',
       answer: '',
@@ -225,5 +234,12 @@ describeService('passkeys', (service, database) => {
     await page.getByRole('heading', { name: 'Add a passkey' }).waitFor();
     await press(page, 'Create the passkey');
     await page.getByText('This device already has a passkey').waitFor();
+
+    await page.goto(`${address}/ui/account/delete`);
+    await isAccessible(page);
+    await press(page, 'Delete the account');
+    await page.waitForURL('**/ui/sign-in');
+    assert.equal((await carol.get('/whoami')).status, 401);
+    assert.equal((await tab.get('/ui/account')).status, 303);
   });
 });
