@@ -11,6 +11,7 @@ import {
 import { mailLink } from '../../server/mail/mailer.ts';
 import { dropPasskeysOf } from '../../server/auth/passkeys.ts';
 import { insertLink } from '../../server/auth/password-links.ts';
+import { dropUserTokensOf } from '../../server/auth/user-tokens.ts';
 import { isSocketPath, type Config } from '../../shared/config.ts';
 import type { Queries } from '../../server/db/open.ts';
 import type { UserRow } from '../../server/db/schema.ts';
@@ -41,7 +42,10 @@ export async function resetUser({ config }: Call, email: string): Promise<void> 
   await print(config, async (store) => {
     const { credentials, stored } = await makeCredentials(readEmail(email));
     const { id } = await accountOf(store.db.read, credentials.email);
-    await store.db.transaction((trx) => dropPasskeysOf(trx, id));
+    await store.db.transaction(async (trx) => {
+      await dropPasskeysOf(trx, id);
+      await dropUserTokensOf(trx, id);
+    });
     await change(store, credentials.email, 'user.credentials_reset', stored);
     return credentials;
   });

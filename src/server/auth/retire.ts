@@ -1,10 +1,11 @@
 import type { Transaction } from '../db/open.ts';
+import { dropUserTokensOf } from './user-tokens.ts';
 
 /** Nothing signs in or calls as the user any more. */
 export async function dropCredentialsOf(trx: Transaction, id: bigint): Promise<void> {
   for (const table of ['sessions', 'password_links', 'access_tokens', 'passkeys', 'recovery_codes'] as const)
     await trx.deleteFrom(table).where('user_id', '=', id).execute();
-  await trx.deleteFrom('user_tokens').where('owner_id', '=', id).execute();
+  await dropUserTokensOf(trx, id);
   const none = { password_hash: null, api_key_hash: null, password_by_link: 0, asks_passkey: 0, by_invitation: 0 };
   await trx.updateTable('users').set(none).where('id', '=', id).execute();
 }

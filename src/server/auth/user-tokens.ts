@@ -72,6 +72,10 @@ export async function deleteUserToken(trx: Transaction, id: bigint): Promise<voi
   await trx.deleteFrom('user_tokens').where('id', '=', id).execute();
 }
 
+export async function dropUserTokensOf(trx: Transaction, ownerId: bigint): Promise<void> {
+  await trx.deleteFrom('user_tokens').where('owner_id', '=', ownerId).execute();
+}
+
 export async function forgetOldUserTokens(db: Database): Promise<void> {
   const limit = BigInt(Date.now() - shownMs);
   await db.transaction((trx) => trx.deleteFrom('user_tokens').where('expires_at', '<=', limit).execute());

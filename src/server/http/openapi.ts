@@ -145,11 +145,12 @@ function securityOf(route: RouteDescription): object[] {
   const needed = route.scope === 'any' || route.scope === 'none' ? [] : [route.scope];
   const metrics = route.takesMetricsToken ? [{ metrics_token: [] }] : [];
   const nobody = route.access === 'public' ? [{}] : [];
-  return [...nobody, { basic: [] }, { oauth2: needed }, { oauth_token: needed }, ...metrics];
+  return [...nobody, { basic: [] }, { token: needed }, { oauth2: needed }, { oauth_token: needed }, ...metrics];
 }
 
 const securitySchemes = {
-  basic: { type: 'http', scheme: 'basic', description: 'E-mail address and API key' },
+  basic: { type: 'http', scheme: 'basic', description: 'E-mail address, and the API key or a token of the user' },
+  token: { type: 'http', scheme: 'bearer', description: 'A token that a user made, with these scopes' },
   oauth2: {
     type: 'oauth2',
     flows: {
@@ -159,7 +160,12 @@ const securitySchemes = {
   },
   hook_secret: { type: 'http', scheme: 'bearer', description: 'The secret of a generic hook' },
   metrics_token: { type: 'http', scheme: 'bearer', description: 'The setting metrics_token' },
-  oauth_token: { type: 'apiKey', in: 'query', name: 'oauth_token', description: 'The same token, in the query' },
+  oauth_token: {
+    type: 'apiKey',
+    in: 'query',
+    name: 'oauth_token',
+    description: 'An application’s token, in the query',
+  },
 };
 
 function pathParameters(path: string): object[] {
