@@ -39,8 +39,8 @@ interface Wanted {
 }
 
 /**
- * For other accounts the project does not exist, unless it is public, and neither for credentials of other projects. A role that is too low is refused. If the owner
- * does not pay, the owner and anyone who would start work are refused.
+ * For other accounts the project does not exist, unless it is public, and neither for credentials of other projects.
+ * A role that is too low is refused. If the owner does not pay, the owner and anyone who would start work are refused.
  */
 export async function admitToProject(
   db: Queries,

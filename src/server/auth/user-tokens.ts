@@ -72,8 +72,9 @@ export async function deleteUserToken(trx: Transaction, id: bigint): Promise<voi
   await trx.deleteFrom('user_tokens').where('id', '=', id).execute();
 }
 
+/** In order, as they are locked when their use is written down. */
 export async function dropUserTokensOf(trx: Transaction, ownerId: bigint): Promise<void> {
-  await trx.deleteFrom('user_tokens').where('owner_id', '=', ownerId).execute();
+  for (const { id } of await userTokensOf(trx, ownerId)) await deleteUserToken(trx, id);
 }
 
 export async function forgetOldUserTokens(db: Database): Promise<void> {

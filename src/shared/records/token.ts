@@ -1,5 +1,5 @@
 import type { Static } from 'typebox';
-import { identifiers, described, moment, required, severalOf, text, type Field } from './fields.ts';
+import { identifiers, described, isBlank, moment, required, severalOf, text, type Field } from './fields.ts';
 import { dateTime, id, listOf, nullable, ownId, record, string, strings } from './schema.ts';
 import { ApiError } from '../errors.ts';
 
@@ -20,7 +20,7 @@ function atLeastOne<T, Column>(field: Field<T, Column>): Field<T, Column> {
     ...field,
     schema,
     parse(raw) {
-      if (Array.isArray(raw) && raw.every((item) => item === '')) throw new ApiError('is_blank');
+      if (Array.isArray(raw) && raw.every(isBlank)) throw new ApiError('is_blank');
       return field.parse(raw);
     },
   };

@@ -79,7 +79,10 @@ describeService(
     test('is not made with fields that are wrong, or for a project that its user does not see', async () => {
       const theirs = await (await service.user()).createProject();
       assertWrongFields(await alice.post('/tokens'), { name: 'is_blank', scopes: 'is_blank' });
-      assertWrongFields(await ask(alice, { 'scopes[]': '' }), { scopes: 'is_blank' });
+      for (const blank of ['', ' ', ['', ' ']])
+        assertWrongFields(await ask(alice, { 'scopes[]': blank }), { scopes: 'is_blank' });
+      const json = { name: 'script', scopes: [] };
+      assertWrongFields(await service.api.post('/tokens', { as: alice.credentials, json }), { scopes: 'is_blank' });
       for (const wrong of ['all', 'projects commits', 'never'])
         assertWrongFields(await ask(alice, { 'scopes[]': ['projects', wrong] }), { scopes: 'invalid_format' });
       const soon = (ms: number): string => new Date(Date.now() + ms).toISOString();
