@@ -151,38 +151,6 @@ describeServiceOnOne('every route', (service) => {
     }
   });
 
-  test('shows a token of one project that project alone [promise: token-projects]', async () => {
-    const [theirs, other] = [await buildWorld(service, owner), await buildWorld(service, owner)];
-    await owner.put(`/projects/${other.project.id}`, { public: 'true' });
-    const form: [string, string][] = Object.keys(scopes).map((scope) => ['scopes[]', scope]);
-    const made = await owner.post('/tokens', [['name', 'script'], ['project_ids[]', theirs.project.id_str], ...form]);
-    const limited = service.signIn({ ...owner.credentials, api_key: String(made.record.token) });
-    const nameOf = ({ method, path }: Route): string => `${method} ${path}`;
-    const isNever = ({ scope }: Route): boolean => scope === 'never';
-    const escapes = ['POST /projects/:project_id/connect', 'POST /projects/:project_id/transfer'];
-    const open = ofProject.filter((route) => !isNever(route) && !escapes.includes(nameOf(route)));
-    const ofMany = [
-      '/cctray.xml',
-      '/dashboard',
-      '/dependencies/:dependency_id/result',
-      '/projects',
-      '/search',
-      '/whoami',
-    ];
-    const lists = guarded.filter(({ method, path }) => method === 'GET' && ofMany.includes(path));
-    const closed = guarded.filter((route) => !open.includes(route) && !lists.includes(route));
-    for (const world of [theirs, other])
-      for (const route of closed) assertRefused(await call(limited, route, world), 401, unauthorized);
-    for (const route of open) assertRefused(await call(limited, route, other), 404, { generic: ['not_found'] });
-    for (const route of lists) {
-      const answer = await call(limited, route, theirs);
-      if (route.path.endsWith('/result')) assertRefused(answer, 404, { generic: ['not_found'] });
-      else assertAdmitted(answer, route);
-      assert.ok(!answer.text.includes(String(other.project.name)), route.path);
-    }
-    for (const route of open.toSorted(deletesLast)) assertAdmitted(await call(limited, route, theirs), route);
-  });
-
   test('shows anybody a public project, and nothing else of it', async () => {
     const theirs = await buildWorld(service, owner);
     const stranger = await service.user();
@@ -334,5 +302,37 @@ describeServiceOnOne('every route', (service) => {
         assertRefused(answer, 404, { generic: ['not_found'] });
       }
     }
+  });
+
+  test('shows a token of one project that project alone [promise: token-projects]', async () => {
+    const [theirs, other] = [await buildWorld(service, owner), await buildWorld(service, owner)];
+    await owner.put(`/projects/${other.project.id}`, { public: 'true' });
+    const form: [string, string][] = Object.keys(scopes).map((scope) => ['scopes[]', scope]);
+    const made = await owner.post('/tokens', [['name', 'script'], ['project_ids[]', theirs.project.id_str], ...form]);
+    const limited = service.signIn({ ...owner.credentials, api_key: String(made.record.token) });
+    const nameOf = ({ method, path }: Route): string => `${method} ${path}`;
+    const isNever = ({ scope }: Route): boolean => scope === 'never';
+    const escapes = ['POST /projects/:project_id/connect', 'POST /projects/:project_id/transfer'];
+    const open = ofProject.filter((route) => !isNever(route) && !escapes.includes(nameOf(route)));
+    const ofMany = [
+      '/cctray.xml',
+      '/dashboard',
+      '/dependencies/:dependency_id/result',
+      '/projects',
+      '/search',
+      '/whoami',
+    ];
+    const lists = guarded.filter(({ method, path }) => method === 'GET' && ofMany.includes(path));
+    const closed = guarded.filter((route) => !open.includes(route) && !lists.includes(route));
+    for (const world of [theirs, other])
+      for (const route of closed) assertRefused(await call(limited, route, world), 401, unauthorized);
+    for (const route of open) assertRefused(await call(limited, route, other), 404, { generic: ['not_found'] });
+    for (const route of lists) {
+      const answer = await call(limited, route, theirs);
+      if (route.path.endsWith('/result')) assertRefused(answer, 404, { generic: ['not_found'] });
+      else assertAdmitted(answer, route);
+      assert.ok(!answer.text.includes(String(other.project.name)), route.path);
+    }
+    for (const route of open.toSorted(deletesLast)) assertAdmitted(await call(limited, route, theirs), route);
   });
 });
