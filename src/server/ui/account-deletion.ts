@@ -1,18 +1,12 @@
 import { ApiError } from '../../shared/errors.ts';
 import { emptyGroup } from '../../shared/records/raw.ts';
-import { passkeysOf } from '../auth/passkeys.ts';
-import { hasPassword } from './account.ts';
 import { deletionPath } from './account-pages.ts';
+import { provesByPassword } from './confirm.ts';
 import { html } from './html.ts';
 import { keyField, notice, type Page } from './layout.ts';
 import { forPeople, proveFirst, type PageRoute, type PersonVisit, type SiteVisit } from './site.ts';
 
 type AccountVisit = PersonVisit & SiteVisit;
-
-/** Users with a passkey, and those whom an issuer signs in, prove who they are on the page before. */
-async function asksPassword(visit: AccountVisit): Promise<boolean> {
-  return hasPassword(visit) && (await passkeysOf(visit.site.db.read, visit.person.id)).length === 0;
-}
 
 function deletionPage({ person, formKey }: AccountVisit, takesPassword: boolean, refused?: ApiError): Page {
   const isWrong = refused?.fields.password?.some((code) => code !== 'resource_temporary_unavailable') ?? false;
@@ -47,7 +41,7 @@ export const routes: PageRoute[] = [
     method: 'GET',
     path: deletionPath,
     async visit(visit) {
-      const takesPassword = await asksPassword(visit);
+      const takesPassword = await provesByPassword(visit);
       if (!takesPassword && !visit.visitor.isProven) return proveFirst(deletionPath);
       return deletionPage(visit, takesPassword);
     },
@@ -56,7 +50,7 @@ export const routes: PageRoute[] = [
     method: 'POST',
     path: deletionPath,
     async visit(visit) {
-      const takesPassword = await asksPassword(visit);
+      const takesPassword = await provesByPassword(visit);
       if (!takesPassword && !visit.visitor.isProven) return proveFirst(deletionPath);
       const password = takesPassword ? visit.formText('password') : '';
       if (takesPassword && password === '') return deletionPage(visit, true, new ApiError('is_blank', 'password'));

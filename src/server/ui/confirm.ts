@@ -14,6 +14,11 @@ type ConfirmVisit = PersonVisit & SiteVisit;
 
 const path = '/ui/confirm';
 
+/** The password is the only proof: there is no passkey, and no sign-in at an issuer is needed. */
+export async function provesByPassword(visit: ConfirmVisit): Promise<boolean> {
+  return hasPassword(visit) && (await passkeysOf(visit.site.db.read, visit.person.id)).length === 0;
+}
+
 /** Asks for the passkey or the password again. A user with neither signs in at the issuer again. */
 async function confirmPage(visit: ConfirmVisit, returnTo: string, told?: Told): Promise<Page> {
   const { site, person, formKey, origin } = visit;
