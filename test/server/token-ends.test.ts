@@ -55,8 +55,6 @@ describe('the end of a token', () => {
 
     test('by one e-mail for each token, also with two servers, and again if the mail server was away', async () => {
       const ada = await service.user();
-      const letters = async (count: number) =>
-        (await mail.letters(count)).filter(({ headers }) => headers.get('to') === ada.email);
       const earlier = (await mail.letters(0)).length;
       await make(ada, 'later', 100);
       await make(ada, 'for an hour', 1);
@@ -65,7 +63,7 @@ describe('the end of a token', () => {
       await service.suspend(gone);
 
       // Nobody listens there. The token is told of later, and not forgotten.
-      const missed = await make(ada, 'missed', 48);
+      const missed = await make(ada, 'alpha-script', 48);
       const away = telling(mailerOf(`smtp://127.0.0.1:${await freePort()}`));
       while ((await tellAt(missed)) < Date.now()) await new Promise((resolve) => setTimeout(resolve, 20));
       await away.close();
@@ -75,17 +73,18 @@ describe('the end of a token', () => {
 
       const servers = [telling(mailerOf(mail.url)), telling(mailerOf(mail.url))];
       await mail.letters(earlier + 1);
-      for (const name of ['one', 'two', 'three']) await make(ada, name, 48);
+      for (const name of ['beta-script', 'gamma-script', 'delta-script']) await make(ada, name, 48);
       await mail.letters(earlier + 4);
       await Promise.all(servers.map((server) => server.close()));
-      const told = await letters(earlier + 4);
-      const named = told.map(({ headers }) => headers.get('subject'));
-      assert.equal(named.length, 4);
-      for (const name of ['missed', 'one', 'two', 'three'])
+      const told = (await mail.letters(earlier + 4)).slice(earlier);
+      assert.equal(told.length, 4);
+      for (const name of ['alpha-script', 'beta-script', 'gamma-script', 'delta-script'])
         assert.equal(told.filter(({ body }) => body.includes(name)).length, 1, name);
-      for (const { body } of told) assert.ok(body.includes('https://ci.example.org/ui/account/tokens'));
-      for (const { body } of told) assert.ok(!body.includes('hrt_'));
-      assert.equal((await mail.letters(earlier + 4)).length, earlier + 4);
+      for (const { headers, body } of told) {
+        assert.equal(headers.get('to'), ada.email);
+        assert.ok(body.includes('https://ci.example.org/ui/account/tokens'));
+        assert.ok(!body.includes('hrt_'));
+      }
     });
   });
 });
