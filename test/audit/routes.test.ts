@@ -341,6 +341,7 @@ describeServiceOnOne(
         `project.created by ${stranger.email}`,
         `registry.created by ${stranger.email}`,
         `user.api_key_renewed by ${stranger.email}`,
+        `user_token.created by ${stranger.email}`,
       ]);
       const path = `/projects/${world.project.id}/suites`;
       const form = { name: 'taken', command: 'x' };

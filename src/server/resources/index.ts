@@ -60,6 +60,7 @@ import * as users from './users.ts';
 export const routes = [
   ...service.routes,
   ...account.routes,
+  ...tokens.routes,
   ...applications.routes,
   ...dashboard.routes,
   ...changes.routes,
@@ -110,7 +111,6 @@ export const routes = [
   ...runners.routes,
   ...queue.routes,
   ...operations.routes,
-  ...tokens.routes,
   ...users.routes,
   ...news.routes,
   ...config.routes,
