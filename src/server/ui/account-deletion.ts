@@ -16,23 +16,23 @@ function deletionPage({ person, formKey }: AccountVisit, takesPassword: boolean,
     isNarrow: true,
     status: refused?.status ?? 200,
     main: html`<form method="post" action="${deletionPath}" class="card">
-      ${keyField(formKey)}
-      <h1>Delete your account</h1>
-      ${refused && notice('bad', words)}
-      <p>
-        Your sessions, passkeys, tokens, API key and applications stop working at once, and you leave your organisations
-        and projects. Hand over or delete your own projects first. This cannot be undone.
-      </p>
-      <p><strong>${person.email}</strong></p>
-      ${
-        takesPassword &&
-        html`<input type="email" name="email" autocomplete="username" value="${person.email}" readonly hidden />
-          <label for="password">Password</label>
-          <input id="password" name="password" type="password" autocomplete="current-password" required />`
-      }
-      <button class="danger">Delete the account</button>
-      <p class="aside"><a href="/ui/account">Cancel</a></p>
-    </form>`,
+        ${keyField(formKey)}
+        <h1>Delete your account</h1>
+        ${refused && notice('bad', words)}
+        <p>
+          Your sessions, passkeys, tokens, API key and applications stop working at once, and you leave your
+          organisations and projects. Hand over or delete your own projects first. This cannot be undone.
+        </p>
+        <p><strong>${person.email}</strong></p>
+        ${
+          takesPassword &&
+          html`<input type="email" name="email" autocomplete="username" value="${person.email}" readonly hidden />
+            <label for="password">Password</label>
+            <input id="password" name="password" type="password" autocomplete="current-password" required />`
+        }
+        <button class="danger">Delete the account</button>
+      </form>
+      <p class="back"><a href="/ui/account">Your account</a></p>`,
   };
 }
 

@@ -202,13 +202,10 @@ function offerNotice(visit: PageVisit, { project_id_str: id, name, email }: Dash
 }
 
 function endingNotice(tokens: Dashboard['ending_tokens']): Html {
-  const named = tokens.map(({ name, expires_at: end }) => html`<li><strong>${name}</strong>, on ${moment(end)}</li>`);
-  return html`<div class="notice">
-    <p>These <a href="/ui/account/tokens">tokens</a> of yours end soon. Programs that use them are then refused.</p>
-    <ul>
-      ${named}
-    </ul>
-  </div>`;
+  return html`<p class="notice">
+    Programs that use these <a href="/ui/account/tokens">tokens</a> of yours are refused when they end:
+    ${tokens.map(({ name, expires_at: end }, at) => html`${at > 0 && ', '}<strong>${name}</strong>, on ${moment(end)}`)}.
+  </p>`;
 }
 
 type Sort = 'name' | 'failed';

@@ -13,11 +13,12 @@ export function tokenFields<const Scope extends string>(scopes: readonly Scope[]
   };
 }
 
-/** A blank list must not become all choices. */
-function atLeastOne<T, Column>(field: Field<T, Column>): Field<T, Column> {
+/** A blank list must not become all choices, and a form begins with none. */
+function atLeastOne<One, Column>(field: Field<One[], Column>): Field<One[], Column> {
   const { default: _all, ...schema } = field.schema;
   return {
     ...field,
+    fallback: [],
     schema,
     parse(raw) {
       if (Array.isArray(raw) && raw.every(isBlank)) throw new ApiError('is_blank');

@@ -22,6 +22,8 @@ describeServiceOnOne('the pages of the account', (service) => {
     const inDays = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
     assert.match(form.text, new RegExp(`type="date"\\s+value="${inDays(90)}"`));
 
+    assert.doesNotMatch(form.text, /name="(?:scopes|project_ids)\[\]"[^>]*checked/);
+
     const fields = { do: 'make', name: 'Night script', 'project_ids[]': project.id_str };
     const none = await tab.submit(form, `${path}/new`, { ...fields, expires_at: inDays(400) });
     assert.equal(none.status, 403);
