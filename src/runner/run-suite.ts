@@ -21,7 +21,11 @@ const mostTail = 64 * 1024;
 export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
   const { writeLog, logLines, id, signal, spans, onSteps, openLog, onServices, onKept, onWaiting, onOutput } = task;
   const began = performance.now();
-  const secrets = [...order.secrets, ...(order.imageBuilds ? secretsIn(order.imageBuilds) : [])];
+  const secrets = [
+    ...order.secrets,
+    ...tokenSecrets(order),
+    ...(order.imageBuilds ? secretsIn(order.imageBuilds) : []),
+  ];
   const log = maskedLog({ writeLog, secrets, lines: logLines });
   const { print } = log;
   // The fetch's own log already has git's output. If this runner must fetch again, the output is shown only on failure.
@@ -76,7 +80,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
     };
     if (!services) await begin();
     const build = {
-      environment: findable(variables, order.prefixes, software.directoriesAt),
+      environment: findable({ ...variables, ...order.tokens }, order.prefixes, software.directoriesAt),
       isBuild: true as const,
       home,
       mounts: [...software.mounts, ...(services?.mounts ?? [])],
@@ -155,6 +159,11 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
     await log.flush();
   }
 };
+
+/** A token without its signature opens nothing, so a build may print the rest of it. */
+function tokenSecrets({ tokens = {} }: SuiteOrder): string[] {
+  return Object.values(tokens).flatMap((token) => [token, token.slice(token.lastIndexOf('.') + 1)]);
+}
 
 /** The outcome of a build that could not run, with words for its log. Rethrows other errors: they are the runner's. */
 function failureBefore(error: unknown): { outcome: Outcome; message?: string } {

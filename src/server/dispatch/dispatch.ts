@@ -22,6 +22,7 @@ import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { demandFor } from './demand.ts';
 import { fetchCommit } from './fetch-commit.ts';
+import type { Identity } from '../identity/tokens.ts';
 import { createRepositoryConfig, type Configuring } from './repository-config.ts';
 import { createConnections, type Connections } from './connections.ts';
 import { createDispatcher } from './dispatcher.ts';
@@ -69,6 +70,7 @@ export interface DispatchParts extends CallDeps {
   logBytes: number;
   /** Limit of an account's running jobs on all runners together; 0 for no limit. */
   accountConcurrency: number;
+  identity: Identity;
   configure: Configuring;
   onLogStored?: (bytes: number) => void;
   log: FastifyBaseLogger;
@@ -125,6 +127,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     artifacts,
     cacheBytes,
     imageBuilds: parts.imageBuilds,
+    identity: parts.identity,
     shellHours: parts.shellHours,
     filesHours: parts.filesHours,
   };

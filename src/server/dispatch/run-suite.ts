@@ -23,6 +23,7 @@ import type { ClaimedJob } from '../queue/leases.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';
+import { tokensOrder } from './credentials.ts';
 import { filesOrder, keepOrder } from './files.ts';
 import { imageBuildsOrder, imageOrder } from './images.ts';
 import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
@@ -60,6 +61,7 @@ export const runSuite: JobHandler = {
       builds_images: buildsImages,
       project_builds_images: projectBuildsImages,
       artifacts,
+      id_tokens: idTokens,
       ...rest
     } = parts;
     const {
@@ -153,6 +155,9 @@ export const runSuite: JobHandler = {
     // Anyone who can push can write a branch's file, so the file must not decide whether a suite gets passwords.
     const hasRegistries = mayHave && (projectBuildsImages === 1 || branchSecrets === 1);
     const traceparent = traceparentOf(context, { id: build.id, trace });
+    const timeoutSeconds = timeLimit(timeout, context.limits);
+    const deploying = await deployVariables(context, build);
+    const tokens = await tokensOrder(context, asker, { build: parts, idTokens, timeoutSeconds, deploying });
     return {
       kind: 'run_suite',
       ...(traceparent !== undefined && { isTraced: true }),
@@ -179,10 +184,11 @@ export const runSuite: JobHandler = {
           HEADRACE_PULL_REQUEST: pullRequest === null ? '' : String(pullRequest),
           HEADRACE_TARGET_BRANCH: targetBranch,
         } satisfies BuildVariables),
-        ...(await deployVariables(context, build)),
+        ...deploying,
       },
       secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
-      limits: { ...context.limits, timeoutSeconds: timeLimit(timeout, context.limits) },
+      ...tokens,
+      limits: { ...context.limits, timeoutSeconds },
       ...(artifacts !== '[]' && { artifacts: { globs: JSON.parse(artifacts) as string[], ...context.artifacts } }),
       ...(cache && { cache }),
       ...begins,

@@ -14,6 +14,7 @@ const settings = [
   'image',
   'root',
   'builds_images',
+  'id_tokens',
 ] as const satisfies (keyof SuiteRow)[];
 type Settings = Pick<SuiteRow, (typeof settings)[number]>;
 

@@ -9,6 +9,7 @@ import { type PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { counted, subjectOf } from './parts.ts';
 import { imageTexts } from './registries.ts';
+import { idTokensGroup } from './suite-id-tokens.ts';
 import { servicesGroup } from './suite-services.ts';
 import { stepsPart } from './suite-steps.ts';
 
@@ -59,6 +60,7 @@ export const suiteForm = fieldTable(
         owner&rsquo;s registries. It reaches more of the runner&rsquo;s kernel than other builds.`,
       wrong: imageBuildsOff,
     },
+    id_tokens: { label: 'Identity tokens' },
     tags: {
       label: 'Tags',
       hint: 'Words with blanks between them. Only runners that have all of these tags run the suite.',
@@ -182,6 +184,7 @@ export function suiteParts(form: SuiteForm, { all, mayBuildImages, dependencies 
     ['reports', 'artifacts'],
     `Test reports: ${countedLines(form, 'reports', 'pattern')}, artifacts: ${countedLines(form, 'artifacts', 'pattern')}`,
   )}
+  ${idTokensGroup(form)}
   ${form.group(['description'], `Description: ${form.shown('description').trim() === '' ? 'none' : subjectOf(form.shown('description'))}`)}`;
 }
 

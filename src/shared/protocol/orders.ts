@@ -88,6 +88,8 @@ export interface SuiteOrder {
   environment: Record<string, string>;
   /** Masked in the log. */
   secrets: string[];
+  /** Credentials of this build, by variable. Masked, and never retained with its files. */
+  tokens?: Record<string, string>;
   limits: { memoryBytes: number; processes: number; timeoutSeconds: number };
   /** Of several at one prefix, later ones overlay earlier ones. */
   software: Software[];

@@ -168,6 +168,15 @@ create table sign_in_flows (
 );
 create index sign_in_flows_expiring on sign_in_flows (expires_at);
 
+alter table suites add column id_tokens text not null default '[]';
+
+create table signing_keys (
+  id bigint not null primary key,
+  public_key text not null,
+  private_key text not null,
+  signs_from bigint not null
+);
+
 create table passkeys (
   id bigint not null primary key,
   user_id bigint not null references users (id),
