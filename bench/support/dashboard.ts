@@ -121,6 +121,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     image: '',
     root: null,
     builds_images: 0,
+    id_tokens: '[]',
     cache: '[]',
     cache_save: 'passed' as const,
     artifacts: '[]',

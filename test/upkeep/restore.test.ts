@@ -101,6 +101,7 @@ for (const kind of kinds) {
         matrix_include: '[]',
         matrix_exclude: '[]',
         matrix_allow_failure: '[]',
+        id_tokens: '[]',
         cache_save: 'passed' as const,
         artifacts: '[]',
         needs: '[]',
