@@ -122,6 +122,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     root: null,
     builds_images: 0,
     id_tokens: '[]',
+    api_token: 'none' as const,
     cache: '[]',
     cache_save: 'passed' as const,
     artifacts: '[]',

@@ -1,3 +1,4 @@
+import { openApiAccess } from './api-access.ts';
 import { EnvironmentFileError } from '../shared/domain/environment-file.ts';
 import { keepTail } from '../shared/lib/tail.ts';
 import type { Outcome, SuiteOrder } from '../shared/protocol/index.ts';
@@ -40,6 +41,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
       ...making?.environment,
       ...order.environment,
     };
+    await using api = order.api && (await openApiAccess(deps, order.api));
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
     const limits = { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 };
     await using services =
@@ -62,6 +64,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
         print,
         onStates: onServices,
         began,
+        moreHosts: api?.hosts,
         signal,
       }));
     await log.flush();
@@ -80,12 +83,13 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
     };
     if (!services) await begin();
     const build = {
-      environment: findable({ ...variables, ...order.tokens }, order.prefixes, software.directoriesAt),
+      environment: findable({ ...variables, ...order.tokens, ...api?.environment }, order.prefixes, software.directoriesAt),
       isBuild: true as const,
       home,
-      mounts: [...software.mounts, ...(services?.mounts ?? [])],
+      mounts: [...software.mounts, ...(api?.mounts ?? []), ...(services?.mounts ?? api?.hostsFile ?? [])],
       ...inside,
       user,
+      door: api?.door,
       limits,
     };
     const { found } = order.cache ?? {};

@@ -47,7 +47,7 @@ export async function takeLeft(
   await cache?.take(left, ended, isLaunched);
   await print(refusedText(ended.refused));
   // This comes last, because it moves the files away.
-  const { tokens: _tokens, ...retained } = order;
+  const { tokens: _tokens, api: _api, ...retained } = order;
   const facts = {
     order: { ...retained, environment, ...(order.imageBuilds && { imageBuilds: withoutPasswords }) },
     imageDigest: image?.digest,

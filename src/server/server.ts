@@ -53,7 +53,7 @@ import { retryPolicy, type RetryPolicy } from './outbound-webhooks/retry-policy.
 import { createResolve, type Resolve } from '../shared/lib/resolve.ts';
 import { createTlsTrust } from '../shared/lib/tls-trust.ts';
 import { addPages } from './ui/index.ts';
-import { addressOf, tlsFor } from './addresses.ts';
+import { addressOf, apiFor, tlsFor } from './addresses.ts';
 import { issuerSettings } from './issuer-settings.ts';
 import { connectionLimits, limitsOf, unpackLimitsOf } from './limits.ts';
 import { startTellingOfTokens } from './token-ends.ts';
@@ -223,6 +223,7 @@ export async function startServer({
     ...store,
     log,
     identity: createIdentity({ keys, issuer: origin, now }),
+    api: () => apiFor(config, { tls, address: addressOf(config, server.server.address()), origin: origin() }),
     limits: limitsOf(config),
     unpacked: unpackLimitsOf(config),
     artifacts: { mostFiles: mostArtifacts, mostBytes: config.artifact_size * 1024 * 1024 },

@@ -78,7 +78,8 @@ export class ScriptedRunner {
     const keys = await openSigningKeys({ ...store, now, onError: assert.ifError });
     await keys.close(); // the server of the test replaces them
     const identity = createIdentity({ keys, issuer, now });
-    const parts = { limits, ...sizes, accountConcurrency, identity, configure, log };
+    const api = () => ({ url: issuer(), listens: { host: '127.0.0.1', port: 443 } });
+    const parts = { limits, ...sizes, accountConcurrency, identity, api, configure, log };
     this.#dispatch = await createDispatch({ ...store, ...parts });
   }
 

@@ -102,6 +102,7 @@ for (const kind of kinds) {
         matrix_exclude: '[]',
         matrix_allow_failure: '[]',
         id_tokens: '[]',
+        api_token: 'none' as const,
         cache_save: 'passed' as const,
         artifacts: '[]',
         needs: '[]',

@@ -145,6 +145,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       image: awkward,
       root: 0,
       builds_images: 1,
+      api_token: 'write',
       id_tokens: JSON.stringify([{ variable: 'A', audience: awkward }]),
       cache: '["~/x"]',
       cache_save: 'always',
@@ -618,6 +619,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       since: 4n,
       ...invited,
     });
+    await put('build_tokens', { id: largestId, token_hash: 'f'.repeat(64), starts_builds: 1 });
     await put('signing_keys', {
       id: largestId,
       public_key: '{"kty":"EC"}',

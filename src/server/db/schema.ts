@@ -1,6 +1,7 @@
 import type {
   AccessTokenRow,
   AuditEntryRow,
+  BuildTokenRow,
   IdempotencyKeyRow,
   IdentityRow,
   OauthClientRow,
@@ -155,6 +156,7 @@ export interface Schema {
   applied_migrations: AppliedMigrationRow;
   master_key_canary: MasterKeyCanaryRow;
   signing_keys: SigningKeyRow;
+  build_tokens: BuildTokenRow;
 }
 
 /** For key rotation; all have an `id`. The canary is first: transactions lock its table before the others. */

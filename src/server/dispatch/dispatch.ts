@@ -14,7 +14,7 @@ import { noteServices } from '../lifecycle/build-services.ts';
 import { checkKeptFiles } from '../lifecycle/kept-builds.ts';
 import { noteSteps } from '../lifecycle/build-steps.ts';
 import { releasePollsOf } from '../triggers/poll-claims.ts';
-import type { WorkKind } from '../../shared/protocol/index.ts';
+import type { ApiOrder, WorkKind } from '../../shared/protocol/index.ts';
 import { claimsTopic, detachHolder, heldBy, holdJob, lapse } from '../queue/leases.ts';
 import { endedClaims } from '../queue/queue.ts';
 import { serveCalls, type CallHandlers, type CallParts } from './calls.ts';
@@ -71,6 +71,7 @@ export interface DispatchParts extends CallDeps {
   /** Limit of an account's running jobs on all runners together; 0 for no limit. */
   accountConcurrency: number;
   identity: Identity;
+  api: () => ApiOrder;
   configure: Configuring;
   onLogStored?: (bytes: number) => void;
   log: FastifyBaseLogger;
@@ -128,6 +129,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     cacheBytes,
     imageBuilds: parts.imageBuilds,
     identity: parts.identity,
+    api: parts.api,
     shellHours: parts.shellHours,
     filesHours: parts.filesHours,
   };

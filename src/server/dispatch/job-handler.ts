@@ -2,7 +2,7 @@ import type { Runner } from '../auth/runners.ts';
 import type { Identity } from '../identity/tokens.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
-import type { LogPart, Outcome, ServiceState, StepState, Work } from '../../shared/protocol/index.ts';
+import type { ApiOrder, LogPart, Outcome, ServiceState, StepState, Work } from '../../shared/protocol/index.ts';
 import type { ClaimedJob } from '../queue/leases.ts';
 import type { ReadFile } from '../lifecycle/file-suites.ts';
 
@@ -27,6 +27,8 @@ export interface JobContext extends WriteContext {
   limits: BuildLimits;
   imageBuilds: boolean;
   identity: Identity;
+  /** How builds reach the API. */
+  api: () => ApiOrder;
   artifacts: ArtifactLimits;
   unpacked: UnpackLimits;
   /** Limit of all caches of a project; 0 for none. */

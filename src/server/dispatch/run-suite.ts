@@ -23,7 +23,7 @@ import type { ClaimedJob } from '../queue/leases.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';
-import { tokensOrder } from './credentials.ts';
+import { credentialsOrder } from './credentials.ts';
 import { filesOrder, keepOrder } from './files.ts';
 import { imageBuildsOrder, imageOrder } from './images.ts';
 import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
@@ -61,7 +61,9 @@ export const runSuite: JobHandler = {
       builds_images: buildsImages,
       project_builds_images: projectBuildsImages,
       artifacts,
-      id_tokens: idTokens,
+      id_tokens: _idTokens,
+      api_token: _apiToken,
+      project_api_token: _projectApiToken,
       ...rest
     } = parts;
     const {
@@ -157,7 +159,8 @@ export const runSuite: JobHandler = {
     const traceparent = traceparentOf(context, { id: build.id, trace });
     const timeoutSeconds = timeLimit(timeout, context.limits);
     const deploying = await deployVariables(context, build);
-    const tokens = await tokensOrder(context, asker, { build: parts, idTokens, timeoutSeconds, deploying });
+    const { HEADRACE_DEPLOY_STRATEGY: deployStrategy } = deploying;
+    const credentials = await credentialsOrder(context, parts, { asker, timeoutSeconds, deployStrategy });
     return {
       kind: 'run_suite',
       ...(traceparent !== undefined && { isTraced: true }),
@@ -187,7 +190,7 @@ export const runSuite: JobHandler = {
         ...deploying,
       },
       secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
-      ...tokens,
+      ...credentials,
       limits: { ...context.limits, timeoutSeconds },
       ...(artifacts !== '[]' && { artifacts: { globs: JSON.parse(artifacts) as string[], ...context.artifacts } }),
       ...(cache && { cache }),

@@ -9,7 +9,7 @@ import { type PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { counted, subjectOf } from './parts.ts';
 import { imageTexts } from './registries.ts';
-import { idTokensGroup } from './suite-id-tokens.ts';
+import { tokensGroup } from './suite-tokens.ts';
 import { servicesGroup } from './suite-services.ts';
 import { stepsPart } from './suite-steps.ts';
 
@@ -61,6 +61,15 @@ export const suiteForm = fieldTable(
       wrong: imageBuildsOff,
     },
     id_tokens: { label: 'Identity tokens' },
+    api_token: {
+      label: 'Headrace’s API',
+      choices: [
+        ['none', 'not open to its builds'],
+        ['read', 'its builds read this project'],
+        ['write', 'its builds read this project and start builds'],
+      ],
+      hint: html`A build has a token in <code>HEADRACE_TOKEN</code> that ends with it. Builds of forks have none.`,
+    },
     tags: {
       label: 'Tags',
       hint: 'Words with blanks between them. Only runners that have all of these tags run the suite.',
@@ -184,7 +193,7 @@ export function suiteParts(form: SuiteForm, { all, mayBuildImages, dependencies 
     ['reports', 'artifacts'],
     `Test reports: ${countedLines(form, 'reports', 'pattern')}, artifacts: ${countedLines(form, 'artifacts', 'pattern')}`,
   )}
-  ${idTokensGroup(form)}
+  ${tokensGroup(form)}
   ${form.group(['description'], `Description: ${form.shown('description').trim() === '' ? 'none' : subjectOf(form.shown('description'))}`)}`;
 }
 

@@ -92,6 +92,10 @@ export const suiteFields = {
     flag(),
     'whether a build may create user namespaces and mounts, as buildah and podman do; only if the operator allows it',
   ),
+  api_token: described(
+    oneOf(['none', 'read', 'write']),
+    'whether a build may read its own project over the API, or also start builds there; not for forks',
+  ),
   id_tokens: recordList(
     'idTokensOfSuite',
     idTokenFields,

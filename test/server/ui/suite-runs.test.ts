@@ -103,7 +103,7 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
       'Cache: 2 paths',
       'Timeout: 90 s, retries: 2, may fail',
       'Test reports: 1 pattern, artifacts: 2 patterns',
-      'Identity tokens: none',
+      'Tokens: none',
       'Description: All of it',
     ];
     const page = (await tab.get(`${at}/${suite.id}`)).text;
