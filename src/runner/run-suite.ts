@@ -83,14 +83,23 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
     };
     if (!services) await begin();
     const build = {
-      environment: findable({ ...variables, ...order.tokens, ...api?.environment }, order.prefixes, software.directoriesAt),
+      environment: findable(variables, order.prefixes, software.directoriesAt),
       isBuild: true as const,
       home,
-      mounts: [...software.mounts, ...(api?.mounts ?? []), ...(services?.mounts ?? api?.hostsFile ?? [])],
+      mounts: [...software.mounts, ...(services?.mounts ?? [])],
       ...inside,
       user,
-      door: api?.door,
       limits,
+    };
+    // Only the build's own steps have its credentials. They differ for each build, so data of services cannot depend on them.
+    const own = {
+      environment: findable(
+        { ...variables, ...order.tokens, ...api?.environment },
+        order.prefixes,
+        software.directoriesAt,
+      ),
+      mounts: [...build.mounts, ...(api?.mounts ?? []), ...(services ? [] : (api?.hostsFile ?? []))],
+      door: api?.door,
     };
     const { found } = order.cache ?? {};
     const filling = {
@@ -102,6 +111,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
       id,
       ...suite.job,
       ...build,
+      ...own,
       ...(making && { buildsImages: making.buildsImages, files: making.files }),
       workspace,
       changes: ground.changes,

@@ -146,7 +146,7 @@ export async function startServer({
     onAnswered: (status, milliseconds) => metrics.answered(status, milliseconds),
   });
   addOperations(server, {
-    document: () => 
+    document: () =>
       openApiDocument(
         routes,
         { ...monitoringPaths, ...hookPaths, ...identityPaths },

@@ -154,7 +154,10 @@ function ourselves(): Identity {
 
 /** Tracks the current runs, so that closing can end them. */
 function assemble(
-  kind: Pick<Sandboxes, 'owner' | 'hasLayers' | 'hasManyUsers' | 'translatesOwners' | 'hasOwnNetwork' | 'isIsolated' | 'whyNoImages'>,
+  kind: Pick<
+    Sandboxes,
+    'owner' | 'hasLayers' | 'hasManyUsers' | 'translatesOwners' | 'hasOwnNetwork' | 'isIsolated' | 'whyNoImages'
+  >,
   start: (job: Job) => Promise<Ended>,
   takeDown: () => Promise<void>,
 ): Sandboxes {

@@ -20,7 +20,7 @@ export async function credentialsOrder(
   if (build.from_fork === 1) return {};
   const identities = await identityTokens(context, build, asking);
   const right = apiTokenOf(build);
-  if (right === 'none') return identities && { tokens: identities };
+  if (right === 'none') return identities ? { tokens: identities } : {};
   const token = await issueBuildToken(context.trx, build.id, right === 'write');
   return {
     tokens: { ...identities, ...({ HEADRACE_TOKEN: token } satisfies BuildVariables) },

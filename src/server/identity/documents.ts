@@ -46,7 +46,7 @@ function configurationOf(issuer: string): object {
   };
 }
 
-const answer = (operationId: string, summary: string, schema: object): object => ({
+const answer = (operationId: string, summary: string, schema: object): Record<string, object> => ({
   get: {
     operationId,
     summary,

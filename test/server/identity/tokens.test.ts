@@ -169,7 +169,6 @@ describeWithRunner(
         { by: 'refs/pull/7/head', found },
       ];
       for (const fork of forks) {
-        if (fork.as) await alice.put(path, { build_forks: 'build' });
         const { task } = await begin(fork);
         assert.equal(task.order.work.tokens, undefined);
         await task.exit(0);
@@ -178,7 +177,7 @@ describeWithRunner(
 
     test('end with the build’s limit, an hour after its start at the latest', async () => {
       const long = await alice.createSuite(project, { name: 'short', timeout: '60', ...twoTokens, manual: 'true' });
-      await alice.post(`${path}/build_requests`, { commit_ref: 'main', 'suite_ids[]': String(long.id) });
+      await alice.post(`${path}/build_requests`, { commit_ref: 'main', 'suites[]': String(long.id) });
       await (await runner.take('fetch_commit')).fetched({ ...onMain, sha: freshSha() });
       const task = await runner.take('run_suite');
       const { exp = 0, iat = 0 } = await claimsIn(task);
