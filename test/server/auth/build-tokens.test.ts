@@ -57,25 +57,8 @@ describeWithRunner('the credential of a build', (service, runner) => {
     await task.exit(0);
   });
 
-  test('opens no route that a stranger of a public project has not [promise: build-token]', async () => {
-    await alice.put(`${path}/suites/${suite.id}`, { api_token: 'write' });
-    const task = await begin();
-    const token = tokenIn(task);
-    const world: World = await buildWorld(service, alice);
-    const opened: string[] = [];
-    for (const { method, path: route, access, credentials } of routes) {
-      if (credentials === 'none' || (access === 'public' && method === 'GET')) continue;
-      for (const at of [world.path(route), world.path(route).replace(`/projects/${world.project.id}`, path)]) {
-        const answer = await service.api.ask(method, at, bearer(token));
-        if (answer.status !== 401 && answer.status !== 404) opened.push(`${method} ${at}: ${answer.status}`);
-      }
-    }
-    // Without a ref it is refused for that.
-    assert.deepEqual(opened, [`POST ${path}/build_requests: 400`]);
-    await task.exit(0);
-  });
-
   test('starts builds where it may write: without variables, and asked for by nobody', async () => {
+    await alice.put(`${path}/suites/${suite.id}`, { api_token: 'write' });
     const task = await begin();
     const token = tokenIn(task);
     const made = await start(token, { commit_ref: aCommit.sha });
@@ -160,5 +143,23 @@ describeWithRunner('the credential of a build', (service, runner) => {
     const forks = await runner.take('run_suite');
     assert.deepEqual([forks.order.work.tokens, forks.order.work.api], [undefined, undefined]);
     await forks.exit(0);
+  });
+
+  test('opens no route that a stranger of a public project has not [promise: build-token]', async () => {
+    await alice.put(`${path}/suites/${suite.id}`, { api_token: 'write' });
+    const task = await begin();
+    const token = tokenIn(task);
+    const world: World = await buildWorld(service, alice);
+    const opened: string[] = [];
+    for (const { method, path: route, access, credentials } of routes) {
+      if (credentials === 'none' || (access === 'public' && method === 'GET')) continue;
+      for (const at of [world.path(route), world.path(route).replace(`/projects/${world.project.id}`, path)]) {
+        const answer = await service.api.ask(method, at, bearer(token));
+        if (answer.status !== 401 && answer.status !== 404) opened.push(`${method} ${at}: ${answer.status}`);
+      }
+    }
+    // Without a ref it is refused for that.
+    assert.deepEqual(opened, [`POST ${path}/build_requests: 403`]);
+    await task.exit(0);
   });
 });
