@@ -1,4 +1,5 @@
 import { issueBuildToken } from '../auth/build-tokens.ts';
+import { whyNoVariables, type BuildsVariables } from '../lifecycle/build-variables.ts';
 import { idTokensIn } from '../lifecycle/id-tokens.ts';
 import type { SuiteOrder } from '../../shared/protocol/index.ts';
 import type { BuildVariables } from '../../shared/domain/build-variables.ts';
@@ -52,4 +53,14 @@ function apiTokenOf({
 }: SuiteParts): Right {
   if (file === '' || trusted === 1) return own;
   return rights[Math.min(rights.indexOf(own), rights.indexOf(ofProject ?? 'none'))] ?? 'none';
+}
+
+/** The credentials that a build lacks, for its log. */
+export function withheldCredentials(build: SuiteParts): BuildsVariables['withheld'] {
+  const reason = whyNoVariables(build);
+  if (reason === undefined) return [];
+  const identities = reason === 'fork' ? idTokensIn(build).map(({ variable }) => variable) : [];
+  const lacksToken = build.api_token !== 'none' && (reason === 'fork' || apiTokenOf(build) === 'none');
+  const names = [...identities, ...(lacksToken ? ['HEADRACE_TOKEN'] : [])];
+  return names.map((name) => ({ name, refs: [], reason }));
 }

@@ -23,7 +23,7 @@ import type { ClaimedJob } from '../queue/leases.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';
-import { credentialsOrder } from './credentials.ts';
+import { credentialsOrder, withheldCredentials } from './credentials.ts';
 import { filesOrder, keepOrder } from './files.ts';
 import { imageBuildsOrder, imageOrder } from './images.ts';
 import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
@@ -125,7 +125,8 @@ export const runSuite: JobHandler = {
           ? { reason: 'image_builds_off', message: imageBuildsOff }
           : services.problem;
     const steps = stepsOf(command, suiteSteps);
-    const lacks = withheldLine({ withheld, has: chosen, steps, services: suiteServices });
+    const missed = [...withheld, ...withheldCredentials(parts)];
+    const lacks = withheldLine({ withheld: missed, has: chosen, steps, services: suiteServices });
     if (problem) {
       if (lacks !== undefined) await addLine(context.db, context.trx, build.id, lacks);
       await addLine(context.db, context.trx, build.id, problem.message);

@@ -35,7 +35,8 @@ describeWithRunner(
       alice = await service.user();
       project = await alice.createProject({ name: 'shop' });
       path = `/projects/${project.id}`;
-      suite = await alice.createSuite(project, { name: 'ship', timeout: '600', ...twoTokens });
+      const command = 'deploy --with "$CLOUD_TOKEN"';
+      suite = await alice.createSuite(project, { name: 'ship', command, timeout: '600', ...twoTokens });
       await alice.createVariable(project, suite, { name: 'VAULT_TOKEN', content: 'of-the-variable' });
     });
 
@@ -171,7 +172,10 @@ describeWithRunner(
       for (const fork of forks) {
         const { task } = await begin(fork);
         assert.equal(task.order.work.tokens, undefined);
+        const { HEADRACE_BUILD_ID: build } = task.order.work.environment;
         await task.exit(0);
+        const { text } = await alice.get(`${path}/builds/${build}/log.txt`);
+        assert.match(text, /^This build comes from a fork, so it does not get: CLOUD_TOKEN\.$/m);
       }
     });
 
