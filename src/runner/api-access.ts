@@ -3,6 +3,7 @@ import { isIP, isIPv6 } from 'node:net';
 import { join } from 'node:path';
 import { hostIn, portIn } from '../shared/domain/public-url.ts';
 import type { BuildVariables } from '../shared/domain/build-variables.ts';
+import { addressOfBuilds } from '../shared/lib/networks.ts';
 import { randomName } from '../shared/lib/random-name.ts';
 import { removeTree } from '../shared/lib/remove-tree.ts';
 import type { ApiOrder } from '../shared/protocol/index.ts';
@@ -23,8 +24,8 @@ export interface ApiAccess extends AsyncDisposable {
 const folderInBuild = '/run/headrace';
 const caName = 'ca.pem';
 
-/** Apart from the addresses on which a build's own programs usually listen. */
-const doorAddress = '127.72.0.1';
+/** Apart from the address on which a build's own programs usually listen. */
+const doorAddress = addressOfBuilds;
 
 /** `names` are other names of loopback. */
 export function usualHosts(names: readonly string[] = []): string {

@@ -50,6 +50,8 @@ onOneDatabase((database) => {
       `for at in suites environment_variables hooks; do ${api} -o /dev/null -w "$at %{http_code}\\n" "${own}/$at"; done`,
       `${api} -o /dev/null -w "start %{http_code}\\n" -d commit_ref=main "${own}/build_requests"`,
       `${api} -o /dev/null -w "token %{http_code}\\n" -d name=x "$HEADRACE_URL/tokens"`,
+      // Monitoring is open to programs of the machine, which a build is not.
+      `curl -sS --cacert "$HEADRACE_CA_FILE" -o /dev/null -w "metrics %{http_code}\\n" "$HEADRACE_URL/metrics"`,
       // What else listens on the machine.
       `curl -s --max-time 5 http://127.0.0.1:${port} && echo reached || echo closed`,
       `curl -s --max-time 5 http://${outer ?? '127.0.0.1'}:${outerPort} && echo reached || echo closed`,
@@ -67,7 +69,7 @@ onOneDatabase((database) => {
     assert.match(log, /^identity \[masked\], signed \[masked\]\ncredential \[masked\]$/m);
     assert.match(
       log,
-      /^suites 401\nenvironment_variables 401\nhooks 401\nstart 401\ntoken 401\nclosed\nclosed\nclosed$/m,
+      /^suites 401\nenvironment_variables 401\nhooks 401\nstart 401\ntoken 401\nmetrics 401\nclosed\nclosed\nclosed$/m,
     );
     const seen = JSON.parse(await artifact(build, 'seen.json')) as { response: Build };
     assert.deepEqual([seen.response.id_str, seen.response.build_state], [build.id_str, 'running']);

@@ -1,8 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { lookup } from 'node:dns/promises';
 import { rm } from 'node:fs/promises';
-import { connect, createServer } from 'node:net';
+import { connect, createServer, type Socket, type TcpNetConnectOpts } from 'node:net';
 import { withoutStrays, type Command } from '../../shared/lib/descriptors.ts';
+import { addressOfBuilds, isLoopback } from '../../shared/lib/networks.ts';
 import { sourceFile } from '../../shared/lib/source-files.ts';
 
 /**
@@ -19,25 +21,24 @@ export interface Door {
 /** `enter` is the prefix of a command in the run's network. `socket` is the path of a new socket. */
 export async function openDoor(enter: Command, socket: string, { address, port, to }: Door): Promise<AsyncDisposable> {
   await using opened = new AsyncDisposableStack();
+  const sockets = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true }, (client) => {
-    const outside = connect({ ...to, allowHalfOpen: true });
-    const end = (): void => {
-      client.destroy();
-      outside.destroy();
-    };
-    client.on('error', end).on('close', end).pipe(outside);
-    outside.on('error', end).on('close', end).pipe(client);
-    sockets.add(client).add(outside);
-    outside.once('close', () => {
-      sockets.delete(client);
-      sockets.delete(outside);
-    });
+    hold(sockets, client);
+    wayTo(to).then(
+      (way) => {
+        if (client.destroyed) return;
+        const outside = connect({ ...way, allowHalfOpen: true });
+        hold(sockets, outside);
+        client.on('close', () => outside.destroy()).pipe(outside);
+        outside.on('close', () => client.destroy()).pipe(client);
+      },
+      () => client.destroy(),
+    );
   });
-  const sockets = new Set<{ destroy(): void }>();
   server.listen(socket);
   await once(server, 'listening');
   opened.defer(async () => {
-    for (const one of sockets) one.destroy();
+    for (const socket of sockets) socket.destroy();
     server.close();
     await rm(socket, { force: true });
   });
@@ -61,4 +62,19 @@ export async function openDoor(enter: Command, socket: string, { address, port, 
   if (!isReady) throw new Error(`a sandbox got no way to the server: ${complaint.trim()}`);
   const still = opened.move();
   return { [Symbol.asyncDispose]: () => still.disposeAsync() };
+}
+
+function hold(sockets: Set<Socket>, socket: Socket): void {
+  sockets.add(socket);
+  socket.on('error', () => {}); // it closes after that
+  socket.once('close', () => sockets.delete(socket));
+}
+
+/** A server that trusts programs of its machine must not take the build for one. On IPv6 only one address is loopback. */
+async function wayTo({ host, port }: Door['to']): Promise<TcpNetConnectOpts> {
+  const found = await lookup(host, { all: true });
+  const own = found.find(({ address, family }) => family === 4 && isLoopback(address));
+  if (own) return { host: own.address, port, localAddress: addressOfBuilds };
+  if (found.some(({ address }) => isLoopback(address))) throw new Error(`${host} is only reachable from the machine`);
+  return { host, port };
 }
