@@ -29,8 +29,8 @@ export async function openDoor(enter: Command, socket: string, { address, port, 
         if (client.destroyed) return;
         const outside = connect({ ...way, allowHalfOpen: true });
         hold(sockets, outside);
-        client.on('close', () => outside.destroy()).pipe(outside);
-        outside.on('close', () => client.destroy()).pipe(client);
+        join(client, outside);
+        join(outside, client);
       },
       () => client.destroy(),
     );
@@ -68,6 +68,14 @@ function hold(sockets: Set<Socket>, socket: Socket): void {
   sockets.add(socket);
   socket.on('error', () => {}); // it closes after that
   socket.once('close', () => sockets.delete(socket));
+}
+
+/** The end of one direction leaves the other open. */
+function join(from: Socket, to: Socket): void {
+  from.once('close', () => {
+    if (!from.readableEnded) to.destroy();
+  });
+  from.pipe(to);
 }
 
 /** A server that trusts programs of its machine must not take the build for one. On IPv6 only one address is loopback. */
