@@ -619,7 +619,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       since: 4n,
       ...invited,
     });
-    await put('build_tokens', { id: largestId, token_hash: 'f'.repeat(64), starts_builds: 1 });
+    await put('build_tokens', { id: 1n, token_hash: 'f'.repeat(64), starts_builds: 1 });
     await put('signing_keys', {
       id: largestId,
       public_key: '{"kty":"EC"}',

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { errorStatus } from '../../../src/shared/errors.ts';
+import { identityPaths } from '../../../src/server/identity/documents.ts';
 import { hookPaths } from '../../../src/server/inbound-hooks/openapi.ts';
 import { monitoringPaths } from '../../../src/server/http/monitoring-paths.ts';
 import { openApiDocument } from '../../../src/server/http/openapi.ts';
@@ -23,7 +24,7 @@ interface Document {
   components: { schemas: Record<string, Schema> };
 }
 
-const outside = { ...monitoringPaths, ...hookPaths };
+const outside = { ...monitoringPaths, ...hookPaths, ...identityPaths };
 const document = openApiDocument(routes, outside) as unknown as Document;
 const { schemas } = document.components;
 

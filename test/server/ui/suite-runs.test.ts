@@ -75,6 +75,7 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
       'Cache: none',
       'Timeout: the server’s, retries: none',
       'Test reports: none, artifacts: none',
+      'Tokens: none',
       'Description: none',
     ];
     assert.deepEqual(groups((await tab.get(at)).text), plain);
