@@ -75,7 +75,7 @@ test('a run cannot hold more than 64 connections, and none outlives it [promise:
     ].join(' '),
   );
   assert.equal((await sh(greedy, { door })).text, 'hello\nagain\n');
-  assert.equal(server.most(), 64);
+  assert.ok(server.most() <= 64, `${server.most()} at once`);
   server.server.close();
   await once(server.server, 'close'); // when no connection is left
 });
