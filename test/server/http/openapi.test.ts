@@ -40,7 +40,8 @@ describe('the OpenAPI document', () => {
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
     );
     const served = routes.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`);
-    const others = ['GET /healthz', 'GET /metrics', 'POST /hooks/{hook_id}'];
+    const wellKnown = ['GET /.well-known/jwks.json', 'GET /.well-known/openid-configuration'];
+    const others = ['GET /healthz', 'GET /metrics', 'POST /hooks/{hook_id}', ...wellKnown];
     assert.deepEqual(described.toSorted(), [...served, ...others].toSorted());
     const text = JSON.stringify(document);
     for (const code of Object.keys(errorStatus)) assert.ok(text.includes(`"${code}"`), code);
