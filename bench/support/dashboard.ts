@@ -121,6 +121,8 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     image: '',
     root: null,
     builds_images: 0,
+    id_tokens: '[]',
+    api_token: 'none' as const,
     cache: '[]',
     cache_save: 'passed' as const,
     artifacts: '[]',

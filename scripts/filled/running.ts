@@ -63,6 +63,8 @@ export async function startRunning(folder: string, settings: Record<string, stri
     cacheBytes: 2 ** 30,
     accountConcurrency: 0,
     configure: configuringFrom(routes, store, ''),
+    identity: { issue: async () => ({}) },
+    api: () => ({ url: server.address, listens: { host: '127.0.0.1', port: config.port } }),
   });
   const client = new Client(server.address, readFileSync(join(folder, 'tls', 'cert.pem'), 'utf8'));
   const keys = await addPeople(store);

@@ -34,6 +34,8 @@ export interface RunnerDeps {
   /** The operator forbids image builds on this runner, whatever the server allows. */
   forbidsImageBuilds?: boolean;
   scratch: string;
+  /** The server of a remote runner. */
+  server?: { url: string; ca?: string | undefined } | undefined;
   /**
    * The operator's variables for all builds, read again at each call. They override the defaults. All other variables
    * override them.

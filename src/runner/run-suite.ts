@@ -1,3 +1,4 @@
+import { openApiAccess } from './api-access.ts';
 import { EnvironmentFileError } from '../shared/domain/environment-file.ts';
 import { keepTail } from '../shared/lib/tail.ts';
 import type { Outcome, SuiteOrder } from '../shared/protocol/index.ts';
@@ -21,7 +22,11 @@ const mostTail = 64 * 1024;
 export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
   const { writeLog, logLines, id, signal, spans, onSteps, openLog, onServices, onKept, onWaiting, onOutput } = task;
   const began = performance.now();
-  const secrets = [...order.secrets, ...(order.imageBuilds ? secretsIn(order.imageBuilds) : [])];
+  const secrets = [
+    ...order.secrets,
+    ...tokenSecrets(order),
+    ...(order.imageBuilds ? secretsIn(order.imageBuilds) : []),
+  ];
   const log = maskedLog({ writeLog, secrets, lines: logLines });
   const { print } = log;
   // The fetch's own log already has git's output. If this runner must fetch again, the output is shown only on failure.
@@ -36,6 +41,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
       ...making?.environment,
       ...order.environment,
     };
+    await using api = order.api && (await openApiAccess(deps, order.api));
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
     const limits = { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 };
     await using services =
@@ -58,6 +64,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
         print,
         onStates: onServices,
         began,
+        moreHosts: api?.hosts,
         signal,
       }));
     await log.flush();
@@ -84,6 +91,16 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
       user,
       limits,
     };
+    // Only the build's own steps have its credentials. They differ for each build, so data of services cannot depend on them.
+    const own = {
+      environment: findable(
+        { ...variables, ...order.tokens, ...api?.environment },
+        order.prefixes,
+        software.directoriesAt,
+      ),
+      mounts: [...build.mounts, ...(api?.mounts ?? []), ...(services ? [] : (api?.hostsFile ?? []))],
+      door: api?.door,
+    };
     const { found } = order.cache ?? {};
     const filling = {
       parts: { image: image?.digest, user: build.user, software: order.software, prefixes: order.prefixes },
@@ -94,6 +111,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
       id,
       ...suite.job,
       ...build,
+      ...own,
       ...(making && { buildsImages: making.buildsImages, files: making.files }),
       workspace,
       changes: ground.changes,
@@ -155,6 +173,11 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
     await log.flush();
   }
 };
+
+/** A token without its signature opens nothing, so a build may print the rest of it. */
+function tokenSecrets({ tokens = {} }: SuiteOrder): string[] {
+  return Object.values(tokens).flatMap((token) => [token, token.slice(token.lastIndexOf('.') + 1)]);
+}
 
 /** The outcome of a build that could not run, with words for its log. Rethrows other errors: they are the runner's. */
 function failureBefore(error: unknown): { outcome: Outcome; message?: string } {

@@ -41,6 +41,8 @@ export interface RunnerDepsOptions {
   diskReserveBytes?: number | undefined;
   /** False for a short-lived runner, which ends before a shell could use the retained files. */
   keepsBuilds?: boolean;
+  /** The server of a remote runner, for builds that call its API. */
+  server?: RunnerDeps['server'];
   fetchTimeoutMs: number;
   checkoutBytes: number;
   ownId?: number | undefined;

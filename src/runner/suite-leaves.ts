@@ -47,8 +47,9 @@ export async function takeLeft(
   await cache?.take(left, ended, isLaunched);
   await print(refusedText(ended.refused));
   // This comes last, because it moves the files away.
+  const { tokens: _tokens, api: _api, ...retained } = order;
   const facts = {
-    order: { ...order, environment, ...(order.imageBuilds && { imageBuilds: withoutPasswords }) },
+    order: { ...retained, environment, ...(order.imageBuilds && { imageBuilds: withoutPasswords }) },
     imageDigest: image?.digest,
     ...services,
     cache: cache?.tree === undefined ? undefined : order.cache?.found,

@@ -27,6 +27,9 @@ import { createServer } from './http/server.ts';
 import { hasOwnName } from './http/strict-transport.ts';
 import { boundedBodies, type BodyLimits } from './inbound-hooks/bodies.ts';
 import { hookEndpoint } from './inbound-hooks/endpoint.ts';
+import { identityDocuments, identityPaths } from './identity/documents.ts';
+import { openSigningKeys } from './identity/keys.ts';
+import { createIdentity } from './identity/tokens.ts';
 import { hookPaths } from './inbound-hooks/openapi.ts';
 import { createPayloadThread } from './inbound-hooks/payload.ts';
 import { countRefusals } from './inbound-hooks/refusals.ts';
@@ -50,7 +53,7 @@ import { retryPolicy, type RetryPolicy } from './outbound-webhooks/retry-policy.
 import { createResolve, type Resolve } from '../shared/lib/resolve.ts';
 import { createTlsTrust } from '../shared/lib/tls-trust.ts';
 import { addPages } from './ui/index.ts';
-import { addressOf, tlsFor } from './addresses.ts';
+import { addressOf, apiFor, tlsFor } from './addresses.ts';
 import { issuerSettings } from './issuer-settings.ts';
 import { connectionLimits, limitsOf, unpackLimitsOf } from './limits.ts';
 import { startTellingOfTokens } from './token-ends.ts';
@@ -82,7 +85,7 @@ export interface ServerParts {
   streamPauseMs?: number;
   connectionTimes?: Partial<ConnectionTimes>;
   hookBodies?: { limits: BodyLimits; now: () => number };
-  /** The clock for schedules. */
+  /** The clock for schedules, and for tokens of builds and their keys. */
   now?: () => number;
   tracer?: Tracer | undefined;
   webhooks?: { retryPolicy?: Partial<RetryPolicy>; resolve?: Resolve };
@@ -143,7 +146,12 @@ export async function startServer({
     onAnswered: (status, milliseconds) => metrics.answered(status, milliseconds),
   });
   addOperations(server, {
-    document: () => openApiDocument(routes, { ...monitoringPaths, ...hookPaths }, config.base_url?.replace(/\/+$/, '')),
+    document: () =>
+      openApiDocument(
+        routes,
+        { ...monitoringPaths, ...hookPaths, ...identityPaths },
+        config.base_url?.replace(/\/+$/, ''),
+      ),
     metrics,
     metricsToken: config.metrics_token,
     overview: watchOverview(store.db),
@@ -203,9 +211,19 @@ export async function startServer({
   opened.defer(() => payloads.close());
   const readBody = boundedBodies(hookBodies?.limits, hookBodies?.now);
   addPlainRoutes(server, hookEndpoint({ ...store, refusals, payloads, isBehindProxy, readBody }));
+  const keys = await openSigningKeys({
+    ...store,
+    now,
+    onError: (error) => log.error({ err: error }, 'replacing the key that signs tokens of builds failed'),
+  });
+  opened.defer(() => keys.close());
+  const origin = (): string => publicUrl(config.base_url, addressOf(config, server.server.address()));
+  addPlainRoutes(server, identityDocuments({ keys, issuer: origin }));
   const dispatch = await createDispatch({
     ...store,
     log,
+    identity: createIdentity({ keys, issuer: origin, now }),
+    api: () => apiFor(config, { tls, address: addressOf(config, server.server.address()), origin: origin() }),
     limits: limitsOf(config),
     unpacked: unpackLimitsOf(config),
     artifacts: { mostFiles: mostArtifacts, mostBytes: config.artifact_size * 1024 * 1024 },
@@ -238,7 +256,7 @@ export async function startServer({
       resolve: webhooks.resolve ?? createResolve(),
       trust: createTlsTrust(config.trust_file),
     },
-    origin: publicUrl(config.base_url, address),
+    origin: origin(),
     attempted: (outcome) => metrics.called(outcome),
     onError: (error) => log.error({ err: error }, 'webhook delivery failed'),
   });

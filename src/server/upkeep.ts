@@ -4,6 +4,7 @@ import type { CallDeps } from './api/call.ts';
 import { forgetOldFlows } from './auth/flows.ts';
 import { forgetOldFailures } from './auth/sign-in-throttle.ts';
 import { forgetOldHeartbeats } from './auth/runner-heartbeats.ts';
+import { forgetBuildTokens } from './auth/build-tokens.ts';
 import { forgetOldSessions } from './auth/sessions.ts';
 import { forgetOldUserTokens } from './auth/user-tokens.ts';
 import type { Config } from '../shared/config.ts';
@@ -41,6 +42,7 @@ const tasks: Record<string, Task> = {
   idempotency_keys: ({ db }) => forgetOldKeys(db),
   oauth_codes: ({ db }) => forgetOldCodes(db),
   sessions: ({ db }) => forgetOldSessions(db),
+  build_tokens: ({ db }) => forgetBuildTokens(db),
   user_tokens: ({ db }) => forgetOldUserTokens(db),
   sign_in_flows: ({ db }) => forgetOldFlows(db),
   sign_in_failures: ({ db }) => forgetOldFailures(db),

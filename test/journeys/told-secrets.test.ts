@@ -125,13 +125,17 @@ onEveryDatabase((database) => {
       token: secret('the token of a forge'),
     });
     await project.variableOfAll(t, 'WIDE', secret('the variable of a project'));
-    const say = 'echo "$NARROW $WIDE $STEP"';
+    const say = 'echo "$NARROW $WIDE $STEP $PROOF $HEADRACE_TOKEN"';
     const failing = await project.suite(t, 'failing', '', {
       'steps[0][name]': 'make',
       'steps[0][command]': `echo "STEP=secret-of-a-step-$((617283 * 1000 + 945))" >>"$HEADRACE_SECRET_ENV"; ${say}`,
       'steps[1][name]': 'use',
       'steps[1][command]': `${say}; exit 3`,
+      'id_tokens[0][variable]': 'PROOF',
+      'id_tokens[0][audience]': 'cloud.example.org',
+      api_token: 'write',
     });
+    secrets.set('the token that says which build it is', 'eyJhbGciOiJFUzI1NiIsImtpZCI6I');
     await project.variable(failing, 'NARROW', secret('the variable of a suite'));
     await project.suite(t, 'imaged', say, { image: `${registry.host}/small:1` });
     await createRepository(join(installation.host.folder, 'live.git'));
@@ -218,5 +222,10 @@ onEveryDatabase((database) => {
       ),
     );
     assert.deepEqual(found, []);
+    const credential = /hrb_[\w-]{43}/;
+    assert.deepEqual(
+      [...told].filter(([, text]) => credential.test(text.toString('latin1' as never))).map(([where]) => where),
+      [],
+    );
   });
 });

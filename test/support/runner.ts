@@ -15,6 +15,8 @@ import type {
   Work,
   ClaimSignal,
 } from '../../src/shared/protocol/index.ts';
+import { openSigningKeys } from '../../src/server/identity/keys.ts';
+import { createIdentity } from '../../src/server/identity/tokens.ts';
 import { configuringFrom } from '../../src/server/resources/config-repository.ts';
 import { routes } from '../../src/server/resources/index.ts';
 import type { Store } from '../../src/cli/operator/store.ts';
@@ -31,6 +33,9 @@ export interface ScriptedLimits {
   timeoutSeconds?: number;
   artifacts?: ArtifactLimits;
   unpackedBytes?: number;
+  /** The clock of tokens, and their issuer. */
+  now?: () => number;
+  issuer?: () => string;
 }
 
 /**
@@ -61,6 +66,8 @@ export class ScriptedRunner {
       timeoutSeconds = 1,
       artifacts = { mostFiles: 10_000, mostBytes: 1024 ** 3 },
       unpackedBytes = 1024 ** 3,
+      now = Date.now,
+      issuer = () => 'https://ci.example.org',
     }: ScriptedLimits = {},
   ): Promise<void> {
     const limits = { memoryBytes: 1, processes: 1, timeoutSeconds };
@@ -68,7 +75,12 @@ export class ScriptedRunner {
     const log = pino({ level: 'silent' });
     const sizes = { unpacked, artifacts, logBytes, cacheBytes };
     const configure = configuringFrom(routes, { ...store, buildTimeout: timeoutSeconds }, '');
-    this.#dispatch = await createDispatch({ ...store, limits, ...sizes, accountConcurrency, configure, log });
+    const keys = await openSigningKeys({ ...store, now, onError: assert.ifError });
+    await keys.close(); // the server of the test replaces them
+    const identity = createIdentity({ keys, issuer, now });
+    const api = () => ({ url: issuer(), listens: { host: '127.0.0.1', port: 443 } });
+    const parts = { limits, ...sizes, accountConcurrency, identity, api, configure, log };
+    this.#dispatch = await createDispatch({ ...store, ...parts });
   }
 
   get dispatch(): Dispatch {
@@ -114,7 +126,7 @@ export function describeWithRunnerOnOne(name: string, define: DefineWithRunner, 
 function withRunner(define: DefineWithRunner, options: RunnerOptions) {
   return (service: Service, database: TestDatabase): void => {
     const runner = new ScriptedRunner();
-    before(() => runner.begin(service.store, options));
+    before(() => runner.begin(service.store, { issuer: () => service.address, ...options }));
     after(() => runner.dispatch.close());
     define(service, runner, database);
   };

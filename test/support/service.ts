@@ -25,7 +25,7 @@ interface Parts {
 /** Options that differ from the usual ones. */
 export interface ServiceOptions extends Pick<
   ServerParts,
-  'webhooks' | 'streamPauseMs' | 'connectionTimes' | 'hookBodies' | 'tracer' | 'forgePaceMs'
+  'now' | 'webhooks' | 'streamPauseMs' | 'connectionTimes' | 'hookBodies' | 'tracer' | 'forgePaceMs'
 > {
   settings?: Record<string, string>;
   checkMs?: number;

@@ -107,6 +107,7 @@ export class Stage {
         translatesOwners: true,
         hasLayers: false,
         hasOwnNetwork: false,
+        isIsolated: true,
         run: (job) => this.#play(job),
         adopt: async () => {},
         close: async () => {},

@@ -101,6 +101,8 @@ for (const kind of kinds) {
         matrix_include: '[]',
         matrix_exclude: '[]',
         matrix_allow_failure: '[]',
+        id_tokens: '[]',
+        api_token: 'none' as const,
         cache_save: 'passed' as const,
         artifacts: '[]',
         needs: '[]',

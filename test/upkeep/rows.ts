@@ -145,6 +145,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       image: awkward,
       root: 0,
       builds_images: 1,
+      api_token: 'write',
+      id_tokens: JSON.stringify([{ variable: 'A', audience: awkward }]),
       cache: '["~/x"]',
       cache_save: 'always',
       timeout: 60,
@@ -617,6 +619,13 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       role: 'viewer',
       since: 4n,
       ...invited,
+    });
+    await put('build_tokens', { id: 1n, token_hash: 'f'.repeat(64), starts_builds: 1 });
+    await put('signing_keys', {
+      id: largestId,
+      public_key: '{"kty":"EC"}',
+      private_key: seal({ table: 'signing_keys', column: 'private_key' }, largestId),
+      signs_from: largestId,
     });
     await put('master_key_canary', { id: 1n, sealed: seal({ table: 'master_key_canary', column: 'sealed' }, 1n) });
     await put('id_nodes', { node: 0, holder: 'h', leased_until: 0n, used_until: 1n });

@@ -121,6 +121,7 @@ async function work({ config, options, warn, stopping: signals, lost, whyOneId }
     whyOneId,
     concurrency,
     link,
+    server: 'url' in server ? { url: server.url, ca: server.ca } : undefined,
     sshConfig: config.ssh_config,
     network: config.build_network,
     buildAllow: config.build_allow,

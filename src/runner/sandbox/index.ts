@@ -77,10 +77,12 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
         hasManyUsers: machine.users.ranges !== undefined,
         translatesOwners: rootOfImage(machine.users, { uid: 1, gid: 1 }) === machine.users.files,
         hasOwnNetwork: network !== 'host',
+        isIsolated: true,
         whyNoImages: machine.overlay ? null : 'an overlay is not possible where it keeps its files',
       },
       (job) =>
         pool.use(job, async (sandbox) => {
+          await using _door = job.door && (await sandbox.openDoor(job.door));
           const ended = await withSidecars(machine, sandbox, job, { disk, discard: (own) => pool.discard(own) });
           await job.onLeft?.(filesOfRun(machine, sandbox, job, disk), ended);
           return ended;
@@ -140,6 +142,7 @@ async function openPlain(options: SandboxOptions, state: State): Promise<Sandbox
     hasManyUsers: false,
     translatesOwners: true,
     hasOwnNetwork: false,
+    isIsolated: false,
     whyNoImages,
   };
   return assemble(kind, run, () => state.close());
@@ -151,7 +154,10 @@ function ourselves(): Identity {
 
 /** Tracks the current runs, so that closing can end them. */
 function assemble(
-  kind: Pick<Sandboxes, 'owner' | 'hasLayers' | 'hasManyUsers' | 'translatesOwners' | 'hasOwnNetwork' | 'whyNoImages'>,
+  kind: Pick<
+    Sandboxes,
+    'owner' | 'hasLayers' | 'hasManyUsers' | 'translatesOwners' | 'hasOwnNetwork' | 'isIsolated' | 'whyNoImages'
+  >,
   start: (job: Job) => Promise<Ended>,
   takeDown: () => Promise<void>,
 ): Sandboxes {

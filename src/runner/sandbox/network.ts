@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { run } from '../../shared/lib/processes.ts';
 import { closedIpv4Ranges, ownRanges, refusedIpv4Ranges } from '../../shared/lib/special-addresses.ts';
+import { openDoor, type Door } from './door.ts';
 import type { NamespacePaths } from './mount-helper.ts';
 import type { Command } from './types.ts';
 
@@ -29,6 +30,7 @@ const mostRefused = 11;
 export interface Outside {
   /** The first refusals, such as `10.0.0.7 port 443`. */
   refused(): Promise<string[]>;
+  openDoor(door: Door, socket: string): Promise<AsyncDisposable>;
   close(): Promise<void>;
 }
 
@@ -67,6 +69,7 @@ export function openOutside({ root, allow = [], log }: OutsideOptions): Outsides
       const outside = await startSlirp(namespaces, root);
       const own: Outside = {
         refused: () => readRefused(entrance(namespaces, root)),
+        openDoor: (door, socket) => openDoor(networkOnly(namespaces, root), socket, door),
         close: async () => {
           connected.delete(own);
           if (connected.size === 0) clearInterval(timer);
@@ -86,6 +89,11 @@ function entrance({ mount, network, user }: NamespacePaths, root: boolean): Comm
   const options = [`--mount=${mount}`, `--net=${network}`];
   if (!root) options.push(`--user=${user}`, '--preserve-credentials');
   return ['nsenter', ...options];
+}
+
+/** The files are those of the machine. */
+function networkOnly({ network, user }: NamespacePaths, root: boolean): Command {
+  return ['nsenter', `--net=${network}`, ...(root ? [] : [`--user=${user}`, '--preserve-credentials'])];
 }
 
 async function startSlirp({ network, user }: NamespacePaths, root: boolean): Promise<Pick<Outside, 'close'>> {

@@ -1,8 +1,10 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { socketPath } from '../../shared/lib/sockets.ts';
 import { removeTree } from '../../shared/lib/remove-tree.ts';
 import { bubblewrapCommand, bubblewrapDescriptors, holdBubblewrap, type Bubblewrap } from './bubblewrap.ts';
 import type { Cgroup } from './cgroup-files.ts';
+import type { Door } from './door.ts';
 import type { Machine } from './machine.ts';
 import { sandboxRoot, type RunNamespaces } from './mount-helper.ts';
 import { openRunDirectories, type RunDirectories } from './run-directories.ts';
@@ -27,6 +29,8 @@ export interface Sandbox {
   readonly user: Identity;
   readonly process: Bubblewrap;
   refused(): Promise<string[]>;
+  /** Undefined if the run has no access to the outside, or the network of the machine. */
+  openDoor(door: Door): Promise<AsyncDisposable | undefined>;
   close(): Promise<void>;
 }
 
@@ -92,7 +96,13 @@ export async function openSandbox(machine: Machine, name: string, who: Who = {},
       isLimited: group !== null,
       user: await namespaces.user,
     };
-    return { ...run, process: await started, refused: async () => (await outside)?.refused() ?? [], close };
+    return {
+      ...run,
+      process: await started,
+      refused: async () => (await outside)?.refused() ?? [],
+      openDoor: async (door) => (await outside)?.openDoor(door, socketPath(folder, 'door.sock')),
+      close,
+    };
   } catch (error) {
     await close().catch(() => {}); // the first error is the one to report
     throw error;

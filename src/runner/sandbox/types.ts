@@ -1,4 +1,5 @@
 import type { WindowSize } from '../../shared/domain/shell-frames.ts';
+import type { Door } from './door.ts';
 import type { Written } from './step-files.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -125,6 +126,8 @@ export interface Job {
   like?: Partial<Record<'workspace' | 'home', string | undefined>>;
   /** The terminal that steps read from and write to. `onOpen` is called before they begin. */
   terminal?: { size: WindowSize; onOpen: (terminal: Pick<Terminal, 'type' | 'resize'>) => void } | undefined;
+  /** Opened in a network with access to the outside. */
+  door?: Door | undefined;
   limits: Limits;
   /** The time that the run has to end after SIGTERM. */
   graceMs?: number | undefined;
@@ -215,6 +218,7 @@ export interface Sandboxes {
   readonly translatesOwners: boolean;
   /** Whether a run has its own network, which its services share. */
   readonly hasOwnNetwork: boolean;
+  readonly isIsolated: boolean;
   /** Whether overlays work. Without them, no changes of a run can be stored. */
   readonly hasLayers: boolean;
   run(job: Job): Promise<Ended>;

@@ -2,11 +2,12 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { randomName } from '../../shared/lib/random-name.ts';
 import type { ImageOrder, ServiceOrder, ServiceState } from '../../shared/protocol/index.ts';
+import { usualHosts } from '../api-access.ts';
 import { CannotRunError } from '../cannot-run.ts';
 import type { Taken } from '../dependency-cache.ts';
 import { inImage, type TakenImage } from '../images/images.ts';
 import type { RunnerDeps } from '../job-runner.ts';
-import { buildUser, type Sidecars, type Job } from '../sandbox/types.ts';
+import type { Sidecars, Job } from '../sandbox/types.ts';
 import { findable } from '../search-paths.ts';
 import { hideIn } from '../masked-log.ts';
 import { startPrepared, type BegunWith, type BuildJob, type PreparedOptions } from './prepared-service.ts';
@@ -51,6 +52,8 @@ export interface ServicesOptions {
   onStates?: ((states: readonly ServiceState[]) => void) | undefined;
   /** The build's start by `performance.now()`. Times are relative to it. */
   began?: number;
+  /** Further lines of the hosts file. */
+  moreHosts?: string | undefined;
   signal: AbortSignal;
 }
 
@@ -67,7 +70,7 @@ interface Service {
 
 export async function openSuiteServices(using: Using, options: ServicesOptions): Promise<SuiteServices> {
   const { orders, project, hadSecrets, again, limits, secrets, openLog, print, takeImage, signal } = options;
-  const { onStates = () => {}, began = performance.now() } = options;
+  const { onStates = () => {}, began = performance.now(), moreHosts = '' } = options;
   if (!using.sandboxes.hasOwnNetwork)
     throw new CannotRunError(
       'services_need_own_network',
@@ -76,7 +79,7 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
   await using held = new AsyncDisposableStack();
   const hosts = join(using.scratch, `hosts-${randomName()}`);
   held.defer(() => rm(hosts, { force: true }));
-  await writeFile(hosts, hostsFor(orders), { mode: 0o644 });
+  await writeFile(hosts, usualHosts(orders.map(({ name }) => name)) + moreHosts, { mode: 0o644 });
   const brought = await Promise.all(
     orders.map(async (order): Promise<[ServiceImage | undefined, Taken]> => {
       const { image: wanted, name } = order;
@@ -202,7 +205,3 @@ async function ofService<T>(name: string, image: Promise<T>): Promise<T> {
 }
 
 /** All names resolve to the network's own loopback. */
-function hostsFor(orders: readonly ServiceOrder[]): string {
-  const names = ['localhost', buildUser.name, ...orders.map(({ name }) => name)];
-  return `127.0.0.1 ${names.join(' ')}\n::1 localhost ip6-localhost ip6-loopback\n`;
-}

@@ -95,8 +95,16 @@ export async function admitCaller(
 }
 
 /** Credentials of some projects are good for the routes of projects, and for those that leave the other projects out. */
-function requireReach({ projects }: Caller, { credentials, forSomeProjects = credentials === 'project' }: Route): void {
+function requireReach(caller: Caller, route: Route): void {
+  const { projects } = caller;
+  const { credentials, forSomeProjects = credentials === 'project' } = route;
+  if (caller.via === 'build' && !isOpenToBuilds(caller, route)) throw new ApiError('unauthorized');
   if (projects !== 'all' && !forSomeProjects) throw new ApiError('unauthorized');
+}
+
+function isOpenToBuilds({ startsBuilds = false }: Caller, { credentials, access, method, path }: Route): boolean {
+  if (credentials === 'project' && access === 'public' && method === 'GET') return true;
+  return startsBuilds && method === 'POST' && path === '/projects/:project_id/build_requests';
 }
 
 function idIn(params: Params, name: string, route: Route): bigint {

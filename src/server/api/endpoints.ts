@@ -144,7 +144,8 @@ export async function perform(
     return toAnswer(route, await route.follow(callOn(deps.db.read) as never, made.record as never));
   };
   const { caller } = admitted;
-  const key = route.creates && caller ? readIdempotencyKey(request.headers) : undefined;
+  const isUser = caller !== undefined && caller.via !== 'build';
+  const key = route.creates && isUser ? readIdempotencyKey(request.headers) : undefined;
   const isRepeated = key !== undefined && caller !== undefined && (await isKnownKey(deps.db.read, caller.id, key));
   const asked = route.ask && !isRepeated ? await answersFor(route, callOn(deps.db.read), input) : {};
   const transaction = deps.db.transaction<Answer & { status?: number }>(async (trx) => {

@@ -18,6 +18,7 @@ export type Via =
   | 'repository'
   | 'forge'
   | 'issuer'
+  | 'build'
   | 'nobody';
 
 export interface Doer {

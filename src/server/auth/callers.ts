@@ -5,6 +5,7 @@ import type { Incoming, RouteScope, Scope } from '../http/route.ts';
 import { secretMatches } from '../../shared/lib/passwords.ts';
 import type { Via } from './audit.ts';
 import { authorizationOf } from './authorization.ts';
+import { findBuildToken } from './build-tokens.ts';
 import type { TokenUses } from './token-uses.ts';
 import { findTokenHolder, isTokenForm, noteUse } from './tokens.ts';
 import { findUserToken } from './user-tokens.ts';
@@ -25,6 +26,8 @@ export interface Caller {
   readonly application: string | null;
   /** For a session: the user proved within `proofMs` who they are. */
   readonly isProven?: boolean;
+  /** For a running build: whether it may start builds in addition to reading. */
+  readonly startsBuilds?: boolean;
 }
 
 /** A visitor without credentials, who may only read public projects. */
@@ -57,7 +60,8 @@ export async function authenticate(request: Incoming, by: Authentication, addres
   const authorization = authorizationOf(request);
   if (authorization === undefined) return byAccessToken(request.query.oauth_token, by);
   const [, bearer] = /^bearer +(\S+)$/i.exec(authorization) ?? [];
-  if (bearer !== undefined) return (await byUserToken(bearer, by, address)) ?? byAccessToken(bearer, by);
+  if (bearer !== undefined)
+    return (await byUserToken(bearer, by, address)) ?? (await byBuildToken(bearer, by)) ?? byAccessToken(bearer, by);
   const basic = readBasic(authorization);
   const email = basic && normalizeEmail(basic.username);
   if (!basic || !email) throw new ApiError('unauthorized');
@@ -93,6 +97,15 @@ async function byUserToken(
   const caller = callerFor(user, { scopes, projects, via: 'user_token', application: name });
   tokenUses.note(id, address);
   return caller;
+}
+
+/** A build is no user: it reads what anybody may read of a public project. */
+async function byBuildToken(token: string, { db }: Authentication): Promise<Caller | undefined> {
+  const found = await findBuildToken(db.read, token);
+  if (!found) return undefined;
+  const { project, suite, startsBuilds } = found;
+  const scopes = new Set<Scope>(['projects', 'build_requests', 'build_requests_create', 'commits']);
+  return { ...anonymous, via: 'build', scopes, projects: new Set([project]), application: suite, startsBuilds };
 }
 
 const everything = { scopes: 'all', projects: 'all' } as const;

@@ -71,7 +71,12 @@ export async function admitToProject(
     .where('p.id', '=', id)
     .executeTakeFirst();
   // Checked even if the project does not exist, so that the response time does not reveal whether it does.
-  const role = found?.owner_id === caller.id ? 'owner' : await roleOn(db, id, caller, opensPublic);
+  const role =
+    caller.via === 'build'
+      ? roleOfBuild(access)
+      : found?.owner_id === caller.id
+        ? 'owner'
+        : await roleOn(db, id, caller, opensPublic);
   if (!found || role === undefined) throw new ApiError('not_found');
   const { billing, suspended, ...project } = found;
   if (!isRole(access) || !includes(role, access)) throw new ApiError('unauthorized');
@@ -79,6 +84,11 @@ export async function admitToProject(
   const owned = includes(role, 'maintainer');
   if (!isPaid && (owned || startsWork)) throw new ApiError('payment_required');
   return { ...project, role, owned };
+}
+
+/** A build of the project reads like anybody. Which other routes are open to it is in admission.ts. */
+function roleOfBuild(access: Access): Role {
+  return access === 'public' ? 'public' : 'developer';
 }
 
 /** Of the roles that the caller has, the one that may do most. */

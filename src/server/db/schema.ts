@@ -1,6 +1,7 @@
 import type {
   AccessTokenRow,
   AuditEntryRow,
+  BuildTokenRow,
   IdempotencyKeyRow,
   IdentityRow,
   OauthClientRow,
@@ -48,7 +49,7 @@ import type {
 } from './rows/settings.ts';
 import type { KeptBuildRow, ShellRow } from './rows/shells.ts';
 import type { TestFlakeRow, TestResultRow, TestRunRow } from './rows/tests.ts';
-import type { AppliedMigrationRow, IdNodeRow, MasterKeyCanaryRow } from './rows/store.ts';
+import type { AppliedMigrationRow, IdNodeRow, MasterKeyCanaryRow, SigningKeyRow } from './rows/store.ts';
 import type {
   BuildRequestRow,
   RequestChangesRow,
@@ -154,6 +155,8 @@ export interface Schema {
   id_nodes: IdNodeRow;
   applied_migrations: AppliedMigrationRow;
   master_key_canary: MasterKeyCanaryRow;
+  signing_keys: SigningKeyRow;
+  build_tokens: BuildTokenRow;
 }
 
 /** For key rotation; all have an `id`. The canary is first: transactions lock its table before the others. */
@@ -170,6 +173,7 @@ export const sealedColumns = [
   { table: 'identities', column: 'refresh_token' },
   { table: 'sign_in_flows', column: 'data' },
   { table: 'idempotency_keys', column: 'answer' },
+  { table: 'signing_keys', column: 'private_key' },
 ] as const;
 
 /**

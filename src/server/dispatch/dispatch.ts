@@ -14,7 +14,7 @@ import { noteServices } from '../lifecycle/build-services.ts';
 import { checkKeptFiles } from '../lifecycle/kept-builds.ts';
 import { noteSteps } from '../lifecycle/build-steps.ts';
 import { releasePollsOf } from '../triggers/poll-claims.ts';
-import type { WorkKind } from '../../shared/protocol/index.ts';
+import type { ApiOrder, WorkKind } from '../../shared/protocol/index.ts';
 import { claimsTopic, detachHolder, heldBy, holdJob, lapse } from '../queue/leases.ts';
 import { endedClaims } from '../queue/queue.ts';
 import { serveCalls, type CallHandlers, type CallParts } from './calls.ts';
@@ -22,6 +22,7 @@ import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { demandFor } from './demand.ts';
 import { fetchCommit } from './fetch-commit.ts';
+import type { Identity } from '../identity/tokens.ts';
 import { createRepositoryConfig, type Configuring } from './repository-config.ts';
 import { createConnections, type Connections } from './connections.ts';
 import { createDispatcher } from './dispatcher.ts';
@@ -69,6 +70,8 @@ export interface DispatchParts extends CallDeps {
   logBytes: number;
   /** Limit of an account's running jobs on all runners together; 0 for no limit. */
   accountConcurrency: number;
+  identity: Identity;
+  api: () => ApiOrder;
   configure: Configuring;
   onLogStored?: (bytes: number) => void;
   log: FastifyBaseLogger;
@@ -125,6 +128,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     artifacts,
     cacheBytes,
     imageBuilds: parts.imageBuilds,
+    identity: parts.identity,
+    api: parts.api,
     shellHours: parts.shellHours,
     filesHours: parts.filesHours,
   };

@@ -1,7 +1,8 @@
 import type { Runner } from '../auth/runners.ts';
+import type { Identity } from '../identity/tokens.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
-import type { LogPart, Outcome, ServiceState, StepState, Work } from '../../shared/protocol/index.ts';
+import type { ApiOrder, LogPart, Outcome, ServiceState, StepState, Work } from '../../shared/protocol/index.ts';
 import type { ClaimedJob } from '../queue/leases.ts';
 import type { ReadFile } from '../lifecycle/file-suites.ts';
 
@@ -25,6 +26,9 @@ export interface JobContext extends WriteContext {
   vault: Vault;
   limits: BuildLimits;
   imageBuilds: boolean;
+  identity: Identity;
+  /** How builds reach the API. */
+  api: () => ApiOrder;
   artifacts: ArtifactLimits;
   unpacked: UnpackLimits;
   /** Limit of all caches of a project; 0 for none. */
@@ -46,7 +50,7 @@ export interface Elsewhere {
   until: number;
 }
 
-export type Asker = Pick<Runner, 'location'>;
+export type Asker = Pick<Runner, 'id' | 'location'>;
 
 interface Settled {
   file: ReadFile | undefined;

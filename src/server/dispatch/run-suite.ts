@@ -23,6 +23,7 @@ import type { ClaimedJob } from '../queue/leases.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';
+import { credentialsOrder, withheldCredentials } from './credentials.ts';
 import { filesOrder, keepOrder } from './files.ts';
 import { imageBuildsOrder, imageOrder } from './images.ts';
 import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
@@ -60,6 +61,9 @@ export const runSuite: JobHandler = {
       builds_images: buildsImages,
       project_builds_images: projectBuildsImages,
       artifacts,
+      id_tokens: _idTokens,
+      api_token: _apiToken,
+      project_api_token: _projectApiToken,
       ...rest
     } = parts;
     const {
@@ -121,7 +125,8 @@ export const runSuite: JobHandler = {
           ? { reason: 'image_builds_off', message: imageBuildsOff }
           : services.problem;
     const steps = stepsOf(command, suiteSteps);
-    const lacks = withheldLine({ withheld, has: chosen, steps, services: suiteServices });
+    const missed = [...withheld, ...withheldCredentials(parts)];
+    const lacks = withheldLine({ withheld: missed, has: chosen, steps, services: suiteServices });
     if (problem) {
       if (lacks !== undefined) await addLine(context.db, context.trx, build.id, lacks);
       await addLine(context.db, context.trx, build.id, problem.message);
@@ -153,6 +158,10 @@ export const runSuite: JobHandler = {
     // Anyone who can push can write a branch's file, so the file must not decide whether a suite gets passwords.
     const hasRegistries = mayHave && (projectBuildsImages === 1 || branchSecrets === 1);
     const traceparent = traceparentOf(context, { id: build.id, trace });
+    const timeoutSeconds = timeLimit(timeout, context.limits);
+    const deploying = await deployVariables(context, build);
+    const { HEADRACE_DEPLOY_STRATEGY: deployStrategy } = deploying;
+    const credentials = await credentialsOrder(context, parts, { asker, timeoutSeconds, deployStrategy });
     return {
       kind: 'run_suite',
       ...(traceparent !== undefined && { isTraced: true }),
@@ -179,10 +188,11 @@ export const runSuite: JobHandler = {
           HEADRACE_PULL_REQUEST: pullRequest === null ? '' : String(pullRequest),
           HEADRACE_TARGET_BRANCH: targetBranch,
         } satisfies BuildVariables),
-        ...(await deployVariables(context, build)),
+        ...deploying,
       },
       secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
-      limits: { ...context.limits, timeoutSeconds: timeLimit(timeout, context.limits) },
+      ...credentials,
+      limits: { ...context.limits, timeoutSeconds },
       ...(artifacts !== '[]' && { artifacts: { globs: JSON.parse(artifacts) as string[], ...context.artifacts } }),
       ...(cache && { cache }),
       ...begins,

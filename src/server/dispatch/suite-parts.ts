@@ -14,6 +14,8 @@ const settings = [
   'image',
   'root',
   'builds_images',
+  'id_tokens',
+  'api_token',
 ] as const satisfies (keyof SuiteRow)[];
 type Settings = Pick<SuiteRow, (typeof settings)[number]>;
 
@@ -39,6 +41,7 @@ type BuildOrNull = BuildRow & { [Name in keyof Settings]: Settings[Name] | null 
     suite_services: string | null;
     /** The project suite's setting, even if a file's suite builds. */
     project_builds_images: number | null;
+    project_api_token: SuiteRow['api_token'] | null;
     sha: string;
     has_software: SqlBool;
     has_variables: SqlBool;
@@ -75,6 +78,7 @@ const findBuild = (db: Queries, build: bigint): Promise<BuildOrNull | undefined>
       'suites.steps as suite_steps',
       'suites.services as suite_services',
       'suites.builds_images as project_builds_images',
+      'suites.api_token as project_api_token',
       ...settings.map((name) => `suites.${name}` as const),
     ])
     .select(['projects.clone_url', 'projects.default_branch', 'projects.branch_secrets'])

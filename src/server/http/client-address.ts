@@ -1,8 +1,9 @@
 import type { IncomingMessage } from 'node:http';
+import { isOfBuild } from '../../shared/lib/networks.ts';
 
-/** Only a trusted proxy may report another address, and only the last entry of its list counts. */
+/** Only a trusted proxy may report another address, never a build, and only the last entry of its list counts. */
 export function addressOf({ headers, socket }: IncomingMessage, isBehindProxy: boolean): string {
-  if (isBehindProxy) {
+  if (isBehindProxy && !isOfBuild(socket.remoteAddress)) {
     const forwarded = String(headers['x-forwarded-for'] ?? '')
       .split(',')
       .at(-1)

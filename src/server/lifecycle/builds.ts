@@ -82,6 +82,8 @@ export interface PlannedBuild {
   approvers: string;
   manual: number;
   group: string;
+  /** Whether its builds get tokens that name the ref. */
+  hasIdTokens?: boolean;
   deployId: bigint | null;
   /** A rule that took too long. Then the build does not run and shows this reason. */
   slow?: Rule;

@@ -7,6 +7,7 @@ import { matrixFields, suiteFields } from '../../shared/records/suite.ts';
 import { allowedFailures, type PlannedBuild } from './builds.ts';
 import { suitesInFile, type BuiltBy } from './file-suites.ts';
 import { evaluateRulesIn, textsOf } from './evaluate-rules.ts';
+import { idTokensIn } from './id-tokens.ts';
 import { deploysGroup, suitesGroup } from './held-back.ts';
 import type { Rule } from './rules.ts';
 import { whySkipped } from './skip-marks.ts';
@@ -21,6 +22,7 @@ const suiteColumns = [
   'tags',
   'allow_failure',
   'retries',
+  'id_tokens',
   ...matrixColumns,
   ...holdColumns,
 ] as const;
@@ -189,7 +191,8 @@ async function triedAnew(
   const needs = needsOf(suite).flatMap((id) => names.get(id) ?? []);
   const filesFrom = names.get(suite.files_from_id ?? 0n) ?? '';
   const gates = { approval, approvers, manual, group: suitesGroup(group) };
-  const settings = { suiteId, suiteName, steps, tags, retries, needs, filesFrom, ...gates };
+  const hasIdTokens = idTokensIn(suite).length > 0;
+  const settings = { suiteId, suiteName, steps, tags, retries, needs, filesFrom, hasIdTokens, ...gates };
   const variants = variantsOf(valuesIn(matrixFields, suite));
   const allowFailure = allowedFailures(suite);
   const isPlain = variants.every((variant) => variant === '');

@@ -116,7 +116,8 @@ export async function findFirst(
 
 /**
  * The suites that a joined request must run in addition to the first request's. They are suites that the first did not
- * choose, suites with other variables, and suites that start with files of a suite with other variables.
+ * choose, suites with other variables or with tokens that name the ref, and suites that start with files of such a
+ * suite.
  */
 export async function besidesFirst(
   { trx }: WriteContext,
@@ -127,6 +128,7 @@ export async function besidesFirst(
   const suites = [...new Set(shared.values())];
   const differing = await haveOtherVariables(trx, { suites, requests: [first, request], commit });
   const apart = new Set(Array.from(shared).flatMap(([name, id]) => (differing.has(id) ? [name] : [])));
+  for (const { suiteName, hasIdTokens } of tried) if (hasIdTokens) apart.add(suiteName);
   for (const name of apart) for (const { suiteName, filesFrom } of tried) if (filesFrom === name) apart.add(suiteName);
   return { planned: tried.filter(({ suiteName: name }) => !shared.has(name) || apart.has(name)), leftOut };
 }

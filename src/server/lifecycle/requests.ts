@@ -47,6 +47,8 @@ export interface Trigger {
 export interface NewRequest {
   commitRef: string;
   createdBy: bigint;
+  /** Then every approver may approve its builds. */
+  isByNobody?: boolean;
   trigger?: Trigger;
   isHeld?: boolean;
   /** The call's `traceparent` header: the trace that the request belongs to. */
@@ -82,7 +84,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     sender: trigger?.sender ?? '',
     fetch_ref: trigger?.fetchRef ?? '',
     fetched_as: '',
-    asked_by: trigger ? null : asked.createdBy,
+    asked_by: trigger || asked.isByNobody ? null : asked.createdBy,
     concurrency_group: trigger?.group ?? '',
     trace: beginTrace(context, asked.traceparent),
     suites: JSON.stringify(asked.suites?.map(String) ?? []),

@@ -130,7 +130,7 @@ export const routes = [
       const { commit_ref: commitRef, suites, suite_names: suiteNames, variables } = columnsOf(askedFields, input);
       const asked = {
         commitRef,
-        createdBy: caller.id,
+        ...(caller.via === 'build' ? { createdBy: project.owner_id, isByNobody: true } : { createdBy: caller.id }),
         traceparent: call.headers.traceparent,
         suites,
         suiteNames,

@@ -1,11 +1,15 @@
 import type { VisibleProject } from '../auth/projects.ts';
 import type { Queries } from '../db/open.ts';
 import type { SuiteRow } from '../db/schema.ts';
+import { idTokensIn } from '../lifecycle/id-tokens.ts';
 import { ApiError } from '../../shared/errors.ts';
 import { variableFields } from '../../shared/records/suite.ts';
 import { changesAny } from './approvals.ts';
 
-/** Only the owner changes what runs with ref-limited variables. A collaborator's command could print them. */
+/**
+ * Only the owner changes what runs with ref-limited variables, or with tokens of the build. A collaborator's command
+ * could print the variables, and use a token for any ref.
+ */
 
 /** The columns that determine a build's command and the environment of its shells. */
 export const runColumns = [
@@ -17,16 +21,23 @@ export const runColumns = [
   'matrix',
   'matrix_include',
 ] as const satisfies (keyof SuiteRow)[];
+const guardedColumns = [...runColumns, 'id_tokens'] as const;
+
+/** The suite, if it exists, and the suites that start with its files. */
+async function suitesBehind(db: Queries, projectId: bigint, suiteId: bigint | undefined) {
+  const suites = db.selectFrom('suites').select(['id', 'files_from_id', 'id_tokens']);
+  const all = await suites.where('project_id', '=', projectId).execute();
+  const takers = new Set(suiteId === undefined ? [] : [suiteId]);
+  for (const giver of takers) for (const { id, files_from_id: from } of all) if (from === giver) takers.add(id);
+  return all.filter(({ id }) => takers.has(id));
+}
 
 /**
  * The limits of all variables that a suite's commands can reach. They include the variables of suites that start with
  * its files. `suiteId` is undefined for a new suite.
  */
 export async function limitsOf(db: Queries, projectId: bigint, suiteId: bigint | undefined): Promise<string[][]> {
-  const suites = db.selectFrom('suites').select(['id', 'files_from_id']).where('project_id', '=', projectId);
-  const takers = new Set(suiteId === undefined ? [] : [suiteId]);
-  const all = await suites.execute();
-  for (const giver of takers) for (const { id, files_from_id: from } of all) if (from === giver) takers.add(id);
+  const takers = (await suitesBehind(db, projectId, suiteId)).map(({ id }) => id);
   const limited = db.selectFrom('environment_variables').select('refs').where('refs', '<>', '[]');
   const rows = await limited
     .where((of) =>
@@ -40,14 +51,21 @@ export async function limitsOf(db: Queries, projectId: bigint, suiteId: bigint |
   return rows.map(({ refs }) => variableFields.refs.fromColumn(refs));
 }
 
+/** True if a suite's commands reach variables that are limited to refs, or tokens that other services believe. */
+async function isGuarded(db: Queries, projectId: bigint, suiteId: bigint | undefined): Promise<boolean> {
+  const suites = await suitesBehind(db, projectId, suiteId);
+  return suites.some((suite) => idTokensIn(suite).length > 0) || (await limitsOf(db, projectId, suiteId)).length > 0;
+}
+
 /** Refuses a change of what runs, unless the owner makes it. */
 export async function refuseGuarded(
   { db, project }: { db: Queries; project: Pick<VisibleProject, 'id' | 'owned'> },
   changed: Partial<SuiteRow>,
   stored?: SuiteRow,
 ): Promise<void> {
-  if (project.owned || (stored && !changesAny(runColumns, changed, stored))) return;
-  if ((await limitsOf(db, project.id, stored?.id)).length > 0) throw new ApiError('unauthorized');
+  if (project.owned || (stored && !changesAny(guardedColumns, changed, stored))) return;
+  if (idTokensIn(changed).length > 0 || (await isGuarded(db, project.id, stored?.id)))
+    throw new ApiError('unauthorized');
 }
 
 /** Refuses changed dependencies too, because their programs and launch commands run in the builds. */
@@ -60,5 +78,5 @@ export async function refuseSoftware({
   project: Pick<VisibleProject, 'id' | 'owned'>;
   suite: Pick<SuiteRow, 'id'>;
 }): Promise<void> {
-  if (!project.owned && (await limitsOf(db, project.id, suite.id)).length > 0) throw new ApiError('unauthorized');
+  if (!project.owned && (await isGuarded(db, project.id, suite.id))) throw new ApiError('unauthorized');
 }

@@ -9,6 +9,7 @@ import { type PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { counted, subjectOf } from './parts.ts';
 import { imageTexts } from './registries.ts';
+import { tokensGroup } from './suite-tokens.ts';
 import { servicesGroup } from './suite-services.ts';
 import { stepsPart } from './suite-steps.ts';
 
@@ -58,6 +59,16 @@ export const suiteForm = fieldTable(
       hint: html`<code>buildah</code> and <code>podman build</code> work in it, and it has the passwords of the
         owner&rsquo;s registries. It reaches more of the runner&rsquo;s kernel than other builds.`,
       wrong: imageBuildsOff,
+    },
+    id_tokens: { label: 'Identity tokens' },
+    api_token: {
+      label: 'Headrace’s API',
+      choices: [
+        ['none', 'not open to its builds'],
+        ['read', 'its builds read this project'],
+        ['write', 'its builds read this project and start builds'],
+      ],
+      hint: html`A build has a token in <code>HEADRACE_TOKEN</code> that ends with it. Builds of forks have none.`,
     },
     tags: {
       label: 'Tags',
@@ -182,6 +193,7 @@ export function suiteParts(form: SuiteForm, { all, mayBuildImages, dependencies 
     ['reports', 'artifacts'],
     `Test reports: ${countedLines(form, 'reports', 'pattern')}, artifacts: ${countedLines(form, 'artifacts', 'pattern')}`,
   )}
+  ${tokensGroup(form)}
   ${form.group(['description'], `Description: ${form.shown('description').trim() === '' ? 'none' : subjectOf(form.shown('description'))}`)}`;
 }
 

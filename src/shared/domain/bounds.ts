@@ -27,6 +27,7 @@ export const longest = {
   filter: 200,
   variableName: 255,
   variableContent: 32_768,
+  audience: 255,
   tag: 64,
   image: 600,
   glob: 255,
@@ -75,6 +76,7 @@ export type TextBound = keyof typeof longest;
 export const most = {
   stepsOfSuite: 50,
   servicesOfSuite: 10,
+  idTokensOfSuite: 10,
   variablesOfService: 50,
   dataPaths: 16,
   tags: 16,

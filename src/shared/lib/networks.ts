@@ -8,6 +8,15 @@ export function networkOf(address: string): string {
   return `${whole.slice(0, 4).join(':')}::/64`;
 }
 
+/** Runners pass on the calls of builds from this address, so that no build counts as a program of the machine. */
+export const addressOfBuilds = '127.72.0.1';
+
+export function isOfBuild(address: string | undefined): boolean {
+  return address?.replace(/^::ffff:/i, '') === addressOfBuilds;
+}
+
+/** Except the address of builds. */
 export function isLoopback(address: string): boolean {
+  if (isOfBuild(address)) return false;
   return /^(::1|(::ffff:)?127\.\d+\.\d+\.\d+)$/i.test(address);
 }

@@ -88,6 +88,10 @@ export interface SuiteOrder {
   environment: Record<string, string>;
   /** Masked in the log. */
   secrets: string[];
+  /** Credentials of this build, by variable. Masked, and never retained with its files. */
+  tokens?: Record<string, string>;
+  /** The build may call the server's API. */
+  api?: ApiOrder;
   limits: { memoryBytes: number; processes: number; timeoutSeconds: number };
   /** Of several at one prefix, later ones overlay earlier ones. */
   software: Software[];
@@ -110,6 +114,15 @@ export interface SuiteOrder {
   keep?: KeepOrder;
   /** In its network. */
   services?: ServiceOrder[];
+}
+
+/** A remote runner gives the build its own address of the server instead. */
+export interface ApiOrder {
+  url: string;
+  /** Where the server's own machine reaches it. */
+  listens: { host: string; port: number };
+  /** The server's certificate in PEM, if no other authority vouches for it. */
+  certificate?: string;
 }
 
 /** Ready before the build's first step, and ended with the build. */

@@ -33,7 +33,7 @@ import {
   variableName,
   variants,
 } from './forms.ts';
-import { recordList } from './record-lists.ts';
+import { recordList, type RecordCheck } from './record-lists.ts';
 import { serviceAnswer, services } from './service.ts';
 import {
   boolean,
@@ -60,6 +60,16 @@ export const stepFields = {
   ),
 };
 
+export const idTokenFields = {
+  variable: required(described(variableName, 'the variable that contains the token')),
+  audience: required(
+    text('audience', { pattern: /^[\x21-\x7e]+$/, description: '`aud` of the token: the service that it is for' }),
+  ),
+};
+
+const checkIdToken: RecordCheck<typeof idTokenFields> = ({ variable }, before) =>
+  before.some((other) => other.variable === variable) ? { variable: ['already_exists'] } : {};
+
 const month = 30 * 24 * 3600;
 
 export const matrixFields = {
@@ -81,6 +91,16 @@ export const suiteFields = {
   builds_images: described(
     flag(),
     'whether a build may create user namespaces and mounts, as buildah and podman do; only if the operator allows it',
+  ),
+  api_token: described(
+    oneOf(['none', 'read', 'write']),
+    'whether a build may read its own project over the API, or also start builds there; not for forks',
+  ),
+  id_tokens: recordList(
+    'idTokensOfSuite',
+    idTokenFields,
+    'signed tokens that tell other services which build this is; not for forks',
+    checkIdToken,
   ),
   reports: globs('test reports in the workspace, as JUnit XML'),
   timeout: described(

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { errorStatus } from '../../../src/shared/errors.ts';
+import { identityPaths } from '../../../src/server/identity/documents.ts';
 import { hookPaths } from '../../../src/server/inbound-hooks/openapi.ts';
 import { monitoringPaths } from '../../../src/server/http/monitoring-paths.ts';
 import { openApiDocument } from '../../../src/server/http/openapi.ts';
@@ -23,7 +24,7 @@ interface Document {
   components: { schemas: Record<string, Schema> };
 }
 
-const outside = { ...monitoringPaths, ...hookPaths };
+const outside = { ...monitoringPaths, ...hookPaths, ...identityPaths };
 const document = openApiDocument(routes, outside) as unknown as Document;
 const { schemas } = document.components;
 
@@ -39,7 +40,8 @@ describe('the OpenAPI document', () => {
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
     );
     const served = routes.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`);
-    const others = ['GET /healthz', 'GET /metrics', 'POST /hooks/{hook_id}'];
+    const wellKnown = ['GET /.well-known/jwks.json', 'GET /.well-known/openid-configuration'];
+    const others = ['GET /healthz', 'GET /metrics', 'POST /hooks/{hook_id}', ...wellKnown];
     assert.deepEqual(described.toSorted(), [...served, ...others].toSorted());
     const text = JSON.stringify(document);
     for (const code of Object.keys(errorStatus)) assert.ok(text.includes(`"${code}"`), code);

@@ -75,6 +75,7 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
       'Cache: none',
       'Timeout: the server’s, retries: none',
       'Test reports: none, artifacts: none',
+      'Tokens: none',
       'Description: none',
     ];
     assert.deepEqual(groups((await tab.get(at)).text), plain);
@@ -103,6 +104,7 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
       'Cache: 2 paths',
       'Timeout: 90 s, retries: 2, may fail',
       'Test reports: 1 pattern, artifacts: 2 patterns',
+      'Tokens: none',
       'Description: All of it',
     ];
     const page = (await tab.get(`${at}/${suite.id}`)).text;

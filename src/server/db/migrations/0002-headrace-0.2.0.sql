@@ -171,6 +171,23 @@ create table sign_in_flows (
 );
 create index sign_in_flows_expiring on sign_in_flows (expires_at);
 
+alter table suites add column id_tokens text not null default '[]';
+
+alter table suites add column api_token text not null default 'none';
+
+create table build_tokens (
+  id bigint not null primary key references builds (id) on delete cascade,
+  token_hash text not null unique,
+  starts_builds integer not null
+);
+
+create table signing_keys (
+  id bigint not null primary key,
+  public_key text not null,
+  private_key text not null,
+  signs_from bigint not null
+);
+
 create table passkeys (
   id bigint not null primary key,
   user_id bigint not null references users (id),

@@ -225,3 +225,10 @@ export interface AuditEntryRow {
   account_id: bigint | null;
   details: string;
 }
+
+/** By the id of its build. */
+export interface BuildTokenRow {
+  id: bigint;
+  token_hash: string;
+  starts_builds: number;
+}

@@ -12,6 +12,15 @@ export interface AppliedMigrationRow {
   applied_at: bigint;
 }
 
+/** A key that signs tokens of builds. Each one replaces the one before it. */
+export interface SigningKeyRow {
+  id: bigint;
+  /** A JWK, as published. */
+  public_key: string;
+  private_key: Sealed;
+  signs_from: bigint;
+}
+
 export interface MasterKeyCanaryRow {
   id: bigint;
   sealed: Sealed;
