@@ -185,6 +185,7 @@ export async function startServer({
     baseUrl: config.base_url,
     hasTls: tls !== undefined,
     imageBuilds: store.imageBuilds,
+    publicProjects: store.publicProjects,
   });
   const refusals = countRefusals({
     ...store,

@@ -1,5 +1,7 @@
-import type { Caller } from '../auth/callers.ts';
-import type { Answer, Incoming } from '../http/route.ts';
+import type { IncomingMessage } from 'node:http';
+import { anonymous, type Caller } from '../auth/callers.ts';
+import { addressOf } from '../http/client-address.ts';
+import type { Answer, Incoming, Role } from '../http/route.ts';
 import { admitCaller } from './admission.ts';
 import { perform, type EndpointDeps } from './endpoints.ts';
 import { routesByName, type Route } from './route.ts';
@@ -12,7 +14,10 @@ export type { RouteName };
 export interface InnerCalls {
   routes: readonly Route[];
   call(name: RouteName, caller: Caller, request: Incoming, signal?: AbortSignal): Promise<Answer>;
-  admit(name: RouteName, caller: Caller, params: Incoming['params']): Promise<void>;
+  /** The caller's role in the project, if the route is a project's. */
+  admit(name: RouteName, caller: Caller, params: Incoming['params']): Promise<Role | undefined>;
+  /** A visitor without a session, within the limit of their address. Undefined if public projects are closed. */
+  anybody(request: IncomingMessage): Caller | undefined;
 }
 
 export function innerCalls(
@@ -28,7 +33,12 @@ export function innerCalls(
       return perform(route, deps, { request, signal, isBehindProxy, baseUrl, isDraining, find }, admitted);
     },
     async admit(name, caller, params) {
-      await admitCaller(find(name), { db: deps.db, publicRate }, caller, params);
+      const { project } = await admitCaller(find(name), { db: deps.db, publicRate }, caller, params);
+      return project?.role;
+    },
+    anybody(request) {
+      publicRate?.take(addressOf(request, isBehindProxy), request);
+      return publicRate && anonymous;
     },
   };
 }
