@@ -201,6 +201,7 @@ export async function startServer({
     baseUrl: config.base_url,
     hasTls: tls !== undefined,
     imageBuilds: store.imageBuilds,
+    publicProjects: store.publicProjects,
   });
   const refusals = countRefusals({
     ...store,

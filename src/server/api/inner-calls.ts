@@ -1,4 +1,6 @@
-import type { Caller } from '../auth/callers.ts';
+import type { IncomingMessage } from 'node:http';
+import { anonymous, type Caller } from '../auth/callers.ts';
+import { addressOf } from '../http/client-address.ts';
 import type { Answer, Incoming } from '../http/route.ts';
 import { admitCaller, type Admitted } from './admission.ts';
 import { demandAsMuch, perform, type EndpointDeps } from './endpoints.ts';
@@ -14,6 +16,8 @@ export interface InnerCalls {
   call(name: RouteName, caller: Caller, request: Incoming, signal?: AbortSignal): Promise<Answer>;
   /** With `earlier`, throws if the caller may do less than then. */
   admit(name: RouteName, caller: Caller, params: Incoming['params'], earlier?: Admitted): Promise<Admitted>;
+  /** A visitor without a session, within the limit of their address. Undefined if public projects are closed. */
+  anybody(request: IncomingMessage): Caller | undefined;
 }
 
 export function innerCalls(
@@ -32,6 +36,10 @@ export function innerCalls(
       const admitted = await admitCaller(find(name), { db: deps.db, publicRate }, caller, params);
       if (earlier) await demandAsMuch(find(name), deps, admitted, earlier);
       return admitted;
+    },
+    anybody(request) {
+      publicRate?.take(addressOf(request, isBehindProxy), request);
+      return publicRate && anonymous;
     },
   };
 }

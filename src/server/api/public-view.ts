@@ -14,6 +14,13 @@ const blanks: Readonly<Record<string, unknown>> = {
   forge_repository: '',
   forge_state: 'none',
   forge_state_reason: '',
+  forge_hook_id: null,
+  forge_hook_id_str: '',
+  forge_status_target_id: null,
+  forge_status_target_id_str: '',
+  last_check: null,
+  // The settings of suites are closed.
+  command: '',
 };
 
 export function publicView(answer: Answer): Answer {
@@ -27,7 +34,12 @@ function blanked<T>(value: T): T {
   if (typeof value !== 'object' || value === null) return value;
   const entries = Object.entries(value).map(([name, one]) => [
     name,
-    name.endsWith('_email') ? '' : Object.hasOwn(blanks, name) ? blanks[name] : blanked(one as unknown),
+    isAddress(name, one) ? '' : Object.hasOwn(blanks, name) ? blanks[name] : blanked(one as unknown),
   ]);
   return Object.fromEntries(entries) as T;
+}
+
+/** The sender of a hook is a name at its forge, or whatever a generic hook sent. */
+function isAddress(name: string, value: unknown): boolean {
+  return name.endsWith('_email') || (name === 'sender' && String(value).includes('@'));
 }

@@ -1,6 +1,7 @@
 import { ApiError } from '../../shared/errors.ts';
+import { networkOf } from '../../shared/lib/networks.ts';
 
-/** Limits calls without credentials, for each address and on each server. */
+/** Limits calls without credentials, for each address (of IPv6, each network) and on each server. */
 export interface PublicRate {
   /** A request counts once, however often it is admitted. */
   take(address: string, request: object): void;
@@ -15,9 +16,10 @@ export function createPublicRate(most: number, now = Date.now): PublicRate {
   const counts = new Map<string, { since: number; calls: number }>();
   const counted = new WeakSet();
   return {
-    take(address, request) {
+    take(from, request) {
       if (counted.has(request)) return;
       counted.add(request);
+      const address = networkOf(from);
       const at = now();
       const known = counts.get(address);
       if (!known && counts.size >= mostAddresses)

@@ -1,10 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Call, WithCaller } from '../api/call.ts';
-import { accountRoute } from '../api/route.ts';
-import type { Caller } from '../auth/callers.ts';
+import type { Call } from '../api/call.ts';
+import { accountRoute, projectRoute } from '../api/route.ts';
 import { projectsSeenBy } from '../auth/projects.ts';
 import type { Queries } from '../db/open.ts';
 import { isUnavailable } from '../db/unavailable.ts';
+import type { StreamAnswer } from '../http/route.ts';
 import { projectTopic, subjectTopic } from '../lifecycle/write-context.ts';
 import { changesRecord } from '../../shared/records/overview.ts';
 import { withKeepAlive } from '../streams/firehose.ts';
@@ -12,7 +12,7 @@ import { logTopic } from '../streams/logs.ts';
 import { readAgainMs } from '../streams/tail.ts';
 
 /**
- * One stream for all tabs of a user. It reports changed projects and dependencies, and builds with new output, steps or
+ * One stream for all tabs of a user, and one for each public project that a tab of a stranger shows. It reports changed projects and dependencies, and builds with new output, steps or
  * files. It carries no content: the page reloads and takes the differences. So each thing is rendered in one place, and
  * a client catches up the same way after an interruption.
  */
@@ -28,19 +28,22 @@ interface Seen {
   dependencies: Map<string, bigint>;
 }
 
-async function* changes({
-  db,
-  subscriptions,
-  caller,
-  signal,
-}: { db: Queries } & Pick<Call, 'subscriptions' | 'signal'> & WithCaller): AsyncGenerator<string> {
-  let known = await readSeen(db, caller);
+/** The projects and the account whose changes are reported. */
+interface Watched {
+  visible: ReturnType<typeof projectsSeenBy>;
+  account: bigint | undefined;
+}
+
+type Watching = { db: Queries } & Pick<Call, 'subscriptions' | 'signal'>;
+
+async function* changes({ db, subscriptions, signal }: Watching, watched: Watched): AsyncGenerator<string> {
+  let known = await readSeen(db, watched);
   // This event makes a client reload once after an interruption.
   yield 'retry: 2000\nevent: hello\ndata: {}\n\n';
   while (!signal.aborted) {
     using watch = subscriptions.watch(...topicsOf(known));
     try {
-      const seen = await readSeen(db, caller);
+      const seen = await readSeen(db, watched);
       const news = differences(known, seen);
       known = seen;
       if (news) {
@@ -54,6 +57,14 @@ async function* changes({
     await watch.changed(readAgainMs, signal);
   }
 }
+
+function streamed(call: Watching, watched: Watched): StreamAnswer {
+  return {
+    contentType: 'text/event-stream; charset=utf-8',
+    body: withKeepAlive(changes(call, watched), ': still here\n\n'),
+  };
+}
+
 function topicsOf({ projects, running, dependencies }: Seen): string[] {
   return [
     ...Array.from(projects.keys(), (id) => projectTopic(BigInt(id))),
@@ -62,8 +73,7 @@ function topicsOf({ projects, running, dependencies }: Seen): string[] {
   ];
 }
 
-async function readSeen(db: Queries, caller: Caller): Promise<Seen> {
-  const visible = projectsSeenBy(db, caller);
+async function readSeen(db: Queries, { visible, account }: Watched): Promise<Seen> {
   const projects = await visible.select(['p.id', 'p.last_event']).execute();
   // The query starts with the claimed jobs. SQLite keeps this order only in cross joins, and would otherwise read all
   // builds.
@@ -84,11 +94,8 @@ async function readSeen(db: Queries, caller: Caller): Promise<Seen> {
     .whereRef('b.id', '=', 'u.id')
     .where('b.project_id', 'in', visible.select('p.id'))
     .execute();
-  const dependencies = await db
-    .selectFrom('dependencies')
-    .select(['id', 'last_event'])
-    .where('owner_id', '=', caller.id)
-    .execute();
+  const owned = db.selectFrom('dependencies').select(['id', 'last_event']);
+  const dependencies = account === undefined ? [] : await owned.where('owner_id', '=', account).execute();
   return {
     projects: new Map(projects.map((row) => [String(row.id), row.last_event])),
     running: new Map(
@@ -125,9 +132,21 @@ export const routes = [
     summary: 'Follow which of your projects and dependencies change, and which builds write logs or progress',
     streams: ['text/event-stream'],
     answer: changesRecord,
-    handle: async (call) => ({
-      contentType: 'text/event-stream; charset=utf-8',
-      body: withKeepAlive(changes(call), ': still here\n\n'),
-    }),
+    handle: async (call) => streamed(call, { visible: projectsSeenBy(call.db, call.caller), account: call.caller.id }),
   }),
 ];
+
+/** For pages of a project that only the public sees. */
+export const projectChanges = projectRoute({
+  method: 'GET',
+  path: '/projects/:project_id/changes',
+  access: 'public',
+  scope: 'never',
+  summary: 'Follow whether a project changes, and which of its builds write logs or progress',
+  streams: ['text/event-stream'],
+  answer: changesRecord,
+  handle: async (call) => {
+    const visible = call.db.selectFrom('projects as p').where('p.id', '=', call.project.id);
+    return streamed(call, { visible, account: undefined });
+  },
+});

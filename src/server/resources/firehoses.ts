@@ -1,5 +1,6 @@
 import type { Call, WithCaller, WithProject } from '../api/call.ts';
 import { projectRoute } from '../api/route.ts';
+import type { VisibleProject } from '../auth/projects.ts';
 import type { Queries } from '../db/open.ts';
 import type { EventRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
@@ -135,7 +136,7 @@ export const projectFirehose = projectRoute({
     const { from } = resumption(call, plainOffset);
     const wire = wireFor(call.headers.accept);
     const start = from === undefined ? ((await lastEvent(db, project.id)) ?? 0n) : BigInt(from);
-    return streamed(wire, projectEvents(call, project.id, start, wire));
+    return streamed(wire, projectEvents(call, project, start, wire));
   },
 });
 
@@ -149,6 +150,10 @@ const batch = 200;
 
 type ProjectEvent = Pick<EventRow, 'sequence' | 'type' | 'subject_id' | 'state'>;
 
+/** The public does not see deploys. */
+const isFor = ({ role }: Pick<VisibleProject, 'role'>, { type }: ProjectEvent): boolean =>
+  role !== 'public' || type !== 'deploy';
+
 const eventsAfter = (db: Queries, projectId: bigint, seen: bigint): Promise<ProjectEvent[]> =>
   db
     .selectFrom('events')
@@ -161,16 +166,18 @@ const eventsAfter = (db: Queries, projectId: bigint, seen: bigint): Promise<Proj
 
 async function* projectEvents(
   { db, subscriptions, signal }: { db: Queries } & Pick<Call, 'subscriptions' | 'signal'>,
-  projectId: bigint,
+  project: Pick<VisibleProject, 'id' | 'role'>,
   start: bigint,
   wire: Wire,
 ): AsyncGenerator<string> {
+  const { id: projectId } = project;
   using watch = subscriptions.watch(projectTopic(projectId));
   let seen = start;
   while (!signal.aborted) {
     try {
       const events = await eventsAfter(db, projectId, seen);
-      const encoded = events.map(({ type, subject_id: id, state, sequence }) =>
+      const shown = events.filter((event) => isFor(project, event));
+      const encoded = shown.map(({ type, subject_id: id, state, sequence }) =>
         wire.encode({ type: 'state', state }, { type, id_str: String(id) }, String(sequence)),
       );
       seen = events.at(-1)?.sequence ?? seen;

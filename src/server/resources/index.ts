@@ -39,6 +39,7 @@ import * as organisations from './organisations.ts';
 import * as overview from './overview.ts';
 import * as polling from './polling.ts';
 import * as projects from './projects.ts';
+import { publicProjects } from './public-projects.ts';
 import * as queue from './queue.ts';
 import * as registries from './registries.ts';
 import * as runners from './runners.ts';
@@ -120,6 +121,8 @@ export const routes = [
 export const pageRoutes = [
   ...logViewRoutes([builds.logged, builds.loggedService, buildRequests.logged, deploys.logged]),
   ...logViewRoutes([dependencyLogs.logged]),
+  changes.projectChanges,
+  publicProjects,
 ];
 
 export type Answers = AnswersOf<typeof routes> & AnswersOf<typeof pageRoutes>;

@@ -13,6 +13,7 @@ import {
 import { findUser, forgetInvited, hasAccount, insertUser, promote } from '../auth/users.ts';
 import { ApiError } from '../../shared/errors.ts';
 import { mostInvitations } from '../../shared/domain/bounds.ts';
+import { mailLink } from '../mail/mailer.ts';
 import { required } from '../../shared/records/fields.ts';
 import { memberRecord, memberRole, newMemberRecord, type MemberView } from '../../shared/records/organisation.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
@@ -61,14 +62,21 @@ export const routes = [
         if (known && hasAccount(known)) {
           const row = await insertMember(db, ids, { ...member, user_id: known.id });
           await promote(db, known);
-          return { ...view({ ...row, email }), invitation_url: '' };
+          return { ...view({ ...row, email }), invitation_url: '', mailed: false };
         }
         const unproven = { email, kind: 'collaborator', secrets: { password_hash: null, api_key_hash: null } } as const;
         const userId = known?.id ?? (await insertUser(db, ids, unproven));
         const invited = await inviteMember(db, ids, { ...member, user_id: userId, invited_by: caller.id });
         if ((await openInvitationsBy(db, caller.id)) > mostInvitations) throw new ApiError('is_reserved');
         const url = `${origin}/ui/invitation?token=${encodeURIComponent(invited.token)}`;
-        return { ...view({ ...invited.member, email }), invitation_url: url };
+        return { ...view({ ...invited.member, email }), invitation_url: url, mailed: false };
+      },
+      async follow({ mailer, organisation }, made) {
+        if (made.invitation_url === '') return made;
+        const subject = `Invitation to ${organisation.name} at Headrace`;
+        const text = `You are invited to the organisation ${organisation.name}. The link works once, within a week.`;
+        const letter = { to: made.email, link: made.invitation_url, subject, text };
+        return { ...made, mailed: await mailLink(mailer, letter) };
       },
     },
   ),

@@ -40,7 +40,7 @@ export function protect(reply: FastifyReply, allowed: Allowed = {}): FastifyRepl
 }
 
 export function sendPage(page: Page, viewer: Viewer, { headers }: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const hasScripts = page.hasPasskeys || (viewer.email !== undefined && !page.isNarrow);
+  const hasScripts = page.hasPasskeys || !page.isNarrow;
   const nonce = !hasScripts ? undefined : randomBytes(16).toString('base64');
   const text = render(page, viewer, nonce);
   protect(reply, { formTarget: page.formTarget, nonce, hasTerminal: page.hasTerminal })
@@ -73,13 +73,21 @@ export function sendError(
   return send(problem(500, 'Something went wrong here', text));
 }
 
-const nobody: Viewer = { email: undefined, formKey: '', path: '', isOperator: false, isCollaborator: false };
+const nobody: Viewer = {
+  email: undefined,
+  hasPublicProjects: false,
+  formKey: '',
+  path: '',
+  isOperator: false,
+  isCollaborator: false,
+};
 
 export function pageForError(error: ApiError): Page {
   const codes = new Set(Object.values(error.fields).flat());
   if (codes.has('not_found') || codes.has('api_does_not_exists')) return notFound;
   if (codes.has('payment_required')) return unpaidPage;
   if (codes.has('unauthorized')) return ownersOnly;
+  if (codes.has('limit_reached')) return { ...tooMany, headers: { ...error.headers } };
   if (codes.has('resource_temporary_unavailable')) return comeBack;
   return unreadableRequest;
 }
@@ -92,6 +100,11 @@ const ownersOnly = problem(
 );
 const unpaidPage = problem(402, 'This account is unpaid', 'What it owns cannot be used until that is settled.');
 const comeBack = problem(503, 'One moment', 'The service is waiting for its database. Try again in a while.');
+const tooMany = problem(
+  429,
+  'Too many requests',
+  'Your address sent too many requests without a sign-in. Wait a minute, or sign in.',
+);
 const unreadableRequest = problem(400, 'This cannot be read', 'What your browser sent makes no sense to this server.');
 export const strayForm = problem(
   403,

@@ -77,13 +77,15 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
       </p>
       <div class="row" id="actions" data-live>
         ${
+          visit.mayWork &&
           build.build_state === 'waiting_for_approval' &&
           pageForm(visit, 'approve').wrap(false, { button: 'Approve', kind: 'main' })
         }
         ${
-          isUnderWay(build.build_state)
+          visit.mayWork &&
+          (isUnderWay(build.build_state)
             ? cancel.wrap(false, { button: 'Cancel', kind: 'danger' })
-            : build.suite_exists && again.wrap(false, { button: 'Run again', kind: 'main' })
+            : build.suite_exists && again.wrap(false, { button: 'Run again', kind: 'main' }))
         }
         ${downloadLink(address)}
       </div>
@@ -183,7 +185,7 @@ async function tabLinks(visit: ProjectVisit, { build, address }: ShownBuild, cur
   </nav>`;
 }
 
-function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownBuild): Html {
+function detailsPart({ project, projectPath: path, mayWork }: ProjectVisit, shown: ShownBuild): Html {
   const { build, commit, request, links } = shown;
   const { started_at: started, finished_at: finished, exit_status: status, failure_reason: reason } = build;
   const { suite_name: suite } = build;
@@ -211,7 +213,7 @@ function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownB
       ${fact('Exit status', status === null ? '–' : String(status))}
       ${reason !== '' && fact('Reason', reasonText(reason))}
     </dl>
-    ${shellPart(build, path)}
+    ${mayWork && shellPart(build, path)}
   </section>`;
 }
 
@@ -328,6 +330,7 @@ export const routes: PageRoute[] = pages.flatMap(({ path, tab }) =>
   projectPage({
     path,
     tab: 'commits',
+    isOpen: true,
     show: (visit) => show(visit, tab(visit)),
     actions: {
       cancel: {

@@ -24,12 +24,15 @@ function names(title: string, list: readonly string[], links?: ForgeLinks): Html
 function person(title: string, name: string, email: string, date: string): Html {
   return html`<div>
     <dt>${title}</dt>
-    <dd>${name} <span class="aside">${email}</span>, ${ago(date)}</dd>
+    <dd>${name}${email !== '' && html` <span class="aside">${email}</span>`}, ${ago(date)}</dd>
   </div>`;
 }
 
 function about(commit: CommitDetails, links: ForgeLinks | undefined): Html {
-  const isSame = commit.scm_author_email === commit.scm_committer_email;
+  // The addresses are blank for the public.
+  const isSame =
+    commit.scm_author_email === commit.scm_committer_email &&
+    (commit.scm_author_email !== '' || commit.scm_author_name === commit.scm_committer_name);
   return html`<dl class="facts">
     ${person('Author', commit.scm_author_name, commit.scm_author_email, commit.scm_authored_date)}
     ${!isSame && person('Committer', commit.scm_committer_name, commit.scm_committer_email, commit.scm_committed_date)}
@@ -69,9 +72,10 @@ async function buildsPart(visit: ProjectVisit, { build_requests: brought }: Comm
     </ul>`;
 }
 
-async function deployPart(visit: ProjectVisit, commit: CommitDetails): Promise<Html> {
+async function deployPart(visit: ProjectVisit, commit: CommitDetails): Promise<Html | false> {
+  if (!visit.mayWork) return false;
   const strategies = await visit.api.get('/projects/:project_id/deploy_strategies');
-  if (strategies.length === 0) return html``;
+  if (strategies.length === 0) return false;
   const deploy = recordForm(visit, 'deploy', deployForm);
   const choices = strategies.map(({ id_str: id, name }) => [id, name] as const);
   const fields = html`${hidden('commit_id', commit.id)} ${deploy.field('deploy_strategy_id', { choices })}
@@ -80,9 +84,9 @@ async function deployPart(visit: ProjectVisit, commit: CommitDetails): Promise<H
 }
 
 async function show(visit: ProjectVisit) {
-  const { api, project } = visit;
+  const { api, project, mayWork } = visit;
   const commit = await api.get('/projects/:project_id/commits/:commit_id/details');
-  const suites = await api.get('/projects/:project_id/suites');
+  const suites = mayWork ? await api.get('/projects/:project_id/suites') : [];
   const links = await forgeLinks(visit);
   const run = recordForm(visit, 'run', runForm);
   const rest = commit.message.trimStart().split('\n').slice(1).join('\n').trim();
@@ -93,9 +97,12 @@ async function show(visit: ProjectVisit) {
     main: html`<div class="title">
         <h1>${subjectOf(commit.message)}</h1>
         <div class="row">
-          ${run.wrap(html`${hidden('commit_ref', commit.ref)} ${runChoices(run, suites, visit)}`, {
-            button: 'Run build',
-          })}
+          ${
+            mayWork &&
+            run.wrap(html`${hidden('commit_ref', commit.ref)} ${runChoices(run, suites, visit)}`, {
+              button: 'Run build',
+            })
+          }
         </div>
       </div>
       <p id="commit-state" data-live>${stateBadge(commit.build_state)}</p>
@@ -109,6 +116,7 @@ async function show(visit: ProjectVisit) {
 export const routes: PageRoute[] = projectPage({
   path: '/commits/:commit_id',
   tab: 'commits',
+  isOpen: true,
   show,
   actions: {
     approve_build: approveBuild,

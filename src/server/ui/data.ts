@@ -1,8 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { InnerCalls } from '../api/inner-calls.ts';
 import type { Route } from '../api/route.ts';
-import { callerInBrowser } from '../auth/callers.ts';
-import type { Person } from '../auth/sessions.ts';
+import { callerInBrowser, type Caller } from '../auth/callers.ts';
 import { ApiError } from '../../shared/errors.ts';
 import { answerError, sendJson } from '../http/json-answers.ts';
 import type { Incoming } from '../http/route.ts';
@@ -16,7 +15,7 @@ import { fitsFormKey, isFromOurPages, type Cookies } from './visitor.ts';
 /**
  * Routes of the API for scripts and links of our pages, under `/ui/data`, with the browser's session. The API accepts
  * no cookie, because it serves other sites too. These routes refuse other sites, JSON-P and CORS. Changes require a
- * form's key.
+ * form's key. Visitors without a session get what the public may read.
  */
 
 const dependency = '/dependencies/:dependency_id';
@@ -33,6 +32,7 @@ const logged = [
 
 const served = new Set<string>([
   'GET /changes',
+  `GET ${project}/changes`,
   ...logged.flatMap(
     (of) => [`GET ${of}/log.txt`, `GET ${of}/log/view`, `GET ${of}/log/matches`, `GET ${of}/log/growth`] as const,
   ),
@@ -70,27 +70,27 @@ function addRoute(server: FastifyInstance, route: Route, services: DataServices)
     config: { showsSecrets: route.showsSecrets ?? false, provenBy: 'session' },
     errorHandler,
     async handler(request, reply) {
-      const ask = (person: Person, signal?: AbortSignal) =>
-        services.calls.call(name, callerInBrowser(person), request as unknown as Incoming, signal);
+      const ask = (caller: Caller, signal?: AbortSignal) =>
+        services.calls.call(name, caller, request as unknown as Incoming, signal);
       let first: Awaited<ReturnType<InnerCalls['admit']>> | undefined;
-      const admit = async (): Promise<Person> => {
-        const person = await personFor(request, services, route.connects);
+      const admit = async (): Promise<Caller> => {
+        const caller = await callerFor(request, services, route);
         const params = request.params as Record<string, string>;
-        const admitted = await services.calls.admit(name, callerInBrowser(person), params, first);
+        const admitted = await services.calls.admit(name, caller, params, first);
         first ??= admitted;
-        return person;
+        return caller;
       };
       protect(reply);
       if (route.method !== 'GET' || route.connects) await demandFormKey(request, reply, services);
       if (route.streams) {
-        const person = await admit();
-        const answer = await ask(person, server.streams.whileOpen(reply, admit));
+        const caller = await admit();
+        const answer = await ask(caller, server.streams.whileOpen(reply, admit));
         if (!('stream' in answer)) throw new Error(`${route.path} streams its answer`);
         return server.streams.send(answer.stream, request, reply);
       }
       const answer = route.uploads
         ? await ask(await admit(), server.streams.whileOpen(reply, admit))
-        : await ask(await personFor(request, services));
+        : await ask(await callerFor(request, services, route));
       if ('json' in answer || 'stream' in answer) throw new Error(`${route.path} answers a record`);
       if ('record' in answer && answer.record === undefined) return reply.status(204).send();
       const response = 'page' in answer ? answer.page.items : answer.record;
@@ -117,16 +117,22 @@ function protocolsOf({ headers }: FastifyRequest): string[] {
 }
 
 /** A user may open an address directly, except a WebSocket. A page that opens a WebSocket always sends an origin. */
-async function personFor(
+async function callerFor(
   request: FastifyRequest,
-  { cookies, baseUrl }: DataServices,
-  connects = false,
-): Promise<Person> {
+  { calls, cookies, baseUrl }: DataServices,
+  { method, path, access, connects = false }: Route,
+): Promise<Caller> {
   const { 'sec-fetch-site': site, origin = 'null' } = request.headers;
   if (connects && origin === 'null') throw new ApiError('unauthorized');
   const isByHand = site === 'none' && !connects;
   if (!isByHand && !isFromOurPages(request, baseUrl)) throw new ApiError('unauthorized');
   const person = await cookies.person(request);
-  if (!person) throw new ApiError('unauthorized');
-  return person;
+  if (person) return callerInBrowser(person);
+  const anybody = access === 'public' ? calls.anybody(request.raw) : undefined;
+  if (!anybody) throw new ApiError('unauthorized');
+  const name = `${method} ${path}` as RouteName;
+  await calls.admit(name, anybody, request.params as Record<string, string>).catch((error: unknown) => {
+    throw error instanceof ApiError ? new ApiError('unauthorized') : error;
+  });
+  return anybody;
 }

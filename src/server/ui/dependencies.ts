@@ -52,11 +52,18 @@ function row({
 const creation = page({
   path: '/ui/dependencies/new',
   async show(visit) {
-    const form = recordForm(visit, 'create', dependencyForm);
+    const organisations = await visit.api.get('/organisations');
+    const owner = organisations.find(
+      ({ id_str: id, name }) => name === visit.queryText('organisation') || id === visit.formText('organisation_id'),
+    );
+    const form = recordForm(visit, 'create', dependencyForm, undefined, owner && { organisation_id: owner.id_str });
     return {
       title: 'New dependency',
       main: html`<h1>New dependency</h1>
-        <p>First say how it is compiled. Its source is uploaded next.</p>
+        <p>
+          ${owner && html`It will belong to <strong>${owner.name}</strong>.`} First say how it is compiled. Its source
+          is uploaded next.
+        </p>
         ${form.wrap(await dependencyParts(visit, form), { button: 'Create dependency', isCard: true, label: 'New dependency' })}`,
     };
   },

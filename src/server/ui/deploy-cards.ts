@@ -7,7 +7,7 @@ import { fieldTable, type NamesIn } from './controls.ts';
 import { hidden, recordForm, type PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
-import type { PageVisit } from './pages.ts';
+import type { OpenPageVisit, PageVisit } from './pages.ts';
 import { fact, shortSha, subjectOf } from './parts.ts';
 import type { ProjectVisit } from './project-pages.ts';
 import { stateBadge, stateWord } from './states.ts';
@@ -22,7 +22,7 @@ export const deployForm = fieldTable(
 );
 export type DeployForm = PageForm<NamesIn<typeof deployForm>>;
 
-export async function commitOf({ api }: Pick<PageVisit, 'api'>, id: bigint | string): Promise<Commit> {
+export async function commitOf({ api }: Pick<OpenPageVisit, 'api'>, id: bigint | string): Promise<Commit> {
   return api.get('/projects/:project_id/commits/:commit_id', { params: { commit_id: id } });
 }
 
@@ -36,7 +36,7 @@ export function commitLink({ projectPath }: ProjectVisit, { id_str: id, ref, mes
 const isGood = (state: string): boolean => state === 'passed';
 
 /** Undefined if the form names none, or a wrong one. Then the API says what is wrong. */
-async function namedCommit(visit: PageVisit): Promise<Commit | undefined> {
+async function namedCommit(visit: OpenPageVisit): Promise<Commit | undefined> {
   const id = visit.formText('commit_id').trim();
   if (!/^[0-9]{1,19}$/.test(id)) return undefined;
   try {

@@ -107,7 +107,7 @@ const one = projectPage({
           <h1>Deploy: ${strategy?.name ?? 'deleted strategy'}</h1>
           <div id="deploy-actions" class="row" data-live>
             ${
-              mayJudge(deploy, visit.person.email) &&
+              mayJudge(deploy, visit.person?.email ?? '') &&
               html`${pageForm(visit, 'approve').wrap(false, { button: 'Approve', kind: 'main' })}
               ${pageForm(visit, 'reject').wrap(false, { button: 'Reject', kind: 'danger' })}`
             }

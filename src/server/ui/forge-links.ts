@@ -2,7 +2,7 @@ import type { BuildRequest } from '../../shared/records/build-request.ts';
 import type { ForgeLinks as ForgeAddresses } from '../../shared/records/overview.ts';
 import { html, type Html } from './html.ts';
 import { shortSha } from './parts.ts';
-import type { PersonVisit } from './site.ts';
+import type { ProjectVisit } from './project-pages.ts';
 
 export interface ForgeLinks {
   host: string;
@@ -21,7 +21,12 @@ export function linksOf(forge: ForgeAddresses): ForgeLinks | undefined {
   };
 }
 
-export async function forgeLinks({ api }: Pick<PersonVisit, 'api'>): Promise<ForgeLinks | undefined> {
+/** The public does not see which forge a project is connected to. */
+export async function forgeLinks({
+  api,
+  isMember,
+}: Pick<ProjectVisit, 'api' | 'isMember'>): Promise<ForgeLinks | undefined> {
+  if (!isMember) return undefined;
   return linksOf(await api.get('/projects/:project_id/forge_links'));
 }
 
@@ -65,5 +70,6 @@ export function askedFor(request: RequestOrigin, links: ForgeLinks | undefined):
     return html`${pull}${target !== '' && html` into ${branch}`}${who}`;
   }
   if (event === 'poll') return html`found by polling${target !== '' && html` on ${branch}`}`;
-  return event === 'schedule' ? html`scheduled` : html`asked for by ${by}`;
+  if (event === 'schedule') return html`scheduled`;
+  return by === '' ? html`requested` : html`asked for by ${by}`;
 }

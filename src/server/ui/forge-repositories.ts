@@ -3,6 +3,7 @@ import { longest } from '../../shared/domain/bounds.ts';
 import { ApiError } from '../../shared/errors.ts';
 import type { PageOf } from '../http/paging.ts';
 import type { Forge, ForgeRepository } from '../../shared/records/forge.ts';
+import type { OrganisationView } from '../../shared/records/organisation.ts';
 import { connectForm, forgeName, tokenPath } from './forges.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
@@ -10,17 +11,28 @@ import { notice } from './layout.ts';
 import type { PageVisit } from './pages.ts';
 import { empty, filterForm } from './parts.ts';
 
-export async function forgeChoice(visit: PageVisit): Promise<Html> {
-  const forges = await visit.api.get('/forges');
+/** The organisation that will own the project. Undefined if the visitor will. */
+type Owner = Pick<OrganisationView, 'id_str' | 'name' | 'role'> | undefined;
+
+function idOf(owner: Owner): Record<string, string> {
+  return owner ? { organisation_id: owner.id_str } : {};
+}
+
+export async function forgeChoice(visit: PageVisit, owner: Owner): Promise<Html> {
+  const forges = await visit.api.get('/forges', { query: idOf(owner) });
+  const mayConnect = !owner || owner.role === 'owner';
   const isOpen = visit.refused?.action === 'connect';
-  return html`${forges.length > 0 && (await repositories(visit, forges))}
-    <details class="card readable" ${isOpen && html`open`}>
+  return html`${forges.length > 0 && (await repositories(visit, forges, owner))}
+  ${
+    mayConnect &&
+    html`<details class="card readable" ${isOpen && html`open`}>
       <summary>
         <h2>Connect a forge</h2>
         <span class="aside">and choose from the list of your repositories there: nothing else has to be set up.</span>
       </summary>
-      ${connectForm(visit, { isCard: false })}
-    </details>`;
+      ${connectForm(visit, { isCard: false, of: idOf(owner) })}
+    </details>`
+  }`;
 }
 
 /** The page shows the forges that answer in this time. With `?wait=1` it waits for the full timeout of a call. */
@@ -31,9 +43,14 @@ interface Asked {
   number: number;
 }
 
+function queryOf(query: Record<string, string>): string {
+  return `?${new URLSearchParams(query).toString()}`;
+}
+
 type Listed = PageOf<ForgeRepository> | { refusal: ApiError } | undefined;
 
-async function repositories(visit: PageVisit, forges: readonly Forge[]): Promise<Html> {
+async function repositories(visit: PageVisit, forges: readonly Forge[], owner: Owner): Promise<Html> {
+  const within = owner && { organisation: owner.name };
   const query = visit.queryText('query').slice(0, longest.filter);
   const number = Math.max(1, Number.parseInt(visit.queryText('page'), 10) || 1);
   const named = forges.find(({ id_str: id }) => id === visit.queryText('forge'));
@@ -47,10 +64,10 @@ async function repositories(visit: PageVisit, forges: readonly Forge[]): Promise
   const [first] = tried;
   const found = tried.find(({ listed }) => listed !== undefined) ?? first;
   const chosen = found?.forge;
-  const silent = tried.filter(({ listed }) => listed === undefined).map(({ forge }) => silence(forge));
+  const silent = tried.filter(({ listed }) => listed === undefined).map(({ forge }) => silence(forge, within));
   const choices = forges.map(
     ({ id_str: id, login, ...forge }) =>
-      html`<a href="?forge=${id}" ${id === chosen?.id_str && html`aria-current="true"`}
+      html`<a href="${queryOf({ ...within, forge: id })}" ${id === chosen?.id_str && html`aria-current="true"`}
         >${forgeName(forge)} <span class="aside">as ${login}</span></a
       >`,
   );
@@ -65,9 +82,9 @@ async function repositories(visit: PageVisit, forges: readonly Forge[]): Promise
       value: query,
       most: longest.filter,
       button: 'Search',
-      beside: { forge: chosen?.id_str ?? '' },
+      beside: { ...within, forge: chosen?.id_str ?? '' },
     })}
-    ${found?.listed && repositoryList(visit, found.forge, found.listed, { query, number })}
+    ${found?.listed && repositoryList(visit, found.forge, found.listed, { query, number, owner })}
   </section>`;
 }
 
@@ -81,16 +98,16 @@ async function listAt(visit: PageVisit, { id_str: id }: Forge, { query, number }
   }
 }
 
-function silence({ id_str: id, ...forge }: Forge): Html {
+function silence({ id_str: id, ...forge }: Forge, within: Record<string, string> = {}): Html {
   const words = html`${forgeName(forge)} has not answered within ${longestWaitMs / 1000} seconds.`;
-  return notice('bad', html`${words} <a href="?forge=${id}&amp;wait=1">Ask it again</a>`);
+  return notice('bad', html`${words} <a href="${queryOf({ ...within, forge: id, wait: '1' })}">Ask it again</a>`);
 }
 
 function repositoryList(
   visit: PageVisit,
   { id_str: id }: Forge,
   listed: NonNullable<Listed>,
-  { query, number }: Asked,
+  { query, number, owner }: Asked & { owner: Owner },
 ): Html {
   if ('refusal' in listed) {
     const { detail: words, fields } = listed.refusal;
@@ -99,8 +116,9 @@ function repositoryList(
   }
   const { items, older, newer } = listed;
   const link = (page: number, text: string, rel: string): Html => {
-    const search = new URLSearchParams({ forge: id, ...(query !== '' && { query }), page: String(page) });
-    return html`<a href="?${search.toString()}" rel="${rel}">${text}</a>`;
+    const organisation = owner && { organisation: owner.name };
+    const search = queryOf({ ...organisation, forge: id, ...(query !== '' && { query }), page: String(page) });
+    return html`<a href="${search}" rel="${rel}">${text}</a>`;
   };
   const nothing =
     query === ''
@@ -108,7 +126,7 @@ function repositoryList(
       : older
         ? empty('No repository was found so far', `The next page continues the search for “${query}”.`)
         : empty('No repository was found', `None that the account may push to has “${query}” in its name.`);
-  const rows = items.map((repository) => repositoryItem(visit, id, repository));
+  const rows = items.map((repository) => repositoryItem(visit, { forge_id: id, ...idOf(owner) }, repository));
   return html`${
     items.length === 0
       ? nothing
@@ -124,9 +142,9 @@ function repositoryList(
   }`;
 }
 
-function repositoryItem(visit: PageVisit, forgeId: string, repository: ForgeRepository): Html {
+function repositoryItem(visit: PageVisit, at: Record<string, string>, repository: ForgeRepository): Html {
   const { full_name: name, project_id_str: project, archived, may_administer: may } = repository;
-  const form = pageForm(visit, 'build', { forge_id: forgeId, repository: name });
+  const form = pageForm(visit, 'build', { ...at, repository: name });
   const id = `repository-${name.replaceAll(/[^\w-]/g, '-')}`;
   const about = [
     repository.private && 'private',

@@ -18,6 +18,10 @@ export function tokenPath(forgeId: string): string {
   return `${path}/${forgeId}#token`;
 }
 
+export function forgePath(forgeId: string): string {
+  return `${path}/${forgeId}`;
+}
+
 export function forgeName({ provider, url }: Pick<Forge, 'provider' | 'url'>): string {
   return `${providers[provider].name} at ${new URL(url).host}`;
 }
@@ -50,8 +54,8 @@ function makeToken(provider: Forge['provider'], url: string): Html {
 }
 
 /** The page with this form needs the action `connect`. A script shows only the chosen kind's token page. */
-export function connectForm(visit: FormVisit, { isCard }: { isCard: boolean }): Html {
-  const form = recordForm(visit, 'connect', forgeForm);
+export function connectForm(visit: FormVisit, { isCard, of }: { isCard: boolean; of?: Record<string, string> }): Html {
+  const form = recordForm(visit, 'connect', forgeForm, undefined, of);
   const kinds = Object.keys(providers) as Forge['provider'][];
   return form.wrap(
     html`${form.fields('provider', 'url')}

@@ -8,6 +8,7 @@ import * as authorize from './authorize.ts';
 import * as build from './build.ts';
 import * as confirm from './confirm.ts';
 import * as commit from './commit.ts';
+import * as explore from './explore.ts';
 import * as newProject from './new-project.ts';
 import * as invitation from './invitation.ts';
 import * as oidc from './oidc.ts';
@@ -29,6 +30,7 @@ import * as dashboard from './dashboard.ts';
 import * as dependencies from './dependencies.ts';
 import * as dependency from './dependency.ts';
 import * as deploys from './deploys.ts';
+import * as organisationVariables from './organisation-variables.ts';
 import * as organisations from './organisations.ts';
 import * as operations from './operations.ts';
 import * as settingsCaches from './settings-caches.ts';
@@ -60,9 +62,9 @@ const ofSettings = [
   suiteRules,
   variables,
 ];
-const others = [organisations, deploys, dependencies, dependency, operations];
+const others = [organisations, organisationVariables, deploys, dependencies, dependency, operations];
 
-const ofProjects = [dashboard, search, newProject, setup, project, request, commit, build, shell, tests];
+const ofProjects = [dashboard, explore, search, newProject, setup, project, request, commit, build, shell, tests];
 const ofPeople = [
   signIn,
   second,

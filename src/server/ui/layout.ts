@@ -1,5 +1,6 @@
 import type { Project } from '../../shared/records/project.ts';
 import { addressOf } from './assets.ts';
+import type { Organisation } from '../auth/organisations.ts';
 import { html, type Html } from './html.ts';
 import { iconFor, stateBadge, stateWord } from './states.ts';
 
@@ -13,6 +14,8 @@ export interface Page {
   state?: string;
   project?: ProjectHead;
   tab?: ProjectTab;
+  /** The visitor only reads a public project. */
+  isOutside?: boolean;
   /** The way from the project's page to this page. The last one is this page itself and has no address. */
   crumbs?: readonly Crumb[];
   searched?: string;
@@ -32,7 +35,7 @@ export interface Crumb {
   href?: string;
 }
 
-export type ProjectHead = Pick<Project, 'id_str' | 'name' | 'build_state' | 'owned'>;
+export type ProjectHead = Pick<Project, 'id_str' | 'name' | 'build_state' | 'owned' | 'organisation_id_str'>;
 
 export type ProjectTab = 'commits' | 'tests' | 'deploys' | 'settings';
 
@@ -45,7 +48,11 @@ export type Live = readonly (
 )[];
 
 export interface Viewer {
+  /** Undefined if the visitor is not signed in. */
   email: string | undefined;
+  hasPublicProjects: boolean;
+  /** Those that the user is a member of. */
+  organisations?: readonly Pick<Organisation, 'id' | 'name'>[] | undefined;
   isOperator: boolean;
   /** Collaborators have no dependencies, and do not see the marketplace. */
   isCollaborator: boolean;
@@ -64,7 +71,6 @@ const logo = html`<svg class="logo" viewBox="0 0 32 32" aria-hidden="true" focus
 export function render(page: Page, viewer: Viewer, nonce?: string): string {
   const { title, main, state, project, isNarrow = false, isFilled = false } = page;
   const { email, isOperator } = viewer;
-  const isInside = email !== undefined && !isNarrow;
   const prefix = state === undefined ? '' : `${stateWord(state)}: `;
   return html`<!doctype html>
     <html lang="en">
@@ -81,10 +87,10 @@ export function render(page: Page, viewer: Viewer, nonce?: string): string {
         <a class="skip" href="#main">Skip to the content</a>
         <header>
           <a class="brand" href="/ui/">${logo}<span>Headrace</span></a>
-          ${isInside && navigation(email, viewer, page.searched)}
+          ${!isNarrow && (email === undefined ? visitorNavigation(viewer) : navigation(email, viewer, page))}
         </header>
-        ${isInside && html`<div id="connection" role="status"></div>`} ${project && projectHeader(project, page)}
-        ${isInside && isOperator && troubleOf(viewer)}
+        ${!isNarrow && html`<div id="connection" role="status"></div>`} ${project && projectHeader(project, page)}
+        ${!isNarrow && isOperator && troubleOf(viewer)}
         <main id="main">${main}</main>
       </body>
     </html> `.text;
@@ -104,27 +110,64 @@ function troubleOf({ trouble, formKey }: Viewer): Html {
 }
 
 function scriptTags(
-  { live = [], hasTerminal = false, hasPasskeys = false, isNarrow = false }: Page,
+  { live = [], hasTerminal = false, hasPasskeys = false, isNarrow = false, isOutside = false, project }: Page,
   nonce: string,
 ): Html {
   const passkeys =
     hasPasskeys && html`<script type="module" nonce="${nonce}" src="${addressOf('passkeys.js')}"></script>`;
   if (isNarrow) return html`${passkeys}`;
+  // Changes of public projects are no part of the visitor's own.
+  const changes = isOutside && project ? `/ui/data/projects/${project.id_str}/changes` : '/ui/data/changes';
   return html`${passkeys}
     <script type="module" nonce="${nonce}" src="${addressOf('main.js')}"></script>
     ${hasTerminal && html`<link rel="stylesheet" href="${addressOf('terminal.css')}" />`}
-    ${live.length > 0 && html`<meta name="live" content="${live.join(' ')}" data-worker="${addressOf('changes-worker.js')}" />`}`;
+    ${live.length > 0 && html`<meta name="live" content="${live.join(' ')}" data-changes="${changes}" data-worker="${addressOf('changes-worker.js')}" />`}`;
 }
 
-function navigation(email: string, { formKey, path, isOperator, isCollaborator }: Viewer, searched = ''): Html {
-  const link = (target: string, text: string): Html =>
+function linksFrom(path: string) {
+  return (target: string, text: string): Html =>
     html`<a href="${target}" ${path === target && html`aria-current="page"`}>${text}</a>`;
+}
+
+function visitorNavigation({ path }: Viewer): Html {
+  const signIn = `/ui/sign-in?${new URLSearchParams({ return: path }).toString()}`;
+  return html`<nav aria-label="Site" class="short">
+    ${linksFrom(path)('/ui/explore', 'Explore')} <a class="button quiet" href="${signIn}">Sign in</a>
+  </nav>`;
+}
+
+const organisationsPath = '/ui/organisations';
+
+/** Between one's own account, the organisations and what is public. It opens without a script. */
+function organisationSwitch({ path, organisations = [], hasPublicProjects }: Viewer, { project }: Page): Html {
+  const link = linksFrom(path);
+  const current = organisations.find(
+    ({ id, name }) =>
+      `${path}/`.startsWith(`${organisationsPath}/${name}/`) || String(id) === project?.organisation_id_str,
+  );
+  return html`<details class="switch">
+    <summary>${current ? html`<span class="switch-name">${current.name}</span>` : 'Organisations'}</summary>
+    <ul class="card">
+      <li>${link('/ui/', 'Your dashboard')}</li>
+      ${organisations.slice(0, mostInSwitch).map(({ name }) => html`<li>${link(`${organisationsPath}/${name}`, name)}</li>`)}
+      <li>${link(organisationsPath, 'All organisations')}</li>
+      ${hasPublicProjects && html`<li>${link('/ui/explore', 'Public projects')}</li>`}
+    </ul>
+  </details>`;
+}
+
+const mostInSwitch = 20;
+
+function navigation(email: string, viewer: Viewer, page: Page): Html {
+  const { searched = '' } = page;
+  const { formKey, path, isOperator, isCollaborator } = viewer;
+  const link = linksFrom(path);
   // On a narrow screen, the menu shows and hides the navigation after it.
   return html`<details class="menu">
       <summary class="button quiet">Menu</summary>
     </details>
     <nav aria-label="Site">
-      ${link('/ui/', 'Projects')} ${link('/ui/organisations', 'Organisations')}
+      ${link('/ui/', 'Projects')} ${organisationSwitch(viewer, page)}
       ${!isCollaborator && html`${link('/ui/dependencies', 'Dependencies')} ${link('/ui/marketplace', 'Marketplace')}`}
       ${isOperator && link('/ui/operations', 'Operations')}
       <form method="get" action="/ui/search" role="search" aria-label="Everything" id="search" class="search">
@@ -153,7 +196,10 @@ const tabs: [ProjectTab, string, string][] = [
   ['settings', '/settings', 'Settings'],
 ];
 
-function projectHeader({ id_str: id, name, build_state: state }: ProjectHead, { tab, crumbs = [] }: Page): Html {
+const publicTabs: readonly ProjectTab[] = ['commits', 'tests'];
+
+function projectHeader({ id_str: id, name, build_state: state }: ProjectHead, page: Page): Html {
+  const { tab, crumbs = [], isOutside = false } = page;
   return html`<section class="project-head" aria-label="This project">
     <nav aria-label="Breadcrumb" class="crumbs">
       <ol>
@@ -174,10 +220,12 @@ function projectHeader({ id_str: id, name, build_state: state }: ProjectHead, { 
       </ol>
     </nav>
     <nav aria-label="Project" class="tabs">
-      ${tabs.map(
-        ([key, below, text]) =>
-          html`<a href="/ui/projects/${id}${below}" ${key === tab && html`aria-current="true"`}>${text}</a>`,
-      )}
+      ${tabs
+        .filter(([key]) => !isOutside || publicTabs.includes(key))
+        .map(
+          ([key, below, text]) =>
+            html`<a href="/ui/projects/${id}${below}" ${key === tab && html`aria-current="true"`}>${text}</a>`,
+        )}
     </nav>
   </section>`;
 }

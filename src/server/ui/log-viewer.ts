@@ -2,7 +2,7 @@ import { ApiError } from '../../shared/errors.ts';
 import type { LogOutline, LogView } from '../../shared/records/log.ts';
 import { groupOf, markClasses, piecesOf, styleOf, type Piece } from './browser/log-text.ts';
 import { html, type Html } from './html.ts';
-import type { PersonVisit } from './site.ts';
+import type { OpenVisit } from './site.ts';
 import type { LoggedPath } from './visit-api.ts';
 
 const pageLines = 500;
@@ -31,7 +31,7 @@ export function downloadLink(address: string): Html {
   return html`<a class="button quiet" href="/ui/data${address}/log.txt" download="log.txt">Download log</a>`;
 }
 
-export async function linesIn(visit: PersonVisit, record: LoggedPath): Promise<number> {
+export async function linesIn(visit: OpenVisit, record: LoggedPath): Promise<number> {
   const { total } = await visit.api.get(`${record}/log/view`, { query: { from: -1, limit: 1 } });
   return total;
 }
@@ -41,7 +41,7 @@ export async function linesIn(visit: PersonVisit, record: LoggedPath): Promise<n
  * `?from=LINE` selects a page. With scripts, it becomes the viewer (browser/log-viewer.ts).
  */
 export async function logPart(
-  visit: PersonVisit,
+  visit: OpenVisit,
   record: LoggedPath,
   { address, title, steps = [], hasFailed = false }: LogOptions,
 ): Promise<Html> {
@@ -97,7 +97,7 @@ export async function logPart(
 }
 
 /** Too many searches at once only leave the log unfolded. */
-async function outlineOf(visit: PersonVisit, record: LoggedPath, from: number): Promise<LogOutline> {
+async function outlineOf(visit: OpenVisit, record: LoggedPath, from: number): Promise<LogOutline> {
   try {
     return await visit.api.get(`${record}/log/outline`, { query: { from } });
   } catch (error) {
@@ -143,7 +143,7 @@ async function endOf(viewFrom: (from: number) => Promise<LogView>): Promise<LogV
   }
 }
 
-function pageLinks({ path }: PersonVisit, { from, total, complete, lines }: LogView): Html {
+function pageLinks({ path }: OpenVisit, { from, total, complete, lines }: LogView): Html {
   const last = from + lines.length - 1;
   if (total === 0) return html`<p class="log-pages">${complete ? 'Nothing was said.' : 'Nothing was said yet.'}</p>`;
   const link = (to: number, text: string): Html => html`<a href="${path}?from=${to}">${text}</a>`;

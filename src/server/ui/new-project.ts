@@ -1,4 +1,4 @@
-import { groupOf } from '../../shared/records/raw.ts';
+import type { OrganisationView } from '../../shared/records/organisation.ts';
 import { newProjectForm, withPastedAddress } from './addresses.ts';
 import { forgeChoice } from './forge-repositories.ts';
 import { recordForm } from './forms.ts';
@@ -15,42 +15,59 @@ export function steps(current: 1 | 2 | 3, second = 'Connection'): Html {
   </ol>`;
 }
 
-/** Only asked if there is a choice. */
-async function ownerChoice({ api, queryText }: PageVisit): Promise<Html | false> {
-  const organisations = (await api.get('/organisations')).filter(
-    ({ role }) => role === 'owner' || role === 'maintainer',
-  );
-  if (organisations.length === 0) return false;
-  return html`<div class="field">
-    <label for="owner">Owner</label>
-    <select id="owner" name="organisation_id">
-      <option value="">You</option>
-      ${organisations.map(
-        ({ id_str: id, name }) =>
-          html`<option value="${id}" ${name === queryText('organisation') && html`selected`}>${name}</option>`,
-      )}
-    </select>
-  </div>`;
+function ownerLink(href: string, name: string, isChosen: boolean): Html {
+  return html`<a href="${href}" ${isChosen && html`aria-current="true"`}>${name}</a>`;
 }
 
+/** Only asked if there is a choice. */
+function ownerChoice(organisations: readonly OrganisationView[], owner: OrganisationView | undefined): Html | false {
+  if (organisations.length === 0) return false;
+  return html`<nav aria-label="Owner" class="tabs sections">
+    <span class="aside">Owner:</span>
+    ${ownerLink(path, 'You', owner === undefined)}
+    ${organisations.map(({ id_str: id, name }) =>
+      ownerLink(`${path}?${new URLSearchParams({ organisation: name }).toString()}`, name, id === owner?.id_str),
+    )}
+  </nav>`;
+}
+
+/** A form that was refused has the owner's number. */
+function ownerIn({ queryText, formText }: PageVisit, organisations: readonly OrganisationView[]) {
+  return organisations.find(
+    ({ id_str: id, name }) => name === queryText('organisation') || id === formText('organisation_id'),
+  );
+}
+
+async function managed({ api }: PageVisit): Promise<OrganisationView[]> {
+  return (await api.get('/organisations')).filter(({ role }) => role === 'owner' || role === 'maintainer');
+}
+
+const path = '/ui/projects/new';
+
 export const routes = page({
-  path: '/ui/projects/new',
+  path,
   async show(visit) {
     await visit.api.admit('POST /projects');
-    const form = recordForm(visit, 'create', newProjectForm);
-    const owner = await ownerChoice(visit);
+    const organisations = await managed(visit);
+    const owner = ownerIn(visit, organisations);
+    const of = owner && { organisation_id: owner.id_str };
+    const form = recordForm(visit, 'create', newProjectForm, undefined, of);
     return {
       title: 'New project',
       main: html`<h1>New project</h1>
-        ${steps(1)} ${await forgeChoice(visit)}
+        ${steps(1)} ${ownerChoice(organisations, owner)} ${await forgeChoice(visit, owner)}
         <h2>By hand</h2>
-        ${form.wrap(html`${owner} ${form.fields()}`, { button: 'Create project', isCard: true, label: 'New project' })}`,
+        ${form.wrap(form.fields(), { button: 'Create project', isCard: true, label: 'New project' })}`,
     };
   },
   actions: {
     connect: {
       route: 'POST /forges',
-      done: ({ id_str: id }) => ({ goTo: `/ui/projects/new?forge=${id}`, notice: 'forge_connected' }),
+      async done({ id_str: id }, visit) {
+        const owner = ownerIn(visit, await managed(visit));
+        const query = new URLSearchParams({ ...(owner && { organisation: owner.name }), forge: id });
+        return { goTo: `${path}?${query.toString()}`, notice: 'forge_connected' };
+      },
     },
     build: {
       route: 'POST /projects',
@@ -58,10 +75,7 @@ export const routes = page({
     },
     create: {
       route: 'POST /projects',
-      fields(form) {
-        const { organisation_id: organisation, ...rest } = withPastedAddress(form);
-        return groupOf(organisation ? { ...rest, organisation_id: organisation } : rest);
-      },
+      fields: withPastedAddress,
       done: ({ id_str: id }) => ({ goTo: `/ui/projects/${id}/setup` }),
     },
   },

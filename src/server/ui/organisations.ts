@@ -1,24 +1,24 @@
 import { required, text } from '../../shared/records/fields.ts';
-import {
-  memberRole,
-  memberRoles,
-  organisationFields,
-  type MemberView,
-  type OrganisationView,
-} from '../../shared/records/organisation.ts';
-import { variableFields } from '../../shared/records/suite.ts';
+import { memberRole, memberRoles, organisationFields, type MemberView } from '../../shared/records/organisation.ts';
 import { fieldTable } from './controls.ts';
 import { pageForm, recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
+import { manages, organisationsPath, shownOrganisation, type Shown } from './organisation-page.ts';
+import {
+  auditPart,
+  dependenciesPart,
+  forgesPart,
+  recordActions,
+  registriesPart,
+  runnersPart,
+} from './organisation-records.ts';
+import { addVariable, variablesPart } from './organisation-variables.ts';
 import { page, type PageVisit } from './pages.ts';
-import { beside, copyable, cursors, empty, orMissing, pagination, section, table } from './parts.ts';
-import { refsTexts } from './settings-deploys.ts';
+import { beside, copyable, empty, section, table } from './parts.ts';
 import { backLink, deletionButton, shownOnce } from './resource-pages.ts';
 import type { PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
-
-const all = '/ui/organisations';
 
 const organisationForm = fieldTable(organisationFields, {
   name: {
@@ -30,7 +30,7 @@ const organisationForm = fieldTable(organisationFields, {
 });
 
 const list = page({
-  path: all,
+  path: organisationsPath,
   async show(visit) {
     const organisations = await visit.api.get('/organisations');
     const form = recordForm(visit, 'create', organisationForm);
@@ -38,7 +38,7 @@ const list = page({
     const rows = organisations.map(
       ({ name, description, role }) =>
         html`<tr>
-          <td><a href="${all}/${name}">${name}</a></td>
+          <td><a href="${organisationsPath}/${name}">${name}</a></td>
           <td>${description}</td>
           <td>${role}</td>
         </tr>`,
@@ -54,13 +54,8 @@ const list = page({
         )}`,
     };
   },
-  actions: { create: { route: 'POST /organisations', done: ({ name }) => ({ goTo: `${all}/${name}` }) } },
+  actions: { create: { route: 'POST /organisations', done: ({ name }) => ({ goTo: `${organisationsPath}/${name}` }) } },
 });
-
-async function organisationIn({ api, param }: PageVisit): Promise<OrganisationView> {
-  const organisations = await api.get('/organisations');
-  return orMissing(organisations.find(({ name }) => name === param('organisation_name')));
-}
 
 const roleChoices = memberRoles.map((role) => [role, role] as const);
 const memberForm = fieldTable(
@@ -71,39 +66,22 @@ const memberForm = fieldTable(
   },
 );
 
-const variableForm = fieldTable(variableFields, {
-  name: {
-    label: 'Name',
-    isCode: true,
-    wrong: 'A name has letters, digits and underscores, and does not start with a digit.',
-  },
-  content: { label: 'Content', rows: 2, isCode: true },
-  secret: { label: 'Secret', hint: 'Masked wherever a log would show it.' },
-  refs: refsTexts,
-});
-
-interface Shown {
-  visit: PageVisit;
-  organisation: OrganisationView;
-  of: { organisation_id: string };
-}
-
-async function projectsPart({ visit, organisation, of }: Shown): Promise<Html> {
+async function projectsPart(shown: Shown): Promise<Html> {
+  const { visit, organisation, of } = shown;
   const projects = await visit.api.get('/projects', { query: of });
   const rows = projects.map(
     ({ id_str: id, name, description, build_state: state }) =>
       html`<tr>
         <td><a href="/ui/projects/${id}">${name}</a></td>
         <td>${stateBadge(state)}</td>
-        <td>${description}</td>
+        <td class="brief">${description}</td>
       </tr>`,
   );
-  const mayCreate = organisation.role === 'owner' || organisation.role === 'maintainer';
   return section(
     'projects',
     'Projects',
     html`${table('Projects', ['Name', 'State', 'Description'], rows, { none: empty('No projects yet', 'Nothing is built here.') })}
-    ${mayCreate && html`<p><a class="button" href="/ui/projects/new?organisation=${organisation.name}">New project</a></p>`}`,
+    ${manages(shown) && html`<p><a class="button" href="/ui/projects/new?organisation=${organisation.name}">New project</a></p>`}`,
   );
 }
 
@@ -154,123 +132,54 @@ function memberRow(visit: PageVisit, of: Shown['of'], member: MemberView, isOwne
   </tr>`;
 }
 
-async function variablesPart({ visit, organisation, of }: Shown): Promise<Html> {
-  const variables = await visit.api.get('/organisations/:organisation_id/environment_variables', { params: of });
-  const mayChange = organisation.role === 'owner' || organisation.role === 'maintainer';
-  const form = recordForm(visit, 'add_variable', variableForm, undefined, of);
-  const rows = variables.map(
-    ({ id_str: id, name, secret, refs }) =>
-      html`<tr>
-        <td id="variable-${id}"><code>${name}</code></td>
-        <td>${secret ? 'yes' : 'no'}</td>
-        <td>${refs.length === 0 ? 'all' : refs.map((ref) => html`<code>${ref}</code> `)}</td>
-        <td class="number">
-          ${
-            mayChange &&
-            pageForm(visit, 'remove_variable', { ...of, environment_variable_id: id }).wrap(false, {
-              button: 'Delete',
-              kind: 'quiet',
-              describedBy: `variable-${id}`,
-            })
-          }
-        </td>
-      </tr>`,
-  );
-  return section(
-    'variables',
-    'Variables',
-    html`<p class="aside">
-        In the environment of every build of its projects. A project&rsquo;s variable of the same name replaces it.
-      </p>
-      ${rows.length > 0 && table('List of variables', ['Name', 'Secret', 'Refs', 'Actions'], rows)}
-      ${mayChange && form.wrap(form.fields(), { button: 'Add variable', isCard: true, label: 'New variable' })}`,
-    { isTarget: true },
-  );
-}
-
-async function forgesPart({ visit, of }: Shown): Promise<Html> {
-  const forges = await visit.api.get('/forges', { query: of });
-  const rows = forges.map(
-    ({ provider, url, login, state }) =>
-      html`<tr>
-        <td>${provider}</td>
-        <td><code>${url}</code></td>
-        <td>${login}</td>
-        <td>${state}</td>
-      </tr>`,
-  );
-  const none = empty('No forges yet', 'Connect one with the API: POST /forges with organisation_id.');
-  return section('forges', 'Forges', table('Forges', ['Provider', 'Address', 'Login', 'State'], rows, { none }));
-}
-
-async function runnersPart({ visit, of }: Shown): Promise<Html> {
-  const runners = await visit.api.get('/organisations/:organisation_id/runners', { params: of });
-  const rows = runners.map(
-    ({ name, state, version, work }) =>
-      html`<tr>
-        <td>${name}</td>
-        <td>${state}</td>
-        <td>${version}</td>
-        <td class="number">${work.length}</td>
-      </tr>`,
-  );
-  const none = empty('No runners of its own', 'Builds run on the runners of the server.');
-  return section('runners', 'Runners', table('Runners', ['Name', 'State', 'Version', 'Jobs'], rows, { none }));
-}
-
-async function auditPart({ visit, of }: Shown): Promise<Html> {
-  const { before, after } = cursors(visit);
-  const query = { before, after, limit: 20 };
-  const entries = await visit.api.list('/organisations/:organisation_id/audit', { params: of, query });
-  const rows = entries.items.map(
-    ({ created_at: at, action, actor, subject }) =>
-      html`<tr>
-        <td>${ago(at)}</td>
-        <td>${actor?.email ?? '–'}</td>
-        <td><code>${action}</code></td>
-        <td>${subject.name}</td>
-      </tr>`,
-  );
-  return section(
-    'audit',
-    'Audit',
-    html`${table('Audit', ['When', 'Who', 'What', 'On'], rows)} ${pagination(entries, { path: visit.path, query: {} })}`,
-  );
-}
-
 const one = page({
-  path: `${all}/:organisation_name`,
+  path: `${organisationsPath}/:organisation_name`,
   showsSecrets: true,
   async show(visit) {
-    const organisation = await organisationIn(visit);
+    const shown = await shownOrganisation(visit);
+    const { organisation } = shown;
     const { name, role } = organisation;
-    const shown = { visit, organisation, of: { organisation_id: organisation.id_str } };
     const isOwner = role === 'owner';
     const form = recordForm(visit, 'save', organisationForm, organisation, shown.of);
     return {
       title: name,
-      main: html`${backLink(all, 'Organisations')}
+      main: html`${backLink(organisationsPath, 'Organisations')}
         <div class="title">
           <h1>${name}</h1>
           ${isOwner && deletionButton(`${visit.path}/delete`)}
         </div>
-        <p class="aside">${organisation.description} You are ${role} here.</p>
+        ${organisation.description !== '' && html`<p>${organisation.description}</p>`}
+        <p class="aside">Your role: ${role}</p>
         ${await projectsPart(shown)} ${await membersPart(shown)} ${await variablesPart(shown)}
-        ${(isOwner || role === 'maintainer') && (await forgesPart(shown))}
+        ${manages(shown) && html`${await forgesPart(shown)} ${await registriesPart(shown)}`}
+        ${visit.person.kind === 'user' && (await dependenciesPart(shown))}
         ${isOwner && html`${await runnersPart(shown)} ${await auditPart(shown)}`}
-        ${isOwner && form.wrap(form.fields(), { button: 'Save', isCard: true, label: 'Organisation' })}`,
+        ${
+          isOwner &&
+          section(
+            'settings',
+            'Name and description',
+            form.wrap(form.fields(), { button: 'Save', isCard: true, label: 'Organisation' }),
+          )
+        }`,
     };
   },
   actions: {
     invite: {
       route: 'POST /organisations/:organisation_id/members',
-      done: ({ invitation_url: url, email }, visit) =>
+      done: ({ invitation_url: url, email, mailed }, visit) =>
         url === ''
           ? { goTo: `${visit.path}#members`, notice: 'added' }
           : shownOnce({
               title: `Invitation for ${email}`,
               what: 'address',
-              secrets: html`<p>Send this address to ${email}. It works once, within a week.</p>
+              secrets: html`<p>
+                  ${
+                    mailed
+                      ? html`${email} has it by e-mail. It works once, within a week.`
+                      : html`Send this address to ${email}. It works once, within a week.`
+                  }
+                </p>
                 ${copyable(url, 'invitation')}`,
               next: visit.path,
             }),
@@ -279,24 +188,22 @@ const one = page({
     remove: { route: 'DELETE /organisations/:organisation_id/members/:member_id', done: 'deleted' },
     leave: {
       route: 'DELETE /organisations/:organisation_id/members/:member_id',
-      done: () => ({ goTo: all, notice: 'deleted' }),
+      done: () => ({ goTo: organisationsPath, notice: 'deleted' }),
     },
-    add_variable: { route: 'POST /organisations/:organisation_id/environment_variables', done: 'added' },
-    remove_variable: {
-      route: 'DELETE /organisations/:organisation_id/environment_variables/:environment_variable_id',
-      done: 'deleted',
-    },
+    add_variable: addVariable,
+    ...recordActions,
     save: {
       route: 'PUT /organisations/:organisation_id',
-      done: ({ name }) => ({ goTo: `${all}/${name}`, notice: 'saved' }),
+      done: ({ name }) => ({ goTo: `${organisationsPath}/${name}`, notice: 'saved' }),
     },
   },
 });
 
 const deletion = page({
-  path: `${all}/:organisation_name/delete`,
+  path: `${organisationsPath}/:organisation_name/delete`,
   async show(visit) {
-    const { name, id_str: id } = await organisationIn(visit);
+    const { organisation, of } = await shownOrganisation(visit);
+    const { name } = organisation;
     return {
       title: `Delete ${name}?`,
       main: html`<h1>Delete ${name}?</h1>
@@ -307,14 +214,17 @@ const deletion = page({
           </p>
           <p>This cannot be undone.</p>
           <div class="row choice">
-            ${pageForm(visit, 'delete', { organisation_id: id }).wrap(false, { button: 'Delete', kind: 'danger' })}
-            <a class="button" href="${all}/${name}">Keep it</a>
+            ${pageForm(visit, 'delete', of).wrap(false, { button: 'Delete', kind: 'danger' })}
+            <a class="button" href="${organisationsPath}/${name}">Keep it</a>
           </div>
         </div>`,
     };
   },
   actions: {
-    delete: { route: 'DELETE /organisations/:organisation_id', done: () => ({ goTo: all, notice: 'deleted' }) },
+    delete: {
+      route: 'DELETE /organisations/:organisation_id',
+      done: () => ({ goTo: organisationsPath, notice: 'deleted' }),
+    },
   },
 });
 

@@ -6,7 +6,8 @@ import type { Refused } from './forms.ts';
 import { html } from './html.ts';
 import { notice, type Page } from './layout.ts';
 import { noticeNamed, type NoticeName } from './notices.ts';
-import { forPeople, proveFirst, type PersonVisit, type PageRoute, type Response } from './site.ts';
+import { forAnybody, forPeople, proveFirst } from './site.ts';
+import type { OpenVisit, PageRoute, PersonVisit, Response } from './site.ts';
 import type { Answers } from '../resources/index.ts';
 import type { RouteName } from './visit-api.ts';
 
@@ -23,6 +24,8 @@ export interface PageDefinition {
 
 /** `refused` is set if a form of this page was refused and is shown again. */
 export type PageVisit = PersonVisit & { refused: Refused | undefined };
+
+export type OpenPageVisit = OpenVisit & { refused: Refused | undefined };
 
 export type PageAction = { [Name in RouteName]: ActionOf<Name> }[RouteName] | ActionOf<DeletionName>;
 
@@ -45,7 +48,7 @@ interface ActionOf<Name extends RouteName> {
 type Next = { goTo: string; notice?: NoticeName } | Page;
 
 export function page(definition: PageDefinition): PageRoute[] {
-  const { path, actions, makesCredentials = false } = definition;
+  const { path, makesCredentials = false } = definition;
   const shown = forPeople({
     method: 'GET',
     path,
@@ -54,7 +57,23 @@ export function page(definition: PageDefinition): PageRoute[] {
       return show(definition, visiting(visit));
     },
   });
-  if (!actions) return [shown];
+  return [shown, ...acting(definition)];
+}
+
+type OpenDefinition = Omit<PageDefinition, 'show'> & { show: (visit: OpenPageVisit) => Promise<Page> };
+
+/** A page that visitors who are not signed in may see. Its actions are for users. */
+export function openPage(definition: OpenDefinition): PageRoute[] {
+  const shown = forAnybody({
+    path: definition.path,
+    visit: async (visit) => show(definition, Object.assign(visit, { refused: undefined })),
+  });
+  return [shown, ...acting(definition)];
+}
+
+function acting(definition: PageDefinition): PageRoute[] {
+  const { path, actions } = definition;
+  if (!actions) return [];
   const acted = forPeople({
     method: 'POST',
     path,
@@ -67,14 +86,17 @@ export function page(definition: PageDefinition): PageRoute[] {
       return act(definition, action, name, visiting(visit));
     },
   });
-  return [shown, acted];
+  return [acted];
 }
 
 function visiting(visit: PersonVisit, refused?: Refused): PageVisit {
   return Object.assign(visit, { refused });
 }
 
-async function show({ show: render, showsSecrets = false }: PageDefinition, visit: PageVisit): Promise<Page> {
+async function show<Visit extends OpenPageVisit>(
+  { show: render, showsSecrets = false }: { show: (visit: Visit) => Promise<Page>; showsSecrets?: boolean },
+  visit: Visit,
+): Promise<Page> {
   const shown = await render(visit);
   const noticeText = noticeNamed(visit.queryText('done'));
   const main = noticeText === undefined ? shown.main : html`${notice('good', noticeText)}${shown.main}`;

@@ -80,8 +80,10 @@ async function commitList(
     branch === ''
       ? empty(
           'Nothing was built yet',
-          html`Ask for a branch, tag or commit above, or go through the <a href="${projectPath}/setup">setup</a> of the
-            project first.`,
+          visit.mayWork
+            ? html`Ask for a branch, tag or commit above, or go through the <a href="${projectPath}/setup">setup</a> of
+                the project first.`
+            : 'The commits appear here when a user of the project requests a build.',
         )
       : empty('No commits', `None of the commits that were built is on the branch ${branch}.`);
   return html`<div id="under-way" data-live>
@@ -115,14 +117,14 @@ function runningList({ under_way: requests }: Overview, path: string): Html {
 }
 
 async function show(visit: ProjectVisit) {
-  const { api, project, projectPath, queryText } = visit;
+  const { api, project, projectPath, queryText, mayWork } = visit;
   const branch = queryText('branch').trim().slice(0, longest.ref);
   const isOfRunning = queryText('running') === 'yes';
   const overview = await api.get('/projects/:project_id/overview');
   const isFirstPage = branch === '' && !isOfRunning && queryText('before') === '' && queryText('after') === '';
   const statistics = isFirstPage ? await api.get('/projects/:project_id/statistics') : undefined;
   const run = recordForm(visit, 'run', runForm);
-  const suites = await api.get('/projects/:project_id/suites');
+  const suites = mayWork ? await api.get('/projects/:project_id/suites') : undefined;
   const title = isOfRunning ? 'Running now' : 'Commits';
   return {
     title,
@@ -136,13 +138,16 @@ async function show(visit: ProjectVisit) {
           ${filterForm(projectPath, { name: 'branch', label: 'Branch', value: branch, most: longest.ref, button: 'Show' })}
         </div>
       </div>
-      ${run.wrap(
-        html`${run.field('commit_ref', { value: overview.default_branch || overview.last_check?.default_branch })}
-        ${runChoices(run, suites, visit)}`,
-        { button: 'Run build', isInline: true, label: 'Run build' },
-      )}
       ${
-        suites.length === 0 &&
+        suites &&
+        run.wrap(
+          html`${run.field('commit_ref', { value: overview.default_branch || overview.last_check?.default_branch })}
+          ${runChoices(run, suites, visit)}`,
+          { button: 'Run build', isInline: true, label: 'Run build' },
+        )
+      }
+      ${
+        suites?.length === 0 &&
         html`<p class="card aside">
           The project has no suites: nothing is run on a commit.
           <a href="${projectPath}/setup">Set up the first one</a>.
@@ -155,6 +160,7 @@ async function show(visit: ProjectVisit) {
 export const routes: PageRoute[] = projectPage({
   path: '',
   tab: 'commits',
+  isOpen: true,
   show,
   actions: {
     run: {

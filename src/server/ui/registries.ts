@@ -20,7 +20,7 @@ export const imageTexts: FieldTexts = {
   wrong: 'This is no reference to an image, such as registry.example.org/name:tag or name@sha256:….',
 };
 
-const registryForm = fieldTable(
+export const registryForm = fieldTable(
   { ...registryFields, password: required(text('registryPassword')) },
   {
     host: {

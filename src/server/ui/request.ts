@@ -22,7 +22,7 @@ const record = '/projects/:project_id/build_requests/:build_request_id';
 function saying(visit: ProjectVisit, build: SaidBuild, describedBy: string): Html {
   const { id_str, build_state: state, last_line: lastLine, waiting_reason: waits, failure_reason: reason } = build;
   if (build.failure !== null && (build.failure.test !== '' || build.failure.line !== '')) return why(build.failure);
-  if (state === 'waiting_for_approval') {
+  if (state === 'waiting_for_approval' && visit.mayWork) {
     const approve = pageForm(visit, 'approve_build', { build_id: id_str });
     return html`<div class="build-said">${approve.wrap(false, { button: 'Approve', kind: 'main', describedBy })}</div>`;
   }
@@ -82,7 +82,8 @@ export function buildList(visit: ProjectVisit, builds: readonly SaidBuild[]): Ht
 
 const mostNamed = 8;
 
-async function leftOutList({ api }: ProjectVisit, builds: readonly SaidBuild[]) {
+async function leftOutList({ api, isMember }: ProjectVisit, builds: readonly SaidBuild[]) {
+  if (!isMember) return false;
   const built = new Set(builds.map(({ suite_name: suite }) => suite));
   const explained = await api.get(`${record}/explanation`);
   const leftOut = explained.filter(({ runs, name }) => !runs && !built.has(name));
@@ -138,7 +139,11 @@ function suitesPart(
     ? html`<p class="aside">The suites follow when the commit is fetched.</p>`
     : empty(
         'Nothing was run',
-        state === 'cancelled' ? 'It was cancelled before its commit was fetched.' : 'The log below says why.',
+        state === 'cancelled'
+          ? 'It was cancelled before its commit was fetched.'
+          : visit.isMember
+            ? 'The log below says why.'
+            : 'Its commit was not fetched.',
       );
 }
 
@@ -146,7 +151,8 @@ function buttons(
   visit: ProjectVisit,
   { build_state: state, joined_to_id: first }: BuildRequest,
   builds: readonly SaidBuild[],
-): Html {
+): Html | false {
+  if (!visit.mayWork) return false;
   const [cancel, rerun, failed] = [
     pageForm(visit, 'cancel'),
     pageForm(visit, 'rerun'),
@@ -177,7 +183,7 @@ function timesLine({ build_state: state }: BuildRequest, times: RequestDetails):
 }
 
 async function show(visit: ProjectVisit) {
-  const { api, project, projectPath } = visit;
+  const { api, project, projectPath, isMember } = visit;
   const request = await api.get(record);
   const builds = await api.all(`${record}/builds`);
   const times = await api.get(`${record}/details`);
@@ -187,22 +193,24 @@ async function show(visit: ProjectVisit) {
       ? undefined
       : await api.get('/projects/:project_id/commits/:commit_id/details', { params: { commit_id } });
   const address = `/projects/${project.id_str}/build_requests/${request.id_str}`;
-  // If no commit was fetched, the log shows the reason. Otherwise the log is folded.
-  const fetchLog = commit
-    ? html`<details id="fetch">
-        <summary class="button">Fetch log</summary>
-        <p>${downloadLink(address)}</p>
-        ${await logPart(visit, record, { address })}
-      </details>`
-    : await logPart(visit, record, { address, title: 'Fetch log' });
   const links = await forgeLinks(visit);
+  // If no commit was fetched, the log shows the reason. Otherwise the log is folded. It may name addresses.
+  const fetchLog =
+    isMember &&
+    (commit
+      ? html`<details id="fetch">
+          <summary class="button">Fetch log</summary>
+          <p>${downloadLink(address)}</p>
+          ${await logPart(visit, record, { address })}
+        </details>`
+      : await logPart(visit, record, { address, title: 'Fetch log' }));
   const isBranch = commit?.branches.includes(request.commit_ref);
   const what = commit ? subjectOf(commit.message) : request.commit_ref;
   return {
     title: what,
     state: request.build_state,
     live: [`project:${project.id_str}`, `logs:${project.id_str}`] as const,
-    isFilled: !commit,
+    isFilled: !commit && isMember,
     main: html`<div class="title">
         <h1 id="what" data-live>${what}</h1>
         <div class="row" id="actions" data-live>${buttons(visit, request, builds)}</div>
@@ -239,7 +247,10 @@ async function show(visit: ProjectVisit) {
         ${joinedPart(visit, request)} ${variablesPart(request)}
         ${
           request.build_state === 'waiting_for_approval' &&
-          notice('bad', 'It waits until a user of the project approves it. Review its changes first.')
+          notice(
+            'bad',
+            `It waits until a user of the project approves it.${visit.mayWork ? ' Review its changes first.' : ''}`,
+          )
         }
         ${request.build_state !== 'waiting_for_approval' && waitingLine(request.waiting_reason)}
         <h2>Suites</h2>
@@ -262,6 +273,7 @@ const again = { resource_temporary_unavailable: 'Something of it is not over yet
 export const routes: PageRoute[] = projectPage({
   path: '/requests/:build_request_id',
   tab: 'commits',
+  isOpen: true,
   show,
   actions: {
     approve: {

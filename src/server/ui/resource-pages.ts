@@ -4,7 +4,7 @@ import { pageForm, recordForm, type PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice as noticeOf, type Page } from './layout.ts';
 import type { NoticeName } from './notices.ts';
-import type { DeletionName, PageAction, PageDefinition, PageVisit } from './pages.ts';
+import type { DeletionName, OpenPageVisit, PageAction, PageDefinition } from './pages.ts';
 import type { PageRoute } from './site.ts';
 
 /** All kinds of records have the same pages for creation, change and deletion. */
@@ -23,9 +23,9 @@ interface Deletion<One, Visit> {
   /** Shows the record and everything deleted with it. */
   goes: (one: One, visit: Visit) => Html | Promise<Html>;
   /** The page after the deletion. */
-  back: (visit: PageVisit) => string;
+  back: (visit: OpenPageVisit) => string;
   /** The page to return to without a deletion, if it is another. */
-  keep?: (visit: PageVisit) => string;
+  keep?: (visit: OpenPageVisit) => string;
   refusals?: Partial<Record<ErrorCode, string>>;
   button?: string;
   notice?: NoticeName;
@@ -35,7 +35,7 @@ interface Deletion<One, Visit> {
  * Asks once, and lists everything that will be deleted. The button that leads here is a form with GET. A refusal is
  * shown here.
  */
-export function deletionPage<One, Visit extends PageVisit>(of: Deletion<One, Visit>): PageRoute[] {
+export function deletionPage<One, Visit extends OpenPageVisit>(of: Deletion<One, Visit>): PageRoute[] {
   const { frame, path, route, back, keep = back, refusals, button = 'Delete', notice = 'deleted' } = of;
   return frame({
     path,
@@ -96,7 +96,7 @@ interface ResourcePages<Visit> {
   routes: PageRoute[];
 }
 
-export function resource<One extends object, Visit extends PageVisit, Name extends string>(
+export function resource<One extends object, Visit extends OpenPageVisit, Name extends string>(
   of: Resource<One, Visit, Name>,
 ): ResourcePages<Visit> {
   const { noun, name, frame, path, read, form: table, save, mayDelete = () => true } = of;

@@ -69,6 +69,13 @@ function placeOf({ name, options: { url, to, room } }: Notification): string {
   return name === 'webhook' ? (url ?? '') : `${wordsOf(receivers, name)} at ${URL.parse(url ?? '')?.host ?? ''}`;
 }
 
+/** Such as `E-mail: Builds and commits. Failures on main, release/*`. */
+function aboutOf({ name, notifiable_type: type, on, branches }: Notification): string {
+  const where = branches.length === 0 ? '' : ` on ${branches.join(', ')}`;
+  const what = type === 'dependency' ? '' : `. ${wordsOf(wanted, on)}${where}`;
+  return `${wordsOf(receivers, name)}: ${wordsOf(types, type)}${what}`;
+}
+
 /** A notification that exists keeps its type, so the form has the options of that type alone. */
 function fields(form: PageForm<NamesIn<typeof notificationForm>>, one?: Notification): Html {
   if (one) {
@@ -136,12 +143,12 @@ async function createdPage(visit: PageVisit, secret: string): Promise<Page> {
 }
 
 async function card(visit: ProjectVisit, notification: Notification): Promise<Html> {
-  const { id_str: id, name, notifiable_type: type } = notification;
+  const { id_str: id } = notification;
   const params = { notification_id: id };
   const page = await visit.api.list(`${of}/:notification_id/deliveries`, { params, query: { limit: fewDeliveries } });
   const path = `${visit.path}/${id}`;
   const { projectPath, project } = visit;
-  const about = `${wordsOf(receivers, name)}: ${wordsOf(types, type)}`;
+  const about = aboutOf(notification);
   const receiver = { id, path, name: placeOf(notification), about, isDeletable: project.owned, projectPath };
   const state = await visit.api.get(`${of}/:notification_id/receiver`, { params });
   const trouble = receiverTrouble(id, state, pageForm(visit, 'try_now', params));

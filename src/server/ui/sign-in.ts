@@ -66,6 +66,7 @@ async function signInPage(visit: SiteVisit, shown: Shown): Promise<Page> {
             : 'Passwords do not sign in here, except those set with an operator’s link.'
         }
       </p>
+      ${visit.hasPublicProjects && html`<p><a href="/ui/explore">Public projects</a></p>`}
     </div>`,
   };
 }

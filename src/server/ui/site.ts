@@ -1,5 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { InnerCalls } from '../api/inner-calls.ts';
+import { callerInBrowser } from '../auth/callers.ts';
+import { organisationsOf } from '../auth/organisations.ts';
 import { troubleOfRunners } from '../auth/runner-heartbeats.ts';
 import type { Person } from '../auth/sessions.ts';
 import { parseForm } from '../http/bodies.ts';
@@ -7,6 +9,7 @@ import { addressOf } from '../http/client-address.ts';
 import { emptyGroup, type RawGroup } from '../../shared/records/raw.ts';
 import { drainBody } from '../http/unread-bodies.ts';
 import { withRawBodies } from '../http/uploads.ts';
+import { ApiError } from '../../shared/errors.ts';
 import { notFound, protect, sendError, sendPage, strayForm, type ErrorServices } from './answers.ts';
 import { addData } from './data.ts';
 import type { Page } from './layout.ts';
@@ -22,6 +25,7 @@ export interface SiteServices extends ErrorServices {
   /** True if the server speaks TLS. If false, a proxy in front of it may do so. */
   hasTls: boolean;
   imageBuilds: boolean;
+  publicProjects: boolean;
 }
 
 export interface Visit {
@@ -44,12 +48,18 @@ export interface Visit {
   /** Remembers a sign-in in progress in this browser; undefined when it is over. */
   keepFlow: (flow: string | undefined) => void;
   apiFor: (person: Person) => VisitApi;
+  /** For a visitor without a session. Undefined if public projects are closed. */
+  apiForAnybody: () => VisitApi | undefined;
+  hasPublicProjects: boolean;
 }
 
 /** For pages that sign in or out, or request a decision. Other pages call routes of the API. */
 export type SiteVisit = Visit & { site: OwnServices };
 
 export type PersonVisit = Visit & { person: Person; api: VisitApi };
+
+/** Without a person, the visitor is not signed in and reads only public projects. */
+export type OpenVisit = Visit & { person: Person | undefined; api: VisitApi };
 
 export type Response = Page | { goTo: string; status: 302 | 303 };
 
@@ -77,6 +87,27 @@ export function forPeople(route: {
       return person
         ? route.visit(Object.assign(visit, { person, api: visit.apiFor(person) }))
         : signInFirst(route.method === 'GET' ? visit.url : '/ui/');
+    },
+  };
+}
+
+/** A route also for visitors who are not signed in. They must sign in for anything that the public may not read. */
+export function forAnybody(route: { path: string; visit: (visit: OpenVisit) => Promise<Response> }): PageRoute {
+  return {
+    ...route,
+    method: 'GET',
+    async visit(visit) {
+      const { person } = visit.visitor;
+      if (person) return route.visit(Object.assign(visit, { person, api: visit.apiFor(person) }));
+      const api = visit.apiForAnybody();
+      if (!api) return signInFirst(visit.url);
+      try {
+        return await route.visit(Object.assign(visit, { person, api }));
+      } catch (error) {
+        // A private project looks like one that does not exist.
+        if (error instanceof ApiError && [401, 404].includes(error.status)) return signInFirst(visit.url);
+        throw error;
+      }
     },
   };
 }
@@ -141,6 +172,7 @@ async function attend(
     email: person?.email,
     isOperator: person?.operator === 1,
     isCollaborator: person?.kind === 'collaborator',
+    hasPublicProjects: services.publicProjects,
     formKey,
     path,
   };
@@ -151,7 +183,8 @@ async function attend(
     return sendPage(strayForm, viewer, request, reply);
   }
   const params = request.params as Record<string, string>;
-  const { baseUrl, hasTls, imageBuilds, calls, site } = services;
+  const { baseUrl, hasTls, imageBuilds, publicProjects: hasPublicProjects, calls, site } = services;
+  const incoming = request as unknown as PageRequest;
   const response = await route.visit({
     site,
     visitor,
@@ -169,12 +202,17 @@ async function attend(
     signIn: (session) => cookies.signIn(reply, session),
     signOut: () => cookies.signOut(reply),
     keepFlow: (flow) => cookies.keepFlow(reply, flow),
-    apiFor: (visiting) =>
-      visitApi(calls, { person: visiting, isProven: visitor.isProven }, request as unknown as PageRequest),
+    apiFor: (visiting) => visitApi(calls, callerInBrowser(visiting, { isProven: visitor.isProven }), incoming),
+    apiForAnybody() {
+      const caller = calls.anybody(request.raw);
+      return caller && visitApi(calls, caller, incoming);
+    },
+    hasPublicProjects,
   });
   if ('goTo' in response) return protect(reply).redirect(response.goTo, response.status);
   const trouble = viewer.isOperator ? await troubleOfRunners(site.db) : undefined;
-  return sendPage(response, { ...viewer, trouble }, request, reply);
+  const organisations = person && !response.isNarrow ? await organisationsOf(site.db.read, person.id) : undefined;
+  return sendPage(response, { ...viewer, trouble, organisations }, request, reply);
 }
 
 export function textIn(group: RawGroup, name: string): string {

@@ -17,6 +17,7 @@ const mostFlaky = 100;
 const overview = projectPage({
   path: '/tests',
   tab: 'tests',
+  isOpen: true,
   async show({ api, projectPath }) {
     const flaky = (await api.get('/projects/:project_id/tests/flaky/details')).slice(0, mostFlaky);
     const slow = await api.get('/projects/:project_id/tests/slow');
@@ -120,6 +121,7 @@ type Run = TestHistory['runs'][number];
 const history = projectPage({
   path: '/tests/history',
   tab: 'tests',
+  isOpen: true,
   async show({ api, projectPath, queryText }) {
     const key = queryText('key');
     const isKey = /^[0-9a-f]{12}$/.test(key);

@@ -2,7 +2,7 @@ import { variableFields, type EnvironmentVariable, type WrittenVariable } from '
 import { fieldTable } from './controls.ts';
 import { hidden } from './forms.ts';
 import { html, type Html } from './html.ts';
-import type { PageVisit } from './pages.ts';
+import type { OpenPageVisit } from './pages.ts';
 import { section, table } from './parts.ts';
 import type { ProjectVisit } from './project-pages.ts';
 import { resource, rowActions } from './resource-pages.ts';
@@ -26,7 +26,7 @@ const ofProject = {
 } as const;
 type Owner = typeof ofSuite | typeof ofProject;
 
-const variableForm = fieldTable(variableFields, {
+export const variableForm = fieldTable(variableFields, {
   name: {
     label: 'Name',
     isCode: true,
@@ -80,8 +80,8 @@ function row(path: string, { id_str: id, name, content, secret, refs }: Environm
 }
 
 /** Warns if masking the value would hide ordinary words. */
-function after(notice: 'added' | 'saved', goTo: (visit: PageVisit) => string) {
-  return ({ warning }: WrittenVariable, visit: PageVisit) => ({
+function after(notice: 'added' | 'saved', goTo: (visit: OpenPageVisit) => string) {
+  return ({ warning }: WrittenVariable, visit: OpenPageVisit) => ({
     goTo: goTo(visit),
     notice: warning === undefined ? notice : ('masks_words' as const),
   });
@@ -91,14 +91,14 @@ const added = after('added', ({ path }) => `${path}#variables`);
 export const addSuiteVariable = { route: `POST ${ofSuite.list}`, done: added } as const;
 export const addProjectVariable = { route: `POST ${ofProject.list}`, done: added } as const;
 
-const isShown = (visit: PageVisit): boolean =>
+const isShown = (visit: OpenPageVisit): boolean =>
   visit.queryText('show') !== '' || visit.refused?.typed.shown !== undefined;
 
 const unseen = { value: '', hint: 'Left blank, it stays as it is.' };
 
 function pagesOf(owner: Owner) {
   const one = `${owner.list}/:environment_variable_id` as const;
-  const back = (visit: PageVisit): string =>
+  const back = (visit: OpenPageVisit): string =>
     `${settingsPath(visit)}${owner.page.replace(':suite_id', () => visit.param('suite_id'))}#variables`;
   const { newForm, routes } = resource({
     noun: 'variable',

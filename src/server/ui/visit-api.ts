@@ -1,9 +1,8 @@
 import type { InnerCalls } from '../api/inner-calls.ts';
-import { callerInBrowser } from '../auth/callers.ts';
-import type { Person } from '../auth/sessions.ts';
+import type { Caller } from '../auth/callers.ts';
 import type { PageOf } from '../http/paging.ts';
 import { emptyGroup, type RawGroup } from '../../shared/records/raw.ts';
-import type { Incoming } from '../http/route.ts';
+import type { Incoming, Role } from '../http/route.ts';
 import type { Answers } from '../resources/index.ts';
 
 /** Missing path parameters are taken from the page's address. */
@@ -20,8 +19,8 @@ export interface VisitApi {
   /** The result includes whether there are records before and after it. */
   list<Path extends GetPath>(path: Path, parts?: CallParts): Promise<PageOf<ItemOf<Answers[`GET ${Path}`]>>>;
   all<Path extends GetPath>(path: Path, parts?: CallParts): Promise<ItemOf<Answers[`GET ${Path}`]>[]>;
-  /** Only throws an error if the visitor may not call this route. */
-  admit(name: RouteName): Promise<void>;
+  /** Throws an error if the visitor may not call this route. Returns the visitor's role in the project of the page. */
+  admit(name: RouteName): Promise<Role | undefined>;
 }
 
 export type RouteName = keyof Answers;
@@ -35,12 +34,7 @@ type ItemOf<List> = List extends readonly (infer Item)[] ? Item : never;
 
 export type PageRequest = Pick<Incoming, 'id' | 'url' | 'params' | 'headers' | 'raw'>;
 
-export function visitApi(
-  calls: InnerCalls,
-  { person, isProven }: { person: Person; isProven: boolean },
-  request: PageRequest,
-): VisitApi {
-  const caller = callerInBrowser(person, { isProven });
+export function visitApi(calls: InnerCalls, caller: Caller, request: PageRequest): VisitApi {
   const incoming = (parts: CallParts): Incoming => ({
     id: request.id,
     url: request.url,
@@ -80,7 +74,8 @@ export function visitApi(
       return items as never;
     },
     async admit(name) {
-      await calls.admit(name, caller, request.params);
+      const { project } = await calls.admit(name, caller, request.params);
+      return project?.role;
     },
   };
 }

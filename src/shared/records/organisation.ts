@@ -1,7 +1,7 @@
 import type { Static } from 'typebox';
 import { oneOf, required, text } from './fields.ts';
 import { description } from './forms.ts';
-import { dateTime, ownId, record, string, wordOf } from './schema.ts';
+import { boolean, dateTime, ownId, record, string, wordOf } from './schema.ts';
 
 /** Each may do what those before it may. */
 export const memberRoles = ['viewer', 'developer', 'maintainer', 'owner'] as const;
@@ -31,5 +31,8 @@ const member = {
 };
 export const memberRecord = record('Member', member);
 export type MemberView = Static<typeof memberRecord>;
-/** Only this response has the address where an invited person sets a password. Blank for a member. */
-export const newMemberRecord = record('NewMember', { ...member, invitation_url: string });
+/**
+ * Only this response has the address where an invited person sets a password. Blank for a member. `mailed`: the mail
+ * server took a letter with it.
+ */
+export const newMemberRecord = record('NewMember', { ...member, invitation_url: string, mailed: boolean });

@@ -107,6 +107,16 @@ export const searchHitRecord = record('Found', {
 });
 export type SearchHit = Static<typeof searchHitRecord>;
 
+export const publicProjectRecord = record('PublicProject', {
+  ...ownId,
+  name: string,
+  description: string,
+  /** Its name, or blank. */
+  organisation: string,
+  build_state: string,
+});
+export type PublicProject = Static<typeof publicProjectRecord>;
+
 export const configRecord = record('Config', { document: string });
 
 const changed = {

@@ -267,8 +267,8 @@ describeServiceOnOne('every route', (service) => {
       };
       assert.ok(others[status] ?? status === 200, `${route.path} ${status}`);
     }
-    // Only the page itself reads the outline.
-    for (const { path } of pageRoutes.filter((route) => !route.path.endsWith('/outline')))
+    // Only the page itself reads the outline, and the list of public projects.
+    for (const { path } of pageRoutes.filter((route) => !/\/outline$|^\/public_projects$/.test(route.path)))
       assert.equal((await tab.get(`/ui/data${own.path(path)}`)).status, 200, path);
     for (const { method, path } of allRoutes)
       if (method === 'GET') assert.ok((await tab.get(own.path(path))).status < 500, path);

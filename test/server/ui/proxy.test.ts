@@ -56,6 +56,32 @@ describe('behind a proxy', () => {
       assert.deepEqual(addresses.toSorted(), ['address:198.51.100.7', 'address:2001:db8:1:2::/64']);
     });
 
+    test('visitors are counted by the address that the proxy wrote', async () => {
+      const { store, send } = await start({ public_rate: '2' });
+      const { credentials, stored } = await makeCredentials('a@example.org');
+      const user = { email: credentials.email, kind: 'user', secrets: stored } as const;
+      await store.db.transaction((trx) => insertUser(trx, store.ids, user));
+      const authorization = basic(credentials);
+      const body = new URLSearchParams({ name: 'p', repository_url: 'git@example.org:a.git', public: 'true' });
+      const made = await send('/projects', { method: 'POST', body, headers: { authorization } });
+      const { response } = (await made.json()) as { response: { id_str: string } };
+      const ask = async (headers: Record<string, string>): Promise<number> =>
+        (await send(`/projects/${response.id_str}`, { headers })).status;
+      const from = (address: string) => ask({ 'x-forwarded-for': `192.0.2.99, ${address}` });
+      assert.deepEqual(
+        [await from('198.51.100.7'), await from('198.51.100.7'), await from('198.51.100.7')],
+        [200, 200, 429],
+      );
+      assert.equal(await from('198.51.100.8'), 200);
+      assert.equal(await ask({ 'x-forwarded-for': '198.51.100.7', authorization }), 200);
+      // A network of IPv6 has more addresses than anybody could count.
+      assert.deepEqual(
+        [await from('2001:db8:1:2::1'), await from('2001:db8:1:2::2'), await from('2001:db8:1:2:3::4')],
+        [200, 200, 429],
+      );
+      assert.equal(await from('2001:db8:1:3::1'), 200);
+    });
+
     test('the audit log has the address that the proxy wrote, or the proxy’s own', async () => {
       const { store, send } = await start({});
       const { credentials, stored } = await makeCredentials('a@example.org');

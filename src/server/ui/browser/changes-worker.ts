@@ -2,6 +2,10 @@ import { listen, type Message } from './stream.ts';
 
 // This worker has one connection for all tabs. The browser ends it after the last tab closes.
 
+declare const name: string;
+
+/** The page names the worker after the address and the user. */
+const [address = ''] = name.split(' ');
 const tabs = new Set<MessagePort>();
 let stop: (() => void) | undefined;
 let isConnected = false;
@@ -14,7 +18,7 @@ function post(message: Message): void {
 function add(tab: MessagePort): void {
   tabs.add(tab);
   if (isConnected) tab.postMessage({ kind: 'connected' } satisfies Message);
-  stop ??= listen(post);
+  stop ??= listen(address, post);
 }
 
 addEventListener('connect', (event) => {

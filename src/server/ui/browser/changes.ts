@@ -13,14 +13,14 @@ export interface Listener {
   lost(): void;
 }
 
-export function onChanges(worker: string, listener: Listener): void {
+export function onChanges({ worker, changes }: { worker: string; changes: string }, listener: Listener): void {
   const post = (message: Message): void => {
     if (message.kind === 'change') listener.change(message.changes);
     else listener[message.kind]();
   };
   try {
     // The worker is named after the user, so another user in this browser gets another worker.
-    const name = document.querySelector('.email')?.textContent ?? '';
+    const name = `${changes} ${document.querySelector('.email')?.textContent ?? ''}`;
     const { port } = new SharedWorker(worker, { type: 'module', name });
     port.addEventListener('message', ({ data }: MessageEvent<Message>) => post(data));
     port.start();
@@ -29,6 +29,6 @@ export function onChanges(worker: string, listener: Listener): void {
       if (persisted) port.postMessage('hello');
     });
   } catch {
-    listen(post);
+    listen(changes, post);
   }
 }

@@ -8,17 +8,21 @@ export function keepFresh(): void {
   if (!live) return;
   const about = new Set(live.content.split(' '));
   const freshen = oneAtATime(load);
-  onChanges(live.dataset['worker'] ?? '', {
-    change: (changes) => {
-      if (concerns(about, changes)) freshen();
+  const { worker = '', changes: address = '' } = live.dataset;
+  onChanges(
+    { worker, changes: address },
+    {
+      change: (changes) => {
+        if (concerns(about, changes)) freshen();
+      },
+      connected: freshen,
+      // A load of the page shows whether the server is down or the user is signed out.
+      lost: () => {
+        announce(connectionLost);
+        freshen();
+      },
     },
-    connected: freshen,
-    // A load of the page shows whether the server is down or the user is signed out.
-    lost: () => {
-      announce(connectionLost);
-      freshen();
-    },
-  });
+  );
   const freshenIfSeen = (): void => {
     if (!document.hidden) freshen();
   };
@@ -39,6 +43,13 @@ function concerns(about: ReadonlySet<string>, { projects, logs, builds, dependen
   );
 }
 
+/** Visitors who are not signed in have a limit of requests. */
+const isSignedIn = document.querySelector('.email') !== null;
+
+const closed = isSignedIn
+  ? 'You are signed out. Load the page again to sign in.'
+  : 'This page is no longer public. Load it again to sign in.';
+
 /** The pause between loads grows with the time of a load. It is longer in a hidden page. */
 function oneAtATime(work: () => Promise<void>): () => void {
   let isWanted = false;
@@ -49,7 +60,7 @@ function oneAtATime(work: () => Promise<void>): () => void {
       isWanted = false;
       const start = performance.now();
       await work();
-      const rest = Math.max(500, 3 * (performance.now() - start), document.hidden ? 5000 : 0);
+      const rest = Math.max(500, 3 * (performance.now() - start), document.hidden || !isSignedIn ? 5000 : 0);
       await new Promise((resolve) => setTimeout(resolve, rest));
     }
     isWorking = false;
@@ -67,7 +78,7 @@ async function load(): Promise<void> {
   } catch {
     return announce(connectionLost);
   }
-  if (response.redirected) return announce('You are signed out. Load the page again to sign in.');
+  if (response.redirected) return announce(closed);
   if (response.status === 404) return announce('What this page shows is gone.');
   if (!response.ok) return announce('The server cannot answer now. Trying again…');
   const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');

@@ -7,12 +7,12 @@ export interface Changes {
 
 export type Message = { kind: 'change'; changes: Changes } | { kind: 'connected' } | { kind: 'lost' };
 
-export function listen(send: (message: Message) => void): () => void {
+export function listen(address: string, send: (message: Message) => void): () => void {
   let source: EventSource;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let pauseMs = 1000;
   const open = (): void => {
-    source = new EventSource('/ui/data/changes');
+    source = new EventSource(address);
     source.addEventListener('hello', () => {
       pauseMs = 1000;
       send({ kind: 'connected' });
