@@ -29,6 +29,7 @@ import * as forgeLinks from './forge-links.ts';
 import * as forges from './forges.ts';
 import * as hookDeliveries from './hook-deliveries.ts';
 import * as hooks from './hooks.ts';
+import * as logSearch from './log-search.ts';
 import { logViewRoutes } from './log-views.ts';
 import * as marketplace from './marketplace.ts';
 import * as members from './members.ts';
@@ -81,6 +82,7 @@ export const routes = [
   ...buildRequests.routes,
   ...commits.routes,
   ...builds.routes,
+  ...logSearch.routes,
   ...artifacts.routes,
   ...shells.routes,
   ...tests.routes,

@@ -1,6 +1,7 @@
 import { answerTasks } from '../../shared/lib/worker-thread.ts';
-import { LineMatcher } from './line-matcher.ts';
-import type { SearchAnswer, SearchTask } from './search.ts';
+import { LineMatcher, visibleText } from './line-matcher.ts';
+import { addToFilter } from './log-filter.ts';
+import type { FilterAnswer, FilterTask, SearchAnswer, SearchTask } from './search.ts';
 
 const matchers = new Map<string, LineMatcher>();
 /** Expressions likely to be searched at once. */
@@ -16,8 +17,8 @@ function matcherOf(expression: string): LineMatcher {
 /** Bytes of a line returned with a match. */
 const longestTold = 16 * 1024;
 
-function answer({ expression, bytes, limit, milliseconds }: SearchTask): SearchAnswer {
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+function search({ expression, bytes, limit, milliseconds }: SearchTask): SearchAnswer {
+  const text = bufferOf(bytes);
   const until = performance.now() + milliseconds;
   const { found, searched } = matcherOf(expression).search(text, limit, () => performance.now() > until);
   const matches = found.map(({ line, start, end, ranges }) => ({
@@ -29,4 +30,13 @@ function answer({ expression, bytes, limit, milliseconds }: SearchTask): SearchA
   return { matches, searched };
 }
 
-answerTasks(answer);
+function filtered({ filter, bytes }: FilterTask): FilterAnswer {
+  addToFilter(filter, visibleText(bufferOf(bytes)));
+  return { filter };
+}
+
+function bufferOf({ buffer, byteOffset, length }: Uint8Array<ArrayBuffer>): Buffer {
+  return Buffer.from(buffer, byteOffset, length);
+}
+
+answerTasks((task: SearchTask | FilterTask) => ('filter' in task ? filtered(task) : search(task)));

@@ -1,8 +1,10 @@
 import { countBreaks } from '../../shared/lib/count-breaks.ts';
 import { findBreak } from './line-scan.ts';
 import type { LineIndex, LineStorage } from './line-index.ts';
+import type { Filter } from './log-filter.ts';
 import { readLog } from './logs.ts';
 import { origin } from './marks.ts';
+import { createTurns, type Turns } from '../../shared/lib/turns.ts';
 import { createWorkerThread, type WorkerThread } from '../../shared/lib/worker-thread.ts';
 
 export interface Match {
@@ -49,11 +51,35 @@ export interface SearchAnswer {
   searched: number | undefined;
 }
 
+/** Adds a piece to a log's filter. */
+export interface FilterTask {
+  filter: Filter;
+  bytes: Uint8Array<ArrayBuffer>;
+}
+
+export interface FilterAnswer {
+  filter: Filter;
+}
+
 /** Accounts take turns. A piece takes a fraction of a second. */
-export type SearchThread = WorkerThread<SearchTask, SearchAnswer>;
+export interface SearchThread {
+  ask: WorkerThread<SearchTask, SearchAnswer>['ask'] & WorkerThread<FilterTask, FilterAnswer>['ask'];
+  /** The turns of searches of many logs to read one of them. */
+  reads: Turns;
+  /** The searches of many logs by account. */
+  running: Map<bigint, number>;
+  close(): Promise<void>;
+}
+
+/** Fewer than an account may have waiting, so that its searches of single logs have room. */
+export const logsAtOnce = 4;
 
 export function createSearchThread(): SearchThread {
-  return createWorkerThread('server/streams/search-worker.ts', { mostOfOne: 8, mostOfAll: 64, timeoutMs: 10_000 });
+  const limits = { mostOfOne: 8, mostOfAll: 64, timeoutMs: 10_000 };
+  const program = 'server/streams/search-worker.ts';
+  const thread = createWorkerThread<SearchTask | FilterTask, SearchAnswer | FilterAnswer>(program, limits);
+  const ask = thread.ask as SearchThread['ask'];
+  return { ask, close: thread.close, reads: createTurns(logsAtOnce), running: new Map() };
 }
 
 /** The client may request more after this time. */
@@ -106,7 +132,7 @@ interface Piece {
 }
 
 /** A line longer than a piece appears only with its beginning. */
-async function* piecesOf(parts: LineStorage, index: LineIndex, from: number, to: number): AsyncGenerator<Piece> {
+export async function* piecesOf(parts: LineStorage, index: LineIndex, from: number, to: number): AsyncGenerator<Piece> {
   let first = from;
   while (first <= to) {
     const long = yield* shortLines(parts, index, first, to);

@@ -20,6 +20,7 @@ export const longest = {
   path: 1024,
   cron: 255,
   timeZone: 64,
+  time: 40,
   /** Texts and regular expressions. */
   ruleValue: 1000,
   expression: 1000,
