@@ -33,7 +33,9 @@ const query = () => ({
   ),
   suite_id: described(identifier(), 'Only builds of this suite'),
   since: refined(
-    text('time', { description: 'Only builds created at this time or later: a date, or a time with its offset from UTC' }),
+    text('time', {
+      description: 'Only builds created at this time or later: a date, or a time with its offset from UTC',
+    }),
     (sent) => (sent === '' || !Number.isNaN(millisecondsOf(sent)) ? sent : undefined),
   ),
   limit: described(wholeNumber({ min: 1, max: mostBuilds, fallback: 100 }), 'The most builds to return'),

@@ -7,6 +7,7 @@ import * as authorize from './authorize.ts';
 import * as build from './build.ts';
 import * as confirm from './confirm.ts';
 import * as commit from './commit.ts';
+import * as logSearch from './log-search.ts';
 import * as newProject from './new-project.ts';
 import * as invitation from './invitation.ts';
 import * as oidc from './oidc.ts';
@@ -60,7 +61,7 @@ const ofSettings = [
 ];
 const others = [organisations, deploys, dependencies, dependency, operations];
 
-const ofProjects = [dashboard, search, newProject, setup, project, request, commit, build, shell, tests];
+const ofProjects = [dashboard, search, newProject, setup, project, request, commit, build, shell, tests, logSearch];
 const ofPeople = [
   signIn,
   second,

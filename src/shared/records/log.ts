@@ -65,6 +65,8 @@ export const projectLogSearchRecord = record('ProjectLogSearch', {
   ),
 });
 
+export type ProjectLogSearch = Static<typeof projectLogSearchRecord>;
+
 export const logViewRecord = record('LogView', {
   from: integer,
   total: integer,

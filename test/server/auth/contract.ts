@@ -70,6 +70,7 @@ export const contract = entries(`
   GET    /projects/ID/commits                                      public        commits               See commits
   GET    /projects/ID/commits/ID                                   public        commits               See commits
   GET    /projects/ID/commits/ID/builds                            public        commits               See, builds
+  GET    /projects/ID/log_search                                   viewer        commits               See, logs
   GET    /projects/ID/builds                                       public        commits               See, builds
   GET    /projects/ID/builds/ID                                    public        commits               See, builds
   POST   /projects/ID/builds/ID/cancel                             developer     build_requests_create cancel, builds
