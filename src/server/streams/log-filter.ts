@@ -26,16 +26,15 @@ function hashOf(sequence: number): number {
 }
 
 export function addToFilter(filter: Filter, text: Buffer): void {
-  const add = (sequence: number): void => {
-    const hash = hashOf(sequence);
-    filter[hash >>> 5] = (filter[hash >>> 5] as number) | (1 << (hash & 31));
-  };
   let sequence = 0;
   for (let at = 0, { length } = text; at < length; at += 1) {
     sequence = ((sequence << 8) | (folded[text[at] as number] as number)) & 0xffffff;
-    add(sequence);
+    const hash = hashOf(sequence);
+    filter[hash >>> 5] = (filter[hash >>> 5] as number) | (1 << (hash & 31));
   }
-  if (oddLetters.some((letter) => text.includes(letter))) add(oddSequence);
+  if (!oddLetters.some((letter) => text.includes(letter))) return;
+  const hash = hashOf(oddSequence);
+  filter[hash >>> 5] = (filter[hash >>> 5] as number) | (1 << (hash & 31));
 }
 
 /** As small as it may be: a half is joined with the other, so that the last bits of a hash are its position. */
