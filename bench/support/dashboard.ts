@@ -123,6 +123,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     builds_images: 0,
     cache: '[]',
     cache_save: 'passed' as const,
+    annotations: '' as const,
     artifacts: '[]',
     needs: '[]',
     files_from_id: null,

@@ -102,6 +102,7 @@ for (const kind of kinds) {
         matrix_exclude: '[]',
         matrix_allow_failure: '[]',
         cache_save: 'passed' as const,
+        annotations: '' as const,
         artifacts: '[]',
         needs: '[]',
         files_from_id: null,

@@ -1,5 +1,6 @@
 import type { AnswersOf } from '../api/route.ts';
 import * as account from './account.ts';
+import * as annotations from './annotations.ts';
 import * as applications from './applications.ts';
 import * as archiveUploads from './archive-uploads.ts';
 import * as artifacts from './artifacts.ts';
@@ -83,6 +84,7 @@ export const routes = [
   ...commits.routes,
   ...builds.routes,
   ...logSearch.routes,
+  ...annotations.routes,
   ...artifacts.routes,
   ...shells.routes,
   ...tests.routes,

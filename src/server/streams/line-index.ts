@@ -140,5 +140,8 @@ export async function marksOf(db: Queries, id: bigint): Promise<Mark[]> {
 
 export async function keepIndex(trx: Transaction, id: bigint, bytes: Buffer): Promise<void> {
   await trx.deleteFrom('log_marks').where('log_id', '=', id).execute();
-  await trx.insertInto('log_indexes').values({ log_id: id, bytes, outline: '', filter: null }).execute();
+  await trx
+    .insertInto('log_indexes')
+    .values({ log_id: id, bytes, outline: '', filter: null, annotations: '' })
+    .execute();
 }
