@@ -1,7 +1,8 @@
+import { unpackAll } from '../../shared/lib/seekable-zstd.ts';
 import { answerTasks } from '../../shared/lib/worker-thread.ts';
 import { LineMatcher, visibleText } from './line-matcher.ts';
 import { addToFilter } from './log-filter.ts';
-import type { FilterAnswer, FilterTask, SearchAnswer, SearchTask } from './search.ts';
+import type { FilterAnswer, FilterTask, PackedSearchTask, SearchAnswer, SearchTask } from './search.ts';
 
 const matchers = new Map<string, LineMatcher>();
 /** Expressions likely to be searched at once. */
@@ -17,8 +18,7 @@ function matcherOf(expression: string): LineMatcher {
 /** Bytes of a line returned with a match. */
 const longestTold = 16 * 1024;
 
-function search({ expression, bytes, limit, milliseconds }: SearchTask): SearchAnswer {
-  const text = bufferOf(bytes);
+function search({ expression, limit, milliseconds }: Omit<SearchTask, 'bytes'>, text: Buffer): SearchAnswer {
   const until = performance.now() + milliseconds;
   const { found, searched } = matcherOf(expression).search(text, limit, () => performance.now() > until);
   const matches = found.map(({ line, start, end, ranges }) => ({
@@ -39,4 +39,7 @@ function bufferOf({ buffer, byteOffset, length }: Uint8Array<ArrayBuffer>): Buff
   return Buffer.from(buffer, byteOffset, length);
 }
 
-answerTasks((task: SearchTask | FilterTask) => ('filter' in task ? filtered(task) : search(task)));
+answerTasks((task: SearchTask | PackedSearchTask | FilterTask) => {
+  if ('filter' in task) return filtered(task);
+  return search(task, 'packed' in task ? unpackAll(bufferOf(task.packed)) : bufferOf(task.bytes));
+});

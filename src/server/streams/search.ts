@@ -51,6 +51,11 @@ export interface SearchAnswer {
   searched: number | undefined;
 }
 
+/** A whole packed log. */
+export interface PackedSearchTask extends Omit<SearchTask, 'bytes'> {
+  packed: Uint8Array<ArrayBuffer>;
+}
+
 /** Adds a piece to a log's filter. */
 export interface FilterTask {
   filter: Filter;
@@ -63,7 +68,7 @@ export interface FilterAnswer {
 
 /** Accounts take turns. A piece takes a fraction of a second. */
 export interface SearchThread {
-  ask: WorkerThread<SearchTask, SearchAnswer>['ask'] & WorkerThread<FilterTask, FilterAnswer>['ask'];
+  ask: WorkerThread<SearchTask | PackedSearchTask, SearchAnswer>['ask'] & WorkerThread<FilterTask, FilterAnswer>['ask'];
   /** The turns of searches of many logs to read one of them. */
   reads: Turns;
   /** The searches of many logs by account. */
@@ -75,11 +80,14 @@ export interface SearchThread {
 export const logsAtOnce = 4;
 
 export function createSearchThread(): SearchThread {
-  const limits = { mostOfOne: 8, mostOfAll: 64, timeoutMs: 10_000 };
+  const limits = { threads: 2, mostOfOne: 8, mostOfAll: 64, timeoutMs: 10_000 };
   const program = 'server/streams/search-worker.ts';
-  const thread = createWorkerThread<SearchTask | FilterTask, SearchAnswer | FilterAnswer>(program, limits);
-  const ask = thread.ask as SearchThread['ask'];
-  return { ask, close: thread.close, reads: createTurns(logsAtOnce), running: new Map() };
+  const threads = createWorkerThread<SearchTask | PackedSearchTask | FilterTask, SearchAnswer | FilterAnswer>(
+    program,
+    limits,
+  );
+  const ask = threads.ask as SearchThread['ask'];
+  return { ask, close: threads.close, reads: createTurns(logsAtOnce), running: new Map() };
 }
 
 /** The client may request more after this time. */
@@ -190,7 +198,7 @@ async function* shortLines(
 }
 
 /** A copy in separate memory, which is handed to another thread. */
-function detachedCopy(parts: readonly Buffer[], length: number): Buffer<ArrayBuffer> {
+export function detachedCopy(parts: readonly Buffer[], length: number): Buffer<ArrayBuffer> {
   const bytes = Buffer.allocUnsafeSlow(length);
   let at = 0;
   for (const part of parts) at += part.copy(bytes, at);

@@ -202,6 +202,44 @@ describeServiceOnOne('the log viewer', (service, database) => {
     complaints.length = 0;
   });
 
+  test('leads from a line to the builds that said such a line, and from annotations to their lines', async () => {
+    const build = await runningBuild(alice, runner);
+    await build.task.writeLog('fine\n\x1b[31mlost worker 12 of (34)\x1b[0m\n');
+    await say(build, 3, 400);
+    await build.task.writeLog('::error file=src/gate.c,line=7,title=Gate::the <b>gate</b> does not close\n');
+    await build.task.exit(1);
+    await page.setViewportSize({ width: 1280, height: 720 });
+    await open(build, '#L2');
+    await line(2).getByRole('link', { name: 'Seen before?' }).waitFor();
+    assert.equal(await page.getByRole('link', { name: 'Seen before?' }).count(), 1);
+    await page.getByRole('link', { name: 'src/gate.c:7' }).click();
+    await line(401).waitFor();
+    await seen(401);
+    assert.equal(new URL(page.url()).hash, '#L401');
+    const gate = line(401).getByRole('link', { name: 'Seen before?' });
+    await gate.waitFor();
+    await line(401).locator('.log-number').click();
+    await page.evaluate("location.hash = '#L2'");
+    await line(2).getByRole('link', { name: 'Seen before?' }).click();
+    await page.getByRole('heading', { name: 'Search logs' }).waitFor();
+    const expression = String.raw`lost worker \d+ of \(\d+\)`;
+    assert.equal(await page.getByRole('searchbox', { name: 'Search logs' }).inputValue(), expression);
+    await page.getByRole('link', { name: /line 2$/ }).waitFor();
+    assert.equal(await page.locator('#found-logs li').count(), 1);
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme });
+      await page.setViewportSize({ width: 360, height: 740 });
+      const width = Number(await page.evaluate('document.documentElement.scrollWidth'));
+      assert.ok(width <= 360, `${width} pixels wide`);
+      await page.evaluate(axe.source);
+      const { violations } = (await page.evaluate('axe.run()')) as { violations: { id: string }[] };
+      assert.deepEqual(violations, []);
+      await page.setViewportSize({ width: 1280, height: 720 });
+    }
+    await page.emulateMedia({ colorScheme: null });
+    assert.deepEqual(complaints, []);
+  });
+
   test('marks all that it finds, also where a busy server answers a search in parts', async () => {
     const build = await runningBuild(alice, runner);
     await using _ = held(build, runner);
