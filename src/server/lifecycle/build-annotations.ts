@@ -16,7 +16,8 @@ import { lineIndex } from '../streams/line-index.ts';
 import type { SearchParts } from '../streams/search.ts';
 import { settingsOf } from './file-suites.ts';
 
-type AnnotatedBuild = Pick<BuildRow, 'id' | 'build_request_id' | 'suite_id' | 'suite_name' | 'tests_failed'>;
+const columns = ['id', 'build_request_id', 'suite_id', 'suite_name', 'tests_failed', 'finished_at'] as const;
+type AnnotatedBuild = Pick<BuildRow, (typeof columns)[number]>;
 
 /** Some old suites of files lack the field. */
 async function hasCompilers(db: Queries, build: AnnotatedBuild): Promise<boolean> {
@@ -29,10 +30,7 @@ export async function storeBuildAnnotations(
   id: bigint,
 ): Promise<void> {
   const { read } = parts.db;
-  const builds = read
-    .selectFrom('builds')
-    .select(['id', 'build_request_id', 'suite_id', 'suite_name', 'tests_failed'])
-    .where('id', '=', id);
+  const builds = read.selectFrom('builds').select(columns).where('id', '=', id);
   const build = await builds.executeTakeFirst();
   if (build) await storeAnnotations(parts, id, await hasCompilers(read, build));
 }
@@ -63,7 +61,8 @@ const moreAnnotations: Annotation = {
 };
 
 async function searchedLog(parts: SearchParts, build: AnnotatedBuild, wanted: Wanted): Promise<LogAnnotations> {
-  const index = await lineIndex(parts, build.id);
+  // While the log grows, its page would search it again and again.
+  const index = build.finished_at === null ? undefined : await lineIndex(parts, build.id);
   if (!index || index.total === 0) return { annotations: [], hasMore: false };
   return findAnnotations(parts, index, { ...wanted, hasCompilers: await hasCompilers(parts.db, build) });
 }

@@ -6,7 +6,7 @@ import { findBuild } from './builds.ts';
 import { unlessBusy } from './log-lines.ts';
 
 /** The response waits this long for a log that is not packed yet. */
-const searchMs = 1000;
+const searchMs = 250;
 
 export const routes = [
   projectRoute({

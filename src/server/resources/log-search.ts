@@ -45,7 +45,8 @@ type SearchCall = Pick<Call, 'blobs' | 'searches' | 'signal'> & { db: Queries } 
     query: { expression: string; suite_id: bigint | undefined; since: string; limit: number };
   };
 
-const atOnce = 100;
+/** Filters of the longest logs are large. */
+const atOnce = 50;
 
 interface Wanted {
   suite: bigint | undefined;

@@ -35,7 +35,7 @@ function item(build: FoundBuild, path: string): Html {
         >${nameWithVariant(build.suite_name, build.variant)}, line ${number}</a
       >
       <span class="aside"><code>${shortSha(ref)}</code> ${ago(at)}</span>
-      <pre tabindex="0" role="region" aria-label="Line ${number}">${line.join('')}</pre>
+      <code class="brief">${line.join('')}</code>
     </div>
   </li>`;
 }
