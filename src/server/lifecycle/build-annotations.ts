@@ -16,7 +16,15 @@ import { lineIndex } from '../streams/line-index.ts';
 import type { SearchParts } from '../streams/search.ts';
 import { settingsOf } from './file-suites.ts';
 
-const columns = ['id', 'build_request_id', 'suite_id', 'suite_name', 'tests_failed', 'finished_at'] as const;
+const columns = [
+  'id',
+  'project_id',
+  'build_request_id',
+  'suite_id',
+  'suite_name',
+  'tests_failed',
+  'finished_at',
+] as const;
 type AnnotatedBuild = Pick<BuildRow, (typeof columns)[number]>;
 
 /** Some old suites of files lack the field. */

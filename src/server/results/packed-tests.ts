@@ -93,8 +93,7 @@ function storedState({ state, failures = 0 }: Test): StoredState {
 }
 
 function packed({ at, name, class: of, suite, file, durationMs, message, failures = 0, line }: PlacedTest): Packed {
-  const test: Packed = [at, name, of, suite, file, durationMs, message, failures];
-  return line === undefined ? test : ([...test.slice(0, 8), line] as Packed);
+  return [at, name, of, suite, file, durationMs, message, failures, ...(line === undefined ? [] : [line])];
 }
 
 /** Enough to distinguish a hundred thousand tests, and exact as a JavaScript number. */

@@ -23,7 +23,7 @@ function item({ level, file, line, end_line: end, title, message, log_line: at }
   if (file === null) return html`${message}`;
   const range = `${line}${end !== null && end !== line ? `–${end}` : ''}`;
   return html`<span class="count ${looks[level]}">${level}</span>
-    <a href="${log}?from=${at}#L${at}"><code>${file}:${range}</code></a>
+    <a href="${log}?from=${at ?? 1}#L${at ?? 1}"><code>${file}:${range}</code></a>
     ${title !== null && html`<strong>${title}</strong>`} <span>${firstLine(message)}</span>`;
 }
 

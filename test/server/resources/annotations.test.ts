@@ -119,14 +119,14 @@ test('lines of logs are read as annotations, whatever stands in them', () => {
   assert.equal(at('::error file=,line=1::x'), undefined);
   assert.equal(at('::fatal file=a,line=1::x'), undefined);
   assert.equal(at(`::error ${','.repeat(16_000)}`), undefined);
-  const odd = at('::error file=a%2Cb\u202e,line=12,endLine=3,title=t%3A%0A::%250A \u0007\u2028');
+  const odd = at('::error file=a%2Cb\u202e,line=12,endLine=3,title=t%3A%0A::%250A \u0007\u2028.');
   assert.deepEqual(odd, {
     level: 'error',
     file: 'a,b\ufffd',
     line: 12,
     endLine: null,
     title: 't:\ufffd',
-    message: '%0A \ufffd\ufffd',
+    message: '%0A \ufffd\ufffd.',
     logLine: 1,
   });
 });
