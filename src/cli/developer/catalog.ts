@@ -103,8 +103,8 @@ export function developerProgram(): Command {
     )
     .option('--suite <SUITE>', 'only in builds of this suite')
     .option('--limit <N>', 'how many builds (default 100)', limit)
-    .example("headrace grep 'connection refused'", 'in the logs of all builds of the project')
-    .example("headrace grep 'timed out after \\d+ s' --suite unit", 'in those of a suite');
+    .example("headrace grep 'connection.refused'", 'in the logs of all builds of the project')
+    .example("headrace grep 'timed.out' --suite unit", 'in those of a suite');
 
   add('artifacts <BUILD> [PATTERN]', () => import('./artifacts.ts'))
     .summary('List or download the artifacts of a build')

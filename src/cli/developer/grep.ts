@@ -1,6 +1,8 @@
+import type { Answered } from '../client/operations.ts';
 import { nameWithVariant } from '../../shared/domain/matrix.ts';
 import type { Call } from './call.ts';
 import { choose } from './project.ts';
+import type { Screen } from './screen.ts';
 import { ago, painted } from './states.ts';
 import { clean, words } from './text.ts';
 
@@ -18,6 +20,19 @@ export async function run(call: Call<{ suite?: string; limit?: string }>, expres
   const found = await client.call('searchLogs', inProject, query);
   const { total, complete, unsearched, builds } = found;
   if (screen.isJson) screen.json(found);
+  if (builds.length > 0) showTable(screen, builds);
+  if (total === 0) screen.print(words`No log of ${project.name} has a line that matches ${expression}.`);
+  if (total > builds.length) screen.hint(`${total} builds have such a line. The newest ${builds.length} are listed.`);
+  if (!complete) {
+    const { last = null, builds: unreadable = [] } = unsearched ?? {};
+    if (last !== null) screen.hint(words`The time was over: logs of ${last} and older were not searched.`);
+    if (unreadable.length > 0)
+      screen.hint(words`Not readable: the logs of ${unreadable.map((one) => one.build_id_str).join(', ')}`);
+  }
+  return total === 0 ? noneFound : 0;
+}
+
+function showTable(screen: Screen, builds: Answered<'searchLogs'>['builds']): void {
   screen.table(
     [
       { title: 'SUITE', gives: 2 },
@@ -36,13 +51,4 @@ export async function run(call: Call<{ suite?: string; limit?: string }>, expres
       clean(build.text),
     ]),
   );
-  if (total === 0) screen.print(words`No log of ${project.name} has a line that matches ${expression}.`);
-  if (total > builds.length) screen.hint(`${total} builds have such a line. The newest ${builds.length} are listed.`);
-  if (!complete) {
-    const { last = null, builds: unreadable = [] } = unsearched ?? {};
-    if (last !== null) screen.hint(words`The time was over: logs of ${last} and older were not searched.`);
-    if (unreadable.length > 0)
-      screen.hint(words`Not readable: the logs of ${unreadable.map((one) => one.build_id_str).join(', ')}`);
-  }
-  return total === 0 ? noneFound : 0;
 }
