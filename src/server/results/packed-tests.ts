@@ -93,7 +93,8 @@ function storedState({ state, failures = 0 }: Test): StoredState {
 }
 
 function packed({ at, name, class: of, suite, file, durationMs, message, failures = 0, line }: PlacedTest): Packed {
-  return [at, name, of, suite, file, durationMs, message, failures, ...(line === undefined ? [] : [line])];
+  const test = [at, name, of, suite, file, durationMs, message, failures] as const;
+  return line === undefined ? [...test] : [...test, line];
 }
 
 /** Enough to distinguish a hundred thousand tests, and exact as a JavaScript number. */
