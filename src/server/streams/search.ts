@@ -77,7 +77,7 @@ export interface SearchThread {
 }
 
 /** Fewer than an account may have waiting, so that its searches of single logs have room. */
-export const logsAtOnce = 4;
+const logsAtOnce = 6;
 
 export function createSearchThread(): SearchThread {
   const limits = { threads: 2, mostOfOne: 8, mostOfAll: 64, timeoutMs: 10_000 };
