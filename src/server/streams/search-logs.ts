@@ -110,8 +110,8 @@ async function readFirstMatch(parts: SearchParts, id: bigint, wanted: LogsWanted
       const index = await lineIndex(parts, id);
       if (!index || isGone(index.log) || index.total === 0) return 'none';
       const search = { expression, from, limit: 1, account, milliseconds: turnMs };
-      const { matches, next } = await (from === 1 && isSmall(index.log)
-        ? searchPacked(parts, index.log, search)
+      const { matches, next } = await (from === 1 && isSearchedWhole(index.log)
+        ? searchPacked(parts, index.log.blob, search)
         : searchLog(parts, index, search));
       if (matches[0]) return matches[0];
       if (next === null) return 'none';
@@ -122,23 +122,12 @@ async function readFirstMatch(parts: SearchParts, id: bigint, wanted: LogsWanted
   }
 }
 
-/** Up to this size, the thread unpacks and searches a log as a whole, which takes half the time. */
-const mostAtOnce = 16 * 1024 * 1024;
-
-function isSmall({ blob, size }: Readonly<LogRow>): boolean {
-  return blob !== null && size <= BigInt(mostAtOnce);
-}
-
 async function searchPacked(
   { blobs, searches }: SearchParts,
-  { blob: digest }: Readonly<LogRow>,
+  digest: string,
   { expression, limit, account, milliseconds }: SearchWanted & { milliseconds: number },
 ): Promise<Pick<SearchResult, 'matches' | 'next'>> {
-  await using blob = await blobs.open(digest ?? '');
-  const read = await blob.read(0, blob.size);
-  // A small buffer may share its memory with others.
-  const packed = read.length === read.buffer.byteLength ? read : detachedCopy([read], read.length);
-  const task = { expression, packed: packed as Uint8Array<ArrayBuffer>, limit, milliseconds };
+  const task = { expression, packed: await readPacked(blobs, digest), limit, milliseconds };
   const { matches, searched } = await searches.ask(account, task, [task.packed.buffer]);
   return {
     matches: matches.map(({ line, start, text, ranges }) => ({ number: line + 1, offset: start, text, ranges })),

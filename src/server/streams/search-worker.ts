@@ -1,7 +1,7 @@
 import { unpackAll } from '../../shared/lib/seekable-zstd.ts';
 import { answerTasks } from '../../shared/lib/worker-thread.ts';
 import { LineMatcher, visibleText } from './line-matcher.ts';
-import { addToFilter } from './log-filter.ts';
+import { addToFilter, type Filter } from './log-filter.ts';
 import type { FilterAnswer, FilterTask, PackedSearchTask, SearchAnswer, SearchTask } from './search.ts';
 
 const matchers = new Map<string, LineMatcher>();
@@ -30,8 +30,8 @@ function search({ expression, limit, milliseconds }: Omit<SearchTask, 'bytes'>, 
   return { matches, searched };
 }
 
-function filtered({ filter, bytes }: FilterTask): FilterAnswer {
-  addToFilter(filter, visibleText(bufferOf(bytes)));
+function filtered(filter: Filter, text: Buffer): FilterAnswer {
+  addToFilter(filter, visibleText(text));
   return { filter };
 }
 
@@ -40,6 +40,6 @@ function bufferOf({ buffer, byteOffset, length }: Uint8Array<ArrayBuffer>): Buff
 }
 
 answerTasks((task: SearchTask | PackedSearchTask | FilterTask) => {
-  if ('filter' in task) return filtered(task);
-  return search(task, 'packed' in task ? unpackAll(bufferOf(task.packed)) : bufferOf(task.bytes));
+  const text = 'packed' in task ? unpackAll(bufferOf(task.packed)) : bufferOf(task.bytes);
+  return 'filter' in task ? filtered(task.filter, text) : search(task, text);
 });

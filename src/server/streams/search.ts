@@ -1,4 +1,6 @@
 import { countBreaks } from '../../shared/lib/count-breaks.ts';
+import type { Blobs } from '../db/blobs.ts';
+import type { LogRow } from '../db/schema.ts';
 import { findBreak } from './line-scan.ts';
 import type { LineIndex, LineStorage } from './line-index.ts';
 import type { Filter } from './log-filter.ts';
@@ -56,11 +58,10 @@ export interface PackedSearchTask extends Omit<SearchTask, 'bytes'> {
   packed: Uint8Array<ArrayBuffer>;
 }
 
-/** Adds a piece to a log's filter. */
-export interface FilterTask {
-  filter: Filter;
-  bytes: Uint8Array<ArrayBuffer>;
-}
+/** Adds a piece, or a whole packed log, to a log's filter. */
+export type FilterTask =
+  | ({ filter: Filter } & Pick<SearchTask, 'bytes'>)
+  | ({ filter: Filter } & Pick<PackedSearchTask, 'packed'>);
 
 export interface FilterAnswer {
   filter: Filter;
@@ -197,8 +198,23 @@ async function* shortLines(
   return undefined;
 }
 
+/** Up to this size, a thread unpacks and searches a log as a whole, which takes half the time. */
+const mostAtOnce = 16 * 1024 * 1024;
+
+export function isSearchedWhole(log: Readonly<LogRow>): log is LogRow & { blob: string } {
+  return log.blob !== null && log.size <= BigInt(mostAtOnce);
+}
+
+export async function readPacked(blobs: Blobs, digest: string): Promise<Uint8Array<ArrayBuffer>> {
+  await using blob = await blobs.open(digest);
+  const read = await blob.read(0, blob.size);
+  // A small buffer may share its memory with others.
+  const isAlone = read.length === read.buffer.byteLength;
+  return isAlone ? (read as Uint8Array<ArrayBuffer>) : detachedCopy([read], read.length);
+}
+
 /** A copy in separate memory, which is handed to another thread. */
-export function detachedCopy(parts: readonly Buffer[], length: number): Buffer<ArrayBuffer> {
+function detachedCopy(parts: readonly Buffer[], length: number): Buffer<ArrayBuffer> {
   const bytes = Buffer.allocUnsafeSlow(length);
   let at = 0;
   for (const part of parts) at += part.copy(bytes, at);

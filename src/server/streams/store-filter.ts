@@ -1,7 +1,7 @@
 import type { Database } from '../db/open.ts';
 import { lineIndex } from './line-index.ts';
 import { emptyFilter, packFilter } from './log-filter.ts';
-import { piecesOf, type SearchParts } from './search.ts';
+import { isSearchedWhole, piecesOf, readPacked, type SearchParts } from './search.ts';
 
 /** For a packed log. Safe to run twice. */
 export async function storeFilter(parts: Omit<SearchParts, 'db'> & { db: Database }, id: bigint): Promise<void> {
@@ -9,9 +9,12 @@ export async function storeFilter(parts: Omit<SearchParts, 'db'> & { db: Databas
   const index = await lineIndex({ db: db.read, blobs }, id);
   if (!index || index.log.blob === null) return;
   let filter = emptyFilter();
-  for await (const { bytes } of piecesOf({ db: db.read, blobs }, index, 1, index.total)) {
-    const answer = await searches.ask(0n, { filter, bytes }, [filter.buffer, bytes.buffer]);
-    ({ filter } = answer);
+  if (isSearchedWhole(index.log)) {
+    const packed = await readPacked(blobs, index.log.blob);
+    ({ filter } = await searches.ask(0n, { filter, packed }, [filter.buffer, packed.buffer]));
+  } else {
+    for await (const { bytes } of piecesOf({ db: db.read, blobs }, index, 1, index.total))
+      ({ filter } = await searches.ask(0n, { filter, bytes }, [filter.buffer, bytes.buffer]));
   }
   // If the log was restarted in between, it has no index now.
   await db.transaction((trx) =>

@@ -105,6 +105,7 @@ describeService('the logs of a project', (service) => {
       assert.equal((await search(path, 'expression=connection+refused&limit=1')).total, 2);
       assert.deepEqual(lines(await search(path, 'expression=(%3Fi)CONNECTION.REFUSED')), both);
       assert.deepEqual(lines(await search(path, 'expression=%5EBye+%C3%A9%24')), [[String(second.id), 3]]);
+      if (isPacked) assert.equal((await search(path, 'expression=out+of+sight')).total, 1, 'far in a long line');
       assert.deepEqual(lines(await search(path, 'expression=%5E%5Bab%5D%24')), [[String(third.id), 1]]);
       const nothing = { total: 0, first: null, last: null, complete: true, builds: [] };
       assert.deepEqual(await search(path, 'expression=nowhere'), nothing);
