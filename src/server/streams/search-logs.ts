@@ -7,7 +7,8 @@ import { createFilterTest } from './log-filter.ts';
 import { findLog } from './logs.ts';
 import { requiredTexts } from './required-text.ts';
 import {
-  detachedCopy,
+  isSearchedWhole,
+  readPacked,
   searchLog,
   type Match,
   type SearchParts,
