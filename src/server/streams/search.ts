@@ -87,8 +87,7 @@ export function createSearchThread(): SearchThread {
     program,
     limits,
   );
-  const ask = threads.ask as SearchThread['ask'];
-  return { ask, close: threads.close, reads: createTurns(logsAtOnce), running: new Map() };
+  return { ...(threads as Pick<SearchThread, 'ask' | 'close'>), reads: createTurns(logsAtOnce), running: new Map() };
 }
 
 /** The client may request more after this time. */

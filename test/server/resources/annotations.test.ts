@@ -23,7 +23,7 @@ describeService('the annotations of a build', (service) => {
   after(() => runner.dispatch.close());
 
   const annotations = async (path: string): Promise<Annotation[]> =>
-    (await alice.get(`${path}/annotations`)).response as unknown as Annotation[];
+    (await alice.get(`${path}/annotations`)).response as Annotation[];
   const pack = async (id: bigint): Promise<void> => {
     const { db, blobs, searches } = service.store;
     await packLog(db, blobs, id);
@@ -91,7 +91,7 @@ describeService('the annotations of a build', (service) => {
       [level, file, line, message, at].join(' '),
     );
     assert.deepEqual(found, ['error src/b.c 5 expected ; 1', 'error b.rs 9 gone 2', 'notice n 1 noted 5']);
-    const [suite] = (await alice.get(`/projects/${project.id}/suites`)).response as unknown as { id_str: string }[];
+    const [suite] = (await alice.get(`/projects/${project.id}/suites`)).response as { id_str: string }[];
     const address = `/projects/${project.id}/suites/${suite?.id_str}`;
     assertWrongFields(await alice.put(address, { annotations: 'all' }), { annotations: 'invalid_format' });
     assert.equal((await alice.put(address, { annotations: '' })).record.annotations, '');

@@ -62,7 +62,12 @@ describeService('the logs of a project', (service) => {
     const task = await runner.take('run_suite');
     await task.writeLog(log);
     const id = BigInt(task.order.work.environment.HEADRACE_BUILD_ID ?? '');
-    return { id, finish: async () => void (await task.exit(1)) };
+    return {
+      id,
+      finish: async () => {
+        await task.exit(1);
+      },
+    };
   };
 
   test('are searched for a line, whether packed or still growing, the newest build first', async () => {
@@ -87,7 +92,7 @@ describeService('the logs of a project', (service) => {
       const { record: build } = await alice.get(`${path}/builds/${third.id}`);
       assert.equal(last, build.created_at);
       const { created_at, commit_id, commit_id_str, suite_name, build_state } = build;
-      const { record: commit } = await alice.get(`${path}/commits/${commit_id_str}`);
+      const { record: commit } = await alice.get(`${path}/commits/${String(commit_id_str)}`);
       assert.deepEqual(newest, {
         build_id: build.id,
         build_id_str: build.id_str,
@@ -112,7 +117,7 @@ describeService('the logs of a project', (service) => {
       assert.deepEqual(await search(path, 'expression=fine&since=2100-01-01T00:00:00%2B02:00'), nothing);
       assert.equal((await search(path, 'expression=fine&since=2020-01-01')).total, 1);
       const { suite_id_str: suite } = build;
-      assert.equal((await search(path, `expression=fine&suite_id=${suite}`)).total, 1);
+      assert.equal((await search(path, `expression=fine&suite_id=${String(suite)}`)).total, 1);
       assert.equal((await search(path, `expression=fine&suite_id=1`)).total, 0);
     }
     await third.finish();
