@@ -13,6 +13,7 @@ import { reads } from './reads.ts';
 import { followers } from './followers.ts';
 import { workspaces } from './workspaces.ts';
 import { logs } from './logs.ts';
+import { logSearch } from './log-search.ts';
 import { lists } from './lists.ts';
 import { scale } from './scale.ts';
 import { writes } from './writes.ts';
@@ -37,6 +38,7 @@ const benchmarks: Benchmark[] = [
   filesOfSuites,
   fetches,
   logs,
+  logSearch,
   followers,
   workspaces,
   incremental,

@@ -6,6 +6,7 @@ import { archiveStarts, backups, seekable } from './files.ts';
 import { gitObjects } from './git-objects.ts';
 import { hookPayloads } from './hook-payloads.ts';
 import { cacheTrees, imageTrees } from './layers.ts';
+import { annotations, seenBefore } from './log-lines.ts';
 import { firehose, logs } from './logs.ts';
 import { masking, maskingDelay } from './masking.ts';
 import { refListings } from './ref-listings.ts';
@@ -16,6 +17,7 @@ import { commits, keys, progress, publicUrls, rules, urls } from './texts.ts';
 
 /** Everything that is tried. A new one is a file with its property, and a name here. */
 export const targets: readonly Target[] = [
+  annotations,
   archiveListings,
   archives,
   archiveStarts,
@@ -39,6 +41,7 @@ export const targets: readonly Target[] = [
   publicUrls,
   refListings,
   rules,
+  seenBefore,
   runnerSequences,
   seekable,
   testReports,

@@ -125,6 +125,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     api_token: 'none' as const,
     cache: '[]',
     cache_save: 'passed' as const,
+    annotations: '' as const,
     artifacts: '[]',
     needs: '[]',
     files_from_id: null,

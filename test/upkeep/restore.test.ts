@@ -104,6 +104,7 @@ for (const kind of kinds) {
         id_tokens: '[]',
         api_token: 'none' as const,
         cache_save: 'passed' as const,
+        annotations: '' as const,
         artifacts: '[]',
         needs: '[]',
         files_from_id: null,

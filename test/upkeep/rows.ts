@@ -149,6 +149,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       id_tokens: JSON.stringify([{ variable: 'A', audience: awkward }]),
       cache: '["~/x"]',
       cache_save: 'always',
+      annotations: 'compiler',
       timeout: 60,
       allow_failure: 1,
       retries: 3,
@@ -375,7 +376,13 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       began_at: 1n,
       last_seen_at: 2n,
     });
-    await put('log_indexes', { log_id: 2n, bytes: everyByte, outline: awkward });
+    await put('log_indexes', {
+      log_id: 2n,
+      bytes: everyByte,
+      outline: awkward,
+      annotations: awkward,
+      filter: everyByte,
+    });
     await put('log_chunks', { log_id: 1n, start: 0n, bytes: everyByte });
     const file = { size: largestId, sha256: 'c'.repeat(64), content_type: 'text/plain' };
     await put('artifacts', { id: 1n, build_id: 1n, path: awkward, ...file, created_at: 1n });

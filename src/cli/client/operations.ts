@@ -25,6 +25,7 @@ export const operations = {
   suiteVariables: 'GET /projects/:project_id/suites/:suite_id/environment_variables',
   builds: 'GET /projects/:project_id/builds',
   build: 'GET /projects/:project_id/builds/:build_id',
+  searchLogs: 'GET /projects/:project_id/log_search',
   approveBuild: 'POST /projects/:project_id/builds/:build_id/approve',
   restart: 'POST /projects/:project_id/builds/:build_id/restart',
   buildsOfCommit: 'GET /projects/:project_id/commits/:commit_id/builds',

@@ -95,6 +95,17 @@ export function developerProgram(): Command {
     .example('headrace logs unit -f', 'of a suite, in the newest build of the branch')
     .example('headrace logs unit --service db', 'of a service of it');
 
+  add('grep <EXPRESSION>', () => import('./grep.ts'))
+    .summary('Find the builds whose log has a line that matches')
+    .description(
+      'EXPRESSION is a regular expression in the syntax of RE2. The newest builds come first, each with its first such ' +
+        'line. If no log has one, the exit status is 1.',
+    )
+    .option('--suite <SUITE>', 'only in builds of this suite')
+    .option('--limit <N>', 'how many builds (default 100)', limit)
+    .example("headrace grep 'connection.refused'", 'in the logs of all builds of the project')
+    .example("headrace grep 'timed.out' --suite unit", 'in those of a suite');
+
   add('artifacts <BUILD> [PATTERN]', () => import('./artifacts.ts'))
     .summary('List or download the artifacts of a build')
     .description(

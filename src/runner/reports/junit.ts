@@ -91,6 +91,7 @@ export function createJunitReader(mask: Mask, onTest: (test: TestReport) => void
         durationMs: millisecondsIn(sent.time),
         message: '',
         failures: 0,
+        ...lineIn(sent.line),
       };
     } else if (test && path.at(-2) === 'testcase') {
       const fate = Object.hasOwn(fates, name) ? fates[name] : undefined;
@@ -149,6 +150,11 @@ export function createJunitReader(mask: Mask, onTest: (test: TestReport) => void
       if (!hasRoot) throw new UnreadableReportError('it is empty');
     },
   };
+}
+
+/** Some tools write 0 or -1 if they do not know it. */
+function lineIn(sent: string | undefined): { line?: number } {
+  return sent !== undefined && /^[1-9]\d{0,8}$/.test(sent) ? { line: Number(sent) } : {};
 }
 
 function localName(qualified: string): string {

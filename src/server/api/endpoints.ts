@@ -67,7 +67,7 @@ export async function demandAsMuch(route: Route, deps: CallDeps, now: Admitted, 
   await loaded(route, callWith(deps, { headers: {}, origin: '', address: null, signal: waitsForEver }, asked));
 }
 
-/** Responses that are not streamed are completed even if the caller has disconnected. */
+/** Most responses that are not streamed are completed even if the caller has disconnected. */
 const waitsForEver = new AbortController().signal;
 
 const noFields: FieldSet = Object.freeze({});

@@ -2,6 +2,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import { sql, type SqlBool } from 'kysely';
 import type { Blobs } from '../db/blobs.ts';
 import type { Database } from '../db/open.ts';
+import { storeBuildAnnotations } from '../lifecycle/build-annotations.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import * as due from '../queue/due.ts';
 import { claimDue, type ClaimedJob } from '../queue/leases.ts';
@@ -9,6 +10,7 @@ import * as queue from '../queue/queue.ts';
 import { storeOutline } from '../streams/outline.ts';
 import { packLog } from '../streams/pack-log.ts';
 import type { SearchThread } from '../streams/search.ts';
+import { storeFilter } from '../streams/store-filter.ts';
 import { packKind } from './outcomes.ts';
 
 /** Longer than packing ever takes. */
@@ -37,10 +39,11 @@ export function startLogPacker(parts: { db: Database; blobs: Blobs; searches: Se
         await db.transaction((trx) => queue.release(db, trx, job, later));
         return;
       }
-      // Without its outline, the log is searched when its page is opened.
-      await storeOutline({ db, blobs, searches }, job.subject_id).catch((error: unknown) =>
-        log.info({ err: error }, 'a packed log has no outline'),
-      );
+      // Without them, the log is searched when its page is opened, and in each search of the project's logs.
+      for (const store of [storeOutline, storeBuildAnnotations, storeFilter])
+        await store({ db, blobs, searches }, job.subject_id).catch((error: unknown) =>
+          log.info({ err: error }, 'a packed log lacks its outline, annotations or filter'),
+        );
       await db.transaction((trx) => queue.remove(db, trx, job));
     },
     whenSetBack: () => queue.makeStrandedJobsDue(db, { kinds: [packKind], longestWait: everyMs }),

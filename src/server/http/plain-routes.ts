@@ -127,7 +127,7 @@ function send(reply: FastifyReply, { status = 200, headers = {}, content }: Plai
 const hungUp = new Error('the caller hung up');
 
 /** Ends a held request when the caller disconnects. */
-function whileConnected(reply: FastifyReply): AbortSignal {
+export function whileConnected(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
   reply.raw.once('close', () => gone.abort(hungUp));
   return gone.signal;

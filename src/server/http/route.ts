@@ -74,6 +74,8 @@ export interface RouteDescription {
   /** The route creates other work for runners. A draining server refuses both. */
   makesWork?: boolean;
   paged?: boolean;
+  /** The work ends if the caller disconnects. */
+  endsWithCaller?: boolean;
   /** The content types of a streamed response, outside the envelope. */
   streams?: readonly string[] | undefined;
   /** The connection becomes a WebSocket. It counts as a stream without content types. */
@@ -145,6 +147,6 @@ export type Answer =
 export interface Endpoint<Admitted = unknown> extends RouteDescription {
   /** With `earlier`, the call has begun: throws if the caller may do less than then. */
   admit(request: Incoming, earlier?: Admitted): Admitted | Promise<Admitted>;
-  /** `signal` is aborted when the client of a stream has disconnected. */
+  /** `signal` is aborted when the client has disconnected, if the response is a stream or the work ends then. */
   perform(request: Incoming, admitted: Admitted, signal?: AbortSignal): Promise<Answer & { status?: number }>;
 }

@@ -12,7 +12,7 @@ import {
   type ConnectionWatcher,
 } from './connections.ts';
 import { methodsByPath, type Served } from './allowed-methods.ts';
-import { demandProofs } from './plain-routes.ts';
+import { demandProofs, whileConnected } from './plain-routes.ts';
 import { answerPreflight, openToOrigins } from './cors.ts';
 import { answerError, sendJson, takeCallback } from './json-answers.ts';
 import { linkHeader } from './paging.ts';
@@ -262,7 +262,8 @@ async function answer(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   // An upload may last for hours.
-  const signal = endpoint.uploads && whileAdmitted(endpoint, streams, request, reply);
+  const arriving = endpoint.uploads && whileAdmitted(endpoint, streams, request, reply);
+  const signal = endpoint.endsWithCaller === true ? whileConnected(reply) : arriving;
   const given = await endpoint.perform(request as Incoming, request.admitted, signal);
   reply.status(given.status ?? endpoint.status);
   if ('json' in given) return sendJson(given.json, request, reply);

@@ -1,5 +1,6 @@
 import type { AnswersOf } from '../api/route.ts';
 import * as account from './account.ts';
+import * as annotations from './annotations.ts';
 import * as applications from './applications.ts';
 import * as archiveUploads from './archive-uploads.ts';
 import * as artifacts from './artifacts.ts';
@@ -29,6 +30,7 @@ import * as forgeLinks from './forge-links.ts';
 import * as forges from './forges.ts';
 import * as hookDeliveries from './hook-deliveries.ts';
 import * as hooks from './hooks.ts';
+import * as logSearch from './log-search.ts';
 import { logViewRoutes } from './log-views.ts';
 import * as marketplace from './marketplace.ts';
 import * as members from './members.ts';
@@ -84,6 +86,8 @@ export const routes = [
   ...buildRequests.routes,
   ...commits.routes,
   ...builds.routes,
+  ...logSearch.routes,
+  ...annotations.routes,
   ...artifacts.routes,
   ...shells.routes,
   ...tests.routes,

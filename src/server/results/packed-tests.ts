@@ -21,6 +21,8 @@ export interface TestName {
 
 export interface Test extends TestName {
   file: string;
+  /** Of the file, if the report has it. */
+  line?: number;
   state: TestState;
   durationMs: number;
   message: string;
@@ -52,6 +54,7 @@ type Packed = [
   durationMs: number,
   message: string,
   failures: number,
+  line?: number,
 ];
 
 export async function packTests(start: number, tests: readonly Test[]): Promise<PackedTests[]> {
@@ -71,7 +74,7 @@ export async function packTests(start: number, tests: readonly Test[]): Promise<
 export async function unpackTests({ state, content }: Pick<TestResultRow, 'state' | 'content'>): Promise<PlacedTest[]> {
   const list = JSON.parse((await decompress(content)).toString()) as Packed[];
   const shown = state === 'retried' ? 'passed' : (state as TestState);
-  return list.map(([at, name, of, suite, file, durationMs, message, failures]) => ({
+  return list.map(([at, name, of, suite, file, durationMs, message, failures, line]) => ({
     at,
     name,
     class: of,
@@ -81,6 +84,7 @@ export async function unpackTests({ state, content }: Pick<TestResultRow, 'state
     durationMs,
     message,
     ...(failures > 0 && { failures }),
+    ...(line !== undefined && { line }),
   }));
 }
 
@@ -88,8 +92,9 @@ function storedState({ state, failures = 0 }: Test): StoredState {
   return state === 'passed' && failures > 0 ? 'retried' : state;
 }
 
-function packed({ at, name, class: of, suite, file, durationMs, message, failures = 0 }: PlacedTest): Packed {
-  return [at, name, of, suite, file, durationMs, message, failures];
+function packed({ at, name, class: of, suite, file, durationMs, message, failures = 0, line }: PlacedTest): Packed {
+  const test = [at, name, of, suite, file, durationMs, message, failures] as const;
+  return line === undefined ? [...test] : [...test, line];
 }
 
 /** Enough to distinguish a hundred thousand tests, and exact as a JavaScript number. */

@@ -30,8 +30,20 @@ export async function lineIndex(storage: LineStorage, id: bigint): Promise<LineI
   if (!log) return undefined;
   const end = unpackScan(Number(log.line_breaks), log.line_state ?? '');
   if (log.blob === null) return indexOf(log, end, rowsOf(storage, log));
-  const packed = await findIndex(storage.db, id);
-  return indexOf(log, end, listed(packed ? await unpackMarks(packed) : []));
+  return indexOf(log, end, packedMarks(storage, id));
+}
+
+/** Read on demand: a search from the beginning of a log needs none. */
+function packedMarks(storage: LineStorage, id: bigint): Marks {
+  let reading: Promise<Marks> | undefined;
+  const read = async (): Promise<Marks> => {
+    const packed = await findIndex(storage.db, id);
+    return listed(packed ? await unpackMarks(packed) : []);
+  };
+  return {
+    before: async (breaks) => (await (reading ??= read())).before(breaks),
+    between: async (mark, end) => (await (reading ??= read())).between(mark, end),
+  };
 }
 
 type Marks = Pick<LineIndex, 'before' | 'between'>;
@@ -128,5 +140,8 @@ export async function marksOf(db: Queries, id: bigint): Promise<Mark[]> {
 
 export async function keepIndex(trx: Transaction, id: bigint, bytes: Buffer): Promise<void> {
   await trx.deleteFrom('log_marks').where('log_id', '=', id).execute();
-  await trx.insertInto('log_indexes').values({ log_id: id, bytes, outline: '' }).execute();
+  await trx
+    .insertInto('log_indexes')
+    .values({ log_id: id, bytes, outline: '', filter: null, annotations: '' })
+    .execute();
 }

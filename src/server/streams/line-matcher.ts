@@ -117,6 +117,10 @@ function lowered(text: Buffer): Buffer {
   return copy;
 }
 
+export function visibleText(bytes: Buffer): Buffer {
+  return withoutSequences(bytes).text;
+}
+
 /** Never removes a line break. */
 function withoutSequences(bytes: Buffer): { text: Buffer; rawAt: (at: number) => number } {
   let next = bytes.indexOf(escape);

@@ -32,19 +32,8 @@ export async function outlineOf(parts: SearchParts, index: LineIndex, wanted: Wa
 
 async function findOutline(parts: SearchParts, index: LineIndex, wanted: Wanted): Promise<Outline> {
   const until = performance.now() + wanted.milliseconds;
-  const matches = async (expression: string, most: number) => {
-    const found: { number: number; text: string }[] = [];
-    for (let from = 1; ;) {
-      const milliseconds = until - performance.now();
-      if (milliseconds <= 0) return { found, to: from - 1 };
-      const search = { expression, from, limit: most - found.length, account: wanted.account, milliseconds };
-      const { matches: some, next } = await searchLog(parts, index, search);
-      found.push(...some);
-      if (next === null) return { found, to: index.total };
-      if (found.length >= most) return { found, to: next - 1 };
-      from = next;
-    }
-  };
+  const matches = (expression: string, most: number): Promise<MatchingLines> =>
+    linesMatching(parts, index, { ...wanted, expression, most, milliseconds: until - performance.now() });
   const groups = await matches(groupLine, mostGroups);
   const failures = await matches(failureExpression, mostFailures);
   return {
@@ -52,6 +41,32 @@ async function findOutline(parts: SearchParts, index: LineIndex, wanted: Wanted)
     failures: failures.found.map(({ number }) => number),
     failuresTo: failures.to,
   };
+}
+
+export interface MatchingLines {
+  found: { number: number; text: string }[];
+  /** Up to this line they are complete. */
+  to: number;
+}
+
+/** Searches a log in several parts, up to a time and a number of lines. */
+export async function linesMatching(
+  parts: SearchParts,
+  index: LineIndex,
+  { account, milliseconds, expression, most }: Wanted & { expression: string; most: number },
+): Promise<MatchingLines> {
+  const until = performance.now() + milliseconds;
+  const found: MatchingLines['found'] = [];
+  for (let from = 1; ;) {
+    const left = until - performance.now();
+    if (left <= 0) return { found, to: from - 1 };
+    const search = { expression, from, limit: most - found.length, account, milliseconds: left };
+    const { matches, next } = await searchLog(parts, index, search);
+    found.push(...matches);
+    if (next === null) return { found, to: index.total };
+    if (found.length >= most) return { found, to: next - 1 };
+    from = next;
+  }
 }
 
 /** A group without an end continues until the end of the log, and is not among these. */

@@ -1,8 +1,12 @@
 import { countBreaks } from '../../shared/lib/count-breaks.ts';
+import type { Blobs } from '../db/blobs.ts';
+import type { LogRow } from '../db/schema.ts';
 import { findBreak } from './line-scan.ts';
 import type { LineIndex, LineStorage } from './line-index.ts';
+import type { Filter } from './log-filter.ts';
 import { readLog } from './logs.ts';
 import { origin } from './marks.ts';
+import { createTurns, type Turns } from '../../shared/lib/turns.ts';
 import { createWorkerThread, type WorkerThread } from '../../shared/lib/worker-thread.ts';
 
 export interface Match {
@@ -49,11 +53,41 @@ export interface SearchAnswer {
   searched: number | undefined;
 }
 
+/** A whole packed log. */
+export interface PackedSearchTask extends Omit<SearchTask, 'bytes'> {
+  packed: Uint8Array<ArrayBuffer>;
+}
+
+/** Adds a piece, or a whole packed log, to a log's filter. */
+export type FilterTask =
+  | ({ filter: Filter } & Pick<SearchTask, 'bytes'>)
+  | ({ filter: Filter } & Pick<PackedSearchTask, 'packed'>);
+
+export interface FilterAnswer {
+  filter: Filter;
+}
+
 /** Accounts take turns. A piece takes a fraction of a second. */
-export type SearchThread = WorkerThread<SearchTask, SearchAnswer>;
+export interface SearchThread {
+  ask: WorkerThread<SearchTask | PackedSearchTask, SearchAnswer>['ask'] & WorkerThread<FilterTask, FilterAnswer>['ask'];
+  /** The turns of searches of many logs to read one of them. */
+  reads: Turns;
+  /** The searches of many logs by account. */
+  running: Map<bigint, number>;
+  close(): Promise<void>;
+}
+
+/** Fewer than an account may have waiting, so that its searches of single logs have room. */
+const logsAtOnce = 6;
 
 export function createSearchThread(): SearchThread {
-  return createWorkerThread('server/streams/search-worker.ts', { mostOfOne: 8, mostOfAll: 64, timeoutMs: 10_000 });
+  const limits = { threads: 2, mostOfOne: 8, mostOfAll: 64, timeoutMs: 10_000 };
+  const program = 'server/streams/search-worker.ts';
+  const threads = createWorkerThread<SearchTask | PackedSearchTask | FilterTask, SearchAnswer | FilterAnswer>(
+    program,
+    limits,
+  );
+  return { ...(threads as Pick<SearchThread, 'ask' | 'close'>), reads: createTurns(logsAtOnce), running: new Map() };
 }
 
 /** The client may request more after this time. */
@@ -106,7 +140,7 @@ interface Piece {
 }
 
 /** A line longer than a piece appears only with its beginning. */
-async function* piecesOf(parts: LineStorage, index: LineIndex, from: number, to: number): AsyncGenerator<Piece> {
+export async function* piecesOf(parts: LineStorage, index: LineIndex, from: number, to: number): AsyncGenerator<Piece> {
   let first = from;
   while (first <= to) {
     const long = yield* shortLines(parts, index, first, to);
@@ -161,6 +195,21 @@ async function* shortLines(
     yield { first, lines: countBreaks(bytes) + 1, offset, bytes };
   }
   return undefined;
+}
+
+/** Up to this size, a thread unpacks and searches a log as a whole, which takes half the time. */
+const mostAtOnce = 16 * 1024 * 1024;
+
+export function isSearchedWhole(log: Readonly<LogRow>): log is LogRow & { blob: string } {
+  return log.blob !== null && log.size <= BigInt(mostAtOnce);
+}
+
+export async function readPacked(blobs: Blobs, digest: string): Promise<Uint8Array<ArrayBuffer>> {
+  await using blob = await blobs.open(digest);
+  const read = await blob.read(0, blob.size);
+  // A small buffer may share its memory with others.
+  const isAlone = read.length === read.buffer.byteLength;
+  return isAlone ? (read as Uint8Array<ArrayBuffer>) : detachedCopy([read], read.length);
 }
 
 /** A copy in separate memory, which is handed to another thread. */

@@ -4,6 +4,7 @@ import type { BuildState } from '../lifecycle/states.ts';
 import type { BuildRequest } from '../../shared/records/build-request.ts';
 import type { Commit } from '../../shared/records/commit.ts';
 import type { BuildDetails } from '../../shared/records/overview.ts';
+import { annotationsPart } from './build-annotations.ts';
 import { artifactsPart } from './artifacts.ts';
 import { buildName } from './build-rows.ts';
 import { logSteps, stepsPart } from './build-steps.ts';
@@ -237,7 +238,7 @@ const parts: Record<Tab, (visit: ProjectVisit, shown: ShownBuild) => Promise<Htm
         ${suitesPart(visit, build)} ${stepsPart(build, `/ui${address}`)}
       </div>
       <div class="build-main">
-        ${await failedTests(visit, build, `/ui${address}/tests`)}
+        ${await failedTests(visit, build, `/ui${address}/tests`)} ${await annotationsPart(visit, `/ui${address}`)}
         ${await logPart(visit, record, {
           address,
           steps: logSteps(build),

@@ -9,6 +9,7 @@ import * as build from './build.ts';
 import * as confirm from './confirm.ts';
 import * as commit from './commit.ts';
 import * as explore from './explore.ts';
+import * as logSearch from './log-search.ts';
 import * as newProject from './new-project.ts';
 import * as invitation from './invitation.ts';
 import * as oidc from './oidc.ts';
@@ -64,7 +65,20 @@ const ofSettings = [
 ];
 const others = [organisations, organisationVariables, deploys, dependencies, dependency, operations];
 
-const ofProjects = [dashboard, explore, search, newProject, setup, project, request, commit, build, shell, tests];
+const ofProjects = [
+  dashboard,
+  explore,
+  search,
+  newProject,
+  setup,
+  project,
+  request,
+  commit,
+  build,
+  shell,
+  tests,
+  logSearch,
+];
 const ofPeople = [
   signIn,
   second,

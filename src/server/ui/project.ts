@@ -5,6 +5,7 @@ import { recordForm } from './forms.ts';
 import { buildName, newestOfSuites } from './build-rows.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
+import { logSearchForm } from './log-search.ts';
 import { empty, filterForm, pagination, shortSha, subjectOf } from './parts.ts';
 import { overviewLine } from './project-overview.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
@@ -136,6 +137,7 @@ async function show(visit: ProjectVisit) {
         <h1>${title}</h1>
         <div class="row">
           ${filterForm(projectPath, { name: 'branch', label: 'Branch', value: branch, most: longest.ref, button: 'Show' })}
+          ${logSearchForm(projectPath)}
         </div>
       </div>
       ${

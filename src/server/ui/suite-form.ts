@@ -91,6 +91,14 @@ export const suiteForm = fieldTable(
         ['always', 'passed and failed builds'],
       ],
     },
+    annotations: {
+      label: 'Annotations',
+      choices: [
+        ['', 'lines such as ::error file=a.c,line=3::text'],
+        ['compiler', 'also errors of compilers, such as a.c:3:1: error: text'],
+      ],
+      hint: 'Lines of the log that report a problem at a line of a file. The page of a build lists them.',
+    },
     needs: { label: 'Needs', hint: 'It begins when these have passed, and is skipped when one does not.' },
     files_from_id: {
       label: 'Files from',
@@ -190,7 +198,7 @@ export function suiteParts(form: SuiteForm, { all, mayBuildImages, dependencies 
   ${form.group(['cache', 'cache_save'], `Cache: ${countedLines(form, 'cache', 'path')}`)}
   ${form.group(['timeout', 'allow_failure', 'retries'], limitsSummary(form))}
   ${form.group(
-    ['reports', 'artifacts'],
+    ['reports', 'annotations', 'artifacts'],
     `Test reports: ${countedLines(form, 'reports', 'pattern')}, artifacts: ${countedLines(form, 'artifacts', 'pattern')}`,
   )}
   ${tokensGroup(form)}

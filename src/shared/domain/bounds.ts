@@ -20,9 +20,12 @@ export const longest = {
   path: 1024,
   cron: 255,
   timeZone: 64,
+  time: 40,
   /** Texts and regular expressions. */
   ruleValue: 1000,
   expression: 1000,
+  /** The message of an annotation, in bytes. */
+  annotation: 2000,
   /** Filters the names of tests, projects, branches and suites. */
   filter: 200,
   variableName: 255,
@@ -104,6 +107,8 @@ export const most = {
   entriesInDocument: 2000,
 
   tiles: 500,
+  /** From the log of a build, and of its failed tests. */
+  annotations: 100,
   /** Parts of an archive. A broken connection ends a part. */
   archiveParts: 10_000,
 

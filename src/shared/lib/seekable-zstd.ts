@@ -12,7 +12,7 @@
  */
 
 import { promisify } from 'node:util';
-import { constants, zstdCompress, zstdDecompress } from 'node:zlib';
+import { constants, zstdCompress, zstdDecompress, zstdDecompressSync } from 'node:zlib';
 
 const skippableMagic = 0x184d2a5e;
 const seekableMagic = 0x8f92eab1;
@@ -117,6 +117,20 @@ export async function openSeekable(readAt: ReadAt, size: number): Promise<Seekab
   };
 }
 
+/** Unpacks a whole file at once, for a thread that does nothing else. */
+export function unpackAll(packed: Buffer): Buffer {
+  const { compressed, raw } = framesOf(packed.subarray(-tableLength(packed, packed.length)), packed.length);
+  const content = Buffer.allocUnsafe(raw.at(-1) as number);
+  for (let frame = 0; frame + 1 < raw.length; frame += 1) {
+    const [start, end] = [raw[frame] as number, raw[frame + 1] as number];
+    const piece = packed.subarray(compressed[frame], compressed[frame + 1]);
+    const unpacked = zstdDecompressSync(piece, unpackOptions(end - start));
+    if (unpacked.length !== end - start) throw wrongLength(frame);
+    unpacked.copy(content, start);
+  }
+  return content;
+}
+
 /** Where each frame starts, compressed and raw. The last entry is the end of all. */
 interface Frames {
   compressed: Float64Array;
@@ -128,15 +142,25 @@ function corrupt(what: string): CorruptSeekableError {
 }
 
 async function readTable(read: ReadAt, size: number): Promise<Frames> {
-  if (size < headerSize + footerSize) throw corrupt('it is too short');
   let tail = await read(Math.max(0, size - tailSize), Math.min(size, tailSize));
+  const length = tableLength(tail, size);
+  if (length > tail.length) tail = await read(size - length, length);
+  return framesOf(tail.subarray(tail.length - length), size);
+}
+
+/** `tail` is the end of the file. */
+function tableLength(tail: Buffer, size: number): number {
+  if (size < headerSize + footerSize) throw corrupt('it is too short');
   if (tail.readUInt32LE(tail.length - 4) !== seekableMagic) throw corrupt('it does not end with a seek table');
   if (tail.readUInt8(tail.length - 5) !== 0) throw corrupt('its seek table is of an unknown kind');
-  const count = tail.readUInt32LE(tail.length - footerSize);
-  const length = headerSize + count * entrySize + footerSize;
+  const length = headerSize + tail.readUInt32LE(tail.length - footerSize) * entrySize + footerSize;
   if (length > size) throw corrupt('its seek table is longer than the file');
-  if (length > tail.length) tail = await read(size - length, length);
-  const table = tail.subarray(tail.length - length);
+  return length;
+}
+
+function framesOf(table: Buffer, size: number): Frames {
+  const { length } = table;
+  const count = (length - headerSize - footerSize) / entrySize;
   if (table.readUInt32LE(0) !== skippableMagic || table.readUInt32LE(4) !== length - headerSize) {
     throw corrupt('its seek table does not begin where it should');
   }
@@ -184,11 +208,18 @@ async function* readRange(
 }
 
 async function unpack(frame: Buffer, size: number, index: number): Promise<Buffer> {
-  // One byte more than in the table reveals a frame that is longer.
-  const options = { maxOutputLength: size + 1, chunkSize: Math.max(size + 1, constants.Z_MIN_CHUNK) };
-  const content = await decompress(frame, options).catch((cause: unknown) => {
+  const content = await decompress(frame, unpackOptions(size)).catch((cause: unknown) => {
     throw new CorruptSeekableError(`frame ${index} cannot be unpacked`, { cause });
   });
-  if (content.length !== size) throw new CorruptSeekableError(`frame ${index} is not as long as its table says`);
+  if (content.length !== size) throw wrongLength(index);
   return content;
+}
+
+/** One byte more than in the table reveals a frame that is longer. */
+function unpackOptions(size: number): { maxOutputLength: number; chunkSize: number } {
+  return { maxOutputLength: size + 1, chunkSize: Math.max(size + 1, constants.Z_MIN_CHUNK) };
+}
+
+function wrongLength(frame: number): CorruptSeekableError {
+  return new CorruptSeekableError(`frame ${frame} is not as long as its table says`);
 }

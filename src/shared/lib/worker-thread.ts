@@ -2,7 +2,7 @@ import { pathToFileURL } from 'node:url';
 import { parentPort, Worker } from 'node:worker_threads';
 import { sourceFile } from './source-files.ts';
 
-/** Accounts take turns, one task each at a time. The thread starts on demand and ends when idle. */
+/** Accounts take turns, one task each at a time. A thread starts on demand and ends when idle. */
 export interface WorkerThread<Task, Answer> {
   /** Rejects with a BusyThreadError if too many tasks wait. `moved` is transferred, not copied. */
   ask(account: bigint, task: Task, moved?: ArrayBuffer[]): Promise<Answer>;
@@ -10,6 +10,8 @@ export interface WorkerThread<Task, Answer> {
 }
 
 export interface ThreadLimits {
+  /** The default is 1. */
+  threads?: number;
   /** Waiting tasks of one account, and of all. */
   mostOfOne: number;
   mostOfAll: number;
@@ -31,19 +33,19 @@ interface QueuedTask<Task, Answer> {
 /** `program`, a file below src, runs in the thread and answers each task with one message. */
 export function createWorkerThread<Task, Answer>(
   program: string,
-  { mostOfOne, mostOfAll, timeoutMs }: ThreadLimits,
+  { threads = 1, mostOfOne, mostOfAll, timeoutMs }: ThreadLimits,
 ): WorkerThread<Task, Answer> {
   /** By account, in the order in which they are served. */
   const lines = new Map<bigint, QueuedTask<Task, Answer>[]>();
-  let worker: Worker | undefined;
-  let isWorking = false;
+  const idle = new Map<Worker, NodeJS.Timeout>();
+  const working = new Set<Worker>();
   let isClosed = false;
-  let idle: NodeJS.Timeout | undefined;
 
-  const stop = async (): Promise<void> => {
-    const ending = worker;
-    worker = undefined;
-    await ending?.terminate();
+  const stop = async (worker: Worker): Promise<void> => {
+    clearTimeout(idle.get(worker));
+    idle.delete(worker);
+    working.delete(worker);
+    await worker.terminate();
   };
 
   const next = (): QueuedTask<Task, Answer> | undefined => {
@@ -56,22 +58,30 @@ export function createWorkerThread<Task, Answer>(
     return undefined;
   };
 
+  const free = (): Worker => {
+    const [[worker, timer] = []] = idle;
+    if (!worker) return startWorker(program);
+    clearTimeout(timer);
+    idle.delete(worker);
+    return worker;
+  };
+
   const serve = async (): Promise<void> => {
-    if (isWorking) return;
-    isWorking = true;
-    clearTimeout(idle);
-    for (let one = next(); one; one = next()) {
-      worker ??= startWorker(program);
+    while (working.size < threads) {
+      const one = next();
+      if (!one) return;
+      const worker = free();
+      working.add(worker);
       const { answered } = one;
       try {
         answered.resolve(await answerOf(worker, one, timeoutMs));
+        working.delete(worker);
+        idle.set(worker, setTimeout(() => void stop(worker), idleMs).unref());
       } catch (error) {
         answered.reject(isClosed ? stopped() : error);
-        await stop();
+        await stop(worker);
       }
     }
-    isWorking = false;
-    idle = setTimeout(() => void stop(), idleMs).unref();
   };
 
   return {
@@ -90,8 +100,7 @@ export function createWorkerThread<Task, Answer>(
       const waiting = [...lines.values()].flat();
       lines.clear(); // otherwise the next task would start another thread
       for (const { answered } of waiting) answered.reject(stopped());
-      clearTimeout(idle);
-      await stop();
+      await Promise.all([...idle.keys(), ...working].map(stop));
     },
   };
 }

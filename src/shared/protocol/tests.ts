@@ -9,6 +9,8 @@ export type TestState = (typeof testStates)[number];
 /** In milliseconds. */
 const longestDuration = 1_000_000_000_000;
 const mostFailures = 1000;
+/** In lines. */
+const longestFile = 999_999_999;
 
 const testReport = object({
   name: textOfBytes(bytesOfTest.name),
@@ -16,6 +18,8 @@ const testReport = object({
   /** The report's own suite. */
   suite: textOfBytes(bytesOfTest.suite),
   file: textOfBytes(bytesOfTest.file),
+  /** Of the file. */
+  line: optional(whole(longestFile)),
   state: oneOf(testStates),
   durationMs: whole(longestDuration),
   /** Why it failed or was skipped. */

@@ -86,6 +86,17 @@ export const fetchedBuildRecord = record('FetchedBuild', {
   }),
 });
 
+export const annotationRecord = record('Annotation', {
+  level: wordOf(['error', 'warning', 'notice']),
+  file: nullable(string),
+  line: nullable(integer),
+  end_line: nullable(integer),
+  title: nullable(string),
+  message: string,
+  log_line: nullable(integer),
+});
+export type Annotation = Static<typeof annotationRecord>;
+
 export const artifactRecord = record('Artifact', {
   ...ownId,
   path: string,

@@ -1,5 +1,19 @@
 import type { Static } from 'typebox';
-import { boolean, integer, listOf, nullable, object, wordOf, optional, record, string } from './schema.ts';
+import {
+  boolean,
+  dateTime,
+  idWithString,
+  integer,
+  listOf,
+  nullable,
+  object,
+  wordOf,
+  optional,
+  record,
+  stateOf,
+  string,
+} from './schema.ts';
+import { buildStates } from './states.ts';
 
 export const logRecord = record('Log', {
   offset: integer,
@@ -21,6 +35,37 @@ export const logSearchRecord = record('LogSearch', {
   complete: boolean,
   next: nullable(integer),
 });
+
+/** `first` and `last` are the times of the oldest and the newest build that match. */
+export const projectLogSearchRecord = record('ProjectLogSearch', {
+  total: integer,
+  first: nullable(dateTime),
+  last: nullable(dateTime),
+  complete: boolean,
+  unsearched: optional(
+    object({
+      last: nullable(dateTime, {
+        description: 'The time of the newest build that was not reached; null if the search reached the oldest',
+      }),
+      builds: listOf(object(idWithString('build_id')), { description: 'builds whose logs could not be read' }),
+    }),
+  ),
+  builds: listOf(
+    object({
+      ...idWithString('build_id'),
+      suite_name: string,
+      variant: string,
+      build_state: stateOf(buildStates),
+      ...idWithString('commit_id'),
+      ref: string,
+      number: integer,
+      text: string,
+      created_at: dateTime,
+    }),
+  ),
+});
+
+export type ProjectLogSearch = Static<typeof projectLogSearchRecord>;
 
 export const logViewRecord = record('LogView', {
   from: integer,

@@ -112,6 +112,10 @@ export const suiteFields = {
   ...matrixFields,
   cache: cachePaths,
   cache_save: described(oneOf(['passed', 'always']), 'which builds save the cache: `always` for failed ones as well'),
+  annotations: described(
+    oneOf(['', 'compiler']),
+    '`compiler`: errors of compilers in the log become annotations, as `::error file=F,line=N::TEXT` always does',
+  ),
   artifacts: globs('files in the workspace to store after a build, whatever its result'),
   needs: storedIdentifiers('neededSuites', 'suites of the project that must pass before it starts, without cycles'),
   files_from_id: identifierOrNone(

@@ -101,6 +101,13 @@ describeCommands('the everyday commands', ['unit', 'lint'], ({ service, runner, 
     const second = await runner.take('run_suite');
     const id = first.order.work.environment.HEADRACE_BUILD_ID ?? '';
     await first.writeLog(Buffer.from([0x61, 0xff, 0x1b, 0x5b, 0x32, 0x4a, 0x0a]));
+    const found = await at.developer.run(['grep', 'a.*']);
+    assert.match(found.out, /^SUITE +STATE +MADE +BUILD +LINE +TEXT\n/);
+    assert.match(found.out, new RegExp(`${id} +1 +a`));
+    assert.ok(!found.out.includes('\u001b'), 'a line does nothing to the terminal');
+    const none = await at.developer.run(['grep', 'no such line', '--suite', 'unit']);
+    assert.deepEqual([none.status, none.out], [1, 'No log of Sluice has a line that matches no such line.\n']);
+    assert.equal((await at.developer.run(['grep', '('])).status, 2);
     const following = at.developer.start(['logs', id, '-f']);
     const bytes = bytesOf(following.child);
     await first.writeLog('and more\n');

@@ -114,7 +114,7 @@ describe('reports of real tools', () => {
     ]);
     assert.equal(tests[1]?.suite, 'Shop\\CartTest::testDiscount');
     assert.equal(tests[2]?.suite, 'Shop\\CartTest');
-    assert.equal(tests[2]?.file, '/build/tests/CartTest.php');
+    assert.deepEqual([tests[2]?.file, tests[2]?.line], ['/build/tests/CartTest.php', 30]);
     assert.match(tests[1]?.message ?? '', /Failed asserting that 91 matches expected 90/);
   });
 

@@ -70,6 +70,7 @@ export const contract = entries(`
   GET    /projects/ID/commits                                      public        commits               See commits
   GET    /projects/ID/commits/ID                                   public        commits               See commits
   GET    /projects/ID/commits/ID/builds                            public        commits               See, builds
+  GET    /projects/ID/log_search                                   viewer        commits               See, logs
   GET    /projects/ID/builds                                       public        commits               See, builds
   GET    /projects/ID/builds/ID                                    public        commits               See, builds
   POST   /projects/ID/builds/ID/cancel                             developer     build_requests_create cancel, builds
@@ -91,6 +92,7 @@ export const contract = entries(`
   GET    /projects/ID/builds/ID/artifacts                          public        commits               See, the files that builds left
   GET    /projects/ID/builds/ID/artifacts/ID                       public        commits               download the files that builds left
   GET    /projects/ID/builds/ID/artifacts.zip                      public        commits               download the files that builds left
+  GET    /projects/ID/builds/ID/annotations                        public        commits               See, their builds, logs and tests
   GET    /projects/ID/builds/ID/tests                              public        commits               See, tests
   GET    /projects/ID/tests/flaky                                  public        commits               See, tests
   GET    /projects/ID/tests/slow                                   public        commits               See, tests

@@ -154,7 +154,7 @@ describe('the threads in which logs are searched', () => {
       const more = await Promise.all(Array.from({ length: 8 }, greedily));
       assert.ok(more.includes('BusyThreadError'), 'one account cannot have everything');
       await Promise.all([...first, modest]);
-      assert.ok(served.indexOf('modest') <= 2, served.join(' '));
+      assert.ok(served.indexOf('modest') <= 3, served.join(' '));
     } finally {
       await threads.close();
     }

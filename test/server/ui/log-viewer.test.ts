@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test';
 import axe from 'axe-core';
 import type { Page } from 'playwright-core';
 import { packLog } from '../../../src/server/streams/pack-log.ts';
+import { assertAccessible } from '../../support/accessibility.ts';
 import { fillInSignIn, TestBrowser } from '../../support/browser.ts';
 import { ScriptedRunner } from '../../support/runner.ts';
 import { held, runningBuild, type RunningBuild } from '../../support/running-build.ts';
@@ -200,6 +201,34 @@ describeServiceOnOne('the log viewer', (service, database) => {
       [],
     );
     complaints.length = 0;
+  });
+
+  test('leads from a line to the builds that said such a line, and from annotations to their lines', async () => {
+    const build = await runningBuild(alice, runner);
+    await build.task.writeLog('fine\n\x1b[31mlost worker 12 of (34)\x1b[0m\n');
+    await say(build, 3, 400);
+    await build.task.writeLog('::error file=src/gate.c,line=7,title=Gate::the <b>gate</b> does not close\n');
+    await build.task.exit(1);
+    await open(build, '#L2');
+    await line(2).getByRole('link', { name: 'Seen before?' }).waitFor();
+    assert.equal(await page.getByRole('link', { name: 'Seen before?' }).count(), 1);
+    await page.getByRole('link', { name: 'src/gate.c:7' }).click();
+    await line(401).getByRole('link', { name: 'Seen before?' }).waitFor();
+    assert.equal(new URL(page.url()).hash, '#L401');
+    assert.equal(await line(2).count(), 0, 'it went there');
+    await page.evaluate("location.hash = '#L2'");
+    await line(2).getByRole('link', { name: 'Seen before?' }).click();
+    await page.getByRole('heading', { name: 'Search logs' }).waitFor();
+    const expression = String.raw`lost worker \d+ of \(\d+\)`;
+    assert.equal(await page.getByRole('searchbox', { name: 'Search logs' }).inputValue(), expression);
+    await page.getByRole('link', { name: /line 2$/ }).waitFor();
+    assert.equal(await page.locator('#found-logs li').count(), 1);
+    const results = page.url();
+    assert.deepEqual(complaints, []);
+    await assertAccessible(
+      (options) => browser.signIn(service.address, alice.credentials, options),
+      [results, `${service.address}/ui${build.path}#L2`],
+    );
   });
 
   test('marks all that it finds, also where a busy server answers a search in parts', async () => {

@@ -99,6 +99,9 @@ update builds set manual = 1 where suite_id in (select id from suites where manu
 
 alter table builds add column step_commands text not null default '[]';
 alter table log_indexes add column outline text not null default '';
+alter table log_indexes add column filter bytea;
+alter table log_indexes add column annotations text not null default '';
+alter table suites add column annotations text not null default '';
 
 alter table deploys add column approvers text not null default '[]';
 alter table deploys add column approved_by text not null default '';

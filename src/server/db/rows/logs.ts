@@ -37,6 +37,10 @@ export interface LogIndexRow {
   bytes: Uint8Array;
   /** JSON (streams/outline.ts). Blank if unknown. */
   outline: string;
+  /** JSON (streams/annotations.ts). Blank if unknown. */
+  annotations: string;
+  /** See streams/log-filter.ts. null if unknown. */
+  filter: Uint8Array | null;
 }
 
 /** A blob that lost a reference; removed unless another row refers to it. */

@@ -1,4 +1,4 @@
-import { lineElement, make, rangesIn } from './log-dom.ts';
+import { lineElement, make, rangesIn, showSelected } from './log-dom.ts';
 import type { LogLine, LogSource, Matches } from './log-source.ts';
 import { styleOf } from './log-text.ts';
 import type { Rows } from './log-rows.ts';
@@ -220,7 +220,7 @@ export class Clusters {
   select(selection: Selection | undefined): void {
     this.selection = selection;
     for (const element of this.#space.querySelectorAll<HTMLElement>('.log-line')) {
-      element.classList.toggle('log-selected', this.#isSelected(Number(element.dataset['line'])));
+      showSelected(element, this.#isSelected(Number(element.dataset['line'])));
     }
   }
 

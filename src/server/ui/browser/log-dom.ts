@@ -1,6 +1,7 @@
 import { coloursOf } from './log-colours.ts';
 import { groupOf, markClasses, piecesOf, type Piece, type Style } from './log-text.ts';
 import type { LogLine } from './log-source.ts';
+import { expressionOf } from './seen-before.ts';
 
 /** A log's content is inserted only as text. */
 export function make<Name extends keyof HTMLElementTagNameMap>(
@@ -44,9 +45,21 @@ export function lineElement(
     words,
   );
   element.classList.toggle('log-head', typeof group === 'object');
-  element.classList.toggle('log-selected', isSelected);
+  showSelected(element, isSelected);
   if (mark !== '') element.classList.add(markClasses[mark]);
   return { element, after };
+}
+
+/** A selected line has a link to the builds of the project whose logs have a line like it. */
+export function showSelected(element: HTMLElement, isSelected: boolean): void {
+  element.classList.toggle('log-selected', isSelected);
+  element.querySelector('.log-seen')?.remove();
+  const [project] = /^\/ui\/projects\/\d+/.exec(location.pathname) ?? [];
+  if (!isSelected || project === undefined) return;
+  const expression = expressionOf(element.querySelector('.log-text')?.textContent ?? '');
+  if (expression === '') return;
+  const href = `${project}/logs?${new URLSearchParams({ expression }).toString()}`;
+  element.append(make('a', { class: 'log-seen', href }, 'Seen before?'));
 }
 
 function pieceNode({ text, style, link }: Piece): Node {

@@ -123,7 +123,8 @@ class LogViewer {
       if (selection) this.#select(selection, true);
     });
     document.addEventListener('keydown', (event) => this.#key(event));
-    document.getElementById('steps')?.addEventListener('click', (event) => this.#openStep(event));
+    for (const id of ['steps', 'annotations'])
+      document.getElementById(id)?.addEventListener('click', (event) => this.#openStep(event));
     this.#view.addEventListener('click', (event) => this.#click(event));
     this.#tools.field.addEventListener('keydown', (event) => {
       if (event.key === 'Escape') this.#view.focus();
