@@ -33,6 +33,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     fetched_as: awkward,
     asked_by: user,
     concurrency_group: awkward,
+    priority: -3,
     trace: awkward,
     suites: '["9223372036854775807"]',
     suite_names: '["unit"]',
@@ -117,6 +118,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       branch_secrets: 1,
       report_left_out: 0,
       build_twice: 1,
+      parameters: '[]',
+      most_priority: 7,
       default_branch: awkward,
       passed_since: null,
       failed_since: 3n,
@@ -161,6 +164,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       approvers: JSON.stringify([awkward]),
       manual: 1,
       concurrency_group: awkward,
+      priority: 4,
       gates_of_file: 'approval',
       reports: JSON.stringify([awkward]),
     });
@@ -306,10 +310,11 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       withheld: JSON.stringify([awkward]),
       step_commands: JSON.stringify([awkward]),
       concurrency_group: awkward,
+      priority: 4,
       held: 'needs',
       deploy_id: largestId,
     });
-    const job = { subject_id: 1n, account_id: user, tries: 1, run_after: 0n, cancelled: 0, tags: 'gpu' };
+    const job = { subject_id: 1n, account_id: user, tries: 1, run_after: 0n, cancelled: 0, priority: 5, tags: 'gpu' };
     const free = {
       lane: null,
       claim: null,
@@ -432,6 +437,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       cron: '* * * * *',
       time_zone: 'UTC',
       commit_ref: awkward,
+      variables: '{}',
       created_at: 1n,
       next_run_at: largestId,
       last_run_at: null,

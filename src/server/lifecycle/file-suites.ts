@@ -2,6 +2,7 @@ import { insertRows } from '../db/insert.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, BuildRow, FileSuiteRow, SuiteRow } from '../db/schema.ts';
 import { suiteFields } from '../../shared/records/suite.ts';
+import { cappedPriority } from './priorities.ts';
 import type { Rule } from './rules.ts';
 import type { WriteContext } from './write-context.ts';
 
@@ -66,7 +67,7 @@ export interface FileSuite extends SuiteSettings {
 
 export async function suitesInFile(db: Queries, projectId: bigint, digest: string): Promise<FileSuite[]> {
   const rows = await rowsOf(db, projectId, digest);
-  const suites = db.selectFrom('suites').select(['id', 'name', 'approval', 'approvers', 'manual']);
+  const suites = db.selectFrom('suites').select(['id', 'name', 'approval', 'approvers', 'manual', 'priority']);
   const present = await suites.where('project_id', '=', projectId).execute();
   const byName = new Map(present.map((suite) => [suite.name, suite]));
   return rows.map(({ id, name, settings, rules }) => {
@@ -84,6 +85,7 @@ export async function suitesInFile(db: Queries, projectId: bigint, digest: strin
       approval,
       approvers,
       manual,
+      priority: cappedPriority(fromFile, own),
       id,
       suite_id: own?.id ?? null,
       rules: JSON.parse(rules) as Rule[],

@@ -20,12 +20,12 @@ export const runColumns = [
 
 /**
  * The limits of all variables that a suite's commands can reach. They include the variables of suites that start with
- * its files. `suiteId` is undefined for a new suite.
+ * its files. `suite` is undefined for a new suite.
  */
-export async function limitsOf(db: Queries, projectId: bigint, suiteId: bigint | undefined): Promise<string[][]> {
+export async function limitsOf(db: Queries, projectId: bigint, suite: bigint | 'all' | undefined): Promise<string[][]> {
   const suites = db.selectFrom('suites').select(['id', 'files_from_id']).where('project_id', '=', projectId);
-  const takers = new Set(suiteId === undefined ? [] : [suiteId]);
   const all = await suites.execute();
+  const takers = new Set(suite === 'all' ? all.map(({ id }) => id) : suite === undefined ? [] : [suite]);
   for (const giver of takers) for (const { id, files_from_id: from } of all) if (from === giver) takers.add(id);
   const limited = db.selectFrom('environment_variables').select('refs').where('refs', '<>', '[]');
   const rows = await limited

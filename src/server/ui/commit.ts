@@ -93,9 +93,13 @@ async function show(visit: ProjectVisit) {
     main: html`<div class="title">
         <h1>${subjectOf(commit.message)}</h1>
         <div class="row">
-          ${run.wrap(html`${hidden('commit_ref', commit.ref)} ${runChoices(run, suites, visit)}`, {
-            button: 'Run build',
-          })}
+          ${
+            project.parameters.length === 0
+              ? run.wrap(html`${hidden('commit_ref', commit.ref)} ${runChoices(run, suites, visit)}`, {
+                  button: 'Run build',
+                })
+              : html`<a class="button" href="${visit.projectPath}/run?commit_ref=${commit.ref}">Run</a>`
+          }
         </div>
       </div>
       <p id="commit-state" data-live>${stateBadge(commit.build_state)}</p>

@@ -16,6 +16,7 @@ import * as project from './project.ts';
 import * as forges from './forges.ts';
 import * as registries from './registries.ts';
 import * as request from './request.ts';
+import * as run from './run.ts';
 import * as search from './search.ts';
 import * as setup from './setup.ts';
 import * as shell from './shell.ts';
@@ -33,6 +34,7 @@ import * as settingsCaches from './settings-caches.ts';
 import * as settingsGeneral from './settings-general.ts';
 import * as settingsDeploys from './settings-deploys.ts';
 import * as settingsMembers from './settings-members.ts';
+import * as settingsParameters from './settings-parameters.ts';
 import * as settingsNotifications from './settings-notifications.ts';
 import * as settingsTriggers from './settings-triggers.ts';
 import * as settingsSuites from './settings-suites.ts';
@@ -49,6 +51,7 @@ const ofSettings = [
   settingsDeploys,
   settingsMembers,
   settingsNotifications,
+  settingsParameters,
   settingsSuites,
   settingsTriggers,
   triggerHooks,
@@ -60,7 +63,7 @@ const ofSettings = [
 ];
 const others = [organisations, deploys, dependencies, dependency, operations];
 
-const ofProjects = [dashboard, search, newProject, setup, project, request, commit, build, shell, tests];
+const ofProjects = [dashboard, search, newProject, setup, project, run, request, commit, build, shell, tests];
 const ofPeople = [
   signIn,
   second,

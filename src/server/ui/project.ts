@@ -134,13 +134,18 @@ async function show(visit: ProjectVisit) {
         <h1>${title}</h1>
         <div class="row">
           ${filterForm(projectPath, { name: 'branch', label: 'Branch', value: branch, most: longest.ref, button: 'Show' })}
+          <a class="button" href="${projectPath}/run">Run</a>
         </div>
       </div>
-      ${run.wrap(
-        html`${run.field('commit_ref', { value: overview.default_branch || overview.last_check?.default_branch })}
-        ${runChoices(run, suites, visit)}`,
-        { button: 'Run build', isInline: true, label: 'Run build' },
-      )}
+      ${
+        // A project with parameters asks for them on a page of its own.
+        project.parameters.length === 0 &&
+        run.wrap(
+          html`${run.field('commit_ref', { value: overview.default_branch || overview.last_check?.default_branch })}
+          ${runChoices(run, suites, visit)}`,
+          { button: 'Run build', isInline: true, label: 'Run build' },
+        )
+      }
       ${
         suites.length === 0 &&
         html`<p class="card aside">
