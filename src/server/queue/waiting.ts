@@ -65,7 +65,8 @@ export function oldestWith(db: Idioms, { queries, kinds, account, ...runner }: S
 
 /**
  * The highest priority of an account's jobs with these tags that can begin now, only below `below` if that is set. It
- * jumps from one priority to the next below it, so it costs a lookup for each priority that waits.
+ * jumps from one priority to the next below it, and the limit ends it at the first that fits: databases return the rows
+ * of a recursion as they are found.
  */
 export function highestWaiting(
   search: Search,
@@ -79,8 +80,9 @@ export function highestWaiting(
       union all
       select (${nextLevel(search, tags, level)}) from levels where levels.priority is not null
     )
-    select max(levels.priority) from levels
+    select levels.priority from levels
     where levels.priority is not null and (${oldestOf(search, { tags, priority: level })}) is not null
+    limit 1
   )`;
 }
 

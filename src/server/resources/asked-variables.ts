@@ -15,6 +15,7 @@ interface Asking {
 export async function checkVariables(
   { db, caller, project }: Asking,
   variables: Readonly<Record<string, string>>,
+  { mayLack = false } = {},
 ): Promise<FieldErrors> {
   const names = Object.keys(variables);
   // A variable can contain a program, and a refusal shows which names are secrets.
@@ -24,7 +25,7 @@ export async function checkVariables(
   const open = asked.filter(({ name }) => !secrets.has(name));
   const taken = names.filter((name) => secrets.has(name));
   return {
-    ...wrongAnswers(open, variables),
+    ...wrongAnswers(open, variables, mayLack),
     ...Object.fromEntries(taken.map((name) => [`variables[${name}]`, ['invalid_format'] as const])),
   };
 }

@@ -34,7 +34,7 @@ const schedules = projectRecords({
   view,
   verify: async (call, sent, schedule) => ({
     ...checkTimes({ ...(schedule && valuesIn(scheduleFields, schedule)), ...sent }),
-    ...(sent.variables && (await checkVariables(call, sent.variables))),
+    ...(sent.variables && (await checkVariables(call, sent.variables, { mayLack: true }))),
   }),
   subject: (schedule) => ({ ...schedule, name: schedule.cron }),
 });

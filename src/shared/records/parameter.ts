@@ -48,7 +48,7 @@ function isAnswer({ type, options }: Pick<Parameter, 'type' | 'options'>, value:
 type Variables = Readonly<Record<string, string>>;
 
 /** Refuses values that do not fit. A blank one counts as missing, except for an optional text. */
-export function wrongAnswers(asked: readonly Parameter[], variables: Variables): FieldErrors {
+export function wrongAnswers(asked: readonly Parameter[], variables: Variables, mayLack = false): FieldErrors {
   const errors: FieldErrors = {};
   for (const parameter of asked) {
     const { name, required: isNeeded } = parameter;
@@ -57,7 +57,7 @@ export function wrongAnswers(asked: readonly Parameter[], variables: Variables):
     const isBlank = given?.trim() === '';
     if (given !== undefined && !isBlank && !isAnswer(parameter, given))
       errors[`variables[${name}]`] = ['invalid_format'];
-    else if (isNeeded && (isBlank || value === '')) errors[`variables[${name}]`] = ['is_blank'];
+    else if (isNeeded && !mayLack && (isBlank || value === '')) errors[`variables[${name}]`] = ['is_blank'];
   }
   return errors;
 }

@@ -146,7 +146,7 @@ describeWithRunner('the parameters of a project', (service, runner) => {
     assert.deepEqual(await run(), { A: 'y', B: 'x', COUNT: 'true' });
     const changed = await alice.put(`${schedules}/${record.id}`, { cron: '0 4 * * *' });
     assert.equal(changed.status, 200, 'only variables that are sent are checked');
-    assert.deepEqual((await alice.put(`${schedules}/${record.id}`, { variables: '' })).record.variables, undefined);
+    assert.deepEqual((await alice.put(`${schedules}/${record.id}`, { variables: '' })).record.variables, {});
   });
 
   test('come from the file of the default branch only, and guarded variables keep their builds', async () => {
@@ -181,7 +181,7 @@ describeWithRunner('the parameters of a project', (service, runner) => {
     );
     assert.equal(await names(), 'MODE');
     const schedule = { cron: '0 5 * * *', variables: { BASH_ENV: 'evil.sh' } };
-    await alice.post(`${path}/environment_variables`, { name: 'KEY', content: 'x', refs: 'refs/tags/v*' });
+    await alice.post(`${path}/environment_variables`, { name: 'KEY', content: 'x', 'refs[]': 'refs/tags/v*' });
     const log = await fetch({ suites, schedules: [schedule], parameters: [{ ...note, default: 'evil' }] });
     assert.match(log, /Parameters and variables of schedules stay unchanged/);
     assert.equal(await names(), 'MODE');
