@@ -77,7 +77,7 @@ async function refuseMissing({ client }: Call, project: Project, request: BuildR
 /** A parameter with another name would be ignored, so a mistyped one is refused. */
 function answersFrom(
   given: readonly string[],
-  { name, parameters = [] }: Partial<Pick<Project, 'parameters'>> & Project,
+  { name, parameters = [] }: Pick<Project, 'name'> & Partial<Pick<Project, 'parameters'>>,
 ) {
   const answers = variablesFrom(given);
   const known = new Set(parameters.map((one) => `variables[${one.name}]`));

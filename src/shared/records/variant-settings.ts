@@ -47,9 +47,9 @@ export function columnsInVariant<S extends Partial<ColumnsOf<typeof fields>>>(su
   const changed = Object.entries(fields).flatMap(([name, field]) => {
     const column = suite[name as keyof S];
     if (typeof column !== 'string' || !column.includes('$')) return [];
-    const { fromColumn, toColumn } = field as Field<never, string>;
+    const own = field as Field<never, string>;
     const change: (value: never, variant: string) => unknown = put[name as keyof Settings];
-    return [[name, toColumn(change(fromColumn(column), variant) as never)]];
+    return [[name, own.toColumn(change(own.fromColumn(column), variant) as never)]];
   });
   return changed.length === 0 ? suite : { ...suite, ...(Object.fromEntries(changed) as Partial<S>) };
 }
