@@ -60,7 +60,7 @@ describe('jobs with priorities', () => {
       );
     });
 
-    test('delay no other account, whatever one gives to its own [promise: priorities]', async () => {
+    test('delay no other account, whatever one gives to its own [promise: account-turns]', async () => {
       await clear();
       await put(1n, ...of(...Array.from({ length: 40 }, () => 100)));
       await put(2n, ...of(-100, -100, -100));

@@ -95,7 +95,7 @@ describeWithRunner('a matrix that chooses', (service, runner) => {
     await runner.assertIdle();
   });
 
-  test('is judged for each variant as if it stood there [promise: matrix-choices]', async () => {
+  test('is judged for each variant as if it stood there', async () => {
     await fresh();
     const wrong: [object, Record<string, string>][] = [
       [

@@ -78,7 +78,7 @@ describeWithRunner('the parameters of a project', (service, runner) => {
     assert.deepEqual((await alice.get(path)).record.parameters, []);
   });
 
-  test('are answered by requests, which are refused if a value does not fit [promise: parameters]', async () => {
+  test('are answered by requests, which are refused if a value does not fit [promise: request-variables]', async () => {
     await fresh();
     const refused: [Record<string, string>, Record<string, string>][] = [
       [{}, { 'variables[STAGE]': 'is_blank' }],
@@ -149,7 +149,7 @@ describeWithRunner('the parameters of a project', (service, runner) => {
     assert.deepEqual((await alice.put(`${schedules}/${record.id}`, { variables: '' })).record.variables, {});
   });
 
-  test('come from the file of the default branch only, and guarded variables keep their builds', async () => {
+  test('come from the file of the default branch only, and guarded variables keep their builds [promise: branch-file]', async () => {
     await fresh([]);
     await alice.put(path, { config_file: '.headrace.toml' });
     const suites = [{ name: 'unit', command: 'make' }];

@@ -80,7 +80,7 @@ describeWithRunner('the priority of builds', (service, runner) => {
     assert.deepEqual(await run(6), inTurn, 'the build of the group that came first is first');
   });
 
-  test('cannot be raised by a branch’s file [promise: priorities]', async () => {
+  test('cannot be raised by a branch’s file [promise: branch-file]', async () => {
     await fresh({ config_file: '.headrace.toml' });
     await alice.createSuite(project, { name: 'known', priority: '20' });
     const file = (known: number, fresh_: number) =>
