@@ -2,7 +2,6 @@ import type { Queries } from '../db/open.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import { sealedLocation, type JobRow, type RegistryRow } from '../db/schema.ts';
 import { parseImageReference } from '../../shared/domain/image-reference.ts';
-import { columnsInVariant } from '../../shared/records/variant-settings.ts';
 import { servicesIn } from '../lifecycle/build-services.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import type { ImageBuildsOrder, ImageOrder, RegistryAccess } from '../../shared/protocol/index.ts';
@@ -61,8 +60,7 @@ async function imageOf(
   if (job.kind === 'run_suite') {
     const builds = db.selectFrom('builds').selectAll().where('id', '=', job.subject_id);
     const build = await builds.executeTakeFirst();
-    const stored = build && (await settingsOf(db, build));
-    const settings = stored && columnsInVariant(stored, build.variant);
+    const settings = build && (await settingsOf(db, build));
     if (service === undefined || !settings) return settings?.image;
     return servicesIn(settings.services).find(({ name }) => name === service)?.image;
   }

@@ -1,8 +1,7 @@
 import type { SqlBool } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, BuildRow, ProjectRow, SuiteRow } from '../db/schema.ts';
-import { columnsInVariant } from '../../shared/records/variant-settings.ts';
-import { settingsOf } from '../lifecycle/file-suites.ts';
+import { settingsInVariant, settingsOf } from '../lifecycle/file-suites.ts';
 import { isTaken } from './files.ts';
 
 const settings = [
@@ -60,18 +59,11 @@ export async function suiteParts(db: Queries, id: bigint): Promise<SuiteParts | 
   const fromFile = Object.fromEntries(settings.map((name) => [name, suite[name]])) as unknown as Settings;
   const { dependencies = [] } = suite;
   const { steps: suite_steps, services: suite_services } = suite;
-  return ofVariant({
-    ...found,
-    ...fromFile,
-    suite_steps,
-    suite_services,
-    dependencies,
-    has_software: dependencies.length > 0,
-  });
+  return { ...found, ...fromFile, suite_steps, suite_services, dependencies, has_software: dependencies.length > 0 };
 }
 
 function ofVariant({ image, artifacts, suite_services: services, ...parts }: SuiteParts): SuiteParts {
-  const { services: suite_services, ...own } = columnsInVariant({ image, artifacts, services }, parts.variant);
+  const { services: suite_services, ...own } = settingsInVariant({ image, artifacts, services }, parts.variant);
   return { ...parts, ...own, suite_services };
 }
 

@@ -133,7 +133,7 @@ export async function triedBefore(
       .orderBy('builds.attempt', 'desc')
       .limit(1)
       .executeTakeFirstOrThrow();
-    const settings = await settingsOf(trx, last);
+    const settings = await settingsOf(trx, { ...last, variant });
     const suites = trx
       .selectFrom('suites')
       .select(['approval', 'approvers', 'priority'])
@@ -147,7 +147,7 @@ export async function triedBefore(
       series: last.series,
       isDeleted: settings === undefined,
       steps: settings?.steps ?? '[]',
-      tags: columnsInVariant({ tags: settings?.tags ?? '' }, variant).tags,
+      tags: settings?.tags ?? '',
       allowFailure: settings ? allowedFailures(settings)(variant) : 0,
       retries: settings?.retries ?? 0,
       priority: priorityOf(cappedPriority(settings, now), last.asked_priority),

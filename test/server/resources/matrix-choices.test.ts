@@ -142,6 +142,21 @@ describeWithRunner('a matrix that chooses', (service, runner) => {
     );
   });
 
+  test('puts nothing that is not allowed into a build that is older than the settings', async () => {
+    await fresh();
+    const { record } = await send({ name: 'unit', command: 'make', matrix: ['X=../../etc'] });
+    const request = (await alice.post(`${path}/build_requests`, { commit_ref: 'main' })).record;
+    await (await runner.take('fetch_commit')).fetched();
+    await (await runner.take('run_suite')).exit(0);
+    const json = { matrix: ['X=db'], services: [{ name: '$X', image: 'redis' }], artifacts: ['$X/log'] };
+    assert.equal((await service.api.put(`${path}/suites/${record.id}`, { as: alice.credentials, json })).status, 200);
+    await alice.post(`${path}/build_requests/${request.id}/rerun`);
+    const again = await runner.take('run_suite');
+    const { environment, services = [], artifacts } = again.order.work;
+    assert.deepEqual([environment['X'], services[0]?.name, artifacts?.globs], ['../../etc', '$X', ['$X/log']]);
+    await again.exit(0);
+  });
+
   test('gives a branch’s file no runner that the project’s suites do not have [promise: branch-file]', async () => {
     await fresh({ config_file: '.headrace.toml' });
     await send({ ...suite, matrix: ['OS=linux', 'NODE=1'] });
