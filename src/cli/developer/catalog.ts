@@ -74,7 +74,7 @@ export function developerProgram(): Command {
     .option('-f, --follow', following)
     .addOption(wait)
     .addOption(repeated('--suite <SUITE>', 'only this suite'))
-    .addOption(repeated('--set <NAME=VALUE>', 'with this value of a parameter of the project'))
+    .addOption(repeated('--set <N=V>', 'with NAME=VALUE of a parameter of the project'))
     .addOption(repeated('--variable <NAME=VALUE>', 'with this variable (not for secrets)'))
     .example('headrace run -f', 'build the checked-out branch, and wait for it')
     .example('headrace run v1.2 --suite unit', 'one suite on a tag')
