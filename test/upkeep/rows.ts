@@ -1,3 +1,4 @@
+import { insertRows } from '../../src/server/db/insert.ts';
 import type { Database } from '../../src/server/db/open.ts';
 import { sealedLocation, type Schema } from '../../src/server/db/schema.ts';
 import { largestId } from '../../src/shared/lib/ids.ts';
@@ -49,12 +50,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     finished_at: at % 2 === 0 ? largestId : null,
   }));
   await db.transaction(async (trx) => {
-    const put = async <T extends keyof Schema>(table: T, ...rows: Schema[T][]): Promise<void> => {
-      await trx
-        .insertInto(table)
-        .values(rows as never)
-        .execute();
-    };
+    const put = <T extends keyof Schema>(table: T, ...rows: Schema[T][]): Promise<void> =>
+      insertRows(trx, table, rows as never);
     const named = { name: awkward, description: '', command: awkward };
     await put('users', {
       id: user,
