@@ -181,6 +181,8 @@ const settings = (name: string) => ({
   branch_secrets: 0,
   report_left_out: 1,
   build_twice: 0,
+  parameters: '[]',
+  most_priority: 0,
 });
 
 async function twoProjects({ db, ids, observers, vault }: Store) {
@@ -197,7 +199,7 @@ async function twoProjects({ db, ids, observers, vault }: Store) {
     const { id } = await createProject(context, owner, vault, settings('configured'));
     const request = await openRequest(
       context,
-      { id, owner_id: owner, config_file: '', build_twice: 0 },
+      { id, owner_id: owner, config_file: '', build_twice: 0, parameters: '[]' },
       { commitRef: 'main', createdBy: owner },
     );
     const row = trx.selectFrom('projects').selectAll().where('id', '=', id);

@@ -73,6 +73,7 @@ const byAPerson = {
   fetched_as: '',
   asked_by: null,
   concurrency_group: '',
+  priority: 0,
   trace: '',
   suites: '[]',
   suite_names: '[]',
@@ -101,6 +102,7 @@ const unheld = {
   withheld: '[]',
   step_commands: '[]',
   concurrency_group: '',
+  priority: 0,
   held: '',
   deploy_id: null,
 };
@@ -133,6 +135,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     approvers: '[]',
     manual: 0,
     concurrency_group: '',
+    priority: 0,
     gates_of_file: '',
     reports: '[]',
     command: 'true',

@@ -96,6 +96,7 @@ export async function addBuild(
     withheld: '[]',
     step_commands: '[]',
     concurrency_group: '',
+    priority: 0,
     held: '',
     deploy_id: null,
     ...fields,

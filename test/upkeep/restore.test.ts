@@ -112,6 +112,7 @@ for (const kind of kinds) {
         approvers: '[]',
         manual: 0,
         concurrency_group: '',
+        priority: 0,
         gates_of_file: '',
       };
       await assert.rejects(

@@ -1,3 +1,4 @@
+import { insertRows } from '../../src/server/db/insert.ts';
 import type { Database } from '../../src/server/db/open.ts';
 import { sealedLocation, type Schema } from '../../src/server/db/schema.ts';
 import { largestId } from '../../src/shared/lib/ids.ts';
@@ -33,6 +34,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     fetched_as: awkward,
     asked_by: user,
     concurrency_group: awkward,
+    priority: -3,
     trace: awkward,
     suites: '["9223372036854775807"]',
     suite_names: '["unit"]',
@@ -48,12 +50,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     finished_at: at % 2 === 0 ? largestId : null,
   }));
   await db.transaction(async (trx) => {
-    const put = async <T extends keyof Schema>(table: T, ...rows: Schema[T][]): Promise<void> => {
-      await trx
-        .insertInto(table)
-        .values(rows as never)
-        .execute();
-    };
+    const put = <T extends keyof Schema>(table: T, ...rows: Schema[T][]): Promise<void> =>
+      insertRows(trx, table, rows as never);
     const named = { name: awkward, description: '', command: awkward };
     await put('users', {
       id: user,
@@ -117,6 +115,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       branch_secrets: 1,
       report_left_out: 0,
       build_twice: 1,
+      parameters: '[]',
+      most_priority: 7,
       default_branch: awkward,
       passed_since: null,
       failed_since: 3n,
@@ -164,6 +164,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       approvers: JSON.stringify([awkward]),
       manual: 1,
       concurrency_group: awkward,
+      priority: 4,
       gates_of_file: 'approval',
       reports: JSON.stringify([awkward]),
     });
@@ -309,10 +310,11 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       withheld: JSON.stringify([awkward]),
       step_commands: JSON.stringify([awkward]),
       concurrency_group: awkward,
+      priority: 4,
       held: 'needs',
       deploy_id: largestId,
     });
-    const job = { subject_id: 1n, account_id: user, tries: 1, run_after: 0n, cancelled: 0, tags: 'gpu' };
+    const job = { subject_id: 1n, account_id: user, tries: 1, run_after: 0n, cancelled: 0, priority: 5, tags: 'gpu' };
     const free = {
       lane: null,
       claim: null,
@@ -442,6 +444,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       cron: '* * * * *',
       time_zone: 'UTC',
       commit_ref: awkward,
+      variables: '{}',
       created_at: 1n,
       next_run_at: largestId,
       last_run_at: null,

@@ -74,10 +74,12 @@ export function developerProgram(): Command {
     .option('-f, --follow', following)
     .addOption(wait)
     .addOption(repeated('--suite <SUITE>', 'only this suite'))
+    .addOption(repeated('--set <N=V>', 'with NAME=VALUE of a parameter of the project'))
     .addOption(repeated('--variable <NAME=VALUE>', 'with this variable (not for secrets)'))
     .example('headrace run -f', 'build the checked-out branch, and wait for it')
     .example('headrace run v1.2 --suite unit', 'one suite on a tag')
-    .example('headrace run --variable STAGE=test', 'with a variable of its own');
+    .example('headrace run --set STAGE=test', 'with an answer to what the project asks')
+    .example('headrace run --variable DEBUG=1', 'with a variable of its own');
 
   add('watch [REQUEST]', () => import('./watch.ts'))
     .summary('Follow a build request until it ends')

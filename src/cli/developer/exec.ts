@@ -4,7 +4,7 @@ import { readRanges } from '../../shared/lib/address-filter.ts';
 import { messageOf } from '../../shared/lib/error-code.ts';
 import type { Answered, Project } from '../client/operations.ts';
 import type { BuildVariables } from '../../shared/domain/build-variables.ts';
-import { variablesIn, variantsOf } from '../../shared/domain/matrix.ts';
+import { inVariant, variablesIn, variantsOf } from '../../shared/domain/matrix.ts';
 import type { EndedSuite, ServiceOrder } from '../../runner/exec-suite.ts';
 import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
@@ -77,10 +77,17 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
       secrets: variables.filter(({ secret }) => secret).map(({ content }) => content),
       software: software.layers.map(mountOf),
       prefixes: software.prefixes,
-      services: suite.services.map((service) => serviceOrder(service, variables, software.services)),
+      services: suite.services.map((service) => ({
+        ...serviceOrder(service, variables, software.services, variant),
+        name: inVariant(service.name, variant),
+      })),
       registryAllow,
       buildsImages: suite.builds_images,
-      image: { reference: options.image ?? suite.image, isChosen: options.image !== undefined, root: suite.root },
+      image: {
+        reference: options.image ?? inVariant(suite.image, variant),
+        isChosen: options.image !== undefined,
+        root: suite.root,
+      },
       read: keptResults(client, {
         folder: join(folder, 'results'),
         suite: suite.id_str,
@@ -148,8 +155,10 @@ function serviceOrder(
   service: Suite['services'][number],
   variables: readonly { name: string; content: string }[],
   software: Software['services'],
+  variant: string,
 ): ServiceOrder {
-  const { name, image } = service;
+  const { name } = service;
+  const image = inVariant(service.image, variant);
   const own = software.find((one) => one.name === name);
   if (image === '' && !own)
     throw new Failure('unavailable', words`The dependency of the service ${name} was deleted. Choose another one.`);

@@ -12,7 +12,7 @@ const longestFetchMs = 60_000;
 const betweenLooksMs = 500;
 
 export async function run(
-  call: Call<{ follow?: true; suite?: string[]; variable?: string[] }>,
+  call: Call<{ follow?: true; suite?: string[]; variable?: string[]; set?: string[] }>,
   named?: string,
 ): Promise<number | void> {
   const { client, screen, cwd } = call;
@@ -21,8 +21,8 @@ export async function run(
     throw new WrongUse('This folder is not a git repository. Name a ref to build: headrace run REF');
   const project = await call.project();
   const inProject = { project_id: project.id_str };
-  const { suite: wanted = [], variable: given = [], follow } = call.options;
-  const variables = variablesFrom(given);
+  const { suite: wanted = [], variable: given = [], set: answers = [], follow } = call.options;
+  const variables = { ...variablesFrom(given), ...answersFrom(answers, project) };
   const suites = wanted.length === 0 ? [] : await client.call('suites', inProject);
   const isFileBuilt = project.config_file !== '';
   const own = wanted.filter((one) => !isFileBuilt || oneNamed(suites, one) !== undefined);
@@ -71,6 +71,21 @@ async function refuseMissing({ client }: Call, project: Project, request: BuildR
   if (missing.length === 0) return;
   throw new WrongUse(
     words`${request.commit_ref} has no suite ${missing.join(', ')}. It has: ${[...known].join(', ') || 'none'}`,
+  );
+}
+
+/** A parameter with another name would be ignored, so a mistyped one is refused. */
+function answersFrom(
+  given: readonly string[],
+  { name, parameters = [] }: Pick<Project, 'name'> & Partial<Pick<Project, 'parameters'>>,
+) {
+  const answers = variablesFrom(given);
+  const known = new Set(parameters.map((one) => `variables[${one.name}]`));
+  const unknown = Object.keys(answers).find((one) => !known.has(one));
+  if (unknown === undefined) return answers;
+  const asked = parameters.map((one) => one.name).join(', ') || 'none';
+  throw new WrongUse(
+    words`${name} has no parameter ${unknown.slice('variables['.length, -1)}. It has: ${asked}. Set other variables with --variable`,
   );
 }
 

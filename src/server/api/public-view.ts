@@ -8,6 +8,7 @@ const blanks: Readonly<Record<string, unknown>> = {
   approvers: [],
   email: '',
   variables: {},
+  parameters: [],
   withheld_variables: [],
   forge_id: null,
   forge_id_str: '',

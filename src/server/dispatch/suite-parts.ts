@@ -1,7 +1,7 @@
 import type { SqlBool } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, BuildRow, ProjectRow, SuiteRow } from '../db/schema.ts';
-import { settingsOf } from '../lifecycle/file-suites.ts';
+import { settingsInVariant, settingsOf } from '../lifecycle/file-suites.ts';
 import { isTaken } from './files.ts';
 
 const settings = [
@@ -56,13 +56,18 @@ export type SuiteParts = Omit<BuildOrNull, keyof Settings | 'suite_steps' | 'sui
 export async function suiteParts(db: Queries, id: bigint): Promise<SuiteParts | undefined> {
   const found = await findBuild(db, id);
   if (!found || (found.config_digest === '' && found.command === null)) return undefined;
-  if (found.config_digest === '') return { ...found, dependencies: undefined } as SuiteParts;
+  if (found.config_digest === '') return ofVariant({ ...found, dependencies: undefined } as SuiteParts);
   const suite = await settingsOf(db, found);
   if (!suite) return undefined;
   const fromFile = Object.fromEntries(settings.map((name) => [name, suite[name]])) as unknown as Settings;
   const { dependencies = [] } = suite;
   const { steps: suite_steps, services: suite_services } = suite;
   return { ...found, ...fromFile, suite_steps, suite_services, dependencies, has_software: dependencies.length > 0 };
+}
+
+function ofVariant({ image, artifacts, suite_services: services, ...parts }: SuiteParts): SuiteParts {
+  const { services: suite_services, ...own } = settingsInVariant({ image, artifacts, services }, parts.variant);
+  return { ...parts, ...own, suite_services };
 }
 
 const findBuild = (db: Queries, build: bigint): Promise<BuildOrNull | undefined> =>

@@ -46,6 +46,7 @@ export async function receive(
     .innerJoin('projects', 'projects.id', 'hooks.project_id')
     .select(['hooks.events', 'projects.id', 'projects.owner_id', 'projects.clone_url'])
     .select(['projects.fork_builds', 'projects.cancel_superseded', 'projects.config_file', 'projects.build_twice'])
+    .select('projects.parameters')
     .where('hooks.id', '=', hookId)
     .executeTakeFirstOrThrow();
   return recordDecision(context, delivery, await decide(context, { id: hookId, events }, project, facts));

@@ -4,11 +4,13 @@ import { runAgain } from '../db/open.ts';
 import type { BuildRow, SuiteRow } from '../db/schema.ts';
 import { amongVariants } from '../../shared/domain/matrix.ts';
 import { matrixFields } from '../../shared/records/suite.ts';
+import { columnsInVariant } from '../../shared/records/variant-settings.ts';
 import { cancel, enqueue, holdWaitingJobs, retag, type Cancelled } from '../queue/queue.ts';
 import { addLine, beginLogs } from '../streams/logs.ts';
 import { writeMove, type BuildEnding, type MovedBuild } from './build-moves.ts';
 import { settingsOf } from './file-suites.ts';
 import { leaveGroup, recordEvent, rollUp } from './pending-effects.ts';
+import { cappedPriority, priorityOf } from './priorities.ts';
 import { tooSlow, type Rule } from './rules.ts';
 import { waitingSteps } from './build-steps.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
@@ -75,6 +77,8 @@ export interface PlannedBuild {
   tags: string;
   allowFailure: number;
   retries: number;
+  /** With the request's. */
+  priority: number;
   needs: readonly string[];
   /** The needed suite whose files the build starts with, or blank. */
   filesFrom: string;
@@ -103,7 +107,7 @@ export function allowedFailures(
  */
 export async function triedBefore(
   { trx }: WriteContext,
-  commitId: bigint,
+  { commitId, requestId }: Pick<BuildContext, 'commitId' | 'requestId'>,
   subjects: Subject[],
 ): Promise<PlannedBuild[]> {
   const tried: PlannedBuild[] = [];
@@ -121,6 +125,9 @@ export async function triedBefore(
           .where('any.variant', '=', variant)
           .as('attempt'),
       )
+      .select((of) =>
+        of.selectFrom('build_requests').select('priority').where('id', '=', requestId).as('asked_priority'),
+      )
       .where('commit_id', '=', commitId)
       .where('suite_name', '=', suiteName)
       .where('variant', '=', variant)
@@ -128,8 +135,11 @@ export async function triedBefore(
       .orderBy('builds.attempt', 'desc')
       .limit(1)
       .executeTakeFirstOrThrow();
-    const settings = await settingsOf(trx, last);
-    const suites = trx.selectFrom('suites').select(['approval', 'approvers']).where('id', '=', last.suite_id);
+    const settings = await settingsOf(trx, { ...last, variant });
+    const suites = trx
+      .selectFrom('suites')
+      .select(['approval', 'approvers', 'priority'])
+      .where('id', '=', last.suite_id);
     const now = await suites.executeTakeFirst(); // an approval required since then also applies to old builds
     tried.push({
       suiteId: last.suite_id,
@@ -142,6 +152,7 @@ export async function triedBefore(
       tags: settings?.tags ?? '',
       allowFailure: settings ? allowedFailures(settings)(variant) : 0,
       retries: settings?.retries ?? 0,
+      priority: priorityOf(cappedPriority(settings, now), last.asked_priority),
       needs: JSON.parse(last.needs) as string[],
       filesFrom: last.files_from,
       approval: Math.max(last.approval, now?.approval ?? 0),
@@ -218,6 +229,7 @@ export async function addBuilds(
     concurrency_group: suite.group,
     held: heldBy(suite),
     deploy_id: suite.deployId,
+    priority: suite.priority,
   }));
   const buildIds = builds.map(({ id }) => id);
   await insertRows(trx, 'builds', builds);
@@ -226,8 +238,8 @@ export async function addBuilds(
     recordEvent(context, { projectId, subjectId, type: 'build', state: buildMachine.initial });
   await db.announce(trx, subjectTopic(requestId)); // followers of the request follow its builds
   const jobs = builds.flatMap(({ id: subjectId, held }, at) => {
-    const { tags = '', slow } = suites[at] ?? {};
-    return slow || held !== '' ? [] : [{ kind: 'run_suite', subjectId, accountId, tries, tags }];
+    const { tags = '', priority = 0, slow } = suites[at] ?? {};
+    return slow || held !== '' ? [] : [{ kind: 'run_suite', subjectId, accountId, tries, tags, priority }];
   });
   if (jobs.length > 0) await enqueue(db, trx, ids, ...jobs);
   for (const [at, build] of builds.entries()) {
@@ -276,7 +288,7 @@ async function continueBuild(
 ): Promise<void> {
   const { project_id: projectId, commit_id: commitId, build_request_id: requestId } = build;
   await holdForBuilds(context, requestId, commitId);
-  const tried = await triedBefore(context, commitId, [build]);
+  const tried = await triedBefore(context, { commitId, requestId }, [build]);
   const next = tried.filter(({ isDeleted }) => !isDeleted);
   await addBuilds(context, { projectId, accountId, commitId, requestId, askedBy: null }, next, continued);
 }
@@ -289,7 +301,23 @@ export async function retagBuilds(
   { db, trx }: WriteContext,
   { accountId, suiteId, tags }: { accountId: bigint; suiteId: bigint; tags: string },
 ): Promise<void> {
-  await retag(db, trx, { accountId, which: buildsSuites([suiteId]), tags });
+  if (!tags.includes('$')) return retag(db, trx, { accountId, which: buildsSuites([suiteId]), tags });
+  await holdWaitingJobs(db, trx, { accountId, which: buildsSuites([suiteId]) });
+  const variants = await trx
+    .selectFrom('jobs')
+    .innerJoin('builds', 'builds.id', 'jobs.subject_id')
+    .select('builds.variant')
+    .distinct()
+    .where('jobs.account_id', '=', accountId)
+    .where('jobs.claim', 'is', null)
+    .where('builds.suite_id', '=', suiteId)
+    .execute();
+  for (const { variant } of variants)
+    await retag(db, trx, {
+      accountId,
+      which: buildsSuites([suiteId], variant),
+      tags: columnsInVariant({ tags }, variant).tags,
+    });
 }
 
 /**
@@ -304,9 +332,10 @@ export async function holdWaitingBuilds(
 }
 
 /** Matches jobs whose build belongs to these suites and uses the project's settings instead of a file's. */
-const buildsSuites = (suites: readonly bigint[]) => sql<SqlBool>`exists (
+const buildsSuites = (suites: readonly bigint[], variant?: string) => sql<SqlBool>`exists (
   select 1 from builds inner join build_requests on build_requests.id = builds.build_request_id
   where builds.id = jobs.subject_id and builds.suite_id in (${sql.join(suites)}) and build_requests.config_digest = ''
+    and ${variant === undefined ? sql`true` : sql`builds.variant = ${variant}`}
 )`;
 
 export async function cancelBuilds(context: WriteContext, builds: readonly BuildRow[]): Promise<void> {

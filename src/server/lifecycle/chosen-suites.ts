@@ -4,11 +4,13 @@ import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
 import { variantsOf } from '../../shared/domain/matrix.ts';
 import { valuesIn } from '../../shared/records/fields.ts';
 import { matrixFields, suiteFields } from '../../shared/records/suite.ts';
+import { columnsInVariant } from '../../shared/records/variant-settings.ts';
 import { allowedFailures, type PlannedBuild } from './builds.ts';
 import { suitesInFile, type BuiltBy } from './file-suites.ts';
 import { evaluateRulesIn, textsOf } from './evaluate-rules.ts';
 import { idTokensIn } from './id-tokens.ts';
 import { deploysGroup, suitesGroup } from './held-back.ts';
+import { priorityOf } from './priorities.ts';
 import type { Rule } from './rules.ts';
 import { whySkipped } from './skip-marks.ts';
 import type { WriteContext } from './write-context.ts';
@@ -23,6 +25,7 @@ const suiteColumns = [
   'allow_failure',
   'retries',
   'id_tokens',
+  'priority',
   ...matrixColumns,
   ...holdColumns,
 ] as const;
@@ -130,7 +133,8 @@ export async function applying(
   const tried = suites.map(async ([, [suite]], at) => {
     const { unmet, slow } = results[at] ?? {};
     if (!suite || unmet) return [];
-    const made = await triedAnew(context, suite, commit.id, names);
+    const priority = priorityOf(suite.priority, request.priority);
+    const made = await triedAnew(context, { ...suite, priority }, commit.id, names);
     const isDeploying = deploy && isNamed(suite, named);
     const variants = made.map((one) => ({
       ...one,
@@ -186,20 +190,20 @@ async function triedAnew(
   commit: bigint,
   names: ReadonlyMap<bigint, string>,
 ): Promise<Omit<PlannedBuild, 'deployId'>[]> {
-  const { suite_id: suiteId, name: suiteName, steps, tags, retries, last, concurrency_group: group } = suite;
+  const { suite_id: suiteId, name: suiteName, steps, tags, retries, priority, last, concurrency_group: group } = suite;
   const { approval, approvers, manual } = suite;
   const needs = needsOf(suite).flatMap((id) => names.get(id) ?? []);
   const filesFrom = names.get(suite.files_from_id ?? 0n) ?? '';
   const gates = { approval, approvers, manual, group: suitesGroup(group) };
   const hasIdTokens = idTokensIn(suite).length > 0;
-  const settings = { suiteId, suiteName, steps, tags, retries, needs, filesFrom, hasIdTokens, ...gates };
+  const settings = { suiteId, suiteName, steps, tags, retries, priority, needs, filesFrom, hasIdTokens, ...gates };
   const variants = variantsOf(valuesIn(matrixFields, suite));
   const allowFailure = allowedFailures(suite);
   const isPlain = variants.every((variant) => variant === '');
   const attempts = isPlain ? [{ variant: '', last: last ?? 0 }] : await findAttempts(trx, commit, suiteName);
   const lastOf = new Map(attempts.map((one) => [one.variant, Number(one.last)]));
   return variants.map((variant) => ({
-    ...settings,
+    ...columnsInVariant(settings, variant),
     variant,
     allowFailure: allowFailure(variant),
     last: lastOf.get(variant) ?? 0,

@@ -2,6 +2,8 @@ import { insertRows } from '../db/insert.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, BuildRow, FileSuiteRow, SuiteRow } from '../db/schema.ts';
 import { suiteFields } from '../../shared/records/suite.ts';
+import { columnsInVariant } from '../../shared/records/variant-settings.ts';
+import { cappedPriority } from './priorities.ts';
 import type { Rule } from './rules.ts';
 import type { WriteContext } from './write-context.ts';
 
@@ -66,7 +68,7 @@ export interface FileSuite extends SuiteSettings {
 
 export async function suitesInFile(db: Queries, projectId: bigint, digest: string): Promise<FileSuite[]> {
   const rows = await rowsOf(db, projectId, digest);
-  const suites = db.selectFrom('suites').select(['id', 'name', 'approval', 'approvers', 'manual']);
+  const suites = db.selectFrom('suites').select(['id', 'name', 'approval', 'approvers', 'manual', 'priority']);
   const present = await suites.where('project_id', '=', projectId).execute();
   const byName = new Map(present.map((suite) => [suite.name, suite]));
   return rows.map(({ id, name, settings, rules }) => {
@@ -84,6 +86,7 @@ export async function suitesInFile(db: Queries, projectId: bigint, digest: strin
       approval,
       approvers,
       manual,
+      priority: cappedPriority(fromFile, own),
       id,
       suite_id: own?.id ?? null,
       rules: JSON.parse(rules) as Rule[],
@@ -91,9 +94,11 @@ export async function suitesInFile(db: Queries, projectId: bigint, digest: strin
   });
 }
 
-type Built = Pick<BuildRow, 'project_id' | 'build_request_id' | 'suite_id' | 'suite_name'>;
+export const settingsInVariant = columnsInVariant;
 
-/** The suite's settings as the build's request found them. Undefined if the suite was deleted since. */
+type Built = Pick<BuildRow, 'project_id' | 'build_request_id' | 'suite_id' | 'suite_name' | 'variant'>;
+
+/** The suite's settings as the build's request found them, for its variant. Undefined if the suite was deleted since. */
 export async function settingsOf(
   db: Queries,
   build: Built,
@@ -109,12 +114,12 @@ export async function settingsOf(
     .where('build_requests.id', '=', build.build_request_id)
     .where('file_suites.name', '=', build.suite_name)
     .executeTakeFirst();
-  if (row)
-    return {
-      ...(JSON.parse(row.settings) as SuiteSettings),
-      dependencies: JSON.parse(row.dependencies) as string[],
-    };
-  return db.selectFrom('suites').selectAll().where('id', '=', build.suite_id).executeTakeFirst();
+  if (row) {
+    const settings = settingsInVariant(JSON.parse(row.settings) as SuiteSettings, build.variant);
+    return { ...settings, dependencies: JSON.parse(row.dependencies) as string[] };
+  }
+  const suite = await db.selectFrom('suites').selectAll().where('id', '=', build.suite_id).executeTakeFirst();
+  return suite && settingsInVariant(suite, build.variant);
 }
 
 /** The newest request that built the commit by this path. Undefined if none did. */

@@ -1,3 +1,4 @@
+import { columnsInVariant } from '../../shared/records/variant-settings.ts';
 import { sql } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
@@ -120,15 +121,19 @@ async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id
         .onRef('file_suites.name', '=', 'builds.suite_name'),
     )
     .select(['builds.id as subjectId', 'projects.owner_id as accountId', 'suites.tags', 'file_suites.settings'])
-    .select(['builds.build_request_id', 'builds.files_from', 'builds.variant'])
+    .select(['builds.build_request_id', 'builds.files_from', 'builds.variant', 'builds.priority'])
     .where('builds.id', 'in', free)
     .orderBy('builds.id')
     .execute();
-  const wanted = jobs.map(async ({ subjectId, accountId, tags, settings, ...build }) => ({
+  const wanted = jobs.map(async ({ subjectId, accountId, tags, settings, priority, ...build }) => ({
     kind: 'run_suite',
     subjectId,
     accountId,
-    tags: (settings === null ? tags : (JSON.parse(settings) as SuiteSettings).tags) ?? '',
+    priority,
+    tags: columnsInVariant(
+      { tags: (settings === null ? tags : (JSON.parse(settings) as SuiteSettings).tags) ?? '' },
+      build.variant,
+    ).tags,
     ...(await preferredFor(trx, build)),
   }));
   await enqueue(db, trx, ids, ...(await Promise.all(wanted)));

@@ -12,7 +12,7 @@ export async function beginJoinedFetches({ db, trx, ids }: WriteContext, { id, f
   const waiting = await trx
     .selectFrom('build_requests')
     .innerJoin('projects', 'projects.id', 'build_requests.project_id')
-    .select(['build_requests.id', 'projects.owner_id'])
+    .select(['build_requests.id', 'build_requests.priority', 'projects.owner_id'])
     .where('joined_to_id', '=', id)
     .where('fetch', '=', 'waiting')
     .orderBy('build_requests.id')
@@ -21,6 +21,11 @@ export async function beginJoinedFetches({ db, trx, ids }: WriteContext, { id, f
   const joined = waiting.map((request) => request.id);
   if (fetch !== 'done')
     await trx.updateTable('build_requests').set({ joined_to_id: null }).where('id', 'in', joined).execute();
-  const jobs = waiting.map((one) => ({ kind: 'fetch_commit', subjectId: one.id, accountId: one.owner_id }));
+  const jobs = waiting.map((one) => ({
+    kind: 'fetch_commit',
+    subjectId: one.id,
+    accountId: one.owner_id,
+    priority: one.priority,
+  }));
   await enqueue(db, trx, ids, ...jobs);
 }

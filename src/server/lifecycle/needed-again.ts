@@ -16,7 +16,9 @@ export async function needAgain(
   const { project_id: projectId, commit_id: commitId, build_request_id: requestId } = build;
   await holdWithFirst(context, requestId, commitId);
   if (gone) {
-    const next = (await triedBefore(context, commitId, [gone])).filter(({ last }) => last === gone.attempt);
+    const next = (await triedBefore(context, { commitId, requestId: gone.build_request_id }, [gone])).filter(
+      ({ last }) => last === gone.attempt,
+    );
     if (next.some(({ isDeleted }) => isDeleted)) return false;
     const { build_request_id: leaving } = gone; // perhaps the request that its own request joined
     await addBuilds(context, { projectId, accountId, commitId, requestId: leaving, askedBy: build.asked_by }, next);

@@ -2,6 +2,9 @@ import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow } from '../db/sch
 import { enqueue } from '../queue/queue.ts';
 import { addLine, beginLog, completeLog } from '../streams/logs.ts';
 import { valuesIn } from '../../shared/records/fields.ts';
+import { askedFields } from '../../shared/records/build-request.ts';
+import { withDefaults } from '../../shared/records/parameter.ts';
+import { projectFields } from '../../shared/records/project.ts';
 import { matrixFields } from '../../shared/records/suite.ts';
 import { nameWithVariant, variantsOf } from '../../shared/domain/matrix.ts';
 import { applying, askForFiles, suitesFor, type Chosen, type SuiteFacts } from './chosen-suites.ts';
@@ -19,7 +22,7 @@ import { besidesFirst, findFirst, joinedText, joinKey, knownKey } from './joined
 import { beginTrace } from './request-trace.ts';
 import { buildRequestMachine, fetchMachine, isFinal, statesBefore, type FetchState } from './states.ts';
 
-export type Owned = Pick<ProjectRow, 'id' | 'owner_id' | 'config_file' | 'build_twice'>;
+export type Owned = Pick<ProjectRow, 'id' | 'owner_id' | 'config_file' | 'build_twice' | 'parameters'>;
 
 export const requestEvents = ['manual', 'push', 'tag', 'pull_request', 'poll', 'schedule'] as const;
 export type RequestEvent = (typeof requestEvents)[number];
@@ -58,6 +61,7 @@ export interface NewRequest {
   suiteNames?: string;
   /** As JSON; none is secret. */
   variables?: string;
+  priority?: number;
   deployId?: bigint;
   /** Requests that this one may join, already locked (joined-requests.ts). */
   alike?: readonly bigint[];
@@ -92,7 +96,8 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     failure_reason: '',
     before: trigger?.before ?? '',
     ...byProject,
-    variables: asked.variables ?? '{}',
+    variables: variablesOf(project, asked),
+    priority: asked.priority ?? 0,
     deploy_id: asked.deployId ?? null,
     join_key: joinKey(asked.commitRef, trigger?.headBranch ?? ''),
     joined_to_id: null,
@@ -121,6 +126,12 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
   return { ...request, from_fork, joined_to_id };
 }
 
+/** The project's parameters have defaults, whatever a branch's file says. */
+function variablesOf(project: Pick<ProjectRow, 'parameters'>, { variables = '{}' }: NewRequest): string {
+  const given = askedFields.variables.fromColumn(variables);
+  return askedFields.variables.toColumn(withDefaults(projectFields.parameters.fromColumn(project.parameters), given));
+}
+
 async function endLog({ db, trx }: WriteContext, requestId: bigint, ...lines: string[]): Promise<void> {
   for (const line of lines) await addLine(db, trx, requestId, line);
   await completeLog(db, trx, requestId);
@@ -142,9 +153,14 @@ function announceRequest(
 
 export async function enqueueFetch({ db, trx, ids }: WriteContext, project: Owned, requestId: bigint): Promise<void> {
   // The request's row holds the project, so a hand-over either sees the job or has happened.
-  const projects = trx.selectFrom('projects').select('owner_id').where('id', '=', project.id);
-  const { owner_id: accountId } = await projects.executeTakeFirstOrThrow();
-  await enqueue(db, trx, ids, { kind: 'fetch_commit', subjectId: requestId, accountId });
+  const { owner_id: accountId, priority } = await trx
+    .selectFrom('projects')
+    .innerJoin('build_requests', 'build_requests.project_id', 'projects.id')
+    .select(['projects.owner_id', 'build_requests.priority'])
+    .where('projects.id', '=', project.id)
+    .where('build_requests.id', '=', requestId)
+    .executeTakeFirstOrThrow();
+  await enqueue(db, trx, ids, { kind: 'fetch_commit', subjectId: requestId, accountId, priority });
 }
 
 /** The known commit, locked. Undefined if it is unknown or not on the request's ref. */

@@ -108,7 +108,7 @@ async function tryAgain(
 ): Promise<BuildRow[]> {
   const made: BuildRow[] = [];
   for (const [requestId, some] of Map.groupBy(builds, ({ build_request_id: request }) => request)) {
-    const tried = await triedBefore(context, asked.commitId, some);
+    const tried = await triedBefore(context, { commitId: asked.commitId, requestId }, some);
     made.push(...(await addBuilds(context, contextOf(project, { ...asked, requestId }), tried.filter(isPossible))));
     rollUp(context, { commit: asked.commitId, request: requestId });
   }

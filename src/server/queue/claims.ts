@@ -1,11 +1,11 @@
-import { sql } from 'kysely';
+import { sql, type RawBuilder } from 'kysely';
 import type { Database, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import { randomName } from '../../shared/lib/random-name.ts';
 import { nextAccounts, type NextAccount } from './accounts.ts';
 import { holdLane } from './lanes.ts';
 import { take, type ClaimedJob } from './leases.ts';
-import { oldestWaiting, oldestWith, type Serving } from './waiting.ts';
+import { highestWaiting, nextTags, oldestOf, type Serving } from './waiting.ts';
 
 /**
  * A claim for a runner. It locks its account's turn, so concurrent claims serve the next account. If no other account
@@ -53,7 +53,7 @@ async function findNext(
   const { mostRunning = 0, tags = '' } = serving;
   const held = mostRunning > 0 ? await waitForTurn(db, trx, first) : await holdTurn(db, trx, accounts);
   if (mostRunning > 0 && !held) return 'overtaken';
-  const job = await oldestFree(db, trx, held?.account_id ?? first.account_id, serving);
+  const job = await nextFree(db, trx, held?.account_id ?? first.account_id, serving);
   // If the only account has no free job, other claims hold all its waiting jobs. For a runner with tags, this is known
   // only for jobs with the oldest job's tags.
   if (!job) return mostRunning === 0 && accounts.length === 1 && tags === '' ? undefined : 'overtaken';
@@ -82,24 +82,34 @@ function turnOf(trx: Transaction, { account_id: account, turn }: NextAccount) {
   return trx.selectFrom('queue_turns').select('turn').where('account_id', '=', account).where('turn', '=', turn);
 }
 
-async function oldestFree(
+/** The account's next job that no other claim holds: the highest priority first, then the oldest. */
+async function nextFree(
   db: Database,
   trx: Transaction,
   accountId: bigint,
   serving: Serving,
 ): Promise<JobRow | undefined> {
   const search = { ...serving, queries: trx, account: sql`${accountId}` };
-  // The tags of the oldest job that fits. The first free job with these tags is taken.
-  const fitting = async (): Promise<string | undefined> => {
-    const oldest = trx
-      .selectFrom('jobs')
-      .select('tags')
-      .where('id', '=', sql<bigint>`(${oldestWaiting(db, search)})`);
-    return (await oldest.executeTakeFirst())?.tags;
-  };
-  const needed = (serving.tags ?? '') === '' ? '' : await fitting();
-  if (needed === undefined) return undefined;
-  return db.skipLocked(oldestWith(db, search, sql.lit(needed)).selectAll('waiting'), 'waiting').executeTakeFirst();
+  const take = (tags: string, priority: RawBuilder<number | null>) =>
+    db
+      .skipLocked(oldestOf(search, { tags: sql.lit(tags), priority }).selectAll('waiting'), 'waiting')
+      .executeTakeFirst();
+  if ((serving.tags ?? '') !== '') {
+    const { rows } = await nextTags(db, search).execute(trx);
+    return rows[0] && take(rows[0].tags, sql.lit(rows[0].priority));
+  }
+  const highest = (below?: number) => highestWaiting(search, { tags: sql.lit(''), below });
+  const first = await take('', highest());
+  if (first) return first;
+  // Other claims hold the jobs of the highest priority.
+  for (let below: number | undefined; ;) {
+    const { rows } = await sql<{ priority: number | null }>`select ${highest(below)} as priority`.execute(trx);
+    const priority = rows[0]?.priority ?? null;
+    if (priority === null) return undefined;
+    const job = await take('', sql.lit(priority));
+    if (job) return job;
+    below = priority;
+  }
 }
 
 /** Two jobs of one lane may have been found at the same moment, so the lane is locked and checked. */

@@ -28,7 +28,15 @@ export async function ensureDeliveryJobs(
   ids: IdSource,
   jobs: DeliveryJob[],
 ): Promise<void> {
-  const fresh = { run_after: BigInt(Date.now()), kind: deliveryKind, lane: null, tries: 0, cancelled: 0, tags: '' };
+  const fresh = {
+    run_after: BigInt(Date.now()),
+    kind: deliveryKind,
+    lane: null,
+    tries: 0,
+    cancelled: 0,
+    priority: 0,
+    tags: '',
+  };
   let isNew = false;
   for (const { subjectId, accountId } of jobs) {
     const id = ids.next();

@@ -14,7 +14,8 @@ import { isDue, literals, type Serving } from './waiting.ts';
 /**
  * A job is added in the transaction that causes it and claimed for a while. The claim's holder removes it in the
  * transaction that settles it. Each claim serves the account with the fewest running jobs, so one account's jobs delay
- * another's single job by at most one job (accounts.ts). Within an account the oldest job is first.
+ * another's single job by at most one job (accounts.ts). Within an account, the highest priority is first, then the
+ * oldest job.
  */
 export interface NewJob {
   kind: string;
@@ -26,6 +27,7 @@ export interface NewJob {
   runAfter?: number;
   /** A caller waits for it: it precedes all other jobs of its account. */
   isAwaited?: boolean;
+  priority?: number;
   tags?: string;
   /** The location that may take the job before it is due. */
   location?: string | undefined;
@@ -45,12 +47,16 @@ export async function enqueue(db: Database, trx: Transaction, ids: IdSource, ...
   await db.announce(trx, queueTopic);
 }
 
-/** Jobs begin in the order of their numbers; negative ones first. */
+/** Jobs of one priority begin in the order of their numbers; negative ones first. */
 function numberFor(id: bigint, { isAwaited = false }: NewJob): bigint {
   return isAwaited ? -id : id;
 }
 
-function rowOf(id: bigint, { kind, subjectId, accountId, lane, tries, runAfter, tags, location }: NewJob): JobRow {
+/** Above all that a user can set. */
+const awaitedPriority = 1000;
+
+function rowOf(id: bigint, job: NewJob): JobRow {
+  const { kind, subjectId, accountId, lane, tries, runAfter, tags, location, isAwaited, priority = 0 } = job;
   return {
     id,
     kind,
@@ -66,6 +72,7 @@ function rowOf(id: bigint, { kind, subjectId, accountId, lane, tries, runAfter, 
     named_blobs: null,
     stored_blob: null,
     stored_bytes: null,
+    priority: isAwaited ? awaitedPriority : priority,
     tags: tags ?? '',
     location: location ?? null,
   };

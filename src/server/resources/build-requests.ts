@@ -1,10 +1,9 @@
 import type { Call } from '../api/call.ts';
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
-import { requireScope } from '../auth/callers.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
-import { ApiError, type ErrorCode, type FieldErrors } from '../../shared/errors.ts';
+import { ApiError, type FieldErrors } from '../../shared/errors.ts';
 import { columnsOf, described, flag } from '../../shared/records/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import { holdWithFirst } from '../lifecycle/apply-rollup.ts';
@@ -16,6 +15,7 @@ import { buildRequestMachine, isFinal, type BuildRequestState } from '../lifecyc
 import { buildRequestView, shownRequests, type Shown } from '../views/build-request.ts';
 import { askedFields, buildRequestRecord, explanationRecord } from '../../shared/records/build-request.ts';
 import { listOf } from '../../shared/records/schema.ts';
+import { checkVariables } from './asked-variables.ts';
 import { writeContextOf, orNotFound } from './common.ts';
 import { explain } from './explanations.ts';
 import { requestFirehose } from './firehoses.ts';
@@ -57,33 +57,6 @@ async function checkSuites(db: Queries, projectId: bigint, named: readonly bigin
   return found.length === named.length ? {} : { suites: ['not_found'] };
 }
 
-/** The variables of a request cannot replace a secret of the project or of its suites. */
-async function checkVariables(
-  db: Queries,
-  projectId: bigint,
-  variables: Readonly<Record<string, string>>,
-): Promise<FieldErrors> {
-  const names = Object.keys(variables);
-  if (names.length === 0) return {};
-  const secrets = db
-    .selectFrom('environment_variables')
-    .leftJoin('suites', 'suites.id', 'environment_variables.suite_id')
-    .select('environment_variables.name')
-    .where('secret', '=', 1)
-    .where('environment_variables.name', 'in', names)
-    .where((either) =>
-      either.or([
-        either('environment_variables.project_id', '=', projectId),
-        either('suites.project_id', '=', projectId),
-      ]),
-    );
-  const taken = (await secrets.execute()).map(({ name }): [string, ErrorCode[]] => [
-    `variables[${name}]`,
-    ['invalid_format'],
-  ]);
-  return Object.fromEntries(taken);
-}
-
 const rerunFields = { failed_only: described(flag(), 'only the suites that did not pass') };
 
 export const logged = loggedInProject({
@@ -119,15 +92,21 @@ export const routes = [
     body: askedFields,
     creates: 'work',
     answer: buildRequestRecord,
-    async verify({ db, caller, project }, { suites, variables = {} }) {
-      // A variable can contain a program, and a refusal shows which names are secrets.
-      if (Object.keys(variables).length > 0) requireScope(caller, 'suites');
-      return { ...(await checkSuites(db, project.id, suites)), ...(await checkVariables(db, project.id, variables)) };
-    },
+    verify: async (call, { suites, variables = {}, priority = 0 }) => ({
+      ...(priority > call.project.most_priority && { priority: ['invalid_format'] }),
+      ...(await checkSuites(call.db, call.project.id, suites)),
+      ...(await checkVariables(call, variables)),
+    }),
     audit: 'nothing',
     async handle(call) {
       const { project, caller, input } = call;
-      const { commit_ref: commitRef, suites, suite_names: suiteNames, variables } = columnsOf(askedFields, input);
+      const {
+        commit_ref: commitRef,
+        suites,
+        suite_names: suiteNames,
+        variables,
+        priority,
+      } = columnsOf(askedFields, input);
       const asked = {
         commitRef,
         ...(caller.via === 'build' ? { createdBy: project.owner_id, isByNobody: true } : { createdBy: caller.id }),
@@ -135,6 +114,7 @@ export const routes = [
         suites,
         suiteNames,
         variables,
+        priority,
       };
       const request = await openRequest(writeContextOf(call), project, asked);
       const made = { ...request, created_by_email: caller.email, base: '', compared_with: '' };

@@ -1,6 +1,7 @@
 import type { Queries } from '../db/open.ts';
 import { areAmong } from '../../shared/domain/limited-refs.ts';
-import { isSame, type Entry, type Node } from '../../shared/documents/kinds.ts';
+import { keyOf } from '../../shared/documents/document.ts';
+import { isSame, schedules, type Entry, type Node } from '../../shared/documents/kinds.ts';
 import type { Present } from './config-present.ts';
 import { limitsOf } from './guarded-suites.ts';
 
@@ -47,7 +48,23 @@ export async function leavingGuarded(
       return now ? withValues(node, now, ['refs', 'approval', 'approvers']) : node;
     }),
   };
-  return { wanted: { ...wanted, children }, kept };
+  return { wanted: await withoutValues(guarding, present, { ...wanted, children }, kept), kept };
+}
+
+/** Values of requests reach all builds, so they stay if any variable is limited to refs that are not the file's. */
+async function withoutValues(guarding: Guarding, present: Present, wanted: Node, kept: string[]): Promise<Node> {
+  const known = new Map(present.children.schedules?.map((one) => [keyOf(schedules, one.entry), one.entry]));
+  const valuesNow = (node: Node): Entry => known.get(keyOf(schedules, node.entry)) ?? { variables: {} };
+  const changing = (wanted.children.schedules ?? []).filter(
+    (node) => !isSame(node.entry.variables, valuesNow(node).variables),
+  );
+  const isChanged = !isSame(wanted.entry.parameters, present.entry.parameters);
+  if ((changing.length === 0 && !isChanged) || (await fits(guarding, 'all'))) return wanted;
+  kept.push(
+    'Parameters and variables of schedules stay unchanged: builds get variables that are limited to other refs.',
+  );
+  const left = wanted.children.schedules?.map((node) => withValues(node, valuesNow(node), ['variables'])) ?? [];
+  return { ...withValues(wanted, present.entry, ['parameters']), children: { ...wanted.children, schedules: left } };
 }
 
 function byName({ children }: Present, section: string): ReadonlyMap<unknown, Present> {
@@ -55,8 +72,8 @@ function byName({ children }: Present, section: string): ReadonlyMap<unknown, Pr
 }
 
 /** True if the file may change what a suite runs. */
-async function fits({ db, projectId, own }: Guarding, suiteId: bigint | undefined): Promise<boolean> {
-  for (const refs of await limitsOf(db, projectId, suiteId)) if (!(await areAmong(own, refs))) return false;
+async function fits({ db, projectId, own }: Guarding, suite: bigint | 'all' | undefined): Promise<boolean> {
+  for (const refs of await limitsOf(db, projectId, suite)) if (!(await areAmong(own, refs))) return false;
   return true;
 }
 

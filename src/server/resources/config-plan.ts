@@ -10,6 +10,7 @@ import {
   afterProject,
   beforeProject,
   isSame,
+  isTexts,
   projectFields,
   rawOf,
   strategies,
@@ -284,6 +285,10 @@ function shownChange({ name }: DocumentField, present: Entry, wanted: Entry): Pl
 
 function shown(value: Value | undefined): string {
   if (typeof value !== 'object' || value === null) return String(value ?? '');
+  if (isTexts(value))
+    return Object.entries(value)
+      .map((pair) => pair.join('='))
+      .join('\n');
   const texts = value.filter((one) => typeof one === 'string');
   const records = value.filter((one) => typeof one === 'object');
   const lines = records.flatMap((one) => Object.entries(one).map(([name, stated]) => `${name}: ${textOf(stated)}`));

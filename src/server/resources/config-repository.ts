@@ -4,7 +4,7 @@ import { callsWithin } from '../api/endpoints.ts';
 import type { CallDeps } from '../api/call.ts';
 import type { Route } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
-import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
+import type { BuildRequestRow, ProjectRow, SuiteRow } from '../db/schema.ts';
 import { ApiError } from '../../shared/errors.ts';
 import { UnavailableError } from '../db/unavailable.ts';
 import { imageBuildsOff } from '../../shared/domain/image-builds.ts';
@@ -20,6 +20,10 @@ import {
   type ParsedFile,
   type Table,
 } from '../../shared/documents/mistakes.ts';
+import { variantsOf } from '../../shared/domain/matrix.ts';
+import { valuesIn } from '../../shared/records/fields.ts';
+import { matrixFields } from '../../shared/records/suite.ts';
+import { columnsInVariant } from '../../shared/records/variant-settings.ts';
 import { BusyThreadError, createWorkerThread } from '../../shared/lib/worker-thread.ts';
 import type { SuiteOfFile } from '../lifecycle/file-suites.ts';
 import { gates, gatesOfPeople } from '../lifecycle/gates.ts';
@@ -93,10 +97,10 @@ async function allowed(
 ): Promise<SuiteOfFile[]> {
   const present = await trx
     .selectFrom('suites')
-    .select(['id', 'name', 'tags'])
+    .select(['id', 'name', 'tags', 'matrix', 'matrix_include', 'matrix_exclude'])
     .where('project_id', '=', project.id)
     .execute();
-  const tags = new Set(present.flatMap((suite) => suite.tags.split(',')));
+  const tags = new Set(present.flatMap(tagsOfVariants));
   const own = trx.selectFrom('dependencies').select('name').where('owner_id', '=', project.owner_id);
   const names = suites.flatMap(({ dependencies }) => dependencies);
   const known = new Set(
@@ -116,7 +120,7 @@ async function allowed(
     };
     if (settings.timeout > buildTimeout) refuse('timeout', `is more than the ${buildTimeout} seconds of the server.`);
     if (settings.builds_images === 1 && !imageBuilds) refuse('builds_images', `is refused: ${imageBuildsOff}`);
-    for (const tag of settings.tags.split(','))
+    for (const tag of tagsOfVariants(settings))
       if (project.branch_secrets === 0 && tag !== '' && !tags.has(tag))
         refuse('tags', `names ${tag}, which no suite of the project has: a branch cannot choose other runners.`);
     for (const dependency of dependencies)
@@ -125,6 +129,15 @@ async function allowed(
   }
   if (wrong.length > 0) throw new RefusedError(wrong);
   return suites.map(({ at: _at, ...suite }) => suite);
+}
+
+/** The tags of all its variants. */
+function tagsOfVariants(suite: Pick<SuiteRow, 'tags' | 'matrix' | 'matrix_include' | 'matrix_exclude'>): string[] {
+  const { matrix, matrix_include, matrix_exclude } = matrixFields;
+  const variants = suite.tags.includes('$')
+    ? variantsOf(valuesIn({ matrix, matrix_include, matrix_exclude }, suite))
+    : [''];
+  return [...new Set(variants.flatMap((variant) => columnsInVariant({ tags: suite.tags }, variant).tags.split(',')))];
 }
 
 interface Applying extends Pick<WriteContext, 'db' | 'trx' | 'ids'> {
@@ -173,14 +186,17 @@ async function apply(
   return [`Configured by ${path}: ${news}.`, ...guarded, ...kept, ...gates];
 }
 
-/** Refuses a file that changes fields of the project itself. Fields that the file lacks stay unchanged. */
+/** The project's field that a file may change: it needs no more trust than a suite. */
+const parameters = 'parameters';
+
+/** Refuses a file that changes other fields of the project itself. Fields that the file lacks stay unchanged. */
 function readWanted(file: DocumentFile, now: Entry): Node {
   const { table } = file;
   const changed = projectFields.filter(
-    ({ name }) => table[name] !== undefined && !isSame(table[name] as never, now[name]),
+    ({ name }) => name !== parameters && table[name] !== undefined && !isSame(table[name] as never, now[name]),
   );
   if (changed.length > 0) throw new RefusedError(changed.map((field) => mistake(file, field.name, ownersOnly(field))));
-  const wanted = readTable({ ...table, ...now });
+  const wanted = readTable({ ...table, ...now, [parameters]: table[parameters] ?? now[parameters] });
   for (const { children } of [wanted, ...(wanted.children.suites ?? [])])
     for (const { entry } of children.variables ?? [])
       // A variable keeps its value, even if the owner set an environment variable as its source.
@@ -227,9 +243,15 @@ function isOpenValue({ section, fields }: PlannedCall): boolean {
   return section === 'variables' && fields.every(({ name }) => name === 'content');
 }
 
+function areParameters({ section, fields }: PlannedCall): boolean {
+  return section === 'project' && fields.every(({ name }) => name === parameters);
+}
+
 function chosen(calls: readonly PlannedCall[], table: Table): { run: PlannedCall[]; kept: string[] } {
   if (calls.length > mostChanges) throw new RefusedError([`These are more than ${mostChanges} changes at once.`]);
-  const refused = calls.filter((one) => owners.has(one.section) && one.action !== 'delete' && !isOpenValue(one));
+  const refused = calls.filter(
+    (one) => owners.has(one.section) && one.action !== 'delete' && !isOpenValue(one) && !areParameters(one),
+  );
   if (refused.length > 0)
     throw new RefusedError(
       refused.map(

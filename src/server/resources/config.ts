@@ -16,6 +16,7 @@ import { readDocument, withoutValues } from '../../shared/documents/document.ts'
 import {
   areVariables,
   isSame,
+  isTexts,
   projectFields,
   sections,
   type DocumentField,
@@ -45,7 +46,7 @@ function withoutDefaults(fields: readonly DocumentField[], entry: Entry): Record
 }
 
 function withoutRecordDefaults({ read, field }: DocumentField, value: Value | undefined): unknown {
-  if (!read || typeof value !== 'object' || value === null) return value;
+  if (!read || typeof value !== 'object' || value === null || isTexts(value)) return value;
   const required = field?.schema.items?.required ?? [];
   return value.map((record) => {
     const isStated = (name: string): boolean => {

@@ -23,21 +23,25 @@ export const runColumns = [
 ] as const satisfies (keyof SuiteRow)[];
 const guardedColumns = [...runColumns, 'id_tokens'] as const;
 
+/** Undefined for a new suite. */
+type Behind = bigint | 'all' | undefined;
+
 /** The suite, if it exists, and the suites that start with its files. */
-async function suitesBehind(db: Queries, projectId: bigint, suiteId: bigint | undefined) {
+async function suitesBehind(db: Queries, projectId: bigint, suite: Behind) {
   const suites = db.selectFrom('suites').select(['id', 'files_from_id', 'id_tokens']);
   const all = await suites.where('project_id', '=', projectId).execute();
-  const takers = new Set(suiteId === undefined ? [] : [suiteId]);
+  if (suite === 'all') return all;
+  const takers = new Set(suite === undefined ? [] : [suite]);
   for (const giver of takers) for (const { id, files_from_id: from } of all) if (from === giver) takers.add(id);
   return all.filter(({ id }) => takers.has(id));
 }
 
 /**
  * The limits of all variables that a suite's commands can reach. They include the variables of suites that start with
- * its files. `suiteId` is undefined for a new suite.
+ * its files.
  */
-export async function limitsOf(db: Queries, projectId: bigint, suiteId: bigint | undefined): Promise<string[][]> {
-  const takers = (await suitesBehind(db, projectId, suiteId)).map(({ id }) => id);
+export async function limitsOf(db: Queries, projectId: bigint, suite: Behind): Promise<string[][]> {
+  const takers = (await suitesBehind(db, projectId, suite)).map(({ id }) => id);
   const limited = db.selectFrom('environment_variables').select('refs').where('refs', '<>', '[]');
   const rows = await limited
     .where((of) =>

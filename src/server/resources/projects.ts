@@ -6,7 +6,7 @@ import { accountRoute, projectRoute } from '../api/route.ts';
 import { ownerFor, roleIn } from '../auth/organisations.ts';
 import type { Queries } from '../db/open.ts';
 import { organisationOf } from '../db/organisation-of.ts';
-import { sealedLocation, type ForgeRow } from '../db/schema.ts';
+import { sealedLocation, type ForgeRow, type ProjectRow } from '../db/schema.ts';
 import { parseGitAddress } from '../../shared/domain/git-address.ts';
 import { ApiError, type FieldErrors } from '../../shared/errors.ts';
 import type { ForgeRepository } from '../forges/forge.ts';
@@ -19,8 +19,10 @@ import { projectView } from '../views/project.ts';
 import { addressesOf, wrongAddresses } from '../../shared/records/addresses.ts';
 import { columnsOf, described, identifier, type ValuesOf } from '../../shared/records/fields.ts';
 import { forgeRepository } from '../../shared/records/forge.ts';
+import type { Parameter } from '../../shared/records/parameter.ts';
 import { projectFields, projectRecord, type Project } from '../../shared/records/project.ts';
 import { listOf } from '../../shared/records/schema.ts';
+import { secretsAmong } from './asked-variables.ts';
 import { destroyed, destroyedAnswer, writeContextOf } from './common.ts';
 import { projectFirehose } from './firehoses.ts';
 import {
@@ -111,6 +113,18 @@ async function newAtForge(call: Asking & { input: ValuesOf<typeof newProjectFiel
 
 const ownedBy = (owner: bigint): NameScope => ({ table: 'projects', column: 'owner_id', within: owner });
 
+/** A secret cannot be asked for. */
+async function checkParameters(
+  db: Queries,
+  project: Pick<ProjectRow, 'id' | 'owner_id'>,
+  { parameters = [] }: { parameters?: readonly Parameter[] },
+): Promise<FieldErrors> {
+  const names = parameters.map(({ name }) => name);
+  const secrets = await secretsAmong(db, project, names);
+  const wrong = names.flatMap((name, at) => (secrets.has(name) ? [`parameters[${at}][name]`] : []));
+  return Object.fromEntries(wrong.map((field) => [field, ['invalid_format'] as const]));
+}
+
 function checkPublic(isAllowed: boolean, values: { public?: boolean | undefined }): FieldErrors {
   return values.public && !isAllowed ? { public: ['invalid_format'] } : {};
 }
@@ -151,7 +165,11 @@ export const routes = [
     load: async ({ db, caller, input }) => ({
       account: await ownerFor(db, caller, input.organisation_id, 'maintainer'),
     }),
-    verify: async ({ publicProjects }, values) => ({ ...checkSource(values), ...checkPublic(publicProjects, values) }),
+    verify: async ({ db, publicProjects, account }, values) => ({
+      ...checkSource(values),
+      ...checkPublic(publicProjects, values),
+      ...(await checkParameters(db, { id: 0n, owner_id: account }, values)), // no project has the ID 0
+    }),
     verifyNames: ({ db, account }, values) => checkName(db, ownedBy(account), values.name || undefined),
     ask: newAtForge,
     audit: {
@@ -234,9 +252,10 @@ export const routes = [
     body: projectFields,
     changes: 'projects',
     answer: projectRecord,
-    verify: async ({ publicProjects }, values) => ({
+    verify: async ({ db, publicProjects, project }, values) => ({
       ...wrongAddresses(values, { isNew: false }),
       ...checkPublic(publicProjects, values),
+      ...(await checkParameters(db, project, values)),
     }),
     verifyNames: ({ db, project }, values) => checkName(db, ownedBy(project.owner_id), values.name, project.id),
     audit: {

@@ -1,8 +1,9 @@
 import type { ScheduleRow } from '../db/schema.ts';
 import { timestamp, timestampOrNull } from '../../shared/lib/timestamps.ts';
 import { addSchedule, changeSchedule, deleteSchedule } from '../triggers/schedules.ts';
-import { valuesIn } from '../../shared/records/fields.ts';
+import { columnsOf, valuesIn } from '../../shared/records/fields.ts';
 import { checkTimes, scheduleFields, scheduleRecord } from '../../shared/records/trigger.ts';
+import { checkVariables } from './asked-variables.ts';
 import { withIdString, writeContextOf } from './common.ts';
 import { byQuery, projectRecords } from './record-routes.ts';
 
@@ -31,7 +32,10 @@ const schedules = projectRecords({
   answer: scheduleRecord,
   rows: ({ db, project }) => byQuery(db.selectFrom('schedules').selectAll().where('project_id', '=', project.id)),
   view,
-  verify: async (_, sent, schedule) => checkTimes({ ...schedule, ...sent }),
+  verify: async (call, sent, schedule) => ({
+    ...checkTimes({ ...(schedule && valuesIn(scheduleFields, schedule)), ...sent }),
+    ...(sent.variables && (await checkVariables(call, sent.variables, { mayLack: true }))),
+  }),
   subject: (schedule) => ({ ...schedule, name: schedule.cron }),
 });
 
@@ -39,11 +43,15 @@ export const routes = [
   schedules.list('List the schedules of a project, with the next time and the last result of each'),
   schedules.create('Create a schedule, which builds a commit at certain times', {
     creates: 'schedules',
-    handle: async (call) => view(await addSchedule(writeContextOf(call), call.project.id, call.input, Date.now())),
+    handle: async (call) =>
+      view(await addSchedule(writeContextOf(call), call.project.id, columnsOf(scheduleFields, call.input), Date.now())),
   }),
   schedules.show('Fetch a schedule'),
   schedules.change('Change a schedule', {
-    handle: async (call) => view(await changeSchedule(writeContextOf(call), call.schedule, call.input, Date.now())),
+    handle: async (call) =>
+      view(
+        await changeSchedule(writeContextOf(call), call.schedule, columnsOf(scheduleFields, call.input), Date.now()),
+      ),
   }),
   schedules.remove('Delete a schedule', {
     access: 'maintainer',

@@ -22,6 +22,7 @@ import {
   type Suite,
 } from '../../shared/records/suite.ts';
 import type { StoredService } from '../../shared/records/service.ts';
+import { checkInVariants } from '../../shared/records/variant-settings.ts';
 import { changesAny, checkApprovers } from './approvals.ts';
 import { withIdString, writeContextOf } from './common.ts';
 import { orTaken } from './names.ts';
@@ -122,6 +123,7 @@ export const suites = projectRecords({
       ...(await checkServices(call)),
       ...(await checkManual(call, sent, suite)),
       ...checkVariants(sent, stored),
+      ...checkInVariants(sent, stored),
       ...(await checkApprovers(call.db, call.project, sent.approvers)),
     };
   },

@@ -175,6 +175,7 @@ function claimed(trx: Transaction, { projectId, claim }: ClaimedReport): Promise
     .selectAll('polls')
     .select(['projects.id', 'projects.owner_id', 'projects.poll_interval'])
     .select(['projects.fork_builds', 'projects.cancel_superseded', 'projects.config_file', 'projects.build_twice'])
+    .select('projects.parameters')
     .where('polls.project_id', '=', projectId)
     .where('polls.claim', '=', claim)
     .executeTakeFirst();

@@ -136,7 +136,7 @@ async function runSchedule(context: WriteContext, { id, next_run_at: dueAt }: Du
   if (!schedule) return;
   const project = await trx
     .selectFrom('projects')
-    .select(['id', 'owner_id', 'fork_builds', 'cancel_superseded', 'config_file', 'build_twice'])
+    .select(['id', 'owner_id', 'fork_builds', 'cancel_superseded', 'config_file', 'build_twice', 'parameters'])
     .where('id', '=', schedule.project_id)
     .executeTakeFirstOrThrow();
   const { outcome, reason, request } = await askForBuild(context, project, schedule);
@@ -159,10 +159,11 @@ async function runSchedule(context: WriteContext, { id, next_run_at: dueAt }: Du
 function askForBuild(
   context: WriteContext,
   project: Parameters<typeof triggerRequest>[1],
-  { id, commit_ref: commitRef }: ScheduleRow,
+  { id, commit_ref: commitRef, variables }: ScheduleRow,
 ) {
   return triggerRequest(context, project, {
     commitRef: commitRef === '' ? 'HEAD' : commitRef,
+    variables,
     trigger: {
       source: `schedule:${id}`,
       event: 'schedule',

@@ -23,6 +23,8 @@ type TriggeredProject = Pick<ProjectRow, 'fork_builds' | 'cancel_superseded'> & 
 
 export interface TriggeredBuild {
   commitRef: string;
+  /** As JSON; none is secret. */
+  variables?: string;
   trigger: Trigger;
 }
 

@@ -99,9 +99,11 @@ async function show(visit: ProjectVisit) {
         <div class="row">
           ${
             mayWork &&
-            run.wrap(html`${hidden('commit_ref', commit.ref)} ${runChoices(run, suites, visit)}`, {
-              button: 'Run build',
-            })
+            (project.parameters.length === 0
+              ? run.wrap(html`${hidden('commit_ref', commit.ref)} ${runChoices(run, suites, visit)}`, {
+                  button: 'Run build',
+                })
+              : html`<a class="button" href="${visit.projectPath}/run?commit_ref=${commit.ref}">Run</a>`)
           }
         </div>
       </div>

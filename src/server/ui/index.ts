@@ -19,6 +19,7 @@ import * as project from './project.ts';
 import * as forges from './forges.ts';
 import * as registries from './registries.ts';
 import * as request from './request.ts';
+import * as run from './run.ts';
 import * as search from './search.ts';
 import * as setup from './setup.ts';
 import * as shell from './shell.ts';
@@ -38,6 +39,7 @@ import * as settingsCaches from './settings-caches.ts';
 import * as settingsGeneral from './settings-general.ts';
 import * as settingsDeploys from './settings-deploys.ts';
 import * as settingsMembers from './settings-members.ts';
+import * as settingsParameters from './settings-parameters.ts';
 import * as settingsNotifications from './settings-notifications.ts';
 import * as settingsTriggers from './settings-triggers.ts';
 import * as settingsSuites from './settings-suites.ts';
@@ -54,6 +56,7 @@ const ofSettings = [
   settingsDeploys,
   settingsMembers,
   settingsNotifications,
+  settingsParameters,
   settingsSuites,
   settingsTriggers,
   triggerHooks,
@@ -72,6 +75,7 @@ const ofProjects = [
   newProject,
   setup,
   project,
+  run,
   request,
   commit,
   build,

@@ -118,7 +118,7 @@ function runningList({ under_way: requests }: Overview, path: string): Html {
 }
 
 async function show(visit: ProjectVisit) {
-  const { api, project, projectPath, queryText, mayWork } = visit;
+  const { api, project, projectPath, queryText, isMember, mayWork } = visit;
   const branch = queryText('branch').trim().slice(0, longest.ref);
   const isOfRunning = queryText('running') === 'yes';
   const overview = await api.get('/projects/:project_id/overview');
@@ -137,11 +137,14 @@ async function show(visit: ProjectVisit) {
         <h1>${title}</h1>
         <div class="row">
           ${filterForm(projectPath, { name: 'branch', label: 'Branch', value: branch, most: longest.ref, button: 'Show' })}
-          ${logSearchForm(projectPath)}
+          ${isMember && logSearchForm(projectPath)}
+          ${mayWork && html`<a class="button" href="${projectPath}/run">Run</a>`}
         </div>
       </div>
       ${
+        // A project with parameters asks for them on a page of its own.
         suites &&
+        project.parameters.length === 0 &&
         run.wrap(
           html`${run.field('commit_ref', { value: overview.default_branch || overview.last_check?.default_branch })}
           ${runChoices(run, suites, visit)}`,

@@ -31,6 +31,7 @@ const sections: readonly Section[] = [
     name: 'Triggers',
     words: 'hooks webhooks polling interval pull requests forks policies superseded',
   },
+  { path: '/parameters', name: 'Parameters', words: 'questions inputs variables run manual' },
   { path: '/triggers/schedules', name: 'Schedules', words: 'cron nightly times' },
   {
     path: '/triggers/statuses',

@@ -29,29 +29,33 @@ export function runChoices(
   suites: readonly ChoosableSuite[],
   { refused }: FormVisit,
 ): Html {
-  const choices = suites.map(({ id_str: id, name }) => [id, name] as const);
-  const isOpen = refused !== undefined && html`open`;
-  return html`${
-      choices.length > 1 &&
-      html`<details class="some-suites" ${isOpen}>
-        <summary>Some suites only</summary>
-        ${form.field('suites', { choices })}
-      </details>`
-    }
-    <details class="some-suites" ${isOpen}>
+  const isOpen = refused !== undefined;
+  return html`${suitesPart(form, suites, isOpen)}
+    <details class="some-suites" ${isOpen && html`open`}>
       <summary>Variables</summary>
       ${form.field('variables')}
     </details>`;
 }
 
+export function suitesPart(form: Fields<'suites'>, suites: readonly ChoosableSuite[], isOpen: boolean): Html | false {
+  const choices = suites.map(({ id_str: id, name }) => [id, name] as const);
+  return (
+    choices.length > 1 &&
+    html`<details class="some-suites" ${isOpen && html`open`}>
+      <summary>Some suites only</summary>
+      ${form.field('suites', { choices })}
+    </details>`
+  );
+}
+
 /** Reads the variables from the lines of the text area. The route refuses wrong lines. */
 export function askedFrom({ variables: typed, ...form }: RawGroup): RawGroup {
-  const lines = typeof typed === 'string' ? typed.split('\n').filter((line) => line.trim() !== '') : [];
-  if (lines.length === 0) return form;
+  if (typeof typed !== 'string') return form;
+  const lines = typed.split('\n').filter((line) => line.trim() !== '');
+  if (lines.length === 0) return { ...form, variables: '' };
   const pairs = lines.map((line) => line.split(/=(.*)/s, 2));
   const names = new Set(pairs.map(([name = '']) => name.trim()));
-  if (names.size < lines.length || pairs.some(([, value]) => value === undefined))
-    return { ...form, variables: typed ?? '' };
+  if (names.size < lines.length || pairs.some(([, value]) => value === undefined)) return { ...form, variables: typed };
   const variables = groupOf(Object.fromEntries(pairs.map(([name = '', value = '']) => [name.trim(), value])));
   return { ...form, variables };
 }

@@ -116,6 +116,10 @@ export const suiteForm = fieldTable(
       hint: 'It never runs by itself, only when a build is asked for with this suite chosen, or a deploy runs it.',
       wrong: 'A deploy strategy runs it, so it stays manual.',
     },
+    priority: {
+      label: 'Priority',
+      hint: 'From -100 to 100. Higher ones begin first among the waiting builds of the account. Usual is 0.',
+    },
     concurrency_group: {
       label: 'Concurrency group',
       hint: 'Builds of the project whose suites have the same group run one at a time, the oldest first.',
@@ -266,19 +270,20 @@ function limitsSummary(form: SuiteForm): string {
 
 function startGroup(form: SuiteForm, others: Choices): Html {
   const filesFrom = form.shown('files_from_id');
-  const group = form.shown('concurrency_group');
+  const [group, priority] = [form.shown('concurrency_group'), form.shown('priority')];
   const isManual = form.shown('manual') === 'true';
   const summary = [
     `Start: ${isManual ? 'manual' : 'by itself'}`,
     ...(form.shown('approval') === 'true' ? ['with approval'] : []),
     ...(filesFrom === '' ? [] : [`files of ${others.find(([id]) => id === filesFrom)?.[1]}`]),
     ...(group === '' ? [] : [`group: ${group}`]),
+    ...(priority === '0' || priority === '' ? [] : [`priority: ${priority}`]),
   ];
   return form.group(
-    ['files_from_id', 'approval', 'approvers', 'manual', 'concurrency_group'],
+    ['files_from_id', 'approval', 'approvers', 'manual', 'concurrency_group', 'priority'],
     summary.join(', '),
     html`${form.fields('manual', 'approval', 'approvers')}
     ${others.length > 0 && form.field('files_from_id', { choices: [['', 'the checkout'], ...others] })}
-    ${form.field('concurrency_group')}`,
+    ${form.fields('concurrency_group', 'priority')}`,
   );
 }

@@ -9,6 +9,7 @@ import { resource } from './resource-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
+import { askedFrom, runForm } from './suite-choice.ts';
 
 const of = '/projects/:project_id/schedules';
 
@@ -32,7 +33,17 @@ const scheduleForm = fieldTable(scheduleFields, {
     hint: 'Blank is the default branch.',
     wrong: 'This cannot be the name of a branch, a tag or a commit.',
   },
+  variables: {
+    ...runForm.texts.variables,
+    label: 'Variables of its builds',
+    hint: html`One on each line, as <code>NAME=value</code>. Parameters that are not named have their defaults.`,
+  },
 });
+
+const linesOf = ({ variables }: Pick<Schedule, 'variables'>): string =>
+  Object.entries(variables)
+    .map((pair) => pair.join('='))
+    .join('\n');
 
 const { newForm, routes: ofOne } = resource({
   noun: 'schedule',
@@ -42,8 +53,11 @@ const { newForm, routes: ofOne } = resource({
   all: 'All schedules',
   back: (visit) => `${settingsPath(visit)}/triggers/schedules`,
   form: scheduleForm,
+  fields: (form, _, schedule) =>
+    html`${form.fields('cron', 'time_zone', 'commit_ref')}
+    ${form.field('variables', { value: schedule ? linesOf(schedule) : '' })}`,
   creation: { action: 'create_schedule' },
-  save: { route: `PUT ${of}/:schedule_id`, done: 'saved' },
+  save: { route: `PUT ${of}/:schedule_id`, fields: askedFrom, done: 'saved' },
   below: (schedule, visit) =>
     html`<dl class="facts card" id="runs" data-live>
       ${fact('Runs', timesOf(schedule))}
@@ -73,7 +87,7 @@ const list = settingsPage({
         )}`,
     };
   },
-  actions: { create_schedule: { route: `POST ${of}`, done: 'created' } },
+  actions: { create_schedule: { route: `POST ${of}`, fields: askedFrom, done: 'created' } },
 });
 
 export const routes: PageRoute[] = [...list, ...ofOne];

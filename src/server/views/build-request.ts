@@ -34,6 +34,7 @@ export function buildRequestView(request: Shown, waitingReason: string): BuildRe
     suites: (JSON.parse(request.suites) as string[]).map((id) => withIdString('id', BigInt(id))),
     suite_names: askedFields.suite_names.fromColumn(request.suite_names),
     variables: askedFields.variables.fromColumn(request.variables),
+    priority: request.priority,
     waiting_reason: waitingReason,
     failure_reason: request.failure_reason,
     config_file: request.config_digest === '' ? '' : request.config_file,

@@ -2,10 +2,18 @@ import { most } from '../domain/bounds.ts';
 import { largestExpression, fitsOperator } from '../domain/rule-expressions.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { checkOptions, strategyFields } from '../records/deploy.ts';
-import { columnName, type ValuesOf } from '../records/fields.ts';
-import { checkCommand, checkRoot, checkVariants, matrixFields, type ruleFields } from '../records/suite.ts';
+import { columnName, type Field, type ValuesOf } from '../records/fields.ts';
+import {
+  checkCommand,
+  checkRoot,
+  checkVariants,
+  matrixFields,
+  suiteFields,
+  type ruleFields,
+} from '../records/suite.ts';
 import { checkTimes } from '../records/trigger.ts';
-import { rawOf, strategies, suites, type Entry, type Kind } from './kinds.ts';
+import { checkInVariants } from '../records/variant-settings.ts';
+import { rawOf, strategies, suites, type Entry, type Kind, type Value } from './kinds.ts';
 import { quoted, type MistakeList } from './mistake-list.ts';
 
 /** Rules about several fields of one entry, as in the API (records/). */
@@ -30,6 +38,7 @@ export function checkEntry(kind: Kind, entry: Entry, at: string, mistakes: Mista
         matrix_include: `makes, together with the matrix, more than ${most.variants} variants`,
         matrix_exclude: 'excludes every variant of the matrix, so there is nothing to build',
       });
+    if (matrix) checkExpanded(entry, matrix, at, mistakes);
   }
   if (kind === strategies && entry.strategy_type !== undefined)
     refuse(strategyMistakes(entry), {
@@ -53,6 +62,33 @@ export function checkEntry(kind: Kind, entry: Entry, at: string, mistakes: Mista
         'invalid_format',
         `is ${quoted(value)}, which is not a regular expression in the syntax of RE2 with at most ${largestExpression} parts`,
       );
+  }
+}
+
+/** What the values of the variants make of the names, tags and images in it. */
+function checkExpanded(entry: Entry, matrix: ReturnType<typeof matrixOf>, at: string, mistakes: MistakeList): void {
+  const { image, tags, services, artifacts } = suiteFields;
+  const own = { image, tags, services, artifacts };
+  const read = Object.entries(own).flatMap(([name, field]) => {
+    const value = valueOrNone(field, entry[name] ?? '');
+    return value === undefined ? [] : [[name, value] as const];
+  });
+  const errors = checkInVariants({ ...Object.fromEntries(read), ...matrix });
+  for (const [name, [code]] of Object.entries(errors))
+    if (code)
+      mistakes.add(
+        `${at}${name.replace(/^[^[]+/, '[$&]')}`,
+        code,
+        'is not allowed with the values of a variant of the matrix',
+      );
+}
+
+function valueOrNone(field: Field<unknown> | Field<never, never>, given: Value): unknown {
+  try {
+    return given === '' || given === undefined ? undefined : field.parse(rawOf(given));
+  } catch (error) {
+    if (error instanceof ApiError) return undefined;
+    throw error;
   }
 }
 

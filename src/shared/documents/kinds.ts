@@ -31,7 +31,14 @@ export interface Kind {
 }
 
 /** null is an unset flag. */
-export type Value = string | number | boolean | null | readonly (string | ListedRecord)[];
+export type Value = string | number | boolean | null | readonly (string | ListedRecord)[] | Texts;
+/** Texts by names, such as the variables of a schedule. */
+export type Texts = Readonly<Record<string, string>>;
+
+export function isTexts(value: Value): value is Texts {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
 /** An entry of a list of records, such as a step of a suite. */
 export type ListedRecord = Readonly<Record<string, string | number | boolean | readonly unknown[]>>;
 export type Entry = Readonly<Record<string, Value>>;
@@ -52,7 +59,7 @@ export interface DocumentField {
   isRequired: boolean;
   fallback: Value;
   field?: Field<unknown>;
-  /** Reads a list of records and adds their defaults. Other fields stay unchanged. */
+  /** Reads a list of records and adds their defaults, or texts by names. Other fields stay unchanged. */
   read?: (given: unknown) => Value;
   isDocumentOnly?: boolean;
   isApart?: boolean;
@@ -80,7 +87,9 @@ function fieldsIn(body: FieldSet): DocumentField[] {
     fallback: field.fallback as Value,
     field,
     ...(columnName(sent) === 'clone_url' && { isImplied: isAddressImplied }),
-    ...(field.schema.items?.properties && { read: (given: unknown) => field.parse(rawOf(given)) as Value }),
+    ...((field.schema.items?.properties || field.schema.type === 'object') && {
+      read: (given: unknown) => field.parse(rawOf(given)) as Value,
+    }),
   }));
 }
 
@@ -181,7 +190,7 @@ const hooks: Kind = {
   isNameless: true,
 };
 
-const schedules: Kind = {
+export const schedules: Kind = {
   section: 'schedules',
   what: 'schedule',
   path: '/projects/:project_id/schedules',

@@ -1,5 +1,6 @@
 import { most } from '../domain/bounds.ts';
 import { mostVariantsOf, variantsOf } from '../domain/matrix.ts';
+import type { Parameter } from '../records/parameter.ts';
 import { matrixOf } from './entry-checks.ts';
 import { strategies, suites, type Entry, type Node } from './kinds.ts';
 import { quoted, type MistakeList } from './mistake-list.ts';
@@ -11,6 +12,7 @@ export function checkRelations(document: Node, mistakes: MistakeList): void {
   for (const node of nodes) checkNeeds(node, byName, mistakes);
   checkCircles(nodes, byName, mistakes);
   checkVariantsOfAll(nodes, mistakes);
+  checkParameters(document, nodes, mistakes);
   for (const { at, entry } of document.children[strategies.section] ?? []) {
     const { suite = '', strategy_type: type } = entry;
     if (type !== 'suite' || typeof suite !== 'string' || suite === '') continue;
@@ -23,6 +25,16 @@ export function checkRelations(document: Node, mistakes: MistakeList): void {
         `names ${quoted(suite)}, which is not manual: write manual = true`,
       );
   }
+}
+
+/** A secret cannot be asked for. */
+function checkParameters({ entry, children }: Node, nodes: readonly Node[], mistakes: MistakeList): void {
+  const variables = [children, ...nodes.map((suite) => suite.children)].flatMap((parts) => parts.variables ?? []);
+  const secrets = new Set(variables.flatMap((one) => (one.entry.secret === false ? [] : [one.entry.name])));
+  const parameters = (entry.parameters ?? []) as readonly Parameter[];
+  for (const [at, { name }] of parameters.entries())
+    if (secrets.has(name))
+      mistakes.add(`parameters[${at}][name]`, 'invalid_format', 'is the name of a secret variable');
 }
 
 type ByName = ReadonlyMap<string, Entry>;

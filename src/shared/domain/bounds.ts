@@ -30,6 +30,8 @@ export const longest = {
   filter: 200,
   variableName: 255,
   variableContent: 32_768,
+  /** A default or a description of a parameter. */
+  parameterText: 1000,
   audience: 255,
   tag: 64,
   image: 600,
@@ -100,6 +102,8 @@ export const most = {
   neededSuites: 100,
   layeredSuites: 50,
   variablesOfRequest: 50,
+  parameters: 20,
+  parameterOptions: 50,
   redirectAddresses: 20,
   projectsOfToken: 100,
   /** One transaction applies a document, and blocks others meanwhile. */
@@ -203,7 +207,7 @@ export const mostRecords = {
   projects: {
     per: 'account',
     most: 10_000,
-    texts: { columns: ['name', 'repository_url', 'clone_url', 'description'], bytes: 8 * megabyte },
+    texts: { columns: ['name', 'repository_url', 'clone_url', 'description', 'parameters'], bytes: 8 * megabyte },
   },
   /** Far above real needs: the contract of the API has no limit on suites or dependencies. */
   suites: {
@@ -272,6 +276,9 @@ export const tokenDays = { usual: 90, most: 366 } as const;
 
 /** Per user. */
 export const mostPasskeys = 20;
+
+/** And as far below 0. Of a suite, a request and a build, which has the sum of both. */
+export const highestPriority = 100;
 
 /** Per account. Further requests are refused with advice to retry later. */
 export const mostWaitingJobs = 20_000;

@@ -102,3 +102,14 @@ export function variablesIn(variant: string): Record<string, string> {
   const pairs = variant === '' ? [] : variant.split(' ');
   return Object.fromEntries(pairs.map((pair) => [pair.slice(0, pair.indexOf('=')), pair.slice(pair.indexOf('=') + 1)]));
 }
+
+const nameInText = /\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))/g;
+
+/** Puts the variant's values in place of `$NAME` and `${NAME}`. Other names stay, and values are not read again. */
+export function inVariant(text: string, variant: string): string {
+  if (variant === '' || !text.includes('$')) return text;
+  const values = new Map(Object.entries(variablesIn(variant)));
+  return text.replaceAll(nameInText, (whole, braced?: string, plain?: string) => {
+    return values.get(braced ?? plain ?? '') ?? whole;
+  });
+}

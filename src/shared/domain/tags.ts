@@ -5,6 +5,9 @@ import { longest, most } from './bounds.ts';
 /** Nothing that has a meaning in a shell, a list or a header. */
 export const tagForm = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
 
+/** Of a suite: a variant's values may stand in it. */
+export const tagOfSuiteForm = /^(?:[A-Za-z0-9][A-Za-z0-9._:-]{0,63}|(?=.*\$)[A-Za-z0-9._:${}-]{1,64})$/;
+
 export const tagRule = `a tag is a word of at most ${longest.tag} letters, digits and . _ : - that starts with a letter or a digit`;
 
 export function isTag(text: string): boolean {

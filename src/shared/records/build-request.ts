@@ -1,9 +1,10 @@
 import * as Type from 'typebox';
 import { described, identifiers, lines, required, texts } from './fields.ts';
-import { commitRef, variableContent, variableName } from './forms.ts';
+import { commitRef, priority, variableContent, variableName } from './forms.ts';
 import {
   boolean,
   dateTime,
+  integer,
   id,
   ownId,
   listOf,
@@ -33,6 +34,7 @@ export const askedFields = {
     'Variables for its builds, which replace variables that are not secret; at most 50. A token needs the scope ' +
       '`suites` too',
   ),
+  priority: described(priority, 'added to the priority of each suite; at most `most_priority` of the project'),
 };
 
 export const buildRequestRecord = record('BuildRequest', {
@@ -50,6 +52,7 @@ export const buildRequestRecord = record('BuildRequest', {
   suites: listOf(object(ownId)),
   suite_names: strings,
   variables: mapOf(string),
+  priority: integer,
   waiting_reason: waitingReason,
   failure_reason: Type.String({ description: 'Why nothing ran, in one word; blank if suites were chosen' }),
   config_file: Type.String({

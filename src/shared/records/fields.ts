@@ -351,8 +351,8 @@ export function texts(
 export function wholeNumber({ min, max, fallback }: { min: number; max: number; fallback: number }): Field<number> {
   return optional(fallback, { type: 'integer', minimum: min, maximum: max, default: fallback }, (raw) => {
     const digits = digitsIn(raw);
-    if (!/^[0-9]{1,15}$/.test(digits)) throw invalid();
-    const value = Number(digits);
+    if (!/^-?[0-9]{1,15}$/.test(digits)) throw invalid();
+    const value = Number(digits) || 0; // no negative zero
     if (value < min || value > max) throw invalid();
     return value;
   });

@@ -1,14 +1,14 @@
 import { ApiError } from '../errors.ts';
-import { most } from '../domain/bounds.ts';
+import { highestPriority, most } from '../domain/bounds.ts';
 import { areCachePaths } from '../domain/cache-paths.ts';
 import { parseGitAddress } from '../domain/git-address.ts';
 import { compileGlob } from '../domain/globs.ts';
 import { parseImageReference } from '../domain/image-reference.ts';
 import { fullRefGlob } from '../domain/limited-refs.ts';
 import { readMatrix, readVariant, textOfAxis, textOfVariant, type Axis } from '../domain/matrix.ts';
-import { tagForm } from '../domain/tags.ts';
+import { tagOfSuiteForm } from '../domain/tags.ts';
 import { isReservedVariable, variableNameForm } from '../domain/variable-names.ts';
-import { lines, refined, text, words, type Field } from './fields.ts';
+import { described, lines, refined, text, wholeNumber, words, type Field } from './fields.ts';
 
 export const name = text('name');
 export const description = text('description', { lines: 'many' });
@@ -16,12 +16,17 @@ export const command = text('command', { lines: 'many' });
 export const tags = words({
   most: 'tags',
   longest: 'tag',
-  pattern: tagForm,
+  pattern: tagOfSuiteForm,
   description: 'only runners with all of these tags',
 });
 export const image = text('image', {
   check: (value) => parseImageReference(value) !== undefined,
   description: "an OCI reference, such as registry/name:tag; blank for the machine's programs",
+});
+/** The values of a variant may stand in it (variant-settings.ts). */
+export const imageOfSuite = text('image', {
+  check: (value) => value.includes('$') || parseImageReference(value) !== undefined,
+  description: `${image.schema.description}; $NAME is a value of the matrix`,
 });
 export const globs = (description: string): Field<string[], string> =>
   lines({ most: 'globs', longest: 'glob', check: (glob) => compileGlob(glob) !== undefined, isSet: true, description });
@@ -63,6 +68,10 @@ export const recipients: Field<string> = {
   ...addressList,
   parse: (raw) => addressList.parse(Array.isArray(raw) ? raw.join(', ') : raw),
 };
+export const priority = described(
+  wholeNumber({ min: -highestPriority, max: highestPriority, fallback: 0 }),
+  'higher ones begin first among the builds of an account',
+);
 export const cachePaths = refined(
   lines({
     most: 'cachePaths',

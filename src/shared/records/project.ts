@@ -1,6 +1,8 @@
 import type { Static } from 'typebox';
+import { highestPriority } from '../domain/bounds.ts';
 import { answersOf, described, flag, oneOf, refined, required, wholeNumber, withDefault } from './fields.ts';
 import { cloneUrl, configFile, description, name, repositoryUrl } from './forms.ts';
+import { parameters } from './parameter.ts';
 import {
   boolean,
   dateTime,
@@ -57,6 +59,11 @@ const policies = {
     'whether a suite skipped by its rules is reported to status targets as a success',
   ),
   build_twice: described(flag(), 'whether a commit of both a push and a pull request is built for each'),
+  parameters,
+  most_priority: described(
+    wholeNumber({ min: 0, max: highestPriority, fallback: 0 }),
+    'the highest `priority` that a build request may ask for',
+  ),
 };
 export const projectFields = { ...about, ...policies };
 export const projectRecord = record('Project', {

@@ -13,7 +13,7 @@ import {
   text,
   wholeNumber,
 } from './fields.ts';
-import { command, globs, image, variableContent, variableName } from './forms.ts';
+import { command, globs, imageOfSuite, variableContent, variableName } from './forms.ts';
 import { numbered, recordList, type RecordCheck } from './record-lists.ts';
 import { nullable, object, id, string, integer, listOf, strings } from './schema.ts';
 
@@ -21,8 +21,14 @@ import { nullable, object, id, string, integer, listOf, strings } from './schema
 const namesOfMachine = new Set(['localhost', 'build']);
 
 /** It is a host name inside the build, and a part of addresses here. */
-const serviceName = refined(text('serviceName', { pattern: /^[a-z][a-z0-9-]*$/ }), (name) =>
+export const serviceName = refined(text('serviceName', { pattern: /^[a-z][a-z0-9-]*$/ }), (name) =>
   namesOfMachine.has(name) ? undefined : name,
+);
+
+/** The values of a variant may stand in it. */
+const nameOfSuite = refined(
+  text('serviceName', { pattern: /^(?:[a-z][a-z0-9-]*|(?=.*\$)[A-Za-z0-9_${}-]+)$/ }),
+  (name) => (name.includes('$') ? name : serviceName.parse(name)),
 );
 
 /** A service has no files of its own in these directories. */
@@ -76,8 +82,8 @@ function withOneId({ dependency_id_str: exact, ...record }: Group): Group {
 }
 
 export const serviceFields = {
-  name: required(serviceName),
-  image,
+  name: required(nameOfSuite),
+  image: imageOfSuite,
   dependency_id: identifierText('a dependency whose software it runs; this or `image`'),
   command: described(command, 'the command; blank for the image’s own'),
   variables: recordList('variablesOfService', variableOfService, 'the environment of the service', checkVariable),

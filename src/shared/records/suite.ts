@@ -23,10 +23,11 @@ import {
   command,
   description,
   globs,
-  image,
+  imageOfSuite,
   approvers,
   matrix,
   name,
+  priority,
   refs,
   tags,
   variableContent,
@@ -86,7 +87,7 @@ export const suiteFields = {
   steps: recordList('stepsOfSuite', stepFields, 'commands that run one after the other, instead of `command`'),
   services,
   tags,
-  image,
+  image: imageOfSuite,
   root: flagOrNone('whether the command runs as root, only in an image; null for the image’s user'),
   builds_images: described(
     flag(),
@@ -127,6 +128,7 @@ export const suiteFields = {
   concurrency_group: text('name', {
     description: 'builds of the project in one group run one at a time; blank for none',
   }),
+  priority,
 };
 type Written = Partial<ValuesOf<typeof suiteFields>>;
 

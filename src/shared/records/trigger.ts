@@ -3,9 +3,20 @@ import type { Static } from 'typebox';
 import { parseCron } from '../domain/cron.ts';
 import type { FieldErrors } from '../errors.ts';
 import { isTimeZone } from '../lib/time-zones.ts';
-import { answersOf, oneOf, required, severalOf, text, withDefault, type ValuesOf } from './fields.ts';
-import { commitRef } from './forms.ts';
-import { dateTime, id, ownId, listOf, nullable, object, record, string } from './schema.ts';
+import {
+  answersOf,
+  described,
+  oneOf,
+  refined,
+  required,
+  severalOf,
+  text,
+  texts,
+  withDefault,
+  type ValuesOf,
+} from './fields.ts';
+import { commitRef, variableContent, variableName } from './forms.ts';
+import { dateTime, id, ownId, listOf, mapOf, nullable, object, record, string } from './schema.ts';
 
 export const scheduleFields = {
   cron: required(text('cron', { description: 'five fields: minute, hour, day, month, day of the week' })),
@@ -15,6 +26,13 @@ export const scheduleFields = {
   ),
   /** Blank for the default branch. */
   commit_ref: commitRef,
+  /** In one order, so that an applied file shows no change. */
+  variables: described(
+    refined(texts(variableName, variableContent, 'variablesOfRequest'), (variables) =>
+      Object.fromEntries(Object.entries(variables).toSorted(([a], [b]) => (a < b ? -1 : 1))),
+    ),
+    'variables for its builds, as in a build request; a token needs the scope `suites` too',
+  ),
 };
 /** Both fields decide whether there is a next time. An expression without one is refused. */
 export function checkTimes({
@@ -27,6 +45,7 @@ export function checkTimes({
 export const scheduleRecord = record('Schedule', {
   ...ownId,
   ...answersOf(scheduleFields),
+  variables: mapOf(string),
   created_at: dateTime,
   next_run_at: dateTime,
   last_run_at: nullable(dateTime),

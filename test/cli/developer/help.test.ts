@@ -81,7 +81,7 @@ describe('completion', () => {
       return stdout.toString().trim().split('\n');
     };
     assert.deepEqual(await complete('lo'), ['login', 'logout', 'logs']);
-    assert.deepEqual(await complete('run', '--s'), ['--suite']);
+    assert.deepEqual(await complete('run', '--su'), ['--suite']);
     assert.deepEqual(await complete('rerun', 'x', '--f'), ['--failed', '--follow']);
     for (const waiting of ['run', 'rerun', 'deploy', 'watch', 'logs', 'dependency'])
       assert.deepEqual(await complete(waiting, 'x', '--w'), ['--wait'], waiting);

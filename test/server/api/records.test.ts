@@ -218,6 +218,7 @@ describeService(
         cancel_superseded: 'none',
         config_file: '',
         build_twice: 0,
+        parameters: '[]',
       } as const;
       const trigger = { source: 'poll', event: 'poll', pullRequest: null, targetBranch: '', fromFork: false } as const;
       const wanted = { commitRef: 'main', trigger: { ...trigger, sender: '', fetchRef: '', group: '' } };

@@ -15,7 +15,16 @@ describe('a claim', () => {
       db = await database.open();
     });
 
-    const job = { subject_id: 1n, account_id: 1n, tries: 1, run_after: 0n, cancelled: 0, holder: 'somebody', tags: '' };
+    const job = {
+      subject_id: 1n,
+      account_id: 1n,
+      tries: 1,
+      run_after: 0n,
+      cancelled: 0,
+      priority: 0,
+      holder: 'somebody',
+      tags: '',
+    };
     const jobs = async (...claims: [claim: string, kind: string][]): Promise<void> => {
       await db.transaction(async (trx) => {
         await trx.deleteFrom('jobs').execute();

@@ -14,6 +14,7 @@ onEveryDatabase((database) => {
       account_id: 1n,
       tries: 1,
       cancelled: 0,
+      priority: 0,
       claim: null,
       holder: null,
       claimed_until: null,

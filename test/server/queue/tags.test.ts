@@ -102,8 +102,9 @@ describe('jobs with tags', () => {
         `.execute(trx),
       );
       const [plainLater, taggedLater] = [await cost(''), await cost('zz')];
+      // Each lookup goes a page or two deeper into its index, and there is one more for each combination of tags.
       assert.ok(plainLater <= plain + 60, `${plainLater} blocks instead of ${plain}`);
-      assert.ok(taggedLater <= tagged + 60, `${taggedLater} blocks instead of ${tagged}`);
+      assert.ok(taggedLater <= tagged + 90, `${taggedLater} blocks instead of ${tagged}`);
     });
   });
 });

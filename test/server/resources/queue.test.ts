@@ -29,6 +29,7 @@ describeService(
           ...job,
           ...claimed,
           run_after: 0n,
+          priority: 0,
           named_blobs: null,
           stored_blob: null,
           stored_bytes: null,

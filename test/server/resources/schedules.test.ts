@@ -43,6 +43,7 @@ describeService('schedules', (service) => {
         cron: '30 2 1 1 *',
         time_zone: 'UTC',
         commit_ref: '',
+        variables: {},
         created_at: '',
         next_run_at: `${year}-01-01T02:30:00+00:00`,
         last_run_at: null,

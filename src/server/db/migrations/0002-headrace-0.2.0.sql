@@ -1,6 +1,8 @@
 -- From 0.1.0 to 0.2.0.
 
 alter table projects add column build_twice integer not null default 0;
+alter table projects add column parameters text not null default '[]';
+alter table schedules add column variables text not null default '{}';
 alter table projects add column forge_repository_id text not null default '';
 alter table projects add column forge_git_origin text not null default '';
 alter table projects add column forge_held_until bigint not null default 0;
@@ -36,6 +38,17 @@ create table organisation_members (
 );
 create index organisation_members_by_user on organisation_members (user_id);
 create index organisation_members_invited on organisation_members (invited_by) where invitation_hash is not null;
+
+alter table suites add column priority integer not null default 0;
+alter table projects add column most_priority integer not null default 0;
+alter table build_requests add column priority integer not null default 0;
+alter table builds add column priority integer not null default 0;
+alter table jobs add column priority integer not null default 0;
+-- Which of an account's jobs is next, once it is the account's turn.
+create index jobs_by_priority on jobs (tags, account_id, priority desc, run_after, id)
+  where claim is null and kind not in ('fetch_commit', 'check_connection', 'pack_files');
+create index jobs_by_priority_fetches on jobs (tags, account_id, priority desc, run_after, id)
+  where claim is null and kind in ('fetch_commit', 'check_connection', 'pack_files');
 
 alter table suites add column approvers text not null default '[]';
 alter table suites add column gates_of_file text not null default '';

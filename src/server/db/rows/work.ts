@@ -35,6 +35,7 @@ export interface BuildRequestRow {
   /** The names of requested suites that are only in a branch's file. */
   suite_names: string;
   variables: string;
+  priority: number;
   deploy_id: bigint | null;
   /** The reason in one word. Blank without a failure. */
   failure_reason: string;
@@ -143,6 +144,8 @@ export interface BuildRow {
   /** JSON, set when the build begins: the first line of each step's command. */
   step_commands: string;
   /** 1 if its suite runs only on request: then a cancelled build does not affect its commit's state. */
+  /** The suite's and the request's together. */
+  priority: number;
   manual: number;
   /** Builds of the project with the same group run one at a time; blank for none. */
   concurrency_group: string;
@@ -205,6 +208,8 @@ export interface JobRow {
   /** The blob stored under the claim. The outcome can name only this blob. */
   stored_blob: BlobDigest | null;
   stored_bytes: bigint | null;
+  /** Higher first within the account. */
+  priority: number;
   /** The tags that a runner needs for it, as one text; empty if any runner will do. */
   tags: string;
   /**
