@@ -2,7 +2,7 @@ import { text as textOf } from 'node:stream/consumers';
 import type { Answered, Project } from '../client/operations.ts';
 import { bytes } from '../../shared/domain/bounds.ts';
 import type { Call } from './call.ts';
-import { readDocument, type Document } from './documents.ts';
+import { checkDocument, readDocument, type Document } from './documents.ts';
 import { WrongUse } from './errors.ts';
 import { lineDiff } from './line-diff.ts';
 import type { Colour, Screen } from './screen.ts';
@@ -27,7 +27,9 @@ interface Options {
 export async function run(call: Call<Options>): Promise<number> {
   const { file } = call.options;
   if (file === undefined) throw new WrongUse('Name the file: headrace apply -f FILE');
-  const document = await readDocument(await contentOf(file), file);
+  const read = await readDocument(await contentOf(file), file);
+  checkDocument(read);
+  const document = read.table as Document;
   return applyDocument(call, { document, file, project: await projectOf(call, document, file) });
 }
 

@@ -18,8 +18,8 @@ import {
   RefusedError,
   type DocumentFile,
   type ParsedFile,
-  type Table,
 } from '../../shared/documents/mistakes.ts';
+import { resolve, type Table } from '../../shared/documents/templates.ts';
 import { BusyThreadError, createWorkerThread } from '../../shared/lib/worker-thread.ts';
 import type { SuiteOfFile } from '../lifecycle/file-suites.ts';
 import { gates, gatesOfPeople } from '../lifecycle/gates.ts';
@@ -138,7 +138,7 @@ async function apply(
   file: DocumentFile,
   { request, sha, refs, holdFirst }: Fetched,
 ): Promise<string[]> {
-  const { path, table } = file;
+  const { path } = file;
   const owners = trx.selectFrom('users').selectAll().where('id', '=', project.owner_id);
   const caller = callerInRepository(await owners.executeTakeFirstOrThrow());
   const planning = planningWith({ db: trx, within: within(caller, trx) });
@@ -148,7 +148,7 @@ async function apply(
   const guarding = { db: trx, projectId: project.id, own: refs };
   const { wanted, kept: guarded } = await leavingGuarded(guarding, present, asked);
   const calls = planFor(planning, present, wanted);
-  const { run, kept } = chosen(calls, table);
+  const { run, kept } = chosen(calls, file.plain as Table);
   if (run.length > 0) {
     await runCalls(trx, db, project.id, run, holdFirst);
     const { id, email, via, application } = caller;
@@ -175,12 +175,12 @@ async function apply(
 
 /** Refuses a file that changes fields of the project itself. Fields that the file lacks stay unchanged. */
 function readWanted(file: DocumentFile, now: Entry): Node {
-  const { table } = file;
+  const table = file.plain as Table;
   const changed = projectFields.filter(
     ({ name }) => table[name] !== undefined && !isSame(table[name] as never, now[name]),
   );
   if (changed.length > 0) throw new RefusedError(changed.map((field) => mistake(file, field.name, ownersOnly(field))));
-  const wanted = readTable({ ...table, ...now });
+  const wanted = readTable(resolve({ ...table, ...now }));
   for (const { children } of [wanted, ...(wanted.children.suites ?? [])])
     for (const { entry } of children.variables ?? [])
       // A variable keeps its value, even if the owner set an environment variable as its source.

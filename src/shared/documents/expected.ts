@@ -37,7 +37,7 @@ function entryOf(kind: Kind): JsonSchema {
 /** The end of a sentence about a value that was refused for its form. */
 export function wrongForm(path: readonly (string | number)[], value: unknown): string {
   let schema: JsonSchema | undefined = tableOf(projectFields, sections);
-  for (const step of path) schema = typeof step === 'number' ? schema?.items : schema?.properties?.[step];
+  for (const step of asInSuite(path)) schema = typeof step === 'number' ? schema?.items : schema?.properties?.[step];
   if (!schema) return 'is not known';
   const { type, enum: choices, maximum } = schema;
   const isFitting = [type ?? []].flat().includes(typeOf(value));
@@ -45,6 +45,12 @@ export function wrongForm(path: readonly (string | number)[], value: unknown): s
   if (!isFitting || maximum !== undefined) return `must be ${inWords(schema)}`;
   if (path.at(-1) === 'content') return 'is not allowed, or too long'; // it may be a secret
   return Array.isArray(value) ? wrongList(schema, value) : wrongText(schema, value);
+}
+
+/** Defaults and templates have the fields of suites. */
+function asInSuite([section, ...rest]: readonly (string | number)[]): readonly (string | number)[] {
+  if (section === 'defaults') return [suites.section, 0, ...rest];
+  return section === 'templates' ? [suites.section, 0, ...rest.slice(1)] : [section ?? '', ...rest];
 }
 
 function wrongText(schema: JsonSchema, value: unknown): string {

@@ -24,7 +24,7 @@ export interface CheckedFile {
 /** Throws all mistakes that can be found without the project as one RefusedError. */
 export function checkFile(file: DocumentFile): CheckedFile {
   try {
-    const document = readTable(file.table, true);
+    const document = readTable(file, true);
     const nodes = document.children[suites.section] ?? [];
     return { document, suites: nodes.map(suiteOf) };
   } catch (error) {

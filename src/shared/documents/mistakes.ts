@@ -2,13 +2,12 @@ import type { ApiError } from '../errors.ts';
 import { readUntrustedJson } from '../lib/untrusted-json.ts';
 import { wrongForm } from './expected.ts';
 import { DocumentError } from './mistake-list.ts';
+import { find } from './places.ts';
+import { isTable, resolve, type Resolved } from './templates.ts';
 import { linesOfToml, mostLevels } from './toml-lines.ts';
 
-export type Table = Readonly<Record<string, unknown>>;
-
-export interface DocumentFile {
+export interface DocumentFile extends Resolved {
   path: string;
-  table: Table;
   lines: ReadonlyMap<string, number>;
 }
 
@@ -30,20 +29,19 @@ export async function readFile(
   path: string,
   parseYaml: (text: string) => Promise<ParsedFile>,
 ): Promise<DocumentFile> {
-  const parsed = /\.ya?ml$/.test(path) ? await parseYaml(text) : await parsePlain(text, path);
+  const parsed = /\.ya?ml$/i.test(path) ? await parseYaml(text) : await parsePlain(text, path);
   const unreadable = (why: string, line?: number): RefusedError =>
     new RefusedError([`${at(path, line)} cannot be read: ${why.slice(0, 500).replaceAll(/\p{Cc}/gu, '\uFFFD')}`]);
   if ('problem' in parsed) throw unreadable(parsed.problem.split('\n', 1)[0] ?? '', parsed.line);
   const { value, lines } = parsed;
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw unreadable('it is not a table of settings.');
+  if (!isTable(value)) throw unreadable('it is not a table of settings.');
   if (isDeeper(value, mostLevels)) throw unreadable('it is nested too deeply.');
-  return { path, table: value as Table, lines };
+  return { path, lines, ...resolve(value) };
 }
 
 async function parsePlain(text: string, path: string): Promise<ParsedFile> {
   try {
-    if (path.endsWith('.json')) return { value: readUntrustedJson(text), lines: new Map() };
+    if (/\.json$/i.test(path)) return { value: readUntrustedJson(text), lines: new Map() };
     const value = (await import('smol-toml')).parse(text);
     return { value, lines: linesOfToml(text) };
   } catch (error) {
@@ -59,42 +57,9 @@ function isDeeper(value: unknown, levels: number): boolean {
 
 const at = (path: string, line?: number): string => (line === undefined ? path : `${path}:${line}:`);
 
-interface Located {
-  path: (string | number)[];
-  value: unknown;
-  line: number | undefined;
-}
-
-function find(file: DocumentFile, where: string): Located {
-  const path: (string | number)[] = [];
-  let line: number | undefined;
-  let inside: unknown = file.table;
-  let rest = where.replace(/^[^[]+/, '[$&]');
-  while (rest !== '' && inside !== undefined) {
-    const [key, length] = Array.isArray(inside) ? entryAt(inside, rest) : [nameAt(rest), nameAt(rest).length];
-    path.push(key);
-    line = file.lines.get(JSON.stringify(path)) ?? line;
-    inside = (inside as Record<string | number, unknown> | null)?.[key];
-    rest = rest.slice(length + 2);
-  }
-  return { path, value: inside, line };
-}
-
 export function mistake(file: DocumentFile, where: string, what: string, { line } = find(file, where)): string {
   // Anyone may have written the names in the file, and this becomes a line of a log.
   return `${at(file.path, line).replace(/:$/, '')}: ${what.replaceAll(/\p{Cc}/gu, '\uFFFD')}`;
-}
-
-const nameAt = (rest: string): string => /^\[(.*?)(?:\](?=\[|$)|$)/s.exec(rest)?.[1] ?? rest;
-
-/** Names may contain brackets. Entries without a name have numbers. */
-function entryAt(list: readonly unknown[], rest: string): [key: string | number, length: number] {
-  const names = list.map((item) => (item as Record<string, unknown> | null | undefined)?.name);
-  const fits = (name: unknown): name is string => typeof name === 'string' && rest.startsWith(`[${name}]`);
-  const called = names.filter(fits).toSorted((a, b) => b.length - a.length)[0];
-  if (called !== undefined) return [names.indexOf(called), called.length];
-  const name = nameAt(rest);
-  return [/^\d+$/.test(name) ? Number(name) : name, name.length];
 }
 
 const wordsFor: Readonly<Record<string, string>> = {

@@ -97,6 +97,7 @@ export const most = {
   redirectAddresses: 20,
   /** One transaction applies a document, and blocks others meanwhile. */
   suitesInDocument: 200,
+  templatesInDocument: 200,
   entriesInDocument: 2000,
 
   tiles: 500,

@@ -1,0 +1,169 @@
+import type { ErrorCode } from '../errors.ts';
+import { bytes, most } from '../domain/bounds.ts';
+import { quoted } from './mistake-list.ts';
+
+/* A suite may take fields from `defaults`, `templates` and other suites. They are written out here, so nothing else knows of them. */
+
+export type Path = readonly (string | number)[];
+export type Table = Readonly<Record<string, unknown>>;
+
+export interface Resolved {
+  /** As it was written. */
+  table: unknown;
+  /** Every suite has all of its fields, and what it took them from is gone. */
+  plain: unknown;
+  /** Where each inherited field is written, by its path in `plain` as JSON. */
+  origins: ReadonlyMap<string, Path>;
+  /** The paths of suites that may lack fields, because something that they extend is not known. */
+  doubted: ReadonlySet<string>;
+  mistakes: readonly { at: string; code: ErrorCode; why: string }[];
+}
+
+/** The variables of a suite are those of its own name. */
+export const neverHandedOn: readonly string[] = ['name', 'variables'];
+
+interface Field {
+  value: unknown;
+  path: Path;
+}
+type Fields = ReadonlyMap<string, Field>;
+
+interface Source {
+  at: string;
+  path: Path;
+  table: Table;
+}
+
+export function isTable(value: unknown): value is Table {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
+}
+
+export function resolve(table: unknown): Resolved {
+  return new Resolver(table).resolved;
+}
+
+export function textOf([first = '', ...rest]: Path): string {
+  return `${first}${rest.map((part) => `[${part}]`).join('')}`;
+}
+
+class Resolver {
+  readonly resolved: Resolved;
+  readonly #origins = new Map<string, Path>();
+  readonly #doubted = new Set<string>();
+  readonly #mistakes: { at: string; code: ErrorCode; why: string }[] = [];
+  readonly #templates: ReadonlyMap<string, Source>;
+  readonly #suites = new Map<string, Source>();
+  readonly #known = new Map<Source, { fields: Fields; isDoubted: boolean }>();
+
+  constructor(table: unknown) {
+    const { defaults, templates, ...others } = isTable(table) ? table : {};
+    this.#templates = new Map(
+      Object.entries(this.#tableAt(templates, 'templates')).flatMap(([name, template]): [string, Source][] => {
+        const path = ['templates', name];
+        const at = textOf(path);
+        return isTable(template) ? [[name, { at, path, table: template }]] : (this.#refuse(at, mustBeTable), []);
+      }),
+    );
+    const all = this.#tableAt(defaults, 'defaults');
+    let plain: unknown = isTable(table) ? others : table;
+    if (this.#templates.size > most.templatesInDocument)
+      this.#refuse('templates', `has more than ${most.templatesInDocument} entries`);
+    else if (isTable(plain) && Array.isArray(plain.suites) && plain.suites.length <= most.suitesInDocument)
+      plain = { ...plain, suites: this.#suitesIn(plain.suites, fieldsOf(all, ['defaults'])) };
+    const [origins, doubted, mistakes] = [this.#origins, this.#doubted, this.#mistakes];
+    this.resolved = { table, plain, origins, doubted, mistakes };
+  }
+
+  #refuse(at: string, why: string, code: ErrorCode = 'invalid_format'): void {
+    this.#mistakes.push({ at, code, why });
+  }
+
+  #tableAt(value: unknown = {}, at: string): Table {
+    if (isTable(value)) return value;
+    this.#refuse(at, mustBeTable);
+    return {};
+  }
+
+  #suitesIn(list: readonly unknown[], defaults: Fields): unknown[] {
+    const sources = list.map((table, at): Source | undefined => {
+      if (!isTable(table)) return undefined;
+      const isNamed = typeof table.name === 'string' && table.name.length <= longestName;
+      const source = { at: `suites[${isNamed ? (table.name as string) : at}]`, path: ['suites', at], table };
+      if (isNamed && !this.#suites.has(table.name as string)) this.#suites.set(table.name as string, source);
+      return source;
+    });
+    for (const source of this.#templates.values()) this.#fieldsOf(source, []);
+    let room = bytes.body;
+    const written = sources.map((source, at) => {
+      if (!source) return list[at];
+      const { fields, isDoubted } = this.#fieldsOf(source, []);
+      if (isDoubted) this.#doubted.add(source.at);
+      const whole = over(fields, defaults);
+      const own = whole.entries().flatMap(([name, { value, path }]): [string, unknown][] => {
+        if (path[0] !== 'suites' || path[1] !== at) this.#origins.set(JSON.stringify([...source.path, name]), path);
+        return [[name, value]];
+      });
+      const suite = Object.fromEntries(own);
+      if (room > 0) room -= JSON.stringify(suite).length;
+      return suite;
+    });
+    if (room > 0) return written;
+    this.#refuse('suites', `have more than ${bytes.body / 1024} kB together with all that they inherit`);
+    return [];
+  }
+
+  /** Its own fields, and those that it extends. */
+  #fieldsOf(source: Source, way: readonly Source[]): { fields: Fields; isDoubted: boolean } {
+    const known = this.#known.get(source);
+    if (known) return known;
+    const own = fieldsOf(source.table, source.path);
+    const parent = this.#parentOf(source, [...way, source]);
+    const before = parent === 'none' || parent === 'wrong' ? undefined : this.#fieldsOf(parent, [...way, source]);
+    const found = {
+      fields: before ? over(own, before.fields) : own,
+      isDoubted: parent === 'wrong' || before?.isDoubted === true,
+    };
+    this.#known.set(source, found);
+    return found;
+  }
+
+  #parentOf({ at, table }: Source, way: readonly Source[]): Source | 'none' | 'wrong' {
+    const { extends: name = '' } = table;
+    if (name === '') return 'none';
+    const where = `${at}[extends]`;
+    if (typeof name !== 'string') return (this.#refuse(where, 'must be text'), 'wrong');
+    // A suite may extend the template of its own name.
+    const parent = this.#templates.get(name) ?? this.#suites.get(name);
+    if (!parent) {
+      this.#refuse(where, `names ${quoted(name)}, which is no template and no suite of the file`, 'not_found');
+      return 'wrong';
+    }
+    if (!way.includes(parent)) return parent;
+    const circle = [...way.slice(way.indexOf(parent)), parent];
+    this.#refuse(where, `is a cycle: ${circle.map((one) => quoted(labelOf(one))).join(' extends ')}`);
+    return 'wrong';
+  }
+}
+
+const mustBeTable = 'must be a table';
+
+/** Messages about an entry with a longer name use its number. */
+const longestName = 255;
+
+function labelOf({ path: [section, name], table }: Source): unknown {
+  return section === 'suites' ? table.name : name;
+}
+
+function fieldsOf({ extends: _, ...table }: Table, path: Path): Fields {
+  return new Map(Object.entries(table).map(([name, value]) => [name, { value, path: [...path, name] }]));
+}
+
+const run: readonly string[] = ['command', 'steps'];
+
+function over(own: Fields, inherited: Fields): Fields {
+  const runs = run.some((name) => own.has(name));
+  const added = inherited
+    .entries()
+    .filter(([name]) => !own.has(name) && !neverHandedOn.includes(name) && !(runs && run.includes(name)));
+  return new Map([...own, ...added]);
+}
