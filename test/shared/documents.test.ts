@@ -198,7 +198,7 @@ x = 1 }] \\""" "
     retries: 9
 `;
     assert.deepEqual(await check(text, 'a.yml'), ['a.yml:9: suites[c][retries] must be a whole number from 0 to 3.']);
-    const applied = (await readDocument(text, 'a.yml')) as { suites: object[] };
+    const applied = (await readDocument(text, 'a.yml')).table as { suites: object[] };
     assert.deepEqual(applied.suites[1], { name: 'b', image: 'alpine', command: 'x' }, 'apply reads it as well');
     await assert.rejects(readDocument('a: &a {<<: *a}\n', 'a.yml'), /it has more than 500 aliases/);
   });

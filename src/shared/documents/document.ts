@@ -66,8 +66,9 @@ function checkTemplates({ defaults, templates }: Table, mistakes: MistakeList, r
     if (defaults.extends !== undefined)
       mistakes.add('defaults[extends]', 'invalid_format', 'is not known: only suites and templates extend others');
   }
-  for (const [name, template] of isTable(templates) ? Object.entries(templates) : [])
-    if (isTable(template)) check(`templates[${name}]`, template);
+  const all = isTable(templates) ? Object.entries(templates) : [];
+  if (all.length > most.templatesInDocument) return;
+  for (const [name, template] of all) if (isTable(template)) check(`templates[${name}]`, template);
 }
 
 /** A file in a repository has no user's environment. */

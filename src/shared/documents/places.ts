@@ -1,9 +1,6 @@
-import { textOf, type Path, type Resolved } from './templates.ts';
+import type { Origin, Path, Resolved } from './templates.ts';
 
-interface Located {
-  path: Path;
-  /** The path as text. */
-  at: string;
+interface Located extends Origin {
   value: unknown;
   line: number | undefined;
 }
@@ -23,11 +20,11 @@ export function find({ table, origins, lines }: Searched, where: string): Locate
     rest = rest.slice(length + 2);
     const origin = origins.get(JSON.stringify(path));
     if (origin) {
-      path = origin;
-      at = textOf(origin) + rest;
+      path = origin.path;
+      at = origin.at + rest;
     }
     line = lines?.get(JSON.stringify(path)) ?? line;
-    inside = origin ? valueAt(table, origin) : childOf(inside, key);
+    inside = origin ? valueAt(table, origin.path) : childOf(inside, key);
   }
   return { path, at, value: inside, line };
 }

@@ -13,7 +13,7 @@ export interface Resolved {
   /** Every suite has all of its fields, and what it took them from is gone. */
   plain: unknown;
   /** Where each inherited field is written, by its path in `plain` as JSON. */
-  origins: ReadonlyMap<string, Path>;
+  origins: ReadonlyMap<string, Origin>;
   /** The paths of suites that may lack fields, because something that they extend is not known. */
   doubted: ReadonlySet<string>;
   mistakes: readonly { at: string; code: ErrorCode; why: string }[];
@@ -22,15 +22,18 @@ export interface Resolved {
 /** The variables of a suite are those of its own name. */
 export const neverHandedOn: readonly string[] = ['name', 'variables'];
 
-interface Field {
-  value: unknown;
+export interface Origin {
   path: Path;
+  /** The path as text. */
+  at: string;
+}
+
+interface Field extends Origin {
+  value: unknown;
 }
 type Fields = ReadonlyMap<string, Field>;
 
-interface Source {
-  at: string;
-  path: Path;
+interface Source extends Origin {
   table: Table;
 }
 
@@ -42,13 +45,9 @@ export function resolve(table: unknown): Resolved {
   return new Resolver(table).resolved;
 }
 
-export function textOf([first = '', ...rest]: Path): string {
-  return `${first}${rest.map((part) => `[${part}]`).join('')}`;
-}
-
 class Resolver {
   readonly resolved: Resolved;
-  readonly #origins = new Map<string, Path>();
+  readonly #origins = new Map<string, Origin>();
   readonly #doubted = new Set<string>();
   readonly #mistakes: { at: string; code: ErrorCode; why: string }[] = [];
   readonly #templates: ReadonlyMap<string, Source>;
@@ -60,7 +59,7 @@ class Resolver {
     this.#templates = new Map(
       Object.entries(this.#tableAt(templates, 'templates')).flatMap(([name, template]): [string, Source][] => {
         const path = ['templates', name];
-        const at = textOf(path);
+        const at = `templates[${name}]`;
         return isTable(template) ? [[name, { at, path, table: template }]] : (this.#refuse(at, mustBeTable), []);
       }),
     );
@@ -69,7 +68,10 @@ class Resolver {
     if (this.#templates.size > most.templatesInDocument)
       this.#refuse('templates', `has more than ${most.templatesInDocument} entries`);
     else if (isTable(plain) && Array.isArray(plain.suites) && plain.suites.length <= most.suitesInDocument)
-      plain = { ...plain, suites: this.#suitesIn(plain.suites, fieldsOf(all, ['defaults'])) };
+      plain = {
+        ...plain,
+        suites: this.#suitesIn(plain.suites, fieldsOf({ at: 'defaults', path: ['defaults'], table: all })),
+      };
     const [origins, doubted, mistakes] = [this.#origins, this.#doubted, this.#mistakes];
     this.resolved = { table, plain, origins, doubted, mistakes };
   }
@@ -99,9 +101,10 @@ class Resolver {
       const { fields, isDoubted } = this.#fieldsOf(source, []);
       if (isDoubted) this.#doubted.add(source.at);
       const whole = over(fields, defaults);
-      const own = whole.entries().flatMap(([name, { value, path }]): [string, unknown][] => {
-        if (path[0] !== 'suites' || path[1] !== at) this.#origins.set(JSON.stringify([...source.path, name]), path);
-        return [[name, value]];
+      const own = whole.entries().map(([name, { value, ...origin }]): [string, unknown] => {
+        const isOwn = origin.path[0] === 'suites' && origin.path[1] === at;
+        if (!isOwn) this.#origins.set(JSON.stringify([...source.path, name]), origin);
+        return [name, value];
       });
       const suite = Object.fromEntries(own);
       if (room > 0) room -= JSON.stringify(suite).length;
@@ -116,7 +119,7 @@ class Resolver {
   #fieldsOf(source: Source, way: readonly Source[]): { fields: Fields; isDoubted: boolean } {
     const known = this.#known.get(source);
     if (known) return known;
-    const own = fieldsOf(source.table, source.path);
+    const own = fieldsOf(source);
     const parent = this.#parentOf(source, [...way, source]);
     const before = parent === 'none' || parent === 'wrong' ? undefined : this.#fieldsOf(parent, [...way, source]);
     const found = {
@@ -154,8 +157,12 @@ function labelOf({ path: [section, name], table }: Source): unknown {
   return section === 'suites' ? table.name : name;
 }
 
-function fieldsOf({ extends: _, ...table }: Table, path: Path): Fields {
-  return new Map(Object.entries(table).map(([name, value]) => [name, { value, path: [...path, name] }]));
+function fieldsOf({ at, path, table: { extends: _, ...table } }: Source): Fields {
+  const field = ([name, value]: [string, unknown]): [string, Field] => [
+    name,
+    { value, at: `${at}[${name}]`, path: [...path, name] },
+  ];
+  return new Map(Object.entries(table).map(field));
 }
 
 const run: readonly string[] = ['command', 'steps'];
