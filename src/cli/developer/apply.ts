@@ -28,8 +28,9 @@ export async function run(call: Call<Options>): Promise<number> {
   const { file } = call.options;
   if (file === undefined) throw new WrongUse('Name the file: headrace apply -f FILE');
   const read = await readDocument(await contentOf(file), file);
-  checkDocument(read);
   const document = read.table as Document;
+  sourcesIn(document, call.env); // refuses secrets in words of the command
+  checkDocument(read);
   return applyDocument(call, { document, file, project: await projectOf(call, document, file) });
 }
 

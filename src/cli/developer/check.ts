@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { checkFile } from '../../shared/documents/file.ts';
 import { readFile, RefusedError, type DocumentFile } from '../../shared/documents/mistakes.ts';
 import { bytes } from '../../shared/domain/bounds.ts';
+import { includesAny } from '../../shared/documents/templates.ts';
 import type { Call } from './call.ts';
 import { formatOf, parseYaml, writeDocument, type Document } from './documents.ts';
 import { WrongUse } from './errors.ts';
@@ -14,13 +15,17 @@ export const usual = ['.headrace.toml', '.headrace.yml'];
 export async function run({ screen, options }: Call<{ resolved?: true }>, named?: string): Promise<number> {
   const [path, content] = await contentOf(named === undefined ? usual : [named]);
   const { file, mistakes } = await checked(content, path);
-  const resolved = file && options.resolved ? (file.plain as Document) : undefined;
+  const resolved = file && options.resolved ? withoutIncludes(file.plain as Document) : undefined;
   if (screen.isJson) screen.json({ file: path, mistakes, ...(resolved && { resolved }) });
   else if (resolved) screen.out.write(await writeDocument(resolved, formatOf(path) ?? 'toml'));
   else if (file) screen.print(words`${path} has no mistakes.`);
   else for (const line of mistakes) screen.print(clean(line));
+  if (file && includesAny(file.table))
+    screen.hint(words`What ${path} includes is read only by the server. It is not judged here, and suites lack it.`);
   return file ? 0 : 1;
 }
+
+const withoutIncludes = ({ include: _, ...document }: Document): Document => document;
 
 async function contentOf(paths: readonly string[]): Promise<[path: string, text: Buffer]> {
   for (const path of paths) {

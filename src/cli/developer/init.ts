@@ -5,6 +5,7 @@ import { Call } from './call.ts';
 import { readDocument, type Document } from './documents.ts';
 import { WrongUse } from './errors.ts';
 import { repositoryFile, writeFirstFile, type RepositoryFile } from './first-file.ts';
+import { includesAny } from '../../shared/documents/templates.ts';
 import { followRequest } from './follow.ts';
 import { currentCommit, isRemoteOf, remotes, topOf } from './git.ts';
 import { canAsk, forgeFor, hereOf, joinForge, type Here, type Init } from './init-forge.ts';
@@ -89,7 +90,12 @@ async function makeSuites(
   if (!file || !project.owned) return;
   const current = JSON.parse((await client.call('config', inProject)).document) as Document;
   // Other users can push this file, so it sets only suites. Hooks and notifications stay with the owner.
-  const { suites } = (await readDocument(file.text, file.name)).plain as Document;
+  const read = await readDocument(file.text, file.name);
+  if (includesAny(read.table))
+    return call.screen.hint(
+      `${file.name} includes files of other projects, so its suites are first read with a build.`,
+    );
+  const { suites } = read.plain as Document;
   const document = isNew
     ? { ...current, suites, config_file: file.name }
     : { ...current, suites: together(suitesIn(suites), suitesIn(current.suites)) };

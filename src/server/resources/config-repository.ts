@@ -16,6 +16,7 @@ import {
   mistake,
   readFile,
   RefusedError,
+  withIncluded,
   type DocumentFile,
   type ParsedFile,
 } from '../../shared/documents/mistakes.ts';
@@ -41,16 +42,20 @@ export function configuringFrom(routes: readonly Route[], deps: CallDeps, origin
   const thread = createWorkerThread<string, ParsedFile>('shared/documents/yaml-worker.ts', threadLimits);
   return {
     close: () => thread.close(),
-    read: ({ project, text }: { project: ProjectRow; text: string }) =>
+    /** Without `included`, suites are not judged for what they may take from it. */
+    read: ({ project, text, included }: FileToRead) =>
       orRefused(async () => {
         const parse = (yaml: string): Promise<ParsedFile> =>
           thread.ask(project.owner_id, yaml).catch((error: unknown) => {
             if (error instanceof BusyThreadError) throw new UnavailableError('too many files have to be read at once');
             return { problem: 'it is nested too deeply, or too large.' };
           });
-        const file = await readFile(text, project.config_file, parse);
+        const own = await readFile(text, project.config_file, parse);
+        const file = included ? await withIncluded(own, included, parse) : own;
         const checked = checkFile(file);
         return {
+          includes: checked.includes,
+          mistake: (index: number, what: string) => mistake(own, `include[${index}]`, `include[${index}] ${what}.`),
           suites: (context: WriteContext) => orRefused(() => allowed(context, project, { file, ...checked }, deps)),
           apply: ({ db, trx, ids }: WriteContext, about: Fetched) =>
             orRefused(() => apply({ db, trx, ids, within }, project, file, about), file),
@@ -60,6 +65,12 @@ export function configuringFrom(routes: readonly Route[], deps: CallDeps, origin
 }
 
 const threadLimits = { mostOfOne: 16, mostOfAll: 256, timeoutMs: 10_000 };
+
+interface FileToRead {
+  project: ProjectRow;
+  text: string;
+  included?: readonly { path: string; text: string }[];
+}
 
 interface Fetched {
   request: BuildRequestRow;
@@ -180,7 +191,8 @@ function readWanted(file: DocumentFile, now: Entry): Node {
     ({ name }) => table[name] !== undefined && !isSame(table[name] as never, now[name]),
   );
   if (changed.length > 0) throw new RefusedError(changed.map((field) => mistake(file, field.name, ownersOnly(field))));
-  const wanted = readTable(resolve({ ...table, ...now }));
+  const { include: _, ...settings } = table;
+  const wanted = readTable(resolve({ ...settings, ...now }));
   for (const { children } of [wanted, ...(wanted.children.suites ?? [])])
     for (const { entry } of children.variables ?? [])
       // A variable keeps its value, even if the owner set an environment variable as its source.

@@ -6,6 +6,7 @@ import { readUntrustedJson } from '../lib/untrusted-json.ts';
 import { checkEntry } from './entry-checks.ts';
 import {
   areVariables,
+  includeField,
   projectFields,
   rawOf,
   sections,
@@ -19,7 +20,7 @@ import {
 import { MistakeList } from './mistake-list.ts';
 import { find } from './places.ts';
 import { checkRelations } from './relations.ts';
-import { isTable, neverHandedOn, resolve, type Resolved, type Table } from './templates.ts';
+import { includesAny, isTable, neverHandedOn, resolve, type Resolved, type Table } from './templates.ts';
 
 /** Throws all mistakes at once, each under its path. */
 export function readDocument(text: string): Node {
@@ -32,13 +33,22 @@ export function readTable(resolved: Resolved, isInRepository = false): Node {
   const mistakes = new MistakeList();
   for (const { at, code, why } of resolved.mistakes) mistakes.add(at, code, why);
   const room = { entries: most.entriesInDocument };
-  const fields = isInRepository ? projectFields.map((field) => ({ ...field, isRequired: false })) : projectFields;
+  const fields = isInRepository
+    ? [...projectFields.map((field) => ({ ...field, isRequired: false })), includeField]
+    : projectFields;
   const node = readNode(plain, { at: '', mistakes, fields, children: sections, room });
   const wrong = isInRepository ? {} : wrongAddresses(addressesIn(node.entry), { isNew: true });
   for (const [name, [code]] of Object.entries(wrong)) if (code) mistakes.add(name, code);
   checkRelations(node, mistakes);
   if (isInRepository) refuseSources(node, mistakes);
+  if (!isInRepository && includesAny(table))
+    mistakes.add('include', 'invalid_format', 'is only for a file in a repository');
   checkTemplates(isTable(table) ? table : {}, mistakes, room);
+  for (const [at, file] of (resolved.included ?? []).entries()) {
+    for (const name of Object.keys(file.table))
+      if (name !== 'defaults' && name !== 'templates') mistakes.add(`include[${at}][${name}]`, 'invalid_format');
+    checkTemplates(file.table, mistakes, room, `include[${at}]`);
+  }
   mistakes.throwIfAny((at, code) => (isDoubted(doubted, at, code) ? undefined : find(resolved, at).at));
   return node;
 }
@@ -50,7 +60,13 @@ function isDoubted(doubted: ReadonlySet<string>, at: string, code: ErrorCode | u
 }
 
 /** Also those that no suite extends. */
-function checkTemplates({ defaults, templates }: Table, mistakes: MistakeList, room: { entries: number }): void {
+function checkTemplates(
+  { defaults, templates }: Table,
+  mistakes: MistakeList,
+  room: { entries: number },
+  file = '',
+): void {
+  const inside = (name: string): string => (file === '' ? name : `${file}[${name}]`);
   const fields = suites.fields
     .filter(({ name }) => !neverHandedOn.includes(name))
     .map((field) => ({ ...field, isRequired: false }));
@@ -62,13 +78,17 @@ function checkTemplates({ defaults, templates }: Table, mistakes: MistakeList, r
     readNode(table, { at, mistakes, fields, children, room, hasDependencies: true });
   };
   if (isTable(defaults)) {
-    check('defaults', defaults);
+    check(inside('defaults'), defaults);
     if (defaults.extends !== undefined)
-      mistakes.add('defaults[extends]', 'invalid_format', 'is not known: only suites and templates extend others');
+      mistakes.add(
+        `${inside('defaults')}[extends]`,
+        'invalid_format',
+        'is not known: only suites and templates extend others',
+      );
   }
   const all = isTable(templates) ? Object.entries(templates) : [];
   if (all.length > most.templatesInDocument) return;
-  for (const [name, template] of all) if (isTable(template)) check(`templates[${name}]`, template);
+  for (const [name, template] of all) if (isTable(template)) check(`${inside('templates')}[${name}]`, template);
 }
 
 /** A file in a repository has no user's environment. */

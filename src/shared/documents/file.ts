@@ -1,5 +1,6 @@
 import { ApiError } from '../errors.ts';
 import type { ColumnsOf } from '../records/fields.ts';
+import type { Include } from '../records/include.ts';
 import type { ruleFields, suiteFields } from '../records/suite.ts';
 import { readTable } from './document.ts';
 import { rawOf, suites, type DocumentField, type Entry, type Node } from './kinds.ts';
@@ -18,6 +19,7 @@ export interface FileSuite {
 
 export interface CheckedFile {
   document: Node;
+  includes: readonly Include[];
   suites: FileSuite[];
 }
 
@@ -26,7 +28,7 @@ export function checkFile(file: DocumentFile): CheckedFile {
   try {
     const document = readTable(file, true);
     const nodes = document.children[suites.section] ?? [];
-    return { document, suites: nodes.map(suiteOf) };
+    return { document, includes: (document.entry.include ?? []) as readonly Include[], suites: nodes.map(suiteOf) };
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     throw new RefusedError(linesOf(error, file));

@@ -3,7 +3,7 @@ import { readUntrustedJson } from '../lib/untrusted-json.ts';
 import { wrongForm } from './expected.ts';
 import { DocumentError } from './mistake-list.ts';
 import { find } from './places.ts';
-import { isTable, resolve, type Resolved } from './templates.ts';
+import { isTable, resolve, type IncludedFile, type Resolved } from './templates.ts';
 import { linesOfToml, mostLevels } from './toml-lines.ts';
 
 export interface DocumentFile extends Resolved {
@@ -39,6 +39,27 @@ export async function readFile(
   return { path, lines, ...resolve(value) };
 }
 
+/** The texts are in the order of the file's `include`. Says nothing of what is in them. */
+export async function withIncluded(
+  file: DocumentFile,
+  texts: readonly { path: string; text: string }[],
+  parseYaml: (text: string) => Promise<ParsedFile>,
+): Promise<DocumentFile> {
+  const included: IncludedFile[] = [];
+  const wrong: string[] = [];
+  for (const [index, { path, text }] of texts.entries()) {
+    const parsed = /\.ya?ml$/i.test(path) ? await parseYaml(text) : await parsePlain(text, path);
+    if ('value' in parsed && isTable(parsed.value) && !isDeeper(parsed.value, mostLevels))
+      included.push({ path, table: parsed.value, lines: parsed.lines });
+    else {
+      const line = 'problem' in parsed ? parsed.line : undefined;
+      wrong.push(mistake(file, `include[${index}]`, `${at(path, line).replace(/:$/, '')} cannot be read.`));
+    }
+  }
+  if (wrong.length > 0) throw new RefusedError(wrong);
+  return { ...file, ...resolve(file.table, included) };
+}
+
 async function parsePlain(text: string, path: string): Promise<ParsedFile> {
   try {
     if (/\.json$/i.test(path)) return { value: readUntrustedJson(text), lines: new Map() };
@@ -57,7 +78,16 @@ function isDeeper(value: unknown, levels: number): boolean {
 
 const at = (path: string, line?: number): string => (line === undefined ? path : `${path}:${line}:`);
 
-export function mistake(file: DocumentFile, where: string, what: string, { line } = find(file, where)): string {
+export function mistake(file: DocumentFile, where: string, what: string): string {
+  const { path, line } = find(file, where);
+  const included = path[0] === 'include' && path.length > 2 ? file.included?.[Number(path[1])] : undefined;
+  // Readers of this project may not be allowed to read the other repository.
+  if (included) {
+    const steps = path.slice(2);
+    const prefixes = steps.map((_, index) => JSON.stringify(steps.slice(0, steps.length - index)));
+    const inside = prefixes.map((prefix) => included.lines.get(prefix)).find((one) => one !== undefined);
+    return `${at(file.path, line)} ${at(included.path, inside).replace(/:$/, '')} has a mistake.`;
+  }
   // Anyone may have written the names in the file, and this becomes a line of a log.
   return `${at(file.path, line).replace(/:$/, '')}: ${what.replaceAll(/\p{Cc}/gu, '\uFFFD')}`;
 }

@@ -1,14 +1,15 @@
-import type { Origin, Path, Resolved } from './templates.ts';
+import { isTable, type Origin, type Path, type Resolved } from './templates.ts';
 
 interface Located extends Origin {
   value: unknown;
   line: number | undefined;
 }
 
-type Searched = Pick<Resolved, 'table' | 'origins'> & { lines?: ReadonlyMap<string, number> };
+type Searched = Pick<Resolved, 'table' | 'origins' | 'included'> & { lines?: ReadonlyMap<string, number> };
 
 /** Where something is written. A field that a suite inherits is where it inherits it from. */
-export function find({ table, origins, lines }: Searched, where: string): Located {
+export function find({ table: own, origins, included, lines }: Searched, where: string): Located {
+  const table = included && isTable(own) ? { ...own, include: included.map((file) => file.table) } : own;
   let path: Path = [];
   let at = where;
   let line: number | undefined;

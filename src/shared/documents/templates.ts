@@ -17,6 +17,15 @@ export interface Resolved {
   /** The paths of suites that may lack fields, because something that they extend is not known. */
   doubted: ReadonlySet<string>;
   mistakes: readonly { at: string; code: ErrorCode; why: string }[];
+  /** Undefined if they are not known here. */
+  included: readonly IncludedFile[] | undefined;
+}
+
+/** Only its defaults and templates count, and those of the file itself win. */
+export interface IncludedFile {
+  path: string;
+  table: Table;
+  lines: ReadonlyMap<string, number>;
 }
 
 /** The variables of a suite are those of its own name. */
@@ -41,8 +50,12 @@ export function isTable(value: unknown): value is Table {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
 }
 
-export function resolve(table: unknown): Resolved {
-  return new Resolver(table).resolved;
+export function resolve(table: unknown, included?: readonly IncludedFile[]): Resolved {
+  return new Resolver(table, included).resolved;
+}
+
+export function includesAny(table: unknown): boolean {
+  return isTable(table) && Array.isArray(table.include) && table.include.length > 0;
 }
 
 class Resolver {
@@ -50,40 +63,55 @@ class Resolver {
   readonly #origins = new Map<string, Origin>();
   readonly #doubted = new Set<string>();
   readonly #mistakes: { at: string; code: ErrorCode; why: string }[] = [];
-  readonly #templates: ReadonlyMap<string, Source>;
+  readonly #templates = new Map<string, Source>();
   readonly #suites = new Map<string, Source>();
   readonly #known = new Map<Source, { fields: Fields; isDoubted: boolean }>();
+  /** What is included is not known, so any name may be right, and any suite may have more fields. */
+  readonly #isPartial: boolean;
 
-  constructor(table: unknown) {
-    const { defaults, templates, ...others } = isTable(table) ? table : {};
-    this.#templates = new Map(
-      Object.entries(this.#tableAt(templates, 'templates')).flatMap(([name, template]): [string, Source][] => {
-        const path = ['templates', name];
-        const at = `templates[${name}]`;
-        return isTable(template) ? [[name, { at, path, table: template }]] : (this.#refuse(at, mustBeTable), []);
-      }),
-    );
-    const all = this.#tableAt(defaults, 'defaults');
+  constructor(table: unknown, included?: readonly IncludedFile[]) {
+    this.#isPartial = included === undefined && includesAny(table);
+    const { defaults: _, templates: __, ...others } = isTable(table) ? table : {};
+    const files = [
+      ...(included ?? []).map((file, at): Source => ({
+        at: `include[${at}]`,
+        path: ['include', at],
+        table: file.table,
+      })),
+      { at: '', path: [], table: isTable(table) ? table : {} },
+    ];
+    let defaults: Fields = new Map();
+    for (const file of files) {
+      for (const [name, template] of this.#templatesIn(file)) this.#templates.set(name, template);
+      defaults = over(fieldsOf(this.#tableIn(file, 'defaults')), defaults);
+    }
     let plain: unknown = isTable(table) ? others : table;
-    if (this.#templates.size > most.templatesInDocument)
-      this.#refuse('templates', `has more than ${most.templatesInDocument} entries`);
-    else if (isTable(plain) && Array.isArray(plain.suites) && plain.suites.length <= most.suitesInDocument)
-      plain = {
-        ...plain,
-        suites: this.#suitesIn(plain.suites, fieldsOf({ at: 'defaults', path: ['defaults'], table: all })),
-      };
+    if (isTable(plain) && Array.isArray(plain.suites) && plain.suites.length <= most.suitesInDocument)
+      plain = { ...plain, suites: this.#suitesIn(plain.suites, defaults) };
     const [origins, doubted, mistakes] = [this.#origins, this.#doubted, this.#mistakes];
-    this.resolved = { table, plain, origins, doubted, mistakes };
+    this.resolved = { table, plain, origins, doubted, mistakes, included };
   }
 
   #refuse(at: string, why: string, code: ErrorCode = 'invalid_format'): void {
     this.#mistakes.push({ at, code, why });
   }
 
-  #tableAt(value: unknown = {}, at: string): Table {
-    if (isTable(value)) return value;
-    this.#refuse(at, mustBeTable);
-    return {};
+  #tableIn({ at, path, table }: Source, name: string): Source {
+    const { [name]: value = {} } = table;
+    const inside = { at: at === '' ? name : `${at}[${name}]`, path: [...path, name] };
+    if (isTable(value)) return { ...inside, table: value };
+    this.#refuse(inside.at, mustBeTable);
+    return { ...inside, table: {} };
+  }
+
+  #templatesIn(file: Source): [name: string, template: Source][] {
+    const all = this.#tableIn(file, 'templates');
+    const names = Object.keys(all.table);
+    if (names.length > most.templatesInDocument) {
+      this.#refuse(all.at, `has more than ${most.templatesInDocument} entries`);
+      return [];
+    }
+    return names.map((name) => [name, this.#tableIn(all, name)]);
   }
 
   #suitesIn(list: readonly unknown[], defaults: Fields): unknown[] {
@@ -99,7 +127,7 @@ class Resolver {
     const written = sources.map((source, at) => {
       if (!source) return list[at];
       const { fields, isDoubted } = this.#fieldsOf(source, []);
-      if (isDoubted) this.#doubted.add(source.at);
+      if (isDoubted || this.#isPartial) this.#doubted.add(source.at);
       const whole = over(fields, defaults);
       const own = whole.entries().map(([name, { value, ...origin }]): [string, unknown] => {
         const isOwn = origin.path[0] === 'suites' && origin.path[1] === at;
@@ -138,6 +166,7 @@ class Resolver {
     // A suite may extend the template of its own name.
     const parent = this.#templates.get(name) ?? this.#suites.get(name);
     if (!parent) {
+      if (this.#isPartial) return 'none';
       this.#refuse(where, `names ${quoted(name)}, which is no template and no suite of the file`, 'not_found');
       return 'wrong';
     }
@@ -154,6 +183,7 @@ const mustBeTable = 'must be a table';
 const longestName = 255;
 
 function labelOf({ path: [section, name], table }: Source): unknown {
+  if (section === 'include') return '…'; // another repository's
   return section === 'suites' ? table.name : name;
 }
 

@@ -57,6 +57,10 @@ const policies = {
     'whether a suite skipped by its rules is reported to status targets as a success',
   ),
   build_twice: described(flag(), 'whether a commit of both a push and a pull request is built for each'),
+  includable: described(
+    withDefault(flag(), true),
+    "whether files of the account's other projects may include files of its repository",
+  ),
 };
 export const projectFields = { ...about, ...policies };
 export const projectRecord = record('Project', {

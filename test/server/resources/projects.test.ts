@@ -11,7 +11,7 @@ import { describeService } from '../../support/service.ts';
 import { freshName } from '../../support/user.ts';
 
 const policies =
-  'poll_interval fork_builds cancel_superseded public_badge public config_file branch_secrets report_left_out build_twice';
+  'poll_interval fork_builds cancel_superseded public_badge public config_file branch_secrets report_left_out build_twice includable';
 const ofForge = 'forge_id forge_id_str forge_repository forge_state forge_state_reason';
 const fields = `id id_str name description repository_url clone_url build_state owned organisation_id organisation_id_str ssh_public_key ${policies} ${ofForge}`;
 
@@ -41,7 +41,13 @@ describeService('projects', (service) => {
       public_badge: false,
       public: false,
     };
-    const ofFile = { config_file: '', branch_secrets: false, report_left_out: true, build_twice: false };
+    const ofFile = {
+      config_file: '',
+      branch_secrets: false,
+      report_left_out: true,
+      build_twice: false,
+      includable: true,
+    };
     const noForge = {
       forge_id: null,
       forge_id_str: '',
