@@ -181,6 +181,7 @@ const settings = (name: string) => ({
   branch_secrets: 0,
   report_left_out: 1,
   build_twice: 0,
+  includable: 1,
 });
 
 async function twoProjects({ db, ids, observers, vault }: Store) {

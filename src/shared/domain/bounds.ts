@@ -97,10 +97,8 @@ export const most = {
   redirectAddresses: 20,
   /** One transaction applies a document, and blocks others meanwhile. */
   suitesInDocument: 200,
-  /** Of one file, and of one that it includes. */
   /** Of one file. */
   templatesInDocument: 200,
-  includesOfFile: 10,
   includesOfFile: 10,
   entriesInDocument: 2000,
 
@@ -163,8 +161,6 @@ export const bytes = {
   /** A runner's variables for all of its builds. */
   environmentFile: 65_536,
   configFile: 131_072,
-  /** All that a project's file includes. */
-  includedFiles: 262_144,
   /** All files that a project's file includes. */
   includedFiles: 262_144,
   /** Encrypted, it has to fit into a notification of PostgreSQL. */

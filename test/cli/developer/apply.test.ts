@@ -339,8 +339,8 @@ describeServiceOnOne('headrace apply of a file with templates', (service) => {
       ],
     );
     const sent = { name: 'Sluice', repository_url: repository, suites: [{ name: 'a', extends: 'b' }] };
-    const { status, errors } = await alice.put(`/projects/${id}/config`, { document: JSON.stringify(sent) });
-    assert.deepEqual([status, errors], [404, { 'suites[a][extends]': ['not_found'] }]);
+    const { status, body } = await alice.put(`/projects/${id}/config`, { document: JSON.stringify(sent) });
+    assert.deepEqual([status, body.error], [404, { 'suites[a][extends]': ['not_found'] }]);
   });
 });
 
