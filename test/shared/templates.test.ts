@@ -219,3 +219,28 @@ suites:
     );
   });
 });
+
+describe('a file that includes others, where these are not known', () => {
+  it('is not judged for what they may have', async () => {
+    const include = 'include: [{repository: tools, ref: main, path: ci.toml}]\n';
+    const text = `${include}suites:
+  - {name: a, extends: theirs, root: true}
+  - {name: b, needs: [a]}
+  - {name: c, extends: b, files_from: a, matrix_exclude: [N=1]}
+deploy_strategies:
+  - {name: d, strategy_type: suite, suite: a}
+`;
+    assert.deepEqual(await mistakesIn(text, 'a.yml'), []);
+    assert.deepEqual(await mistakesIn(`${text}x: 1\n`.replace('needs: [a]', 'needs: [z], retries: 9'), 'a.yml'), [
+      'a.yml:4: suites[b][retries] must be a whole number from 0 to 3.',
+      'a.yml:4: suites[b][needs] names "z", which is not a suite of the file.',
+      'a.yml:8: x is not known.',
+    ]);
+    for (const [from, to, line] of [
+      ['main', '"a b"', 'include[0][ref] '],
+      ['ci.toml', '../ci.toml', 'include[0][path] '],
+      ['path: ', 'file: ', 'include[0][file] is not known'],
+    ] as const)
+      assert.ok((await mistakesIn(text.replace(from, to), 'a.yml'))[0]?.startsWith(`a.yml:1: ${line}`), to);
+  });
+});

@@ -2,7 +2,6 @@ import { isUtf8 } from 'node:buffer';
 import { checkFile } from '../../shared/documents/file.ts';
 import { readFile, RefusedError, type DocumentFile } from '../../shared/documents/mistakes.ts';
 import { bytes } from '../../shared/domain/bounds.ts';
-import { includesAny } from '../../shared/documents/templates.ts';
 import type { Call } from './call.ts';
 import { formatOf, parseYaml, writeDocument, type Document } from './documents.ts';
 import { WrongUse } from './errors.ts';
@@ -20,7 +19,7 @@ export async function run({ screen, options }: Call<{ resolved?: true }>, named?
   else if (resolved) screen.out.write(await writeDocument(resolved, formatOf(path) ?? 'toml'));
   else if (file) screen.print(words`${path} has no mistakes.`);
   else for (const line of mistakes) screen.print(clean(line));
-  if (file && includesAny(file.table))
+  if (file?.isPartial)
     screen.hint(words`What ${path} includes is read only by the server. It is not judged here, and suites lack it.`);
   return file ? 0 : 1;
 }

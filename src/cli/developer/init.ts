@@ -5,7 +5,6 @@ import { Call } from './call.ts';
 import { readDocument, type Document } from './documents.ts';
 import { WrongUse } from './errors.ts';
 import { repositoryFile, writeFirstFile, type RepositoryFile } from './first-file.ts';
-import { includesAny } from '../../shared/documents/templates.ts';
 import { followRequest } from './follow.ts';
 import { currentCommit, isRemoteOf, remotes, topOf } from './git.ts';
 import { canAsk, forgeFor, hereOf, joinForge, type Here, type Init } from './init-forge.ts';
@@ -91,7 +90,7 @@ async function makeSuites(
   const current = JSON.parse((await client.call('config', inProject)).document) as Document;
   // Other users can push this file, so it sets only suites. Hooks and notifications stay with the owner.
   const read = await readDocument(file.text, file.name);
-  if (includesAny(read.table))
+  if (read.isPartial)
     return call.screen.hint(
       `${file.name} includes files of other projects, so its suites are first read with a build.`,
     );

@@ -20,7 +20,7 @@ import {
 import { MistakeList } from './mistake-list.ts';
 import { find } from './places.ts';
 import { checkRelations } from './relations.ts';
-import { includesAny, isTable, neverHandedOn, resolve, type Resolved, type Table } from './templates.ts';
+import { isTable, neverHandedOn, resolve, type Resolved, type Table } from './templates.ts';
 
 /** Throws all mistakes at once, each under its path. */
 export function readDocument(text: string): Node {
@@ -29,34 +29,35 @@ export function readDocument(text: string): Node {
 
 /** A file in a repository need not describe the project itself, and has no environment. */
 export function readTable(resolved: Resolved, isInRepository = false): Node {
-  const { table, plain, doubted } = resolved;
+  const { table, plain } = resolved;
   const mistakes = new MistakeList();
   for (const { at, code, why } of resolved.mistakes) mistakes.add(at, code, why);
   const room = { entries: most.entriesInDocument };
   const fields = isInRepository
     ? [...projectFields.map((field) => ({ ...field, isRequired: false })), includeField]
     : projectFields;
+  if (!isInRepository && isTable(table) && table.include !== undefined)
+    mistakes.add('include', 'invalid_format', 'is only for a file in a repository');
   const node = readNode(plain, { at: '', mistakes, fields, children: sections, room });
   const wrong = isInRepository ? {} : wrongAddresses(addressesIn(node.entry), { isNew: true });
   for (const [name, [code]] of Object.entries(wrong)) if (code) mistakes.add(name, code);
   checkRelations(node, mistakes);
   if (isInRepository) refuseSources(node, mistakes);
-  if (!isInRepository && includesAny(table))
-    mistakes.add('include', 'invalid_format', 'is only for a file in a repository');
   checkTemplates(isTable(table) ? table : {}, mistakes, room);
   for (const [at, file] of (resolved.included ?? []).entries()) {
     for (const name of Object.keys(file.table))
       if (name !== 'defaults' && name !== 'templates') mistakes.add(`include[${at}][${name}]`, 'invalid_format');
     checkTemplates(file.table, mistakes, room, `include[${at}]`);
   }
-  mistakes.throwIfAny((at, code) => (isDoubted(doubted, at, code) ? undefined : find(resolved, at).at));
+  mistakes.throwIfAny((at, code) => (isDoubted(resolved, at, code) ? undefined : find(resolved, at).at));
   return node;
 }
 
-/** These fields of a suite may be in what it extends. */
-function isDoubted(doubted: ReadonlySet<string>, at: string, code: ErrorCode | undefined): boolean {
-  const [, suite = '', field = ''] = /^(.*)\[(command|root|files_from)\]$/.exec(at) ?? [];
-  return doubted.has(suite) && (field !== 'command' || code === 'is_blank');
+/** Whether the mistake may be none with what a suite extends, which is not known here. */
+function isDoubted({ doubted, isPartial }: Resolved, at: string, code: ErrorCode | undefined): boolean {
+  const [, suite = '', field = ''] = /^(.*)\[(command|root|files_from|matrix_\w+)\]$/.exec(at) ?? [];
+  if (doubted.has(suite)) return field !== 'command' || code === 'is_blank';
+  return isPartial && code === 'invalid_format' && /^deploy_strategies\[.*\]\[suite\]$/.test(at);
 }
 
 /** Also those that no suite extends. */

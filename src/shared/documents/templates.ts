@@ -19,6 +19,8 @@ export interface Resolved {
   mistakes: readonly { at: string; code: ErrorCode; why: string }[];
   /** Undefined if they are not known here. */
   included: readonly IncludedFile[] | undefined;
+  /** It includes files, and they are not known here. */
+  isPartial: boolean;
 }
 
 /** Only its defaults and templates count, and those of the file itself win. */
@@ -54,7 +56,7 @@ export function resolve(table: unknown, included?: readonly IncludedFile[]): Res
   return new Resolver(table, included).resolved;
 }
 
-export function includesAny(table: unknown): boolean {
+function includesAny(table: unknown): boolean {
   return isTable(table) && Array.isArray(table.include) && table.include.length > 0;
 }
 
@@ -66,7 +68,7 @@ class Resolver {
   readonly #templates = new Map<string, Source>();
   readonly #suites = new Map<string, Source>();
   readonly #known = new Map<Source, { fields: Fields; isDoubted: boolean }>();
-  /** What is included is not known, so any name may be right, and any suite may have more fields. */
+  /** So any name may be right, and any suite may have more fields. */
   readonly #isPartial: boolean;
 
   constructor(table: unknown, included?: readonly IncludedFile[]) {
@@ -89,7 +91,7 @@ class Resolver {
     if (isTable(plain) && Array.isArray(plain.suites) && plain.suites.length <= most.suitesInDocument)
       plain = { ...plain, suites: this.#suitesIn(plain.suites, defaults) };
     const [origins, doubted, mistakes] = [this.#origins, this.#doubted, this.#mistakes];
-    this.resolved = { table, plain, origins, doubted, mistakes, included };
+    this.resolved = { table, plain, origins, doubted, mistakes, included, isPartial: this.#isPartial };
   }
 
   #refuse(at: string, why: string, code: ErrorCode = 'invalid_format'): void {

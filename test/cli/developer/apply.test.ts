@@ -335,7 +335,7 @@ describeServiceOnOne('headrace apply of a file with templates', (service) => {
       [
         2,
         'headrace: project.toml:9: templates[make][retries] must be a whole number from 0 to 3.\n' +
-          'project.toml:20: include is not known.\n',
+          'project.toml:20: include is only for a file in a repository.\n',
       ],
     );
     const sent = { name: 'Sluice', repository_url: repository, suites: [{ name: 'a', extends: 'b' }] };
