@@ -86,7 +86,8 @@ export function mistake(file: DocumentFile, where: string, what: string): string
     const steps = path.slice(2);
     const prefixes = steps.map((_, index) => JSON.stringify(steps.slice(0, steps.length - index)));
     const inside = prefixes.map((prefix) => included.lines.get(prefix)).find((one) => one !== undefined);
-    return `${at(file.path, line)} ${at(included.path, inside).replace(/:$/, '')} has a mistake.`;
+    const own = file.lines.get(JSON.stringify(path.slice(0, 2)));
+    return `${at(file.path, own)} ${at(included.path, inside).replace(/:$/, '')} has a mistake.`;
   }
   // Anyone may have written the names in the file, and this becomes a line of a log.
   return `${at(file.path, line).replace(/:$/, '')}: ${what.replaceAll(/\p{Cc}/gu, '\uFFFD')}`;

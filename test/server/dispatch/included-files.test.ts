@@ -83,7 +83,7 @@ describeWithRunnerOnOne('a file that includes files of other projects', (service
 
     const tab = new Tab(service);
     await tab.signIn(alice.credentials);
-    const page = await tab.get(`/ui${path}/build_requests/${request.id}`);
+    const page = await tab.get(`/ui${path}/requests/${request.id}`);
     assert.match(page.text, /Its file includes\s+<code>lib\/ci\.toml<\/code> of tools at/);
   });
 
@@ -125,11 +125,23 @@ describeWithRunnerOnOne('a file that includes files of other projects', (service
 
   test('includes nothing that the account does not own and allow, and is not told which it is [promise: included-files]', async () => {
     const mallory = await service.user();
-    const theirs = await mallory.createProject({ name: 'theirs', public: 'true' });
+    const theirs = await mallory.createProject({
+      name: 'theirs',
+      public: 'true',
+      repository_url: 'git@example.org:mallory/tools.git',
+    });
     await alice.createProject({ name: 'closed', includable: 'false' });
-    await alice.createProject({ name: 'double' });
-    await alice.createProject({ name: 'double' });
-    for (const repository of ['theirs', String(theirs.clone_url), 'closed', 'none', String(project.name), 'double']) {
+    const double = { repository_url: 'git@example.org:alice/double.git' };
+    await alice.createProject(double);
+    await alice.createProject(double);
+    for (const repository of [
+      'theirs',
+      String(theirs.clone_url),
+      'closed',
+      'none',
+      String(project.name),
+      double.repository_url,
+    ]) {
       const file = fileWith(`{repository = ${JSON.stringify(repository)}, ref = "main", path = "ci.toml"}`);
       const { why, log, includes } = await read(await build(file));
       assert.equal(why, 'configuration_invalid', repository);
