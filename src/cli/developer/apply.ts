@@ -1,8 +1,10 @@
 import { text as textOf } from 'node:stream/consumers';
 import type { Answered, Project } from '../client/operations.ts';
 import { bytes } from '../../shared/domain/bounds.ts';
+import { checkDocument } from '../../shared/documents/file.ts';
+import { RefusedError, type DocumentFile } from '../../shared/documents/mistakes.ts';
 import type { Call } from './call.ts';
-import { checkDocument, readDocument, type Document } from './documents.ts';
+import { readDocument, type Document } from './documents.ts';
 import { WrongUse } from './errors.ts';
 import { lineDiff } from './line-diff.ts';
 import type { Colour, Screen } from './screen.ts';
@@ -30,8 +32,17 @@ export async function run(call: Call<Options>): Promise<number> {
   const read = await readDocument(await contentOf(file), file);
   const document = read.table as Document;
   sourcesIn(document, call.env); // refuses secrets in words of the command
-  checkDocument(read);
+  refuseMistakes(read);
   return applyDocument(call, { document, file, project: await projectOf(call, document, file) });
+}
+
+/** What the server would refuse, with the lines of the file. */
+function refuseMistakes(file: DocumentFile): void {
+  try {
+    checkDocument(file);
+  } catch (error) {
+    throw error instanceof RefusedError ? new WrongUse(error.lines.join('\n')) : error;
+  }
 }
 
 interface Applied {

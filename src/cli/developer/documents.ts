@@ -1,6 +1,4 @@
-import { readTable } from '../../shared/documents/document.ts';
-import { linesOf, readFile, RefusedError, type DocumentFile } from '../../shared/documents/mistakes.ts';
-import { ApiError } from '../../shared/errors.ts';
+import { readFile, RefusedError, type DocumentFile } from '../../shared/documents/mistakes.ts';
 import { WrongUse } from './errors.ts';
 
 export type Format = 'toml' | 'yaml' | 'json';
@@ -28,16 +26,6 @@ export async function readDocument(text: string, file: string): Promise<Document
       if (asYaml) return { ...asYaml, path: file };
     }
     throw new WrongUse(error.lines.join('\n'));
-  }
-}
-
-/** Refuses what the server would refuse, with the lines of the file. */
-export function checkDocument(file: DocumentFile): void {
-  try {
-    readTable(file);
-  } catch (error) {
-    if (error instanceof ApiError) throw new WrongUse(linesOf(error, file).join('\n'));
-    throw error;
   }
 }
 

@@ -7,8 +7,7 @@ import { noteFetchBegins } from '../lifecycle/request-trace.ts';
 import { traceFetch } from '../tracing/traces.ts';
 import { byProject, storeFileSuites } from '../lifecycle/file-suites.ts';
 import { madeByPush, withFirstParent } from '../lifecycle/request-changes.ts';
-import { isPinned } from '../../shared/records/include.ts';
-import { includedProject, includesOf } from '../lifecycle/includes.ts';
+import { includedProject, includesOf, refOf } from '../lifecycle/includes.ts';
 import type { CommitReport, Comparison, IncludeOrder, Outcome } from '../../shared/protocol/index.ts';
 import { sourceOf } from './sources.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
@@ -89,8 +88,7 @@ async function includesFor(
   for (const one of includesOf(request)) {
     const other = await includedProject(trx, project, one);
     if (!other) return [];
-    const ref = one.sha || (isPinned(one) ? one.ref : `refs/heads/${one.ref}`);
-    orders.push({ source: await sourceOf(trx, vault, other), ref, path: one.path });
+    orders.push({ source: await sourceOf(trx, vault, other), ref: refOf(one), path: one.path });
   }
   return orders;
 }

@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { Runner } from '../auth/runners.ts';
 import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
-import type { FetchedInclude, Include } from '../../shared/records/include.ts';
 import { recordCommit } from '../lifecycle/commits.ts';
 import type { ReadFile, SuiteOfFile } from '../lifecycle/file-suites.ts';
-import { includedProject, noteIncludes, pinnedAs } from '../lifecycle/includes.ts';
+import { includedProject, noteIncludes, pinnedAs, type FetchedInclude, type Include } from '../lifecycle/includes.ts';
 import { fetchedAs, ownRefs } from '../lifecycle/own-refs.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import type { CommitReport, FinishReport, IncludedText, Outcome } from '../../shared/protocol/index.ts';

@@ -2,6 +2,8 @@ import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { isPinned, type FetchedInclude, type Include } from '../../shared/records/include.ts';
 
+export type { FetchedInclude, Include };
+
 /* What the file of a request takes from other projects. A rerun takes the same. */
 
 export function includesOf({ includes }: Pick<BuildRequestRow, 'includes'>): FetchedInclude[] {
@@ -25,6 +27,11 @@ export function pinnedAs(wanted: readonly Include[], request: Pick<BuildRequestR
 export async function noteIncludes(db: Queries, requestId: bigint, includes: readonly FetchedInclude[]): Promise<void> {
   const requests = db.updateTable('build_requests').set({ includes: JSON.stringify(includes) });
   await requests.where('id', '=', requestId).execute();
+}
+
+/** A branch by its full name, so that a tag of the same name is not taken. */
+export function refOf(include: FetchedInclude): string {
+  return include.sha || (isPinned(include) ? include.ref : `refs/heads/${include.ref}`);
 }
 
 /** Undefined for all others alike: those of other accounts, those that do not allow it, and those that do not exist. */

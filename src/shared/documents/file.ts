@@ -23,16 +23,25 @@ export interface CheckedFile {
   suites: FileSuite[];
 }
 
+/** As `checkFile`, for a file that describes the project itself. */
+export function checkDocument(file: DocumentFile): void {
+  refusing(file, () => readTable(file));
+}
+
+function refusing<T>(file: DocumentFile, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof ApiError) throw new RefusedError(linesOf(error, file));
+    throw error;
+  }
+}
+
 /** Throws all mistakes that can be found without the project as one RefusedError. */
 export function checkFile(file: DocumentFile): CheckedFile {
-  try {
-    const document = readTable(file, true);
-    const nodes = document.children[suites.section] ?? [];
-    return { document, includes: (document.entry.include ?? []) as readonly Include[], suites: nodes.map(suiteOf) };
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    throw new RefusedError(linesOf(error, file));
-  }
+  const document = refusing(file, () => readTable(file, true));
+  const nodes = document.children[suites.section] ?? [];
+  return { document, includes: (document.entry.include ?? []) as readonly Include[], suites: nodes.map(suiteOf) };
 }
 
 function suiteOf({ entry, at, children, dependencies }: Node): FileSuite {
