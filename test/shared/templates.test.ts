@@ -33,7 +33,7 @@ const document = {
   suites: [
     { name: 'unit', extends: 'unit', tags: [], variables: [{ name: 'V', keep: true }] },
     { name: 'lint', extends: 'late', command: 'lint' },
-    { name: 'late', extends: 'unit', timeout: 0, description: '' },
+    { name: 'late', extends: 'unit', timeout: 0, description: '', variables: [{ name: 'W', keep: true }] },
     { name: 'plain', rules: [] },
   ],
 };
@@ -63,6 +63,7 @@ const plain = [
     name: 'late',
     timeout: 0,
     description: '',
+    variables: [{ name: 'W', keep: true }],
     cache: ['target'],
     steps,
     image: 'alpine',
