@@ -87,6 +87,29 @@ describeWithRunnerOnOne('a file that includes files of other projects', (service
     assert.match(page.text, /Its file includes\s+<code>lib\/ci\.toml<\/code> of tools at/);
   });
 
+  test('reads a branch anew for each request of a known commit, and a pinned SHA once', async () => {
+    const commandOfNext = async (): Promise<string | undefined> => {
+      const task = await runner.take('run_suite');
+      await task.exit(0);
+      return task.order.work.steps[0]?.command;
+    };
+    const askForKnown = () => alice.post(`${path}/build_requests`, { commit_ref: shaOf(number) });
+    await build(fileWith(main), [{ sha: shaOf(1111), text: templates }]);
+    assert.equal(await commandOfNext(), 'make');
+    const { record } = await askForKnown();
+    await (await take()).finish(fileWith(main));
+    await (await take()).finish(fileWith(main), [{ sha: shaOf(2222), text: templates.replace('"make"', '"new"') }]);
+    assert.equal(await commandOfNext(), 'new');
+    assert.equal(((await read(record)).includes as { sha: string }[])[0]?.sha, shaOf(2222));
+
+    const pinned = main.replace('"main"', `"${shaOf(3333)}"`);
+    await build(fileWith(pinned), [{ sha: shaOf(3333), text: templates }]);
+    assert.equal(await commandOfNext(), 'make');
+    const again = await askForKnown();
+    assert.equal(await commandOfNext(), 'make');
+    assert.equal(((await read(again.record)).includes as { ref: string }[])[0]?.ref, shaOf(3333));
+  });
+
   test('keeps the SHA where its own request fetches again', async () => {
     const sha = shaOf(8888);
     const request = await build(fileWith(main), [{ sha, text: '[templates.make]\ncommnd = 1\n' }]);
