@@ -78,6 +78,7 @@ describe('a file in a repository', () => {
         'suites:\n  - name: a\n    command: x\n    command: y\n',
         /^a\.yml:4: cannot be read: Map keys must be unique/,
       ],
+      ['a.yml', 'schedules:\n  - {cron: 5}\n', /^a\.yml:2: schedules\[0\]\[cron\] is 5, which never comes due/],
       ['a.yml', '- 1\n', /^a\.yml cannot be read: it is not a table of settings/],
       [
         'a.toml',

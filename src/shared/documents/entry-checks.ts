@@ -42,7 +42,7 @@ export function checkEntry(kind: Kind, entry: Entry, at: string, mistakes: Mista
       'suite invalid_format': 'is only for strategies with strategy_type = "suite"',
     });
   if (kind.section === 'schedules')
-    refuse(checkTimes(entry), {
+    refuse(checkTimes({ ...entry, ...(entry.cron !== undefined && { cron: String(entry.cron) }) }), {
       cron: `is ${quoted(entry.cron)}, which never comes due. It needs five fields: minute, hour, day, month, day of the week`,
     });
   if (kind.section === 'rules') {
