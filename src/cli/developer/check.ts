@@ -24,7 +24,10 @@ export async function run({ screen, options }: Call<{ resolved?: true }>, named?
   return file ? 0 : 1;
 }
 
-const withoutIncludes = ({ include: _, ...document }: Document): Document => document;
+function withoutIncludes(document: Document): Document {
+  const { include: _, ...others } = document;
+  return others;
+}
 
 async function contentOf(paths: readonly string[]): Promise<[path: string, text: Buffer]> {
   for (const path of paths) {

@@ -27,7 +27,7 @@ export interface Configuring {
 export interface FoundFile {
   includes: readonly Include[];
   /** A line for the log about one of `includes`. */
-  mistake(index: number, what: string): string;
+  mistake: (index: number, what: string) => string;
   /** The suites, if the project may build them. */
   suites(context: WriteContext): Promise<SuiteOfFile[] | Refused>;
   /** Returns lines for the log. */

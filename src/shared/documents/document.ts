@@ -72,7 +72,8 @@ function checkTemplates(
     .filter(({ name }) => !neverHandedOn.includes(name))
     .map((field) => ({ ...field, isRequired: false }));
   const children = suites.children?.filter(({ section }) => !neverHandedOn.includes(section)) ?? [];
-  const check = (at: string, { extends: _, ...table }: Table): void => {
+  const check = (at: string, whole: Table): void => {
+    const { extends: _, ...table } = whole;
     for (const name of neverHandedOn)
       if (table[name] !== undefined)
         mistakes.add(`${at}[${name}]`, 'invalid_format', 'is never handed on: write it in the suite');

@@ -189,12 +189,13 @@ function labelOf({ path: [section, name], table }: Source): unknown {
   return section === 'suites' ? table.name : name;
 }
 
-function fieldsOf({ at, path, table: { extends: _, ...table } }: Source): Fields {
+function fieldsOf({ at, path, table }: Source): Fields {
+  const { extends: _, ...fields } = table;
   const field = ([name, value]: [string, unknown]): [string, Field] => [
     name,
     { value, at: `${at}[${name}]`, path: [...path, name] },
   ];
-  return new Map(Object.entries(table).map(field));
+  return new Map(Object.entries(fields).map(field));
 }
 
 const run: readonly string[] = ['command', 'steps'];
