@@ -39,7 +39,18 @@ const namesIn = ({ section, fields, children = [] }: Pick<Kind, 'section' | 'fie
   ...fields.flatMap(({ name, field }) => [name, ...Object.keys(field?.schema.items?.properties ?? {})]),
   ...children.flatMap(namesIn),
 ];
-const others = ['dependencies', 'keep', 'project_id', 'id', '__proto__', 'constructor'];
+const others = [
+  'extends',
+  'include',
+  'defaults',
+  'templates',
+  'dependencies',
+  'keep',
+  'project_id',
+  'id',
+  '__proto__',
+  'constructor',
+];
 const names = fc.constantFrom(...new Set([...sections.flatMap(namesIn), ...others]));
 const entry = fc.dictionary(
   names,
@@ -52,7 +63,9 @@ const entry = fc.dictionary(
 const oddSuite = fc
   .tuple(fc.constantFrom('unit', 'lint'), fc.constantFrom(...suites.fields.map((field) => field.name)), value)
   .map(([name, odd, given]) => ({ name, command: 'make', [odd]: given }));
-const suite = fc.tuple(text, text, entry).map(([name, command, more]) => ({ ...more, name, command }));
+const suite = fc
+  .tuple(text, text, text, entry)
+  .map(([name, command, other, more]) => ({ extends: other, ...more, name, command }));
 const odd = fc.uniqueArray(oddSuite, { maxLength: 2, selector: ({ name }) => name }).map((some) => ({ suites: some }));
 const document = fc.record(
   {
@@ -61,12 +74,21 @@ const document = fc.record(
     deploy_strategies: fc.array(entry, { maxLength: 2 }),
     hooks: fc.array(entry, { maxLength: 1 }),
     notifications: value,
+    defaults: fc.oneof(entry, value),
+    templates: fc.oneof(fc.dictionary(text, fc.oneof(entry, value), { maxKeys: 3 }), value),
+    include: fc.oneof(fc.array(entry, { maxLength: 2 }), value),
     name: text,
     public_badge: value,
   },
   { requiredKeys: [] },
 );
-const toml = `[[suites]]
+const toml = `[defaults]
+image = "alpine"
+
+[templates.make]
+extends = "unit"
+
+[[suites]]
 name = "unit"
 command = "make test"
 matrix = [ "CC=gcc,clang" ]
@@ -183,6 +205,7 @@ const settings = (name: string) => ({
   build_twice: 0,
   parameters: '[]',
   most_priority: 0,
+  includable: 1,
 });
 
 async function twoProjects({ db, ids, observers, vault }: Store) {

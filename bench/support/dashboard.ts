@@ -81,6 +81,7 @@ const byAPerson = {
   before: '',
   config_file: '',
   config_digest: '',
+  includes: '[]',
   variables: '{}',
   deploy_id: null,
   join_key: '',

@@ -78,6 +78,7 @@ describe('a file in a repository', () => {
         'suites:\n  - name: a\n    command: x\n    command: y\n',
         /^a\.yml:4: cannot be read: Map keys must be unique/,
       ],
+      ['a.yml', 'schedules:\n  - {cron: 5}\n', /^a\.yml:2: schedules\[0\]\[cron\] is 5, which never comes due/],
       ['a.yml', '- 1\n', /^a\.yml cannot be read: it is not a table of settings/],
       [
         'a.toml',
@@ -198,7 +199,7 @@ x = 1 }] \\""" "
     retries: 9
 `;
     assert.deepEqual(await check(text, 'a.yml'), ['a.yml:9: suites[c][retries] must be a whole number from 0 to 3.']);
-    const applied = (await readDocument(text, 'a.yml')) as { suites: object[] };
+    const applied = (await readDocument(text, 'a.yml')).table as { suites: object[] };
     assert.deepEqual(applied.suites[1], { name: 'b', image: 'alpine', command: 'x' }, 'apply reads it as well');
     await assert.rejects(readDocument('a: &a {<<: *a}\n', 'a.yml'), /it has more than 500 aliases/);
   });

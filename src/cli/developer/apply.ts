@@ -1,6 +1,8 @@
 import { text as textOf } from 'node:stream/consumers';
 import type { Answered, Project } from '../client/operations.ts';
 import { bytes } from '../../shared/domain/bounds.ts';
+import { checkDocument } from '../../shared/documents/file.ts';
+import { RefusedError, type DocumentFile } from '../../shared/documents/mistakes.ts';
 import type { Call } from './call.ts';
 import { readDocument, type Document } from './documents.ts';
 import { WrongUse } from './errors.ts';
@@ -27,8 +29,20 @@ interface Options {
 export async function run(call: Call<Options>): Promise<number> {
   const { file } = call.options;
   if (file === undefined) throw new WrongUse('Name the file: headrace apply -f FILE');
-  const document = await readDocument(await contentOf(file), file);
+  const read = await readDocument(await contentOf(file), file);
+  const document = read.table as Document;
+  sourcesIn(document, call.env); // refuses secrets in words of the command
+  refuseMistakes(read);
   return applyDocument(call, { document, file, project: await projectOf(call, document, file) });
+}
+
+/** What the server would refuse, with the lines of the file. */
+function refuseMistakes(file: DocumentFile): void {
+  try {
+    checkDocument(file);
+  } catch (error) {
+    throw error instanceof RefusedError ? new WrongUse(error.lines.join('\n')) : error;
+  }
 }
 
 interface Applied {

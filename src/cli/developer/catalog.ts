@@ -192,8 +192,10 @@ export function developerProgram(): Command {
     .description(
       'The default is .headrace.toml, or else .headrace.yml. The exit status is 1 if the file has a mistake.',
     )
+    .option('--resolved', 'print the file with every suite whole, without defaults, templates and extends')
     .example('headrace check', 'before you push')
-    .example('headrace check ci/headrace.yml', 'another file');
+    .example('headrace check ci/headrace.yml', 'another file')
+    .example('headrace check --resolved', 'what the suites come to');
 
   add('export', () => import('./export.ts'))
     .summary('Print the project as a file for apply')

@@ -89,7 +89,12 @@ async function makeSuites(
   if (!file || !project.owned) return;
   const current = JSON.parse((await client.call('config', inProject)).document) as Document;
   // Other users can push this file, so it sets only suites. Hooks and notifications stay with the owner.
-  const { suites } = await readDocument(file.text, file.name);
+  const read = await readDocument(file.text, file.name);
+  if (read.isPartial)
+    return call.screen.hint(
+      `${file.name} includes files of other projects, so its suites are first read with a build.`,
+    );
+  const { suites } = read.plain as Document;
   const document = isNew
     ? { ...current, suites, config_file: file.name }
     : { ...current, suites: together(suitesIn(suites), suitesIn(current.suites)) };

@@ -7,7 +7,8 @@ import { noteFetchBegins } from '../lifecycle/request-trace.ts';
 import { traceFetch } from '../tracing/traces.ts';
 import { byProject, storeFileSuites } from '../lifecycle/file-suites.ts';
 import { madeByPush, withFirstParent } from '../lifecycle/request-changes.ts';
-import type { CommitReport, Comparison, Outcome } from '../../shared/protocol/index.ts';
+import { includedProject, includesOf, refOf } from '../lifecycle/includes.ts';
+import type { CommitReport, Comparison, IncludeOrder, Outcome } from '../../shared/protocol/index.ts';
 import { sourceOf } from './sources.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 
@@ -29,7 +30,11 @@ export const fetchCommit: JobHandler = {
       previous,
       compare: comparisonOf(request, previous[`refs/heads/${request.target_branch}`]),
       defaultHead: await defaultHeadOf(context, project),
-      ...(project.config_file !== '' && request.from_fork === 0 && { configFile: project.config_file }),
+      ...(project.config_file !== '' &&
+        request.from_fork === 0 && {
+          configFile: project.config_file,
+          includes: await includesFor(context, project, request),
+        }),
     };
   },
 
@@ -72,6 +77,21 @@ export const fetchCommit: JobHandler = {
     return { retry: false };
   },
 };
+
+/** If one is gone, none is fetched, and the file is refused where it is read. */
+async function includesFor(
+  { trx, vault }: JobContext,
+  project: ProjectRow,
+  request: BuildRequestRow,
+): Promise<IncludeOrder[]> {
+  const orders: IncludeOrder[] = [];
+  for (const one of includesOf(request)) {
+    const other = await includedProject(trx, project, one);
+    if (!other) return [];
+    orders.push({ source: await sourceOf(trx, vault, other), ref: refOf(one), path: one.path });
+  }
+  return orders;
+}
 
 function reasonOf(outcome: Outcome): string {
   return 'reason' in outcome ? outcome.reason : outcome.kind;

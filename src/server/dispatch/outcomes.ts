@@ -78,7 +78,7 @@ export function createOutcomes({
     async settle(
       trx,
       { holder },
-      { claim, outcome, logSize, spans = [], stepStates, services, lines, file, sha, kept, uploads, output },
+      { claim, outcome, logSize, spans = [], stepStates, services, lines, file, sha, kept, uploads, output, isAgain },
     ) {
       const job = await holdJob(db, trx, claim);
       if (job?.holder !== holder) return { gone: true };
@@ -107,6 +107,10 @@ export function createOutcomes({
         await addLine(db, trx, job.subject_id, message);
       }
       for (const line of lines ?? []) await addLine(db, trx, job.subject_id, line);
+      if (isAgain && job.cancelled === 0) {
+        await queue.putOff(db, trx, job, 0);
+        return { taken: true };
+      }
       const settled = await kind.settle(context(trx), job, outcome, { file, sha, output, stepStates, services });
       if (settled?.isStale) {
         await giveUp(trx, job);

@@ -24,11 +24,11 @@ export interface SuiteOfFile {
 }
 
 /** The digest is blank if the commit has no file. */
-export type BuiltBy = Pick<BuildRequestRow, 'config_file' | 'config_digest'>;
+export type BuiltBy = Pick<BuildRequestRow, 'config_file' | 'config_digest' | 'includes'>;
 export interface ReadFile extends BuiltBy {
   suites: readonly SuiteOfFile[];
 }
-export const byProject: BuiltBy = { config_file: '', config_digest: '' };
+export const byProject: BuiltBy = { config_file: '', config_digest: '', includes: '[]' };
 
 /** The caller holds the right `recording` of the project, so the same suites are stored only once. */
 export async function storeFileSuites(
@@ -126,7 +126,7 @@ export async function settingsOf(
 export async function builtBefore(db: Queries, commitId: bigint, path: string): Promise<BuiltBy | undefined> {
   return db
     .selectFrom('build_requests')
-    .select(['config_file', 'config_digest'])
+    .select(['config_file', 'config_digest', 'includes'])
     .where('commit_id', '=', commitId)
     .where('config_file', '=', path)
     .orderBy('id', 'desc')

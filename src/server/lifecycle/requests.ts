@@ -14,6 +14,7 @@ import { whySkipped } from './skip-marks.ts';
 import { leftOutReport } from './status-reports.ts';
 import type { WriteContext } from './write-context.ts';
 import { builtBefore, byProject, type BuiltBy } from './file-suites.ts';
+import { mayHaveMoved } from './includes.ts';
 import { isForeign } from './forks.ts';
 import { fetchedAs, isOn } from './own-refs.ts';
 import { comparedAlike, storeChanges, withChanges, type Changes } from './request-changes.ts';
@@ -191,7 +192,7 @@ async function knownSuites(
   const { config_file: path } = project;
   const isByProject = path === '' || request.from_fork === 1;
   const file = isByProject ? byProject : await builtBefore(trx, commit.id, path);
-  if (!file) return undefined;
+  if (!file || mayHaveMoved(file)) return undefined;
   const suites = await suitesFor(trx, request.project_id, commit, file);
   const isAsked = askForFiles(suites, request);
   const changes = isAsked ? await comparedAlike(trx, commit, request) : undefined;
@@ -257,9 +258,10 @@ export async function startSuites(
   { file = request, changes, alike, ...found }: FoundBeside,
 ): Promise<void> {
   const { trx } = context;
-  const { config_file, config_digest } = file;
+  const { config_file, config_digest, includes } = file;
   const join_key = knownKey(request, commit);
-  const fetched = { ...asFetched(request, commit, found), config_file, config_digest, failure_reason: '', join_key };
+  const own = { config_file, config_digest, includes, failure_reason: '', join_key };
+  const fetched = { ...asFetched(request, commit, found), ...own };
   if (changes) await storeChanges(context, request.id, changes);
   await holdForBuilds(context, request.id, commit.id);
   const facts = await suitesFor(trx, project.id, commit, fetched);

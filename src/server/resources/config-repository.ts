@@ -16,14 +16,15 @@ import {
   mistake,
   readFile,
   RefusedError,
+  withIncluded,
   type DocumentFile,
   type ParsedFile,
-  type Table,
 } from '../../shared/documents/mistakes.ts';
 import { variantsOf } from '../../shared/domain/matrix.ts';
 import { valuesIn } from '../../shared/records/fields.ts';
 import { matrixFields } from '../../shared/records/suite.ts';
 import { columnsInVariant } from '../../shared/records/variant-settings.ts';
+import { resolve, type Table } from '../../shared/documents/templates.ts';
 import { BusyThreadError, createWorkerThread } from '../../shared/lib/worker-thread.ts';
 import type { SuiteOfFile } from '../lifecycle/file-suites.ts';
 import { gates, gatesOfPeople } from '../lifecycle/gates.ts';
@@ -45,16 +46,20 @@ export function configuringFrom(routes: readonly Route[], deps: CallDeps, origin
   const thread = createWorkerThread<string, ParsedFile>('shared/documents/yaml-worker.ts', threadLimits);
   return {
     close: () => thread.close(),
-    read: ({ project, text }: { project: ProjectRow; text: string }) =>
+    /** Without `included`, suites are not judged for what they may take from it. */
+    read: ({ project, text, included }: FileToRead) =>
       orRefused(async () => {
         const parse = (yaml: string): Promise<ParsedFile> =>
           thread.ask(project.owner_id, yaml).catch((error: unknown) => {
             if (error instanceof BusyThreadError) throw new UnavailableError('too many files have to be read at once');
             return { problem: 'it is nested too deeply, or too large.' };
           });
-        const file = await readFile(text, project.config_file, parse);
+        const own = await readFile(text, project.config_file, parse);
+        const file = included ? await withIncluded(own, included, parse) : own;
         const checked = checkFile(file);
         return {
+          includes: checked.includes,
+          mistake: (index: number, what: string) => mistake(own, `include[${index}]`, `include[${index}] ${what}.`),
           suites: (context: WriteContext) => orRefused(() => allowed(context, project, { file, ...checked }, deps)),
           apply: ({ db, trx, ids }: WriteContext, about: Fetched) =>
             orRefused(() => apply({ db, trx, ids, within }, project, file, about), file),
@@ -64,6 +69,12 @@ export function configuringFrom(routes: readonly Route[], deps: CallDeps, origin
 }
 
 const threadLimits = { mostOfOne: 16, mostOfAll: 256, timeoutMs: 10_000 };
+
+interface FileToRead {
+  project: ProjectRow;
+  text: string;
+  included?: readonly { path: string; text: string }[];
+}
 
 interface Fetched {
   request: BuildRequestRow;
@@ -151,7 +162,7 @@ async function apply(
   file: DocumentFile,
   { request, sha, refs, holdFirst }: Fetched,
 ): Promise<string[]> {
-  const { path, table } = file;
+  const { path } = file;
   const owners = trx.selectFrom('users').selectAll().where('id', '=', project.owner_id);
   const caller = callerInRepository(await owners.executeTakeFirstOrThrow());
   const planning = planningWith({ db: trx, within: within(caller, trx) });
@@ -161,7 +172,7 @@ async function apply(
   const guarding = { db: trx, projectId: project.id, own: refs };
   const { wanted, kept: guarded } = await leavingGuarded(guarding, present, asked);
   const calls = planFor(planning, present, wanted);
-  const { run, kept } = chosen(calls, table);
+  const { run, kept } = chosen(calls, file.plain as Table);
   if (run.length > 0) {
     await runCalls(trx, db, project.id, run, holdFirst);
     const { id, email, via, application } = caller;
@@ -191,12 +202,13 @@ const parameters = 'parameters';
 
 /** Refuses a file that changes other fields of the project itself. Fields that the file lacks stay unchanged. */
 function readWanted(file: DocumentFile, now: Entry): Node {
-  const { table } = file;
+  const table = file.plain as Table;
   const changed = projectFields.filter(
     ({ name }) => name !== parameters && table[name] !== undefined && !isSame(table[name] as never, now[name]),
   );
   if (changed.length > 0) throw new RefusedError(changed.map((field) => mistake(file, field.name, ownersOnly(field))));
-  const wanted = readTable({ ...table, ...now, [parameters]: table[parameters] ?? now[parameters] });
+  const { include: _, ...settings } = table;
+  const wanted = readTable(resolve({ ...settings, ...now, [parameters]: table[parameters] ?? now[parameters] }));
   for (const { children } of [wanted, ...(wanted.children.suites ?? [])])
     for (const { entry } of children.variables ?? [])
       // A variable keeps its value, even if the owner set an environment variable as its source.

@@ -108,6 +108,18 @@ function joinedPart({ projectPath }: ProjectVisit, { joined_to_id_str: first }: 
   </p>`;
 }
 
+function includesPart({ includes }: BuildRequest): Html | false {
+  if (includes.length === 0) return false;
+  return html`<p class="aside">
+    Its file includes
+    ${includes.map(
+      ({ repository, ref, path, sha }, at) =>
+        html`${at > 0 && ', '}<code>${path}</code> of ${repository} at
+          ${ref !== sha && html`<code>${ref}</code>`}${sha !== '' && html` <code>${shortSha(sha)}</code>`}`,
+    )}.
+  </p>`;
+}
+
 function variablesPart({ variables }: BuildRequest): Html | false {
   const given = Object.entries(variables);
   if (given.length === 0) return false;
@@ -237,6 +249,7 @@ async function show(visit: ProjectVisit) {
             }.
           </p>`
         }
+        ${includesPart(request)}
         ${
           request.from_fork &&
           html`<p class="card aside">

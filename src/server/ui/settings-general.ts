@@ -25,6 +25,10 @@ const projectForm = fieldTable(projectFields, {
     label: 'Public',
     hint: 'Anybody may read its commits, builds, logs, tests and artifacts, without an account. Check what your builds print first.',
   },
+  includable: {
+    label: 'Files of other projects may include files of its repository',
+    hint: 'Only projects of the same account. Whoever may push to one of them can then use the templates in these files.',
+  },
   branch_secrets: {
     label: 'Secrets for new suites of branches',
     hint: 'A suite that only the file of a branch has gets the variables of the project, and may have any tags.',

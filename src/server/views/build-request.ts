@@ -2,6 +2,7 @@ import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, RequestChangesRow } from '../db/schema.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
 import { askedFields, type BuildRequest } from '../../shared/records/build-request.ts';
+import type { FetchedInclude } from '../../shared/records/include.ts';
 import { withIdString } from './id-string.ts';
 
 export type Shown = BuildRequestRow & { created_by_email: string } & {
@@ -38,6 +39,7 @@ export function buildRequestView(request: Shown, waitingReason: string): BuildRe
     waiting_reason: waitingReason,
     failure_reason: request.failure_reason,
     config_file: request.config_digest === '' ? '' : request.config_file,
+    includes: JSON.parse(request.includes) as FetchedInclude[],
     base: request.base ?? '',
     compared_with: request.compared_with ?? '',
     ...withIdString('joined_to_id', request.joined_to_id),

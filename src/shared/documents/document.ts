@@ -6,6 +6,7 @@ import { readUntrustedJson } from '../lib/untrusted-json.ts';
 import { checkEntry } from './entry-checks.ts';
 import {
   areVariables,
+  includeField,
   projectFields,
   rawOf,
   sections,
@@ -17,25 +18,79 @@ import {
   type Value,
 } from './kinds.ts';
 import { MistakeList } from './mistake-list.ts';
+import { find } from './places.ts';
 import { checkRelations } from './relations.ts';
+import { isTable, neverHandedOn, resolve, type Resolved, type Table } from './templates.ts';
 
 /** Throws all mistakes at once, each under its path. */
 export function readDocument(text: string): Node {
-  return readTable(parsed(text));
+  return readTable(resolve(parsed(text)));
 }
 
 /** A file in a repository need not describe the project itself, and has no environment. */
-export function readTable(table: unknown, isInRepository = false): Node {
+export function readTable(resolved: Resolved, isInRepository = false): Node {
+  const { table, plain } = resolved;
   const mistakes = new MistakeList();
+  for (const { at, code, why } of resolved.mistakes) mistakes.add(at, code, why);
   const room = { entries: most.entriesInDocument };
-  const fields = isInRepository ? projectFields.map((field) => ({ ...field, isRequired: false })) : projectFields;
-  const node = readNode(table, { at: '', mistakes, fields, children: sections, room });
+  const fields = isInRepository
+    ? [...projectFields.map((field) => ({ ...field, isRequired: false })), includeField]
+    : projectFields;
+  if (!isInRepository && isTable(table) && table.include !== undefined)
+    mistakes.add('include', 'invalid_format', 'is only for a file in a repository');
+  const node = readNode(plain, { at: '', mistakes, fields, children: sections, room });
   const wrong = isInRepository ? {} : wrongAddresses(addressesIn(node.entry), { isNew: true });
   for (const [name, [code]] of Object.entries(wrong)) if (code) mistakes.add(name, code);
   checkRelations(node, mistakes);
   if (isInRepository) refuseSources(node, mistakes);
-  mistakes.throwIfAny();
+  checkTemplates(isTable(table) ? table : {}, mistakes, room);
+  for (const [at, file] of (resolved.included ?? []).entries()) {
+    for (const name of Object.keys(file.table))
+      if (name !== 'defaults' && name !== 'templates') mistakes.add(`include[${at}][${name}]`, 'invalid_format');
+    checkTemplates(file.table, mistakes, room, `include[${at}]`);
+  }
+  mistakes.throwIfAny((at, code) => (isDoubted(resolved, at, code) ? undefined : find(resolved, at).at));
   return node;
+}
+
+/** Whether the mistake may be none with what a suite extends, which is not known here. */
+function isDoubted({ doubted, isPartial }: Resolved, at: string, code: ErrorCode | undefined): boolean {
+  const [, suite = '', field = ''] = /^(.*)\[(command|root|files_from|matrix_\w+)\]$/.exec(at) ?? [];
+  if (doubted.has(suite)) return field !== 'command' || code === 'is_blank';
+  return isPartial && code === 'invalid_format' && /^deploy_strategies\[.*\]\[suite\]$/.test(at);
+}
+
+/** Also those that no suite extends. */
+function checkTemplates(
+  { defaults, templates }: Table,
+  mistakes: MistakeList,
+  room: { entries: number },
+  file = '',
+): void {
+  const inside = (name: string): string => (file === '' ? name : `${file}[${name}]`);
+  const fields = suites.fields
+    .filter(({ name }) => !neverHandedOn.includes(name))
+    .map((field) => ({ ...field, isRequired: false }));
+  const children = suites.children?.filter(({ section }) => !neverHandedOn.includes(section)) ?? [];
+  const check = (at: string, whole: Table): void => {
+    const { extends: _, ...table } = whole;
+    for (const name of neverHandedOn)
+      if (table[name] !== undefined)
+        mistakes.add(`${at}[${name}]`, 'invalid_format', 'is never handed on: write it in the suite');
+    readNode(table, { at, mistakes, fields, children, room, hasDependencies: true });
+  };
+  if (isTable(defaults)) {
+    check(inside('defaults'), defaults);
+    if (defaults.extends !== undefined)
+      mistakes.add(
+        `${inside('defaults')}[extends]`,
+        'invalid_format',
+        'is not known: only suites and templates extend others',
+      );
+  }
+  const all = isTable(templates) ? Object.entries(templates) : [];
+  if (all.length > most.templatesInDocument) return;
+  for (const [name, template] of all) if (isTable(template)) check(`${inside('templates')}[${name}]`, template);
 }
 
 /** A file in a repository has no user's environment. */
@@ -68,9 +123,11 @@ interface Reading {
   children: readonly Kind[];
   kind?: Kind;
   room: { entries: number };
+  hasDependencies?: boolean;
 }
 
-function readNode(value: unknown, { at, mistakes, fields, children, kind, room }: Reading): Node {
+function readNode(value: unknown, reading: Reading): Node {
+  const { at, mistakes, fields, children, kind, room, hasDependencies = kind === suites } = reading;
   room.entries -= 1;
   if (room.entries < 0) throw new ApiError('invalid_format', 'document');
   const pathOf = (name: string): string => (at === '' ? name : `${at}[${name}]`);
@@ -83,7 +140,7 @@ function readNode(value: unknown, { at, mistakes, fields, children, kind, room }
   const isVariable = kind !== undefined && areVariables(kind);
   const known = new Set([...fields.map(({ name }) => name), ...children.map(({ section }) => section)]);
   if (isVariable) known.add('keep');
-  if (kind === suites) known.add('dependencies');
+  if (hasDependencies) known.add('dependencies');
   for (const name of Object.keys(given)) if (!known.has(name)) mistakes.add(pathOf(name), 'invalid_format');
   let isSound = true;
   for (const { name, isRequired, fallback, read: readList, field, isApart } of fields) {
@@ -112,7 +169,7 @@ function readNode(value: unknown, { at, mistakes, fields, children, kind, room }
   if (kind && (isSound || kind === suites)) checkEntry(kind, entry, at, mistakes);
   Object.assign(entry, addressesOf(addressesIn(entry)));
   if (isVariable && !isSource(given.from_env)) mistakes.add(pathOf('from_env'), 'invalid_format');
-  const dependencies = kind === suites && given.dependencies !== undefined ? valueOf(given.dependencies) : [];
+  const dependencies = hasDependencies && given.dependencies !== undefined ? valueOf(given.dependencies) : [];
   if (!Array.isArray(dependencies)) mistakes.add(pathOf('dependencies'), 'invalid_format');
   const nodes = children.map((child) => {
     const list = given[child.section] ?? [];

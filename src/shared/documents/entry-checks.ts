@@ -51,9 +51,12 @@ export function checkEntry(kind: Kind, entry: Entry, at: string, mistakes: Mista
       'suite invalid_format': 'is only for strategies with strategy_type = "suite"',
     });
   if (kind.section === 'schedules')
-    refuse(checkTimes(entry), {
-      cron: `is ${quoted(entry.cron)}, which never comes due. It needs five fields: minute, hour, day, month, day of the week`,
-    });
+    refuse(
+      checkTimes({ ...entry, ...(entry.cron !== undefined && { cron: `${entry.cron as string | number | boolean}` }) }),
+      {
+        cron: `is ${quoted(entry.cron)}, which never comes due. It needs five fields: minute, hour, day, month, day of the week`,
+      },
+    );
   if (kind.section === 'rules') {
     const { operator, value } = entry as Partial<ValuesOf<typeof ruleFields>>;
     if (operator !== undefined && value !== undefined && !fitsOperator(operator, value))

@@ -37,7 +37,8 @@ function entryOf(kind: Kind): JsonSchema {
 /** The end of a sentence about a value that was refused for its form. */
 export function wrongForm(path: readonly (string | number)[], value: unknown): string {
   let schema: JsonSchema | undefined = tableOf(projectFields, sections);
-  for (const step of path) schema = typeof step === 'number' ? schema?.items : propertyOf(schema, step);
+  for (const step of asInSuite(path))
+    schema = typeof step === 'number' ? schema?.items : propertyOf(schema, step);
   if (!schema) return 'is not known';
   const { type, enum: choices, maximum } = schema;
   const isFitting = [type ?? []].flat().includes(typeOf(value));
@@ -50,6 +51,12 @@ export function wrongForm(path: readonly (string | number)[], value: unknown): s
 function propertyOf(schema: JsonSchema | undefined, name: string): JsonSchema | undefined {
   const { properties, additionalProperties: others } = schema ?? {};
   return properties?.[name] ?? (typeof others === 'object' ? others : undefined);
+}
+
+/** Defaults and templates have the fields of suites. */
+function asInSuite([section, ...rest]: readonly (string | number)[]): readonly (string | number)[] {
+  if (section === 'defaults') return [suites.section, 0, ...rest];
+  return section === 'templates' ? [suites.section, 0, ...rest.slice(1)] : [section ?? '', ...rest];
 }
 
 function wrongText(schema: JsonSchema, value: unknown): string {

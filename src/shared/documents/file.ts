@@ -1,5 +1,6 @@
 import { ApiError } from '../errors.ts';
 import type { ColumnsOf } from '../records/fields.ts';
+import type { Include } from '../records/include.ts';
 import type { ruleFields, suiteFields } from '../records/suite.ts';
 import { readTable } from './document.ts';
 import { rawOf, suites, type DocumentField, type Entry, type Node } from './kinds.ts';
@@ -18,19 +19,29 @@ export interface FileSuite {
 
 export interface CheckedFile {
   document: Node;
+  includes: readonly Include[];
   suites: FileSuite[];
+}
+
+/** As `checkFile`, for a file that describes the project itself. */
+export function checkDocument(file: DocumentFile): void {
+  refusing(file, () => readTable(file));
+}
+
+function refusing<T>(file: DocumentFile, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof ApiError) throw new RefusedError(linesOf(error, file));
+    throw error;
+  }
 }
 
 /** Throws all mistakes that can be found without the project as one RefusedError. */
 export function checkFile(file: DocumentFile): CheckedFile {
-  try {
-    const document = readTable(file.table, true);
-    const nodes = document.children[suites.section] ?? [];
-    return { document, suites: nodes.map(suiteOf) };
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    throw new RefusedError(linesOf(error, file));
-  }
+  const document = refusing(file, () => readTable(file, true));
+  const nodes = document.children[suites.section] ?? [];
+  return { document, includes: (document.entry.include ?? []) as readonly Include[], suites: nodes.map(suiteOf) };
 }
 
 function suiteOf({ entry, at, children, dependencies }: Node): FileSuite {

@@ -11,6 +11,7 @@ import {
   type Field,
   type FieldSet,
 } from '../records/fields.ts';
+import { include } from '../records/include.ts';
 import { notificationFields, wantedBy } from '../records/notification.ts';
 import { projectFields as projectRecordFields } from '../records/project.ts';
 import { ruleFields, suiteFields, variableFields, type Suite } from '../records/suite.ts';
@@ -94,6 +95,8 @@ function fieldsIn(body: FieldSet): DocumentField[] {
 }
 
 export const projectFields = fieldsIn(projectRecordFields);
+
+export const [includeField] = fieldsIn({ include }) as [DocumentField];
 
 /** Names a variable in the environment of the user who applies the document. */
 const source: DocumentField = {

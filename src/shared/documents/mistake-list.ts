@@ -16,8 +16,14 @@ export class MistakeList {
     return this.#fields[at] !== undefined;
   }
 
-  throwIfAny(): void {
-    if (Object.keys(this.#fields).length > 0) throw new DocumentError(this.#fields, this.#why);
+  /** `placed` gives the path where something is written. Undefined if the mistake is none. */
+  throwIfAny(placed: (at: string, code: ErrorCode | undefined) => string | undefined): void {
+    const found = new MistakeList();
+    for (const [at, [code]] of Object.entries(this.#fields)) {
+      const place = placed(at, code);
+      if (place !== undefined && code) found.add(place, code, this.#why.get(at));
+    }
+    if (Object.keys(found.#fields).length > 0) throw new DocumentError(found.#fields, found.#why);
   }
 }
 

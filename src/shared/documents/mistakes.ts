@@ -2,13 +2,12 @@ import type { ApiError } from '../errors.ts';
 import { readUntrustedJson } from '../lib/untrusted-json.ts';
 import { wrongForm } from './expected.ts';
 import { DocumentError } from './mistake-list.ts';
+import { find } from './places.ts';
+import { isTable, resolve, type IncludedFile, type Resolved } from './templates.ts';
 import { linesOfToml, mostLevels } from './toml-lines.ts';
 
-export type Table = Readonly<Record<string, unknown>>;
-
-export interface DocumentFile {
+export interface DocumentFile extends Resolved {
   path: string;
-  table: Table;
   lines: ReadonlyMap<string, number>;
 }
 
@@ -30,20 +29,40 @@ export async function readFile(
   path: string,
   parseYaml: (text: string) => Promise<ParsedFile>,
 ): Promise<DocumentFile> {
-  const parsed = /\.ya?ml$/.test(path) ? await parseYaml(text) : await parsePlain(text, path);
+  const parsed = /\.ya?ml$/i.test(path) ? await parseYaml(text) : await parsePlain(text, path);
   const unreadable = (why: string, line?: number): RefusedError =>
     new RefusedError([`${at(path, line)} cannot be read: ${why.slice(0, 500).replaceAll(/\p{Cc}/gu, '\uFFFD')}`]);
   if ('problem' in parsed) throw unreadable(parsed.problem.split('\n', 1)[0] ?? '', parsed.line);
   const { value, lines } = parsed;
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw unreadable('it is not a table of settings.');
+  if (!isTable(value)) throw unreadable('it is not a table of settings.');
   if (isDeeper(value, mostLevels)) throw unreadable('it is nested too deeply.');
-  return { path, table: value as Table, lines };
+  return { path, lines, ...resolve(value) };
+}
+
+/** The texts are in the order of the file's `include`. Says nothing of what is in them. */
+export async function withIncluded(
+  file: DocumentFile,
+  texts: readonly { path: string; text: string }[],
+  parseYaml: (text: string) => Promise<ParsedFile>,
+): Promise<DocumentFile> {
+  const included: IncludedFile[] = [];
+  const wrong: string[] = [];
+  for (const [index, { path, text }] of texts.entries()) {
+    const parsed = /\.ya?ml$/i.test(path) ? await parseYaml(text) : await parsePlain(text, path);
+    if ('value' in parsed && isTable(parsed.value) && !isDeeper(parsed.value, mostLevels))
+      included.push({ path, table: parsed.value, lines: parsed.lines });
+    else {
+      const line = 'problem' in parsed ? parsed.line : undefined;
+      wrong.push(mistake(file, `include[${index}]`, `${at(path, line).replace(/:$/, '')} cannot be read.`));
+    }
+  }
+  if (wrong.length > 0) throw new RefusedError(wrong);
+  return { ...file, ...resolve(file.table, included) };
 }
 
 async function parsePlain(text: string, path: string): Promise<ParsedFile> {
   try {
-    if (path.endsWith('.json')) return { value: readUntrustedJson(text), lines: new Map() };
+    if (/\.json$/i.test(path)) return { value: readUntrustedJson(text), lines: new Map() };
     const value = (await import('smol-toml')).parse(text);
     return { value, lines: linesOfToml(text) };
   } catch (error) {
@@ -59,42 +78,19 @@ function isDeeper(value: unknown, levels: number): boolean {
 
 const at = (path: string, line?: number): string => (line === undefined ? path : `${path}:${line}:`);
 
-interface Located {
-  path: (string | number)[];
-  value: unknown;
-  line: number | undefined;
-}
-
-function find(file: DocumentFile, where: string): Located {
-  const path: (string | number)[] = [];
-  let line: number | undefined;
-  let inside: unknown = file.table;
-  let rest = where.replace(/^[^[]+/, '[$&]');
-  while (rest !== '' && inside !== undefined) {
-    const [key, length] = Array.isArray(inside) ? entryAt(inside, rest) : [nameAt(rest), nameAt(rest).length];
-    path.push(key);
-    line = file.lines.get(JSON.stringify(path)) ?? line;
-    inside = (inside as Record<string | number, unknown> | null)?.[key];
-    rest = rest.slice(length + 2);
+export function mistake(file: DocumentFile, where: string, what: string): string {
+  const { path, line } = find(file, where);
+  const included = path[0] === 'include' && path.length > 2 ? file.included?.[Number(path[1])] : undefined;
+  // Readers of this project may not be allowed to read the other repository.
+  if (included) {
+    const steps = path.slice(2);
+    const prefixes = steps.map((_, index) => JSON.stringify(steps.slice(0, steps.length - index)));
+    const inside = prefixes.map((prefix) => included.lines.get(prefix)).find((one) => one !== undefined);
+    const own = file.lines.get(JSON.stringify(path.slice(0, 2)));
+    return `${at(file.path, own)} ${at(included.path, inside).replace(/:$/, '')} has a mistake.`;
   }
-  return { path, value: inside, line };
-}
-
-export function mistake(file: DocumentFile, where: string, what: string, { line } = find(file, where)): string {
   // Anyone may have written the names in the file, and this becomes a line of a log.
   return `${at(file.path, line).replace(/:$/, '')}: ${what.replaceAll(/\p{Cc}/gu, '\uFFFD')}`;
-}
-
-const nameAt = (rest: string): string => /^\[(.*?)(?:\](?=\[|$)|$)/s.exec(rest)?.[1] ?? rest;
-
-/** Names may contain brackets. Entries without a name have numbers. */
-function entryAt(list: readonly unknown[], rest: string): [key: string | number, length: number] {
-  const names = list.map((item) => (item as Record<string, unknown> | null | undefined)?.name);
-  const fits = (name: unknown): name is string => typeof name === 'string' && rest.startsWith(`[${name}]`);
-  const called = names.filter(fits).toSorted((a, b) => b.length - a.length)[0];
-  if (called !== undefined) return [names.indexOf(called), called.length];
-  const name = nameAt(rest);
-  return [/^\d+$/.test(name) ? Number(name) : name, name.length];
 }
 
 const wordsFor: Readonly<Record<string, string>> = {

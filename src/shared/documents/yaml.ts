@@ -16,18 +16,27 @@ export function parseYaml(text: string): ParsedFile {
     const document = yaml.parseDocument(text, { lineCounter: counter, prettyErrors: false, merge: true });
     const [error] = document.errors;
     if (error) return { problem: error.message, line: counter.linePos(error.pos[0]).line };
-    if (expandsTooFar(document.contents))
-      return { problem: `it has more than ${mostAliases} aliases, or they expand to too much` };
+    const targets = targetsIn(document.contents);
+    if (!targets) return { problem: `it has more than ${mostAliases} aliases, or they expand to too much` };
     const lines = new Map<string, number>();
     const note = (own: readonly (string | number)[], at: unknown, inner: unknown): void => {
-      if (yaml.isNode(at) && at.range) lines.set(JSON.stringify(own), counter.linePos(at.range[0]).line);
+      const name = JSON.stringify(own);
+      if (lines.has(name)) return;
+      if (yaml.isNode(at) && at.range) lines.set(name, counter.linePos(at.range[0]).line);
       walk(inner, own);
     };
-    const walk = (node: unknown, path: readonly (string | number)[]): void => {
+    const walk = (given: unknown, path: readonly (string | number)[]): void => {
       if (path.length > mostLevels) return;
-      if (yaml.isMap(node))
-        for (const { key, value } of node.items)
-          note([...path, String(yaml.isScalar(key) ? key.value : '')], key, value);
+      const node = targets.get(given) ?? given;
+      if (yaml.isMap(node)) {
+        const [merged, own] = [node.items.filter(isMerge), node.items.filter((item) => !isMerge(item))];
+        for (const { key, value } of own) note([...path, String(yaml.isScalar(key) ? key.value : '')], key, value);
+        // Fields of the map itself win, then those of the first merge.
+        for (const { value } of merged) {
+          const maps = targets.get(value) ?? value;
+          for (const map of yaml.isSeq(maps) ? maps.items : [maps]) walk(map, path);
+        }
+      }
       if (yaml.isSeq(node)) for (const [at, item] of node.items.entries()) note([...path, at], item, item);
     };
     walk(document.contents, []);
@@ -37,10 +46,15 @@ export function parseYaml(text: string): ParsedFile {
   }
 }
 
-/** Checked before anything is made of the aliases. */
-function expandsTooFar(contents: unknown): boolean {
+function isMerge({ key }: { key: unknown }): boolean {
+  return yaml.isScalar(key) && (key.value === '<<' || typeof key.value === 'symbol');
+}
+
+/** The node of each alias. Undefined if they expand too far, which is checked before anything is made of them. */
+function targetsIn(contents: unknown): Map<unknown, unknown> | undefined {
   const anchored = new Map<string, unknown>();
   const sizes = new Map<unknown, number>();
+  const targets = new Map<unknown, unknown>();
   let aliases = 0;
   /** The size with all aliases written out. A node inside itself has infinitely many. */
   const sizeOf = (node: unknown): number => {
@@ -51,6 +65,7 @@ function expandsTooFar(contents: unknown): boolean {
     let size = 1;
     if (yaml.isAlias(node)) {
       aliases += 1;
+      targets.set(node, anchored.get(node.source));
       size = sizeOf(anchored.get(node.source));
     } else if (yaml.isMap(node)) for (const { key, value } of node.items) size += sizeOf(key) + sizeOf(value);
     else if (yaml.isSeq(node)) for (const item of node.items) size += sizeOf(item);
@@ -58,5 +73,5 @@ function expandsTooFar(contents: unknown): boolean {
     return size;
   };
   const size = sizeOf(contents);
-  return aliases > 0 && (aliases > mostAliases || size > mostExpanded);
+  return aliases > 0 && (aliases > mostAliases || size > mostExpanded) ? undefined : targets;
 }

@@ -108,6 +108,9 @@ export const most = {
   projectsOfToken: 100,
   /** One transaction applies a document, and blocks others meanwhile. */
   suitesInDocument: 200,
+  /** Of one file. */
+  templatesInDocument: 200,
+  includesOfFile: 10,
   entriesInDocument: 2000,
 
   tiles: 500,
@@ -171,6 +174,8 @@ export const bytes = {
   /** A runner's variables for all of its builds. */
   environmentFile: 65_536,
   configFile: 131_072,
+  /** All files that a project's file includes. */
+  includedFiles: 262_144,
   /** Encrypted, it has to fit into a notification of PostgreSQL. */
   shellPacket: 3000,
   hookPayload: 26_214_400,

@@ -37,6 +37,13 @@ export type Comparison =
   /** On the default branch, its first parent. Elsewhere, the commit where it left that branch. */
   | { asked: true };
 
+/** A file of another project. The ref is a full SHA, or a branch by its full name. */
+export interface IncludeOrder {
+  source: Source;
+  ref: string;
+  path: string;
+}
+
 export interface FetchOrder {
   kind: 'fetch_commit';
   source: Source;
@@ -49,6 +56,8 @@ export interface FetchOrder {
   defaultHead: string | null;
   /** Sets how the commit is built. On the default branch it configures the project. */
   configFile?: string;
+  /** What the file of an earlier try included. */
+  includes?: readonly IncludeOrder[];
   compare: Comparison;
 }
 

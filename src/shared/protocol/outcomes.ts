@@ -50,6 +50,10 @@ const configFile = eitherOf([
 ]);
 export type ConfigFile = { text: string } | { problem: string } | { isAbsent: true };
 
+/** In the order of the order's `includes`. The problem is in words, and has nothing of the other repository. */
+const included = eitherOf([object({ problem: message }), object({ sha, text: text(bytes.configFile) })]);
+export type IncludedText = Static<typeof included>;
+
 /** The files that differ from the order's comparison, and a description of that commit. */
 const changes = object({ base: orNull(sha), comparedWith: message, files: names });
 export type Changes = Static<typeof changes>;
@@ -93,7 +97,13 @@ export type CutReason = Static<typeof cutReason>;
 
 const outcome = eitherOf([
   /** `config` if the order names a file. `changes` if they are not the commit's own. */
-  object({ kind: literal('fetched'), commit: commitReport, config: optional(configFile), changes: optional(changes) }),
+  object({
+    kind: literal('fetched'),
+    commit: commitReport,
+    config: optional(configFile),
+    included: optional(listOf(most.includesOfFile, included)),
+    changes: optional(changes),
+  }),
   /** Something outside must change first. The log has the reason, or the message if there is no log. */
   object({ kind: literal('unfetchable'), reason, message: optional(message) }),
   object({

@@ -1,5 +1,6 @@
 import * as Type from 'typebox';
 import { described, identifiers, lines, required, texts } from './fields.ts';
+import { fetchedIncludeFields } from './include.ts';
 import { commitRef, priority, variableContent, variableName } from './forms.ts';
 import {
   boolean,
@@ -58,6 +59,7 @@ export const buildRequestRecord = record('BuildRequest', {
   config_file: Type.String({
     description: "The commit's own file that defines its suites; blank for the project's suites",
   }),
+  includes: listOf(object(fetchedIncludeFields)),
   base: Type.String({ description: 'The SHA that the changed files are compared with; blank if there is none' }),
   compared_with: Type.String({ description: 'The same in words; blank if no rule needs the changed files' }),
   ...nullableIdWithString('joined_to_id'),

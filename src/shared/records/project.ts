@@ -64,6 +64,10 @@ const policies = {
     wholeNumber({ min: 0, max: highestPriority, fallback: 0 }),
     'the highest `priority` that a build request may ask for',
   ),
+  includable: described(
+    withDefault(flag(), true),
+    "whether files of the account's other projects may include files of its repository",
+  ),
 };
 export const projectFields = { ...about, ...policies };
 export const projectRecord = record('Project', {

@@ -289,7 +289,98 @@ describeServiceOnOne('headrace apply', (service) => {
   });
 });
 
+const shared = `
+[defaults]
+image = "alpine"
+
+[templates.make]
+command = "make"
+tags = ["a", "b"]
+
+[[suites]]
+name = "unit"
+extends = "make"
+
+[[suites]]
+name = "lint"
+extends = "unit"
+tags = []
+`;
+
+describeServiceOnOne('headrace apply of a file with templates', (service) => {
+  test('applies every suite whole, exports the file, and tells mistakes with their lines', async () => {
+    const alice = await service.user();
+    const { id } = await alice.createProject({ name: 'Sluice', repository_url: repository });
+    const developer = await Developer.of(service, alice);
+    developer.clone(repository);
+    const apply = (text: string): Promise<Ended> => {
+      writeFileSync(join(developer.folder, 'project.toml'), text);
+      return developer.run(['apply', '-f', 'project.toml']);
+    };
+    assert.equal((await apply(head + shared)).status, 0);
+    const suites = (await alice.get(`/projects/${id}/suites`)).list;
+    assert.deepEqual(
+      suites.map(({ name, command, image, tags }) => [name, command, image, tags]),
+      [
+        ['unit', 'make', 'alpine', ['a', 'b']],
+        ['lint', 'make', 'alpine', []],
+      ],
+    );
+    assert.match((await developer.run(['export'])).out, /^\[templates\.make\]$/m);
+    assert.equal((await apply(head + shared)).out, 'Nothing to change in Sluice.\n');
+
+    const wrong = await apply(`${head}${shared.replace('tags = ["a"', 'retries = 9\ntags = ["a"')}[include]\n`);
+    assert.deepEqual(
+      [wrong.status, wrong.err],
+      [
+        2,
+        'headrace: project.toml:9: templates[make][retries] must be a whole number from 0 to 3.\n' +
+          'project.toml:20: include is only for a file in a repository.\n',
+      ],
+    );
+    const sent = { name: 'Sluice', repository_url: repository, suites: [{ name: 'a', extends: 'b' }] };
+    const { status, body } = await alice.put(`/projects/${id}/config`, { document: JSON.stringify(sent) });
+    assert.deepEqual([status, body.error], [404, { 'suites[a][extends]': ['not_found'] }]);
+  });
+});
+
 describe('headrace check', () => {
+  test('prints with --resolved what the suites come to, as a file that it accepts', async () => {
+    const developer = new Developer({});
+    const check = (text: string, name: string, ...args: string[]): Promise<Ended> => {
+      writeFileSync(join(developer.folder, name), text);
+      return developer.run(['check', name, ...args]);
+    };
+    const yaml =
+      'defaults: &d {image: alpine}\nsuites: [{<<: *d, name: unit, command: make}, {name: lint, extends: unit}]\n';
+    const json = JSON.stringify({ templates: { m: { command: 'make' } }, suites: [{ name: 'a', extends: 'm' }] });
+    const plain: Record<string, string> = {
+      'a.toml':
+        '[[suites]]\nname = "unit"\ncommand = "make"\ntags = [ "a", "b" ]\nimage = "alpine"\n\n' +
+        '[[suites]]\nname = "lint"\ntags = []\ncommand = "make"\nimage = "alpine"\n',
+      'a.yml':
+        'suites:\n  - image: alpine\n    name: unit\n    command: make\n' +
+        '  - name: lint\n    image: alpine\n    command: make\n',
+      'a.json': `${JSON.stringify({ suites: [{ name: 'a', command: 'make' }] }, undefined, 2)}\n`,
+    };
+    for (const [name, text] of [
+      ['a.toml', shared],
+      ['a.yml', yaml],
+      ['a.json', json],
+    ] as const) {
+      const { status, out, err } = await check(text, name, '--resolved');
+      assert.deepEqual([status, out, err], [0, plain[name], '']);
+      assert.equal((await check(out, name, '--resolved')).out, out, 'comes to the same');
+    }
+    const wrong = await check('[templates.a]\nretries = 9\n', 'a.toml', '--resolved');
+    assert.deepEqual(
+      [wrong.status, wrong.out],
+      [1, 'a.toml:2: templates[a][retries] must be a whole number from 0 to 3.\n'],
+    );
+    const { out } = await check(json, 'a.json', '--resolved', '--json');
+    assert.deepEqual(JSON.parse(out).resolved, { suites: [{ name: 'a', command: 'make' }] });
+  });
+
   test('tells file, line and what is wrong, without a server', async () => {
     const developer = new Developer({});
     const write = (name: string, content: string | Buffer): void =>

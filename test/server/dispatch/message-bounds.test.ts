@@ -108,6 +108,16 @@ const bounds: Bound[] = [
     })),
   },
   {
+    call: 'finish',
+    field: 'outcome[included]',
+    most: most.includesOfFile,
+    message: finish((length) => ({
+      kind: 'fetched',
+      commit: aCommit,
+      included: list(length, { problem: 'is away' }),
+    })),
+  },
+  {
     call: 'tests',
     field: 'tests',
     most: most.testsAtOnce,

@@ -13,7 +13,7 @@ describeService('build requests', (service) => {
     const path = `/projects/${project.id}/build_requests`;
     const answer = await bob.post(path, { commit_ref: 'feature/x' });
     const told = 'event pull_request target_branch from_fork sender suites suite_names variables waiting_reason';
-    const found = 'failure_reason config_file base compared_with joined_to_id joined_to_id_str';
+    const found = 'failure_reason config_file includes base compared_with joined_to_id joined_to_id_str';
     assertCreated(
       answer,
       `id id_str build_state commit_ref commit_id commit_id_str created_by created_at ${told} ${found}`,
@@ -37,6 +37,7 @@ describeService('build requests', (service) => {
       variables: {},
       failure_reason: '',
       config_file: '',
+      includes: [],
       base: '',
       compared_with: '',
       joined_to_id: null,

@@ -390,7 +390,7 @@ describeServiceOnOne('a project as a document', (service) => {
     assert.equal(inside.status, 2);
     assert.match(inside.err, /The file holds the value of TOKEN\. Refer to it with from_env/);
     writeFileSync(path, 'name = "unclosed');
-    assert.match((await apply()).err, /project\.toml cannot be read: Invalid TOML/);
+    assert.match((await apply()).err, /project\.toml:1: cannot be read: Invalid TOML/);
     assert.match((await developer.run(['apply'])).err, /Name the file/);
     assert.equal(readFileSync(path, 'utf8'), 'name = "unclosed');
   });

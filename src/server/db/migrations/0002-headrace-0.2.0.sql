@@ -3,6 +3,7 @@
 alter table projects add column build_twice integer not null default 0;
 alter table projects add column parameters text not null default '[]';
 alter table schedules add column variables text not null default '{}';
+alter table projects add column includable integer not null default 1;
 alter table projects add column forge_repository_id text not null default '';
 alter table projects add column forge_git_origin text not null default '';
 alter table projects add column forge_held_until bigint not null default 0;
@@ -90,6 +91,7 @@ alter table build_requests add column asked_by bigint;
 alter table build_requests add column suite_names text not null default '[]';
 alter table build_requests add column join_key text not null default '';
 alter table build_requests add column joined_to_id bigint;
+alter table build_requests add column includes text not null default '[]';
 create index build_requests_alike on build_requests (project_id, join_key, id) where join_key > '';
 create index build_requests_joined on build_requests (joined_to_id, id) where joined_to_id is not null;
 alter table build_requests add column started_at bigint;

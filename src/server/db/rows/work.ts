@@ -44,6 +44,8 @@ export interface BuildRequestRow {
   /** The repository's file whose suites build the request. Blank if the project's suites build it. */
   config_file: string;
   config_digest: string;
+  /** What the file includes, as JSON (lifecycle/includes.ts). */
+  includes: string;
   /**
    * A key that a push and a pull request of one commit share. Blank if the request joins none
    * (lifecycle/joined-requests.ts).
