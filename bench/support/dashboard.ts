@@ -100,6 +100,8 @@ const unheld = {
   limited: '[]',
   withheld: '[]',
   step_commands: '[]',
+  faults: 0,
+  by_machine: 0,
   concurrency_group: '',
   held: '',
   deploy_id: null,
@@ -142,6 +144,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     matrix_include: '[]',
     matrix_exclude: '[]',
     matrix_allow_failure: '[]',
+    retry_on: '[]',
   }));
   const commits: CommitRow[] = [];
   const builds: BuildRow[] = [];
