@@ -102,6 +102,8 @@ const unheld = {
   limited: '[]',
   withheld: '[]',
   step_commands: '[]',
+  faults: 0,
+  by_machine: 0,
   concurrency_group: '',
   priority: 0,
   held: '',
@@ -149,6 +151,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     matrix_include: '[]',
     matrix_exclude: '[]',
     matrix_allow_failure: '[]',
+    retry_on: '[]',
   }));
   const commits: CommitRow[] = [];
   const builds: BuildRow[] = [];

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test, type TestContext } from 'node:test';
@@ -9,6 +10,8 @@ import { startFakeRegistry } from '../support/fake-registry.ts';
 import { startInstallation, type Build, type Installation, type Project } from '../support/installation.ts';
 import { imageOf, shellLayer, startRegistry, type TestRegistry } from '../support/registry.ts';
 import { archiveOf, dependenciesOf } from '../support/software.ts';
+
+const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
 /** Suites and compiles in images of a real registry, with the real server, runner and sandbox. */
 onOneDatabase((database) => {
@@ -122,6 +125,30 @@ onOneDatabase((database) => {
     } finally {
       await registry.start();
     }
+  });
+
+  test('a registry that is away for a moment costs a try, and no build', async (t) => {
+    const fake = await startFakeRegistry();
+    t.after(() => fake.close());
+    const image = imageOf([shellLayer()]);
+    const blobs = new Map([image.config, ...image.layers].map((bytes) => [sha256(bytes), bytes]));
+    fake.answer = (_, response) => void response.writeHead(503).end();
+    const suite = await inImage(t, 'patient', 'true', `${fake.host}/away:1`);
+    const request = await project.ask(await project.repository.commit({ message: 'Wait' }));
+    const attempts = async () => {
+      const [commit] = await project.commits();
+      return (await project.builds(commit)).filter(({ suite_id_str }) => suite_id_str === suite).toReversed();
+    };
+    const told = async () => (await attempts()).map((one) => `${one.build_state} ${one.failure_reason}`.trim());
+    while ((await told())[0] !== 'errored registry_unreachable') await pause(50);
+    fake.answer = ({ url = '' }, response) => {
+      const blob = blobs.get(url.split('/blobs/sha256:')[1] ?? '');
+      if (url.includes('/manifests/'))
+        response.writeHead(200, { 'content-type': 'application/vnd.oci.image.manifest.v1+json' }).end(image.manifest);
+      else response.writeHead(url === '/v2/' || blob ? 200 : 404).end(blob);
+    };
+    assert.equal((await project.end(request)).build_state, 'passed');
+    assert.deepEqual(await told(), ['errored registry_unreachable', 'passed']);
   });
 
   test('a runner that is killed while it pulls leaves nothing of it', async (t) => {

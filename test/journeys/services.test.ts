@@ -208,13 +208,19 @@ onOneDatabase((database) => {
     // It dies when the build says so: before that it is not known how long each of them takes to begin.
     const end = `until perl -MIO::Socket::INET -e 'IO::Socket::INET->new("mortal:9090") or exit 1'; do sleep 0.1; done`;
     const dying = `echo begun; wget -qO- http://mortal:8080/ >&2; ${end}; sleep 100; echo never`;
-    const dies = await suite(t, 'dies', dying, [
-      {
-        name: 'mortal',
-        image: web(),
-        command: '(nc -l -p 9090; echo farewell; kill $$) & echo up; exec httpd -f -p 8080 -h .',
-      },
-    ]);
+    const dies = await suite(
+      t,
+      'dies',
+      dying,
+      [
+        {
+          name: 'mortal',
+          image: web(),
+          command: '(nc -l -p 9090; echo farewell; kill $$) & echo up; exec httpd -f -p 8080 -h .',
+        },
+      ],
+      { 'retry_on[]': '' },
+    );
     const gone = await suite(t, 'gone', 'echo ran', [{ name: 'none', image: `${registry.host}/team/none:1` }]);
     const variable = await suite(t, 'variable', 'echo ran', [
       { name: 'web', image: web(), 'variables[0][name]': 'A', 'variables[0][from]': 'NOBODY_HAS' },
@@ -309,6 +315,7 @@ onOneDatabase((database) => {
         'steps[3][when]': 'always',
         'artifacts[]': 'out/file',
         'reports[]': 'out/*.xml',
+        'retry_on[]': '',
       },
     );
     const [result] = await built(id);

@@ -95,6 +95,8 @@ export async function addBuild(
     limited: '[]',
     withheld: '[]',
     step_commands: '[]',
+    faults: 0,
+    by_machine: 0,
     concurrency_group: '',
     priority: 0,
     held: '',

@@ -97,6 +97,7 @@ for (const kind of kinds) {
         timeout: 0,
         allow_failure: 0,
         retries: 0,
+        retry_on: '[]',
         matrix: '[]',
         matrix_include: '[]',
         matrix_exclude: '[]',

@@ -155,6 +155,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       timeout: 60,
       allow_failure: 1,
       retries: 3,
+      retry_on: JSON.stringify([`log:${awkward}`]),
       matrix: '["A=1,2"]',
       matrix_include: '["A=3 B=x"]',
       matrix_exclude: '["A=2"]',
@@ -311,6 +312,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       limited: JSON.stringify([awkward]),
       withheld: JSON.stringify([awkward]),
       step_commands: JSON.stringify([awkward]),
+      faults: 1,
+      by_machine: 1,
       concurrency_group: awkward,
       priority: 4,
       held: 'needs',
@@ -326,10 +329,19 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       stored_blob: null,
       stored_bytes: null,
       location: null,
+      tried_by: null,
     };
     await put('jobs', { id: 1n, kind: 'run_suite', ...job, ...free });
     const blobs = { named_blobs: JSON.stringify(['f'.repeat(64)]), stored_blob: 'e'.repeat(64), stored_bytes: 7n };
-    const held = { lane: awkward, claim: 'c', holder: 'h', claimed_until: largestId, ...blobs, location: awkward };
+    const held = {
+      lane: awkward,
+      claim: 'c',
+      holder: 'h',
+      claimed_until: largestId,
+      ...blobs,
+      location: awkward,
+      tried_by: awkward,
+    };
     await put('jobs', { id: 2n, kind: 'fetch_commit', ...job, ...held });
     await put('queue_turns', { account_id: user, turn: largestId });
     const event = { project_id: project, subject_id: 1n, type: 'build', created_at: 1n };

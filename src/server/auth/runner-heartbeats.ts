@@ -155,18 +155,32 @@ const findTakers = (db: Database, read: Queries, account: bigint): Promise<Taker
     .select(slotsFor(fetches, fetchSlots(1)).as('fetches'))
     .select(sql<bigint>`sum(${fetches})`.as('busy_fetches'))
     .groupBy('heartbeat.tags')
-    .where('heartbeat.trouble', '=', sql.lit(''))
-    .where(isAlive(db))
-    .where('runners.revoked_at', 'is', null)
-    .where((where) => where.or([where('runners.draining', 'is', null), where('runners.draining', '=', sql.lit(0))]))
-    .where((where) => {
-      const bound = where
-        .selectFrom('runner_accounts as bound')
-        .select('bound.id')
-        .whereRef('bound.runner_id', '=', 'heartbeat.runner_id');
-      return where.or([where.not(where.exists(bound)), where.exists(bound.where('bound.account_id', '=', account))]);
-    })
+    .where(takesWorkOf(db, sql`${account}`))
     .execute();
+
+/** Of `runner_heartbeats as heartbeat` joined to `runners`. */
+const takesWorkOf = (db: Pick<Database, 'clock'>, account: RawBuilder<unknown>) => sql<SqlBool>`(
+  heartbeat.trouble = '' and ${isAlive(db)} and runners.revoked_at is null
+  and coalesce(runners.draining, 0) = 0
+  and (
+    not exists (select 1 from runner_accounts as bound where bound.runner_id = heartbeat.runner_id)
+    or exists (
+      select 1 from runner_accounts as bound
+      where bound.runner_id = heartbeat.runner_id and bound.account_id = ${account}
+    )
+  )
+)`;
+
+/** A query for the holders of connected runners that can take such a job. */
+export function ableTo(
+  db: Pick<Database, 'clock' | 'isSubset'>,
+  { account, tags }: { account: RawBuilder<unknown>; tags: RawBuilder<string> },
+): RawBuilder<unknown> {
+  return sql`
+    select heartbeat.holder from runner_heartbeats as heartbeat
+    left join runners on runners.id = heartbeat.runner_id
+    where ${takesWorkOf(db, account)} and ${db.isSubset(tags, sql.ref('heartbeat.tags'))}`;
+}
 
 /** The reasons are in words for any reader. */
 export interface WhyWaiting {

@@ -16,7 +16,7 @@ export interface Idioms {
    */
   isAmong(column: string, query: RawBuilder<unknown>): RawBuilder<SqlBool>;
   /** Whether all words of one list are in the other. Words contain no comma and no quote. */
-  isSubset(words: RawBuilder<string>, of: string): RawBuilder<SqlBool>;
+  isSubset(words: RawBuilder<string>, of: string | RawBuilder<string>): RawBuilder<SqlBool>;
 }
 
 export interface Compared {

@@ -1,6 +1,6 @@
 import type { BuildVariables } from '../../shared/domain/build-variables.ts';
 import type { DependencyRow } from '../db/schema.ts';
-import { mostTries } from '../lifecycle/builds.ts';
+import { mostTries } from '../lifecycle/tries.ts';
 import { beginCompile, failCompile, finishCompile } from '../software/dependencies.ts';
 import type { Layer } from '../software/software.ts';
 import { addLine } from '../streams/logs.ts';

@@ -16,7 +16,7 @@ import { noteSteps } from '../lifecycle/build-steps.ts';
 import { releasePollsOf } from '../triggers/poll-claims.ts';
 import type { ApiOrder, WorkKind } from '../../shared/protocol/index.ts';
 import { claimsTopic, detachHolder, heldBy, holdJob, lapse } from '../queue/leases.ts';
-import { endedClaims } from '../queue/queue.ts';
+import { endedClaims, endPauses } from '../queue/queue.ts';
 import { serveCalls, type CallHandlers, type CallParts } from './calls.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
@@ -31,6 +31,7 @@ import { goneProjects } from './gone-projects.ts';
 import { staleTrees } from './stale-trees.ts';
 import { endUploads } from './held-builds.ts';
 import type { ArtifactLimits, JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
+import { createLogExpressions } from './log-expressions.ts';
 import { logIntake } from './log-intake.ts';
 import { createPolls } from './polls.ts';
 import { createOrders } from './orders.ts';
@@ -115,6 +116,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { db, ids, observers, vault, subscriptions, blobs, disk, logBytes, accountConcurrency, log } = parts;
   const { limits, unpacked, artifacts, cacheBytes } = parts;
   const configure = createRepositoryConfig({ db, ids, observers, configure: parts.configure });
+  const searchLog = createLogExpressions({ db, blobs, searches: parts.searches });
   const intake = logIntake({
     db,
     disk,
@@ -145,6 +147,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const attend = async (): Promise<void> => {
     const standings = await findStandings(db.read);
     connections.check(standings);
+    await endPauses(db);
     await dispatcher.check(standings);
     await polls.check();
     await extensions.check();
@@ -198,7 +201,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     tests: ({ holder }, batch) => tests.take(holder, batch),
     async finish(runner, report) {
       const configured = await configure(runner, report);
-      return db.transaction((trx) => outcomes.settle(trx, runner, configured));
+      const searched = await searchLog(runner, configured);
+      return db.transaction((trx) => outcomes.settle(trx, runner, searched));
     },
     uploaded: (runner, report) => endUploads(db, context, runner, report),
     access: ({ holder }, { claim }) => accessFor(db.read, vault, holder, claim),

@@ -1,6 +1,6 @@
 import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { failFetch, moveFetch, startSuites } from '../lifecycle/requests.ts';
-import { mostTries } from '../lifecycle/builds.ts';
+import { mostTries } from '../lifecycle/tries.ts';
 import { recordCommit } from '../lifecycle/commits.ts';
 import { holdToJoin } from '../lifecycle/joined-requests.ts';
 import { noteFetchBegins } from '../lifecycle/request-trace.ts';

@@ -58,6 +58,8 @@ interface Settled {
   output: LogPart | undefined;
   stepStates: StepState[] | undefined;
   services: ServiceState[] | undefined;
+  /** A line of the log matches an expression of the suite's `retry_on[]`. */
+  isInLog: boolean;
 }
 
 /** The server's half of one kind of job. The runner's half has the same name. */

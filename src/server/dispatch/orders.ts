@@ -1,3 +1,5 @@
+import { sql } from 'kysely';
+import { ableTo } from '../auth/runner-heartbeats.ts';
 import { holdRunner, type Runner } from '../auth/runners.ts';
 import { isUniqueViolation, type Transaction } from '../db/open.ts';
 import { isUnavailable } from '../db/unavailable.ts';
@@ -8,6 +10,7 @@ import type { Serving } from '../queue/waiting.ts';
 import { nameBlobs } from '../queue/claimed-blobs.ts';
 import { claim } from '../queue/claims.ts';
 import { claimAgain, jobOf, type ClaimedJob } from '../queue/leases.ts';
+import { isLeftTo } from '../queue/tried.ts';
 import * as queue from '../queue/queue.ts';
 import { findLog } from '../streams/logs.ts';
 import { isAwaited } from './awaited.ts';
@@ -51,6 +54,8 @@ function kindsFor(slot: SlotKind): readonly WorkKind[] {
   return protocol.workKinds.filter((kind) => slotOf(kind) === slot);
 }
 
+const waitingJob = { account: sql.ref('waiting.account_id'), tags: sql.ref<string>('waiting.tags') };
+
 export function createOrders(parts: OrdersParts): Orders {
   const { db, ids, kinds, context, logBytes, accountConcurrency, log, giveUp } = parts;
 
@@ -64,6 +69,8 @@ export function createOrders(parts: OrdersParts): Orders {
       tags: slot === 'fetches' ? '' : runner.tags,
       location: runner.location,
       isLeaving: runner.isLeaving,
+      // Only builds are tried again.
+      isLeftToIt: slot === 'fetches' ? undefined : isLeftTo(runner.holder, ableTo(db, waitingJob)),
     }));
 
   const claimFor = async (

@@ -11,7 +11,7 @@ import { askForPack, noteKept } from '../lifecycle/kept-builds.ts';
 import { awaitUploads } from '../lifecycle/uploads.ts';
 import { traceSpans } from '../tracing/traces.ts';
 import { addLine, findLog } from '../streams/logs.ts';
-import type { ConfiguredReport } from './repository-config.ts';
+import type { SearchedReport } from './log-expressions.ts';
 import { leavesFiles } from './files.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { messageFor } from './log-intake.ts';
@@ -35,7 +35,7 @@ export interface OutcomesParts {
 }
 
 export interface Outcomes {
-  settle(trx: Transaction, runner: Runner, report: ConfiguredReport): Promise<Receipt>;
+  settle(trx: Transaction, runner: Runner, report: SearchedReport): Promise<Receipt>;
   lose(lost: LapsedClaim): Promise<void>;
   /** This server or the runner failed: the job is retried, or ends. */
   giveUp(trx: Transaction, job: ClaimedJob): Promise<void>;
@@ -78,7 +78,22 @@ export function createOutcomes({
     async settle(
       trx,
       { holder },
-      { claim, outcome, logSize, spans = [], stepStates, services, lines, file, sha, kept, uploads, output, isAgain },
+      {
+        claim,
+        outcome,
+        logSize,
+        spans = [],
+        stepStates,
+        services,
+        lines,
+        file,
+        sha,
+        kept,
+        uploads,
+        output,
+        isAgain,
+        isInLog = false,
+      },
     ) {
       const job = await holdJob(db, trx, claim);
       if (job?.holder !== holder) return { gone: true };
@@ -111,7 +126,14 @@ export function createOutcomes({
         await queue.putOff(db, trx, job, 0);
         return { taken: true };
       }
-      const settled = await kind.settle(context(trx), job, outcome, { file, sha, output, stepStates, services });
+      const settled = await kind.settle(context(trx), job, outcome, {
+        file,
+        sha,
+        output,
+        stepStates,
+        services,
+        isInLog,
+      });
       if (settled?.isStale) {
         await giveUp(trx, job);
         return { taken: true };

@@ -220,22 +220,26 @@ export const runSuite: JobHandler = {
     'files_gone',
   ],
 
-  async settle(context, job, outcome, { output, stepStates, services }) {
+  async settle(context, job, outcome, { output, stepStates, services, isInLog }) {
     if (outcome.kind === 'files_gone' && job.cancelled === 0) return loseFiles(context, job);
     if (outcome.kind === 'cancelled') await dropArtifacts(context.trx, job.subject_id);
     const [state, ending] = endingOf(outcome);
     if (outcome.kind === 'exited' && outcome.cache && job.cancelled === 0)
       await keepCache(context, { buildId: job.subject_id, stored: job, state }, outcome.cache);
     await noteServiceData(context, job.subject_id, services ?? []);
-    const ended = { id: job.subject_id, accountId: job.account_id, isCancelled: job.cancelled === 1 };
-    await endBuild(context, ended, state, { ...ending, output, steps: stepStates, services });
+    await endBuild(context, { id: job.subject_id, job, isInLog }, state, {
+      ...ending,
+      output,
+      steps: stepStates,
+      services,
+    });
   },
 
   async lose(context, job) {
     const build = await buildOf(context, job.subject_id);
     await dropArtifacts(context.trx, job.subject_id); // the next attempt stores its own
     if (build && job.cancelled) await advanceBuild(context, build, 'cancelled');
-    else if (build) await loseBuild(context, build, job.account_id, job);
+    else if (build) await loseBuild(context, build, job);
     return { retry: false }; // the next attempt has its own build and job
   },
 };
@@ -252,7 +256,7 @@ async function loseFiles(context: JobContext, job: ClaimedJob): Promise<void> {
   if (!build) return;
   await holdForBuilds(context, build.build_request_id, build.commit_id); // before the files (db/lock-order.ts)
   if (build.files_of !== null) await forgetKept(context.trx, build.files_of);
-  await loseBuild(context, build, job.account_id, { tries: job.tries, reason: 'files_gone' });
+  await loseBuild(context, build, job, 'files_gone');
 }
 
 function timeLimit(timeout: number, { timeoutSeconds: most }: BuildLimits): number {

@@ -92,8 +92,7 @@ export class WaitingList<T> {
         const some = firstOf(group, many);
         await Promise.all(some.map((member) => this.#attempt(member)));
         isMore = some.length > 0 && some.every(({ isOver }) => isOver);
-        // Members that found nothing move to the end, because other members may find something.
-        for (const member of some) if (!member.isOver && group.members.delete(member)) group.members.add(member);
+        for (const { isOver, waiting } of some) if (!isOver) moveBack(group, waiting.runner);
       }
     }
     group.isTrying = false;
@@ -105,6 +104,12 @@ export class WaitingList<T> {
     await attempt;
     this.#attempts.delete(attempt);
   }
+}
+
+/** The runner found nothing. Another one may find something, such as a job that this one has tried in vain. */
+function moveBack<T>({ members }: Group<T>, { holder }: Runner): void {
+  const own = members.values().filter(({ waiting }) => waiting.runner.holder === holder);
+  for (const member of own.toArray()) if (members.delete(member)) members.add(member);
 }
 
 function firstOf<T>({ members }: Group<T>, many: number): Member<T>[] {

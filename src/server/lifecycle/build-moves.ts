@@ -25,6 +25,7 @@ const movedColumns = [
   'build_request_id',
   'retry',
   'retries_left',
+  'faults',
   'approved_by',
   'concurrency_group',
   'deploy_id',

@@ -5,13 +5,16 @@ import type { BuildRow, SuiteRow } from '../db/schema.ts';
 import { amongVariants } from '../../shared/domain/matrix.ts';
 import { matrixFields } from '../../shared/records/suite.ts';
 import { columnsInVariant } from '../../shared/records/variant-settings.ts';
+import type { ClaimedJob } from '../queue/leases.ts';
 import { cancel, enqueue, holdWaitingJobs, retag, type Cancelled } from '../queue/queue.ts';
+import { addTried } from '../queue/tried.ts';
 import { addLine, beginLogs } from '../streams/logs.ts';
 import { writeMove, type BuildEnding, type MovedBuild } from './build-moves.ts';
 import { settingsOf } from './file-suites.ts';
 import { leaveGroup, recordEvent, rollUp } from './pending-effects.ts';
 import { cappedPriority, priorityOf } from './priorities.ts';
 import { tooSlow, type Rule } from './rules.ts';
+import { isTriedAgain, mostTries, pauseAfter } from './tries.ts';
 import { waitingSteps } from './build-steps.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 import { holdAllForBuilds, holdForBuilds } from './apply-rollup.ts';
@@ -19,8 +22,6 @@ import { groupOf, holdGroups, type Held } from './held-back.ts';
 import { buildMachine, isFinal, type BuildState } from './states.ts';
 
 export type LossReason = 'runner_lost' | 'files_gone';
-/** The build ends after this many consecutive tries that lost their runner. */
-export const mostTries = 3;
 
 /** False if the build's current state does not allow the move. */
 export async function advanceBuild(
@@ -165,11 +166,11 @@ export async function triedBefore(
   return tried;
 }
 
-interface Continued {
-  tries?: number;
-  retry?: number;
-  retriesLeft?: number;
-  approvedBy?: string;
+interface Continued extends Pick<BuildRow, 'retry' | 'retries_left' | 'faults' | 'by_machine'> {
+  approvedBy: string;
+  /** As in JobRow. */
+  triedBy: string | null;
+  runAfter?: number;
 }
 
 /**
@@ -184,7 +185,8 @@ export async function addBuilds(
 ): Promise<BuildRow[]> {
   const { db, trx, ids } = context;
   if (suites.length === 0) return [];
-  const { tries = 0, retry = 0, retriesLeft, approvedBy = '' } = continued ?? {};
+  const { retry = 0, retries_left: retriesLeft, faults = 0, by_machine = 0, approvedBy = '' } = continued ?? {};
+  const { triedBy = null, runAfter = 0 } = continued ?? {};
   const newSeries = ids.next();
   const heldBy = ({ needs, approval, group, slow }: PlannedBuild): Held =>
     !slow && !continued && (needs.length > 0 || approval === 1 || group !== '') ? 'needs' : '';
@@ -206,6 +208,8 @@ export async function addBuilds(
     allow_failure: suite.allowFailure,
     retry,
     retries_left: retriesLeft ?? suite.retries,
+    faults,
+    by_machine,
     series: suite.series ?? newSeries,
     tests_passed: 0,
     tests_failed: 0,
@@ -239,7 +243,7 @@ export async function addBuilds(
   await db.announce(trx, subjectTopic(requestId)); // followers of the request follow its builds
   const jobs = builds.flatMap(({ id: subjectId, held }, at) => {
     const { tags = '', priority = 0, slow } = suites[at] ?? {};
-    return slow || held !== '' ? [] : [{ kind: 'run_suite', subjectId, accountId, tries, tags, priority }];
+    return slow || held !== '' ? [] : [{ kind: 'run_suite', subjectId, accountId, triedBy, runAfter, tags, priority }];
   });
   if (jobs.length > 0) await enqueue(db, trx, ids, ...jobs);
   for (const [at, build] of builds.entries()) {
@@ -251,46 +255,76 @@ export async function addBuilds(
   return builds;
 }
 
-/** For a lost runner or lost files. Makes the next attempt in the same transaction. */
+type Job = Pick<ClaimedJob, 'account_id' | 'holder' | 'tried_by' | 'cancelled'>;
+
+/** For a lost runner or lost files. Makes the next attempt in the same transaction, whatever the suite's settings. */
 export async function loseBuild(
   context: WriteContext,
   build: BuildRow,
-  accountId: bigint,
-  { tries, reason = 'runner_lost' }: { tries: number; reason?: LossReason },
+  job: Job,
+  reason: LossReason = 'runner_lost',
 ): Promise<void> {
-  if (!(await moveBuild(context, build, 'errored', { failure_reason: reason }))) return;
-  const { retry, retries_left: retriesLeft, approved_by: approvedBy } = build;
-  if (tries < mostTries) await continueBuild(context, build, accountId, { tries, retry, retriesLeft, approvedBy });
+  const moved = await moveBuild(context, build, 'errored', { failure_reason: reason });
+  if (!moved) return;
+  if (moved.faults + 1 < mostTries) {
+    const triedBy = reason === 'files_gone' ? job.tried_by : addTried(job);
+    await continueBuild(context, moved, job, { ...moved, ...byMachine(moved), triedBy });
+  }
   rollUp(context, { commit: build.commit_id, request: build.build_request_id });
 }
 
-/** A retry is made in the same transaction, so commit and request do not fail in between. */
+/** The next attempt is made in the same transaction, so commit and request do not fail in between. */
 export async function endBuild(
   context: WriteContext,
-  { id, accountId, isCancelled }: { id: bigint; accountId: bigint; isCancelled: boolean },
+  { id, job, isInLog }: { id: bigint; job: Job; isInLog: boolean },
   state: BuildState,
   ending: BuildEnding,
 ): Promise<void> {
   const build = await moveBuild(context, { id }, state, ending);
   if (!build) return;
-  const isFailed = state === 'failed' || state === 'timed_out';
-  const { retry, retries_left: left, approved_by: approvedBy } = build;
-  if (isFailed && left > 0 && !isCancelled)
-    await continueBuild(context, build, accountId, { retry: retry + 1, retriesLeft: left - 1, approvedBy });
+  const next =
+    job.cancelled === 1 || state === 'passed'
+      ? undefined
+      : await nextTry(context, build, job, { state, ending, isInLog });
+  if (next) await continueBuild(context, build, job, next);
   rollUp(context, { commit: build.commit_id, request: build.build_request_id });
+}
+
+type Next = Omit<Continued, 'approvedBy'>;
+
+async function nextTry(
+  { trx }: WriteContext,
+  build: MovedBuild,
+  job: Job,
+  { state, ending, isInLog }: { state: BuildState; ending: BuildEnding; isInLog: boolean },
+): Promise<Next | undefined> {
+  const { exit_status: exitStatus = null, failure_reason: reason = '' } = ending;
+  const settings = build.faults + 1 < mostTries ? await settingsOf(trx, build) : undefined;
+  if (settings && isTriedAgain(settings, { state, reason, exitStatus, isInLog })) {
+    const runAfter = Date.now() + pauseAfter(build.faults);
+    return { ...build, ...byMachine(build), triedBy: addTried(job), runAfter };
+  }
+  const { retry, retries_left: left } = build;
+  if ((state !== 'failed' && state !== 'timed_out') || left === 0) return undefined;
+  return { ...build, retry: retry + 1, retries_left: left - 1, by_machine: 0, triedBy: job.tried_by };
+}
+
+function byMachine({ faults }: Pick<BuildRow, 'faults'>): Pick<BuildRow, 'faults' | 'by_machine'> {
+  return { faults: faults + 1, by_machine: 1 };
 }
 
 async function continueBuild(
   context: WriteContext,
   build: MovedBuild,
-  accountId: bigint,
-  continued: Continued,
+  { account_id: accountId }: Job,
+  next: Next,
 ): Promise<void> {
-  const { project_id: projectId, commit_id: commitId, build_request_id: requestId } = build;
+  const { project_id: projectId, commit_id: commitId, build_request_id: requestId, approved_by: approvedBy } = build;
   await holdForBuilds(context, requestId, commitId);
   const tried = await triedBefore(context, { commitId, requestId }, [build]);
-  const next = tried.filter(({ isDeleted }) => !isDeleted);
-  await addBuilds(context, { projectId, accountId, commitId, requestId, askedBy: null }, next, continued);
+  const suites = tried.filter(({ isDeleted }) => !isDeleted);
+  const about = { projectId, accountId, commitId, requestId, askedBy: null };
+  await addBuilds(context, about, suites, { ...next, approvedBy });
 }
 
 /**

@@ -5,7 +5,7 @@ import { repositoryKey } from '../../shared/domain/git-address.ts';
 import { holdLane } from '../queue/lanes.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
 import { addLine, beginLog } from '../streams/logs.ts';
-import { mostTries } from './builds.ts';
+import { mostTries } from './tries.ts';
 import { writeDeployMove } from './deploy-moves.ts';
 import { recordEvent } from './pending-effects.ts';
 import { cancelRequest } from './cancel-requests.ts';

@@ -52,12 +52,14 @@ const findLater = (
     .where('other.suites', '=', '[]')
     .where('other.build_state', '!=', 'cancelled')
     .where('builds.retry', '=', 0)
+    .where('builds.by_machine', '=', 0)
     .where('builds.id', '>', (of) =>
       of
         .selectFrom('builds as begun')
         .select((each) => each.fn.max('begun.id').as('id'))
         .where('begun.build_request_id', 'in', counted)
-        .where('begun.retry', '=', 0),
+        .where('begun.retry', '=', 0)
+        .where('begun.by_machine', '=', 0),
     )
     .limit(1)
     .executeTakeFirst();

@@ -41,7 +41,6 @@ export interface BuildFact {
   variant?: string;
   attempt: number;
   state: BuildState;
-  failureReason?: string | null;
   isAllowedToFail?: boolean;
   isRetry?: boolean;
   isManual?: boolean;
@@ -142,9 +141,7 @@ function verdict(newest: readonly BuildFact[]): Verdict | undefined {
 function anyBegun(newest: readonly BuildFact[], all: readonly BuildFact[]): boolean {
   const nameOf = ({ suite_name: suite, variant = '' }: BuildFact, attempt: number): string =>
     JSON.stringify([suite, attempt, variant]);
-  const isGoingOn = ({ state, failureReason }: BuildFact): boolean =>
-    state === 'running' || (state === 'errored' && (failureReason === 'runner_lost' || failureReason === 'files_gone'));
-  const goingOn = new Set(all.filter(isGoingOn).map((build) => nameOf(build, build.attempt)));
+  const goingOn = new Set(all.filter(({ state }) => state === 'running').map((build) => nameOf(build, build.attempt)));
   const before: readonly BuildState[] = ['enqueued', 'waiting_for_approval', 'skipped'];
   const isBegun = ({ state }: BuildFact): boolean => !before.includes(state);
   return newest.some((build) => isBegun(build) || build.isRetry || goingOn.has(nameOf(build, build.attempt - 1)));

@@ -2,6 +2,7 @@ import { sql, type RawBuilder } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import { randomName } from '../../shared/lib/random-name.ts';
+import { lost } from './tried.ts';
 
 /**
  * The life of a claim, for all kinds of jobs. A holder takes a due job for a while, and extends its claim until it ends
@@ -176,7 +177,7 @@ export const detached = -1n;
 
 /** The holder is gone, or was revoked. The claims get another holder, so messages already under way do not count. */
 export async function lapse(db: Database, trx: Transaction, holder: string): Promise<void> {
-  await changeHeld(db, trx, holder, { claimed_until: nobody, holder: `lost: ${holder}` });
+  await changeHeld(db, trx, holder, { claimed_until: nobody, holder: `${lost}${holder}` });
   await db.announce(trx, claimsTopic);
 }
 

@@ -22,8 +22,8 @@ export interface NewJob {
   subjectId: bigint;
   accountId: bigint;
   lane?: string;
-  /** Set if it continues the work of another job. */
-  tries?: number;
+  /** Runners to avoid, as in JobRow. */
+  triedBy?: string | null;
   runAfter?: number;
   /** A caller waits for it: it precedes all other jobs of its account. */
   isAwaited?: boolean;
@@ -56,14 +56,14 @@ function numberFor(id: bigint, { isAwaited = false }: NewJob): bigint {
 const awaitedPriority = 1000;
 
 function rowOf(id: bigint, job: NewJob): JobRow {
-  const { kind, subjectId, accountId, lane, tries, runAfter, tags, location, isAwaited, priority = 0 } = job;
+  const { kind, subjectId, accountId, lane, runAfter, tags, location, isAwaited, priority = 0, triedBy } = job;
   return {
     id,
     kind,
     subject_id: subjectId,
     account_id: accountId,
     lane: lane ?? null,
-    tries: tries ?? 0,
+    tries: 0,
     run_after: BigInt(runAfter ?? 0),
     claim: null,
     holder: null,
@@ -75,6 +75,7 @@ function rowOf(id: bigint, job: NewJob): JobRow {
     priority: isAwaited ? awaitedPriority : priority,
     tags: tags ?? '',
     location: location ?? null,
+    tried_by: triedBy ?? null,
   };
 }
 
@@ -233,6 +234,20 @@ export async function makeAccountDue(
   const putOff = all.where('jobs.claim', 'is', null).where('jobs.run_after', '>', 0n).where('jobs.kind', 'in', kinds);
   const hurried = trx.updateTable('jobs').set({ run_after: 0n }).where('id', 'in', db.skipLocked(putOff, 'jobs'));
   if ((await hurried.executeTakeFirst()).numUpdatedRows > 0n) await db.announce(trx, queueTopic);
+}
+
+/**
+ * Jobs that are tried again, and whose pause is over. Otherwise they would stay behind all jobs without a pause, because
+ * a claim takes the job that is due for longest.
+ */
+export async function endPauses(db: Database): Promise<void> {
+  const isOver = sql<SqlBool>`tried_by is not null and claim is null and run_after > 0 and run_after <= ${BigInt(Date.now())}`;
+  if (!(await db.read.selectFrom('jobs').select('id').where(isOver).limit(1).executeTakeFirst())) return;
+  await db.transaction(async (trx) => {
+    const over = db.skipLocked(trx.selectFrom('jobs').select('jobs.id').where(isOver), 'jobs');
+    await trx.updateTable('jobs').set({ run_after: 0n }).where('id', 'in', over).execute();
+    await db.announce(trx, queueTopic);
+  });
 }
 
 /** Call before changing any of these jobs. */

@@ -29,6 +29,8 @@ export interface Serving {
   location?: string | undefined;
   /** Only jobs that prefer the location. */
   isLeaving?: boolean | undefined;
+  /** Whether the job `waiting` is left to this runner (tried.ts). */
+  isLeftToIt?: RawBuilder<SqlBool> | undefined;
 }
 
 type Idioms = Pick<Database, 'isExactly' | 'isBehind' | 'isSubset'>;
@@ -152,6 +154,14 @@ function waitingSets(db: Idioms, { account }: Search): RawBuilder<unknown> {
 
 /** If no job prefers this location, the search ends at the due jobs and does not read postponed ones. */
 export function isDue(
+  table: string,
+  { isLeftToIt, ...runner }: Pick<Serving, 'location' | 'isLeaving' | 'isLeftToIt'>,
+): RawBuilder<SqlBool> {
+  const isTimely = isInTimeFor(table, runner);
+  return isLeftToIt ? sql<SqlBool>`${isTimely} and ${isLeftToIt}` : isTimely;
+}
+
+function isInTimeFor(
   table: string,
   { location, isLeaving }: Pick<Serving, 'location' | 'isLeaving'>,
 ): RawBuilder<SqlBool> {

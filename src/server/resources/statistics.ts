@@ -29,10 +29,11 @@ export const routes = [
         since: timestamp(since),
         ...summaryView(all),
         days: days.map(({ day, ...summary }) => ({ day, ...summaryView(summary) })),
-        suites: suites.map(({ name, builds, passed, median, slow }) => ({
+        suites: suites.map(({ name, builds, passed, byMachine, median, slow }) => ({
           suite_name: name,
           builds,
           passed,
+          machine_tries: byMachine,
           median_ms: median,
           slow_ms: slow,
         })),

@@ -64,6 +64,7 @@ async function reasonsFor<Shown extends Subject>(
 function inTurn(why: WhyWaiting, job: QueuedJob | undefined): string | undefined {
   if (!job) return undefined;
   if (job.run_after <= BigInt(Date.now())) return why.busy(job.tags, job.kind);
+  if (job.tried_by !== null && job.state === 'enqueued') return 'waits for its next try';
   if (job.location !== null) return 'waits for the runner with the files of another suite';
   // A build that has begun is postponed only while blob storage is unreachable.
   return job.state === 'running'
@@ -78,6 +79,7 @@ interface QueuedJob {
   claim: string | null;
   run_after: bigint;
   location: string | null;
+  tried_by: string | null;
   state: string | null;
 }
 
@@ -85,7 +87,8 @@ async function inTheQueue(db: Queries, ids: readonly bigint[], builds: Work<neve
   const jobs = db
     .selectFrom('jobs')
     .leftJoin('builds', 'builds.id', 'jobs.subject_id')
-    .select(['jobs.tags', 'jobs.kind', 'jobs.claim', 'jobs.run_after', 'jobs.location', 'builds.build_state as state']);
+    .select(['jobs.tags', 'jobs.kind', 'jobs.claim', 'jobs.run_after', 'jobs.location', 'builds.build_state as state'])
+    .select('jobs.tried_by');
   const own = jobs.select('jobs.subject_id as id').where('jobs.subject_id', 'in', ids);
   if (builds === undefined) return own.execute();
   const ofBuilds = jobs.select(`builds.${builds} as id`).where(`builds.${builds}`, 'in', ids);

@@ -20,6 +20,7 @@ interface BuildTimes {
   created_at: bigint;
   started_at: bigint | null;
   finished_at: bigint | null;
+  by_machine: number;
   /** Whether it could start as soon as it was created. */
   isFree: boolean;
 }
@@ -45,6 +46,8 @@ export interface SuiteOfProject {
   name: string;
   builds: number;
   passed: number;
+  /** Builds that were tried again because of the machine. */
+  byMachine: number;
   /** Of the builds that passed. */
   median: number | null;
   /** 95 of 100 passed builds took at most this long. */
@@ -96,7 +99,7 @@ async function buildsSince(db: Queries, projectId: bigint, since: number): Promi
   const rows = await db
     .selectFrom('builds')
     .select(['build_request_id', 'suite_name', 'build_state', 'created_at', 'started_at', 'finished_at'])
-    .select(['needs', 'approval', 'concurrency_group'])
+    .select(['needs', 'approval', 'concurrency_group', 'by_machine'])
     .where('project_id', '=', projectId)
     .where('id', '>=', firstIdAt(since))
     .where('deploy_id', 'is', null)
@@ -105,7 +108,7 @@ async function buildsSince(db: Queries, projectId: bigint, since: number): Promi
     .execute();
   return rows.map(({ needs, approval, concurrency_group: group, ...build }) => ({
     ...build,
-    isFree: needs === '[]' && approval === 0 && group === '',
+    isFree: needs === '[]' && approval === 0 && group === '' && build.by_machine === 0,
   }));
 }
 
@@ -163,7 +166,9 @@ function suitesOf(builds: readonly BuildTimes[]): SuiteOfProject[] {
       const took = passed.flatMap(({ started_at: from, finished_at: to }) =>
         from === null || to === null ? [] : [Number(to - from)],
       );
-      return { name, builds: some.length, passed: passed.length, median: median(took), slow: quantile(took, 0.95) };
+      const times = { median: median(took), slow: quantile(took, 0.95) };
+      const byMachine = some.filter(({ by_machine: one }) => one === 1).length;
+      return { name, builds: some.length, passed: passed.length, byMachine, ...times };
     },
   )
     .toSorted((a, b) => (b.median ?? 0) - (a.median ?? 0))

@@ -13,6 +13,13 @@ export function attemptKey({ suite_name: suite, variant }: Pick<Build, 'suite_na
   return `suite-${[suite, ...(variant === '' ? [] : [variant])].map(encodeURIComponent).join('/')}`;
 }
 
+/** In a word or two; false for a build that passed, was cancelled or goes on. */
+export function diedOf({ build_state: state, exit_status: status, failure_reason: reason }: Build): Html | false {
+  if (!['failed', 'errored', 'timed_out'].includes(state)) return false;
+  const words = reason === '' && status !== null ? `exit ${status}` : reason;
+  return words !== '' && html`<code class="aside">${words}</code>`;
+}
+
 /** Orders 9 before 10. */
 const byVariant = new Intl.Collator('en', { numeric: true });
 

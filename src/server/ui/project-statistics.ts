@@ -109,14 +109,15 @@ function suitesPart({ suites }: Statistics): Html | false {
     <summary>Suites, the slowest first</summary>
     ${table(
       'Suites by duration',
-      ['Suite', 'Median', '95 of 100 within', 'Passed'],
+      ['Suite', 'Median', '95 of 100 within', 'Passed', 'Tried again'],
       suites.map(
-        ({ suite_name: name, builds, passed, median_ms: median, slow_ms: slow }) =>
+        ({ suite_name: name, builds, passed, machine_tries: tries, median_ms: median, slow_ms: slow }) =>
           html`<tr>
             <td class="long-name">${name}</td>
             <td class="share-cell">${timeOrDash(median)} ${shareBar(median ?? 0, slowest)}</td>
             <td class="nowrap">${timeOrDash(slow)}</td>
             <td class="nowrap">${rate(passed, builds)} <span class="aside">of ${counted(builds, 'build')}</span></td>
+            <td class="nowrap">${tries === 0 ? '–' : `${counted(tries, 'time')} by the machine`}</td>
           </tr>`,
       ),
       { isOfFigures: true },

@@ -1,7 +1,7 @@
 import type { BuildRequest } from '../../shared/records/build-request.ts';
 import type { CommitDetails, RequestDetails, SaidBuild } from '../../shared/records/overview.ts';
 import { timeSpanText } from './browser/time-words.ts';
-import { attemptKey, buildName, groupedBuilds, newestOfSuites } from './build-rows.ts';
+import { attemptKey, buildName, diedOf, groupedBuilds, newestOfSuites } from './build-rows.ts';
 import { askedFor, branchAtForge, commitAtForge, forgeLinks } from './forge-links.ts';
 import { hidden, pageForm } from './forms.ts';
 import { graphPart, inOrderOfNeeds } from './graph.ts';
@@ -50,11 +50,16 @@ function buildItem(
     <span class="build-name">
       <a id="${key}-name" href="${path}/builds/${id}">${buildName(build)}</a>
       ${needs.length > 0 && html`<span class="aside build-needs">needs: ${needs.join(', ')}</span>`}
-      ${build.flaky && html`<span class="aside">flaky</span>`}
+      ${build.flaky && html`<span class="aside">flaky</span>`} ${diedOf(build)}
       ${
         earlier.length > 0 &&
         html`<span class="marks"
-          >${earlier.map((one) => buildMark(one, `Attempt ${one.attempt}`, `${path}/builds/${one.id}`))}</span
+          >${earlier.map(
+            (one) =>
+              html`<span class="nowrap"
+                >${buildMark(one, `Attempt ${one.attempt}`, `${path}/builds/${one.id}`)} ${diedOf(one)}</span
+              >`,
+          )}</span
         >`
       }
     </span>

@@ -162,6 +162,15 @@ export const suiteForm = fieldTable(
       label: 'Retries',
       hint: `How often a build that fails is tried again by itself, up to ${mostRetries} times. One that passes then is called flaky.`,
     },
+    retry_on: {
+      label: 'Tried again on',
+      rows: 2,
+      isCode: true,
+      hint: html`One reason a line, for up to two more tries: <code>errored</code> (the machine&rsquo;s fault),
+        <code>timeout</code>, <code>exit:75</code>, <code>log:connection reset</code> (an expression in RE2 syntax that
+        a line of the log matches). Left blank, only a build whose runner was lost is tried again.`,
+      wrong: 'Each line is errored, timeout, exit: with a number from 1 to 255, or log: with an expression.',
+    },
     reports: {
       label: 'Test reports',
       rows: 2,
@@ -200,7 +209,7 @@ export function suiteParts(form: SuiteForm, { all, mayBuildImages, dependencies 
   ${form.group(runner, runnerSummary(form))} ${startGroup(form, others)}
   ${form.group(['matrix', 'matrix_exclude', 'matrix_include', 'matrix_allow_failure'], matrixSummary(form))}
   ${form.group(['cache', 'cache_save'], `Cache: ${countedLines(form, 'cache', 'path')}`)}
-  ${form.group(['timeout', 'allow_failure', 'retries'], limitsSummary(form))}
+  ${form.group(['timeout', 'allow_failure', 'retries', 'retry_on'], limitsSummary(form))}
   ${form.group(
     ['reports', 'annotations', 'artifacts'],
     `Test reports: ${countedLines(form, 'reports', 'pattern')}, artifacts: ${countedLines(form, 'artifacts', 'pattern')}`,
@@ -261,9 +270,13 @@ function matrixSummary(form: SuiteForm): string {
 
 function limitsSummary(form: SuiteForm): string {
   const [seconds, retries] = [Number(form.shown('timeout')), form.shown('retries')];
+  const reasons = form.shownList('retry_on');
   return [
     `Timeout: ${seconds > 0 ? `${seconds} s` : 'the server’s'}`,
     `retries: ${retries === '0' || retries === '' ? 'none' : retries}`,
+    ...(reasons.join() === 'errored'
+      ? []
+      : [`tried again on ${reasons.length === 0 ? 'nothing' : counted(reasons.length, 'reason')}`]),
     ...(form.shown('allow_failure') === 'true' ? ['may fail'] : []),
   ].join(', ');
 }

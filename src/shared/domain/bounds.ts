@@ -24,6 +24,8 @@ export const longest = {
   /** Texts and regular expressions. */
   ruleValue: 1000,
   expression: 1000,
+  /** Of one entry of `retry_on[]`. */
+  retryOn: 255,
   /** The message of an annotation, in bytes. */
   annotation: 2000,
   /** Filters the names of tests, projects, branches and suites. */
@@ -88,6 +90,7 @@ export const most = {
   globs: 50,
   refGlobs: 20,
   approvers: 100,
+  retryOn: 20,
   cachePaths: 16,
   matrixLines: 16,
   /** Of one suite, and lines that name some of them. */
@@ -232,6 +235,7 @@ export const mostRecords = {
         'reports',
         'artifacts',
         'cache',
+        'retry_on',
       ],
       bytes: 8 * megabyte,
     },

@@ -6,9 +6,10 @@ import { compileGlob } from '../domain/globs.ts';
 import { parseImageReference } from '../domain/image-reference.ts';
 import { fullRefGlob } from '../domain/limited-refs.ts';
 import { readMatrix, readVariant, textOfAxis, textOfVariant, type Axis } from '../domain/matrix.ts';
+import { isRetryReason } from '../domain/retry-on.ts';
 import { tagOfSuiteForm } from '../domain/tags.ts';
 import { isReservedVariable, variableNameForm } from '../domain/variable-names.ts';
-import { described, lines, refined, text, wholeNumber, words, type Field } from './fields.ts';
+import { described, lines, refined, text, wholeNumber, withDefault, words, type Field } from './fields.ts';
 
 export const name = text('name');
 export const description = text('description', { lines: 'many' });
@@ -42,6 +43,18 @@ export const refs = (description: string): Field<string[], string> =>
     }),
     (named) => (named.flatMap((glob) => compileGlob(glob) ?? []).length > most.refGlobs ? undefined : named),
   );
+export const retryOn = withDefault(
+  lines({
+    most: 'retryOn',
+    longest: 'retryOn',
+    check: isRetryReason,
+    isSet: true,
+    description:
+      'which builds are tried again, up to two times: errored (by the machine’s fault), timeout, exit:N, log:EXPRESSION ' +
+      '(a line of the log matches); an empty list for none',
+  }),
+  ['errored'],
+);
 /** Their email addresses. */
 export const approvers = refined(
   lines({

@@ -77,6 +77,7 @@ const neverSoLong = new Set([
 const entryOf: Record<string, (index: number) => string> = {
   suites: (index) => String(index + 1),
   needs: (index) => String(index + 1),
+  retry_on: (index) => `exit:${index + 1}`,
   related_dependencies: (index) => String(index + 1),
   redirect_uris: (index) => `https://example.org/${index}`,
   matrix: (index) => `V${index}=a`,

@@ -10,15 +10,17 @@ function waiters() {
   const list = new WaitingList<number>();
   const there: number[] = [];
   let tries = 0;
-  const wait = (about: { group?: string; signal?: AbortSignal; isServed?: () => boolean; ms?: number } = {}) => {
-    const { group = 'any', signal = patient, isServed = () => true, ms } = about;
+  const wait = (
+    about: { group?: string; signal?: AbortSignal; isServed?: () => boolean; ms?: number; holder?: string } = {},
+  ) => {
+    const { group = 'any', signal = patient, isServed = () => true, ms, holder = 'x' } = about;
     const attempt = async (): Promise<number | undefined> => {
       tries += 1;
       await turn();
-      return there.shift();
+      return holder === 'tried' ? undefined : there.shift();
     };
     const isAny = async (): Promise<boolean> => there.length > 0;
-    return list.wait({ runner: { holder: 'x' }, group, isAny, attempt, isServed }, signal, ms);
+    return list.wait({ runner: { holder }, group, isAny, attempt, isServed }, signal, ms);
   };
   const give = (...numbers: number[]): void => {
     there.push(...numbers);
@@ -40,6 +42,17 @@ describe('those who wait for work', () => {
     assert.equal(await all[0], 1);
     await settled();
     assert.ok(tries() <= 4, `${tries()} tries`);
+  });
+
+  test('come after another runner once theirs has found nothing, with all of its slots', async () => {
+    const { list, wait, give } = waiters();
+    for (let slot = 0; slot < 20; slot += 1) void wait({ holder: 'tried' });
+    const other = wait({ holder: 'other' });
+    await settled();
+    give(1);
+    await settled();
+    await list.check();
+    assert.equal(await other, 1);
   });
 
   test('get all that there is at once', async () => {

@@ -80,7 +80,7 @@ describeWithRunner('of two requests for one commit, what is cancelled', (service
     const brought = await Brought.begin(service, runner, ['unit']);
     const first = await brought.bring(push);
     await brought.fetched();
-    await (await runner.take('run_suite')).finish({ kind: 'unfetchable', reason: 'host_unreachable' });
+    await (await runner.take('run_suite')).finish({ kind: 'unfetchable', reason: 'key_refused' });
     assert.deepEqual(await brought.seen(first), ['errored', null]);
     const second = await brought.bring(pull);
     assert.deepEqual(await brought.run(1), ['unit']);

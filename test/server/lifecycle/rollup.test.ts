@@ -21,13 +21,14 @@ import { buildStates, commitStates } from '../../../src/shared/records/states.ts
 const suites = (...states: BuildState[]): BuildFact[] =>
   states.map((state, index) => ({ suite_name: String(index), attempt: 1, state }));
 
-/** The attempts at one suite, the first one first. */
+/** The attempts at one suite, the first one first. After a lost one the next is made by itself. */
 const attempts = (...states: (BuildState | 'lost')[]): BuildFact[] =>
-  states.map((state, index) =>
-    state === 'lost'
-      ? { suite_name: '7', attempt: index + 1, state: 'errored', failureReason: 'runner_lost' }
-      : { suite_name: '7', attempt: index + 1, state },
-  );
+  states.map((state, index) => ({
+    suite_name: '7',
+    attempt: index + 1,
+    state: state === 'lost' ? 'errored' : state,
+    isRetry: states[index - 1] === 'lost',
+  }));
 
 const commit = (...builds: BuildFact[]) => commitState(builds, 'chosen');
 const request = (...builds: BuildFact[]) => buildRequestState('done', builds);
@@ -234,7 +235,7 @@ describe('the state of a commit', () => {
       isAllowedToFail: fc.boolean(),
       attempt: fc.integer({ min: 1, max: 3 }),
       state: fc.constantFrom(...buildStates),
-      failureReason: fc.constantFrom(null, 'runner_lost', 'out_of_memory'),
+      isRetry: fc.boolean(),
       isHeld: fc.boolean(),
       isManual: fc.boolean(),
     });
@@ -323,20 +324,18 @@ function* steps(builds: BuildFact[]): Generator<BuildFact[]> {
     for (const state of [...buildMachine.moves[build.state], ...buildMachine.again[build.state]])
       if (state !== 'skipped' || isVain) yield builds.with(index, { ...build, state });
     if (build.state !== 'running') continue;
-    const lost: BuildFact = { ...build, state: 'errored', failureReason: 'runner_lost' };
-    const { suite_name, isRetry = false } = build;
-    const next: BuildFact = { suite_name, attempt: build.attempt + 1, state: 'enqueued', isRetry };
+    const lost: BuildFact = { ...build, state: 'errored' };
+    const { suite_name } = build;
+    const next: BuildFact = { suite_name, attempt: build.attempt + 1, state: 'enqueued', isRetry: true };
     yield build.attempt < 3 ? [...builds.with(index, lost), next] : builds.with(index, lost);
     const failed: BuildFact = { ...build, state: 'failed' };
-    if (build.attempt < 2 && builds.length < 5) yield [...builds.with(index, failed), { ...next, isRetry: true }];
+    if (build.attempt < 2 && builds.length < 5) yield [...builds.with(index, failed), next];
   }
 }
 
 function keyOf(builds: BuildFact[]): string {
   return builds
-    .map(
-      (build) => `${build.suite_name}/${build.attempt} ${build.state} ${build.failureReason} ${build.isRetry ?? false}`,
-    )
+    .map((build) => `${build.suite_name}/${build.attempt} ${build.state} ${build.isRetry ?? false}`)
     .sort()
     .join();
 }

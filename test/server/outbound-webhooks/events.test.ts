@@ -133,7 +133,7 @@ describeService(
       // One that was fetched and then goes wrong is told of by its builds.
       await alice.requestBuild(project);
       await (await runner.take('fetch_commit')).fetched();
-      await (await runner.take('run_suite')).finish({ kind: 'unfetchable', reason: 'host_unreachable' });
+      await (await runner.take('run_suite')).finish({ kind: 'unfetchable', reason: 'key_refused' });
       const types = await receiver.types(10);
       const errored = 'build_request.errored';
       assert.deepEqual(types.slice(0, 4), ['ping', errored, errored, errored]);

@@ -80,7 +80,7 @@ describeWithRunner(
       await end(passed);
       await end({ kind: 'exited', status: 1 });
       assert.equal((await user.post(again, { failed_only: 'true' })).status, 200);
-      await end({ kind: 'unfetchable', reason: 'host_unreachable' });
+      await end({ kind: 'unfetchable', reason: 'key_refused' });
       assert.equal((await user.post(again)).status, 200);
       await end(passed);
       await end(passed);

@@ -179,7 +179,7 @@ describeWithRunner(
         const outcomes: Outcome[] = [
           { kind: 'exited', status: 3 },
           { kind: 'timed_out' },
-          { kind: 'unfetchable', reason: 'host_unreachable' },
+          { kind: 'unfetchable', reason: 'key_refused' },
         ];
         for (const outcome of outcomes) {
           assert.equal((await reported.user.post(again)).status, 200);
@@ -222,7 +222,10 @@ describeWithRunner(
         const sentences = deliveries.map(({ description }) => String(description));
         assert.match(sentences[2] ?? '', /^Passed after \d+\.\d s\.$/);
         assert.match(sentences[5] ?? '', /^Failed with exit status 3 after \d+\.\d s\. This is attempt 2\.$/);
-        assert.match(sentences[11] ?? '', /^The git host does not respond\. This is attempt 4\.$/);
+        assert.match(
+          sentences[11] ?? '',
+          /^The git host does not accept the key of the project\. This is attempt 4\.$/,
+        );
       });
     }
 

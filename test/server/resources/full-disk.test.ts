@@ -66,7 +66,7 @@ describeWithRunnerOnOne(
     });
 
     test('a build that has more to say ends as an error of ours, and its log says so', async () => {
-      const { task, path } = await runningBuild(alice, runner);
+      const { task, path } = await runningBuild(alice, runner, { 'retry_on[]': '' });
       assert.deepEqual(await task.send(0, Buffer.from('something\n')), { refused: 'disk_full', size: 0 });
       assert.deepEqual(await task.finishAt(0, { kind: 'cut_short', reason: 'disk_full' }), { taken: true });
       const build = (await alice.get(path)).record;

@@ -75,7 +75,7 @@ describeWithRunner(
       await (
         await runner.take('fetch_commit')
       ).fetched({ ref: null, branch: 'quiet', branches: ['quiet'], defaultHead: 'kept' });
-      await (await runner.take('run_suite')).finish({ kind: 'unfetchable', reason: 'host_unreachable' });
+      await (await runner.take('run_suite')).finish({ kind: 'unfetchable', reason: 'key_refused' });
       assert.equal(await state('?branch=quiet'), 'build: errored');
     });
 
@@ -201,7 +201,7 @@ describeWithRunner(
       await alice.requestBuild(project, 'main');
       await (await runner.take('fetch_commit')).fetched({ sha: freshSha() });
       assert.deepEqual(await stands(), ['Building', 'Failure']);
-      await (await runner.take('run_suite')).finish({ kind: 'unfetchable', reason: 'host_unreachable' });
+      await (await runner.take('run_suite')).finish({ kind: 'unfetchable', reason: 'key_refused' });
       assert.deepEqual(await stands(), ['Sleeping', 'Exception']);
     });
 

@@ -146,7 +146,7 @@ describeSuiteRuns(
       await alice().post(`${runs.path}/build_requests/${request.id}/rerun`, { failed_only: 'true' });
       await (await take()).exit(0);
       await (await take()).exit(0);
-      await (await take()).finish({ kind: 'unrunnable', reason: 'not_isolated' });
+      await (await take()).finish({ kind: 'unrunnable', reason: 'image_not_found' });
       assert.equal(await runs.rolledUp(request), 'errored errored errored');
       assert.equal((await newest(runs, 'ship'))?.build_state, 'skipped');
       // So does what is begun at the end of the line: first what it needs and did not pass.

@@ -55,7 +55,7 @@ describeSuiteRuns(
       const endings: [Outcome, string[]][] = [
         [{ kind: 'timed_out' }, ['timed_out 1', 'enqueued 2']],
         [{ kind: 'killed', reason: 'out_of_memory' }, ['failed 1', 'enqueued 2']],
-        [{ kind: 'unrunnable', reason: 'not_isolated' }, ['errored 1']],
+        [{ kind: 'unrunnable', reason: 'image_not_found' }, ['errored 1']],
         [{ kind: 'launch_failed' }, ['errored 1']],
         [{ kind: 'cancelled' }, ['cancelled 1']],
         [{ kind: 'exited', status: 0 }, ['passed 1']],

@@ -26,6 +26,7 @@ interface Ran {
   suite?: string;
   needs?: string[];
   approval?: number;
+  byMachine?: number;
 }
 
 describeWithRunner('the numbers of a project', (service, runner) => {
@@ -82,6 +83,7 @@ describeWithRunner('the numbers of a project', (service, runner) => {
             finished_at: isOver ? BigInt(created + waits + takes) : null,
             needs: JSON.stringify(build.needs ?? []),
             approval: build.approval ?? 0,
+            by_machine: build.byMachine ?? 0,
           } as never)
           .execute();
       });
@@ -108,7 +110,7 @@ describeWithRunner('the numbers of a project', (service, runner) => {
       { at: -40 * day, state: 'failed' },
       { at: 0, waits: 2000, takes: 2 * minute, state: 'passed' },
       { at: hour, waits: 4000, takes: minute, state: 'failed' },
-      { at: 2 * hour, waits: 1000, takes: minute, state: 'failed' },
+      { at: 2 * hour, waits: 1000, takes: minute, state: 'failed', byMachine: 1 },
       { at: 5 * hour, waits: 9000, takes: 4 * minute, state: 'passed', needs: ['lint'] },
       // Another branch counts for the suites and for the queue.
       { at: 6 * hour, waits: 30_000, takes: 10 * minute, state: 'passed', branch: 'topic', suite: 'slow' },
@@ -122,8 +124,8 @@ describeWithRunner('the numbers of a project', (service, runner) => {
       finished: 5,
       passed: 3,
       duration_ms: 3 * minute,
-      // Without the build that had to wait for another suite: 0, 0, 1, 2, 4 and 30 seconds.
-      queue_ms: 1000,
+      // Without the builds that had to wait for another suite and for the next try: 0, 0, 2, 4 and 30 seconds.
+      queue_ms: 2000,
       // From the end of the first failure to the end of the next pass.
       time_to_green_ms: 4 * hour + 9000 + 4 * minute - (4000 + minute),
     });
@@ -137,8 +139,8 @@ describeWithRunner('the numbers of a project', (service, runner) => {
       ],
     );
     assert.deepEqual(suites, [
-      { suite_name: 'slow', builds: 1, passed: 1, median_ms: 10 * minute, slow_ms: 10 * minute },
-      { suite_name: 'unit', builds: 5, passed: 3, median_ms: 3 * minute, slow_ms: 4 * minute },
+      { suite_name: 'slow', builds: 1, passed: 1, machine_tries: 0, median_ms: 10 * minute, slow_ms: 10 * minute },
+      { suite_name: 'unit', builds: 5, passed: 3, machine_tries: 1, median_ms: 3 * minute, slow_ms: 4 * minute },
     ]);
     const stranger = await service.user();
     assert.equal((await stranger.get(`/projects/${project.id}/statistics`)).status, 404);
@@ -151,7 +153,7 @@ describeWithRunner('the numbers of a project', (service, runner) => {
     assert.match(text, /Pass rate\s*<strong>60 %<\/strong>/);
     assert.match(text, /Time to green\s*<strong>4 h 3 min<\/strong>/);
     assert.match(text, /aria-label="Pass rate by day, oldest first: [^"]*2 of 4 passed; [^"]*1 of 1 passed"/);
-    assert.match(text, /Suites by duration[^]*slow[^]*10 min 0 s[^]*unit[^]*60 %/);
+    assert.match(text, /Suites by duration[^]*slow[^]*10 min 0 s[^]*unit[^]*60 %[^]*1 time by the machine/);
     assert.doesNotMatch(text, /style="/);
     const second = await tab.get(`/ui/projects/${project.id}?branch=main`);
     assert.doesNotMatch(second.text, /Pass rate/);

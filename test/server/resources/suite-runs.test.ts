@@ -37,7 +37,7 @@ describeSuiteRuns(
       const endings: [Outcome, string][] = [
         [{ kind: 'exited', status: 1 }, 'failed'],
         [{ kind: 'timed_out' }, 'timed_out'],
-        [{ kind: 'unrunnable', reason: 'not_isolated' }, 'errored'],
+        [{ kind: 'unrunnable', reason: 'image_not_found' }, 'errored'],
       ];
       for (const [outcome, state] of endings) {
         const runs = await begin();

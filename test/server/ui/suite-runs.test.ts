@@ -90,6 +90,7 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
       'matrix[]': 'NODE=20,22,24\nDB=a,b',
       timeout: '90',
       retries: '2',
+      'retry_on[]': 'errored',
       allow_failure: 'true',
       'reports[]': 'report.xml',
       'artifacts[]': 'dist\n*.log',

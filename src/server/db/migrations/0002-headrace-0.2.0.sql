@@ -53,6 +53,7 @@ create index jobs_by_priority_fetches on jobs (tags, account_id, priority desc, 
 
 alter table suites add column approvers text not null default '[]';
 alter table suites add column gates_of_file text not null default '';
+alter table suites add column retry_on text not null default '["errored"]';
 
 -- A variable belongs to a suite, a project or an organisation. SQLite cannot change a check.
 create table variables_before as select * from environment_variables;
@@ -113,6 +114,10 @@ create index builds_unapproved on builds (project_id, build_request_id) where bu
 update builds set manual = 1 where suite_id in (select id from suites where manual = 1);
 
 alter table builds add column step_commands text not null default '[]';
+alter table builds add column faults integer not null default 0;
+alter table builds add column by_machine integer not null default 0;
+alter table jobs add column tried_by text;
+create index jobs_tried on jobs (run_after) where claim is null and tried_by is not null;
 alter table log_indexes add column outline text not null default '';
 alter table log_indexes add column filter bytea;
 alter table log_indexes add column annotations text not null default '';

@@ -113,6 +113,10 @@ export interface BuildRow {
   /** Which automatic retry it is; 0 for none. */
   retry: number;
   retries_left: number;
+  /** How many attempts before it the machine ended (lifecycle/tries.ts). 0 for attempts that a user started. */
+  faults: number;
+  /** 1 if the attempt before it ended by the machine's fault. */
+  by_machine: number;
   /** The same for builds started together, higher for later starts. See lifecycle/rollup.ts. */
   series: bigint;
   tests_passed: number;
@@ -219,6 +223,8 @@ export interface JobRow {
    * (runner/kept-builds.ts).
    */
   location: string | null;
+  /** The runners that the job should no longer go to, each between two line breaks. null for nearly all jobs. */
+  tried_by: string | null;
 }
 
 export interface QueueTurnRow {
