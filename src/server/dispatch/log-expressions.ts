@@ -60,7 +60,7 @@ async function expressionsFor(
     .selectFrom('jobs')
     .innerJoin('builds', 'builds.id', 'jobs.subject_id')
     .select(['builds.id', 'builds.project_id', 'builds.build_request_id', 'builds.suite_id', 'builds.suite_name'])
-    .select('jobs.account_id')
+    .select(['builds.variant', 'jobs.account_id'])
     .where('jobs.claim', '=', claim)
     .where('jobs.holder', '=', holder)
     .where('jobs.kind', '=', 'run_suite')

@@ -22,6 +22,7 @@ const columns = [
   'build_request_id',
   'suite_id',
   'suite_name',
+  'variant',
   'tests_failed',
   'finished_at',
 ] as const;

@@ -37,8 +37,7 @@ function entryOf(kind: Kind): JsonSchema {
 /** The end of a sentence about a value that was refused for its form. */
 export function wrongForm(path: readonly (string | number)[], value: unknown): string {
   let schema: JsonSchema | undefined = tableOf(projectFields, sections);
-  for (const step of asInSuite(path))
-    schema = typeof step === 'number' ? schema?.items : propertyOf(schema, step);
+  for (const step of asInSuite(path)) schema = typeof step === 'number' ? schema?.items : propertyOf(schema, step);
   if (!schema) return 'is not known';
   const { type, enum: choices, maximum } = schema;
   const isFitting = [type ?? []].flat().includes(typeOf(value));
