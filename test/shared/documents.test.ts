@@ -142,7 +142,7 @@ cron = "0 0 31 2 *"
     assert.deepEqual(await check(text, 'a.toml'), [
       'a.toml:2: suit is not known.',
       'a.toml:9: suites[unit][matrix_exclude] excludes every variant of the matrix, so there is nothing to build.',
-      `a.toml:10: suites[unit][image] is "not an image", which is not allowed; expected: an OCI reference, such as registry/name:tag; blank for the machine's programs.`,
+      `a.toml:10: suites[unit][image] is "not an image", which is not allowed; expected: an OCI reference, such as registry/name:tag; blank for the machine's programs; $NAME is a value of the matrix.`,
       'a.toml:11: suites[unit][tags] has the entry "ü", which is not allowed; expected: only runners with all of these tags.',
       'a.toml:13: suites[lint][command] is missing: a suite has a command or steps.',
       'a.toml:15: suites[lint][needs] names "nobody", which is not a suite of the file.',

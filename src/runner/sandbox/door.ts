@@ -24,17 +24,16 @@ export async function openDoor(enter: Command, socket: string, { address, port, 
   const sockets = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true }, (client) => {
     hold(sockets, client);
-    wayTo(to).then(
-      (way) => {
-        if (client.destroyed) return;
-        const outside = connect({ ...way, allowHalfOpen: true });
-        hold(sockets, outside);
-        join(client, outside);
-        join(outside, client);
-      },
-      () => client.destroy(),
-    );
+    void joinOutside(client).catch(() => client.destroy());
   });
+  const joinOutside = async (client: Socket): Promise<void> => {
+    const way = await wayTo(to);
+    if (client.destroyed) return;
+    const outside = connect({ ...way, allowHalfOpen: true });
+    hold(sockets, outside);
+    join(client, outside);
+    join(outside, client);
+  };
   server.listen(socket);
   await once(server, 'listening');
   opened.defer(async () => {

@@ -46,7 +46,7 @@ type Right = (typeof rights)[number];
 
 /** Anyone who can push can write a branch's file, so it cannot give more than the project's suite of that name has. */
 function apiTokenOf({
-  api_token: own = 'none',
+  api_token: own,
   project_api_token: ofProject,
   config_digest: file,
   branch_secrets: trusted,

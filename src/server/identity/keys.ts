@@ -41,11 +41,12 @@ export interface SigningKeysParts {
   onError: (error: unknown) => void;
 }
 
+function all(queries: Queries): Promise<SigningKeyRow[]> {
+  return queries.selectFrom('signing_keys').selectAll().orderBy('id').execute();
+}
+
 /** Servers on one database have the same keys: their numbers are consecutive, and the first row with a number stays. */
 export async function openSigningKeys({ db, vault, now, onError }: SigningKeysParts): Promise<SigningKeys> {
-  const all = (queries: Queries): Promise<SigningKeyRow[]> =>
-    queries.selectFrom('signing_keys').selectAll().orderBy('id').execute();
-
   const isOver = (successor: SigningKeyRow | undefined): boolean =>
     successor !== undefined && Number(successor.signs_from) + longestTokenMs + leewayMs <= now();
 

@@ -16,6 +16,7 @@ export function logSearchForm(projectPath: string, { value = '', suite = '' } = 
   return filterForm(`${projectPath}/logs`, {
     name: 'expression',
     label: 'Search logs',
+    landmark: 'Logs',
     value,
     most: longest.expression,
     button: 'Search',

@@ -36,6 +36,8 @@ interface Filter {
   value: string;
   most: number;
   button?: string;
+  /** Set if the page has another such form. */
+  landmark?: string;
   /** True if the page has the whole list. Then a script filters it while the user types. */
   isWhole?: boolean;
   /** The page's other query parameters. */
@@ -45,9 +47,15 @@ interface Filter {
 
 export function filterForm(
   path: string,
-  { name, label, value, most, button, isWhole, beside: others = {}, more }: Filter,
+  { name, label, value, most, button, landmark, isWhole, beside: others = {}, more }: Filter,
 ): Html {
-  return html`<form method="get" action="${path}" role="search" class="filter">
+  return html`<form
+    method="get"
+    action="${path}"
+    role="search"
+    class="filter"
+    ${landmark !== undefined && html`aria-label="${landmark}"`}
+  >
     ${Object.entries(others).map(
       ([other, is]) => is !== undefined && html`<input type="hidden" name="${other}" value="${is}" />`,
     )}

@@ -20,7 +20,7 @@ export function overviewLine(overview: Overview, path: string): Html | false {
     <span>
       ${
         running === 0
-          ? html`<span class="aside">Nothing runs now</span>`
+          ? html`<span class="aside">Nothing is running</span>`
           : html`<a href="${path}?running=yes">${many} ${running === 1 ? 'runs' : 'run'} now</a>`
       }
     </span>

@@ -306,9 +306,10 @@ const momentForm = /^(\d{4}-\d{2}-\d{2})(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?
 
 /** ISO 8601, in milliseconds since 1970. A date alone is midnight in UTC. */
 export function moment(description: string): Field<bigint | undefined> {
-  const schema: JsonSchema = { type: 'string', format: 'date-time', description };
+  const schema: JsonSchema = { type: 'string', format: 'date-time', maxLength: longest.time, description };
   return optional<bigint | undefined>(undefined, schema, (raw) => {
-    const [all, date] = (typeof raw === 'string' && momentForm.exec(raw.trim())) || [];
+    const isShort = typeof raw === 'string' && raw.length <= longest.time;
+    const [all, date] = (isShort && momentForm.exec(raw.trim())) || [];
     const ms = Date.parse(all ?? '');
     // JavaScript takes the 31st of February for a day in March.
     const isDay =

@@ -49,6 +49,11 @@ describeService(
         form: () => ({ name: freshName('V').replace(' ', '_'), content: 'something' }),
         unique: 'name',
       },
+      user_tokens: {
+        path: () => '/tokens',
+        form: () => ({ name: freshName('token'), 'scopes[]': 'projects' }),
+        unique: 'token_hash',
+      },
       schedules: { path: () => `/projects/${project.id}/schedules`, form: () => ({ cron: '0 0 1 1 *' }), unique: '' },
       hooks: { path: () => `/projects/${project.id}/hooks`, form: () => ({ provider: 'generic' }), unique: '' },
       notifications: {

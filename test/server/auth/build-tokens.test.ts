@@ -127,7 +127,8 @@ describeWithRunner(
       api_token = "write"
     `;
       await alice.requestBuild(project, 'topic');
-      const commit = { ...aCommit, sha: '7'.repeat(40), branches: ['topic'], branch: 'topic', ref: 'refs/heads/topic' };
+      const own = { branches: ['topic'], branch: 'topic', ref: 'refs/heads/topic', defaultHead: 'kept' as const };
+      const commit = { ...aCommit, ...own, sha: '7'.repeat(40) };
       const fetch = await runner.take('fetch_commit');
       await fetch.finish({ kind: 'fetched', commit, config: { text, path: '.headrace.toml', before: null } });
       const tasks = [await runner.take('run_suite'), await runner.take('run_suite')];

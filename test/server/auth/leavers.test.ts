@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { registerApplication } from '../../support/applications.ts';
 import type { Answer, Record_ } from '../../support/client.ts';
-import type { TestDatabase } from '../../support/databases.ts';
 import { Listener } from '../../support/firehose.ts';
 import { addArtifact } from '../../support/rows.ts';
 import { describeService, Service } from '../../support/service.ts';
@@ -26,7 +25,7 @@ describeService(
       if (database.kind === 'sqlite') return service;
       const key = join(service.folder, 'master.key');
       const settings = { database_url: service.config.database_url ?? '', master_key_file: key };
-      const second = new Service(database as TestDatabase, { ...options, settings });
+      const second = new Service(database, { ...options, settings });
       await second.start();
       return second;
     };

@@ -262,7 +262,8 @@ describeWithRunner(
       }
       const { id } = brought.project;
       assert.deepEqual(subs.toSorted(), [`project:${id}:pull_request`, `project:${id}:ref:refs/heads/topic`]);
-      const ran = async (request: bigint) => (await brought.ran(request)).map((one) => one.split(' ')[0]).toSorted();
+      const ran = async (request: bigint) =>
+        (await brought.ran(request)).map((one) => one.split(' ')[0] ?? '').toSorted();
       assert.deepEqual(await ran(first), ['publish', 'sign', 'unit']);
       assert.deepEqual(await ran(second), ['publish', 'sign']);
     });

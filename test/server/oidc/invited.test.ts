@@ -85,7 +85,7 @@ onOneDatabase((database) => {
     assert.equal((await signInAs(issuer, 'guest', tab, `/ui/password?token=${link}`)).status, 303);
     const form = await tab.get(pathname + search);
     assert.equal((await tab.submit(form, '/ui/invitation', {})).status, 303);
-    assert.match((await tab.get('/ui/organisations/strict')).text, /You are viewer here/);
+    assert.match((await tab.get('/ui/organisations/strict')).text, /Your role: viewer/);
   });
 
   test('headrace login goes through the issuer in the browser', async () => {

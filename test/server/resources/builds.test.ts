@@ -12,7 +12,8 @@ describeService('build requests', (service) => {
     await alice.invite(project, bob);
     const path = `/projects/${project.id}/build_requests`;
     const answer = await bob.post(path, { commit_ref: 'feature/x' });
-    const told = 'event pull_request target_branch from_fork sender suites suite_names variables waiting_reason';
+    const told =
+      'event pull_request target_branch from_fork sender suites suite_names variables priority waiting_reason';
     const found = 'failure_reason config_file includes base compared_with joined_to_id joined_to_id_str';
     assertCreated(
       answer,
@@ -35,6 +36,7 @@ describeService('build requests', (service) => {
       suite_names: [],
       waiting_reason: 'no runner is connected',
       variables: {},
+      priority: 0,
       failure_reason: '',
       config_file: '',
       includes: [],

@@ -123,7 +123,7 @@ describeWithRunner(
       const [owner, same, without] = [await service.user(), await service.user(), await service.user()];
       const connected = (await owner.post('/forges', forge.fields)).record;
       const theirs = (await same.post('/forges', forge.fields)).record;
-      const made = await owner.post('/projects', { forge_id: connected.id_str as string, repository: 'team/app' });
+      const made = await owner.post('/projects', { forge_id: connected.id_str, repository: 'team/app' });
       assert.equal(made.status, 201, made.text);
       const path = `/projects/${made.record.id}`;
       const give = async (from: User, person: User): Promise<Record_> => {
@@ -139,7 +139,7 @@ describeWithRunner(
       const back = await give(without, owner);
       assert.equal(back.forge_id, null, 'nothing is connected by itself');
       const again = await owner.post(`${path}/connect`, {
-        forge_id: connected.id_str as string,
+        forge_id: connected.id_str,
         repository: 'team/app',
       });
       assert.equal(again.status, 200, again.text);

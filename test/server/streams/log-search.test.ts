@@ -46,6 +46,13 @@ describeService('the logs of a project', (service) => {
 
   const search = async (path: string, query: string, user = alice): Promise<Found> =>
     (await user.get(`${path}/log_search?${query}`)).record as unknown as Found;
+  /** A search ends after two seconds, which a busy machine may need for other things. */
+  const wholeSearch = async (path: string, query: string): Promise<Found> => {
+    for (;;) {
+      const found = await search(path, query);
+      if (found.complete) return found;
+    }
+  };
   const lines = ({ builds }: Found): [string, number][] => builds.map(({ build_id_str: id, number }) => [id, number]);
   const pack = async (id: bigint): Promise<void> => {
     const { db, blobs, searches } = service.store;
@@ -84,7 +91,7 @@ describeService('the logs of a project', (service) => {
     ];
     for (const isPacked of [false, true]) {
       if (isPacked) for (const id of [first.id, second.id]) await pack(id);
-      const found = await search(path, 'expression=connection+refused');
+      const found = await wholeSearch(path, 'expression=connection+refused');
       assert.deepEqual(lines(found), both);
       const { total, complete, last, builds } = found;
       const [newest] = builds;
@@ -106,19 +113,19 @@ describeService('the logs of a project', (service) => {
         text: 'connection refused',
         created_at,
       });
-      assert.deepEqual(lines(await search(path, 'expression=connection+refused&limit=1')), both.slice(0, 1));
-      assert.equal((await search(path, 'expression=connection+refused&limit=1')).total, 2);
-      assert.deepEqual(lines(await search(path, 'expression=(%3Fi)CONNECTION.REFUSED')), both);
-      assert.deepEqual(lines(await search(path, 'expression=%5EBye+%C3%A9%24')), [[String(second.id), 3]]);
-      if (isPacked) assert.equal((await search(path, 'expression=out+of+sight')).total, 1, 'far in a long line');
-      assert.deepEqual(lines(await search(path, 'expression=%5E%5Bab%5D%24')), [[String(third.id), 1]]);
+      assert.deepEqual(lines(await wholeSearch(path, 'expression=connection+refused&limit=1')), both.slice(0, 1));
+      assert.equal((await wholeSearch(path, 'expression=connection+refused&limit=1')).total, 2);
+      assert.deepEqual(lines(await wholeSearch(path, 'expression=(%3Fi)CONNECTION.REFUSED')), both);
+      assert.deepEqual(lines(await wholeSearch(path, 'expression=%5EBye+%C3%A9%24')), [[String(second.id), 3]]);
+      if (isPacked) assert.equal((await wholeSearch(path, 'expression=out+of+sight')).total, 1, 'far in a long line');
+      assert.deepEqual(lines(await wholeSearch(path, 'expression=%5E%5Bab%5D%24')), [[String(third.id), 1]]);
       const nothing = { total: 0, first: null, last: null, complete: true, builds: [] };
-      assert.deepEqual(await search(path, 'expression=nowhere'), nothing);
-      assert.deepEqual(await search(path, 'expression=fine&since=2100-01-01T00:00:00%2B02:00'), nothing);
-      assert.equal((await search(path, 'expression=fine&since=2020-01-01')).total, 1);
+      assert.deepEqual(await wholeSearch(path, 'expression=nowhere'), nothing);
+      assert.deepEqual(await wholeSearch(path, 'expression=fine&since=2100-01-01T00:00:00%2B02:00'), nothing);
+      assert.equal((await wholeSearch(path, 'expression=fine&since=2020-01-01')).total, 1);
       const { suite_id_str: suite } = build;
-      assert.equal((await search(path, `expression=fine&suite_id=${String(suite)}`)).total, 1);
-      assert.equal((await search(path, `expression=fine&suite_id=1`)).total, 0);
+      assert.equal((await wholeSearch(path, `expression=fine&suite_id=${String(suite)}`)).total, 1);
+      assert.equal((await wholeSearch(path, `expression=fine&suite_id=1`)).total, 0);
     }
     await third.finish();
     assertWrongFields(await alice.get(`${path}/log_search`), { expression: 'is_blank' });

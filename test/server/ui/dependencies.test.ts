@@ -70,7 +70,7 @@ describeServiceOnOne('pages of dependencies and of operators', (service, databas
     assert.match(none.text, /This file is neither a tar nor a zip archive\./);
     assertDone(await uploadAt(hers, at, await archiveOf({ hello: 'hello\n' })), at);
     const busy = await uploadAt(hers, at, await archiveOf({ hello: 'hello\n' }));
-    assert.match(busy.text, /still being compiled/);
+    assert.match(busy.text, /an earlier upload is still compiling/);
     const task = await runner.take('compile_dependency');
     await task.writeLog(`checking ${markup}\n`);
     const compiling = await hers.get(at);

@@ -77,7 +77,7 @@ describeServiceOnOne(
       assert.match((await tab.get('/ui/projects/new')).text, /503: Back soon[^]*Repository address/);
       forge.interfere = () => undefined;
       const disconnecting = await tab.get(`/ui/account/forges/${connected?.id}/delete`);
-      assert.match(disconnecting.text, /were put there for\s+<strong>lib<\/strong>/);
+      assert.match(disconnecting.text, /so are the key, the hook and the statuses of\s+<strong>lib<\/strong>/);
       await send(`/ui/account/forges/${connected?.id}/delete`, { do: 'delete' });
       assert.deepEqual((await alice.get('/forges')).list, []);
       assert.match((await tab.get('/ui/account')).text, /No forge is connected/);

@@ -38,11 +38,11 @@ describe('the search', () => {
       const page = await browser.signIn(service.address, alice.credentials, { javaScriptEnabled: false });
       for (const path of ['/ui/', `/ui/projects/${project.id}`, '/ui/account']) {
         await page.goto(`${service.address}${path}`);
-        await page.getByLabel('Search').fill('water');
-        await page.getByLabel('Search').press('Enter');
+        await page.getByLabel('Search', { exact: true }).fill('water');
+        await page.getByLabel('Search', { exact: true }).press('Enter');
         await page.waitForURL('**/ui/search?q=water');
       }
-      assert.equal(await page.getByLabel('Search').inputValue(), 'water');
+      assert.equal(await page.getByLabel('Search', { exact: true }).inputValue(), 'water');
       assert.deepEqual(await page.locator('#found h2').allTextContents(), ['Projects', 'Suites', 'Commits']);
       await page.getByRole('link', { name: 'water level' }).click();
       await page.getByRole('heading', { name: 'water level' }).waitFor();
