@@ -197,7 +197,7 @@ describeServiceOnOne('pages of dependencies and of operators', (service, databas
     assert.equal((await hers.get(`${at}/audit`)).status, 404);
     const audit = (await tab.get(`${at}/audit`)).text;
     assert.match(audit, new RegExp(`user signed in[^]*${operator.email}[^]*session`));
-    for (const shown of ['Node', database.kind === 'sqlite' ? 'SQLite 3' : 'PostgreSQL 1', 'kept in reserve']) {
+    for (const shown of ['Node', database.kind === 'sqlite' ? 'SQLite 3' : 'PostgreSQL 1', ' reserved']) {
       assert.ok(text.includes(shown), shown);
     }
     const now = (await operator.get('/operations')).record as unknown as Record<string, Record<string, unknown>>;
