@@ -4,7 +4,7 @@ import { isPinned, type FetchedInclude, type Include } from '../../shared/record
 
 export type { FetchedInclude, Include };
 
-/* What the file of a request takes from other projects. A rerun takes the same. */
+/* Files of other projects that a request's file includes. A rerun includes the same versions. */
 
 export function includesOf({ includes }: Pick<BuildRequestRow, 'includes'>): FetchedInclude[] {
   return JSON.parse(includes) as FetchedInclude[];
@@ -15,7 +15,7 @@ export function mayHaveMoved(request: Pick<BuildRequestRow, 'includes'>): boolea
   return includesOf(request).some((one) => !isPinned(one));
 }
 
-/** What the file asks for now, with the SHAs that the request has for the same. */
+/** The file's includes, each with the SHA that the request already has for it. */
 export function pinnedAs(wanted: readonly Include[], request: Pick<BuildRequestRow, 'includes'>): FetchedInclude[] {
   const known = includesOf(request);
   return wanted.map(({ repository, ref, path }) => {
