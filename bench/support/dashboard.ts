@@ -178,7 +178,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     for (const { id: suite } of suites) {
       const times = { created_at: at, started_at: at, finished_at: at + 61_000n };
       const result = { attempt: 1, exit_status: 0, failure_reason: '', ...plain };
-      const empty = { uploads: '', output_from: null, output_to: null };
+      const empty = { uploads: '', usage: '', output_from: null, output_to: null };
       const counts = { tests_passed: 0, tests_failed: 0, tests_skipped: 0, steps: '', services: '[]', ...empty };
       const parts = { build_request_id: request, commit_id: commit, suite_id: suite, suite_name: String(suite) };
       builds.push({ ...common, id: next(), ...parts, ...result, ...times, ...counts });

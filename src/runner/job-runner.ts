@@ -1,5 +1,13 @@
 import type { DiskReserve } from '../shared/lib/disk-reserve.ts';
-import type { KeptFiles, Link, LogPart, Outcome, ServiceState, StepState } from '../shared/protocol/index.ts';
+import type {
+  KeptFiles,
+  Link,
+  LogPart,
+  Outcome,
+  ServiceState,
+  StepState,
+  UsageReport,
+} from '../shared/protocol/index.ts';
 import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { Sandboxes } from './sandbox/types.ts';
@@ -61,6 +69,7 @@ export interface Task {
   onKept?: (files: KeptFiles) => void;
   /** Some of the job's files are in the outbox (outbox.ts). */
   onWaiting?: () => void;
+  onUsage?: (usage: UsageReport) => void;
   /** Called when the commands' output begins in the log, and when it ends. */
   onOutput?: (at: keyof LogPart) => void;
 }

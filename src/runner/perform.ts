@@ -9,6 +9,7 @@ import type {
   Order,
   Outcome,
   StepState,
+  UsageReport,
   Work,
 } from '../shared/protocol/index.ts';
 import { checkConnection } from './check-connection.ts';
@@ -96,7 +97,9 @@ export async function perform(
     };
     const { logLines } = order;
     const { openLog, note: onServices } = serviceSender;
-    const about = { onSteps, openLog, onServices, onKept, onWaiting, onOutput };
+    let usage: UsageReport | undefined;
+    const onUsage = (used: UsageReport): void => void (usage = used);
+    const about = { onSteps, openLog, onServices, onKept, onWaiting, onOutput, onUsage };
     const task: Task = { id: order.claim, writeLog, signal, spans, logLines, ...about };
     const done = await outcomeOf(deps, order, task, work.signal);
     await stepSender.end();
@@ -111,6 +114,7 @@ export async function perform(
       ...(kept && { kept }),
       ...(isWaiting ? { uploads: true } : {}),
       ...(isWhole(output) && { output }),
+      ...(usage && { usage }),
     };
     return { claim: order.claim, outcome, logSize, ...traced, ...left };
   } finally {

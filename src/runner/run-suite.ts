@@ -14,13 +14,14 @@ import { openSuiteServices } from './services/suite-services.ts';
 import { FilesGoneError } from './suite-files.ts';
 import { standOn } from './suite-ground.ts';
 import { takeLeft } from './suite-leaves.ts';
-import { suiteSteps } from './suite-steps.ts';
+import { suiteSteps, wholeFigures } from './suite-steps.ts';
 
 const mostTail = 64 * 1024;
 
 /** Runs in a new sandbox, over the commit's shared work tree or the files of another suite's build. */
 export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
-  const { writeLog, logLines, id, signal, spans, onSteps, openLog, onServices, onKept, onWaiting, onOutput } = task;
+  const { writeLog, logLines, id, signal, spans, onSteps, openLog, onServices, onKept, onWaiting, onOutput, onUsage } =
+    task;
   const began = performance.now();
   const secrets = [
     ...order.secrets,
@@ -147,6 +148,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
       interrupt: services?.signal,
       signal,
     });
+    if (ended.used) onUsage?.(wholeFigures(ended.used));
     const died = services?.failure();
     if (died && ended.reason !== 'cancelled') {
       if (await waiting.complete()) onWaiting?.();

@@ -110,10 +110,12 @@ export function suiteSteps({
       steps: first === undefined ? [nothingToRun] : all,
       ...(first !== undefined && first > 0 && { first }),
       next,
-      onStep(at, what) {
+      onStep(at, what, used) {
         const name = launches[at] ? `launch ${launches[at].name}` : steps[at - launches.length]?.name;
         onSpan(what === 'start' ? name : undefined);
         if (what === 'start' && first !== undefined) change(at, { state: 'running', from: elapsed() });
+        const state = states[at - launches.length];
+        if (state && used) Object.assign(state, wholeFigures(used));
       },
     },
     begin: async () => {
@@ -137,5 +139,13 @@ export function suiteSteps({
     launch: ({ step }) => launches.find((_, at) => step === `launch ${at}`)?.name,
     fail: () => void (isFailing = true),
     statusOf: ({ exitStatus }) => failed ?? exitStatus,
+  };
+}
+
+/** Reports have whole numbers, and nothing for what was not measured. */
+export function wholeFigures<Figures extends object>(figures: Figures): { [Name in keyof Figures]?: number } {
+  const known = Object.entries(figures).filter(([, figure]) => Number.isFinite(figure));
+  return Object.fromEntries(known.map(([name, figure]) => [name, Math.max(0, Math.round(figure as number))])) as {
+    [Name in keyof Figures]?: number;
   };
 }

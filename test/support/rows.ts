@@ -82,6 +82,7 @@ export async function addBuild(
     tests_failed: 0,
     tests_skipped: 0,
     uploads: '',
+    usage: '',
     output_from: null,
     output_to: null,
     needs: '[]',

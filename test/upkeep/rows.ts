@@ -297,6 +297,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       tests_failed: 2,
       tests_skipped: 3,
       uploads: 'pending',
+      usage: '',
       output_from: 0n,
       output_to: largestId,
       steps: JSON.stringify([{ name: awkward, state: 'waiting' }]),

@@ -13,7 +13,7 @@ import {
 import { signalAll } from './descendants.ts';
 import { ignore } from './cgroup-files.ts';
 import { graceMs } from './ending.ts';
-import type { Descriptor, RunNamespaces } from './mount-helper.ts';
+import type { Descriptor, ProcessEnd, RunNamespaces } from './mount-helper.ts';
 import { readNow, readPipe, writeNow, type Reading } from './pipe.ts';
 import { openStepFiles, sandboxedStepFiles, type StepFiles } from './step-files.ts';
 import { announced, awaitScript, ready, reportDescriptor, scriptDescriptor } from './steps.ts';
@@ -33,7 +33,7 @@ export interface Bubblewrap {
   aside(): Readable;
   sweepOutput(): void;
   readonly stepFiles: StepFiles;
-  readonly ended: Promise<number | null>;
+  readonly ended: Promise<ProcessEnd>;
   /** Must be called when no process of the run is left: reads the rest of the output, and closes the pipes. */
   finish(): Promise<void>;
   release(script: string): void;
@@ -92,7 +92,7 @@ type Four = [number, number, number, number];
 
 function heldBubblewrap(
   pid: number,
-  ended: Promise<number | null>,
+  ended: Promise<ProcessEnd>,
   reading: Four,
   scriptFd: number,
   stepFiles: StepFiles,

@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { readdir, readFile, rmdir } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { codeOf } from '../../shared/lib/error-code.ts';
+import type { GroupMeter } from './cgroup-meter.ts';
 import type { Limits } from './types.ts';
 
 /** Limits for a tree of processes. Each run has its own group below one group of the runner, which the sweep finds. */
@@ -13,7 +14,7 @@ export interface CgroupTree {
   open(name: string): Promise<(run: string) => Cgroup>;
 }
 
-export interface Cgroup {
+export interface Cgroup extends GroupMeter {
   limit(limits: Limits): void;
   /** A process that writes 0 to these files enters the group. */
   readonly entrances: readonly string[];
@@ -66,6 +67,12 @@ export function readPids(directory: string): number[] {
 
 export function counter(directory: string, file: string, name: string): number {
   return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(readNow(directory, file, 'ENOENT'))?.[1] ?? 0);
+}
+
+/** Undefined if the file is missing. */
+export function figure(directory: string, file: string): number | undefined {
+  const text = readNow(directory, file, 'ENOENT', 'ENODEV').trim();
+  return text === '' ? undefined : Number(text);
 }
 
 export function makeGroup(directory: string): void {

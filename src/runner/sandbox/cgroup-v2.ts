@@ -12,6 +12,7 @@ import {
   type CgroupTree,
   type GroupMount,
 } from './cgroup-files.ts';
+import { groupMeter, peakFile } from './cgroup-meter.ts';
 import { writable } from './cgroup-v1.ts';
 import { isRoot } from './own-ids.ts';
 
@@ -85,7 +86,9 @@ async function handsDown(directory: string): Promise<boolean> {
 }
 
 function group(directory: string): Cgroup {
+  const { close, ...peaks } = peakFile(join(directory, 'memory.peak'));
   return {
+    ...groupMeter({ ...peaks, cpuMs: () => counter(directory, 'cpu.stat', 'usage_usec') / 1000 }),
     limit: (limits) => {
       write(directory, 'memory.max', limits.memoryBytes);
       writeIfThere(directory, 'memory.swap.max', 0);
@@ -96,6 +99,9 @@ function group(directory: string): Cgroup {
     pids: () => readPids(directory),
     outOfMemoryKills: () => counter(directory, 'memory.events', 'oom_kill'),
     empty: () => killAll(directory),
-    remove: () => removeGroup(directory),
+    remove: () => {
+      close();
+      return removeGroup(directory);
+    },
   };
 }

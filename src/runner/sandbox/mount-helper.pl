@@ -29,7 +29,8 @@
 #       "N<PATH" a file to read, "N<=" a pipe to read from, "N>=" a pipe to write to. Both lists have \x01 as separator.
 #       The answer is "ok", the process id, and descriptors of this process, to be opened through /proc: for every pipe N
 #       its other end ("N=M"), the namespaces ("mount=M", "net=M"), and who its command will be, out here ("uid=N", "gid=N"). When the
-#       process has ended, "end", its id and its status (-1 for a signal) follow, at any time.
+#       process has ended, "end", its id, its status (-1 for a signal) and the bytes that it and its children wrote to disks
+#       follow, at any time.
 #   furnish FOLDER UID GID         makes the run's own directories in FOLDER, for that user, and the root that its
 #                                  sandbox will bind, under the run's directory as "own" and "root". Later mounts in the
 #                                  root also appear in the sandbox. The answer has descriptors of this process: those of
@@ -44,6 +45,7 @@
 #   image DIRECTORY
 #       the entries of this directory replace all of the root but the sandbox's own places. The sandbox must be open and wait.
 #   sys TARGET                     shows there, read-only, what the kernel tells of the machine and of the run's network
+#   traffic                        the answer has the bytes that the run's own network received and sent, or "none"
 #   start                          the forked process becomes its command
 #   opened                         the other ends are open: those here are closed. It has no answer.
 #   close                          ends the run; "gone" follows when nothing is left, but for a FOLDER with much in it
@@ -57,6 +59,7 @@ our ( $MS_NOSUID, $MS_NODEV, $MNT_DETACH, $ELOOP, $EUSERS );
 
 my ( $EPERM, $ESRCH ) = ( 1, 3 );
 my ( $SIG_BLOCK, $SIGCHLD, $WNOHANG ) = ( 0, 17, 1 );
+my $block = 512;    # the unit of ru_oublock
 my $NEW_MOUNTS = 0x20000;
 my $PR_SET_CHILD_SUBREAPER = 36;
 
@@ -266,11 +269,13 @@ sub children {
 }
 
 sub reap {
-    while ( ( my $pid = waitpid -1, $WNOHANG ) > 0 ) {
+    my ( $status, $usage ) = ( pack( 'i', 0 ), "\0" x 144 );    # struct rusage
+    while ( ( my $pid = syscall $call->{wait4}, -1, $status, $WNOHANG, $usage ) > 0 ) {
         if ( my $closed = delete $closing{$pid} ) { answer( $closed, 'gone' ); next }
         my $name = delete $names{$pid} // next;
         delete $runs{$name}{pid};
-        answer( $name, "end $pid " . ( $? & 127 ? -1 : $? >> 8 ) );
+        my $how = unpack 'i', $status;
+        answer( $name, "end $pid " . ( $how & 127 ? -1 : $how >> 8 ) . ' ' . $block * unpack 'x96 q', $usage );
         end_strangers();
         let_go($name) if $runs{$name}{over};
     }
@@ -289,6 +294,7 @@ my %for_run = (
     overlay   => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
     bind      => \&bind_at,
     sys       => sub { show_sys( @_, $runs{$inside}{net} ) },
+    traffic   => sub { traffic( $runs{$inside}{net} ) || 'none' },
     image     => sub {
         my ($image) = @_;
         my $run     = $inside;

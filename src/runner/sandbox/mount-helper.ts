@@ -59,6 +59,8 @@ export interface RunNamespaces {
   /** No part of `source` may be a link: untrusted builds fill such directories. */
   bind(source: string, target: string, mode: 'ro' | 'rw', owners?: Owners, kind?: 'file'): Promise<void>;
   sys(target: string): Promise<void>;
+  /** Bytes over all interfaces but the loopback. Undefined if the run has no network of its own. */
+  traffic(): Promise<{ received: number; sent: number } | undefined>;
   start(): Promise<Started>;
   /** Must be called when the pipes of the started process are open. */
   opened(): void;
@@ -84,12 +86,18 @@ export interface OverlayLayers {
 /** A file that the process reads, or a pipe that it reads or writes. */
 export type Descriptor = { file: string } | 'reads' | 'writes';
 
+export interface ProcessEnd {
+  /** Null if a signal ended it or the status is unknown. */
+  status: number | null;
+  /** What it and its children wrote to disks. Undefined if that is unknown. */
+  bytesWritten?: number;
+}
+
 export interface Started {
   pid: number;
   /** The path that opens the other end of a pipe, by descriptor number. */
   pipe: (descriptor: number) => string;
-  /** Its exit status; null if a signal ended it or the status is unknown. */
-  ended: Promise<number | null>;
+  ended: Promise<ProcessEnd>;
 }
 
 export const helperDirectory = '/sys/run';
@@ -189,6 +197,10 @@ export async function openMountHelper({ onLost }: MountHelperOptions): Promise<M
       image: (directory) => request('image', directory),
       bind: (source, target, mode, owners, kind) => request('bind', source, target, mode, owners ?? '', kind ?? ''),
       sys: (target) => request('sys', target),
+      traffic: async () => {
+        const [received, sent] = (await ask(conversation, 'traffic')).split(' ').map(Number);
+        return received === undefined || sent === undefined ? undefined : { received, sent };
+      },
       start: async () => {
         const started = request('start');
         started.catch(() => {}); // thrown below, after an earlier error
@@ -248,7 +260,7 @@ function overlayOptions({ lower, upper }: OverlayLayers, root: boolean): string 
 interface Conversation {
   readonly name: string;
   next(what: string): Promise<string>;
-  endOf(pid: number): Promise<number | null>;
+  endOf(pid: number): Promise<ProcessEnd>;
   gone: Promise<void>;
 }
 
@@ -260,7 +272,7 @@ interface Answers {
 interface Awaited {
   waiting: { what: string; resolve: (answer: string) => void; reject: (error: Error) => void }[];
   /** A process may end before the response to its start was processed. */
-  ends: Map<number, PromiseWithResolvers<number | null>>;
+  ends: Map<number, PromiseWithResolvers<ProcessEnd>>;
   gone: PromiseWithResolvers<void>;
   why?: Error;
 }
@@ -273,8 +285,8 @@ function readAnswers(child: ChildProcess): Answers {
   let over: string | undefined;
   child.stderr?.on('data', (chunk: Buffer) => (complaint = (complaint + chunk.toString()).slice(-2000)));
   child.stdin?.on('error', () => {}); // its end is reported below, with the reason
-  const endOf = ({ ends }: Awaited, pid: number): PromiseWithResolvers<number | null> => {
-    const known = ends.get(pid) ?? Promise.withResolvers<number | null>();
+  const endOf = ({ ends }: Awaited, pid: number): PromiseWithResolvers<ProcessEnd> => {
+    const known = ends.get(pid) ?? Promise.withResolvers<ProcessEnd>();
     ends.set(pid, known);
     return known;
   };
@@ -284,7 +296,7 @@ function readAnswers(child: ChildProcess): Answers {
     all.delete(name);
     awaited.why = new Error(why);
     for (const { reject } of awaited.waiting.splice(0)) reject(awaited.why);
-    for (const { resolve } of awaited.ends.values()) resolve(null);
+    for (const { resolve } of awaited.ends.values()) resolve({ status: null });
     awaited.gone.resolve();
   };
   const onLine = (line: string): void => {
@@ -292,7 +304,13 @@ function readAnswers(child: ChildProcess): Answers {
     const awaited = all.get(name);
     if (!awaited) return;
     if (word === 'gone') return end(name, `the namespaces of a run were let go: ${complaint.trim()}`);
-    if (word === 'end') return endOf(awaited, Number(rest[0])).resolve(rest[1] === '-1' ? null : Number(rest[1]));
+    if (word === 'end') {
+      const [pid, status, bytesWritten] = rest.map(Number);
+      return endOf(awaited, pid ?? 0).resolve({
+        status: status === -1 ? null : (status ?? null),
+        ...(bytesWritten !== undefined && { bytesWritten }),
+      });
+    }
     const request = awaited.waiting.shift();
     if (word === 'ok') request?.resolve(rest.join(' '));
     else request?.reject(new Error(`could not ${request.what}: ${rest.join(' ')}`));
@@ -327,10 +345,10 @@ function readAnswers(child: ChildProcess): Answers {
         },
         endOf: async (pid) => {
           const known = endOf(awaited, pid);
-          if (awaited.why) known.resolve(null);
-          const status = await known.promise;
+          if (awaited.why) known.resolve({ status: null });
+          const how = await known.promise;
           awaited.ends.delete(pid);
-          return status;
+          return how;
         },
       };
     },

@@ -8,12 +8,12 @@ my %numbers = (
     arm64 => {
         mount => 40, umount2 => 39, statfs => 43, fstatfs => 44, prctl => 167, unshare => 97, keyctl => 219, setns => 268,
         ppoll => 73, close => 57, dup3 => 24, rt_sigprocmask => 135, setgroups => 159, setgid => 144, setuid => 146, exit_group => 94,
-        mknodat => 33, unlinkat => 35, utimensat => 88,
+        mknodat => 33, unlinkat => 35, utimensat => 88, wait4 => 260,
     },
     x64 => {
         mount => 165, umount2 => 166, statfs => 137, fstatfs => 138, prctl => 157, unshare => 272, keyctl => 250, setns => 308,
         ppoll => 271, close => 3, dup3 => 292, rt_sigprocmask => 14, setgroups => 116, setgid => 106, setuid => 105, exit_group => 231,
-        mknodat => 259, unlinkat => 263, utimensat => 280,
+        mknodat => 259, unlinkat => 263, utimensat => 280, wait4 => 61,
     },
 );
 our ($machine) = @ARGV;
@@ -119,14 +119,44 @@ sub bind_cloned {
 # of the machine is covered. As something is covered, the kernel lets nobody mount this file system anew.
 sub show_sys {
     my ( $target, $network ) = @_;
-    open my $own, '<', '/proc/self/ns/net' or return 0;
-    make_way($target) && ( !$network || syscall( $call->{setns}, fileno $network, $NEW_NETWORK ) == 0 ) or return 0;
-    my $done = mount_sys($target);
+    make_way($target) or return 0;
+    my $done = in_network( $network, sub { mount_sys($target) } );
     my $why  = $! + 0;
     syscall( $call->{umount2}, $nook, $MNT_DETACH ) if !$done;
+    $! = $why;
+    return $done;
+}
+
+# Without a network, in the one that this process is in.
+sub in_network {
+    my ( $network, $work ) = @_;
+    open my $own, '<', '/proc/self/ns/net' or return 0;
+    !$network || syscall( $call->{setns}, fileno $network, $NEW_NETWORK ) == 0 or return 0;
+    my $done = $work->();
+    my $why  = $! + 0;
     syscall( $call->{setns}, fileno $own, $NEW_NETWORK ) == 0 or die "cannot come back: $!";
     $! = $why;
     return $done;
+}
+
+# The bytes that came in and went out, over all interfaces but the loopback.
+sub traffic {
+    my ($network) = @_;
+    return '' if !$network;
+    return in_network(
+        $network,
+        sub {
+            open my $list, '<', '/proc/self/net/dev' or return 0;
+            my ( $received, $sent ) = ( 0, 0 );
+            while (<$list>) {
+                my ( $name, @figures ) = /[^\s:]+/g;
+                next if !defined $figures[8] || $name eq 'lo' || $figures[0] =~ /\D/;
+                $received += $figures[0];
+                $sent     += $figures[8];
+            }
+            return "$received $sent";
+        }
+    );
 }
 
 sub mount_sys {

@@ -21,6 +21,7 @@ import { deliver, unfinished, writtenBy } from './run.ts';
 import { openStepFiles } from './step-files.ts';
 import { leadThrough, reportDescriptor, script, scriptDescriptor } from './steps.ts';
 import { CannotMountError, type Ended, type Job, type RunFiles } from './types.ts';
+import { withUsage } from './usage.ts';
 import { copyTree } from './workspace.ts';
 
 const ourselves = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
@@ -117,7 +118,7 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   const pipes = child.stdio as unknown as (Duplex | undefined)[];
   pipes[scriptDescriptor]?.on('error', () => {}); // the exit status shows it
   const leading = leadThrough({
-    job,
+    job: { ...job, onStep: withUsage(job.onStep, cgroup) },
     delivered: () => {
       output.sweep();
       return delivery.settled();
@@ -149,5 +150,5 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   const exitStatus =
     ending.reason() === null ? (seen.status === null ? unfinished(status) : seen.status || (status ?? 0)) : null;
   const reason = ending.reason() ?? (kills > 0 && exitStatus !== 0 ? 'out_of_memory' : null);
-  return { exitStatus, step: job.steps[seen.step ?? 0]?.name ?? '', reason };
+  return { exitStatus, step: job.steps[seen.step ?? 0]?.name ?? '', reason, ...(cgroup && { used: cgroup.used() }) };
 }

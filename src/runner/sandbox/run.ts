@@ -6,6 +6,7 @@ import { interruptSteps, watchForEnd } from './ending.ts';
 import type { Machine } from './machine.ts';
 import type { Sandbox } from './sandbox.ts';
 import { leadThrough, script, settleIn, settingVariables, writingFiles } from './steps.ts';
+import { networkUsage, withUsage } from './usage.ts';
 import { openTerminal, type Terminal } from './terminal.ts';
 import { sandboxPaths, type Ended, type EndedStep, type Job } from './types.ts';
 import { mountAll } from './workspace.ts';
@@ -60,6 +61,7 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
   const shown = terminal && deliver(terminal.output, job.output);
   const reading = Promise.all([delivery.done, shown?.done]).catch(fail);
   let apart: Delivery | undefined;
+  const noteStep = withUsage(job.onStep, sandbox.cgroup);
   const leading = leadThrough({
     job: {
       ...job,
@@ -69,7 +71,7 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
           apart = deliver(process.aside(), job.aside);
           apart.done.catch(fail);
         }
-        job.onStep?.(at, what);
+        noteStep(at, what);
       },
       ...(job.next && {
         next: (ended: EndedStep) => {
@@ -106,7 +108,7 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
   interrupt?.addEventListener('abort', interrupted, { once: true });
   if (interrupt?.aborted) interrupted();
   process.onReport((text) => leading.hear(text));
-  const status = await process.ended;
+  const { status, bytesWritten } = await process.ended;
   isEnded = true;
   interrupt?.removeEventListener('abort', interrupted);
   job.onOver?.();
@@ -127,6 +129,7 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
     step: job.steps[seen.step ?? 0]?.name ?? '',
     reason,
     ...(ending.wasForced() && { wasForced: true as const }),
+    used: { ...sandbox.cgroup?.used(), ...(await networkUsage(sandbox.namespaces)), diskWritten: bytesWritten },
   };
 }
 

@@ -9,6 +9,7 @@ import type { Machine } from './machine.ts';
 import { runInSandbox } from './run.ts';
 import { filesOfRun } from './run-files.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
+import { withDisk } from './usage.ts';
 import { TimedOutError, type Sidecars, type Ended, type Job } from './types.ts';
 
 /** Each sidecar has its own sandbox in the run's network and control group, and ends with the run. */
@@ -22,7 +23,7 @@ export async function withSidecars(
   if (!before) return runInSandbox(machine, sandbox, job, disk);
   const began = performance.now();
   const over = new AbortController();
-  const running = new Set<Promise<unknown>>();
+  const running = new Set<Promise<Ended>>();
   const opened: Sandbox[] = [];
   const start: Sidecars['start'] = (sidecar, layers) => {
     over.signal.throwIfAborted();
@@ -40,17 +41,21 @@ export async function withSidecars(
     ended.catch(() => {}); // the caller of `start` gets the error
     return { ended, listens: async (port) => isOpenAt((await opening).process.init(), port) };
   };
-  try {
-    sandbox.cgroup?.limit(limits);
-    await withinLimit(before({ start }), limits.timeoutMs);
-    const timeoutMs = Math.max(1, limits.timeoutMs - (performance.now() - began));
-    return await runInSandbox(machine, sandbox, { ...job, limits: { ...limits, timeoutMs } }, disk);
-  } finally {
+  const endSidecars = async (): Promise<PromiseSettledResult<Ended>[]> => {
     job.onOver?.();
     over.abort();
     // Killed without a grace period, like everything else in the run's control group.
     for (const { process } of opened) process.kill();
-    await Promise.allSettled(running);
+    return Promise.allSettled(running);
+  };
+  try {
+    sandbox.cgroup?.limit(limits);
+    await withinLimit(before({ start }), limits.timeoutMs);
+    const timeoutMs = Math.max(1, limits.timeoutMs - (performance.now() - began));
+    const ended = await runInSandbox(machine, sandbox, { ...job, limits: { ...limits, timeoutMs } }, disk);
+    return { ...ended, used: withDisk(ended.used, await endSidecars()) };
+  } finally {
+    await endSidecars();
     // Only now: a sidecar that still runs could have another's directories open and change them during removal.
     opened.forEach(discard);
   }

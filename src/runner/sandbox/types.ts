@@ -1,4 +1,5 @@
 import type { WindowSize } from '../../shared/domain/shell-frames.ts';
+import type { GroupUsage } from './cgroup-meter.ts';
 import type { Door } from './door.ts';
 import type { Written } from './step-files.ts';
 import type { Terminal } from './terminal.ts';
@@ -135,8 +136,8 @@ export interface Job {
   output: (chunk: Buffer) => void | Promise<void>;
   /** The output of probes. Without it, that output is not read. */
   aside?: Job['output'];
-  /** `at` is the index in `steps`. */
-  onStep?: ((at: number, what: 'start' | 'end') => void) | undefined;
+  /** `at` is the index in `steps`. `used` comes with the end. */
+  onStep?: ((at: number, what: 'start' | 'end', used?: GroupUsage) => void) | undefined;
   /** Called before the first step. Sidecars end with the run. If this throws, no step runs. */
   before?: ((sidecars: Sidecars) => Promise<void>) | undefined;
   /** Called when the run's own processes have ended, or are asked to end. May be called more than once. */
@@ -191,6 +192,13 @@ export interface Inspection extends Pick<Job, 'limits' | 'output' | 'signal'> {
 
 export type Reason = 'timed_out' | 'cancelled' | 'out_of_memory' | 'out_of_disk';
 
+/** Of the run and its services. Undefined parts cannot be measured on this machine. */
+export interface Usage extends GroupUsage {
+  diskWritten?: number | undefined;
+  networkReceived?: number | undefined;
+  networkSent?: number | undefined;
+}
+
 export interface Ended {
   /** The last step's status as its shell reports it (128 plus a signal's number); null if the run was ended early. */
   exitStatus: number | null;
@@ -198,6 +206,7 @@ export interface Ended {
   /** Addresses and ports that the network refused, of a run that did not pass. */
   refused?: readonly string[];
   reason: Reason | null;
+  used?: Usage;
   /** The run did not end after SIGTERM, and was killed. */
   wasForced?: true;
 }

@@ -54,6 +54,7 @@ import type {
   BuildRequestRow,
   RequestChangesRow,
   BuildRow,
+  SlowStepRow,
   BuiltRefRow,
   CommitRow,
   ConnectionCheckRow,
@@ -116,6 +117,7 @@ export interface Schema {
   request_changes: RequestChangesRow;
   commits: CommitRow;
   builds: BuildRow;
+  slow_steps: SlowStepRow;
   jobs: JobRow;
   queue_turns: QueueTurnRow;
   events: EventRow;

@@ -91,6 +91,7 @@ export function createOutcomes({
         kept,
         uploads,
         output,
+        usage,
         isAgain,
         isInLog = false,
       },
@@ -132,6 +133,7 @@ export function createOutcomes({
         output,
         stepStates,
         services,
+        usage,
         isInLog,
       });
       if (settled?.isStale) {

@@ -220,7 +220,7 @@ export const runSuite: JobHandler = {
     'files_gone',
   ],
 
-  async settle(context, job, outcome, { output, stepStates, services, isInLog }) {
+  async settle(context, job, outcome, { output, stepStates, services, usage, isInLog }) {
     if (outcome.kind === 'files_gone' && job.cancelled === 0) return loseFiles(context, job);
     if (outcome.kind === 'cancelled') await dropArtifacts(context.trx, job.subject_id);
     const [state, ending] = endingOf(outcome);
@@ -232,6 +232,7 @@ export const runSuite: JobHandler = {
       output,
       steps: stepStates,
       services,
+      usage,
     });
   },
 

@@ -25,6 +25,10 @@ const writers: Record<string, (schema: JsonSchema) => Write> = {
     if (typeof value === 'number' && Number.isFinite(value)) return String(Math.trunc(value));
     throw new Error(`an answer has a ${typeof value} in the place of an integer`);
   },
+  number: () => (value) => {
+    if (typeof value === 'number' && Number.isFinite(value)) return String(value);
+    throw new Error(`an answer has a ${typeof value} in the place of a number`);
+  },
   array: ({ items }) => {
     if (!items) throw new Error('a list in an answer says what is in it');
     const write = serializer(items);

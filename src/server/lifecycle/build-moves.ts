@@ -2,6 +2,7 @@ import type { BuildRow } from '../db/schema.ts';
 import { completeLog } from '../streams/logs.ts';
 import { logsOfServices, type ServiceProgress } from '../views/build-services.ts';
 import type { StoredStep } from '../views/build-steps.ts';
+import type { StoredUsage } from '../views/build-usage.ts';
 import { noteServices } from './build-services.ts';
 import { noteEnding } from './endings.ts';
 import { buildMachine, isFinal, statesBefore, type BuildState } from './states.ts';
@@ -13,6 +14,7 @@ export interface BuildEnding {
   output?: { from: number; to: number } | undefined;
   steps?: readonly StoredStep[] | undefined;
   services?: readonly ServiceProgress[] | undefined;
+  usage?: StoredUsage | undefined;
 }
 
 const movedColumns = [
@@ -44,7 +46,7 @@ export async function writeMove(
   context: WriteContext,
   { id }: Pick<BuildRow, 'id'>,
   to: BuildState,
-  { exit_status = null, failure_reason = '', output, steps, services }: BuildEnding = {},
+  { exit_status = null, failure_reason = '', output, steps, services, usage }: BuildEnding = {},
 ): Promise<{ build: MovedBuild; event: LifecycleEvent } | undefined> {
   const { db, trx } = context;
   const now = BigInt(Date.now());
@@ -56,6 +58,7 @@ export async function writeMove(
     held: '',
     ...part,
     ...(steps && { steps: JSON.stringify(steps) }),
+    ...(usage && { usage: JSON.stringify(usage) }),
   };
   const begun = to === 'running' ? { started_at: now } : {};
   const build = await trx

@@ -14,6 +14,7 @@ import { settingsOf } from './file-suites.ts';
 import { leaveGroup, recordEvent, rollUp } from './pending-effects.ts';
 import { cappedPriority, priorityOf } from './priorities.ts';
 import { tooSlow, type Rule } from './rules.ts';
+import { watchSteps } from './slow-steps.ts';
 import { isTriedAgain, mostTries, pauseAfter } from './tries.ts';
 import { waitingSteps } from './build-steps.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
@@ -215,6 +216,7 @@ export async function addBuilds(
     tests_failed: 0,
     tests_skipped: 0,
     uploads: '',
+    usage: '',
     output_from: null,
     output_to: null,
     steps: waitingSteps(suite.steps),
@@ -282,6 +284,7 @@ export async function endBuild(
 ): Promise<void> {
   const build = await moveBuild(context, { id }, state, ending);
   if (!build) return;
+  if (ending.steps) await watchSteps(context, build, ending.steps);
   const next =
     job.cancelled === 1 || state === 'passed'
       ? undefined

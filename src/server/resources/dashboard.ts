@@ -8,9 +8,10 @@ import type { Database, Queries } from '../db/open.ts';
 import { described, oneOf, text } from '../../shared/records/fields.ts';
 import { most } from '../../shared/domain/bounds.ts';
 import { timestamp, timestampOrNull } from '../../shared/lib/timestamps.ts';
-import { dashboardRecord, type OwnRequest, type ProjectLine } from '../../shared/records/overview.ts';
+import { dashboardRecord, type OwnRequest, type ProjectLine, type SlowStep } from '../../shared/records/overview.ts';
 import { startOfMessage, withIdString } from './common.ts';
 import { barOf, isRunning, startsOf, stripsOf } from './last-builds.ts';
+import { slowStepsOf } from './suite-figures.ts';
 import { approvalsOf, requestedBy, stuckProjects } from './dashboard-attention.ts';
 
 /** Gives the same order on every database: without case, and 9 before 10. */
@@ -30,6 +31,7 @@ export async function dashboardOf(
 ): Promise<{
   projects: ProjectLine[];
   requested: OwnRequest[];
+  slow_steps: SlowStep[];
   found: number;
   all: number;
   waits: bigint | undefined;
@@ -58,6 +60,7 @@ export async function dashboardOf(
     requested: hasScope(caller, 'build_requests')
       ? await requestedBy(db, caller.id, new Map(all.map(({ id, name }) => [id, name])))
       : [],
+    slow_steps: hasScope(caller, 'commits') ? await slowStepsOf(db, caller) : [],
     found: fitting.length,
     all: all.length,
     waits: rows.find(({ request }) => request?.build_state === 'enqueued')?.owner_id,

@@ -53,6 +53,7 @@ import * as statistics from './statistics.ts';
 import * as statusTargets from './status-targets.ts';
 import * as software from './software.ts';
 import * as suiteDependencies from './suite-dependencies.ts';
+import * as suiteFigures from './suite-figures.ts';
 import * as suiteRules from './suite-rules.ts';
 import * as suites from './suites.ts';
 import * as tests from './tests.ts';
@@ -93,6 +94,7 @@ export const routes = [
   ...tests.routes,
   ...suites.routes,
   ...caches.routes,
+  ...suiteFigures.routes,
   ...suiteRules.routes,
   ...suiteDependencies.routes,
   ...software.routes,

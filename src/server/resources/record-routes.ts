@@ -181,6 +181,8 @@ export const recordRoutes =
       /** Parts of further routes for one record. */
       ofOne,
       load,
+      view: kind.view,
+      answer,
       subject,
       rows: kind.rows,
 

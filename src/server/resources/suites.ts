@@ -185,6 +185,7 @@ export const routes = [
         if ((await isNeeded(call, suite)) || (await isDeployed(db, suite)))
           throw new ApiError('resource_temporary_unavailable');
         await cancelWaitingBuilds(writeContextOf(call), suite.project_id, [suite.id]);
+        await db.deleteFrom('slow_steps').where('suite_id', '=', suite.id).execute();
         await db.deleteFrom('suites').where('id', '=', suite.id).execute();
       },
     },

@@ -7,6 +7,7 @@ import type { BuildDetails } from '../../shared/records/overview.ts';
 import { annotationsPart } from './build-annotations.ts';
 import { artifactsPart } from './artifacts.ts';
 import { buildName } from './build-rows.ts';
+import { stepFigures, usageFacts } from './build-usage.ts';
 import { logSteps, stepsPart } from './build-steps.ts';
 import { failedTests, testsPart } from './build-tests.ts';
 import { askedFor, commitAtForge, type ForgeLinks, forgeLinks, requestName } from './forge-links.ts';
@@ -212,9 +213,9 @@ function detailsPart({ project, projectPath: path, mayWork }: ProjectVisit, show
       ${fact('Ended', finished === null ? 'not yet' : ago(finished))}
       ${fact(runs ? 'Running for' : 'Took', started === null ? '–' : duration(started, finished))}
       ${fact('Exit status', status === null ? '–' : String(status))}
-      ${reason !== '' && fact('Reason', reasonText(reason))}
+      ${reason !== '' && fact('Reason', reasonText(reason))} ${usageFacts(build)}
     </dl>
-    ${mayWork && shellPart(build, path)}
+    ${stepFigures(build)} ${mayWork && shellPart(build, path)}
   </section>`;
 }
 

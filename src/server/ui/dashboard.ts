@@ -117,6 +117,32 @@ async function incompleteList(visit: PageVisit, projects: readonly ProjectLine[]
   </ul>`;
 }
 
+function slowList(visit: PageVisit, slow: Dashboard['slow_steps']): Html | false {
+  if (slow.length === 0) return false;
+  return html`<h2>Slower than before</h2>
+    <ul class="card acting compact">
+      ${slow.map((one) => {
+        const { id_str: id, project_id_str: project, suite_id_str: suite, suite_name: name, variant, step } = one;
+        const about = `slow-${id}`;
+        const path = `/ui/projects/${project}`;
+        return html`<li>
+          <span id="${about}"
+            ><a href="${path}">${one.project_name}</a>: step <code>${step}</code> of
+            <a href="${path}/settings/suites/${suite}#figures">${name}${variant !== '' && ` (${variant})`}</a> on
+            <code>${one.branch}</code> is slow since
+            <a href="${path}/commits/${one.commit_id_str}"><code>${shortSha(one.commit_ref)}</code></a>
+            ${subjectOf(one.message)}. Before, it usually took ${timeSpanText(one.median_ms)}.</span
+          >
+          ${pageForm(visit, 'quiet', { project_id: project, suite_id: suite, step }).wrap(false, {
+            button: 'Quiet',
+            kind: 'plain',
+            describedBy: about,
+          })}
+        </li>`;
+      })}
+    </ul>`;
+}
+
 const nothingYet = empty(
   'No projects yet',
   'A project builds, tests and deploys the commits of a git repository. Create one with “New project”.',
@@ -133,6 +159,7 @@ export const routes: PageRoute[] = [
       const sort = queryText('sort') === 'name' ? 'name' : 'failed';
       const shown = await api.get('/dashboard', { query: { filter, sort } });
       const { projects, all, found, waiting_reason: reason, invited, requested, offers, ending_tokens: ending } = shown;
+      const { slow_steps: slow } = shown;
       const isAll = found === projects.length;
       const beside = sort === 'name' ? { sort } : {};
       const filtered = { name: 'filter', label: 'Filter', value: filter, most: longest.filter, isWhole: isAll, beside };
@@ -164,6 +191,7 @@ export const routes: PageRoute[] = [
             }
           </div>
           <div id="incomplete" data-live>${await incompleteList(visit, projects)}</div>
+          <section id="slow" aria-label="Slower than before" data-live>${slowList(visit, slow)}</section>
           <section id="requested" aria-label="Requested by you" data-live>${requestedList(requested)}</section>
           ${
             all === 0
@@ -185,6 +213,7 @@ export const routes: PageRoute[] = [
         done: ({ id_str: id }) => ({ goTo: `/ui/projects/${id}` }),
       },
       connect: { route: 'POST /projects/:project_id/connect', done: 'mended' },
+      quiet: { route: 'POST /projects/:project_id/suites/:suite_id/quiet', done: 'quieted' },
     },
   }),
   { method: 'GET', path: '/ui', visit: async () => ({ goTo: '/ui/', status: 303 }) },

@@ -5,6 +5,7 @@ export const notices = {
   forge_checked: 'Checked.',
   forge_disconnected: 'Disconnected.',
   forge_token: 'The token is replaced, and what its projects lacked at the forge is put in place.',
+  quieted: 'The step is shown again if it becomes slow after it was quick.',
   mended: 'Fixed. Its key, its hook and its statuses are at the forge.',
   created: 'Created.',
   added: 'Added.',

@@ -117,7 +117,8 @@ export interface PlotPart {
   figure: string;
   about?: string | Html;
   image: Html;
-  table: Html;
+  /** Not needed if several plots share a table. */
+  table?: Html;
 }
 
 /** A plot with its number above, and its table behind. */
@@ -127,9 +128,12 @@ export function plotPart({ title, figure, about, image, table }: PlotPart): Html
       ${title} <strong>${figure}</strong> ${about !== undefined && html`<span class="aside">${about}</span>`}
     </figcaption>
     ${image}
-    <details class="numbers">
-      <summary aria-label="Table: ${title}">Table</summary>
-      ${table}
-    </details>
+    ${
+      table !== undefined &&
+      html`<details class="numbers">
+        <summary aria-label="Table: ${title}">Table</summary>
+        ${table}
+      </details>`
+    }
   </figure>`;
 }

@@ -11,6 +11,7 @@ import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 import { dependenciesPart, dependencyChoices } from './suite-dependencies.ts';
 import { chosenRuns, suiteForm, suiteParts } from './suite-form.ts';
+import { figuresPart } from './suite-figures.ts';
 import { rulesPart } from './suite-rules.ts';
 import { addSuiteVariable, suiteVariables } from './variables.ts';
 
@@ -131,7 +132,7 @@ const { routes: ofOne } = resource({
     return suiteParts(form, { all, mayBuildImages: visit.imageBuilds, dependencies }, suite);
   },
   below: async (_, visit) =>
-    html`${await rulesPart(visit)} ${await suiteVariables(visit)}
+    html`${await figuresPart(visit)} ${await rulesPart(visit)} ${await suiteVariables(visit)}
     ${await dependenciesPart(visit, await dependencyChoices(visit))}`,
   save: { route: `PUT ${of}`, fields: chosenRuns, done: 'saved' },
   actions: {

@@ -1,4 +1,5 @@
 import type { BuildRow } from '../db/schema.ts';
+import { figuresOf } from './build-usage.ts';
 import { timestampOrNull } from '../../shared/lib/timestamps.ts';
 import type { Build } from '../../shared/records/build.ts';
 import type { stepStates } from '../../shared/domain/step-states.ts';
@@ -11,16 +12,18 @@ export interface StoredStep {
   to?: number;
   status?: number;
   line?: number;
+  cpuMs?: number;
+  memoryPeak?: number;
 }
 
-type Row = Pick<BuildRow, 'steps' | 'build_state' | 'exit_status' | 'started_at' | 'finished_at'>;
+type Row = Pick<BuildRow, 'steps' | 'usage' | 'build_state' | 'exit_status' | 'started_at' | 'finished_at'>;
 
 /** Unreported steps follow from the build's result. */
 export function stepsOf(build: Row): Build['steps'] {
   const steps = build.steps === '' ? [onlyStep(build)] : (JSON.parse(build.steps) as StoredStep[]);
   const at = (ms: number | undefined): bigint | null =>
     ms === undefined || build.started_at === null ? null : build.started_at + BigInt(ms);
-  return steps.map(({ name, state, from, to, status, line }) => {
+  return steps.map(({ name, state, from, to, status, line, ...used }) => {
     const isCutOff = state === 'running' && build.finished_at !== null;
     return {
       name,
@@ -29,6 +32,7 @@ export function stepsOf(build: Row): Build['steps'] {
       started_at: timestampOrNull(at(from)),
       finished_at: timestampOrNull(isCutOff ? build.finished_at : at(to)),
       line: line ?? null,
+      ...figuresOf(used),
     };
   });
 }

@@ -3,6 +3,7 @@ import { timestamp, timestampOrNull } from '../../shared/lib/timestamps.ts';
 import type { Build } from '../../shared/records/build.ts';
 import { servicesOf } from './build-services.ts';
 import { stepsOf } from './build-steps.ts';
+import { usageOf } from './build-usage.ts';
 import { withIdString } from './id-string.ts';
 
 /** `waitingReason` is blank if the build does not wait. */
@@ -30,6 +31,7 @@ export function buildView(build: BuildRow, waitingReason: string): Build {
     waiting_reason: waitingReason,
     approved_by: build.approved_by,
     steps: stepsOf(build),
+    ...usageOf(build),
     services: servicesOf(build),
   };
 }

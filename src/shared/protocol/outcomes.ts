@@ -155,6 +155,16 @@ const spanReport = object({
 });
 export type SpanReport = Static<typeof spanReport>;
 
+const used = { cpuMs: optional(size), memoryPeak: optional(size) };
+/** Of a build with its services. A part is absent if the runner cannot measure it. */
+const usage = object({
+  ...used,
+  diskWritten: optional(size),
+  networkReceived: optional(size),
+  networkSent: optional(size),
+});
+export type UsageReport = Static<typeof usage>;
+
 /** Times as above. A step that its build's end interrupts stays `running`. */
 export const stepState = object({
   name: text(2 * longest.name),
@@ -164,6 +174,7 @@ export const stepState = object({
   status: optional(whole(255)),
   /** The number of the first line of its part of the log. */
   line: optional(size),
+  ...used,
 });
 export type StepState = Static<typeof stepState>;
 
@@ -207,6 +218,7 @@ export const finishReport = object({
   kept: optional(keptFiles),
   /** Files of the build wait on the runner. They come under the same claim, and *uploaded* ends it. */
   uploads: optional(flag),
+  usage: optional(usage),
   /** The part that the suite's commands wrote. The rest is the runner's own. */
   output: optional(logPart),
 });

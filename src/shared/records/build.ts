@@ -7,6 +7,7 @@ import {
   integer,
   listOf,
   nullable,
+  number,
   object,
   wordOf,
   optional,
@@ -50,11 +51,18 @@ const fields = {
       started_at: nullable(dateTime),
       finished_at: nullable(dateTime),
       line: nullable(integer),
+      cpu_seconds: nullable(number),
+      memory_peak: nullable(integer),
     }),
     {
       description: '`line` is the number of the first line of its part of the log; a suite with a command has one step',
     },
   ),
+  cpu_seconds: nullable(number),
+  memory_peak: nullable(integer),
+  disk_written: nullable(integer),
+  network_received: nullable(integer),
+  network_sent: nullable(integer),
   services: listOf(
     object({
       name: string,

@@ -82,9 +82,28 @@ const ownRequest = object({
 });
 export type OwnRequest = Static<typeof ownRequest>;
 
+const slowStep = object({
+  ...ownId,
+  ...idWithString('project_id'),
+  project_name: string,
+  ...idWithString('suite_id'),
+  suite_name: string,
+  variant: string,
+  branch: string,
+  step: string,
+  median_ms: integer,
+  ...idWithString('commit_id'),
+  commit_ref: string,
+  message: string,
+});
+export type SlowStep = Static<typeof slowStep>;
+
 export const dashboardRecord = record('Dashboard', {
   requested: listOf(ownRequest, {
     description: 'The last build requests of the caller: unfinished, or of the last day',
+  }),
+  slow_steps: listOf(slowStep, {
+    description: 'Steps that became slow; `commit_id` is the first slow one, `median_ms` is from the builds before it',
   }),
   projects: listOf(projectLine),
   found: integer,

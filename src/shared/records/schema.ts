@@ -6,6 +6,7 @@ import type { Static, TObject, TProperties, TSchema, TUnsafe } from 'typebox';
 export const string = Type.String();
 export const boolean = Type.Boolean();
 export const integer = Type.Integer();
+export const number = Type.Number();
 export const dateTime = Type.String({ format: 'date-time' });
 /** A JavaScript number cannot hold 64 bits. */
 export const id: TUnsafe<bigint> = Type.Unsafe<bigint>({ type: 'integer', format: 'int64' });

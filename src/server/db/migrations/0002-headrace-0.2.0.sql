@@ -116,6 +116,23 @@ update builds set manual = 1 where suite_id in (select id from suites where manu
 alter table builds add column step_commands text not null default '[]';
 alter table builds add column faults integer not null default 0;
 alter table builds add column by_machine integer not null default 0;
+alter table builds add column usage text not null default '';
+create index builds_of_suite on builds (suite_id, id);
+
+create table slow_steps (
+  id bigint not null primary key,
+  project_id bigint not null references projects (id) on delete cascade,
+  suite_id bigint not null,
+  variant text not null,
+  branch text not null,
+  step text not null,
+  commit_id bigint not null,
+  median_ms integer not null,
+  is_quiet integer not null
+);
+create unique index slow_steps_once on slow_steps (suite_id, variant, branch, step);
+create index slow_steps_of_project on slow_steps (project_id);
+
 alter table jobs add column tried_by text;
 create index jobs_tried on jobs (run_after) where claim is null and tried_by is not null;
 alter table log_indexes add column outline text not null default '';

@@ -91,6 +91,22 @@ export interface CommitRow {
 }
 
 /** Suites can be renamed and deleted. Their builds stay. */
+/** A step of a suite that takes longer than before (lifecycle/slow-steps.ts). */
+export interface SlowStepRow {
+  id: bigint;
+  project_id: bigint;
+  suite_id: bigint;
+  variant: string;
+  branch: string;
+  step: string;
+  /** The first one that was slow. */
+  commit_id: bigint;
+  /** Of the builds before it. */
+  median_ms: number;
+  /** 1 if a user does not want to see it. */
+  is_quiet: number;
+}
+
 export interface BuildRow {
   id: bigint;
   project_id: bigint;
@@ -127,6 +143,8 @@ export interface BuildRow {
    * (lifecycle/uploads.ts).
    */
   uploads: string;
+  /** What it used, as JSON. Blank until it is over. */
+  usage: string;
   /** The part of the log that its commands wrote. null until the build is over, or if its runner did not report it. */
   output_from: bigint | null;
   output_to: bigint | null;
