@@ -297,7 +297,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       tests_failed: 2,
       tests_skipped: 3,
       uploads: 'pending',
-      usage: '',
+      usage: '{"cpuMs":1}',
       output_from: 0n,
       output_to: largestId,
       steps: JSON.stringify([{ name: awkward, state: 'waiting' }]),
@@ -414,6 +414,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     });
     const seen = { created_at: 1n, expires_at: largestId, client_seen_at: 1n, runner_seen_at: 2n };
     const shell = { project_id: project, location: awkward };
+    const slow = { suite_id: suite, variant: awkward, branch: awkward, step: awkward, commit_id: commit };
+    await put('slow_steps', { id: 1n, project_id: project, ...slow, median_ms: 1, is_quiet: 1 });
     await put('kept_builds', {
       id: 1n,
       ...shell,

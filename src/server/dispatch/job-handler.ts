@@ -2,7 +2,15 @@ import type { Runner } from '../auth/runners.ts';
 import type { Identity } from '../identity/tokens.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
-import type { ApiOrder, LogPart, Outcome, ServiceState, StepState, UsageReport, Work } from '../../shared/protocol/index.ts';
+import type {
+  ApiOrder,
+  LogPart,
+  Outcome,
+  ServiceState,
+  StepState,
+  UsageReport,
+  Work,
+} from '../../shared/protocol/index.ts';
 import type { ClaimedJob } from '../queue/leases.ts';
 import type { ReadFile } from '../lifecycle/file-suites.ts';
 

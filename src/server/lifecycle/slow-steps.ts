@@ -81,6 +81,22 @@ export async function watchSteps(
   }
 }
 
+/** False if the step is not slow. */
+export async function quietStep(trx: Queries, suite: bigint, step: string): Promise<boolean> {
+  const quieted = await trx
+    .updateTable('slow_steps')
+    .set({ is_quiet: 1 })
+    .where('suite_id', '=', suite)
+    .where('step', '=', step)
+    .returning('id')
+    .execute();
+  return quieted.length > 0;
+}
+
+export async function forgetSlowSteps(trx: Queries, suite: bigint): Promise<void> {
+  await trx.deleteFrom('slow_steps').where('suite_id', '=', suite).execute();
+}
+
 function tookOf({ state, from, to }: StoredStep): number | undefined {
   return state === 'passed' && from !== undefined && to !== undefined ? to - from : undefined;
 }

@@ -6,6 +6,7 @@ import { described, required, text } from '../../shared/records/fields.ts';
 import type { SlowStep } from '../../shared/records/overview.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
 import { suiteFiguresRecord } from '../../shared/records/suite-figures.ts';
+import { quietStep } from '../lifecycle/slow-steps.ts';
 import { usageOf } from '../views/build-usage.ts';
 import { startOfMessage, withIdString } from './common.ts';
 import { suites } from './suites.ts';
@@ -91,17 +92,10 @@ export const routes = [
     summary: 'Stop showing on the dashboard that a step is slow, until it was quick again',
     body: { step: required(described(text('stepName'), 'the name of the step')) },
     answer: suites.answer,
-    audit: { action: 'suite.quieted', subject: suites.subject, details: ({ input }) => ({ step: input.step }) },
+    audit: 'nothing',
     async handle(call) {
       const { db, suite, input } = call;
-      const quieted = await db
-        .updateTable('slow_steps')
-        .set({ is_quiet: 1 })
-        .where('suite_id', '=', suite.id)
-        .where('step', '=', input.step)
-        .returning('id')
-        .execute();
-      if (quieted.length === 0) throw new ApiError('invalid_format', 'step');
+      if (!(await quietStep(db, suite.id, input.step))) throw new ApiError('invalid_format', 'step');
       return suites.view(suite, call);
     },
   }),

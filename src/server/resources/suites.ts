@@ -11,6 +11,7 @@ import { renameCaches } from '../outputs/caches.ts';
 import { needsOf } from '../lifecycle/chosen-suites.ts';
 import { cancelWaitingBuilds } from '../lifecycle/deleted-suites.ts';
 import { gatesOfFile } from '../lifecycle/gates.ts';
+import { forgetSlowSteps } from '../lifecycle/slow-steps.ts';
 import { columnsOf, valuesIn, type ValuesOf } from '../../shared/records/fields.ts';
 import {
   checkCommand,
@@ -185,7 +186,7 @@ export const routes = [
         if ((await isNeeded(call, suite)) || (await isDeployed(db, suite)))
           throw new ApiError('resource_temporary_unavailable');
         await cancelWaitingBuilds(writeContextOf(call), suite.project_id, [suite.id]);
-        await db.deleteFrom('slow_steps').where('suite_id', '=', suite.id).execute();
+        await forgetSlowSteps(db, suite.id);
         await db.deleteFrom('suites').where('id', '=', suite.id).execute();
       },
     },

@@ -43,6 +43,7 @@ export async function figuresPart(visit: ProjectVisit): Promise<Html | false> {
         <summary>Table of ${counted(builds.length, 'build')}</summary>
         ${numbersOf(visit, builds, known)}
       </details>`,
+    { isTarget: true },
   );
 }
 

@@ -13,8 +13,7 @@ export interface StoredUsage {
 type Usage = Pick<Build, 'cpu_seconds' | 'memory_peak' | 'disk_written' | 'network_received' | 'network_sent'>;
 
 export function usageOf({ usage }: Pick<BuildRow, 'usage'>): Usage {
-  const { diskWritten, networkReceived, networkSent, ...used } =
-    usage === '' ? {} : (JSON.parse(usage) as StoredUsage);
+  const { diskWritten, networkReceived, networkSent, ...used } = usage === '' ? {} : (JSON.parse(usage) as StoredUsage);
   return {
     ...figuresOf(used),
     disk_written: diskWritten ?? null,

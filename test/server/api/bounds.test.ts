@@ -68,6 +68,7 @@ const neverSoLong = new Set([
   'offset',
   'expires_at',
   'expression',
+  'step',
   'since',
   'digest',
   'host',

@@ -33,13 +33,34 @@ const noisy = (usual: number, random: () => number): number =>
   usual * (0.9 + 0.2 * random()) * (random() < 1 / 12 ? 1 + 2 * random() : 1);
 
 test('in a month of noise, three planted slow-downs are named on their day, and nothing else', () => {
-  assert.deepEqual(slowDays((day, random) => noisy(day < 9 ? 60 : 90, random), 1), [9]);
-  assert.deepEqual(slowDays((day, random) => noisy(day < 17 ? 300 : 420, random), 2), [17]);
-  assert.deepEqual(slowDays((day, random) => noisy(day < 23 ? 20 : 35, random), 3), [23]);
+  assert.deepEqual(
+    slowDays((day, random) => noisy(day < 9 ? 60 : 90, random), 1),
+    [9],
+  );
+  assert.deepEqual(
+    slowDays((day, random) => noisy(day < 17 ? 300 : 420, random), 2),
+    [17],
+  );
+  assert.deepEqual(
+    slowDays((day, random) => noisy(day < 23 ? 20 : 35, random), 3),
+    [23],
+  );
   for (const [at, usual] of [3, 20, 45, 60, 300, 1800].entries())
-    assert.deepEqual(slowDays((_, random) => noisy(usual, random), 10 + at), [], `${usual} s`);
-  assert.deepEqual(slowDays((day, random) => noisy(day < 9 ? 2 : 6, random), 4), [], 'less than ten seconds more');
-  assert.deepEqual(slowDays((day, random) => noisy(day < 9 ? 100 : 115, random), 5), [], 'less than 30 % more');
+    assert.deepEqual(
+      slowDays((_, random) => noisy(usual, random), 10 + at),
+      [],
+      `${usual} s`,
+    );
+  assert.deepEqual(
+    slowDays((day, random) => noisy(day < 9 ? 2 : 6, random), 4),
+    [],
+    'less than ten seconds more',
+  );
+  assert.deepEqual(
+    slowDays((day, random) => noisy(day < 9 ? 100 : 115, random), 5),
+    [],
+    'less than 30 % more',
+  );
 });
 
 test('a median needs five builds before the five', () => {
@@ -82,8 +103,7 @@ describeWithRunner('steps that become slow', (service, runner) => {
       await task.exit(state === 'passed' ? 0 : 1, more);
       return sha;
     };
-    const slow = async (): Promise<Slow[]> =>
-      slowOf(await alice.get('/dashboard'));
+    const slow = async (): Promise<Slow[]> => slowOf(await alice.get('/dashboard'));
     for (let at = 0; at < 6; at += 1) await build(30);
     const first = await build(50);
     for (let at = 0; at < 3; at += 1) await build(45);

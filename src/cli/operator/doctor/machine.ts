@@ -40,7 +40,8 @@ async function isolation({ build_network: network }: Config): Promise<Check[]> {
 
 function controlGroups(): Check {
   if (mayMakeCgroups()) return ok('control groups', 'this user may create some');
-  const cost = 'limits on memory and processes apply to each process and to the user, not to each build';
+  const cost =
+    'limits on memory and processes apply to each process and to the user, not to each build, and their processor time and memory are not measured';
   const mend = surroundings().container
     ? 'limit the container as a whole: --memory, --pids-limit'
     : 'start it as a service with delegated groups: systemd-run --user -p Delegate=yes bin/headrace serve';
