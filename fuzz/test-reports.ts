@@ -4,9 +4,9 @@ import { most } from '../src/shared/domain/bounds.ts';
 import { readCall } from '../src/server/dispatch/read-message.ts';
 import { createMask } from '../src/shared/domain/masking.ts';
 import type { TestReport } from '../src/shared/protocol/index.ts';
-import { createReportDecoder } from '../src/runner/reports/decoding.ts';
-import { createJunitReader } from '../src/runner/reports/junit.ts';
-import { UnreadableReportError } from '../src/runner/reports/unreadable.ts';
+import { createReportDecoder } from '../src/shared/junit/decoding.ts';
+import { createJunitReader } from '../src/shared/junit/reader.ts';
+import { UnreadableReportError } from '../src/shared/junit/unreadable.ts';
 import { pure } from './target.ts';
 
 const secret = 'correct-horse-battery';

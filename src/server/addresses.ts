@@ -9,9 +9,10 @@ import { ownCertificate, type TlsFiles } from './http/certificate.ts';
 const renewedCertificate =
   'the certificate in the data folder was renewed: replace every copy of tls/cert.pem, for example on remote runners';
 
-function namesOf({ base_url: baseUrl, host }: Config): string[] {
+function namesOf({ base_url: baseUrl, artifact_url: artifactUrl, host }: Config): string[] {
   const own = isSocketPath(host) || ['0.0.0.0', '::'].includes(host) ? [] : [host];
-  return baseUrl === undefined ? own : [new URL(baseUrl).hostname.replaceAll(/[[\]]/g, ''), ...own];
+  const named = [baseUrl, artifactUrl].filter((url) => url !== undefined);
+  return [...named.map((url) => hostIn(new URL(url)).replace(/\.$/, '')), ...own];
 }
 
 export async function tlsFor(config: Config, log: FastifyBaseLogger): Promise<TlsFiles | undefined> {

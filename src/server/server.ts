@@ -24,7 +24,7 @@ import { openApiDocument } from './http/openapi.ts';
 import { addPlainRoutes } from './http/plain-routes.ts';
 import { addOperations } from './http/operations.ts';
 import { createServer } from './http/server.ts';
-import { hasOwnName } from './http/strict-transport.ts';
+import { hasOwnName, strictTransport } from './http/strict-transport.ts';
 import { boundedBodies, type BodyLimits } from './inbound-hooks/bodies.ts';
 import { hookEndpoint } from './inbound-hooks/endpoint.ts';
 import { identityDocuments, identityPaths } from './identity/documents.ts';
@@ -44,6 +44,7 @@ import { createIssuer } from './oidc/issuer.ts';
 import { isOperatorBy } from './oidc/judge.ts';
 import { startLooks } from './oidc/look-again.ts';
 import { tokenEndpoint } from './oauth/token-endpoint.ts';
+import { artifactHost } from './resources/artifact-host.ts';
 import { configuringFrom } from './resources/config-repository.ts';
 import { pageRoutes, routes } from './resources/index.ts';
 import { publicUrl } from '../shared/domain/public-url.ts';
@@ -125,7 +126,28 @@ export async function startServer({
     onTrouble: (error) => log.error({ err: error }, 'recording the use of tokens failed'),
   });
   opened.defer(() => tokenUses.close());
+  const calls = innerCalls([...routes, ...pageRoutes], {
+    ...store,
+    ...draining,
+    publicRate,
+    isBehindProxy,
+    baseUrl: config.base_url,
+  });
+  const { artifactAddresses: addresses } = store;
   const server = createServer({
+    otherHost:
+      addresses &&
+      artifactHost({
+        ...store,
+        addresses,
+        calls,
+        headers: hasOwnName({ baseUrl: addresses.origin, cert: undefined })
+          ? { 'strict-transport-security': strictTransport }
+          : {},
+        translate: translateWith(log),
+        onAnswered: (status, milliseconds) => metrics.answered(status, milliseconds),
+        onTrouble: (error) => log.error({ err: error }, 'a request for an artifact failed'),
+      }),
     endpoints: endpointsOf(routes, {
       ...store,
       ...draining,
@@ -170,13 +192,6 @@ export async function startServer({
   });
   const onTrouble = (error: unknown, id: string): void => log.error({ id, err: error }, 'a request failed');
   addPlainRoutes(server, tokenEndpoint({ ...store, isBehindProxy, onTrouble }));
-  const calls = innerCalls([...routes, ...pageRoutes], {
-    ...store,
-    ...draining,
-    publicRate,
-    isBehindProxy,
-    baseUrl: config.base_url,
-  });
   const issuerOf = issuerSettings(config);
   const issuer =
     issuerOf &&

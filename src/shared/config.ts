@@ -3,6 +3,7 @@ import { cpus, totalmem } from 'node:os';
 import { isAbsolute, join, normalize, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parse as parseToml, TomlError } from 'smol-toml';
+import { isArtifactOrigin, whyNoArtifactOrigin } from './domain/artifact-origin.ts';
 import { most } from './domain/bounds.ts';
 import { buildVariables } from './domain/build-variables.ts';
 import { readEnvironmentFile } from './domain/environment-file.ts';
@@ -98,6 +99,10 @@ const settings = {
   base_url: optionalText(
     'an https:// or http:// address',
     (value) => /^https?:\/\/[^\s/]+/.test(value) && URL.canParse(value),
+  ),
+  artifact_url: optionalText(
+    'an https:// or http:// address with a host name and no path, such as https://ci-artifacts.example.net',
+    isArtifactOrigin,
   ),
   database_url: optionalText('a postgres:// address', (value) => /^postgres(ql)?:\/\//.test(value)),
   blob_url: optionalText('the path of a folder, a file:// address, or s3://BUCKET/PREFIX', (value) =>
@@ -390,6 +395,9 @@ function refuseContradictions(config: Config): void {
     throw new ConfigError('tls_cert and tls_key must be set together: one is missing');
   }
   refuseIssuerContradictions(config);
+  const { artifact_url: artifactUrl, base_url: baseUrl } = config;
+  const whyNot = artifactUrl === undefined ? undefined : whyNoArtifactOrigin(artifactUrl, baseUrl);
+  if (whyNot !== undefined) throw new ConfigError(`artifact_url: ${whyNot}`);
   const { tls, host } = config;
   if (tls === 'off' && !isSocketPath(host) && host !== 'localhost' && !isLoopback(host)) {
     throw new ConfigError(

@@ -6,7 +6,7 @@ import { onOneDatabase } from '../support/databases.ts';
 import { createGate } from '../support/gate.ts';
 import { startInstallation, type Build, type Installation, type Project } from '../support/installation.ts';
 
-const samples = join(import.meta.dirname, '../runner/reports/samples');
+const samples = join(import.meta.dirname, '../shared/junit/samples');
 const reports = Object.fromEntries(
   readdirSync(samples).map((name) => [`reports/${name}`, readFileSync(join(samples, name), 'utf8')]),
 );

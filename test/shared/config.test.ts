@@ -226,6 +226,33 @@ describe('the configuration', () => {
     assert.deepEqual([config.passwords, config.oidc_sign_up, config.oidc_groups_claim], ['on', 'on', 'groups']);
   });
 
+  test('wants a host name only for artifacts', () => {
+    const base = { HEADRACE_BASE_URL: 'https://ci.example.org' };
+    for (const good of [
+      'https://files.example.net',
+      'https://files.ci.example.org:8443/',
+      'https://artifacts.localhost',
+    ])
+      assert.equal(read({ env: { ...base, HEADRACE_ARTIFACT_URL: good } }).artifact_url, good);
+    for (const bad of [
+      'files.example.net',
+      'ftp://files.example.net',
+      'https://files.example.net/path',
+      'https://files.example.net/?x',
+      'https://me:HUSH@files.example.net',
+      'https://10.0.0.1',
+      'https://[::1]:8443',
+      'https://0x7f.1',
+      'https://localhost:8443',
+      'https://*.example.net',
+    ])
+      refused({ env: { ...base, HEADRACE_ARTIFACT_URL: bad } }, /^HEADRACE_ARTIFACT_URL must be an https:\/\//, 'HUSH');
+    for (const same of ['https://ci.example.org', 'https://CI.example.org.:9000', 'https://ci%2eexample.org'])
+      refused({ env: { ...base, HEADRACE_ARTIFACT_URL: same } }, /artifact_url: its host name is that of base_url/);
+    refused({ env: { HEADRACE_ARTIFACT_URL: 'https://files.example.net' } }, /artifact_url: it needs base_url/);
+    refused({ env: { ...base, HEADRACE_ARTIFACT_URL: 'http://files.example.net' } }, /it must begin with https:/);
+  });
+
   test('wants a certificate and its key together', () => {
     refused({ env: { HEADRACE_TLS_CERT: import.meta.filename } }, /tls_key/);
   });

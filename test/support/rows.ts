@@ -113,9 +113,9 @@ export async function addArtifact(
   { db, ids, blobs }: CallDeps,
   build: Named,
   path: string,
-  content = 'kept',
+  content: string | Buffer = 'kept',
 ): Promise<ArtifactRow> {
-  const bytes = Buffer.from(content);
+  const bytes = typeof content === 'string' ? Buffer.from(content) : content;
   const { digest } = await blobs.put(
     (async function* whole() {
       yield bytes;

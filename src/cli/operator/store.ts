@@ -11,6 +11,7 @@ import { openFileBlobs, type Blobs } from '../../server/db/blobs.ts';
 import { openVaultOf, proveMasterKey } from '../../server/db/canary.ts';
 import { createShellRelay } from '../../server/streams/shell-relay.ts';
 import { createSubscriptions } from '../../server/db/subscriptions.ts';
+import { artifactAddresses } from '../../server/auth/artifact-addresses.ts';
 import { configuredMailer } from '../../server/mail/mailer.ts';
 import { migrate } from '../../server/db/migrate.ts';
 import { leaseNode } from '../../server/db/node-lease.ts';
@@ -70,6 +71,8 @@ export async function openStore(
       archiveBytes: unpackLimitsOf(config).bytes,
       assembling: new Map(),
       mailer: configuredMailer(config),
+      artifactAddresses:
+        config.artifact_url === undefined ? undefined : artifactAddresses({ url: config.artifact_url, vault }),
       openForge: forgeOpener({
         mayCall: publicAddressFilter(config.webhook_allow),
         resolve: createResolve(),

@@ -5,11 +5,11 @@ import { createMask, type Mask } from '../../shared/domain/masking.ts';
 import type { Link } from '../../shared/protocol/index.ts';
 import { collectFiles, type CollectedFile, type Collection } from '../collector.ts';
 import type { RunFiles } from '../sandbox/types.ts';
-import { createReportDecoder } from './decoding.ts';
-import { createJunitReader } from './junit.ts';
+import { createReportDecoder } from '../../shared/junit/decoding.ts';
+import { createJunitReader } from '../../shared/junit/reader.ts';
 import { TestSender } from './test-sender.ts';
-import { asName } from './texts.ts';
-import { UnreadableReportError } from './unreadable.ts';
+import { asName } from '../../shared/junit/texts.ts';
+import { UnreadableReportError } from '../../shared/junit/unreadable.ts';
 
 const mostReports = 10_000;
 const mostBytes = 1024 * 1024 * 1024;

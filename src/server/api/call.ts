@@ -13,6 +13,7 @@ import type { DiskReserve } from '../../shared/lib/disk-reserve.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import type { UploadedDependency } from '../../shared/records/dependency.ts';
+import type { ArtifactAddresses } from '../auth/artifact-addresses.ts';
 import type { OpenForge } from '../forges/index.ts';
 import type { Mailer } from '../mail/mailer.ts';
 import type { Observers } from '../lifecycle/write-context.ts';
@@ -44,6 +45,8 @@ export interface CallDeps {
   assembling: Map<bigint, Promise<UploadedDependency>>;
   relay: ShellRelay;
   openForge: OpenForge;
+  /** Undefined if artifacts have no host name of their own. */
+  artifactAddresses: ArtifactAddresses | undefined;
   /** Undefined if no mail server is set. */
   mailer: Mailer | undefined;
 }

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, RequestListener } from 'node:http';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { ApiError } from '../../shared/errors.ts';
 import { parseForm, readBodies } from './bodies.ts';
@@ -44,8 +45,15 @@ declare module 'fastify' {
   }
 }
 
+/** A host name where nothing of this server is served. */
+export interface OtherHost {
+  isFor(request: IncomingMessage): boolean;
+  answer: RequestListener;
+}
+
 export interface ServerOptions {
   endpoints: readonly Endpoint[];
+  otherHost?: OtherHost | undefined;
   /** Without them the server speaks plain HTTP, behind a proxy on the same machine. */
   tls?: { key: string; cert: string };
   baseUrl?: string | undefined;
@@ -66,6 +74,7 @@ const anybody = {
 
 export function createServer(options: ServerOptions): FastifyInstance {
   const guard = options.connections ?? anybody;
+  const other = options.otherHost;
   const times = { ...usualTimes, ...options.connectionTimes };
   // `guardConnections` limits all other slowness. A large archive takes its time on a slow line.
   const slowness = {
@@ -81,7 +90,11 @@ export function createServer(options: ServerOptions): FastifyInstance {
   let isStopping = false;
   const markAnswer = answerMarker(options.isStrict ?? false);
   const server = Fastify({
-    serverFactory: protocols(options.tls, slowness),
+    serverFactory: (handler) =>
+      protocols(
+        options.tls,
+        slowness,
+      )((request, response) => (other?.isFor(request) ? other.answer : handler)(request, response)),
     return503OnClosing: false,
     pluginTimeout: 0, // no plugin here can hang, and each route would get a timer
     // Fastify's logger per request costs more than many requests. Log entries name the request's ID here.
@@ -166,7 +179,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   });
 
   routeOddRequests(server.server);
-  takeUpgrades(server);
+  takeUpgrades(server, (request) => other?.isFor(request) ?? false);
   server.addHook('preClose', (done) => {
     isStopping = true;
     done();

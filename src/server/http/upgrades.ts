@@ -12,11 +12,11 @@ declare module 'fastify' {
 }
 
 /** Requests for a WebSocket pass the router first, so all are admitted alike. Other protocols are ignored. */
-export function takeUpgrades(server: FastifyInstance): void {
+export function takeUpgrades(server: FastifyInstance, isForOther: (request: IncomingMessage) => boolean): void {
   const asked = new WeakMap<IncomingMessage, { socket: Duplex; head: Buffer }>();
   const raw = server.server as Server & { shouldUpgradeCallback: (request: IncomingMessage) => boolean };
-  raw.shouldUpgradeCallback = ({ method, headers }) =>
-    method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
+  raw.shouldUpgradeCallback = (request) =>
+    request.method === 'GET' && request.headers.upgrade?.toLowerCase() === 'websocket' && !isForOther(request);
   raw.on('upgrade', (request, socket, head) => {
     socket.on('error', () => socket.destroy());
     const response = new http.ServerResponse(request);

@@ -76,6 +76,12 @@ interface Storage {
   blobs: Blobs;
 }
 
+/** How a file's bytes are sent. */
+export interface Sending {
+  contentType: string;
+  headers: Record<string, string>;
+}
+
 /** Browsers should save the untrusted bytes. If a browser shows them anyway, they run no code and belong to no site. */
 function asDownload(fileName: string): Record<string, string> {
   return {
@@ -86,13 +92,19 @@ function asDownload(fileName: string): Record<string, string> {
   };
 }
 
+type FileAnswer = Extract<StreamAnswer, { body: unknown }>;
+
 export async function fileOf(
   { blobs, headers }: Pick<Storage, 'blobs'> & Pick<Incoming, 'headers'>,
   row: Pick<ArtifactRow, 'path' | 'size' | 'sha256' | 'content_type'>,
-): Promise<StreamAnswer> {
-  const { path, size, sha256, content_type: contentType } = row;
+  { contentType, headers: sent }: Sending = {
+    contentType: row.content_type,
+    headers: asDownload(row.path.split('/').at(-1) ?? ''),
+  },
+): Promise<FileAnswer> {
+  const { size, sha256 } = row;
   const etag = `"${sha256}"`;
-  const answered = { ...asDownload(path.split('/').at(-1) ?? ''), 'accept-ranges': 'bytes', etag };
+  const answered = { ...sent, 'accept-ranges': 'bytes', etag };
   if (headers['if-match'] !== undefined && !names(headers['if-match'], etag, 'strong'))
     throw ApiError.ofHttp(412, 'invalid_format', 'if-match');
   if (names(headers['if-none-match'], etag)) return { contentType, status: 304, headers: answered, body: nothing() };

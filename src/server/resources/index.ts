@@ -3,6 +3,7 @@ import * as account from './account.ts';
 import * as annotations from './annotations.ts';
 import * as applications from './applications.ts';
 import * as archiveUploads from './archive-uploads.ts';
+import { artifactViewRoutes } from './artifact-views.ts';
 import * as artifacts from './artifacts.ts';
 import * as audit from './audit.ts';
 import * as badges from './badges.ts';
@@ -127,6 +128,7 @@ export const routes = [
 export const pageRoutes = [
   ...logViewRoutes([builds.logged, builds.loggedService, buildRequests.logged, deploys.logged]),
   ...logViewRoutes([dependencyLogs.logged]),
+  ...artifactViewRoutes,
   changes.projectChanges,
   publicProjects,
 ];

@@ -8,7 +8,7 @@ import { problem, render, type Page, type Viewer } from './layout.ts';
  * Pages load only our own stylesheet, icons and scripts, and cannot be framed. Scripts need this response's nonce. Our
  * address alone proves nothing, because JSON-P makes every API response a script.
  */
-function policy({ formTarget, nonce, hasTerminal }: Allowed): string {
+function policy({ formTarget, nonce, hasTerminal, frames }: Allowed): string {
   const target = formTarget === undefined ? '' : ` ${formTarget}`;
   const scripts = [`script-src 'nonce-${nonce}'`, "worker-src 'self'", "connect-src 'self'"];
   return [
@@ -16,6 +16,7 @@ function policy({ formTarget, nonce, hasTerminal }: Allowed): string {
     `style-src 'self'${hasTerminal ? ` 'nonce-${nonce}'` : ''}`,
     "img-src 'self'",
     ...(nonce === undefined ? [] : scripts),
+    ...(frames === undefined ? [] : [`frame-src ${frames}`, "object-src 'self'"]),
     `form-action 'self'${target}`,
     "base-uri 'none'",
     "frame-ancestors 'none'",
@@ -27,6 +28,7 @@ interface Allowed {
   /** Without a nonce, the page runs no scripts. */
   nonce?: string | undefined;
   hasTerminal?: boolean | undefined;
+  frames?: string | undefined;
 }
 
 /** Other sites must not get our addresses as referrers, because these can contain private data. */
@@ -43,7 +45,8 @@ export function sendPage(page: Page, viewer: Viewer, { headers }: FastifyRequest
   const hasScripts = page.hasPasskeys || !page.isNarrow;
   const nonce = !hasScripts ? undefined : randomBytes(16).toString('base64');
   const text = render(page, viewer, nonce);
-  protect(reply, { formTarget: page.formTarget, nonce, hasTerminal: page.hasTerminal })
+  const { formTarget, hasTerminal, frames } = page;
+  protect(reply, { formTarget, nonce, hasTerminal, frames })
     .status(page.status ?? 200)
     .headers(page.headers ?? {})
     .type('text/html; charset=utf-8');

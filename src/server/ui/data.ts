@@ -37,6 +37,7 @@ const served = new Set<string>([
     (of) => [`GET ${of}/log.txt`, `GET ${of}/log/view`, `GET ${of}/log/matches`, `GET ${of}/log/growth`] as const,
   ),
   `GET ${build}/artifacts/:artifact_id`,
+  `GET ${build}/artifacts/:artifact_id/content`,
   `GET ${build}/artifacts.zip`,
   // Scripts call these, because a form cannot resume an upload or open a shell.
   `POST ${dependency}/uploads`,

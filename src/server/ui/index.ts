@@ -3,6 +3,7 @@ import { ApiError } from '../../shared/errors.ts';
 import { addAssets } from './assets.ts';
 import * as account from './account.ts';
 import * as accountDeletion from './account-deletion.ts';
+import * as artifact from './artifact.ts';
 import * as applications from './applications.ts';
 import * as authorize from './authorize.ts';
 import * as build from './build.ts';
@@ -79,6 +80,7 @@ const ofProjects = [
   request,
   commit,
   build,
+  artifact,
   shell,
   tests,
   logSearch,

@@ -23,6 +23,8 @@ export interface Page {
   hasTerminal?: boolean;
   /** The page uses passkeys, which need a script, also on a narrow page. */
   hasPasskeys?: boolean;
+  /** The site whose documents the page shows in a frame, as in a content security policy. */
+  frames?: string;
   /** Other sites that the page's forms may send the user to, as in a content security policy. */
   formTarget?: string | undefined;
   headers?: Record<string, string>;

@@ -201,7 +201,7 @@ function inGroups(lines: readonly Html[], first: number, folds: Shown['folds']):
   return shown;
 }
 
-function linesOf({ style, lines }: LogView): Html[] {
+export function linesOf({ style, lines }: Pick<LogView, 'style' | 'lines'>): Html[] {
   let before = styleOf(style === '' ? '0' : style);
   return lines.map(({ number, text, cut, mark }) => {
     const { pieces, after } = piecesOf(text, before);

@@ -138,6 +138,8 @@ export const most = {
   /** Of a build, and in one message. */
   tests: 100_000,
   testsAtOnce: 500,
+  /** On the page of an artifact that is a report. */
+  shownTests: 200,
 
   /** From forges. The rest is ignored. */
   hookChanges: 100,
@@ -168,6 +170,9 @@ export const bytes = {
   testName: 1024,
   testMessage: 8192,
   testsOfBuild: 67_108_864,
+  /** On the page of an artifact. */
+  shownText: 8_388_608,
+  shownReport: 1_048_576,
   /** Per file to which a step writes variables, and for all variables that a build's steps add. */
   stepEnvironment: 262_144,
   /** From runners, about the steps of a build. */

@@ -31,6 +31,37 @@ export const contentTypes: readonly string[] = [
   ...new Set([...Object.values(types), 'application/octet-stream'].map((type) => type.split(';', 1)[0] ?? '')),
 ];
 
+/** For a host name where nothing else is, so that pages, styles and scripts may be what they are. */
+export function siteTypeOf(path: string): string {
+  const [, ending = ''] = /\.([A-Za-z0-9]+)$/.exec(path) ?? [];
+  return siteTypes[ending.toLowerCase()] ?? contentTypeOf(path);
+}
+
+/** Without a character set, a page may declare its own. */
+const siteTypes: Readonly<Record<string, string>> = {
+  __proto__: null as never,
+  html: 'text/html',
+  htm: 'text/html',
+  xhtml: 'application/xhtml+xml',
+  xml: 'text/xml',
+  svg: 'image/svg+xml',
+  css: 'text/css; charset=utf-8',
+  js: 'text/javascript; charset=utf-8',
+  mjs: 'text/javascript; charset=utf-8',
+  wasm: 'application/wasm',
+  map: 'application/json',
+  avif: 'image/avif',
+  bmp: 'image/bmp',
+  ico: 'image/x-icon',
+  woff: 'font/woff',
+  woff2: 'font/woff2',
+  ttf: 'font/ttf',
+  otf: 'font/otf',
+  mp3: 'audio/mpeg',
+  wav: 'audio/wav',
+  ogg: 'audio/ogg',
+};
+
 /** A path below a directory, without characters that could mislead a terminal or a reader. */
 export function isPlainPath(path: string): boolean {
   if (Buffer.byteLength(path) > 1024 || !path.isWellFormed()) return false;

@@ -26,6 +26,10 @@ export interface Vault {
   open(sealed: string, place: string): string;
   /** The prefix of every value sealed with the current key. It finds values sealed with another. */
   currentPrefix(): string;
+  /** For texts that leave the server and come back. Signatures have a key of their own, and 43 letters for an address. */
+  sign(text: string, place: string): string;
+  /** In constant time. Also true for another key of the file, so a rotation ends no signature at once. */
+  isSigned(text: string, place: string, signature: string): boolean;
 }
 
 export class BrokenSealError extends Error {
@@ -50,6 +54,7 @@ interface WorkingKeys {
   number: number;
   cipher: KeyObject;
   mac: KeyObject;
+  signing: KeyObject;
 }
 
 export function openVault(file: string): Vault {
@@ -79,6 +84,15 @@ export function openVault(file: string): Vault {
     },
     open,
     currentPrefix: () => headerOf(refresh()).toString('base64'),
+    sign: (text, place) => signatureOf(refresh(), text, place),
+    isSigned(text, place, signature) {
+      refresh();
+      const given = Buffer.from(signature);
+      return keys.some((key) => {
+        const own = Buffer.from(signatureOf(key, text, place));
+        return own.length === given.length && timingSafeEqual(own, given);
+      });
+    },
   };
 
   function open(sealed: string, place: string): string {
@@ -115,10 +129,14 @@ function authenticate(key: WorkingKeys, body: Buffer, place: string): Buffer {
   return createHmac('sha256', key.mac).update(body).update(place).digest();
 }
 
+function signatureOf(key: WorkingKeys, text: string, place: string): string {
+  return createHmac('sha256', key.signing).update(`${place}\n${text}`).digest('base64url');
+}
+
 function derive({ number, secret }: MasterKey): WorkingKeys {
   const expand = (purpose: string): KeyObject =>
     createSecretKey(Buffer.from(hkdfSync('sha256', secret, '', `headrace ${purpose}`, 32)));
-  return { number, cipher: expand('encrypt'), mac: expand('authenticate') };
+  return { number, cipher: expand('encrypt'), mac: expand('authenticate'), signing: expand('sign') };
 }
 
 function readMasterKeys(file: string): MasterKey[] {

@@ -34,7 +34,9 @@ const openPages = [
   '',
   '/commits/:commit_id',
   '/requests/:build_request_id',
-  ...['', '/tests', '/artifacts', '/details', '/services/:service_name'].map((tab) => `/builds/:build_id${tab}`),
+  ...['', '/tests', '/artifacts', '/artifacts/:artifact_id', '/details', '/services/:service_name'].map(
+    (tab) => `/builds/:build_id${tab}`,
+  ),
   '/tests',
   '/tests/history',
 ].map((path) => `/ui/projects/:project_id${path}`);

@@ -69,6 +69,24 @@ describe('the vault', () => {
     assert.throws(() => openVault(file).open(old, 'here'), BrokenSealError);
   });
 
+  test('signs for one place, and knows its signatures until their key is dropped', () => {
+    const file = keyFile();
+    const vault = openVault(file);
+    const signature = vault.sign('text', 'here');
+    assert.match(signature, /^[\w-]{43}$/);
+    assert.ok(vault.isSigned('text', 'here', signature));
+    assert.ok(!vault.isSigned('text', 'there', signature) && !vault.isSigned('other', 'here', signature));
+    const [first = ''] = signature;
+    for (const wrong of ['', signature.slice(1), `${signature}A`, signature.replace(first, first === 'A' ? 'B' : 'A')])
+      assert.ok(!vault.isSigned('text', 'here', wrong), wrong);
+    addMasterKey(file);
+    assert.notEqual(vault.sign('text', 'here'), signature);
+    assert.ok(vault.isSigned('text', 'here', signature));
+    dropOldMasterKeys(file);
+    assert.ok(!vault.isSigned('text', 'here', signature));
+    assert.ok(!openVault(keyFile()).isSigned('text', 'here', vault.sign('text', 'here')));
+  });
+
   test('keeps its key for its owner alone, and does not replace it', () => {
     const file = keyFile();
     const key = readFileSync(file, 'utf8');

@@ -11,6 +11,7 @@ import { formatBytes } from '../../../shared/lib/byte-units.ts';
 import { codeOf, messageOf } from '../../../shared/lib/error-code.ts';
 import { addressOfServer } from '../folder-lock.ts';
 import { blobLocation, databaseUrl, masterKeyFile } from '../store.ts';
+import { artifactOrigin } from './artifact-origin.ts';
 import { missing, ok, warning, type Check } from './check.ts';
 
 const firstStart = 'the first start creates it';
@@ -24,6 +25,7 @@ export async function checkData(config: Config): Promise<Check[]> {
     await database(config),
     await blobs(config),
     certificate(config),
+    await artifactOrigin(config),
     masterKey(config),
   ];
 }

@@ -1,5 +1,5 @@
-import type { Mask } from '../../shared/domain/masking.ts';
-import { cutBytes } from '../../shared/lib/cut-bytes.ts';
+import type { Mask } from '../domain/masking.ts';
+import { cutBytes } from '../lib/cut-bytes.ts';
 
 /** Masks secrets, then cuts at `most` bytes. In the other order, half a secret at the cut would stay unmasked. */
 export class ReportText {

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { createMask } from '../../../src/shared/domain/masking.ts';
 import type { TestReport } from '../../../src/shared/protocol/index.ts';
-import { createReportDecoder } from '../../../src/runner/reports/decoding.ts';
-import { millisecondsIn } from '../../../src/runner/reports/durations.ts';
-import { createJunitReader } from '../../../src/runner/reports/junit.ts';
-import { UnreadableReportError } from '../../../src/runner/reports/unreadable.ts';
+import { createReportDecoder } from '../../../src/shared/junit/decoding.ts';
+import { millisecondsIn } from '../../../src/shared/junit/durations.ts';
+import { createJunitReader } from '../../../src/shared/junit/reader.ts';
+import { UnreadableReportError } from '../../../src/shared/junit/unreadable.ts';
 
 interface Reading {
   tests: TestReport[];

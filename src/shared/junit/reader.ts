@@ -1,8 +1,8 @@
 import sax from 'sax';
-import type { Mask } from '../../shared/domain/masking.ts';
-import { cutBytes } from '../../shared/lib/cut-bytes.ts';
-import { bytesOfTest } from '../../shared/domain/bounds.ts';
-import type { TestReport } from '../../shared/protocol/index.ts';
+import type { Mask } from '../domain/masking.ts';
+import { cutBytes } from '../lib/cut-bytes.ts';
+import { bytesOfTest } from '../domain/bounds.ts';
+import type { TestReport } from '../protocol/index.ts';
 import { millisecondsIn } from './durations.ts';
 import { feed } from './feed.ts';
 import { asMessage, asName, ReportText } from './texts.ts';
