@@ -78,6 +78,8 @@ export interface Mount {
   writable?: string;
   /** A read-only file that covers an existing one. */
   file?: string;
+  /** Read-only, and no part of what the run leaves, like its mount point. */
+  isLent?: true;
   /** Read-only `/sys` of the machine. */
   isSys?: true;
 }

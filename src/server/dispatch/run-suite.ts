@@ -11,6 +11,7 @@ import {
   whyNoVariables,
 } from '../lifecycle/build-variables.ts';
 import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
+import { lenders } from '../lifecycle/lent-files.ts';
 import { forgetKept } from '../lifecycle/kept-builds.ts';
 import type { Layer } from '../software/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
@@ -221,7 +222,7 @@ export const runSuite: JobHandler = {
   ],
 
   async settle(context, job, outcome, { output, stepStates, services, isInLog }) {
-    if (outcome.kind === 'files_gone' && job.cancelled === 0) return loseFiles(context, job);
+    if (outcome.kind === 'files_gone' && job.cancelled === 0) return loseFiles(context, job, outcome);
     if (outcome.kind === 'cancelled') await dropArtifacts(context.trx, job.subject_id);
     const [state, ending] = endingOf(outcome);
     if (outcome.kind === 'exited' && outcome.cache && job.cancelled === 0)
@@ -251,11 +252,12 @@ function stepsOf(command: string, steps: string): StepOrder[] {
 }
 
 /** The runner cannot get the files that the build starts with. The next attempt finds that they are gone. */
-async function loseFiles(context: JobContext, job: ClaimedJob): Promise<void> {
+async function loseFiles(context: JobContext, job: ClaimedJob, { build: lender }: { build?: string }): Promise<void> {
   const build = await buildOf(context, job.subject_id);
   if (!build) return;
   await holdForBuilds(context, build.build_request_id, build.commit_id); // before the files (db/lock-order.ts)
-  if (build.files_of !== null) await forgetKept(context.trx, build.files_of);
+  const gone = lender === undefined ? build.files_of : lenders(build).find((one) => String(one) === lender);
+  if (gone !== undefined && gone !== null) await forgetKept(context.trx, gone);
   await loseBuild(context, build, job, 'files_gone');
 }
 

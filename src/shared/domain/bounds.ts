@@ -104,6 +104,7 @@ export const most = {
   namedSuites: 500,
   neededSuites: 100,
   layeredSuites: 50,
+  filesFromSuites: 20,
   variablesOfRequest: 50,
   parameters: 20,
   parameterOptions: 50,
