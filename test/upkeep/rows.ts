@@ -405,6 +405,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     });
     await put('log_chunks', { log_id: 1n, start: 0n, bytes: everyByte });
     const file = { size: largestId, sha256: 'c'.repeat(64), content_type: 'text/plain' };
+    await put('build_summaries', { build_id: 1n, markdown: awkward });
     await put('artifacts', { id: 1n, build_id: 1n, path: awkward, ...file, created_at: 1n });
     const waiting = { claim: 'c', holder: 'h', account_id: user, created_at: 1n };
     await put('uploads', { id: 1n, ...waiting, stored_blob: 'e'.repeat(64), stored_bytes: largestId });

@@ -33,6 +33,7 @@ export function filesOfRun(machine: Machine, sandbox: Sandbox, job: Job, disk: D
       }
     },
     layers: layersOf(sandbox, job),
+    summary: () => sandbox.process.stepFiles.summary(),
     keepWhole: (directory) => rename(sandbox.folder, directory),
   };
 }

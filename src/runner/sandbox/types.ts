@@ -170,6 +170,8 @@ export interface RunFiles {
    */
   inspect(inspection: Inspection): Promise<Ended>;
   readonly layers: RunLayers;
+  /** What the steps wrote to the summary, from its beginning: at most `bytes.summaryRead`. */
+  summary(): Buffer;
   /** Moves all files to a new directory on the same file system, by a rename. Must be the last call. */
   keepWhole(directory: string): Promise<void>;
 }

@@ -51,7 +51,7 @@ export async function filesOrder(
     else if (kept && (await isHolderAlive(db, kept.holder))) away.push(kept);
     else {
       if (kept) forgotten.push(kept.id);
-      else if (by && by === attempts[0] && attempts.some((one) => one !== by && hadFilesOf(build, one)))
+      if (by && by === attempts[0] && attempts.some((one) => one !== by && hadFilesOf(build, one)))
         return giveUp(context, build, `The files of ${by.suite_name} are not stored, even after it ran again.`);
       missing.push(by ?? (attempts[0] as BuildRow));
     }

@@ -1,6 +1,7 @@
 import type { BuildRow } from '../db/schema.ts';
 import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
 import { dropArtifacts } from '../outputs/artifacts.ts';
+import { dropSummary } from '../outputs/summaries.ts';
 import { openServices } from '../lifecycle/build-services.ts';
 import { noteCommands, noteSteps, waitingSteps } from '../lifecycle/build-steps.ts';
 import {
@@ -223,7 +224,7 @@ export const runSuite: JobHandler = {
 
   async settle(context, job, outcome, { output, stepStates, services, isInLog }) {
     if (outcome.kind === 'files_gone' && job.cancelled === 0) return loseFiles(context, job, outcome);
-    if (outcome.kind === 'cancelled') await dropArtifacts(context.trx, job.subject_id);
+    if (outcome.kind === 'cancelled') await dropOutputs(context, job);
     const [state, ending] = endingOf(outcome);
     if (outcome.kind === 'exited' && outcome.cache && job.cancelled === 0)
       await keepCache(context, { buildId: job.subject_id, stored: job, state }, outcome.cache);
@@ -238,12 +239,17 @@ export const runSuite: JobHandler = {
 
   async lose(context, job) {
     const build = await buildOf(context, job.subject_id);
-    await dropArtifacts(context.trx, job.subject_id); // the next attempt stores its own
+    await dropOutputs(context, job); // the next attempt stores its own
     if (build && job.cancelled) await advanceBuild(context, build, 'cancelled');
     else if (build) await loseBuild(context, build, job);
     return { retry: false }; // the next attempt has its own build and job
   },
 };
+
+async function dropOutputs({ trx }: JobContext, { subject_id: build }: ClaimedJob): Promise<void> {
+  await dropArtifacts(trx, build);
+  await dropSummary(trx, build);
+}
 
 /** A suite with a command has one step. */
 function stepsOf(command: string, steps: string): StepOrder[] {

@@ -27,6 +27,7 @@ import { findLog } from '../streams/logs.ts';
 import type { StoredStep } from '../views/build-steps.ts';
 import { commitView } from '../views/commit.ts';
 import { logged as ofRequests } from './build-requests.ts';
+import { hasSummary } from '../outputs/summaries.ts';
 import { lenders } from '../lifecycle/lent-files.ts';
 import { findBuild, showing, withheldView } from './builds.ts';
 import { loadCommit } from './commits.ts';
@@ -151,7 +152,7 @@ export const routes = [
     summary:
       'Fetch a build with whether its suite still exists, its build request, the build whose files it started with, how it ' +
       'ended in a sentence, its steps, the builds of its request, those that it needs, all attempts at the same suite and ' +
-      'variant of the commit, the first one first, and how many artifacts it has',
+      'variant of the commit, the first one first, how many artifacts it has, and whether it wrote a summary',
     answer: buildDetailsRecord,
     async handle(call) {
       const { db, project, params } = call;
@@ -174,6 +175,7 @@ export const routes = [
         step_parts: await stepParts(db, call.caller, build),
         attempts: attempts.map(view),
         ...(await artifactsOf(db, build.id)),
+        has_summary: await hasSummary(db, build.id),
       };
     },
   }),

@@ -209,6 +209,11 @@ create table build_tokens (
   starts_builds integer not null
 );
 
+create table build_summaries (
+  build_id bigint not null primary key references builds (id) on delete cascade,
+  markdown text not null
+);
+
 create table signing_keys (
   id bigint not null primary key,
   public_key text not null,
