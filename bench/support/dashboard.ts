@@ -93,6 +93,8 @@ const byAPerson = {
 const unheld = {
   needs: '[]',
   files_from: '',
+  lent_from: '',
+  lent_by: '[]',
   files_of: null,
   approval: 0,
   approvers: '[]',
@@ -134,6 +136,8 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     artifacts: '[]',
     needs: '[]',
     files_from_id: null,
+    files_from_name: '',
+    files_from: '[]',
     approval: 0,
     approvers: '[]',
     manual: 0,

@@ -32,7 +32,7 @@ export interface RunnerDeps {
   trees: CacheStore;
   /** Undefined if this runner stores no data of services. */
   serviceData?: ServiceDataStore | undefined;
-  link: Pick<Link, 'read' | 'store' | 'storeFiles' | 'access' | 'tests'>;
+  link: Pick<Link, 'read' | 'store' | 'storeFiles' | 'access' | 'tests' | 'summary'>;
   images: Images;
   outbox: Outbox;
   /** Undefined if this runner cannot retain files of builds. */

@@ -58,7 +58,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
         orders: order.services,
         project: order.source.projectId,
         // Files of another suite may contain its secrets.
-        hadSecrets: secrets.length > 0 || order.files !== undefined,
+        hadSecrets: secrets.length > 0 || order.files !== undefined || ground.lent.length > 0,
         limits,
         secrets,
         openLog: openLog ?? (() => ({ write: unkept })),
@@ -87,7 +87,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
       environment: findable(variables, order.prefixes, software.directoriesAt),
       isBuild: true as const,
       home,
-      mounts: [...software.mounts, ...(services?.mounts ?? [])],
+      mounts: [...software.mounts, ...ground.lent, ...(services?.mounts ?? [])],
       ...inside,
       user,
       limits,
@@ -106,7 +106,12 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
     const filling = {
       parts: { image: image?.digest, user: build.user, software: order.software, prefixes: order.prefixes },
       checkout: checkout?.path,
-      over: { misses: checkout?.misses, files: order.files, cache: cache?.tree && [found?.name, found?.digest] },
+      over: {
+        misses: checkout?.misses,
+        files: order.files,
+        lent: order.lent,
+        cache: cache?.tree && [found?.name, found?.digest],
+      },
     };
     const ended = await deps.sandboxes.run({
       id,
@@ -187,7 +192,8 @@ function failureBefore(error: unknown): { outcome: Outcome; message?: string } {
   if (error instanceof CannotRunError)
     return { outcome: { kind: 'unrunnable', reason: error.reason }, message: error.message };
   if (error instanceof TimedOutError) return { outcome: { kind: 'timed_out' }, message: error.message };
-  if (error instanceof FilesGoneError) return { outcome: { kind: 'files_gone' } };
+  if (error instanceof FilesGoneError)
+    return { outcome: { kind: 'files_gone', ...(error.build !== undefined && { build: error.build }) } };
   if (error instanceof EnvironmentFileError) {
     const message = `The variables that the operator of this runner sets for builds cannot be read: ${error.message}`;
     return { outcome: { kind: 'unrunnable', reason: 'environment_unreadable' }, message };

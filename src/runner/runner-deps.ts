@@ -177,5 +177,6 @@ function heldBack(link: Link, disk: DiskReserve): RunnerDeps['link'] {
     storeFiles: (claim, content, signal) => link.storeFiles(claim, content, signal),
     access: (message, signal) => link.access(message, signal),
     tests: (batch, signal) => link.tests(batch, signal),
+    summary: (written, signal) => link.summary(written, signal),
   };
 }

@@ -16,7 +16,7 @@ import { findable } from './search-paths.ts';
 import { CannotRunError } from './cannot-run.ts';
 import { unkept } from './services/service-log.ts';
 import { openSuiteServices } from './services/suite-services.ts';
-import { layersOf, whoRunsOver } from './suite-files.ts';
+import { FilesGoneError, layersOf, takeLent, whoRunsOver, type Lent } from './suite-files.ts';
 
 /** A shell runs in a new sandbox with the build's limits. Its changes to the build's files are removed with it. */
 
@@ -138,6 +138,11 @@ async function runOver(
   const repository = { ...source, privateKey: async () => source.privateKey };
   const checkout = isWhole ? [] : [held.use(await checkouts.of(repository, order, () => {}, signal)).path];
   const [lowest = '', ...over] = [...checkout, ...workspace];
+  // Nothing retains them for shells.
+  const lent = await takeLent(deps, order, checkout[0] ?? '', { held, signal }).catch((error: unknown): Lent => {
+    if (error instanceof FilesGoneError) return { mounts: [], hasOneOwner: true };
+    throw error;
+  });
   using software = await dependencyCache.take(wanted, signal);
   using image =
     order.image && imageDigest !== undefined ? await images.again(order.image, imageDigest, signal) : undefined;
@@ -173,8 +178,8 @@ async function runOver(
     workspace: { checkout: lowest, over },
     home,
     tmp: [join(files, wholeRun.tmp)],
-    mounts: [...software.mounts, ...(services?.mounts ?? [])],
-    user: whoRunsOver(layers, sandboxes),
+    mounts: [...software.mounts, ...lent.mounts, ...(services?.mounts ?? [])],
+    user: whoRunsOver({ hasOneOwner: layers.hasOneOwner && lent.hasOneOwner }, sandboxes),
     ...(image && { ...inside, imageLayers: { below, above: [join(files, wholeRun.image)] } }),
     ...(making && { buildsImages: making.buildsImages, files: making.files, user: making.user }),
     limits: within,

@@ -7,7 +7,8 @@ import { roots, type Root } from './cache-trees.ts';
 import { StoreAwayError } from './failures.ts';
 import type { RunnerDeps } from './job-runner.ts';
 import type { OpenedBuild } from './kept-builds.ts';
-import { buildUser, wholeRun, type RunUser, type Sandboxes } from './sandbox/types.ts';
+import { lentFilesFolder, lentFolder } from '../shared/domain/files-from.ts';
+import { buildUser, sandboxPaths, wholeRun, type Mount, type RunUser, type Sandboxes } from './sandbox/types.ts';
 
 /** If a suite begins with another suite's files, its build is mounted over them. No build changes these files. */
 export interface Layers extends Record<Root, readonly string[]> {
@@ -22,6 +23,8 @@ export const oneOwner = 'facts/one-owner';
 
 export class FilesGoneError extends Error {
   override name = 'FilesGoneError';
+  /** The build whose lent files are gone. */
+  build?: string;
 }
 
 interface Holding {
@@ -77,7 +80,10 @@ export async function layersOf(deps: RunnerDeps, build: OpenedBuild, holding: Ho
  * The user of a run without an image over these files; undefined for the default. By default such a run has one user
  * ID, because it needs no others. There, files of other users would have no owner, and some would be unreadable.
  */
-export function whoRunsOver({ hasOneOwner }: Layers, { hasManyUsers }: Pick<Sandboxes, 'hasManyUsers'>) {
+export function whoRunsOver(
+  { hasOneOwner }: Pick<Layers, 'hasOneOwner'>,
+  { hasManyUsers }: Pick<Sandboxes, 'hasManyUsers'>,
+) {
   return hasOneOwner || !hasManyUsers ? undefined : plainUser;
 }
 
@@ -86,4 +92,29 @@ export function overCache(layers: Layers, tree: string | undefined): Layers {
   if (tree === undefined) return layers;
   const [workspace, home] = roots.map((root) => [join(tree, root), ...layers[root]]);
   return { ...layers, workspace: workspace ?? [], home: home ?? [] };
+}
+
+export interface Lent {
+  mounts: Mount[];
+  hasOneOwner: boolean;
+}
+
+/** What builds of other suites left in the workspace, read-only beside the checkout. */
+export async function takeLent(deps: RunnerDeps, order: SuiteOrder, checkout: string, holding: Holding): Promise<Lent> {
+  const { lent = [] } = order;
+  const folder = join(sandboxPaths.workspace, lentFilesFolder);
+  const mounts: Mount[] = lent.length > 0 ? [{ at: folder, layers: [], isLent: true }] : [];
+  let hasOneOwner = true;
+  for (const { build, variant, ...files } of lent)
+    try {
+      const layers = await takeFiles(deps, { ...order, files }, holding);
+      const all = layers.isWhole ? layers.workspace : [checkout, ...layers.workspace];
+      const parts = [files.suite, variant].filter((part) => part !== '').map(lentFolder);
+      mounts.push({ at: join(folder, ...parts), layers: [...all], isLent: true });
+      hasOneOwner &&= layers.hasOneOwner;
+    } catch (error) {
+      if (error instanceof FilesGoneError) error.build = build;
+      throw error;
+    }
+  return { mounts, hasOneOwner };
 }

@@ -1,4 +1,5 @@
 import type { Access, Link, SuiteOrder } from '../shared/protocol/index.ts';
+import { lentFilesFolder } from '../shared/domain/files-from.ts';
 import { prefetch } from '../shared/lib/prefetch.ts';
 import { imageBuild, refuseImageBuilds } from './image-builds.ts';
 import { inImage } from './images/images.ts';
@@ -6,7 +7,7 @@ import type { RunnerDeps, Task } from './job-runner.ts';
 import { oneIdWords } from './one-id.ts';
 import { untilAnswered } from './retry.ts';
 import { openSuiteCache } from './suite-cache.ts';
-import { overCache, takeFiles, whoRunsOver } from './suite-files.ts';
+import { overCache, takeFiles, takeLent, whoRunsOver } from './suite-files.ts';
 import { takeOwn } from './taken-files.ts';
 
 interface Standing extends Pick<Task, 'id' | 'signal' | 'spans'> {
@@ -39,11 +40,16 @@ export async function standOn(deps: RunnerDeps, order: SuiteOrder, { id, signal,
   const layered = held.use(new DisposableStack());
   const files = await takeFiles(deps, order, { held: layered, signal });
   const checkout = files.isWhole ? undefined : held.use(await checkouts.of(source, order, keepOutput, signal));
+  const lent = await takeLent(deps, order, checkout?.path ?? '', { held: layered, signal });
   if (order.software.length > 0) spans.begin('software');
   const software = held.use(await dependencyCache.take(order.software, signal));
   // Printed only now: if a dependency cannot be fetched, the build restarts, and would print this twice.
   for (const miss of checkout?.misses ?? []) await print(`${miss}\n`);
   if (order.files) await print(`This starts with the files of ${order.files.suite}.\n`);
+  if (order.lent && order.lent.length > 0) {
+    const suites = [...new Set(order.lent.map(({ suite }) => suite))].join(', ');
+    await print(`The files of ${suites} are in ${lentFilesFolder}.\n`);
+  }
   if (wanted) spans.begin('image');
   const image = await coming?.result;
   if (image) await print(aboutImage + (sandboxes.hasManyUsers ? '' : oneIdWords));
@@ -64,7 +70,9 @@ export async function standOn(deps: RunnerDeps, order: SuiteOrder, { id, signal,
   const [lowest = '', ...over] = [...(checkout ? [checkout.path] : []), ...workspace];
   const inside = image && (await inImage(image, order.root));
   const making = order.imageBuilds && imageBuild(inside, order.imageBuilds);
-  const user = making ? making.user : (inside?.user ?? whoRunsOver(files, sandboxes));
+  const user = making
+    ? making.user
+    : (inside?.user ?? whoRunsOver({ hasOneOwner: files.hasOneOwner && lent.hasOneOwner }, sandboxes));
   const taking = files.hasOneOwner || !sandboxes.hasLayers || (user?.uid === 0 && user.gid === 0) ? undefined : user;
   const owning = taking && held.use(await deps.trees.begin());
   const packing = { id: `${id}-owners`, sandboxes, signal };
@@ -81,6 +89,7 @@ export async function standOn(deps: RunnerDeps, order: SuiteOrder, { id, signal,
     waiting,
     user,
     home,
+    lent: lent.mounts,
     workspace: { checkout: lowest, over },
     changes: changes ?? { workspace: cache?.changes },
     tops: { workspace: files.workspace.at(-1), home: files.home.at(-1) },

@@ -1,6 +1,7 @@
 import { messageOf } from '../shared/lib/error-code.ts';
 import type { SuiteOrder } from '../shared/protocol/index.ts';
 import type { RunnerDeps, Task } from './job-runner.ts';
+import { keepSummary } from './keep-summary.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
 import type { BuildFacts } from './kept-builds.ts';
 import { refusedText } from './refused-addresses.ts';
@@ -24,7 +25,7 @@ interface Leaving extends Pick<Task, 'id' | 'signal' | 'spans'> {
   services: Pick<BuildFacts, 'serviceImages' | 'serviceData'>;
 }
 
-/** After a build's processes have ended, takes its reports, its artifacts, its cache, and its files for a shell. */
+/** After a build's processes have ended, takes its reports, its summary, its artifacts, its cache, and its files for a shell. */
 export async function takeLeft(
   deps: RunnerDeps,
   order: SuiteOrder,
@@ -38,6 +39,8 @@ export async function takeLeft(
     await collectReports(left, { globs: order.reports, secrets: secrets(), link: deps.link, ...told });
     spans.end();
   }
+  if (ended.reason !== 'cancelled')
+    await keepSummary(left, { link: deps.link, secrets: secrets(), claim: id, print, signal });
   if (order.artifacts && ended.reason !== 'cancelled') {
     spans.begin('artifacts');
     if (ended.reason === 'out_of_disk') await print('\nNo artifacts are stored: the disk must be freed at once.\n');

@@ -12,6 +12,7 @@ import { whereAvailable } from './db/unavailable.ts';
 import { endLeftShells } from './dispatch/shells.ts';
 import { forgetOldHookDeliveries } from './inbound-hooks/retention.ts';
 import { forgetOldArchiveUploads } from './software/archive-uploads.ts';
+import { forgetOldSummaries } from './outputs/summaries.ts';
 import { forgetOldArtifacts } from './outputs/artifacts.ts';
 import { collectBlobs, removeDoomedBlobs } from './software/collect.ts';
 import { forgetOldKept } from './lifecycle/kept-builds.ts';
@@ -52,6 +53,7 @@ const tasks: Record<string, Task> = {
   hook_deliveries: ({ db }) => forgetOldHookDeliveries(db, keptDays),
   logs: ({ db }, config) => forgetOldLogs(db, config.log_days),
   test_results: ({ db }, config) => forgetOldTests(db, config.log_days),
+  build_summaries: ({ db }, config) => forgetOldSummaries(db, config.log_days),
   artifacts: ({ db }, config) => forgetOldArtifacts(db, config.artifact_days),
   left_shells: ({ db, ids }) => endLeftShells({ db, ids }),
   kept_builds: ({ db }, config) => forgetOldKept(db, config.files_hours),

@@ -175,4 +175,73 @@ onOneDatabase((database) => {
     assert.ok(build.files_kept_until, JSON.stringify(build));
     assert.ok(readFileSync(join(installation.folder, 'runner/kept/location'), 'utf8'));
   });
+
+  test('a build has what several suites left beside its checkout, as the file of its commit says', async (t) => {
+    await another(t, 'apart');
+    const many = await installation.project('many');
+    await many.api().put(many.path, { config_file: '.headrace.toml' });
+    const suite = (name: string, ...lines: string[]): string => [`[[suites]]\nname = "${name}"`, ...lines].join('\n');
+    const has = 'cd .headrace/files; find . -name made | LC_ALL=C sort; cat */made */*/made; cd ../..; test ! -e made';
+    const file = [
+      suite('one/two', 'command = "echo one >made"', 'tags = ["apart"]'),
+      suite('all', 'matrix = ["OS=linux,mac"]', 'command = "echo $OS >made; ln -s /etc/passwd link"'),
+      suite('of-linux', 'command = "echo by-linux >made"'),
+      suite('of-mac', 'command = "echo by-mac >made"'),
+      suite(
+        'takes',
+        'needs = ["one/two", "all", "of-linux"]',
+        'files_from = ["one/two", "all", "of-linux"]',
+        `command = "${has}; mkdir out; echo o >out/own"`,
+        'artifacts = ["**"]',
+      ),
+      suite(
+        'follows',
+        'needs = ["takes"]',
+        'files_from = "takes"',
+        'command = "find . -name .git -prune -o -print | LC_ALL=C sort"',
+      ),
+      suite(
+        'each',
+        'matrix = ["OS=linux,mac"]',
+        'needs = ["of-linux", "of-mac"]',
+        'files_from = "of-$OS"',
+        'command = "cat made"',
+      ),
+    ].join('\n\n');
+    await many.repository.commit({ on: 'main', files: { '.headrace.toml': `name = "many"\n${file}\n` } });
+    const request = await many.build('main');
+    const { commit_id_str: commit } = await many.api().get(`${many.path}/build_requests/${request.id_str}`);
+    const all = await many.api().get<Build[]>(`${many.path}/commits/${String(commit)}/builds?limit=100`);
+    const of = (name: string, variant = ''): Build =>
+      all.find((build) => build.suite_name === name && build.variant === variant) ?? assert.fail(name);
+    const log = await many.log(of('takes'));
+    assert.equal(
+      log,
+      [
+        'The files of one/two, all, of-linux are in .headrace/files.',
+        ...['all/OS=linux', 'all/OS=mac', 'of-linux', 'one%2Ftwo'].map((at) => `./${at}/made`),
+        'by-linux',
+        'one',
+        'linux',
+        'mac',
+        '',
+        'Artifacts: 2 files kept, 13 bytes.',
+        '',
+      ].join('\n'),
+    );
+    const followed =
+      /^This starts with the files of takes\.\n\.\n\.\/\.headrace\.toml\n\.\/file-\d+\n\.\/out\n\.\/out\/own\n$/;
+    assert.match(await many.log(of('follows')), followed);
+    for (const os of ['linux', 'mac'])
+      assert.equal(await many.log(of('each', `OS=${os}`)), `This starts with the files of of-${os}.\nby-${os}\n`);
+    // What the default branch's file says is now the project's, and is written as it was.
+    const { document } = await many.api().get(`${many.path}/config`);
+    const { suites } = JSON.parse(String(document)) as { suites: { name: string; files_from?: unknown }[] };
+    const from = suites.flatMap(({ name, files_from: taken }) => (taken === undefined ? [] : [[name, taken]]));
+    assert.deepEqual(Object.fromEntries(from), {
+      takes: ['one/two', 'all', 'of-linux'],
+      follows: 'takes',
+      each: 'of-$OS',
+    });
+  });
 });

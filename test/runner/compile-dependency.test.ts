@@ -46,6 +46,7 @@ describe('compiling', () => {
       storeFiles: () => assert.fail('a compile leaves no artifacts'),
       access: () => assert.fail('a compile needs no key'),
       tests: () => assert.fail('a compile has no tests'),
+      summary: () => assert.fail('a compile has no summary'),
     };
     const log = (): void => {};
     const mostBytes = 100 * megabyte;

@@ -30,6 +30,7 @@ describe('a runner on a disk without room above its reserve', () => {
     steps: () => assert.fail('there are no steps'),
     services: () => assert.fail('there are no services'),
     tests: () => assert.fail('there are no tests'),
+    summary: () => assert.fail('there is no summary'),
     extend: async (_, signal) => pause(100, {}, { signal }),
     async finish(report) {
       reports.push(report);

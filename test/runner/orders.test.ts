@@ -45,6 +45,7 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
     steps: () => assert.fail('there are no steps'),
     services: () => assert.fail('there are no services'),
     tests: () => assert.fail('there are no tests'),
+    summary: () => assert.fail('there is no summary'),
     finish,
     read: () => assert.fail('there is nothing to read'),
     store: () => assert.fail('there is nothing to store'),

@@ -290,6 +290,98 @@ describe('files of another suite', () => {
     assert.deepEqual((await runner.build('true', { files: guessed, isFork: true })).outcome, { kind: 'files_gone' });
   });
 
+  test('of several suites lie beside the checkout, read-only, and are no part of what the build leaves', async () => {
+    const runner = await open();
+    const checkout = join(runner.folder, 'checkout');
+    const first = await runner.left(
+      'echo one >made; rm top; ln -s /etc/passwd link; mkfifo pipe; mkdir .headrace; ln -s / .headrace/files; echo h >~/x',
+    );
+    const second = await runner.left(
+      'mkdir -p .headrace/files/first; echo two >.headrace/files/first/made; chmod 700 .',
+    );
+    const [odd, ofVariant] = ['a/b %2F "c" $(id)', 'N=x/y M=..'];
+    const lent = [
+      { ...first, variant: '', build: '1' },
+      { ...second, suite: odd, variant: ofVariant, build: '2' },
+      { ...first, suite: odd, variant: 'N=1 M=2', build: '3' },
+    ];
+    const at = `.headrace/files/a%2Fb %2F "c" $(id)`;
+    const look = `cd .headrace/files; find . | LC_ALL=C sort | head -50; cat first/made '${at.slice(16)}/N=x%2Fy M=../.headrace/files/first/made'`;
+    const whole = `./a%2Fb %2F "c" $(id)/N=x%2Fy M=..`;
+    const inOthers = (place: string): string =>
+      ['', '/.headrace', '/.headrace/files', '/link', '/made', '/pipe', '/tracked', '/tracked/file']
+        .map((name) => `${place}${name}\n`)
+        .join('');
+    const keep = { hours: 0, accountId: '1', forSuites: 'passed' } as const;
+    const seen = async (what: string): Promise<FilesOrder> => {
+      const { outcome, text, said, files } = await runner.build(
+        `(${look}); test -e top && cat top; test ! -e ~/x; echo own >mine; mkdir -p .headrace/own`,
+        { lent, keep },
+      );
+      assert.deepEqual(outcome, { kind: 'exited', status: 0 }, `${what}: ${said}`);
+      const second = [
+        '',
+        '/.headrace',
+        '/.headrace/files',
+        '/.headrace/files/first',
+        '/.headrace/files/first/made',
+        '/top',
+        '/tracked',
+        '/tracked/file',
+      ];
+      assert.equal(
+        text,
+        `.\n./a%2Fb %2F "c" $(id)\n${inOthers('./a%2Fb %2F "c" $(id)/N=1 M=2')}${second.map((name) => `${whole}${name}\n`).join('')}${inOthers('./first')}one\ntwo\nof the commit\n`,
+        what,
+      );
+      assert.match(said, /^The files of first, a\/b %2F "c" \$\(id\) are in \.headrace\/files\.\n/);
+      return { suite: 'second', kept: files ?? assert.fail('nothing was kept') };
+    };
+    const left = await seen('a plain checkout');
+    const after = await runner.build('find . -mindepth 1 | LC_ALL=C sort', { files: left });
+    assert.equal(after.text, './.headrace\n./.headrace/own\n./mine\n./top\n./tracked\n./tracked/file\n');
+
+    const attack = `set +e; for path in first/made first/new new first; do
+        (echo bad >.headrace/files/$path) 2>/dev/null && echo "wrote $path"; done
+      rm -rf .headrace 2>/dev/null; mv .headrace/files away 2>/dev/null && echo moved
+      ln -s / .headrace/files 2>/dev/null; umount .headrace/files/first 2>/dev/null && echo unmounted
+      chmod 777 .headrace/files/first/made 2>/dev/null && echo chmod; cat .headrace/files/first/made`;
+    assert.equal((await runner.build(attack, { lent })).text, 'one\n');
+
+    // Whatever the commit has there is hidden.
+    for (const make of [
+      'echo file >.headrace',
+      'ln -s /etc .headrace',
+      'mkdir .headrace; echo file >.headrace/files',
+      'mkdir .headrace; ln -s / .headrace/files',
+    ]) {
+      await run('sh', ['-ec', `cd "$0"; rm -rf .headrace; ${make}`, checkout]);
+      await seen(make);
+    }
+    await run('sh', ['-ec', 'cd "$0"; rm -rf .headrace; mkdir -p .headrace/files/planted', checkout]);
+    assert.equal(
+      (await runner.build('ls .headrace/files', { lent: [{ ...first, variant: '', build: '1' }] })).text,
+      'first\n',
+    );
+    await run('rm', ['-rf', join(checkout, '.headrace')]);
+
+    // Those of another project or a fork, and those that are gone, are none.
+    const gone = { suite: 'third', kept: { name: 'never', key: 'ab'.repeat(32) }, variant: '', build: '77' };
+    assert.deepEqual((await runner.build('true', { lent: [...lent, gone] })).outcome, {
+      kind: 'files_gone',
+      build: '77',
+    });
+    assert.deepEqual((await runner.build('true', { lent, isFork: true })).outcome, { kind: 'files_gone', build: '1' });
+
+    // Packed for another runner, they look the same.
+    const elsewhere = await open(runner.blobs);
+    const { packed = assert.fail() } = await runner.packed(first);
+    const there = await elsewhere.build('cat .headrace/files/first/made; ls .headrace/files/first; cat top', {
+      lent: [{ suite: 'first', packed, variant: '', build: '1' }],
+    });
+    assert.equal(there.text, 'one\nlink\nmade\npipe\ntracked\nof the commit\n', there.said);
+  });
+
   test('that no packer would make show nothing of the machine [promise: suite-files]', async () => {
     const outside = join(folder, 'outside');
     mkdirSync(outside);

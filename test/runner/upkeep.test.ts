@@ -46,6 +46,7 @@ test('a runner without work removes the mirrors that nobody used for a month', a
     steps: () => assert.fail('there are no steps'),
     services: () => assert.fail('there are no services'),
     tests: () => assert.fail('there are no tests'),
+    summary: () => assert.fail('there is no summary'),
     extend: () => assert.fail('there is nothing to keep'),
     finish: () => assert.fail('there is nothing to finish'),
     read: () => assert.fail('there is nothing to read'),

@@ -87,6 +87,8 @@ export async function addBuild(
     output_to: null,
     needs: '[]',
     files_from: '',
+    lent_from: '',
+    lent_by: '[]',
     files_of: null,
     approval: 0,
     approvers: '[]',

@@ -59,6 +59,7 @@ export async function startScripted(
     steps: nothing,
     services: nothing,
     tests: nothing,
+    summary: nothing,
     read: nothing,
     store: nothing,
     storeFiles: nothing,

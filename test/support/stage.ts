@@ -116,7 +116,7 @@ export class Stage {
       images: { take: unused, again: unused },
       caches: { projects: () => [], forget: async () => {} } as unknown as CacheStore,
       trees: { projects: () => [], forget: async () => {} } as unknown as CacheStore,
-      link: { read: unused, store: unused, storeFiles: unused, access: unused, tests: unused },
+      link: { read: unused, store: unused, storeFiles: unused, access: unused, tests: unused, summary: unused },
       scratch: '/nowhere',
       operatorVariables: () => ({}),
       outbox: await openOutbox({ folder: join(this.#service.folder, 'stage-outbox'), disk, log: () => {} }),

@@ -109,6 +109,8 @@ for (const kind of kinds) {
         artifacts: '[]',
         needs: '[]',
         files_from_id: null,
+        files_from_name: '',
+        files_from: '[]',
         approval: 0,
         approvers: '[]',
         manual: 0,

@@ -163,6 +163,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       artifacts: JSON.stringify([awkward]),
       needs: JSON.stringify([String(largestId)]),
       files_from_id: largestId,
+      files_from_name: `${awkward}$X`,
+      files_from: JSON.stringify([String(largestId), `${awkward}$X`]),
       approval: 1,
       approvers: JSON.stringify([awkward]),
       manual: 1,
@@ -304,6 +306,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       services: JSON.stringify([{ name: 'db', state: 'ready', log: '1' }]),
       needs: JSON.stringify([awkward]),
       files_from: awkward,
+      lent_from: `\n${awkward}\n`,
+      lent_by: JSON.stringify([String(largestId)]),
       files_of: largestId,
       approval: 1,
       approvers: JSON.stringify([awkward]),
@@ -402,6 +406,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     });
     await put('log_chunks', { log_id: 1n, start: 0n, bytes: everyByte });
     const file = { size: largestId, sha256: 'c'.repeat(64), content_type: 'text/plain' };
+    await put('build_summaries', { build_id: 1n, markdown: awkward });
     await put('artifacts', { id: 1n, build_id: 1n, path: awkward, ...file, created_at: 1n });
     const waiting = { claim: 'c', holder: 'h', account_id: user, created_at: 1n };
     await put('uploads', { id: 1n, ...waiting, stored_blob: 'e'.repeat(64), stored_bytes: largestId });

@@ -74,6 +74,7 @@ export const streams = {
   serviceLog: '/projects/:project_id/builds/:build_id/services/:service_name/log.txt',
   serviceEvents: '/projects/:project_id/builds/:build_id/services/:service_name/firehose',
   buildLog: '/projects/:project_id/builds/:build_id/log.txt',
+  summary: '/projects/:project_id/builds/:build_id/summary',
   artifact: '/projects/:project_id/builds/:build_id/artifacts/:artifact_id',
   shell: '/projects/:project_id/builds/:build_id/shell/:shell_id/connection',
   requestLog: '/projects/:project_id/build_requests/:build_request_id/log.txt',

@@ -108,6 +108,12 @@ export function developerProgram(): Command {
     .example("headrace grep 'connection.refused'", 'in the logs of all builds of the project')
     .example("headrace grep 'timed.out' --suite unit", 'in those of a suite');
 
+  add('summary <BUILD>', () => import('./summary.ts'))
+    .summary('Print the summary that a build wrote')
+    .description('It is Markdown. A build that wrote none has an empty one.')
+    .example('headrace summary unit', 'of a suite, in the newest build of the branch')
+    .example('headrace summary 912345678901234567 --json', 'with the identifier of the build');
+
   add('artifacts <BUILD> [PATTERN]', () => import('./artifacts.ts'))
     .summary('List or download the artifacts of a build')
     .description(

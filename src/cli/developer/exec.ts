@@ -4,6 +4,8 @@ import { readRanges } from '../../shared/lib/address-filter.ts';
 import { messageOf } from '../../shared/lib/error-code.ts';
 import type { Answered, Project } from '../client/operations.ts';
 import type { BuildVariables } from '../../shared/domain/build-variables.ts';
+import { filesFromOf } from '../../shared/documents/kinds.ts';
+import { lentFilesFolder, takenBy } from '../../shared/domain/files-from.ts';
 import { inVariant, variablesIn, variantsOf } from '../../shared/domain/matrix.ts';
 import type { EndedSuite, ServiceOrder } from '../../runner/exec-suite.ts';
 import type { Call } from './call.ts';
@@ -46,12 +48,15 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
   if (software.missing.length > 0)
     throw new Failure('unavailable', words`Not compiled yet: ${software.missing.join(', ')}`);
   const variables = options.withVariables ? await variablesFor(call, params) : [];
-  const filesFrom = suite.needs.find(({ id_str: needed }) => needed === suite.files_from_id_str);
-  if (filesFrom)
-    screen.hint(
-      words`${suite.name} starts with the files of ${filesFrom.name} on a server. Here it starts with your working tree only.`,
-    );
   const variant = variantOf(suite, options.variant);
+  const filesFrom = filesFromOf(suite);
+  const taken = takenBy(filesFrom, variant).join(', ');
+  if (taken !== '')
+    screen.hint(
+      typeof filesFrom === 'string'
+        ? words`${suite.name} starts with the files of ${taken} on a server. Here it starts with your working tree only.`
+        : words`${suite.name} has the files of ${taken} in ${lentFilesFolder} on a server. Here it has your working tree only.`,
+    );
   const tree = (await topOf(call.cwd)) ?? call.cwd;
   const folder = folderOf(call.env, 'cache');
   const ending = new AbortController();

@@ -34,7 +34,7 @@
 #   furnish FOLDER UID GID         makes the run's own directories in FOLDER, for that user, and the root that its
 #                                  sandbox will bind, under the run's directory as "own" and "root". Later mounts in the
 #                                  root also appear in the sandbox. The answer has descriptors of this process: those of
-#                                  the files "env" and "secret-env" in /dev/shm/headrace of the sandbox.
+#                                  the files "env", "secret-env" and "summary" in /dev/shm/headrace of the sandbox.
 #   directory PATH MODE UID GID
 #   adjust PATH MODE SECONDS NANOSECONDS
 #       gives a directory a mode, and these as its time
@@ -210,18 +210,18 @@ sub open_run {
     return join ' ', $run->{pid}, ( map { "$_=" . fileno $kept{$_} } keys %kept ), "uid=$who[0]", "gid=$who[1]";
 }
 
-# The files through which the steps of a run tell the runner of variables: in memory, where nobody can put others in their
+# The files through which the steps of a run tell the runner of variables and the summary: in memory, where nobody can put others in their
 # place, and open here until the runner has opened them.
 sub step_files {
     my ($run) = @_;
     my $folder = "$root/dev/shm/headrace";
     mkdir $folder or return 0;
-    for my $name (qw(env secret-env)) {
+    for my $name (qw(env secret-env summary)) {
         open my $file, '+>', "$folder/$name" or return 0;
         chmod 0666, $file or return 0;
         $run->{other_ends}{$name} = $file;
     }
-    return join ' ', map { fileno $run->{other_ends}{$_} } qw(env secret-env);
+    return join ' ', map { fileno $run->{other_ends}{$_} } qw(env secret-env summary);
 }
 
 sub is_open { my $run = $runs{ $_[0] }; return $run && $run->{mount} }

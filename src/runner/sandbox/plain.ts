@@ -46,13 +46,14 @@ export function plainRunner(options: {
     for (const directory of ['tmp', 'home', 'workspace']) await mkdir(join(folder, directory), { recursive: true });
     const cgroup = makeCgroup(name);
     try {
-      const ended = await runPlainly(job, folder, cgroup, disk);
+      const { summary, ...ended } = await runPlainly(job, folder, cgroup, disk);
       const workspace = { directory: workspaceOf(job, folder) };
       const left: RunFiles = {
         inspect: (inspection) => start({ ...inspectionJob(inspection), workspace }),
         get layers(): never {
           throw noLayers();
         },
+        summary: () => summary,
         keepWhole: () => Promise.reject(noLayers()),
       };
       await job.onLeft?.(left, ended);
@@ -72,14 +73,19 @@ function workspaceOf(job: Job, folder: string): string {
   return 'directory' in job.workspace ? job.workspace.directory : join(folder, 'workspace');
 }
 
-async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk: DiskWatch): Promise<Ended> {
+async function runPlainly(
+  job: Job,
+  folder: string,
+  cgroup: Cgroup | null,
+  disk: DiskWatch,
+): Promise<Ended & { summary: Buffer }> {
   const workspace = workspaceOf(job, folder);
   if ('checkout' in job.workspace) await copyTree(job.workspace.checkout, workspace);
   cgroup?.limit(job.limits);
   const steps = join(folder, 'steps');
   // The script waits for a line, so that it is in its control group before it starts a process.
   await writeFile(steps, 'read -r _\n' + script(job));
-  const environmentFiles = ['env', 'secret-env'].map((name) => join(folder, name));
+  const environmentFiles = ['env', 'secret-env', 'summary'].map((name) => join(folder, name));
   for (const file of environmentFiles) await writeFile(file, '', { mode: 0o600 });
   const stepFiles = openStepFiles(environmentFiles);
   const fifo = join(folder, 'output');
@@ -145,10 +151,17 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   clearTimeout(timeout);
   await Promise.race([reported, delay(graceMs, undefined, { ref: false })]); // a build may hold the other end
   const seen = await leading.finish();
+  const summary = stepFiles.summary();
   stepFiles.close();
   if (lost !== undefined) throw new Error('the output of a run could not be delivered', { cause: lost });
   const exitStatus =
     ending.reason() === null ? (seen.status === null ? unfinished(status) : seen.status || (status ?? 0)) : null;
   const reason = ending.reason() ?? (kills > 0 && exitStatus !== 0 ? 'out_of_memory' : null);
-  return { exitStatus, step: job.steps[seen.step ?? 0]?.name ?? '', reason, ...(cgroup && { used: cgroup.used() }) };
+  return {
+    exitStatus,
+    step: job.steps[seen.step ?? 0]?.name ?? '',
+    reason,
+    summary,
+    ...(cgroup && { used: cgroup.used() }),
+  };
 }

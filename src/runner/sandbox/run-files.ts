@@ -33,6 +33,7 @@ export function filesOfRun(machine: Machine, sandbox: Sandbox, job: Job, disk: D
       }
     },
     layers: layersOf(sandbox, job),
+    summary: () => sandbox.process.stepFiles.summary(),
     keepWhole: (directory) => rename(sandbox.folder, directory),
   };
 }
@@ -47,21 +48,22 @@ function layersOf({ folder }: Sandbox, { workspace, home = [] }: Job): RunLayers
 
 async function lookAt(machine: Machine, { folder }: Sandbox, job: Job, disk: DiskWatch, inspection: Inspection) {
   const machineWithout: Machine = { ...machine, paths: [], connect: undefined, network: 'none' };
-  const own = await openSandbox(machineWithout, randomName(), { user: rootUser });
+  const sandbox = await openSandbox(machineWithout, randomName(), { user: rootUser });
   try {
     const home: Mount[] = inspection.home
       ? [{ at: sandboxPaths.home, layers: [...(job.home ?? []), join(folder, 'home')] }]
       : [];
     const seen = [sandboxPaths.workspace, ...home.map(({ at }) => at)];
-    const inside = (job.mounts ?? []).filter(({ at }) => seen.some((place) => at.startsWith(`${place}/`)));
+    const own = (job.mounts ?? []).filter(({ isLent }) => !isLent);
+    const inside = own.filter(({ at }) => seen.some((place) => at.startsWith(`${place}/`)));
     const look: Job = {
       ...inspectionJob(inspection),
       workspace: { layers: workspaceLayers(job.workspace, folder, machine) },
       mounts: [...home, ...inside.map((mount) => readOnly(mount, machine))],
     };
-    return await runInSandbox(machineWithout, own, look, disk);
+    return await runInSandbox(machineWithout, sandbox, look, disk);
   } finally {
-    await own.close();
+    await sandbox.close();
   }
 }
 

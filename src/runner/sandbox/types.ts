@@ -79,6 +79,8 @@ export interface Mount {
   writable?: string;
   /** A read-only file that covers an existing one. */
   file?: string;
+  /** Read-only, and no part of what the run leaves, like its mount point. */
+  isLent?: true;
   /** Read-only `/sys` of the machine. */
   isSys?: true;
 }
@@ -169,6 +171,8 @@ export interface RunFiles {
    */
   inspect(inspection: Inspection): Promise<Ended>;
   readonly layers: RunLayers;
+  /** What the steps wrote to the summary, from its beginning: at most `bytes.summaryRead`. */
+  summary(): Buffer;
   /** Moves all files to a new directory on the same file system, by a rename. Must be the last call. */
   keepWhole(directory: string): Promise<void>;
 }

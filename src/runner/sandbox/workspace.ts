@@ -86,7 +86,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     if ('checkout' in job.workspace && machine.overlay) {
       const upper = { directory: mapped('changes'), work: mapped('work') };
       const { checkout, over: above = [] } = job.workspace;
-      const lower = [checkout, ...above].map((path) => layer(path));
+      const lower = [checkout, ...above, ...(await pointsOfLent())].map((path) => layer(path));
       return mounting(namespaces.overlay(target, { lower, upper }));
     }
     const copy = directories.make('workspace');
@@ -95,6 +95,24 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
       await copyTree(job.workspace.checkout, copy);
     }
     mounting(namespaces.bind(mapped('workspace'), target, 'rw'));
+  }
+
+  /**
+   * The mount points are in a layer over the checkout. So a file or a link of the checkout is not in the way, and the
+   * run's changes do not have them.
+   */
+  async function pointsOfLent(): Promise<string[]> {
+    const [outer] = mounts.filter(({ isLent }) => isLent);
+    if (!outer) return [];
+    const folder = join(directories.make('layers'), 'points');
+    await directories.settled();
+    let path = folder;
+    for (const part of ['', ...relative(sandboxPaths.workspace, outer.at).split('/')]) {
+      path = join(path, part);
+      mkdirSync(path, { mode: 0o755 });
+      lchownSync(path, owner.uid, owner.gid); // the build may add to the first of them
+    }
+    return [folder];
   }
 
   /** A directory of the run's own, over layers. */

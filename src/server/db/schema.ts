@@ -23,7 +23,7 @@ import type {
 import type { CacheRow, ServiceDataRow } from './rows/caches.ts';
 import type { HookDeliveryRow, HookRow } from './rows/hooks.ts';
 import type { PolledRefsRow, PollRow, ScheduleRow } from './rows/clock.ts';
-import type { ArtifactRow, UploadRow } from './rows/outputs.ts';
+import type { ArtifactRow, BuildSummaryRow, UploadRow } from './rows/outputs.ts';
 import type { DoomedBlobRow, LogChunkRow, LogIndexRow, LogMarkRow, LogRow } from './rows/logs.ts';
 import type {
   ArchivePartRow,
@@ -122,6 +122,7 @@ export interface Schema {
   queue_turns: QueueTurnRow;
   events: EventRow;
   artifacts: ArtifactRow;
+  build_summaries: BuildSummaryRow;
   uploads: UploadRow;
   logs: LogRow;
   doomed_blobs: DoomedBlobRow;

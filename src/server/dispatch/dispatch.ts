@@ -48,6 +48,7 @@ import { createShells } from './shells.ts';
 import { createOutcomes } from './outcomes.ts';
 import { accessFor } from './sources.ts';
 import { startCleanup } from './cleanup.ts';
+import { takeSummary } from './summary-intake.ts';
 import { testIntake } from './test-intake.ts';
 
 const kinds: Record<WorkKind, JobHandler> = {
@@ -199,6 +200,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
         return { taken: true };
       }),
     tests: ({ holder }, batch) => tests.take(holder, batch),
+    summary: ({ holder }, summary) => takeSummary(db, disk, holder, summary),
     async finish(runner, report) {
       const configured = await configure(runner, report);
       const searched = await searchLog(runner, configured);

@@ -52,9 +52,9 @@ export interface Later {
   awaits: readonly bigint[];
 }
 
-/** Only the runner with the needed files may take the job before this moment. */
+/** Only the runner with the needed files, if there is a single one, may take the job before this moment. */
 export interface Elsewhere {
-  location: string;
+  location: string | null;
   until: number;
 }
 

@@ -1,6 +1,7 @@
 import type { BuildRow } from '../db/schema.ts';
 import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
 import { dropArtifacts } from '../outputs/artifacts.ts';
+import { dropSummary } from '../outputs/summaries.ts';
 import { openServices } from '../lifecycle/build-services.ts';
 import { noteCommands, noteSteps, waitingSteps } from '../lifecycle/build-steps.ts';
 import {
@@ -11,6 +12,7 @@ import {
   whyNoVariables,
 } from '../lifecycle/build-variables.ts';
 import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
+import { lenders } from '../lifecycle/lent-files.ts';
 import { forgetKept } from '../lifecycle/kept-builds.ts';
 import type { Layer } from '../software/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
@@ -221,8 +223,8 @@ export const runSuite: JobHandler = {
   ],
 
   async settle(context, job, outcome, { output, stepStates, services, usage, isInLog }) {
-    if (outcome.kind === 'files_gone' && job.cancelled === 0) return loseFiles(context, job);
-    if (outcome.kind === 'cancelled') await dropArtifacts(context.trx, job.subject_id);
+    if (outcome.kind === 'files_gone' && job.cancelled === 0) return loseFiles(context, job, outcome);
+    if (outcome.kind === 'cancelled') await dropOutputs(context, job);
     const [state, ending] = endingOf(outcome);
     if (outcome.kind === 'exited' && outcome.cache && job.cancelled === 0)
       await keepCache(context, { buildId: job.subject_id, stored: job, state }, outcome.cache);
@@ -238,12 +240,17 @@ export const runSuite: JobHandler = {
 
   async lose(context, job) {
     const build = await buildOf(context, job.subject_id);
-    await dropArtifacts(context.trx, job.subject_id); // the next attempt stores its own
+    await dropOutputs(context, job); // the next attempt stores its own
     if (build && job.cancelled) await advanceBuild(context, build, 'cancelled');
     else if (build) await loseBuild(context, build, job);
     return { retry: false }; // the next attempt has its own build and job
   },
 };
+
+async function dropOutputs({ trx }: JobContext, { subject_id: build }: ClaimedJob): Promise<void> {
+  await dropArtifacts(trx, build);
+  await dropSummary(trx, build);
+}
 
 /** A suite with a command has one step. */
 function stepsOf(command: string, steps: string): StepOrder[] {
@@ -252,11 +259,12 @@ function stepsOf(command: string, steps: string): StepOrder[] {
 }
 
 /** The runner cannot get the files that the build starts with. The next attempt finds that they are gone. */
-async function loseFiles(context: JobContext, job: ClaimedJob): Promise<void> {
+async function loseFiles(context: JobContext, job: ClaimedJob, { build: lender }: { build?: string }): Promise<void> {
   const build = await buildOf(context, job.subject_id);
   if (!build) return;
   await holdForBuilds(context, build.build_request_id, build.commit_id); // before the files (db/lock-order.ts)
-  if (build.files_of !== null) await forgetKept(context.trx, build.files_of);
+  const gone = lender === undefined ? build.files_of : lenders(build).find((one) => String(one) === lender);
+  if (gone !== undefined && gone !== null) await forgetKept(context.trx, gone);
   await loseBuild(context, build, job, 'files_gone');
 }
 

@@ -106,7 +106,8 @@ export function blobsOf(work: Work): string[] {
     'software' in one ? one.software.map(({ digest }) => digest) : [],
   );
   const cache = work.kind === 'run_suite' && work.cache?.found ? [work.cache.found.digest] : [];
-  const files = work.kind === 'run_suite' && work.files?.packed ? [work.files.packed.digest] : [];
+  const taken = work.kind === 'run_suite' ? [work.files ?? [], work.lent ?? []].flat() : [];
+  const files = taken.flatMap(({ packed }) => packed?.digest ?? []);
   return [...archive, ...software, ...cache, ...files];
 }
 

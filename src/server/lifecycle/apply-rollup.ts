@@ -5,6 +5,7 @@ import { followBuilds } from './deploy-moves.ts';
 import { beginJoinedFetches } from './joined-fetches.ts';
 import { noteEnding } from './endings.ts';
 import { moveGroups, moveHeld } from './held-back.ts';
+import { takesFiles } from './lent-files.ts';
 import { freeFiles } from './kept-builds.ts';
 import type { Group, LifecycleEvent, WriteContext } from './write-context.ts';
 import { buildRequestState, commitState, projectState, type BuildFact } from './rollup.ts';
@@ -35,6 +36,7 @@ const countedColumns = [
   'project_id',
   'needs',
   'files_from',
+  'lent_from',
   'approval',
   'approved_by',
   'manual',
@@ -175,7 +177,7 @@ export async function rollUpCommits(
     if (followed) moved.push(followed);
     const isOver = isFinal(buildRequestMachine, state);
     // A request that may still join this one could need its files.
-    const hasFiles = request.join_key !== '' || builds.some(({ files_from: suite }) => suite !== '');
+    const hasFiles = request.join_key !== '' || builds.some((build) => takesFiles(build));
     if (hasFiles && (state !== from || request.joined_to_id !== null)) await freeFiles(trx, request, isOver);
     if (state === from) continue;
     const span = isOver ? spanOf(lastRun(builds)) : unfinished;

@@ -12,6 +12,7 @@ import { addLine, beginLogs } from '../streams/logs.ts';
 import { writeMove, type BuildEnding, type MovedBuild } from './build-moves.ts';
 import { settingsOf } from './file-suites.ts';
 import { leaveGroup, recordEvent, rollUp } from './pending-effects.ts';
+import { lentColumn, lentNames } from './lent-files.ts';
 import { cappedPriority, priorityOf } from './priorities.ts';
 import { tooSlow, type Rule } from './rules.ts';
 import { watchSteps } from './slow-steps.ts';
@@ -84,6 +85,8 @@ export interface PlannedBuild {
   needs: readonly string[];
   /** The needed suite whose files the build starts with, or blank. */
   filesFrom: string;
+  /** The needed suites whose files the build gets beside the checkout. */
+  lentFrom: readonly string[];
   approval: number;
   approvers: string;
   manual: number;
@@ -117,7 +120,7 @@ export async function triedBefore(
     const last = await trx
       .selectFrom('builds')
       .select(['project_id', 'build_request_id', 'suite_id', 'suite_name', 'series'])
-      .select(['needs', 'files_from', 'approval', 'approvers', 'manual', 'concurrency_group'])
+      .select(['needs', 'files_from', 'lent_from', 'approval', 'approvers', 'manual', 'concurrency_group'])
       .select((of) =>
         of
           .selectFrom('builds as any')
@@ -157,6 +160,7 @@ export async function triedBefore(
       priority: priorityOf(cappedPriority(settings, now), last.asked_priority),
       needs: JSON.parse(last.needs) as string[],
       filesFrom: last.files_from,
+      lentFrom: lentNames(last),
       approval: Math.max(last.approval, now?.approval ?? 0),
       approvers: now?.approvers ?? last.approvers,
       manual: last.manual,
@@ -224,6 +228,8 @@ export async function addBuilds(
     needs: JSON.stringify(suite.needs),
     files_from: suite.filesFrom,
     files_of: null,
+    lent_from: lentColumn(suite.lentFrom),
+    lent_by: '[]',
     approval: suite.approval,
     approvers: suite.approvers,
     manual: suite.manual,

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
+import { takenBy } from '../../shared/domain/files-from.ts';
 import { variantsOf } from '../../shared/domain/matrix.ts';
 import { valuesIn } from '../../shared/records/fields.ts';
 import { matrixFields, suiteFields } from '../../shared/records/suite.ts';
@@ -16,7 +17,16 @@ import { whySkipped } from './skip-marks.ts';
 import type { WriteContext } from './write-context.ts';
 
 const matrixColumns = ['matrix', 'matrix_include', 'matrix_exclude', 'matrix_allow_failure'] as const;
-const holdColumns = ['needs', 'files_from_id', 'approval', 'approvers', 'manual', 'concurrency_group'] as const;
+const holdColumns = [
+  'needs',
+  'files_from_id',
+  'files_from_name',
+  'files_from',
+  'approval',
+  'approvers',
+  'manual',
+  'concurrency_group',
+] as const;
 const suiteColumns = [
   'id',
   'name',
@@ -193,10 +203,10 @@ async function triedAnew(
   const { suite_id: suiteId, name: suiteName, steps, tags, retries, priority, last, concurrency_group: group } = suite;
   const { approval, approvers, manual } = suite;
   const needs = needsOf(suite).flatMap((id) => names.get(id) ?? []);
-  const filesFrom = names.get(suite.files_from_id ?? 0n) ?? '';
   const gates = { approval, approvers, manual, group: suitesGroup(group) };
   const hasIdTokens = idTokensIn(suite).length > 0;
-  const settings = { suiteId, suiteName, steps, tags, retries, priority, needs, filesFrom, hasIdTokens, ...gates };
+  const settings = { suiteId, suiteName, steps, tags, retries, priority, needs, hasIdTokens, ...gates };
+  const files = filesTakenBy(suite, names, needs);
   const variants = variantsOf(valuesIn(matrixFields, suite));
   const allowFailure = allowedFailures(suite);
   const isPlain = variants.every((variant) => variant === '');
@@ -204,8 +214,25 @@ async function triedAnew(
   const lastOf = new Map(attempts.map((one) => [one.variant, Number(one.last)]));
   return variants.map((variant) => ({
     ...columnsInVariant(settings, variant),
+    ...files(variant),
     variant,
     allowFailure: allowFailure(variant),
     last: lastOf.get(variant) ?? 0,
   }));
+}
+
+/** Names with values of the matrix are looked up among the needs. */
+function filesTakenBy(
+  { files_from_id: from, files_from_name: pattern, files_from: list }: Readonly<SuiteFacts>,
+  names: ReadonlyMap<bigint, string>,
+  needs: readonly string[],
+): (variant: string) => Pick<PlannedBuild, 'filesFrom' | 'lentFrom'> {
+  const inNeeds = (name: string, variant: string): string[] =>
+    takenBy(name, variant).filter((one) => needs.includes(one));
+  const single = names.get(from ?? 0n) ?? '';
+  const several = suiteFields.files_from.fromColumn(list);
+  return (variant) => ({
+    filesFrom: pattern === '' ? single : (inNeeds(pattern, variant)[0] ?? ''),
+    lentFrom: several.flatMap((one) => (one.includes('$') ? inNeeds(one, variant) : (names.get(BigInt(one)) ?? []))),
+  });
 }

@@ -20,7 +20,7 @@ export interface SuiteOfFile {
   rules: readonly Rule[];
   dependencies: readonly string[];
   needs: readonly string[];
-  filesFrom: string;
+  filesFrom: string | readonly string[];
 }
 
 /** The digest is blank if the commit has no file. */
@@ -46,12 +46,25 @@ export async function storeFileSuites(
     settings: JSON.stringify({
       ...suite.settings,
       needs: suiteFields.needs.toColumn(suite.needs.flatMap((needed) => idOf.get(needed) ?? [])),
-      files_from_id: idOf.get(suite.filesFrom)?.toString() ?? null,
+      ...filesColumns(suite.filesFrom, idOf),
     }),
     rules: JSON.stringify(suite.rules),
     dependencies: JSON.stringify(suite.dependencies),
   }));
   await insertRows(trx, 'file_suites', rows);
+}
+
+/** JSON has no 64-bit integers. */
+function filesColumns(from: SuiteOfFile['filesFrom'], idOf: ReadonlyMap<string, bigint>) {
+  const isList = typeof from !== 'string';
+  const isPlain = (name: string): boolean => !name.includes('$');
+  return {
+    files_from_id: isList || !isPlain(from) ? null : (idOf.get(from)?.toString() ?? null),
+    files_from_name: isList || isPlain(from) ? '' : from,
+    files_from: JSON.stringify(
+      isList ? from.flatMap((name) => (isPlain(name) ? (idOf.get(name)?.toString() ?? []) : name)) : [],
+    ),
+  };
 }
 
 function rowsOf(db: Queries, projectId: bigint, digest: string): Promise<FileSuiteRow[]> {
@@ -78,8 +91,8 @@ export async function suitesInFile(db: Queries, projectId: bigint, digest: strin
     const approval = Math.max(fromFile.approval, own?.approval ?? 0);
     const approvers = own?.approvers ?? fromFile.approvers;
     const manual = Math.max(fromFile.manual, own?.manual ?? 0);
-    const from = fromFile.files_from_id as unknown as string | null; // JSON has no 64-bit integers
-    const files = { files_from_id: from === null ? null : BigInt(from) };
+    const { files_from_id: from, files_from_name = '', files_from = '[]' } = fromFile; // older rows lack the last two
+    const files = { files_from_id: from === null ? null : BigInt(from), files_from_name, files_from };
     return {
       ...fromFile,
       ...files,

@@ -7,7 +7,8 @@ import { enqueue, type NewJob } from '../queue/queue.ts';
 import { addLine } from '../streams/logs.ts';
 import { writeMove } from './build-moves.ts';
 import type { SuiteSettings } from './file-suites.ts';
-import { findFilesLocation } from './kept-builds.ts';
+import { findFilesLocation, type TakingBuild } from './kept-builds.ts';
+import { takesFiles } from './lent-files.ts';
 import { sortWaiting, notYetPassed, standingsOf, withFirst, type NeedingBuild } from './needs.ts';
 import type { BuildState } from './states.ts';
 import { subjectTopic, type Group, type LifecycleEvent, type WriteContext } from './write-context.ts';
@@ -121,7 +122,7 @@ async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id
         .onRef('file_suites.name', '=', 'builds.suite_name'),
     )
     .select(['builds.id as subjectId', 'projects.owner_id as accountId', 'suites.tags', 'file_suites.settings'])
-    .select(['builds.build_request_id', 'builds.files_from', 'builds.variant', 'builds.priority'])
+    .select(['builds.build_request_id', 'builds.files_from', 'builds.lent_from', 'builds.variant', 'builds.priority'])
     .where('builds.id', 'in', free)
     .orderBy('builds.id')
     .execute();
@@ -145,11 +146,8 @@ async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id
  */
 const preferMs = 3000;
 
-async function preferredFor(
-  db: Queries,
-  build: Pick<BuildRow, 'build_request_id' | 'files_from' | 'variant'>,
-): Promise<Pick<NewJob, 'location' | 'runAfter'>> {
-  const location = build.files_from === '' ? undefined : await findFilesLocation(db, build);
+async function preferredFor(db: Queries, build: TakingBuild): Promise<Pick<NewJob, 'location' | 'runAfter'>> {
+  const location = takesFiles(build) ? await findFilesLocation(db, build) : undefined;
   return location === undefined ? {} : { location, runAfter: Date.now() + preferMs };
 }
 
@@ -240,12 +238,15 @@ const forApproval = 'waits for approval';
 
 const isBehind = ({ held, build_state: state }: HeldBuild): boolean => held === 'needs' && state === 'enqueued';
 
-/** For a build whose needed files were gone when it was about to start. `gone` is the build that had produced them. */
-export async function holdAgain({ trx }: WriteContext, id: bigint, gone: bigint | undefined): Promise<void> {
-  const held = { held: 'needs', ...(gone !== undefined && { files_of: gone }) } as const;
+/** The builds whose files a build has, as columns. */
+export type FilesOf = Partial<Pick<BuildRow, 'files_of' | 'lent_by'>>;
+
+/** For a build whose needed files were gone when it was about to start. `gone` are the builds that had produced them. */
+export async function holdAgain({ trx }: WriteContext, id: bigint, gone: FilesOf): Promise<void> {
+  const held = { held: 'needs', ...gone } as const;
   await trx.updateTable('builds').set(held).where('id', '=', id).where('build_state', '=', 'enqueued').execute();
 }
 
-export async function noteFiles({ trx }: WriteContext, id: bigint, by: bigint): Promise<void> {
-  await trx.updateTable('builds').set({ files_of: by }).where('id', '=', id).execute();
+export async function noteFiles({ trx }: WriteContext, id: bigint, by: FilesOf): Promise<void> {
+  await trx.updateTable('builds').set(by).where('id', '=', id).execute();
 }

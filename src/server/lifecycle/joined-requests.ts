@@ -129,7 +129,9 @@ export async function besidesFirst(
   const differing = await haveOtherVariables(trx, { suites, requests: [first, request], commit });
   const apart = new Set(Array.from(shared).flatMap(([name, id]) => (differing.has(id) ? [name] : [])));
   for (const { suiteName, hasIdTokens } of tried) if (hasIdTokens) apart.add(suiteName);
-  for (const name of apart) for (const { suiteName, filesFrom } of tried) if (filesFrom === name) apart.add(suiteName);
+  for (const name of apart)
+    for (const { suiteName, filesFrom, lentFrom } of tried)
+      if (filesFrom === name || lentFrom.includes(name)) apart.add(suiteName);
   return { planned: tried.filter(({ suiteName: name }) => !shared.has(name) || apart.has(name)), leftOut };
 }
 

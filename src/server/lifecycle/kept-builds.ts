@@ -3,6 +3,7 @@ import { sealIn } from '../db/sealing.ts';
 import { sealedLocation, type BuildRequestRow, type BuildRow, type KeptBuildRow } from '../db/schema.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import { enqueue } from '../queue/queue.ts';
+import { lenders, lentNames } from './lent-files.ts';
 import { ownRefs } from './own-refs.ts';
 import { buildRequestMachine, isFinal, type BuildRequestState } from './states.ts';
 import type { WriteContext } from './write-context.ts';
@@ -99,19 +100,32 @@ export async function findFilesForSuite(
   return isOver ? undefined : kept;
 }
 
+export type TakingBuild = Pick<BuildRow, 'build_request_id' | 'files_from' | 'lent_from' | 'variant'>;
+
+/** A build that another one takes files of, in all its attempts, newest first. */
+export interface Giver {
+  attempts: readonly BuildRow[];
+  /** Its files are beside the checkout, not instead of it. */
+  isLent: boolean;
+}
+
+/** A build takes the files of a suite in its own variant or without one, or else those of all variants of some suites. */
+export async function findGivers(db: Queries, build: TakingBuild): Promise<Giver[]> {
+  const attemptsAt = async (suite: string): Promise<BuildRow[]> => findAttempts(db, build.build_request_id, suite);
+  if (build.files_from !== '') {
+    const attempts = await attemptsAt(build.files_from);
+    return [{ attempts: attempts.filter(({ variant }) => variant === '' || variant === build.variant), isLent: false }];
+  }
+  const lent = await Promise.all(lentNames(build).map(attemptsAt));
+  const byVariant = lent.flatMap((attempts) => Array.from(Map.groupBy(attempts, ({ variant }) => variant).values()));
+  return byVariant.map((attempts) => ({ attempts, isLent: true }));
+}
+
 /**
- * The attempts at the suite whose files a build starts with, in its own variant or without one, newest first. They are
- * from the build's own request, or else from the request that it joined. Files from the joined request must not depend
- * on variables that are limited to other refs.
+ * They are from the build's own request, or else from the request that it joined. Files from the joined request must
+ * not depend on variables that are limited to other refs.
  */
-export async function findLeaving(
-  db: Queries,
-  {
-    build_request_id: request,
-    files_from: suite,
-    variant,
-  }: Pick<BuildRow, 'build_request_id' | 'files_from' | 'variant'>,
-): Promise<BuildRow[]> {
+async function findAttempts(db: Queries, request: bigint, suite: string): Promise<BuildRow[]> {
   const attempts = await db
     .selectFrom('builds')
     .selectAll()
@@ -124,8 +138,8 @@ export async function findLeaving(
       ]),
     )
     .where('suite_name', '=', suite)
-    .where('variant', 'in', ['', variant])
     .orderBy('attempt', 'desc')
+    .orderBy('id')
     .execute();
   const own = attempts.filter(({ build_request_id: by }) => by === request);
   if (own.length > 0) return own;
@@ -134,21 +148,26 @@ export async function findLeaving(
 }
 
 /**
- * Whether a request may use the files of another request's build. That build, and each build whose files it started
- * with, must have had no variables limited to other refs.
+ * Whether a request may use the files of another request's build. That build, and each build whose files it had, must
+ * have had no variables limited to other refs.
  */
 async function mayGive(db: Queries, build: BuildRow, to: bigint): Promise<boolean> {
   const builds = db.selectFrom('builds').selectAll();
-  let began: BuildRow | undefined = build;
-  while (began && began.limited === '[]') {
-    const { files_of: source }: BuildRow = began;
-    began = source === null ? undefined : await builds.where('id', '=', source).executeTakeFirst();
+  const all = new Map([[build.id, build]]);
+  for (const one of all.values()) {
+    const sources = [...(one.files_of === null ? [] : [one.files_of]), ...lenders(one)].filter((id) => !all.has(id));
+    if (sources.length > 0) for (const row of await builds.where('id', 'in', sources).execute()) all.set(row.id, row);
   }
-  if (!began) return true;
+  const limited = Array.from(all.values()).filter((one) => one.limited !== '[]');
+  if (limited.length === 0) return true;
   const requests = db.selectFrom('build_requests').selectAll();
   const taking = await requests.where('id', '=', to).executeTakeFirstOrThrow();
-  const giving = await requests.where('id', '=', began.build_request_id).executeTakeFirstOrThrow();
-  return ownRefs(taking, { branches: '[]' }).includes(giving.fetched_as);
+  const own = ownRefs(taking, { branches: '[]' });
+  for (const { build_request_id: id } of limited) {
+    const giving = await requests.where('id', '=', id).executeTakeFirstOrThrow();
+    if (!own.includes(giving.fetched_as)) return false;
+  }
+  return true;
 }
 
 /** Includes the holder: a copied machine has the original's location, and would get the same job again and again. */
@@ -156,15 +175,12 @@ export function locationOf({ holder, location }: Pick<KeptBuildRow, 'holder' | '
   return `${holder} ${location}`;
 }
 
-export async function findFilesLocation(
-  db: Queries,
-  build: Parameters<typeof findLeaving>[1],
-): Promise<string | undefined> {
-  const [last] = await findLeaving(db, build);
+export async function findFilesLocation(db: Queries, build: TakingBuild): Promise<string | undefined> {
+  const [giver] = await findGivers(db, build);
   const kept = db
     .selectFrom('kept_builds')
     .select(['holder', 'location'])
-    .where('id', '=', last?.id ?? 0n);
+    .where('id', '=', giver?.attempts[0]?.id ?? 0n);
   const found = await kept.where('for_suites', '=', 1).executeTakeFirst();
   return found && locationOf(found);
 }

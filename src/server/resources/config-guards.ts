@@ -1,7 +1,9 @@
 import type { Queries } from '../db/open.ts';
 import { areAmong } from '../../shared/domain/limited-refs.ts';
 import { keyOf } from '../../shared/documents/document.ts';
-import { isSame, schedules, type Entry, type Node } from '../../shared/documents/kinds.ts';
+import { takenByAny } from '../../shared/domain/files-from.ts';
+import { matrixOf } from '../../shared/documents/entry-checks.ts';
+import { filesFromIn, isSame, schedules, type Entry, type Node } from '../../shared/documents/kinds.ts';
 import type { Present } from './config-present.ts';
 import { limitsOf } from './guarded-suites.ts';
 
@@ -119,7 +121,11 @@ function withValues(node: Node, now: Entry, names: readonly string[]): Node {
 }
 
 function withoutNeeds(node: Node, dropped: ReadonlySet<unknown>): Node {
-  const { needs, files_from: from } = node.entry;
+  const { needs } = node.entry;
   const left = (needs as readonly string[]).filter((name) => !dropped.has(name));
-  return { ...node, entry: { ...node.entry, needs: left, ...(dropped.has(from) && { files_from: '' }) } };
+  const from = filesFromIn(node.entry);
+  const matrix = matrixOf(node.entry) ?? { matrix: [], matrix_include: [], matrix_exclude: [] };
+  const isLeft = (one: string): boolean => takenByAny({ from: one, matrix }).isDisjointFrom(dropped);
+  const files_from = typeof from === 'string' ? (isLeft(from) ? from : '') : from.filter(isLeft);
+  return { ...node, entry: { ...node.entry, needs: left, files_from } };
 }

@@ -1,6 +1,6 @@
 import { groupOf } from '../../shared/records/raw.ts';
 import { named } from '../../shared/documents/document.ts';
-import { isSame, suites, type Entry, type Node } from '../../shared/documents/kinds.ts';
+import { filesFromIn, isSame, suites, type Entry, type Node } from '../../shared/documents/kinds.ts';
 import type { Params, Present, Reading } from './config-present.ts';
 import type { PlannedCall } from './planned-call.ts';
 
@@ -8,12 +8,16 @@ import type { PlannedCall } from './planned-call.ts';
 
 interface Names {
   needs: readonly string[];
-  files_from: string;
+  files_from: string | readonly string[];
 }
 
 const none: Names = { needs: [], files_from: '' };
 
-const namesIn = ({ needs, files_from = '' }: Entry): Names => ({ needs, files_from }) as Names;
+const namesIn = (entry: Entry): Names => ({ needs: entry.needs as readonly string[], files_from: filesFromIn(entry) });
+
+const hasValues = (name: string): boolean => name.includes('$');
+
+const textOf = (from: Names['files_from']): string => (typeof from === 'string' ? from : from.join(', '));
 
 interface Suite {
   id: bigint;
@@ -40,13 +44,19 @@ export function withNeeds(
     const ids = new Map((await suitesNow(within, params)).map(({ name, id }): [unknown, bigint] => [name, id]));
     const idOf = (name: unknown): string => String(ids.get(name) ?? '');
     const own = { ...params, suite_id: ids.get(entry.name) ?? 0n };
-    const body = groupOf({ needs: needs.map(idOf), files_from_id: idOf(from) });
+    const one = typeof from === 'string' ? from : '';
+    const body = groupOf({
+      needs: needs.map(idOf),
+      files_from_id: hasValues(one) ? '' : idOf(one),
+      files_from_name: hasValues(one) ? one : '',
+      files_from: typeof from === 'string' ? [] : from.map((name) => (hasValues(name) ? name : idOf(name))),
+    });
     await named(at, () => within(`PUT ${suites.path}/:suite_id`, own, body));
   };
   const before = new Map(present.children[suites.section]?.map(({ entry }) => [entry.name, namesIn(entry)]));
   const changes = (wanted.children[suites.section] ?? []).flatMap((node) => {
     const [from, to] = [before.get(node.entry.name ?? '') ?? none, namesIn(node.entry)];
-    return isSame(from.needs, to.needs) && from.files_from === to.files_from ? [] : [{ node, from, to }];
+    return isSame(from.needs, to.needs) && isSame(from.files_from, to.files_from) ? [] : [{ node, from, to }];
   });
   const changed = changes.map(({ node, from, to }, at): PlannedCall => ({
     action: 'change',
@@ -54,7 +64,7 @@ export function withNeeds(
     what: `suite ${node.entry.name as string | number}`,
     fields: [
       { name: 'needs', from: from.needs.join(', '), to: to.needs.join(', ') },
-      { name: 'files_from', from: from.files_from, to: to.files_from },
+      { name: 'files_from', from: textOf(from.files_from), to: textOf(to.files_from) },
     ].filter((field) => field.from !== field.to),
     async run() {
       // One change alone could form a cycle with needs that a later change removes. So all needs are removed first.

@@ -27,6 +27,8 @@ import { findLog } from '../streams/logs.ts';
 import type { StoredStep } from '../views/build-steps.ts';
 import { commitView } from '../views/commit.ts';
 import { logged as ofRequests } from './build-requests.ts';
+import { hasSummary } from '../outputs/summaries.ts';
+import { lenders } from '../lifecycle/lent-files.ts';
 import { findBuild, showing, withheldView } from './builds.ts';
 import { loadCommit } from './commits.ts';
 import { withIdString } from './common.ts';
@@ -41,10 +43,11 @@ async function attemptsLike(db: Queries, { commit_id, suite_name, variant }: Bui
 }
 
 /** Empty before the build starts, because until then the build with the files may still change. */
-async function filesOf(db: Queries, { files_of: of, started_at: started }: BuildRow) {
-  if (of === null || started === null) return [];
-  const builds = db.selectFrom('builds').select(['id', 'suite_name', 'variant']).where('id', '=', of);
-  return (await builds.execute()).map(({ id, ...named }) => ({ ...withIdString('id', id), ...named }));
+async function filesOf(db: Queries, build: BuildRow) {
+  const givers = [...(build.files_of === null ? [] : [build.files_of]), ...lenders(build)];
+  if (givers.length === 0 || build.started_at === null) return [];
+  const builds = db.selectFrom('builds').select(['id', 'suite_name', 'variant']).where('id', 'in', givers);
+  return (await builds.orderBy('id').execute()).map(({ id, ...named }) => ({ ...withIdString('id', id), ...named }));
 }
 
 /** The newest builds of its request, and of the request that this one joined. */
@@ -149,7 +152,7 @@ export const routes = [
     summary:
       'Fetch a build with whether its suite still exists, its build request, the build whose files it started with, how it ' +
       'ended in a sentence, its steps, the builds of its request, those that it needs, all attempts at the same suite and ' +
-      'variant of the commit, the first one first, and how many artifacts it has',
+      'variant of the commit, the first one first, how many artifacts it has, and whether it wrote a summary',
     answer: buildDetailsRecord,
     async handle(call) {
       const { db, project, params } = call;
@@ -172,6 +175,7 @@ export const routes = [
         step_parts: await stepParts(db, call.caller, build),
         attempts: attempts.map(view),
         ...(await artifactsOf(db, build.id)),
+        has_summary: await hasSummary(db, build.id),
       };
     },
   }),

@@ -1,9 +1,10 @@
 import type { VisibleProject } from '../auth/projects.ts';
 import type { Queries } from '../db/open.ts';
 import type { SuiteRow } from '../db/schema.ts';
+import { needsOf } from '../lifecycle/chosen-suites.ts';
 import { idTokensIn } from '../lifecycle/id-tokens.ts';
 import { ApiError } from '../../shared/errors.ts';
-import { variableFields } from '../../shared/records/suite.ts';
+import { suiteFields, variableFields } from '../../shared/records/suite.ts';
 import { changesAny } from './approvals.ts';
 
 /**
@@ -18,6 +19,8 @@ export const runColumns = [
   'image',
   'services',
   'files_from_id',
+  'files_from_name',
+  'files_from',
   'matrix',
   'matrix_include',
 ] as const satisfies (keyof SuiteRow)[];
@@ -26,13 +29,26 @@ const guardedColumns = [...runColumns, 'id_tokens'] as const;
 /** Undefined for a new suite. */
 type Behind = bigint | 'all' | undefined;
 
+/** A name with values of the matrix may be that of any needed suite. */
+function mayTakeFrom(
+  suite: Pick<SuiteRow, 'needs' | 'files_from_id' | 'files_from_name' | 'files_from'>,
+  giver: bigint,
+) {
+  const { files_from_id: from, files_from_name: name, files_from: list } = suite;
+  const hasNames = name !== '' || list.includes('$');
+  const ids = [suiteFields.files_from.fromColumn(list), hasNames ? needsOf(suite).map(String) : []].flat();
+  return from === giver || ids.includes(String(giver));
+}
+
 /** The suite, if it exists, and the suites that start with its files. */
 async function suitesBehind(db: Queries, projectId: bigint, suite: Behind) {
-  const suites = db.selectFrom('suites').select(['id', 'files_from_id', 'id_tokens']);
+  const suites = db
+    .selectFrom('suites')
+    .select(['id', 'needs', 'files_from_id', 'files_from_name', 'files_from', 'id_tokens']);
   const all = await suites.where('project_id', '=', projectId).execute();
   if (suite === 'all') return all;
   const takers = new Set(suite === undefined ? [] : [suite]);
-  for (const giver of takers) for (const { id, files_from_id: from } of all) if (from === giver) takers.add(id);
+  for (const giver of takers) for (const one of all) if (mayTakeFrom(one, giver)) takers.add(one.id);
   return all.filter(({ id }) => takers.has(id));
 }
 

@@ -56,6 +56,7 @@ import * as software from './software.ts';
 import * as suiteDependencies from './suite-dependencies.ts';
 import * as suiteFigures from './suite-figures.ts';
 import * as suiteRules from './suite-rules.ts';
+import * as summaries from './summaries.ts';
 import * as suites from './suites.ts';
 import * as tests from './tests.ts';
 import * as tokens from './tokens.ts';
@@ -90,6 +91,7 @@ export const routes = [
   ...builds.routes,
   ...logSearch.routes,
   ...annotations.routes,
+  ...summaries.routes,
   ...artifacts.routes,
   ...shells.routes,
   ...tests.routes,

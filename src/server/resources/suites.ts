@@ -30,15 +30,20 @@ import { orTaken } from './names.ts';
 import { refuseGuarded } from './guarded-suites.ts';
 import { isDeployed } from './deploy-strategies.ts';
 import { byQuery, projectRecords } from './record-routes.ts';
-import { checkFiles } from './suite-files.ts';
+import { checkFiles, replacingFiles } from './suite-files.ts';
 import { checkServices } from './suite-services.ts';
 import { checkNeeds, isNeeded, neededNames } from './suite-needs.ts';
 
 function view(suite: SuiteRow, names: ReadonlyMap<bigint, string>): Suite {
   const needs = needsOf(suite).map((id) => ({ ...withIdString('id', id), name: names.get(id) ?? '' }));
   const files = withIdString('files_from_id', suite.files_from_id);
-  const { services, ...values } = valuesIn(suiteFields, suite);
-  return { ...withIdString('id', suite.id), ...values, services: services.map(serviceView), needs, ...files };
+  const { services, files_from: from, ...values } = valuesIn(suiteFields, suite);
+  const files_from = from.map((one) => {
+    const id = one.includes('$') ? null : BigInt(one);
+    return { ...withIdString('id', id), name: id === null ? one : (names.get(id) ?? '') };
+  });
+  const parts = { services: services.map(serviceView), needs, files_from };
+  return { ...withIdString('id', suite.id), ...values, ...parts, ...files };
 }
 
 function serviceView(service: StoredService): Suite['services'][number] {
@@ -160,7 +165,11 @@ export const routes = [
     async handle(call) {
       refuseImageBuilds(call);
       const { db, suite, project } = call;
-      const changed = columnsOf(suiteFields, { ...call.input, ...replacing(call.input) });
+      const changed = columnsOf(suiteFields, {
+        ...call.input,
+        ...replacing(call.input),
+        ...replacingFiles(call.input),
+      });
       refuseGates(project, changed, suite);
       await refuseGuarded(call, changed, suite);
       const { name = suite.name, tags = suite.tags } = changed;

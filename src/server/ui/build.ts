@@ -9,6 +9,7 @@ import { artifactsPart } from './artifacts.ts';
 import { buildName } from './build-rows.ts';
 import { stepFigures, usageFacts } from './build-usage.ts';
 import { logSteps, stepsPart } from './build-steps.ts';
+import { summaryPart } from './build-summary.ts';
 import { failedTests, testsPart } from './build-tests.ts';
 import { askedFor, commitAtForge, type ForgeLinks, forgeLinks, requestName } from './forge-links.ts';
 import { pageForm } from './forms.ts';
@@ -240,6 +241,7 @@ const parts: Record<Tab, (visit: ProjectVisit, shown: ShownBuild) => Promise<Htm
       </div>
       <div class="build-main">
         ${await failedTests(visit, build, `/ui${address}/tests`)} ${await annotationsPart(visit, `/ui${address}`)}
+        ${await summaryPart(visit, build.has_summary, address)}
         ${await logPart(visit, record, {
           address,
           steps: logSteps(build),

@@ -36,6 +36,7 @@ const served = new Set<string>([
   ...logged.flatMap(
     (of) => [`GET ${of}/log.txt`, `GET ${of}/log/view`, `GET ${of}/log/matches`, `GET ${of}/log/growth`] as const,
   ),
+  `GET ${build}/summary`,
   `GET ${build}/artifacts/:artifact_id`,
   `GET ${build}/artifacts/:artifact_id/content`,
   `GET ${build}/artifacts.zip`,

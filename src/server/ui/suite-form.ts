@@ -105,6 +105,17 @@ export const suiteForm = fieldTable(
       hint: 'One of the suites in its needs. The build starts with the workspace and home of that build.',
       wrong: 'It has to be one of those that this suite needs, without a matrix or with the very same one.',
     },
+    files_from_name: {
+      label: 'Files from a suite by name',
+      hint: html`In the place of the choice above, with values of the matrix in it: <code>build-$NAME</code>.`,
+      wrong:
+        'For each variant it has to be the name of one that this suite needs, without a matrix or with the same one.',
+    },
+    files_from: {
+      label: 'Files beside the checkout',
+      hint: html`Suites in its needs. Their files are in <code>.headrace/files/NAME</code>, and cannot be changed.`,
+      wrong: 'They have to be some of those that this suite needs, and it cannot also start with the files of one.',
+    },
     approval: { label: 'Approval', hint: 'Each build waits until a user of the project approves it.' },
     approvers: {
       label: 'Approvers',
@@ -206,7 +217,7 @@ export function suiteParts(form: SuiteForm, { all, mayBuildImages, dependencies 
   const runner = ['root', ...(mayChoose ? (['builds_images'] as const) : []), 'tags'] as const;
   return html`${form.field('name')} ${runsPart(form)} ${form.field('image')}
   ${others.length > 0 && form.field('needs', { choices: others })} ${servicesGroup(form, dependencies)}
-  ${form.group(runner, runnerSummary(form))} ${startGroup(form, others)}
+  ${form.group(runner, runnerSummary(form))} ${startGroup(form, others, suite)}
   ${form.group(['matrix', 'matrix_exclude', 'matrix_include', 'matrix_allow_failure'], matrixSummary(form))}
   ${form.group(['cache', 'cache_save'], `Cache: ${countedLines(form, 'cache', 'path')}`)}
   ${form.group(['timeout', 'allow_failure', 'retries', 'retry_on'], limitsSummary(form))}
@@ -281,22 +292,38 @@ function limitsSummary(form: SuiteForm): string {
   ].join(', ');
 }
 
-function startGroup(form: SuiteForm, others: Choices): Html {
+function startGroup(form: SuiteForm, others: Choices, suite?: Suite): Html {
   const filesFrom = form.shown('files_from_id');
   const [group, priority] = [form.shown('concurrency_group'), form.shown('priority')];
   const isManual = form.shown('manual') === 'true';
+  const several = form.shownList('files_from');
+  // A name with values of the matrix is no suite that could be chosen.
+  const named = suite?.files_from.flatMap(({ id, name }) => (id === null ? [[name, name] as const] : [])) ?? [];
+  const taken = suite && { value: suite.files_from.map(({ id_str: id, name }) => id || name) };
   const summary = [
     `Start: ${isManual ? 'manual' : 'by itself'}`,
     ...(form.shown('approval') === 'true' ? ['with approval'] : []),
     ...(filesFrom === '' ? [] : [`files of ${others.find(([id]) => id === filesFrom)?.[1]}`]),
+    ...(several.length === 0 ? [] : [`files of ${counted(several.length, 'suite')}`]),
     ...(group === '' ? [] : [`group: ${group}`]),
     ...(priority === '0' || priority === '' ? [] : [`priority: ${priority}`]),
   ];
   return form.group(
-    ['files_from_id', 'approval', 'approvers', 'manual', 'concurrency_group', 'priority'],
+    [
+      'files_from_id',
+      'files_from_name',
+      'files_from',
+      'approval',
+      'approvers',
+      'manual',
+      'concurrency_group',
+      'priority',
+    ],
     summary.join(', '),
     html`${form.fields('manual', 'approval', 'approvers')}
     ${others.length > 0 && form.field('files_from_id', { choices: [['', 'the checkout'], ...others] })}
+    ${form.shown('files_from_name') !== '' && form.field('files_from_name')}
+    ${others.length > 0 && form.field('files_from', { choices: [...others, ...named], ...taken })}
     ${form.fields('concurrency_group', 'priority')}`,
   );
 }

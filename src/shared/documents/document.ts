@@ -143,7 +143,7 @@ function readNode(value: unknown, reading: Reading): Node {
   if (hasDependencies) known.add('dependencies');
   for (const name of Object.keys(given)) if (!known.has(name)) mistakes.add(pathOf(name), 'invalid_format');
   let isSound = true;
-  for (const { name, isRequired, fallback, read: readList, field, isApart } of fields) {
+  for (const { name, isRequired, fallback, read: readList, field, isApart, takesList } of fields) {
     if (readList && given[name] !== undefined) {
       Object.assign(entry, readRecords(readList, name, given[name], pathOf(name), mistakes));
       continue;
@@ -157,7 +157,9 @@ function readNode(value: unknown, reading: Reading): Node {
     else {
       entry[name] = read;
       // Needs are names of suites, which are checked together (relations.ts).
-      const isWrong = isApart && Array.isArray(read) !== Array.isArray(fallback);
+      const isWrong = takesList
+        ? typeof read !== 'string' && !Array.isArray(read)
+        : isApart && Array.isArray(read) !== Array.isArray(fallback);
       const code = isWrong ? 'invalid_format' : field && !isApart && mistakeIn(field, isRequired, read);
       if (code) {
         mistakes.add(pathOf(name), code);

@@ -3,7 +3,7 @@ import type { ColumnsOf } from '../records/fields.ts';
 import type { Include } from '../records/include.ts';
 import type { ruleFields, suiteFields } from '../records/suite.ts';
 import { readTable } from './document.ts';
-import { rawOf, suites, type DocumentField, type Entry, type Node } from './kinds.ts';
+import { filesFromIn, rawOf, suites, type DocumentField, type Entry, type Node } from './kinds.ts';
 import { linesOf, RefusedError, type DocumentFile } from './mistakes.ts';
 
 export interface FileSuite {
@@ -13,8 +13,8 @@ export interface FileSuite {
   rules: ColumnsOf<typeof ruleFields>[];
   dependencies: readonly string[];
   needs: readonly string[];
-  /** The name of the needed suite whose files it starts with, or blank. */
-  filesFrom: string;
+  /** The needed suite whose files it starts with, or blank; or a list of those whose files it gets beside the checkout. */
+  filesFrom: string | readonly string[];
 }
 
 export interface CheckedFile {
@@ -53,7 +53,7 @@ function suiteOf({ entry, at, children, dependencies }: Node): FileSuite {
     rules: rules as FileSuite['rules'],
     dependencies,
     needs: entry.needs as readonly string[],
-    filesFrom: (entry.files_from as string | undefined) ?? '',
+    filesFrom: filesFromIn(entry),
   };
 }
 

@@ -64,6 +64,8 @@ export interface DocumentField {
   read?: (given: unknown) => Value;
   isDocumentOnly?: boolean;
   isApart?: boolean;
+  /** A text, or a list of texts. */
+  takesList?: boolean;
   /** Other fields of the entry determine its value, so it may be omitted. */
   isImplied?: (entry: Entry) => boolean;
   /** Its value in a record of the API, if the record differs from the sent field. */
@@ -143,10 +145,15 @@ function servicesIn(record: object): Value {
   return services.map(({ dependency_id_str: id, ...service }) => ({ ...service, dependency_id: id }));
 }
 
-/** The name of the suite whose files a suite starts with, or blank. */
-export function filesFromOf(record: object): string {
-  const { needs, files_from_id: from } = record as Pick<Suite, 'needs' | 'files_from_id'>;
-  return needs.find(({ id }) => id === from)?.name ?? '';
+/** The suites whose files a suite takes, by name: one instead of the checkout, or a list beside it. */
+export function filesFromOf(record: object): string | string[] {
+  const { needs, files_from_id: from, files_from_name: name, files_from: list } = record as Suite;
+  if (list.length > 0) return list.map((one) => one.name);
+  return name === '' ? (needs.find(({ id }) => id === from)?.name ?? '') : name;
+}
+
+export function filesFromIn({ files_from: from = '' }: Entry): string | readonly string[] {
+  return Array.isArray(from) ? (from as readonly string[]) : typeof from === 'string' ? from : '';
 }
 
 export const suites: Kind = {
@@ -156,11 +163,12 @@ export const suites: Kind = {
   param: 'suite_id',
   most: most.suitesInDocument,
   // In a document, suites need others by their names (config-needs.ts).
-  fields: fieldsIn(suiteFields).map((field) => {
+  fields: fieldsIn(suiteFields).flatMap((field) => {
     if (field.name === 'needs') return { ...field, isApart: true };
     if (field.name === 'services') return { ...field, valueIn: servicesIn };
-    return field.name === 'files_from_id'
-      ? { ...field, name: 'files_from', fallback: '', isApart: true, valueIn: filesFromOf }
+    if (field.name === 'files_from_id' || field.name === 'files_from_name') return []; // the document has one field
+    return field.name === 'files_from'
+      ? { ...field, fallback: '', isApart: true, takesList: true, valueIn: filesFromOf }
       : field;
   }),
   key: ['name'],

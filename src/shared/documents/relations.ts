@@ -1,15 +1,17 @@
 import { most } from '../domain/bounds.ts';
-import { mostVariantsOf, variantsOf } from '../domain/matrix.ts';
+import { wrongFiles, type TakingSuite } from '../domain/files-from.ts';
+import { mostVariantsOf } from '../domain/matrix.ts';
 import type { Parameter } from '../records/parameter.ts';
 import { matrixOf } from './entry-checks.ts';
-import { strategies, suites, type Entry, type Node } from './kinds.ts';
+import { filesFromIn, strategies, suites, type Entry, type Node } from './kinds.ts';
 import { quoted, type MistakeList } from './mistake-list.ts';
 
 /** Rules about several entries: suites and deploy strategies name suites. */
 export function checkRelations(document: Node, mistakes: MistakeList): void {
   const nodes = document.children[suites.section] ?? [];
   const byName = new Map(nodes.map(({ entry }) => [nameOf(entry), entry]));
-  for (const node of nodes) checkNeeds(node, byName, mistakes);
+  const taking = new Map(nodes.map(({ entry }) => [nameOf(entry), takingOf(entry)]));
+  for (const node of nodes) checkNeeds(node, byName, taking, mistakes);
   checkCircles(nodes, byName, mistakes);
   checkVariantsOfAll(nodes, mistakes);
   checkParameters(document, nodes, mistakes);
@@ -43,9 +45,18 @@ const nameOf = ({ name }: Entry): string => `${name as string | number}`;
 
 const needsOf = ({ needs }: Entry): readonly string[] => (Array.isArray(needs) ? (needs as readonly string[]) : []);
 
-const filesFromOf = ({ files_from: from }: Entry): string => (typeof from === 'string' ? from : '');
+const takingOf = (entry: Entry): TakingSuite => ({
+  needs: needsOf(entry),
+  from: filesFromIn(entry),
+  matrix: matrixOf(entry) ?? { matrix: [], matrix_include: [], matrix_exclude: [] },
+});
 
-function checkNeeds({ entry, at }: Node, byName: ByName, mistakes: MistakeList): void {
+function checkNeeds(
+  { entry, at }: Node,
+  byName: ByName,
+  taking: ReadonlyMap<string, TakingSuite>,
+  mistakes: MistakeList,
+): void {
   const needs = needsOf(entry);
   const missing = needs.filter((needed) => !byName.has(needed));
   const refuse = (field: string, code: 'invalid_format' | 'not_found', why: string): void =>
@@ -55,17 +66,8 @@ function checkNeeds({ entry, at }: Node, byName: ByName, mistakes: MistakeList):
   if (needs.length > most.neededSuites)
     refuse('needs', 'invalid_format', `names more than ${most.neededSuites} suites`);
   if (new Set(needs).size < needs.length) refuse('needs', 'invalid_format', 'names a suite twice');
-  const from = filesFromOf(entry);
-  if (from === '') return;
-  const other = byName.get(from);
-  if (!other) return refuse('files_from', 'not_found', `names ${quoted(from)}, which is not a suite of the file`);
-  if (!needs.includes(from))
-    return refuse('files_from', 'invalid_format', `names ${quoted(from)}, which is not in needs: add it there`);
-  const [theirs, own] = [variantsIn(other), variantsIn(entry)];
-  if (theirs !== '' && theirs !== own)
-    refuse('files_from', 'invalid_format', `names ${quoted(from)}, whose matrix differs: give both the same`);
-  if (layersOf(entry, byName) > most.layeredSuites)
-    refuse('files_from', 'invalid_format', `makes a chain of more than ${most.layeredSuites} suites`);
+  const wrong = wrongFiles(takingOf(entry), taking);
+  if (wrong) refuse('files_from', wrong.code, wrong.why);
 }
 
 /** Each cycle is reported at the first of its suites. */
@@ -94,19 +96,6 @@ function circleFrom(name: string, byName: ByName): string[] | undefined {
       open.push(needed);
     }
   return undefined;
-}
-
-function variantsIn(entry: Entry): string {
-  const matrix = matrixOf(entry);
-  return matrix ? variantsOf(matrix).join('\n') : '';
-}
-
-/** The number of suites down to one that starts with a checkout. An invalid link ends the path. */
-function layersOf(entry: Entry, byName: ByName): number {
-  let depth = 0;
-  for (let at = entry; needsOf(at).includes(filesFromOf(at)) && depth <= most.layeredSuites; depth += 1)
-    at = byName.get(filesFromOf(at)) ?? {};
-  return depth;
 }
 
 /** One request builds all combinations of all suites. */

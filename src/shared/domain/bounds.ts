@@ -104,6 +104,7 @@ export const most = {
   namedSuites: 500,
   neededSuites: 100,
   layeredSuites: 50,
+  filesFromSuites: 20,
   variablesOfRequest: 50,
   parameters: 20,
   parameterOptions: 50,
@@ -173,6 +174,14 @@ export const bytes = {
   /** On the page of an artifact. */
   shownText: 8_388_608,
   shownReport: 1_048_576,
+  /** Of a build. */
+  summary: 1_048_576,
+  /** Read before it is masked and cut, so that a secret at the end is found whole. */
+  summaryRead: 2_097_152,
+  /** JSON may need two bytes for one. */
+  summaryReport: 2_129_920,
+  /** A page with more is not made. */
+  summaryPage: 4_194_304,
   /** Per file to which a step writes variables, and for all variables that a build's steps add. */
   stepEnvironment: 262_144,
   /** From runners, about the steps of a build. */

@@ -21,6 +21,7 @@ export const buildVariables = [
   'HEADRACE_PREFIX',
   'HEADRACE_ENV',
   'HEADRACE_SECRET_ENV',
+  'HEADRACE_SUMMARY',
 ] as const;
 
 /** Used wherever such variables are set, so that the list stays complete. */

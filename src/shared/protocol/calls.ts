@@ -6,9 +6,9 @@ import { mostShells } from '../domain/shell-limits.ts';
 import { pollReport, mostPolls, type PollOrder } from './polls.ts';
 import type { Access, Order, RegistryAccess } from './orders.ts';
 import { finishReport, serviceName, serviceState, stepState, uploadReport, type Receipt } from './outcomes.ts';
-import { bytesOf, claim, cutList, flag, id, listOf, object, oneOf, optional, whole } from './schema.ts';
+import { bytesOf, claim, cutList, flag, id, listOf, object, oneOf, optional, textOfBytes, whole } from './schema.ts';
 import { shellEnds, type ShellOrder } from './shells.ts';
-import { testBatch, type TestReceipt } from './tests.ts';
+import { testBatch, type SummaryReceipt, type TestReceipt } from './tests.ts';
 
 export type ClaimSignal = 'cancel' | 'gone';
 
@@ -86,6 +86,11 @@ export const calls = {
     mostBytes: bytes.serviceReports,
   },
   tests: { message: testBatch, answer: answer<TestReceipt>(), mostBytes: bytes.testReports },
+  summary: {
+    message: object({ claim, markdown: textOfBytes(bytes.summary) }),
+    answer: answer<SummaryReceipt>(),
+    mostBytes: bytes.summaryReport,
+  },
   /** Extends the claims. The answer has signals about some of them. */
   extend: {
     message: object({ claims }),

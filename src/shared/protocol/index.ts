@@ -56,6 +56,8 @@ export * from './schema.ts';
  * with the position of the first test, so repetition changes nothing. They count only after the batch that is marked as
  * the last.
  *
+ * **Summary.** If a build wrote a summary, the runner sends it masked and whole, in one *summary* before the outcome.
+ *
  * **Access.** A held claim opens only what its order needs: its blobs, its log, *access* to the repository, and the
  * image's *registry* credentials. Orders omit repository access, because most runners have the commit already.
  *

@@ -120,6 +120,8 @@ export interface SuiteOrder {
   reports?: string[];
   /** The files that it begins with, instead of only the commit. */
   files?: FilesOrder;
+  /** The files that it has beside the commit, read-only. */
+  lent?: LentOrder[];
   keep?: KeepOrder;
   /** In its network. */
   services?: ServiceOrder[];
@@ -185,6 +187,14 @@ export interface FilesOrder {
   kept?: { name: string; key: string };
   /** All files as a packed blob, by the name of the build, if it was packed. */
   packed?: CacheTree;
+}
+
+/** The workspace of a build of a suite whose files are beside the checkout. */
+export interface LentOrder extends FilesOrder {
+  /** Blank without a matrix. */
+  variant: string;
+  /** The ID of that build. */
+  build: string;
 }
 
 /** `when`: also after a failure, or only then. */

@@ -123,7 +123,11 @@ const outcome = eitherOf([
   /** They are too large, or there is no room. */
   object({ kind: literal('not_packed') }),
   /** The files to begin with or to pack no longer exist. */
-  object({ kind: literal('files_gone') }),
+  object({
+    kind: literal('files_gone'),
+    /** The build whose lent files are gone. */
+    build: optional(id),
+  }),
   /** The archive or its command is unusable. The log has the reason. */
   object({ kind: literal('uncompilable') }),
   object({ kind: literal('timed_out') }),

@@ -41,4 +41,7 @@ export type TestBatch = Static<typeof testBatch>;
 /** `gone`: no longer wanted. `expected`: the batch was at a wrong position. */
 export type TestReceipt = { taken: true } | { gone: true } | { expected: number } | { refused: TestRefusal };
 
+/** `gone`: no longer wanted. */
+export type SummaryReceipt = { taken: true } | { gone: true } | { refused: 'disk_full' };
+
 export type TestRefusal = 'too_many' | 'disk_full';

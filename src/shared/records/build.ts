@@ -170,3 +170,5 @@ export const flakyTestRecord = record('FlakyTest', {
 
 export const slowTestRecord = record('SlowTest', { ...named, key, duration_ms: integer, runs: integer });
 export type SlowTest = Static<typeof slowTestRecord>;
+
+export const summaryPageRecord = record('SummaryPage', { html: nullable(string) });

@@ -249,6 +249,32 @@ export function storedIdentifiers(bound: ListBound, description: string): Field<
   };
 }
 
+/**
+ * Identifiers of records, or their names with `$NAME` of a variant, as texts in the order sent. A form empties the list
+ * with a blank entry.
+ */
+export function identifiersOrNames(
+  bound: ListBound,
+  name: Field<string>,
+  description: string,
+): Field<string[], string> {
+  const maxItems = most[bound];
+  const schema: JsonSchema = { type: 'array', items: { type: sentId.type ?? 'string' }, maxItems, description };
+  const one = (raw: unknown): string => {
+    if (typeof raw === 'string' && raw.includes('$')) return name.parse(raw);
+    const id = parseId(digitsIn(raw));
+    if (id === undefined) throw invalid();
+    return String(id);
+  };
+  const parse = (raw: unknown): string[] => {
+    if (!Array.isArray(raw)) throw invalid();
+    const all = raw.filter((item) => !isBlank(item)).map(one);
+    if (all.length > maxItems || new Set(all).size !== all.length) throw invalid();
+    return all;
+  };
+  return { ...optional<string[]>([], { ...schema, uniqueItems: true }, parse), ...asJson };
+}
+
 /** Each text that was sent may contain several. */
 function textsIn(raw: unknown, separator: RegExp): string[] {
   if (!Array.isArray(raw) || !raw.every((item) => typeof item === 'string')) throw invalid();

@@ -207,6 +207,7 @@ export const buildDetailsRecord = record('BuildDetails', {
   ),
   artifacts: integer,
   artifact_bytes: integer,
+  has_summary: boolean,
 });
 export type BuildDetails = Static<typeof buildDetailsRecord>;
 

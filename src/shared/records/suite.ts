@@ -9,6 +9,7 @@ import {
   flag,
   flagOrNone,
   identifierOrNone,
+  identifiersOrNames,
   oneOf,
   required,
   storedIdentifiers,
@@ -124,6 +125,15 @@ export const suiteFields = {
   files_from_id: identifierOrNone(
     'one of `needs`, without a matrix or with the same one: a build starts with its files instead of the checkout',
   ),
+  files_from_name: text('name', {
+    pattern: /\$/,
+    description: '`files_from_id` by name, in which `$NAME` and `${NAME}` stand for values of the matrix',
+  }),
+  files_from: identifiersOrNames(
+    'filesFromSuites',
+    name,
+    'some of `needs`, or names with `$NAME`: their files are in `.headrace/files` of the checkout; not with `files_from_id`',
+  ),
   approval: described(flag(), 'Whether each build waits for approval'),
   approvers,
   manual: described(flag(), 'Whether it runs only if a build request names it'),
@@ -167,6 +177,7 @@ export const suiteRecord = record('Suite', {
   services: listOf(serviceAnswer),
   needs: listOf(object({ ...ownId, name: string })),
   ...nullableIdWithString('files_from_id'),
+  files_from: listOf(object({ ...nullableIdWithString('id'), name: string })),
 });
 export type Suite = Static<typeof suiteRecord>;
 

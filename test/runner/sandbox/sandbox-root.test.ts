@@ -98,7 +98,7 @@ test('a run has the variables it is given, where it is, and no others', async (t
   const { sh } = await open(t);
   const { text } = await sh('env | sort', { environment: { GIVEN: 'yes' } });
   const names = text.split('\n').flatMap((line) => line.split('=')[0] || []);
-  const forLaterSteps = ['HEADRACE_ENV', 'HEADRACE_SECRET_ENV'];
+  const forLaterSteps = ['HEADRACE_ENV', 'HEADRACE_SECRET_ENV', 'HEADRACE_SUMMARY'];
   const usual = ['HOME', 'LANG', 'LOGNAME', 'PATH', 'PWD', 'SHELL', 'TEST_MARK', 'USER'];
   assert.deepEqual(names, ['GIVEN', ...forLaterSteps, ...usual]);
 });

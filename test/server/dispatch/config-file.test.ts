@@ -166,7 +166,7 @@ describeWithRunner('a project that is configured by a file in its repository', (
         /dependencies\] is refused: You have no dependency "none"/,
       ],
       [{ suites: [{ name: 'new', command: 'x', needs: 'new' }] }, /suites\[new\]\[needs\] must be a list of texts/],
-      [{ suites: [{ name: 'new', command: 'x', files_from: ['a'] }] }, /\[files_from\] must be text/],
+      [{ suites: [{ name: 'new', command: 'x', files_from: 3 }] }, /\[files_from\] /],
       [{ suites: [{ name: 'new', command: 'x' }], schedules: [{ cron: 'never' }] }, /schedules\[0\]\[cron\]/],
       [{ suites: 'all' }, /suites must be a list of tables/],
       [

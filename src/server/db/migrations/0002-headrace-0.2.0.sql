@@ -213,12 +213,22 @@ create index sign_in_flows_expiring on sign_in_flows (expires_at);
 
 alter table suites add column id_tokens text not null default '[]';
 
+alter table suites add column files_from_name text not null default '';
+alter table suites add column files_from text not null default '[]';
+alter table builds add column lent_from text not null default '';
+alter table builds add column lent_by text not null default '[]';
+
 alter table suites add column api_token text not null default 'none';
 
 create table build_tokens (
   id bigint not null primary key references builds (id) on delete cascade,
   token_hash text not null unique,
   starts_builds integer not null
+);
+
+create table build_summaries (
+  build_id bigint not null primary key references builds (id) on delete cascade,
+  markdown text not null
 );
 
 create table signing_keys (

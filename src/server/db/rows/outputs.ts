@@ -21,3 +21,8 @@ export interface UploadRow {
   stored_bytes: bigint | null;
   created_at: bigint;
 }
+
+export interface BuildSummaryRow {
+  build_id: bigint;
+  markdown: string;
+}

@@ -156,6 +156,8 @@ export interface BuildRow {
   /** The needed suite with whose files the build begins. Blank if it begins with the checkout. */
   files_from: string;
   files_of: bigint | null;
+  lent_from: string;
+  lent_by: string;
   approval: number;
   /** A JSON list of e-mail addresses: one of these users must approve. If it is empty, any user of the project may. */
   approvers: string;
