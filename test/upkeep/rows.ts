@@ -116,6 +116,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       branch_secrets: 1,
       report_left_out: 0,
       build_twice: 1,
+      comment_commands: 1,
       parameters: '[]',
       most_priority: 7,
       includable: 0,

@@ -66,17 +66,24 @@ export type OpenForge = (name: ProviderName, access: ForgeAccess, pace?: ForgeRu
 /** Opens a forge with a user's token for it. Each call waits for `pace` first. */
 export function forgeOpener(rules: ForgeRules): OpenForge {
   return (name, { url, token }, pace) => {
-    const { api, headers, open }: Provider = providers[name];
-    const access = { base: api(url), headers: headers(token), secrets: secretsOf(token) };
-    return open(new ForgeApi(access, { ...rules, ...(pace && { pace }) }), url);
+    const api = providers[name].api(url);
+    return openForgeAt(name, { url, token, api }, { ...rules, ...(pace && { pace }) });
   };
+}
+
+/** `api` is the base of its API. */
+export function openForgeAt(name: ProviderName, access: ForgeAccess & { api: string }, rules: ForgeRules): Forge {
+  const { url, token, api } = access;
+  const { headers, open }: Provider = providers[name];
+  const base = api.replace(/\/+$/, '');
+  return open(new ForgeApi({ base, headers: headers(token), secrets: secretsOf(token) }, rules), url);
 }
 
 /**
  * The texts to mask. A Bitbucket token may have an address before it, which is no secret. So the part after the address
  * is also masked separately.
  */
-const secretsOf = (token: string): string[] => [token, token.slice(token.indexOf(':') + 1)];
+export const secretsOf = (token: string): string[] => [token, token.slice(token.indexOf(':') + 1)];
 
 export interface StatusCall {
   url: string;

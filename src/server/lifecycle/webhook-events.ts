@@ -13,6 +13,7 @@ import { buildRequestView, shownRequests } from '../views/build-request.ts';
 import { commitView } from '../views/commit.ts';
 import { dependencyView, relatedTo } from '../views/dependency.ts';
 import { projectView, shownColumns } from '../views/project.ts';
+import type { ToldDeed } from './forge-deeds.ts';
 import type { LifecycleEvent } from './write-context.ts';
 import { choose, choosesNothing, type Chosen, type NewsReport } from './news.ts';
 import { requestReport } from './request-statuses.ts';
@@ -51,6 +52,12 @@ interface Batch {
   payloads: readonly Payload[];
 }
 
+/** Besides the reports of events. */
+export interface ToForges {
+  leftOut: readonly StatusReport[];
+  deeds: readonly ToldDeed[];
+}
+
 export interface ReportedEvent extends LifecycleEvent {
   reason?: string | undefined;
   sha?: string | undefined;
@@ -63,14 +70,14 @@ export async function notifyOfBuilds(
   context: WriteContext,
   projectId: bigint,
   events: readonly ReportedEvent[],
-  leftOut: readonly StatusReport[],
+  { leftOut, deeds }: ToForges,
 ): Promise<void> {
   const { trx } = context;
   const reported = events.filter(({ type, reason }) => type === 'build' || type === 'commit' || reason !== undefined);
   const statuses = inOrderForForges(events);
   const forForges = leftOut.length + statuses.length;
   const chosen = await choose(context, projectId, events);
-  if (reported.length + forForges + chosen.length === 0) return;
+  if (reported.length + forForges + chosen.length + deeds.length === 0) return;
   const counts = { project: projectId, many: BigInt(reported.length), statuses: BigInt(forForges) };
   const taken = await takeBuildPositions(trx, counts);
   const payloads = new Map<LifecycleEvent, Payload>();
@@ -87,7 +94,23 @@ export async function notifyOfBuilds(
       payloads: forges.length > 0 ? [...leftOut.map(asPayload), ...(await statusesOf(trx, statuses))] : [],
     },
     ...(await batchesOf(context, chosen, payloads)),
+    ...(await deedsFor(context, projectId, deeds)),
   ]);
+}
+
+/** For the status target of the project's connection. */
+async function deedsFor(context: WriteContext, projectId: bigint, deeds: readonly ToldDeed[]): Promise<Batch[]> {
+  if (deeds.length === 0) return [];
+  const targets = context.trx
+    .selectFrom('notifications')
+    .innerJoin('projects', 'projects.id', 'notifications.project_id')
+    .select('notifications.id')
+    .where('projects.id', '=', projectId)
+    .whereRef('notifications.forge_id', '=', 'projects.forge_id');
+  const target = await targets.executeTakeFirst();
+  if (!target) return [];
+  const payloads = deeds.map(({ type, report }): Payload => ({ type, text: () => report }));
+  return [{ positions: await takePositions(context, target.id, deeds.length), payloads }];
 }
 
 /** A webhook that chooses gets some of the events, and a notification of another type its messages. */

@@ -4,7 +4,7 @@ import type { Attempt } from '../lifecycle/webhook-deliveries.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import type { StatusReport } from '../lifecycle/status-reports.ts';
 import { restAfter } from '../forges/rate-limit.ts';
-import type { CallResult, HttpCall } from './http-call.ts';
+import type { CallResult, HttpCall, Verdict } from './http-call.ts';
 
 export interface StatusTarget {
   url: string;
@@ -44,7 +44,7 @@ export function verdictOf(
   provider: string,
   { status, answer }: Attempt,
   tries: number,
-): 'taken' | 'refused' | 'not_taken' {
+): Verdict {
   if (status !== null && status >= 200 && status < 300) return 'taken';
   // Another try at the same mailbox ends as this one did. Letters to others follow.
   if (provider === 'email')

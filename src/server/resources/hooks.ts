@@ -37,14 +37,20 @@ export async function forgeHookOf(db: Queries, projectId: bigint): Promise<HookR
 export async function keepForgeHook(
   { trx, vault }: { trx: Transaction } & Pick<Call, 'vault'>,
   projectId: bigint,
-  { id, url, secret, provider }: { id: bigint; url: string; secret: string; provider: HookRow['provider'] },
+  {
+    id,
+    url,
+    secret,
+    provider,
+    comments,
+  }: { id: bigint; url: string; secret: string; provider: HookRow['provider']; comments: boolean },
 ): Promise<void> {
   const { events } = hookFields;
   const hook: HookRow = {
     id,
     project_id: projectId,
     provider,
-    events: events.toColumn(events.fallback),
+    events: events.toColumn([...events.fallback, ...(comments ? (['comment'] as const) : [])]),
     secret: await sealIn(trx, vault, secret, secretLocation(id)),
     created_at: BigInt(Date.now()),
     forge_url: url,

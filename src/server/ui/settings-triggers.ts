@@ -32,6 +32,10 @@ const policiesForm = fieldTable(projectFields, {
     label: 'Build pushes and pull requests separately',
     hint: 'Otherwise a commit of both is built once: the second request runs only the suites that the first one does not.',
   },
+  comment_commands: {
+    label: 'Commands in comments',
+    hint: 'Users who may push at the connected forge can write /retest, /approve, /cancel and /deploy on pull requests.',
+  },
   most_priority: {
     label: 'Highest priority of a request',
     hint: 'From 0 to 100. A request by hand may ask for as much, to begin before the other builds of the account.',

@@ -309,3 +309,8 @@ export const mostHeld = {
   /** Responses that the runners have not read. */
   unreadBytes: 33_554_432,
 } as const;
+
+/** Commands in comments, from the hook of one project. */
+export const commandRate = { perMs: 60_000, most: 30, mostOfOne: 10 };
+/** A command that waited longer is not obeyed. */
+export const longestCommandMs = 15 * 60_000;

@@ -4,6 +4,7 @@ alter table projects add column build_twice integer not null default 0;
 alter table projects add column parameters text not null default '[]';
 alter table schedules add column variables text not null default '{}';
 alter table projects add column includable integer not null default 1;
+alter table projects add column comment_commands integer not null default 0;
 alter table projects add column forge_repository_id text not null default '';
 alter table projects add column forge_git_origin text not null default '';
 alter table projects add column forge_held_until bigint not null default 0;
