@@ -95,6 +95,7 @@ alter table build_requests add column join_key text not null default '';
 alter table build_requests add column joined_to_id bigint;
 alter table build_requests add column includes text not null default '[]';
 create index build_requests_alike on build_requests (project_id, join_key, id) where join_key > '';
+create index build_requests_of_pull on build_requests (project_id, pull_request, id) where pull_request is not null;
 create index build_requests_joined on build_requests (joined_to_id, id) where joined_to_id is not null;
 alter table build_requests add column started_at bigint;
 alter table build_requests add column finished_at bigint;
