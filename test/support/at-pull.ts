@@ -40,8 +40,10 @@ export class AtPull extends Brought {
     dialect: Dialect,
     suites: string[] = ['unit'],
     fields: Record<string, string> = {},
+    appToken = '',
   ): Promise<AtPull> {
     const forge = await FakeForge.start(dialect);
+    if (appToken !== '') Object.assign(forge, { isApp: true, token: appToken });
     t.after(() => forge[Symbol.asyncDispose]());
     for (const [login, id] of Object.entries(people)) forge.accounts.set(login, id);
     forge.add('team/code', {

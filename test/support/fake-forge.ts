@@ -25,8 +25,6 @@ export interface FakeRepository {
   pulls: Map<number, FakePull>;
   /** Who may do what, by the login. */
   members: Record<string, 'admin' | 'write' | 'read'>;
-  /** At GitHub: whether the token is an app's. */
-  isApp: boolean;
   checkRuns: { id: number; body: Record<string, unknown>; annotations: object[] }[];
   /** Where it has gone. */
   movedTo?: string;
@@ -82,6 +80,8 @@ export class FakeForge implements AsyncDisposable {
   interfere: Interference = () => undefined;
   /** So many are on a page of a list, at most. */
   pageSize = 2;
+  /** At GitHub: whether the token is an app's. */
+  isApp = false;
   /** Everybody with an account, and their IDs. */
   readonly accounts = new Map([['ada', 7]]);
   /** The folder of its address, for a forge that has its host not for itself. */
@@ -122,7 +122,7 @@ export class FakeForge implements AsyncDisposable {
 
   /** What somebody enters to connect it. */
   get fields(): Record<string, string> {
-    return { provider: this.provider, url: this.url, token: forgeToken };
+    return { provider: this.provider, url: this.url, token: this.token ?? forgeToken };
   }
 
   add(name: string, more: Partial<FakeRepository> = {}): FakeRepository {
@@ -136,7 +136,6 @@ export class FakeForge implements AsyncDisposable {
       hooks: [],
       pulls: new Map(),
       members: { ada: 'admin' as const },
-      isApp: false,
       checkRuns: [],
       ...more,
     };
@@ -201,6 +200,7 @@ export class FakeForge implements AsyncDisposable {
     const people = {
       dialect: this.dialect,
       accounts: this.accounts,
+      isApp: this.isApp,
       nextId: () => (this.#ids += 1),
       refused: (status: number, message: string) => this.#refused(status, message),
     };
@@ -228,6 +228,7 @@ export class FakeForge implements AsyncDisposable {
 
   #who(path: string): Reply | undefined {
     const scopes = this.scopes === undefined ? {} : { 'x-oauth-scopes': this.scopes };
+    if (this.isApp && path === '/user') return this.#refused(403, 'Resource not accessible by integration');
     if (path === '/user') {
       if (this.dialect === 'gitlab') return { status: 200, body: { id: 7, username: 'ada' } };
       if (this.dialect === 'cloud') return { status: 200, body: { username: 'ada' }, headers: scopes };
@@ -252,6 +253,7 @@ export class FakeForge implements AsyncDisposable {
   }
 
   #repositoryIn(path: string): { name: string; below: string } | { list: true } | undefined {
+    if (this.isApp && path === '/installation/repositories') return { list: true };
     const lists = ['/user/repos', '/repos/search', '/projects', '/api/latest/repos', '/repositories/team'];
     if (lists.includes(path)) return { list: true };
     const forms: Record<Dialect, RegExp> = {
@@ -361,6 +363,7 @@ export class FakeForge implements AsyncDisposable {
     const values = all.slice((page - 1) * size, page * size);
     const hasMore = all.length > page * size;
     const next: Record<string, string> = hasMore ? { link: `<${this.url}${whole}?page=${page + 1}>; rel="next"` } : {};
+    if (path === '/installation/repositories') return { status: 200, body: { repositories: values }, headers: next };
     if (path === '/repos/search') return { status: 200, body: { ok: true, data: values }, headers: next };
     if (this.dialect === 'cloud') return { status: 200, body: { values, ...(hasMore && { next: 'https://x/' }) } };
     if (this.dialect === 'center') return { status: 200, body: { values, isLastPage: !hasMore } };

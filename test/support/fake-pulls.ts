@@ -19,6 +19,7 @@ export interface FakePeople {
   dialect: Dialect;
   /** Everybody with an account, and their IDs. */
   accounts: Map<string, number>;
+  isApp: boolean;
   nextId(): number;
   refused(status: number, message: string): Reply;
 }
@@ -89,7 +90,7 @@ function github(forge: FakePeople, repository: FakeRepository, below: string, ca
   }
   const run = /^check-runs(?:\/(\d+))?$/.exec(below);
   if (run) {
-    if (!repository.isApp) return forge.refused(403, 'You must authenticate via a GitHub App.');
+    if (!forge.isApp) return forge.refused(403, 'You must authenticate via a GitHub App.');
     const given = (body.output as { annotations?: object[] } | undefined)?.annotations ?? [];
     if (given.length > 50) return forge.refused(422, 'No more than 50 annotations.');
     if (method === 'POST') {
@@ -125,7 +126,8 @@ function gitlab(forge: FakePeople, repository: FakeRepository, below: string, ca
   if (account !== undefined) {
     const [login = '', id] = [...forge.accounts].find(([, one]) => String(one) === account) ?? [];
     const level = repository.members[login];
-    if (level === undefined) return account === '7' ? undefined : missing;
+    if (account === '7' && !repository.admin) return undefined;
+    if (level === undefined) return missing;
     return ok({ id, username: login, access_level: gitlabLevels[level], state: 'active' });
   }
   const [, number, rest = ''] = /^merge_requests\/(\d+)(?:\/(.*))?$/.exec(below) ?? [];

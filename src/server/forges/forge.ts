@@ -52,6 +52,15 @@ export interface WantedHook {
 /** `known` may do something in the repository, but not push. */
 export type Standing = 'pushes' | 'known' | 'stranger';
 
+export interface CheckRun {
+  sha: string;
+  address: string;
+  conclusion: 'success' | 'neutral';
+  title: string;
+  summary: string;
+  annotations: object[];
+}
+
 export interface ForgeComment {
   id: string;
   text: string;
@@ -90,6 +99,8 @@ export interface Forge {
   changeComment(repository: string, pull: string, id: string, text: string): Promise<void>;
   /** Missing if the forge has no reactions. Safe to repeat. */
   react?(repository: string, pull: string, comment: string): Promise<void>;
+  /** Only with an app's token. The newest of a commit takes the place of earlier ones. Returns its ID. */
+  addCheckRun?(repository: string, run: CheckRun): Promise<string>;
 }
 
 export interface ForgeAccess {

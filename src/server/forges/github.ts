@@ -90,7 +90,7 @@ const of = (repository: string): string => `/repos/${encoded(repository)}`;
 export function likeGithub(
   api: ForgeApi,
   hookType: keyof typeof commentEvents,
-): Omit<Forge, 'whoami' | 'repositories'> {
+): Omit<Forge, 'whoami' | 'repositories'> & Required<Pick<Forge, 'repositoryWithId'>> {
   const commentEvent = commentEvents[hookType];
   const comment = Type.Object({ id, body: Type.String(), user: Type.Union([user, Type.Null()]) });
   const fetched = (path: string) => api.get(path, repositorySchema);
@@ -179,7 +179,48 @@ const searchedPages = 20;
 const askedAtOnce = 5;
 const wholeName = /^[\w.-]+\/[\w.-]+$/;
 
-export function github(api: ForgeApi): Forge {
+const annotationsAtOnce = 50;
+
+/** The token of an app's installation begins so. It is no user's. */
+export const isAppToken = (token: string): boolean => token.startsWith('ghs_');
+
+/** GitHub does not report an app's rights with a repository. */
+const ofApp = (repository: ForgeRepository): ForgeRepository => ({ ...repository, may_administer: true });
+
+function githubApp(api: ForgeApi): Forge {
+  const like = likeGithub(api, 'web');
+  const list = Type.Object({ repositories: Type.Array(repositorySchema) });
+  const page = (number: number, size: number) =>
+    api.get(`/installation/repositories?per_page=${size}&page=${number}`, list);
+  return {
+    ...like,
+    async whoami() {
+      await page(1, 1);
+      return { login: '', may: null, lacks: [] };
+    },
+    async repositories(query, number) {
+      const { value, headers } = await page(number, 100);
+      const fits = ({ full_name: name }: Told): boolean => name.toLowerCase().includes(query.toLowerCase());
+      const repositories = value.repositories.filter(fits).map((told) => ofApp(repositoryOf(told)));
+      return { repositories, hasMore: nextIn(headers) };
+    },
+    repository: async (name) => ofApp(await like.repository(name)),
+    repositoryWithId: async (own) => ofApp(await like.repositoryWithId(own)),
+    async addCheckRun(repository, { sha, address, conclusion, annotations, ...shown }) {
+      const output = (first: number) => ({ ...shown, annotations: annotations.slice(first, first + annotationsAtOnce) });
+      const about = { name: 'Headrace notes', head_sha: sha, details_url: address, status: 'completed', conclusion };
+      const path = `${of(repository)}/check-runs`;
+      const made = await api.send('POST', path, { ...about, output: output(0) }, Type.Object({ id }));
+      // A change adds its annotations to the earlier ones.
+      for (let first = annotationsAtOnce; first < annotations.length; first += annotationsAtOnce)
+        await api.send('PATCH', `${path}/${made.id}`, { output: output(first) }, Type.Object({}));
+      return String(made.id);
+    },
+  };
+}
+
+export function github(api: ForgeApi, isApp = false): Forge {
+  if (isApp) return githubApp(api);
   const page = (number: number) =>
     api.get(`/user/repos?sort=pushed&direction=desc&per_page=100&page=${number}`, Type.Array(repositorySchema));
   const like = likeGithub(api, 'web');

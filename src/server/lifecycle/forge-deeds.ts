@@ -4,7 +4,7 @@ import type { StatusReport } from './status-reports.ts';
  * What the server does at pull requests of a connected forge. Deeds are deliveries of the forge's status target, so
  * they have its order, its retries and its records.
  */
-export type Deed = CommandDeed | AnswerDeed;
+export type Deed = CommandDeed | AnswerDeed | NotesDeed;
 
 /** As a hook names it. The ID survives a rename, and another account may take the old login. */
 export interface ForgeAccount {
@@ -42,11 +42,19 @@ export interface AnswerDeed extends OnComment {
   why: string;
 }
 
+/** Writes what the builds of a pull request found at lines of files, as it is when the delivery is sent. */
+export interface NotesDeed {
+  kind: 'notes';
+  pull: string;
+}
+
 /** Stored like a status, and shown as one. */
 export type DeedReport = StatusReport & { deed: Deed };
 
 export interface ToldDeed {
   type: string;
+  /** The pull request, for notes. */
+  subjectId?: bigint;
   report: DeedReport;
 }
 
@@ -64,6 +72,11 @@ export function commandDeed(asked: Omit<CommandDeed, 'kind'>): ToldDeed {
 export function answerDeed({ pull, comment, command }: OnComment, why: string): ToldDeed {
   const context = `answer to ${command.line}`;
   return told('comment.answer', { kind: 'answer', pull, comment, command, why }, { context, description: why });
+}
+
+export function notesDeed(pull: bigint): ToldDeed {
+  const deed = { kind: 'notes', pull: String(pull) } as const;
+  return { ...told('pull_request.notes', deed, { context: `notes at pull request ${pull}`, description: '' }), subjectId: pull };
 }
 
 const longestLine = 300;

@@ -29,6 +29,7 @@ export async function headOfLine(db: Queries, notificationId: bigint): Promise<R
       'webhook_deliveries.payload',
       'webhook_deliveries.since',
       'webhook_deliveries.created_at',
+      'webhook_deliveries.position',
       'webhook_deliveries.notification_id',
     ])
     .select(['notifications.url', 'notifications.secret', 'notifications.project_id', 'projects.ssh_public_key'])
@@ -46,7 +47,7 @@ export async function headOfLine(db: Queries, notificationId: bigint): Promise<R
 
 export interface Outgoing
   extends
-    Pick<WebhookDeliveryRow, 'id' | 'payload' | 'since' | 'created_at' | 'notification_id'>,
+    Pick<WebhookDeliveryRow, 'id' | 'payload' | 'since' | 'created_at' | 'position' | 'notification_id'>,
     Pick<NotificationRow, 'url' | 'secret' | 'project_id' | 'name' | 'repository' | 'forge_id'>,
     Pick<ProjectRow, 'ssh_public_key'> {
   forge_token: ForgeRow['token'] | null;

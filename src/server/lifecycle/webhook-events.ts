@@ -16,6 +16,7 @@ import { projectView, shownColumns } from '../views/project.ts';
 import type { ToldDeed } from './forge-deeds.ts';
 import type { LifecycleEvent } from './write-context.ts';
 import { choose, choosesNothing, type Chosen, type NewsReport } from './news.ts';
+import { notesAfter } from './pull-request-notes.ts';
 import { requestReport } from './request-statuses.ts';
 import { statusReport, type StatusReport } from './status-reports.ts';
 import { buildMachine, buildRequestMachine, deliveryMachine, isFinal, type BuildRequestState } from './states.ts';
@@ -70,9 +71,10 @@ export async function notifyOfBuilds(
   context: WriteContext,
   projectId: bigint,
   events: readonly ReportedEvent[],
-  { leftOut, deeds }: ToForges,
+  { leftOut, deeds: asked }: ToForges,
 ): Promise<void> {
   const { trx } = context;
+  const deeds = [...asked, ...(await notesAfter(trx, projectId, events))];
   const reported = events.filter(({ type, reason }) => type === 'build' || type === 'commit' || reason !== undefined);
   const statuses = inOrderForForges(events);
   const forForges = leftOut.length + statuses.length;
@@ -109,7 +111,7 @@ async function deedsFor(context: WriteContext, projectId: bigint, deeds: readonl
     .whereRef('notifications.forge_id', '=', 'projects.forge_id');
   const target = await targets.executeTakeFirst();
   if (!target) return [];
-  const payloads = deeds.map(({ type, report }): Payload => ({ type, text: () => report }));
+  const payloads = deeds.map(({ report, ...about }): Payload => ({ ...about, text: () => report }));
   return [{ positions: await takePositions(context, target.id, deeds.length), payloads }];
 }
 

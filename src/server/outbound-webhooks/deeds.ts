@@ -1,20 +1,27 @@
-import { longestCommandMs } from '../../shared/domain/bounds.ts';
+import { longestCommandMs, most } from '../../shared/domain/bounds.ts';
 import type { ProviderName } from '../../shared/domain/forge-providers.ts';
 import { ForgeError, type Forge } from '../forges/forge.ts';
 import { openForgeAt } from '../forges/index.ts';
 import { askAbout, obeyOnce } from '../forges/obey.ts';
-import type { AnswerDeed, CommandDeed, DeedReport } from '../lifecycle/forge-deeds.ts';
+import { annotationsOf } from '../lifecycle/build-annotations.ts';
+import type { AnswerDeed, CommandDeed, Deed, DeedReport, NotesDeed } from '../lifecycle/forge-deeds.ts';
+import { findNoted, isSuperseded, keepTold, toldNotes } from '../lifecycle/pull-request-notes.ts';
 import type { Observers } from '../lifecycle/write-context.ts';
 import type { Outgoing } from '../lifecycle/webhook-deliveries.ts';
 import type { Database } from '../db/open.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
+import { BusyThreadError } from '../../shared/lib/worker-thread.ts';
+import type { SearchParts } from '../streams/search.ts';
 import type { CallResult, CallRules } from './http-call.ts';
 import { asCode } from './markdown.ts';
+import { checkRunOf, commentOf, digestOf, nameOf, notesMark, type Notes } from './notes.ts';
 
-export interface DeedParts {
+export interface DeedParts extends Omit<SearchParts, 'db'> {
   db: Database;
   ids: IdSource;
   observers: Observers;
+  /** The address of the service. */
+  origin: string;
 }
 
 /** The forge, and the repository there. */
@@ -40,7 +47,8 @@ export async function doDeed(
   const signal = AbortSignal.any([rules.signal, AbortSignal.timeout(rules.answerWithin)]);
   const { url: api, forge_url: url } = delivery;
   const at = { client: openForgeAt(name, { url, token, api }, { ...rules, signal }), delivery };
-  const result = await (deed.kind === 'command' ? command(parts, at, deed) : answer(at, deed)).catch(outcomeOf);
+  const doing = { command, answer, notes }[deed.kind] as (parts: DeedParts, at: At, deed: Deed) => Promise<Result>;
+  const result = await doing(parts, at, deed).catch(outcomeOf);
   return { answer: '', error: '', ...result, durationMs: performance.now() - startedAt };
 }
 
@@ -48,6 +56,7 @@ type Result = Partial<CallResult> & Pick<CallResult, 'status' | 'verdict'>;
 
 /** The forge's own words, as of a status. A refusal would be repeated, and other deliveries wait behind it. */
 function outcomeOf(error: unknown): Result {
+  if (error instanceof BusyThreadError) return { status: null, error: 'too many searches', verdict: 'not_taken' };
   if (!(error instanceof ForgeError)) throw error;
   const { kind, status, message, retryAfterMs } = error;
   const isLater = ['unavailable', 'refused', 'not_a_forge'].includes(kind);
@@ -83,7 +92,7 @@ async function findOwn({ client, delivery }: At, pull: string, text: string): Pr
   return found.find((one) => isOwn(one.authors) && one.text.includes(text))?.id;
 }
 
-async function answer(at: At, { pull, comment, command: { line }, why }: AnswerDeed): Promise<Result> {
+async function answer(_: DeedParts, at: At, { pull, comment, command: { line }, why }: AnswerDeed): Promise<Result> {
   const { client, delivery } = at;
   if (why === '' && client.react) {
     await client.react(delivery.repository, pull, comment);
@@ -96,4 +105,54 @@ async function answer(at: At, { pull, comment, command: { line }, why }: AnswerD
   const text = why === '' ? `Headrace obeyed ${asCode(line)}.` : `Headrace did not obey ${asCode(line)}. ${why}`;
   await client.addComment(delivery.repository, pull, `${text}\n\n${mark}`);
   return done;
+}
+
+/** The comment or check run of a pull request, with what its newest builds found by now. */
+async function notes(parts: DeedParts, at: At, { pull }: NotesDeed): Promise<Result> {
+  const { client, delivery } = at;
+  const { notification_id: target, project_id: projectId, repository } = delivery;
+  const { read } = parts.db;
+  const number = BigInt(pull);
+  if (await isSuperseded(read, delivery, number)) return done;
+  const noted = await findNoted(read, projectId, number);
+  if (!noted) return done;
+  const { sha, request } = noted;
+  const found: Notes['found'] = [];
+  for (const build of noted.builds) {
+    const all = await annotationsOf({ ...parts, db: read }, build, { account: projectId, milliseconds: searchMs });
+    const placed = all.filter(({ file, line }) => file !== null && line !== null).slice(0, most.notesOfBuild);
+    found.push(...placed.map((annotation) => ({ suite: nameOf(build), annotation })));
+  }
+  const told = await toldNotes(read, target, number);
+  const isCheck = client.addCheckRun !== undefined;
+  // Before the end, nothing yet is no reason to call what was told wrong.
+  const isKnown = told !== undefined && (!isCheck || told.sha === sha);
+  if (found.length === 0 && !(isKnown && request.isOver)) return done;
+  const address = `${parts.origin}/ui/projects/${projectId}/requests/${request.id}`;
+  const content = { sha, address, found };
+  const what = isCheck ? checkRunOf(content) : commentOf(content);
+  const digest = digestOf(what);
+  if (told?.digest === digest) return done;
+  const remote = typeof what === 'string' ? await comment(at, pull, what, told?.remote_id) : await client.addCheckRun?.(repository, what);
+  await parts.db.transaction((trx) => keepTold(trx, target, number, { remote_id: remote ?? '', sha, digest }));
+  return done;
+}
+
+const searchMs = 2000;
+
+/** Writes the one comment anew if somebody deleted it. */
+async function comment(at: At, pull: string, text: string, id: string | undefined): Promise<string> {
+  const { client, delivery } = at;
+  const known = id ?? (await findOwn(at, pull, notesMark));
+  if (known !== undefined) {
+    const isChanged = await client.changeComment(delivery.repository, pull, known, text).then(
+      () => true,
+      (error: unknown) => {
+        if (error instanceof ForgeError && error.kind === 'not_found') return false;
+        throw error;
+      },
+    );
+    if (isChanged) return known;
+  }
+  return client.addComment(delivery.repository, pull, text);
 }

@@ -32,6 +32,14 @@ const policiesForm = fieldTable(projectFields, {
     label: 'Build pushes and pull requests separately',
     hint: 'Otherwise a commit of both is built once: the second request runs only the suites that the first one does not.',
   },
+  pull_request_notes: {
+    label: 'Notes at pull requests',
+    choices: [
+      ['off', 'None'],
+      ['on', 'What builds report at lines of files'],
+    ],
+    hint: 'One comment at the connected forge, kept up to date. At GitHub, a check run if the token is an app’s.',
+  },
   comment_commands: {
     label: 'Commands in comments',
     hint: 'Users who may push at the connected forge can write /retest, /approve, /cancel and /deploy on pull requests.',

@@ -119,6 +119,10 @@ export const most = {
   tiles: 500,
   /** From the log of a build, and of its failed tests. */
   annotations: 100,
+  /** Of one build at a pull request. */
+  notesOfBuild: 50,
+  /** Of a pull request, in a check run at GitHub. */
+  checkAnnotations: 200,
   /** Parts of an archive. A broken connection ends a part. */
   archiveParts: 10_000,
 

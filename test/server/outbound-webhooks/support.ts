@@ -79,6 +79,7 @@ export async function startOtherSender(t: TestContext, service: Service, origin:
     vault,
     origin,
     blobs: service.store.blobs,
+    searches: service.store.searches,
     mailer: undefined,
     retryPolicy,
     name: 'another server',
