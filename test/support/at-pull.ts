@@ -105,7 +105,9 @@ export class AtPull extends Brought {
   async told(): Promise<Record_[]> {
     const [target] = (await this.user.get(`${this.path}/status_targets`)).list;
     for (const began = Date.now(); ; await pause(10)) {
-      const { list: all, text } = await this.user.get(`${this.path}/status_targets/${target?.id}/deliveries?limit=1000`);
+      const { list: all, text } = await this.user.get(
+        `${this.path}/status_targets/${target?.id}/deliveries?limit=1000`,
+      );
       if (all.every(({ state }) => state !== 'pending'))
         return all.filter(({ type }) => /^(comment|pull_request)\./.test(String(type))).toReversed();
       assert.ok(Date.now() - began < longestWait, text);

@@ -249,7 +249,10 @@ export class FakeForge implements AsyncDisposable {
     const [, workspace, slug] = /^\/workspaces\/([^/]+)\/permissions\/repositories\/([^/]+)$/.exec(path) ?? [];
     if (workspace !== undefined) return { name: `${workspace}/${slug}`, below: 'permissions' };
     if (path !== '/api/latest/users') return undefined;
-    return { name: `${query.get('permission.1.projectKey')}/${query.get('permission.1.repositorySlug')}`, below: 'users' };
+    return {
+      name: `${query.get('permission.1.projectKey')}/${query.get('permission.1.repositorySlug')}`,
+      below: 'users',
+    };
   }
 
   #repositoryIn(path: string): { name: string; below: string } | { list: true } | undefined {

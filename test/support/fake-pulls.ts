@@ -73,7 +73,11 @@ function github(forge: FakePeople, repository: FakeRepository, below: string, ca
     const told = level ?? (repository.private ? 'none' : 'read');
     return ok({ permission: told, role_name: told, user: { id, login } });
   }
-  const view = ({ id, text, author }: FakeComment) => ({ id, body: text, user: { id: forge.accounts.get(author), login: author } });
+  const view = ({ id, text, author }: FakeComment) => ({
+    id,
+    body: text,
+    user: { id: forge.accounts.get(author), login: author },
+  });
   const [, commentId, reactions] = /^issues\/comments\/(\d+)(\/reactions)?$/.exec(below) ?? [];
   if (commentId !== undefined) {
     const comment = find(repository, commentId);
@@ -151,7 +155,8 @@ function gitlab(forge: FakePeople, repository: FakeRepository, below: string, ca
     return ok(view(comment));
   }
   const name = String(body.name);
-  if (comment.reactions.includes(name)) return forge.refused(404, '404 Award Emoji Name has already been taken Not Found');
+  if (comment.reactions.includes(name))
+    return forge.refused(404, '404 Award Emoji Name has already been taken Not Found');
   comment.reactions.push(name);
   return ok({ id: 1, name }, 201);
 }
@@ -163,7 +168,9 @@ function cloud(forge: FakePeople, repository: FakeRepository, below: string, cal
   if (below === 'permissions') {
     const [, wanted] = /^user\.uuid = "(.*)"$/.exec(query.get('q') ?? '') ?? [];
     const all = Object.entries(repository.members).filter(([login]) => uuid(login) === wanted);
-    return ok({ values: all.map(([login, permission]) => ({ permission, user: { uuid: uuid(login), nickname: login } })) });
+    return ok({
+      values: all.map(([login, permission]) => ({ permission, user: { uuid: uuid(login), nickname: login } })),
+    });
   }
   const [, number, rest = ''] = /^pullrequests\/(\d+)(?:\/(.*))?$/.exec(below) ?? [];
   if (number === undefined) return undefined;
@@ -194,7 +201,12 @@ function center(forge: FakePeople, repository: FakeRepository, below: string, ca
     const levels = query.get('permission.1') === 'REPO_WRITE' ? ['admin', 'write'] : ['admin', 'write', 'read'];
     const among = ([login, level]: [string, string]): boolean =>
       login.includes(query.get('filter') ?? '') && levels.includes(level);
-    return ok({ values: Object.entries(repository.members).filter(among).map(([login]) => user(login)), isLastPage: true });
+    return ok({
+      values: Object.entries(repository.members)
+        .filter(among)
+        .map(([login]) => user(login)),
+      isLastPage: true,
+    });
   }
   const [, number, rest = ''] = /^pull-requests\/(\d+)(?:\/(.*))?$/.exec(below) ?? [];
   if (number === undefined) return undefined;
@@ -220,7 +232,8 @@ function center(forge: FakePeople, repository: FakeRepository, below: string, ca
     if (!comment.reactions.includes(emoji)) comment.reactions.push(emoji);
     return ok({ emoticon: { shortcut: emoji } });
   }
-  if (method === 'PUT' && body.version !== comment.version) return forge.refused(409, 'You are editing an old version.');
+  if (method === 'PUT' && body.version !== comment.version)
+    return forge.refused(409, 'You are editing an old version.');
   if (method === 'PUT') change(comment, body.text);
   return ok(view(comment));
 }

@@ -165,7 +165,12 @@ export function likeGithub(
       return String((await api.send('POST', path, { body }, Type.Object({ id }))).id);
     },
     async changeComment(repository, _, own, body) {
-      await api.send('PATCH', `${of(repository)}/issues/comments/${encodeURIComponent(own)}`, { body }, Type.Object({}));
+      await api.send(
+        'PATCH',
+        `${of(repository)}/issues/comments/${encodeURIComponent(own)}`,
+        { body },
+        Type.Object({}),
+      );
     },
     async react(repository, _, own) {
       const path = `${of(repository)}/issues/comments/${encodeURIComponent(own)}/reactions`;
@@ -207,7 +212,10 @@ function githubApp(api: ForgeApi): Forge {
     repository: async (name) => ofApp(await like.repository(name)),
     repositoryWithId: async (own) => ofApp(await like.repositoryWithId(own)),
     async addCheckRun(repository, { sha, address, conclusion, annotations, ...shown }) {
-      const output = (first: number) => ({ ...shown, annotations: annotations.slice(first, first + annotationsAtOnce) });
+      const output = (first: number) => ({
+        ...shown,
+        annotations: annotations.slice(first, first + annotationsAtOnce),
+      });
       const about = { name: 'Headrace notes', head_sha: sha, details_url: address, status: 'completed', conclusion };
       const path = `${of(repository)}/check-runs`;
       const made = await api.send('POST', path, { ...about, output: output(0) }, Type.Object({ id }));

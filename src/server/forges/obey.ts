@@ -37,7 +37,9 @@ export async function obeyOnce(
     const { pull, command, author } = deed;
     const may = standing === 'pushes';
     const asked = { projectId, pull: BigInt(pull), command, head };
-    const obeyed = may ? await obey(context, asked) : { why: 'Only users who may push to the repository give commands.' };
+    const obeyed = may
+      ? await obey(context, asked)
+      : { why: 'Only users who may push to the repository give commands.' };
     const why = 'why' in obeyed ? obeyed.why : '';
     if (!('why' in obeyed) && obeyed.action !== '') {
       const subject = { id: obeyed.subjectId, name: '' };

@@ -1,4 +1,14 @@
-import { headBranchIn, isNoCommit, movedRef, numberIn, quoted, refIn, shaIn, type Change, type Facts } from './facts.ts';
+import {
+  headBranchIn,
+  isNoCommit,
+  movedRef,
+  numberIn,
+  quoted,
+  refIn,
+  shaIn,
+  type Change,
+  type Facts,
+} from './facts.ts';
 import { at, firstText, textOf, type Json } from './json.ts';
 import { areSame, commentFacts, repositoryNames, completeFacts, type Reader } from './payload-readers.ts';
 
@@ -39,7 +49,12 @@ function commentOf(facts: Partial<Facts>, payload: Json): Facts {
   if (typeof at(issue, 'pull_request') !== 'object' || at(issue, 'pull_request') === null)
     return completeFacts({ ...facts, idle: 'The comment is on an issue, and not on a pull request.' });
   const author = { id: at(comment, 'user', 'id'), login: at(comment, 'user', 'login') };
-  return commentFacts(facts, { id: at(comment, 'id'), pullRequest: at(issue, 'number'), text: at(comment, 'body'), author });
+  return commentFacts(facts, {
+    id: at(comment, 'id'),
+    pullRequest: at(issue, 'number'),
+    text: at(comment, 'body'),
+    author,
+  });
 }
 
 /** Older payloads name the user as `pusher`. */

@@ -47,7 +47,12 @@ export async function obey(context: WriteContext, asked: Commanded): Promise<Obe
 const done = ({ id }: BuildRequestRow): Obeyed => ({ action: '', subjectId: id, details: {} });
 
 async function findProject(db: Queries, id: bigint, { kind }: CommentCommand): Promise<Project> {
-  const { comment_commands: isOn, suspended, billing, ...project } = await db
+  const {
+    comment_commands: isOn,
+    suspended,
+    billing,
+    ...project
+  } = await db
     .selectFrom('projects')
     .innerJoin('users', 'users.id', 'projects.owner_id')
     .select(['projects.id', 'owner_id', 'config_file', 'build_twice', 'parameters', 'comment_commands'])
@@ -118,7 +123,8 @@ async function approve(
   request: BuildRequestRow,
   asked: Commanded,
 ): Promise<Obeyed> {
-  if (request.build_state !== buildRequestMachine.held) return { why: 'The newest build request waits for no approval.' };
+  if (request.build_state !== buildRequestMachine.held)
+    return { why: 'The newest build request waits for no approval.' };
   const why = whyOther(request.commit_ref, asked);
   if (why !== '') return { why };
   if (!(await approveRequest(context, project, request.id))) return { why: underWay };

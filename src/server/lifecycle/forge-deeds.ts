@@ -76,7 +76,10 @@ export function answerDeed({ pull, comment, command }: OnComment, why: string): 
 
 export function notesDeed(pull: bigint): ToldDeed {
   const deed = { kind: 'notes', pull: String(pull) } as const;
-  return { ...told('pull_request.notes', deed, { context: `notes at pull request ${pull}`, description: '' }), subjectId: pull };
+  return {
+    ...told('pull_request.notes', deed, { context: `notes at pull request ${pull}`, description: '' }),
+    subjectId: pull,
+  };
 }
 
 const longestLine = 300;

@@ -133,7 +133,10 @@ async function notes(parts: DeedParts, at: At, { pull }: NotesDeed): Promise<Res
   const what = isCheck ? checkRunOf(content) : commentOf(content);
   const digest = digestOf(what);
   if (told?.digest === digest) return done;
-  const remote = typeof what === 'string' ? await comment(at, pull, what, told?.remote_id) : await client.addCheckRun?.(repository, what);
+  const remote =
+    typeof what === 'string'
+      ? await comment(at, pull, what, told?.remote_id)
+      : await client.addCheckRun?.(repository, what);
   await parts.db.transaction((trx) => keepTold(trx, target, number, { remote_id: remote ?? '', sha, digest }));
   return done;
 }

@@ -38,7 +38,9 @@ function linesOf({ suite, annotation }: Notes['found'][number]): string[] {
   const { level, title, message } = annotation;
   const text = message.length > longestMessage ? `${message.slice(0, longestMessage - 1).toWellFormed()}…` : message;
   const said = [...(title === null ? [] : [title]), ...text.split('\n')].filter((line) => line.trim() !== '');
-  return [`${suite}: ${level}: ${placeOf(annotation)}`, ...said.map((line) => `    ${line}`)].map((line) => `  ${line}`);
+  return [`${suite}: ${level}: ${placeOf(annotation)}`, ...said.map((line) => `    ${line}`)].map(
+    (line) => `  ${line}`,
+  );
 }
 
 export function commentOf(notes: Notes): string {

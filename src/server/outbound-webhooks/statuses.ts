@@ -40,11 +40,7 @@ export const noTaker = 550;
 const mostTriesWith500 = 3;
 
 /** A forge that refuses a report's content would refuse a retry, and later reports do not depend on it. */
-export function verdictOf(
-  provider: string,
-  { status, answer }: Attempt,
-  tries: number,
-): Verdict {
+export function verdictOf(provider: string, { status, answer }: Attempt, tries: number): Verdict {
   if (status !== null && status >= 200 && status < 300) return 'taken';
   // Another try at the same mailbox ends as this one did. Letters to others follow.
   if (provider === 'email')

@@ -28,8 +28,12 @@ const foreign = { sha: other, branches: [], branch: null, ref: 'refs/pull/7/head
 describeWithRunnerOnOne(
   'commands in comments',
   (service, runner) => {
-    const begin = (t: TestContext, dialect: Dialect = 'github', fields: Record<string, string> = {}, suites = ['unit']) =>
-      AtPull.at(t, [service, runner], dialect, suites, { comment_commands: 'true', ...fields });
+    const begin = (
+      t: TestContext,
+      dialect: Dialect = 'github',
+      fields: Record<string, string> = {},
+      suites = ['unit'],
+    ) => AtPull.at(t, [service, runner], dialect, suites, { comment_commands: 'true', ...fields });
     afterEach(async () => {
       // What a failed test left would be in the way of the next.
       await service.store.db.transaction((trx) => trx.deleteFrom('jobs').where('kind', '!=', 'deliver').execute());
@@ -51,10 +55,13 @@ describeWithRunnerOnOne(
         const id = await at.built(1);
         const { outcome, build_request_id: request } = await at.comment('/retest \r\nas it is flaky, @team');
         assert.deepEqual([outcome, request], ['command', null]);
-        assert.deepEqual((await at.told()).map(({ type, state, context }) => [type, state, context]), [
-          ['comment.command', 'delivered', '/retest'],
-          ['comment.answer', 'delivered', 'answer to /retest'],
-        ]);
+        assert.deepEqual(
+          (await at.told()).map(({ type, state, context }) => [type, state, context]),
+          [
+            ['comment.command', 'delivered', '/retest'],
+            ['comment.answer', 'delivered', 'answer to /retest'],
+          ],
+        );
         assert.deepEqual(await ran(at, id), ['unit 1 failed', 'unit 2 enqueued']);
         assert.deepEqual(at.reactionsTo('/retest \r\nas it is flaky, @team'), thumbs[dialect]);
         const [done = ''] = at.texts;
@@ -86,7 +93,16 @@ describeWithRunnerOnOne(
       const at = await begin(t);
       const id = await at.built(1);
       const outcome = async (text: string, more = {}) => (await at.comment(text, 'grace', more)).outcome;
-      for (const text of ['retest', ' /retest', '/retests', '/RETEST', 'So:\n/retest', '> /retest', '/deploy', '/cancel it'])
+      for (const text of [
+        'retest',
+        ' /retest',
+        '/retests',
+        '/RETEST',
+        'So:\n/retest',
+        '> /retest',
+        '/deploy',
+        '/cancel it',
+      ])
         assert.equal(await outcome(text), 'ignored', text);
       assert.equal(await outcome('/retest', { action: 'edited' }), 'ignored');
       assert.equal(await outcome('/retest', { action: 'deleted' }), 'ignored');
@@ -201,7 +217,10 @@ describeWithRunnerOnOne(
         'options[local_branch]': 'topic',
         'options[remote_branch]': 'live',
       };
-      for (const more of [{ name: 'ship it', approval: 'true' }, { name: 'main only', 'refs[]': 'main' }]) {
+      for (const more of [
+        { name: 'ship it', approval: 'true' },
+        { name: 'main only', 'refs[]': 'main' },
+      ]) {
         const made = await at.user.post(`${at.path}/deploy_strategies`, { ...ship, ...more });
         assert.equal(made.status, 201, made.text);
       }

@@ -9,7 +9,8 @@ import type { SuiteOrder } from '../../../src/shared/protocol/index.ts';
 
 const other = 'facade'.padEnd(40, '1');
 const foreign = { sha: other, branches: [], branch: null, ref: 'refs/pull/7/head' };
-const head = /^Headrace found (\w+) problems? at lines of files in commit c0ffee000000\. \[Build request\]\(http.*\/ui\/projects\/\d+\/requests\/\d+\)\n/;
+const head =
+  /^Headrace found (\w+) problems? at lines of files in commit c0ffee000000\. \[Build request\]\(http.*\/ui\/projects\/\d+\/requests\/\d+\)\n/;
 /** A whole block of code: no line in it is as long a fence. */
 const block = /\n\n(`{3,})\n([\s\S]*)\n\1\n\n\[\/\/\]: # \(headrace notes\)$/;
 
@@ -55,7 +56,10 @@ describeWithRunnerOnOne(
         const before = at.forge.calls.filter(({ method }) => method !== 'GET').length;
         await again(at, 'lint', '::warning file=b.c,line=2,endLine=4::Long');
         const calls = at.forge.calls.filter(({ method }) => method !== 'GET').slice(before);
-        assert.ok(calls.every(({ path }) => /statuses|builds/.test(path)), 'nothing has changed');
+        assert.ok(
+          calls.every(({ path }) => /statuses|builds/.test(path)),
+          'nothing has changed',
+        );
 
         // Somebody deletes it, and it is written anew. Then nothing is left.
         at.pull.comments.length = 0;
@@ -140,10 +144,10 @@ describeWithRunnerOnOne(
       held?.();
       at.forge.interfere = () => undefined;
       await at.told();
-      assert.deepEqual(codeOf(at.texts[0] ?? '').filter((_, line) => line % 2 === 0), [
-        '  lint: error: lint.c:1',
-        '  unit: error: unit.c:1',
-      ]);
+      assert.deepEqual(
+        codeOf(at.texts[0] ?? '').filter((_, line) => line % 2 === 0),
+        ['  lint: error: lint.c:1', '  unit: error: unit.c:1'],
+      );
       const writes = at.forge.calls.filter(({ method, path }) => method !== 'GET' && path.includes('/issues/'));
       assert.equal(writes.length, 1, 'the later deliveries tell what the earlier ones would');
     });

@@ -72,9 +72,21 @@ export const github = {
     repository: githubRepository(own),
     sender: { login: sender },
   }),
-  comment: ({ text, id = 1, number = 7, author: login = 'ada', authorId = 7, action = 'created', ...more }: Comment) => ({
+  comment: ({
+    text,
+    id = 1,
+    number = 7,
+    author: login = 'ada',
+    authorId = 7,
+    action = 'created',
+    ...more
+  }: Comment) => ({
     action,
-    issue: { number, user: { login: 'opener', id: 99 }, ...(!more.isIssue && { pull_request: { html_url: 'https://x/' } }) },
+    issue: {
+      number,
+      user: { login: 'opener', id: 99 },
+      ...(!more.isIssue && { pull_request: { html_url: 'https://x/' } }),
+    },
     comment: { id, body: text, user: { login, id: authorId, type: 'User' } },
     repository: githubRepository(own),
     sender: { login, id: authorId },
@@ -119,7 +131,15 @@ export const gitlab = {
       last_commit: { id: told.sha ?? sha, message: told.message ?? 'Mend', author },
     },
   }),
-  note: ({ text, id = 1, number = 7, author: username = 'ada', authorId = 7, action = 'create', isIssue }: Comment) => ({
+  note: ({
+    text,
+    id = 1,
+    number = 7,
+    author: username = 'ada',
+    authorId = 7,
+    action = 'create',
+    isIssue,
+  }: Comment) => ({
     object_kind: 'note',
     user: { id: authorId, username },
     project: gitlabProject(own),
