@@ -223,6 +223,7 @@ onOneDatabase((database) => {
     const own = (await comments()).filter(({ body }) => String(body).startsWith('Headrace '));
     assert.equal(own.length, 2, 'the notes and one answer');
     await api.delete(path);
+    await api.delete(`/forges/${forge.id}`);
   });
 
   test('headrace init leads from a fresh clone to the first build', options, async () => {

@@ -92,9 +92,9 @@ export class ForgeApi {
     await this.orMissing(this.#call('DELETE', path));
   }
 
-  #judged<Of extends TSchema>(schema: Of, { value, headers }: Told): Answered<Static<Of>> {
+  #judged<Of extends TSchema>(schema: Of, { value, headers, status }: Told): Answered<Static<Of>> {
     if (!Check(schema, value))
-      throw new ForgeError('not_a_forge', `The server at ${this.#access.base} is not this kind of forge.`);
+      throw new ForgeError('not_a_forge', `The server at ${this.#access.base} is not this kind of forge.`, { status });
     return { value, headers };
   }
 

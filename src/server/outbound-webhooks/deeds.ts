@@ -59,7 +59,7 @@ function outcomeOf(error: unknown): Result {
   if (error instanceof BusyThreadError) return { status: null, error: 'too many searches', verdict: 'not_taken' };
   if (!(error instanceof ForgeError)) throw error;
   const { kind, status, message, retryAfterMs } = error;
-  const isLater = ['unavailable', 'refused', 'not_a_forge'].includes(kind);
+  const isLater = kind === 'unavailable' || kind === 'refused' || status === null;
   return { status, error: message, retryAfterMs, verdict: isLater ? 'not_taken' : 'refused' };
 }
 
@@ -118,30 +118,41 @@ async function notes(parts: DeedParts, at: At, { pull }: NotesDeed): Promise<Res
   if (!noted) return done;
   const { sha, request } = noted;
   const found: Notes['found'] = [];
+  const until = performance.now() + searchMs;
+  let isCut = false;
   for (const build of noted.builds) {
-    const all = await annotationsOf({ ...parts, db: read }, build, { account: projectId, milliseconds: searchMs });
+    const milliseconds = until - performance.now();
+    isCut = milliseconds <= 0;
+    if (isCut) break;
+    const all = await annotationsOf({ ...parts, db: read }, build, { account: projectId, milliseconds });
     const placed = all.filter(({ file, line }) => file !== null && line !== null).slice(0, most.notesOfBuild);
     found.push(...placed.map((annotation) => ({ suite: nameOf(build), annotation })));
   }
-  const told = await toldNotes(read, target, number);
   const isCheck = client.addCheckRun !== undefined;
+  const before = await toldNotes(read, target, number);
+  // With a token of another kind, the forge has the other form.
+  const told = before?.remote_id.startsWith(checkRun) === isCheck ? before : undefined;
   // Before the end, nothing yet is no reason to call what was told wrong.
   const isKnown = told !== undefined && (!isCheck || told.sha === sha);
-  if (found.length === 0 && !(isKnown && request.isOver)) return done;
+  if (found.length === 0 && (isCut || !isKnown || !request.isOver)) return done;
   const address = `${parts.origin}/ui/projects/${projectId}/requests/${request.id}`;
-  const content = { sha, address, found };
+  const content = { sha, address, found, isCut };
   const what = isCheck ? checkRunOf(content) : commentOf(content);
   const digest = digestOf(what);
   if (told?.digest === digest) return done;
   const remote =
     typeof what === 'string'
       ? await comment(at, pull, what, told?.remote_id)
-      : await client.addCheckRun?.(repository, what);
-  await parts.db.transaction((trx) => keepTold(trx, target, number, { remote_id: remote ?? '', sha, digest }));
+      : `${checkRun}${await client.addCheckRun?.(repository, what)}`;
+  await parts.db.transaction((trx) => keepTold(trx, target, number, { remote_id: remote, sha, digest }));
   return done;
 }
 
-const searchMs = 2000;
+/** Before the ID of a check run. A comment has no such part. */
+const checkRun = 'check run ';
+
+/** For all logs of a pull request. */
+const searchMs = 5000;
 
 /** Writes the one comment anew if somebody deleted it. */
 async function comment(at: At, pull: string, text: string, id: string | undefined): Promise<string> {

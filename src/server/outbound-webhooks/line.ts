@@ -47,7 +47,7 @@ export async function sendLine(
     const sending = await sendingOf(next, parts);
     mask ??= createMask(sending.secrets);
     const attempt = await sending.send({ ...rules, mask });
-    const verdict = attempt.verdict ?? verdictOf(next.name, attempt, tries + 1);
+    const verdict = verdictOf(next.name, attempt, tries + 1);
     if (closing.aborted && verdict !== 'taken') break;
     attempted(verdict === 'taken' ? 'delivered' : 'failed');
     const sentTo = next;

@@ -11,6 +11,8 @@ export interface Notes {
   /** The page of the request. */
   address: string;
   found: { suite: string; annotation: Annotation }[];
+  /** Whether some builds were not read. */
+  isCut: boolean;
 }
 
 export const notesMark = '[//]: # (headrace notes)';
@@ -24,20 +26,24 @@ export function nameOf({ suite_name: suite, variant }: { suite_name: string; var
 }
 
 /** The service's line. */
-function headline({ sha, found }: Notes): string {
-  const count = found.length === 0 ? 'no problems' : found.length === 1 ? '1 problem' : `${found.length} problems`;
+function headline({ sha, found: { length: all }, isCut }: Notes): string {
+  const count = `${isCut ? 'at least ' : ''}${all === 0 ? 'no' : all} ${all === 1 ? 'problem' : 'problems'}`;
   return `Headrace found ${count} at lines of files in commit ${sha.slice(0, 12)}.`;
 }
 
 function placeOf({ file, line, end_line: end }: Annotation): string {
-  return `${file}:${line}${end === null || end === line ? '' : `-${end}`}`;
+  return `${inLine(file ?? '')}:${line}${end === null || end === line ? '' : `-${end}`}`;
 }
+
+const inLine = (text: string): string => text.replaceAll(/\s+/g, ' ');
 
 /** Each line of a text is indented, so that none begins like a command of the forge. */
 function linesOf({ suite, annotation }: Notes['found'][number]): string[] {
   const { level, title, message } = annotation;
   const text = message.length > longestMessage ? `${message.slice(0, longestMessage - 1).toWellFormed()}…` : message;
-  const said = [...(title === null ? [] : [title]), ...text.split('\n')].filter((line) => line.trim() !== '');
+  const said = [...(title === null ? [] : [inLine(title)]), ...text.split(/\r\n?|\n/)].filter(
+    (line) => line.trim() !== '',
+  );
   return [`${suite}: ${level}: ${placeOf(annotation)}`, ...said.map((line) => `    ${line}`)].map(
     (line) => `  ${line}`,
   );
@@ -72,11 +78,11 @@ export function checkRunOf(notes: Notes): CheckRun {
     title: headline(notes),
     summary: left === 0 ? headline(notes) : `${headline(notes)} ${left} more are on the pages of the builds.`,
     annotations: shown.map(({ suite, annotation: { file, line, end_line: end, level, title, message } }) => ({
-      path: file ?? '',
+      path: inLine(file ?? ''),
       start_line: line ?? 1,
       end_line: end ?? line ?? 1,
       annotation_level: levels[level],
-      title: `${suite}${title === null ? '' : `: ${title}`}`.slice(0, 255).toWellFormed(),
+      title: `${suite}${title === null ? '' : `: ${inLine(title)}`}`.slice(0, 255).toWellFormed(),
       message: message === '' ? level : message,
     })),
   };

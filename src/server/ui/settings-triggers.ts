@@ -38,7 +38,7 @@ const policiesForm = fieldTable(projectFields, {
       ['off', 'None'],
       ['on', 'What builds report at lines of files'],
     ],
-    hint: 'One comment at the connected forge, kept up to date. At GitHub, a check run if the token is an app’s.',
+    hint: 'One comment at the connected forge, kept up to date. At GitHub, a check run if the token belongs to an app.',
   },
   comment_commands: {
     label: 'Commands in comments',

@@ -5,6 +5,7 @@ import type { Dialect } from '../../support/fake-forge.ts';
 import { pull, push, sha } from '../../support/joined.ts';
 import { describeWithRunnerOnOne, type Task } from '../../support/runner.ts';
 import { fromFork } from '../../support/triggered.ts';
+import { commentOf } from '../../../src/server/outbound-webhooks/notes.ts';
 import type { SuiteOrder } from '../../../src/shared/protocol/index.ts';
 
 const other = 'facade'.padEnd(40, '1');
@@ -13,6 +14,15 @@ const head =
   /^Headrace found (\w+) problems? at lines of files in commit c0ffee000000\. \[Build request\]\(http.*\/ui\/projects\/\d+\/requests\/\d+\)\n/;
 /** A whole block of code: no line in it is as long a fence. */
 const block = /\n\n(`{3,})\n([\s\S]*)\n\1\n\n\[\/\/\]: # \(headrace notes\)$/;
+
+test('a name with line breaks, as tests may have, begins no line of its own', () => {
+  const annotation = { level: 'error', line: 1, end_line: null, message: 'No\r\n/merge', log_line: null } as const;
+  const hostile = { ...annotation, file: 'a\n/approve', title: 'it\n/close' };
+  const found = [{ suite: 'unit', annotation: hostile }];
+  const text = commentOf({ sha, address: 'https://ci.example.org/', found, isCut: false });
+  assert.doesNotMatch(text, /^\s{0,3}\//m);
+  assert.doesNotMatch(text, /^.*\r/m);
+});
 
 describeWithRunnerOnOne(
   'notes at pull requests',
