@@ -536,7 +536,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       pull_request: largestId,
       remote_id: awkward,
       sha: awkward,
-      digest: awkward,
+      text_hash: awkward,
     });
     await put('hooks', {
       id: 1n,

@@ -167,18 +167,8 @@ export async function mendLinks({ db, trx }: InTransaction, forgeId: bigint): Pr
   await db.announce(trx, forgesTopic);
 }
 
-/** The event `comment` is added to the hook of the project's connection, here now and at the forge at once. */
-export async function wantComments({ db, trx }: InTransaction, projectId: bigint): Promise<void> {
-  const hooks = trx.selectFrom('hooks').select(['id', 'events']).where('project_id', '=', projectId);
-  // There is one, so its order among locks needs no care.
-  for (const { id, events } of await hooks.where('forge_url', '!=', '').execute()) {
-    const all = new Set([...events.split(','), 'comment']);
-    await trx
-      .updateTable('hooks')
-      .set({ events: [...all].join(',') })
-      .where('id', '=', id)
-      .execute();
-  }
+/** Checks the project's parts at the forge at once, and recreates missing ones. Skipped if the project has no forge. */
+export async function mendAtOnce({ db, trx }: InTransaction, projectId: bigint): Promise<void> {
   const check = { forge_check_at: BigInt(Date.now()), forge_mends: mends.atOnce };
   await trx.updateTable('projects').set(check).where('id', '=', projectId).where('forge_id', 'is not', null).execute();
   await db.announce(trx, forgesTopic);

@@ -102,11 +102,11 @@ export interface ToldNotes {
   remote_id: string;
   sha: string;
   /** Of all that it says. */
-  digest: string;
+  text_hash: string;
 }
 
 export async function toldNotes(db: Queries, target: bigint, pull: bigint): Promise<ToldNotes | undefined> {
-  const notes = db.selectFrom('pull_request_notes').select(['remote_id', 'sha', 'digest']);
+  const notes = db.selectFrom('pull_request_notes').select(['remote_id', 'sha', 'text_hash']);
   return notes.where('notification_id', '=', target).where('pull_request', '=', pull).executeTakeFirst();
 }
 

@@ -138,13 +138,13 @@ async function notes(parts: DeedParts, at: At, { pull }: NotesDeed): Promise<Res
   const address = `${parts.origin}/ui/projects/${projectId}/requests/${request.id}`;
   const content = { sha, address, found, isCut };
   const what = isCheck ? checkRunOf(content) : commentOf(content);
-  const digest = digestOf(what);
-  if (told?.digest === digest) return done;
+  const hash = digestOf(what);
+  if (told?.text_hash === hash) return done;
   const remote =
     typeof what === 'string'
       ? await comment(at, pull, what, told?.remote_id)
       : `${checkRun}${await client.addCheckRun?.(repository, what)}`;
-  await parts.db.transaction((trx) => keepTold(trx, target, number, { remote_id: remote, sha, digest }));
+  await parts.db.transaction((trx) => keepTold(trx, target, number, { remote_id: remote, sha, text_hash: hash }));
   return done;
 }
 

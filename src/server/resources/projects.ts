@@ -13,7 +13,6 @@ import type { ForgeRepository } from '../forges/forge.ts';
 import { gitOriginAt } from '../forges/git-credential.ts';
 import { mapYielding } from '../../shared/lib/event-loop.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
-import { wantComments } from '../lifecycle/forges.ts';
 import { changeProject, createProject, deleteProject, newIdentity } from '../lifecycle/projects.ts';
 import { arrangePolling } from '../triggers/polls.ts';
 import { projectView } from '../views/project.ts';
@@ -39,6 +38,7 @@ import {
   untilTried,
   usableRepository,
 } from './forge-connections.ts';
+import { wantComments } from './hooks.ts';
 import { checkName, orTaken, type NameScope } from './names.ts';
 
 export function projectRecordOf(

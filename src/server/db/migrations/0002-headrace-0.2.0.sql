@@ -93,7 +93,7 @@ create table pull_request_notes (
   pull_request bigint not null,
   remote_id text not null,
   sha text not null,
-  digest text not null,
+  text_hash text not null,
   primary key (notification_id, pull_request)
 );
 

@@ -265,7 +265,8 @@ export interface PullRequestNotesRow {
   pull_request: bigint;
   remote_id: string;
   sha: string;
-  digest: string;
+  /** Of all that they say. */
+  text_hash: string;
 }
 
 export interface WebhookAttemptRow {
