@@ -65,9 +65,10 @@ function outcomeOf(error: unknown): Result {
 
 const done: Result = { status: 200, verdict: 'taken' };
 
+const nothing = (why: string): string => `Nothing was done: ${why}`;
+
 /** No answer is no: a command is never tried again. */
 async function command(parts: DeedParts, { client, delivery }: At, deed: CommandDeed): Promise<Result> {
-  const nothing = (why: string): string => `Nothing was done: ${why}`;
   if (Date.now() - Number(delivery.created_at) > longestCommandMs)
     return { status: null, error: nothing('the command waited too long.'), verdict: 'refused' };
   const asked = await askAbout(client, delivery.repository, deed).catch(outcomeOf);
