@@ -203,6 +203,8 @@ const settings = (name: string) => ({
   branch_secrets: 0,
   report_left_out: 1,
   build_twice: 0,
+  pull_request_notes: 'off' as const,
+  comment_commands: 0,
   parameters: '[]',
   most_priority: 0,
   includable: 1,

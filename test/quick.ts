@@ -48,6 +48,7 @@ const others = [
   'test/server/db/outage.test.ts',
   'test/server/dispatch/runner-shares.test.ts',
   'test/server/forges/day.test.ts',
+  'test/server/forges/pull-request-notes.test.ts',
   'test/server/lifecycle/rollup.test.ts',
   'test/server/oidc/gitea.test.ts',
   'test/server/oidc/hostile-issuer.test.ts',

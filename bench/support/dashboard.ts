@@ -68,6 +68,7 @@ const byAPerson = {
   pull_request: null,
   target_branch: '',
   from_fork: 0,
+  approved: 0,
   sender: '',
   fetch_ref: '',
   fetched_as: '',

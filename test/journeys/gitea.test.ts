@@ -158,6 +158,74 @@ onOneDatabase((database) => {
     assert.deepEqual(await gitea.installed(`${user}/stream`), { keys: [], hooks: [] });
   });
 
+  test('a pull request shows what a build found, and takes commands of those who may push', options, async () => {
+    const { user } = gitea;
+    const api = installation.api();
+    const repository = `${user}/drips`;
+    await gitea.ask('POST', '/user/repos', { name: 'drips', private: true, auto_init: true, default_branch: 'main' });
+    const reader = { username: 'reader', email: 'r@example.org', password: 'boss-boss-1' };
+    await gitea.ask('POST', '/admin/users', { ...reader, must_change_password: false });
+    await gitea.ask('PUT', `/repos/${repository}/collaborators/reader`, { permission: 'read' });
+    const { record: forge } = await connect(await gitea.token(...all, 'write:issue'));
+    const fields = { forge_id: String(forge.id), repository, pull_request_notes: 'on' };
+    const project = await api.post('/projects', fields);
+    const path = `/projects/${project.id_str}`;
+    await api.post(`${path}/suites`, { name: 'unit', command: 'echo "::error file=new,line=1::It @drips"; exit 3' });
+    await api.put(path, { comment_commands: 'true' });
+    for (const began = Date.now(); ; await pause(100)) {
+      const { hooks } = await gitea.installed(repository);
+      const events = hooks.flatMap((hook) => hook.events as string[]);
+      if (hooks.length === 1 && events.includes('pull_request_comment')) break;
+      assert.ok(Date.now() - began < longestWait, JSON.stringify(hooks));
+    }
+
+    await gitea.push(repository, 'new', { newBranch: 'topic' });
+    await gitea.ask('POST', `/repos/${repository}/pulls`, { head: 'topic', base: 'main', title: 'An idea' });
+    const issue = `/repos/${repository}/issues/1/comments`;
+    const comments = () => gitea.ask<Item[]>('GET', issue);
+    const comment = async (wanted: RegExp) => {
+      for (const began = Date.now(); ; await pause(100)) {
+        const there = await comments();
+        const found = there.find(({ body }) => wanted.test(String(body)));
+        if (found) return found;
+        const told = await api.get<Item[]>(`${path}/status_targets`);
+        const deliveries = await api.get<Item[]>(`${path}/status_targets/${told[0]?.id_str}/deliveries`);
+        assert.ok(Date.now() - began < longestWait, JSON.stringify([there, deliveries], undefined, 1));
+      }
+    };
+    const note = await comment(/^Headrace found 1 problem /);
+    assert.match(String(note.body), /\n {2}unit: error: new:1\n {6}It @drips\n```\n/);
+
+    const asked = await gitea.ask('POST', issue, { body: '/retest' });
+    await until(`${path}/builds`, (builds) => builds.some((one) => one.attempt === 2 && one.build_state === 'failed'));
+    for (const began = Date.now(); ; await pause(100)) {
+      const reactions = await gitea.ask<Item[]>('GET', `/repos/${repository}/issues/comments/${asked.id}/reactions`);
+      if (reactions?.some(({ content }) => content === '+1')) break;
+      assert.ok(Date.now() - began < longestWait, 'no reaction');
+    }
+    const theirs = await gitea.ask('POST', issue, { body: '/retest unit' }, 'reader');
+    await comment(/^Headrace did not obey `\/retest unit`\. Only users who may push/);
+    await gitea.ask('PATCH', `/repos/${repository}/issues/comments/${theirs.id}`, { body: '/cancel' });
+    const [hook] = await api.get<Item[]>(`${path}/hooks`);
+    const calls = await until(`${path}/hooks/${hook?.id_str}/deliveries`, (those) =>
+      those.some(({ event, action }) => event === 'issue_comment' && action === 'edited'),
+    );
+    const outcomes = calls
+      .filter(({ event }) => event === 'issue_comment')
+      .map(({ action, outcome }) => [action, outcome]);
+    assert.deepEqual(
+      outcomes.filter(([, outcome]) => outcome === 'command'),
+      [
+        ['created', 'command'],
+        ['created', 'command'],
+      ],
+    );
+    const own = (await comments()).filter(({ body }) => String(body).startsWith('Headrace '));
+    assert.equal(own.length, 2, 'the notes and one answer');
+    await api.delete(path);
+    await api.delete(`/forges/${forge.id}`);
+  });
+
   test('headrace init leads from a fresh clone to the first build', options, async () => {
     const { user } = gitea;
     await gitea.ask('POST', '/user/repos', { name: 'clone', private: true, auto_init: true, default_branch: 'main' });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { answerPulls, type FakePull } from './fake-pulls.ts';
 
 /**
  * Forges, made from what their API documentation says: GitHub, GitLab, Gitea, Bitbucket Cloud and Bitbucket Data Center, as
@@ -21,6 +22,10 @@ export interface FakeRepository {
   inherited?: boolean;
   keys: { id: number; title: string; key: string; readOnly: boolean }[];
   hooks: { id: number; url: string; secret: string; active: boolean; events: string[] }[];
+  pulls: Map<number, FakePull>;
+  /** Who may do what, by the login. */
+  members: Record<string, 'admin' | 'write' | 'read'>;
+  checkRuns: { id: number; body: Record<string, unknown>; annotations: object[] }[];
   /** Where it has gone. */
   movedTo?: string;
   /** The name that is answered, if the forge answers for another one. */
@@ -40,7 +45,7 @@ export interface ForgeCall {
   at: number;
 }
 
-interface Reply {
+export interface Reply {
   status: number;
   body?: unknown;
   headers?: Record<string, string>;
@@ -58,7 +63,7 @@ const bases: Record<Dialect, string> = {
   center: '/rest',
 };
 
-const gitlabEvents = ['push_events', 'tag_push_events', 'merge_requests_events'];
+const gitlabEvents = ['push_events', 'tag_push_events', 'merge_requests_events', 'note_events'];
 
 export const forgeToken = 'forge-token-0123456789-kittiwake';
 
@@ -75,6 +80,10 @@ export class FakeForge implements AsyncDisposable {
   interfere: Interference = () => undefined;
   /** So many are on a page of a list, at most. */
   pageSize = 2;
+  /** At GitHub: whether the token is an app's. */
+  isApp = false;
+  /** Everybody with an account, and their IDs. */
+  readonly accounts = new Map([['ada', 7]]);
   /** The folder of its address, for a forge that has its host not for itself. */
   folder = '';
   #ids = 100;
@@ -113,7 +122,7 @@ export class FakeForge implements AsyncDisposable {
 
   /** What somebody enters to connect it. */
   get fields(): Record<string, string> {
-    return { provider: this.provider, url: this.url, token: forgeToken };
+    return { provider: this.provider, url: this.url, token: this.token ?? forgeToken };
   }
 
   add(name: string, more: Partial<FakeRepository> = {}): FakeRepository {
@@ -125,6 +134,9 @@ export class FakeForge implements AsyncDisposable {
       push: true,
       keys: [],
       hooks: [],
+      pulls: new Map(),
+      members: { ada: 'admin' as const },
+      checkRuns: [],
       ...more,
     };
     this.repositories.set(name, made);
@@ -177,7 +189,7 @@ export class FakeForge implements AsyncDisposable {
     if (!this.#isSignedIn(call.headers)) return this.#refused(401, 'Bad credentials');
     const who = this.#who(path);
     if (who) return who;
-    const found = this.#repositoryIn(path);
+    const found = this.#askedOfPeople(path, call) ?? this.#repositoryIn(path);
     if (!found) return this.#refused(404, 'Not Found');
     if ('list' in found) return this.#list(call, path);
     const name = [...this.repositories.keys()].find((one) => one.toLowerCase() === found.name.toLowerCase()) ?? '';
@@ -185,6 +197,15 @@ export class FakeForge implements AsyncDisposable {
     if (!repository) return this.#refused(404, 'Not Found');
     if (repository.movedTo !== undefined) return this.#moved(repository.movedTo);
     if (found.below === '') return { status: 200, body: this.#view(name, repository) };
+    const people = {
+      dialect: this.dialect,
+      accounts: this.accounts,
+      isApp: this.isApp,
+      nextId: () => (this.#ids += 1),
+      refused: (status: number, message: string) => this.#refused(status, message),
+    };
+    const ofPulls = answerPulls(people, repository, found.below, call);
+    if (ofPulls) return ofPulls;
     if (found.below === 'default-branch') return { status: 200, body: { displayId: 'main' } };
     if (found.below.startsWith('statuses') || /\/(statuses|builds)/.test(found.below)) return { status: 201, body: {} };
     if (found.below === 'members/all/7' && repository.inherited) return { status: 200, body: { access_level: 40 } };
@@ -207,6 +228,7 @@ export class FakeForge implements AsyncDisposable {
 
   #who(path: string): Reply | undefined {
     const scopes = this.scopes === undefined ? {} : { 'x-oauth-scopes': this.scopes };
+    if (this.isApp && path === '/user') return this.#refused(403, 'Resource not accessible by integration');
     if (path === '/user') {
       if (this.dialect === 'gitlab') return { status: 200, body: { id: 7, username: 'ada' } };
       if (this.dialect === 'cloud') return { status: 200, body: { username: 'ada' }, headers: scopes };
@@ -222,7 +244,19 @@ export class FakeForge implements AsyncDisposable {
     return undefined;
   }
 
+  /** Bitbucket has the rights of users elsewhere. */
+  #askedOfPeople(path: string, { query }: ForgeCall): { name: string; below: string } | undefined {
+    const [, workspace, slug] = /^\/workspaces\/([^/]+)\/permissions\/repositories\/([^/]+)$/.exec(path) ?? [];
+    if (workspace !== undefined) return { name: `${workspace}/${slug}`, below: 'permissions' };
+    if (path !== '/api/latest/users') return undefined;
+    return {
+      name: `${query.get('permission.1.projectKey')}/${query.get('permission.1.repositorySlug')}`,
+      below: 'users',
+    };
+  }
+
   #repositoryIn(path: string): { name: string; below: string } | { list: true } | undefined {
+    if (this.isApp && path === '/installation/repositories') return { list: true };
     const lists = ['/user/repos', '/repos/search', '/projects', '/api/latest/repos', '/repositories/team'];
     if (lists.includes(path)) return { list: true };
     const forms: Record<Dialect, RegExp> = {
@@ -230,7 +264,7 @@ export class FakeForge implements AsyncDisposable {
       gitea: /^\/repos\/([^/]+\/[^/]+)(?:\/(.*))?$/,
       gitlab: /^\/projects\/([^/]+)(?:\/(.*))?$/,
       cloud: /^\/repositories\/([^/]+\/[^/]+)(?:\/(.*))?$/,
-      center: /^\/(?:api|keys)\/latest\/projects\/([^/]+\/repos\/[^/]+)(?:\/(.*))?$/,
+      center: /^\/(?:api|keys|comment-likes)\/latest\/projects\/([^/]+\/repos\/[^/]+)(?:\/(.*))?$/,
     };
     const byId: Record<Dialect, RegExp | undefined> = {
       github: /^\/repositories\/(\d+)$/,
@@ -332,6 +366,7 @@ export class FakeForge implements AsyncDisposable {
     const values = all.slice((page - 1) * size, page * size);
     const hasMore = all.length > page * size;
     const next: Record<string, string> = hasMore ? { link: `<${this.url}${whole}?page=${page + 1}>; rel="next"` } : {};
+    if (path === '/installation/repositories') return { status: 200, body: { repositories: values }, headers: next };
     if (path === '/repos/search') return { status: 200, body: { ok: true, data: values }, headers: next };
     if (this.dialect === 'cloud') return { status: 200, body: { values, ...(hasMore && { next: 'https://x/' }) } };
     if (this.dialect === 'center') return { status: 200, body: { values, isLastPage: !hasMore } };

@@ -29,6 +29,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     pull_request: at % 2 === 0 ? commit : null,
     target_branch: awkward,
     from_fork: at % 2,
+    approved: at % 2,
     sender: awkward,
     fetch_ref: awkward,
     fetched_as: awkward,
@@ -116,6 +117,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       branch_secrets: 1,
       report_left_out: 0,
       build_twice: 1,
+      comment_commands: 1,
+      pull_request_notes: 'on',
       parameters: '[]',
       most_priority: 7,
       includable: 0,
@@ -535,6 +538,13 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       answer: awkward,
       error: '',
       created_at: 1n,
+    });
+    await put('pull_request_notes', {
+      notification_id: 1n,
+      pull_request: largestId,
+      remote_id: awkward,
+      sha: awkward,
+      text_hash: awkward,
     });
     await put('hooks', {
       id: 1n,

@@ -60,6 +60,7 @@ import type {
   ConnectionCheckRow,
   WebhookAttemptRow,
   WebhookDeliveryRow,
+  PullRequestNotesRow,
   DeployRow,
   EventRow,
   JobRow,
@@ -111,6 +112,7 @@ export interface Schema {
   notification_outcomes: NotificationOutcomeRow;
   webhook_deliveries: WebhookDeliveryRow;
   webhook_attempts: WebhookAttemptRow;
+  pull_request_notes: PullRequestNotesRow;
   hooks: HookRow;
   hook_deliveries: HookDeliveryRow;
   build_requests: BuildRequestRow;

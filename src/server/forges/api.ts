@@ -66,16 +66,35 @@ export class ForgeApi {
     if (!answer.isEmpty) this.#judged(Type.Object({}), answer);
   }
 
-  /** A missing object counts as deleted. */
-  async delete(path: string): Promise<void> {
-    await this.#call('DELETE', path).catch((error: unknown) => {
-      if (!(error instanceof ForgeError) || error.kind !== 'not_found') throw error;
+  /** The forge responds with the object that it created or changed. */
+  async send<Of extends TSchema>(
+    method: 'POST' | 'PATCH' | 'PUT',
+    path: string,
+    body: object,
+    schema: Of,
+  ): Promise<Static<Of>> {
+    return this.#judged(schema, await this.#call(method, path, JSON.stringify(body))).value;
+  }
+
+  async has(path: string): Promise<boolean> {
+    return (await this.orMissing(this.#call('GET', path))) !== undefined;
+  }
+
+  async orMissing<T>(asked: Promise<T>): Promise<T | undefined> {
+    return asked.catch((error: unknown) => {
+      if (error instanceof ForgeError && error.kind === 'not_found') return undefined;
+      throw error;
     });
   }
 
-  #judged<Of extends TSchema>(schema: Of, { value, headers }: Told): Answered<Static<Of>> {
+  /** A missing object counts as deleted. */
+  async delete(path: string): Promise<void> {
+    await this.orMissing(this.#call('DELETE', path));
+  }
+
+  #judged<Of extends TSchema>(schema: Of, { value, headers, status }: Told): Answered<Static<Of>> {
     if (!Check(schema, value))
-      throw new ForgeError('not_a_forge', `The server at ${this.#access.base} is not this kind of forge.`);
+      throw new ForgeError('not_a_forge', `The server at ${this.#access.base} is not this kind of forge.`, { status });
     return { value, headers };
   }
 
@@ -128,13 +147,13 @@ export class ForgeApi {
     const retryAfterMs = asked ?? restAfter(status, explanation);
     const text = `The forge answered ${status}${explanation === '' ? '.' : `: ${explanation}`}`;
     if (retryAfterMs !== undefined || status === 429 || status >= 500)
-      return new ForgeError('unavailable', text, { retryAfterMs });
-    if (status === 401) return new ForgeError('refused', text);
+      return new ForgeError('unavailable', text, { status, retryAfterMs });
+    if (status === 401) return new ForgeError('refused', text, { status });
     if (status >= 300 && status < 400)
-      return new ForgeError('moved', text, { location: this.#below(headers.location) });
-    if (status === 403) return new ForgeError('forbidden', text);
-    if (status === 404 || status === 410) return new ForgeError('not_found', text);
-    return new ForgeError('invalid', text);
+      return new ForgeError('moved', text, { status, location: this.#below(headers.location) });
+    if (status === 403) return new ForgeError('forbidden', text, { status });
+    if (status === 404 || status === 410) return new ForgeError('not_found', text, { status });
+    return new ForgeError('invalid', text, { status });
   }
 
   /** The path of an address below this API, or blank for any other address. */

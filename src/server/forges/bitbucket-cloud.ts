@@ -63,6 +63,7 @@ export const bitbucketCloudStatus: StatusForm = {
 };
 
 const hookEvents = ['repo:push', 'pullrequest:created', 'pullrequest:updated'];
+const commentEvent = 'pullrequest:comment_created';
 
 const pageOf = <Of extends Type.TSchema>(values: Of) =>
   Type.Object({ values: Type.Array(values), next: Type.Optional(Type.String()) });
@@ -92,6 +93,15 @@ function repositoryOf(told: Static<typeof repositorySchema>, mayAdminister: bool
 }
 
 const namesOf = (list: { values: { full_name: string }[] }): string[] => list.values.map((told) => told.full_name);
+
+const name = Type.Optional(Type.String());
+const comment = Type.Object({
+  id: Type.Integer(),
+  content: Type.Object({ raw: Type.String() }),
+  created_on: Type.String(),
+  user: Type.Optional(Type.Union([Type.Object({ username: name, nickname: name }), Type.Null()])),
+});
+const pullOf = (repository: string, pull: string): string => `${of(repository)}/pullrequests/${pull}`;
 
 const mostWorkspaces = 10;
 const quoted = (text: string): string => `"${text.replaceAll(/["\\]/g, '\\$&')}"`;
@@ -155,17 +165,50 @@ export function bitbucketCloud(api: ForgeApi): Forge {
         id: uuid,
         url,
         active: active && hasEvents(on, hookEvents),
+        hasComments: hasEvents(on, [commentEvent]),
       }));
     },
-    addHook: (repository, { url, secret }) =>
+    addHook: (repository, { url, secret, comments }) =>
       api.post(`${of(repository)}/hooks`, {
         description: 'Headrace',
         url,
         secret,
         active: true,
-        events: hookEvents,
+        events: [...hookEvents, ...(comments ? [commentEvent] : [])],
       }),
     removeHook: (repository, id) => api.delete(`${of(repository)}/hooks/${encodeURIComponent(id)}`),
+    async standing(repository, account) {
+      const [workspace = '', slug = ''] = repository.split('/').map(encodeURIComponent);
+      const asked = new URLSearchParams({ q: `user.uuid = ${quoted(account.id)}` });
+      const path = `/workspaces/${workspace}/permissions/repositories/${slug}?${asked.toString()}`;
+      const granted = Type.Object({ permission: Type.String(), user: Type.Object({ uuid: Type.String() }) });
+      const { values } = (await api.get(path, pageOf(granted))).value;
+      const own = values.find(({ user }) => user.uuid === account.id);
+      if (!own) return 'stranger';
+      return ['admin', 'write'].includes(own.permission) ? 'pushes' : 'known';
+    },
+    async head(repository, pull) {
+      const commit = Type.Object({ commit: Type.Object({ hash: Type.String() }) });
+      return (await api.get(pullOf(repository, pull), Type.Object({ source: commit }))).value.source.commit.hash;
+    },
+    async comments(repository, pull, since) {
+      const path = `${pullOf(repository, pull)}/comments?sort=-created_on&pagelen=100`;
+      return (await api.get(path, pageOf(comment))).value.values
+        .filter(({ created_on: at }) => Date.parse(at) >= since.getTime())
+        .map(({ id, content, user }) => ({
+          id: String(id),
+          text: content.raw,
+          authors: [user?.username, user?.nickname].filter((name) => name !== undefined),
+        }));
+    },
+    async addComment(repository, pull, raw) {
+      const path = `${pullOf(repository, pull)}/comments`;
+      return String((await api.send('POST', path, { content: { raw } }, Type.Object({ id: Type.Integer() }))).id);
+    },
+    async changeComment(repository, pull, id, raw) {
+      const path = `${pullOf(repository, pull)}/comments/${encodeURIComponent(id)}`;
+      await api.send('PUT', path, { content: { raw } }, Type.Object({}));
+    },
   };
 }
 

@@ -17,6 +17,7 @@ export const bitbucketDataCenterStatus: StatusForm = {
 };
 
 const hookEvents = ['repo:refs_changed', 'pr:opened', 'pr:from_ref_updated', 'pr:reopened'];
+const commentEvent = 'pr:comment:added';
 
 const pageOf = <Of extends Type.TSchema>(values: Of) =>
   Type.Object({ values: Type.Array(values), isLastPage: Type.Boolean() });
@@ -46,6 +47,10 @@ function repositoryOf(told: Told, mayAdminister: boolean, defaultBranch = ''): F
     may_administer: mayAdminister,
   };
 }
+
+const user = Type.Object({ id: Type.Integer(), name: Type.String() });
+const version = { id: Type.Integer(), version: Type.Integer() };
+const pullOf = (repository: string, pull: string): string => `${of(repository)}/pull-requests/${pull}`;
 
 const atOnce = 50;
 
@@ -104,17 +109,62 @@ export function bitbucketDataCenter(api: ForgeApi): Forge {
         id: String(id),
         url,
         active: active && hasEvents(on, hookEvents),
+        hasComments: hasEvents(on, [commentEvent]),
       }));
     },
-    addHook: (repository, { url, secret }) =>
+    addHook: (repository, { url, secret, comments }) =>
       api.post(`/api/latest/${of(repository)}/webhooks`, {
         name: 'Headrace',
         url,
         active: true,
         configuration: { secret },
-        events: hookEvents,
+        events: [...hookEvents, ...(comments ? [commentEvent] : [])],
       }),
     removeHook: (repository, id) => api.delete(`/api/latest/${of(repository)}/webhooks/${encodeURIComponent(id)}`),
+    async standing(repository, account) {
+      const [projectKey = '', repositorySlug = ''] = repository.split('/');
+      const isAmong = async (permission: string): Promise<boolean> => {
+        const asked = new URLSearchParams({
+          filter: account.login,
+          'permission.1': permission,
+          'permission.1.projectKey': projectKey,
+          'permission.1.repositorySlug': repositorySlug,
+          limit: '1000',
+        });
+        const users = await api.get(`/api/latest/users?${asked.toString()}`, pageOf(user));
+        return users.value.values.some(({ id, name }) => String(id) === account.id && name === account.login);
+      };
+      if (await isAmong('REPO_WRITE')) return 'pushes';
+      return (await isAmong('REPO_READ')) ? 'known' : 'stranger';
+    },
+    async head(repository, pull) {
+      const from = Type.Object({ latestCommit: Type.String() });
+      const path = `/api/latest/${pullOf(repository, pull)}`;
+      return (await api.get(path, Type.Object({ fromRef: from }))).value.fromRef.latestCommit;
+    },
+    async comments(repository, pull, since) {
+      const comment = Type.Object({ ...version, text: Type.String(), author: user, createdDate: Type.Integer() });
+      const activity = Type.Object({ comment: Type.Optional(comment) });
+      const path = `/api/latest/${pullOf(repository, pull)}/activities?limit=100`;
+      return (await api.get(path, pageOf(activity))).value.values
+        .flatMap((one) => one.comment ?? [])
+        .filter(({ createdDate: at }) => at >= since.getTime())
+        .map(({ id, text, author }) => ({ id: String(id), text, authors: [author.name] }));
+    },
+    async addComment(repository, pull, text) {
+      const path = `/api/latest/${pullOf(repository, pull)}/comments`;
+      return String((await api.send('POST', path, { text }, Type.Object({ id: Type.Integer() }))).id);
+    },
+    async changeComment(repository, pull, id, text) {
+      const path = `/api/latest/${pullOf(repository, pull)}/comments/${encodeURIComponent(id)}`;
+      // A change needs the version that it changes.
+      const { version: number } = (await api.get(path, Type.Object(version))).value;
+      await api.send('PUT', path, { text, version: number }, Type.Object({}));
+    },
+    async react(repository, pull, id) {
+      const path = `/comment-likes/latest/${pullOf(repository, pull)}/comments/${encodeURIComponent(id)}/reactions/thumbsup`;
+      await api.send('PUT', path, {}, Type.Object({}));
+    },
   };
 }
 

@@ -1,3 +1,4 @@
+import type { ForgeAccount } from '../lifecycle/forge-deeds.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 
 export const rights = ['read', 'keys', 'hooks', 'statuses'] as const;
@@ -30,8 +31,10 @@ export interface InstalledKey {
 export interface InstalledHook {
   id: string;
   url: string;
-  /** Switched on, for all needed events. */
+  /** Switched on, for all events that every project needs. */
   active: boolean;
+  /** Also for comments on pull requests. */
+  hasComments: boolean;
 }
 
 /** A forge that lists no events is believed to send all. */
@@ -42,6 +45,27 @@ export function hasEvents(events: readonly string[] | undefined, needed: readonl
 export interface WantedHook {
   url: string;
   secret: string;
+  /** Also for comments on pull requests. */
+  comments: boolean;
+}
+
+/** `known` may do something in the repository, but not push. */
+export type Standing = 'pushes' | 'known' | 'stranger';
+
+export interface CheckRun {
+  sha: string;
+  address: string;
+  conclusion: 'success' | 'neutral';
+  title: string;
+  summary: string;
+  annotations: object[];
+}
+
+export interface ForgeComment {
+  id: string;
+  text: string;
+  /** The author's logins. */
+  authors: string[];
 }
 
 export interface RepositoryPage {
@@ -61,9 +85,22 @@ export interface Forge {
   addKey(repository: string, title: string, key: string): Promise<void>;
   removeKey(repository: string, id: string): Promise<void>;
   hooks(repository: string): Promise<InstalledHook[]>;
-  /** For pushes, tags and pull requests. */
+  /** For pushes, tags, pull requests and, if wanted, comments. */
   addHook(repository: string, hook: WantedHook): Promise<void>;
   removeHook(repository: string, id: string): Promise<void>;
+  /** Anything but a clear answer is an error. */
+  standing(repository: string, account: ForgeAccount): Promise<Standing>;
+  /** The SHA of a pull request's head, or its first 12 digits. */
+  head(repository: string, pull: string): Promise<string>;
+  /** Those of a pull request since a time, in any order. Only the newest hundreds. */
+  comments(repository: string, pull: string, since: Date): Promise<ForgeComment[]>;
+  /** Returns the ID of the comment. */
+  addComment(repository: string, pull: string, text: string): Promise<string>;
+  changeComment(repository: string, pull: string, id: string, text: string): Promise<void>;
+  /** Missing if the forge has no reactions. Safe to repeat. */
+  react?(repository: string, pull: string, comment: string): Promise<void>;
+  /** Only with an app's token. The newest of a commit takes the place of earlier ones. Returns its ID. */
+  addCheckRun?(repository: string, run: CheckRun): Promise<string>;
 }
 
 export interface ForgeAccess {
@@ -95,6 +132,8 @@ export type ForgeErrorKind =
 /** The message is for users, and quotes the forge. */
 export class ForgeError extends Error {
   readonly kind: ForgeErrorKind;
+  /** The status of the response. null without one. */
+  readonly status: number | null;
   /** For `unavailable`: do not call earlier. */
   readonly retryAfterMs: number | undefined;
   /** For `moved`: the new path below the API. */
@@ -104,11 +143,12 @@ export class ForgeError extends Error {
   constructor(
     kind: ForgeErrorKind,
     message: string,
-    more: { retryAfterMs?: number | undefined; location?: string; newName?: string } = {},
+    more: { status?: number; retryAfterMs?: number | undefined; location?: string; newName?: string } = {},
   ) {
     super(message);
     this.name = 'ForgeError';
     this.kind = kind;
+    this.status = more.status ?? null;
     this.retryAfterMs = more.retryAfterMs;
     this.location = more.location ?? '';
     this.newName = more.newName ?? '';

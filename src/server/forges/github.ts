@@ -80,10 +80,19 @@ export const mayPush = ({ permissions }: Told): boolean => permissions?.push ?? 
 
 /** `push` covers tags too. */
 const hookEvents = ['push', 'pull_request'];
+/** In the language of GitHub's API, pull requests are issues. Gitea has an event of its own. */
+const commentEvents = { web: 'issue_comment', gitea: 'pull_request_comment' };
+
+const mayPushAs = ['owner', 'admin', 'maintain', 'write'];
 
 const of = (repository: string): string => `/repos/${encoded(repository)}`;
 
-export function likeGithub(api: ForgeApi, hookType: string): Omit<Forge, 'whoami' | 'repositories'> {
+export function likeGithub(
+  api: ForgeApi,
+  hookType: keyof typeof commentEvents,
+): Omit<Forge, 'whoami' | 'repositories'> & Required<Pick<Forge, 'repositoryWithId'>> {
+  const commentEvent = commentEvents[hookType];
+  const comment = Type.Object({ id, body: Type.String(), user: Type.Union([user, Type.Null()]) });
   const fetched = (path: string) => api.get(path, repositorySchema);
   return {
     async repository(name) {
@@ -115,16 +124,58 @@ export function likeGithub(api: ForgeApi, hookType: string): Omit<Forge, 'whoami
         id: String(hook.id),
         url: hook.config.url ?? '',
         active: hook.active && hasEvents(hook.events, hookEvents),
+        hasComments: hasEvents(hook.events, [commentEvent]),
       }));
     },
-    async addHook(repository, { url, secret }) {
-      const wanted = { active: true, events: hookEvents, config: { url, content_type: 'json', secret } };
+    async addHook(repository, { url, secret, comments }) {
+      const events = [...hookEvents, ...(comments ? [commentEvent] : [])];
+      const wanted = { active: true, events, config: { url, content_type: 'json', secret } };
       await api.post(
         `${of(repository)}/hooks`,
         hookType === 'web' ? { name: 'web', ...wanted } : { type: hookType, ...wanted },
       );
     },
     removeHook: (repository, hook) => api.delete(`${of(repository)}/hooks/${encodeURIComponent(hook)}`),
+    async standing(repository, account) {
+      const path = `${of(repository)}/collaborators/${encodeURIComponent(account.login)}`;
+      const told = Type.Object({ permission: Type.String(), user: Type.Object({ id }) });
+      const found = await api.orMissing(api.get(`${path}/permission`, told));
+      if (found === undefined || String(found.value.user.id) !== account.id) return 'stranger';
+      if (mayPushAs.includes(found.value.permission)) return 'pushes';
+      // Everybody may read a public repository.
+      return (await api.has(path)) ? 'known' : 'stranger';
+    },
+    async head(repository, pull) {
+      const head = Type.Object({ head: Type.Object({ sha: Type.String() }) });
+      return (await api.get(`${of(repository)}/pulls/${pull}`, head)).value.head.sha;
+    },
+    async comments(repository, pull, since) {
+      const asked = `since=${since.toISOString()}&per_page=100&limit=50`;
+      const found = await pagesOf((page) =>
+        api.get(`${of(repository)}/issues/${pull}/comments?${asked}&page=${page}`, Type.Array(comment)),
+      );
+      return found.map(({ id: number, body: text, user: by }) => ({
+        id: String(number),
+        text,
+        authors: by ? [by.login] : [],
+      }));
+    },
+    async addComment(repository, pull, body) {
+      const path = `${of(repository)}/issues/${pull}/comments`;
+      return String((await api.send('POST', path, { body }, Type.Object({ id }))).id);
+    },
+    async changeComment(repository, _, own, body) {
+      await api.send(
+        'PATCH',
+        `${of(repository)}/issues/comments/${encodeURIComponent(own)}`,
+        { body },
+        Type.Object({}),
+      );
+    },
+    async react(repository, _, own) {
+      const path = `${of(repository)}/issues/comments/${encodeURIComponent(own)}/reactions`;
+      await api.send('POST', path, { content: '+1' }, Type.Object({}));
+    },
   };
 }
 
@@ -133,7 +184,51 @@ const searchedPages = 20;
 const askedAtOnce = 5;
 const wholeName = /^[\w.-]+\/[\w.-]+$/;
 
-export function github(api: ForgeApi): Forge {
+const annotationsAtOnce = 50;
+
+/** The token of an app's installation begins so. It is no user's. */
+export const isAppToken = (token: string): boolean => token.startsWith('ghs_');
+
+/** GitHub does not report an app's rights with a repository. */
+const ofApp = (repository: ForgeRepository): ForgeRepository => ({ ...repository, may_administer: true });
+
+function githubApp(api: ForgeApi): Forge {
+  const like = likeGithub(api, 'web');
+  const list = Type.Object({ repositories: Type.Array(repositorySchema) });
+  const page = (number: number, size: number) =>
+    api.get(`/installation/repositories?per_page=${size}&page=${number}`, list);
+  return {
+    ...like,
+    async whoami() {
+      await page(1, 1);
+      return { login: '', may: null, lacks: [] };
+    },
+    async repositories(query, number) {
+      const { value, headers } = await page(number, 100);
+      const fits = ({ full_name: name }: Told): boolean => name.toLowerCase().includes(query.toLowerCase());
+      const repositories = value.repositories.filter(fits).map((told) => ofApp(repositoryOf(told)));
+      return { repositories, hasMore: nextIn(headers) };
+    },
+    repository: async (name) => ofApp(await like.repository(name)),
+    repositoryWithId: async (own) => ofApp(await like.repositoryWithId(own)),
+    async addCheckRun(repository, { sha, address, conclusion, annotations, ...shown }) {
+      const output = (first: number) => ({
+        ...shown,
+        annotations: annotations.slice(first, first + annotationsAtOnce),
+      });
+      const about = { name: 'Headrace notes', head_sha: sha, details_url: address, status: 'completed', conclusion };
+      const path = `${of(repository)}/check-runs`;
+      const made = await api.send('POST', path, { ...about, output: output(0) }, Type.Object({ id }));
+      // A change adds its annotations to the earlier ones.
+      for (let first = annotationsAtOnce; first < annotations.length; first += annotationsAtOnce)
+        await api.send('PATCH', `${path}/${made.id}`, { output: output(first) }, Type.Object({}));
+      return String(made.id);
+    },
+  };
+}
+
+export function github(api: ForgeApi, isApp = false): Forge {
+  if (isApp) return githubApp(api);
   const page = (number: number) =>
     api.get(`/user/repos?sort=pushed&direction=desc&per_page=100&page=${number}`, Type.Array(repositorySchema));
   const like = likeGithub(api, 'web');

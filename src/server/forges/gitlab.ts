@@ -73,7 +73,16 @@ const hookSchema = Type.Object({
   push_events: isOn,
   tag_push_events: isOn,
   merge_requests_events: isOn,
+  note_events: isOn,
 });
+
+const note = Type.Object({
+  id: Type.Integer(),
+  body: Type.String(),
+  created_at: Type.String(),
+  author: Type.Object({ username: Type.String() }),
+});
+const notesOf = (repository: string, pull: string): string => `${of(repository)}/merge_requests/${pull}/notes`;
 
 export function gitlab(api: ForgeApi): Forge {
   const fetched = (path: string) => api.get(path, project);
@@ -137,18 +146,49 @@ export function gitlab(api: ForgeApi): Forge {
         id: String(id),
         url,
         active: alert !== 'disabled' && ![on.push_events, on.tag_push_events, on.merge_requests_events].includes(false),
+        hasComments: on.note_events !== false,
       }));
     },
-    addHook: (repository, { url, secret }) =>
+    addHook: (repository, { url, secret, comments }) =>
       api.post(`${of(repository)}/hooks`, {
         url,
         token: secret,
         push_events: true,
         tag_push_events: true,
         merge_requests_events: true,
+        ...(comments && { note_events: true }),
         enable_ssl_verification: true,
       }),
     removeHook: (repository, id) => api.delete(`${of(repository)}/hooks/${encodeURIComponent(id)}`),
+    async standing(repository, account) {
+      const path = `${of(repository)}/members/all/${encodeURIComponent(account.id)}`;
+      const member = Type.Object({ id: Type.Integer(), access_level: Type.Integer(), state: Type.String() });
+      const found = (await api.orMissing(api.get(path, member)))?.value;
+      if (found === undefined || String(found.id) !== account.id || found.state !== 'active') return 'stranger';
+      return found.access_level >= developer ? 'pushes' : 'known';
+    },
+    async head(repository, pull) {
+      const path = `${of(repository)}/merge_requests/${pull}`;
+      return (await api.get(path, Type.Object({ sha: Type.String() }))).value.sha;
+    },
+    async comments(repository, pull, since) {
+      const newestFirst = 'sort=desc&order_by=created_at&per_page=100';
+      const { value } = await api.get(`${notesOf(repository, pull)}?${newestFirst}`, Type.Array(note));
+      return value
+        .filter(({ created_at: at }) => Date.parse(at) >= since.getTime())
+        .map(({ id, body, author }) => ({ id: String(id), text: body, authors: [author.username] }));
+    },
+    addComment: async (repository, pull, body) =>
+      String((await api.send('POST', notesOf(repository, pull), { body }, Type.Object({ id: Type.Integer() }))).id),
+    async changeComment(repository, pull, id, body) {
+      await api.send('PUT', `${notesOf(repository, pull)}/${encodeURIComponent(id)}`, { body }, Type.Object({}));
+    },
+    async react(repository, pull, id) {
+      const path = `${notesOf(repository, pull)}/${encodeURIComponent(id)}/award_emoji`;
+      await api.send('POST', path, { name: 'thumbsup' }, Type.Object({})).catch((error: unknown) => {
+        if (!(error instanceof ForgeError) || !/already been taken/i.test(error.message)) throw error;
+      });
+    },
   };
 }
 

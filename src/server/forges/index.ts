@@ -4,7 +4,7 @@ import { bitbucketCloud, bitbucketCloudApi, bitbucketCloudStatus, bitbucketHeade
 import { bitbucketDataCenter, bitbucketDataCenterStatus } from './bitbucket-data-center.ts';
 import type { Forge, ForgeAccess, StatusForm } from './forge.ts';
 import { gitea, giteaHeaders } from './gitea.ts';
-import { github, githubApi, githubHeaders, githubStatus } from './github.ts';
+import { github, githubApi, githubHeaders, githubStatus, isAppToken } from './github.ts';
 import { gitlab, gitlabHeaders, gitlabStatus } from './gitlab.ts';
 
 /** How to call a kind of forge. Details for users are in `shared/domain/forge-providers.ts`. */
@@ -17,7 +17,7 @@ interface GitUserOf {
 interface Provider {
   /** The base of the API of the forge at an address. */
   api: (url: string) => string;
-  open: (api: ForgeApi, url: string) => Forge;
+  open: (api: ForgeApi, url: string, token: string) => Forge;
   headers: (token: string) => Record<string, string>;
   status: StatusForm;
   /** The user name that git needs with a token. */
@@ -27,7 +27,7 @@ interface Provider {
 export const providers = {
   github: {
     api: githubApi,
-    open: github,
+    open: (api, _, token) => github(api, isAppToken(token)),
     headers: githubHeaders,
     status: githubStatus,
     gitUser: () => 'x-access-token',
@@ -66,17 +66,24 @@ export type OpenForge = (name: ProviderName, access: ForgeAccess, pace?: ForgeRu
 /** Opens a forge with a user's token for it. Each call waits for `pace` first. */
 export function forgeOpener(rules: ForgeRules): OpenForge {
   return (name, { url, token }, pace) => {
-    const { api, headers, open }: Provider = providers[name];
-    const access = { base: api(url), headers: headers(token), secrets: secretsOf(token) };
-    return open(new ForgeApi(access, { ...rules, ...(pace && { pace }) }), url);
+    const api = providers[name].api(url);
+    return openForgeAt(name, { url, token, api }, { ...rules, ...(pace && { pace }) });
   };
+}
+
+/** `api` is the base of its API. */
+export function openForgeAt(name: ProviderName, access: ForgeAccess & { api: string }, rules: ForgeRules): Forge {
+  const { url, token, api } = access;
+  const { headers, open }: Provider = providers[name];
+  const base = api.replace(/\/+$/, '');
+  return open(new ForgeApi({ base, headers: headers(token), secrets: secretsOf(token) }, rules), url, token);
 }
 
 /**
  * The texts to mask. A Bitbucket token may have an address before it, which is no secret. So the part after the address
  * is also masked separately.
  */
-const secretsOf = (token: string): string[] => [token, token.slice(token.indexOf(':') + 1)];
+export const secretsOf = (token: string): string[] => [token, token.slice(token.indexOf(':') + 1)];
 
 export interface StatusCall {
   url: string;

@@ -3,7 +3,7 @@ import type { ForgeRemovalRow } from '../db/schema.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
 import { linkHeldMs } from '../lifecycle/forge-holds.ts';
 import { addRemoval, endRemoval, putOffRemoval } from '../lifecycle/forges.ts';
-import { ForgeError, type Forge, type WantedHook } from './forge.ts';
+import { ForgeError, type Forge, type InstalledHook, type WantedHook } from './forge.ts';
 
 /** The key and the hook are recognized by content, not by ID. */
 export interface ProjectParts {
@@ -28,10 +28,11 @@ function materialOf(key: string): string {
 export async function missingParts(forge: Forge, { repository, publicKey, hook }: ProjectParts): Promise<MissingParts> {
   const keys = await forge.keys(repository);
   const alike = (await forge.hooks(repository)).filter(({ url }) => url === hook.url);
+  const isWhole = ({ active, hasComments }: InstalledHook): boolean => active && (hasComments || !hook.comments);
   return {
     key: !keys.some(({ key }) => materialOf(key) === materialOf(publicKey)),
-    hook: !alike.some(({ active }) => active),
-    stale: alike.filter(({ active }) => !active).map(({ id }) => id),
+    hook: !alike.some(isWhole),
+    stale: alike.filter((one) => !isWhole(one)).map(({ id }) => id),
   };
 }
 

@@ -195,6 +195,7 @@ async function lookAt(
   const hook = {
     url: project.forge_url ?? '',
     secret: vault.open(secret, sealedLocation({ table: 'hooks', column: 'secret' }, hookId)),
+    comments: project.comment_commands === 1,
   };
   const parts = { repository: project.forge_repository, title: titleOf(project), publicKey: key, hook };
   const missing = await missingParts(client, parts);

@@ -12,7 +12,7 @@ import {
   type Facts,
 } from './facts.ts';
 import { at, firstText, listOf, textOf, type Json } from './json.ts';
-import { areSame, repositoryNames, completeFacts, type Reader } from './payload-readers.ts';
+import { areSame, commentFacts, repositoryNames, completeFacts, type Reader } from './payload-readers.ts';
 import { most } from '../../shared/domain/bounds.ts';
 
 /** Bitbucket Cloud, and Data Center, whose payloads have other field names. */
@@ -29,6 +29,17 @@ export const readBitbucket: Reader = (event, payload) => {
   if (event === 'repo:refs_changed') {
     const messages = centerMessages(payload);
     return completeFacts({ ...facts, ...several(at(payload, 'changes'), (change) => centerPush(change, messages)) });
+  }
+  const comment = at(payload, 'comment');
+  if (event === 'pullrequest:comment_created') {
+    const author = { id: at(comment, 'user', 'uuid'), login: at(comment, 'user', 'nickname') };
+    const pullRequest = at(payload, 'pullrequest', 'id');
+    return commentFacts(facts, { id: at(comment, 'id'), pullRequest, text: at(comment, 'content', 'raw'), author });
+  }
+  if (event === 'pr:comment:added') {
+    const author = { id: at(comment, 'author', 'id'), login: at(comment, 'author', 'name') };
+    const pullRequest = at(payload, 'pullRequest', 'id');
+    return commentFacts(facts, { id: at(comment, 'id'), pullRequest, text: at(comment, 'text'), author });
   }
   if (event === 'pullrequest:created' || event === 'pullrequest:updated') {
     return completeFacts({ ...facts, changes: [cloudPullRequest(payload)] });

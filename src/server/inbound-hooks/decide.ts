@@ -1,11 +1,15 @@
 import type { HookRow, ProjectRow } from '../db/schema.ts';
 import type { Trigger } from '../lifecycle/requests.ts';
 import { triggerRequests, type Triggered, type TriggerOutcome } from '../triggers/triggers.ts';
+import { commandRate } from '../../shared/domain/bounds.ts';
+import { firstIdAt } from '../../shared/lib/ids.ts';
+import { commandDeed } from '../lifecycle/forge-deeds.ts';
+import { tellForge } from '../lifecycle/pending-effects.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
-import { quoted, type Change, type Facts } from './facts.ts';
+import { quoted, type Change, type CommentFacts, type Facts } from './facts.ts';
 import { isAbout } from './repositories.ts';
 
-export type Outcome = TriggerOutcome | 'skipped';
+export type Outcome = TriggerOutcome | 'skipped' | 'command';
 
 export interface Result {
   ref: string;
@@ -23,26 +27,66 @@ export interface Decision {
   results: Result[];
 }
 
-export type DecidingProject = Parameters<typeof triggerRequests>[1] & Pick<ProjectRow, 'clone_url'>;
+export type DecidingProject = Parameters<typeof triggerRequests>[1] &
+  Pick<ProjectRow, 'clone_url' | 'comment_commands' | 'forge_id'>;
+type DecidingHook = Pick<HookRow, 'id' | 'events' | 'forge_url'>;
 
 /** Decides with the current settings, and starts the builds. */
 export async function decide(
   context: WriteContext,
-  hook: Pick<HookRow, 'id' | 'events'>,
+  hook: DecidingHook,
   project: DecidingProject,
   facts: Facts,
 ): Promise<Decision> {
   const reason = whyNothing(project, facts);
-  if (reason !== '') return { outcome: 'ignored', reason, requestId: null, results: [] };
+  if (reason !== '') return { ...nothing, reason };
+  if (facts.comment) return decideComment(context, hook, project, facts.comment);
   const results = await decideChanges(context, hook, project, facts);
   const leading = results.find(({ request }) => request !== null) ?? results[0];
-  if (!leading) return { outcome: 'ignored', reason: 'It moves no ref.', requestId: null, results };
+  if (!leading) return { ...nothing, reason: 'It moves no ref.', results };
   return {
     outcome: leading.outcome,
     reason: [leading.reason, inAll(results, facts.unread)].filter(Boolean).join(' '),
     requestId: leading.request === null ? null : BigInt(leading.request),
     results,
   };
+}
+
+const nothing: Decision = { outcome: 'ignored', reason: '', requestId: null, results: [] };
+
+/** The forge is asked later whether the author may give the command. */
+async function decideComment(
+  context: WriteContext,
+  hook: DecidingHook,
+  project: DecidingProject,
+  comment: CommentFacts,
+): Promise<Decision> {
+  const reason = await whyNoCommand(context, hook, project, comment);
+  if (reason !== '') return { ...nothing, reason };
+  const { id, pullRequest, author, command } = comment;
+  tellForge(context, project.id, commandDeed({ pull: String(pullRequest), comment: id, author, command }));
+  return { ...nothing, outcome: 'command' };
+}
+
+async function whyNoCommand(
+  { trx }: WriteContext,
+  { id, events, forge_url: url }: DecidingHook,
+  project: DecidingProject,
+  { author }: CommentFacts,
+): Promise<string> {
+  if (!events.split(',').includes('comment')) return `The hook ignores the event comment.`;
+  if (project.comment_commands === 0) return 'comment_commands of the project is false.';
+  if (project.forge_id === null || url === '')
+    return 'Commands need a connected forge, and arrive by the hook of that connection.';
+  const recent = trx.selectFrom('hook_deliveries').select('facts').where('hook_id', '=', id);
+  const rows = await recent
+    .where('id', '>', firstIdAt(Date.now() - commandRate.perMs))
+    .where('outcome', '=', 'command' satisfies Outcome)
+    .limit(commandRate.most)
+    .execute();
+  const own = rows.filter(({ facts }) => (JSON.parse(facts) as Facts).comment?.author.id === author.id);
+  if (rows.length < commandRate.most && own.length < commandRate.mostOfOne) return '';
+  return `In one minute, a project takes ${commandRate.most} commands, and ${commandRate.mostOfOne} of one author.`;
 }
 
 function whyNothing({ clone_url: url }: DecidingProject, { idle, repository }: Facts): string {

@@ -63,7 +63,12 @@ export const secretLocation = (id: bigint): string => sealedLocation({ table: 'h
 async function take(deps: HookDeps, { head, admitted }: PlainCall<Admitted>): Promise<PlainAnswer> {
   const { hook } = admitted;
   const facts = await factsIn(deps, head, admitted);
-  const delivery = { key: deliveryKey(providerOf(hook).deliveryHeaders, head.headers), facts };
+  // A comment counts once, under whatever identifier it is sent again.
+  const { comment } = facts;
+  const key = comment
+    ? `comment ${comment.pullRequest} ${comment.id}`
+    : deliveryKey(providerOf(hook).deliveryHeaders, head.headers);
+  const delivery = { key, facts };
   const { db, ids, observers } = deps;
   return accepted(await db.transaction((trx) => receive({ db, trx, ids, observers }, hook.id, delivery)));
 }

@@ -3,6 +3,7 @@ import { isRefName } from '../../shared/domain/ref-names.ts';
 import { madeByPush } from '../lifecycle/request-changes.ts';
 import { skipMark } from '../lifecycle/skip-marks.ts';
 import type { Hook } from '../../shared/records/trigger.ts';
+import type { CommentCommand, ForgeAccount } from '../lifecycle/forge-deeds.ts';
 import { textOf } from './json.ts';
 
 /** The same form for all forges. It is stored, and decides what is built. */
@@ -14,10 +15,19 @@ export interface Facts {
   sender: string;
   repository: RepositoryNames;
   changes: Change[];
+  /** A new comment on a pull request, if it is a command. */
+  comment?: CommentFacts;
   /** The number of refs beyond the limit, which are ignored. */
   unread: number;
   /** Why the payload requests no build, regardless of the settings. Blank if it requests one. */
   idle: string;
+}
+
+export interface CommentFacts {
+  id: string;
+  pullRequest: number;
+  author: ForgeAccount;
+  command: CommentCommand;
 }
 
 export interface RepositoryNames {
@@ -25,7 +35,7 @@ export interface RepositoryNames {
   addresses: string[];
 }
 
-export type HookEvent = Hook['events'][number];
+type HookEvent = Exclude<Hook['events'][number], 'comment'>;
 
 export interface Change {
   event: HookEvent;

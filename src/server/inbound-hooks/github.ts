@@ -1,6 +1,16 @@
-import { headBranchIn, isNoCommit, movedRef, numberIn, quoted, refIn, shaIn, type Change } from './facts.ts';
+import {
+  headBranchIn,
+  isNoCommit,
+  movedRef,
+  numberIn,
+  quoted,
+  refIn,
+  shaIn,
+  type Change,
+  type Facts,
+} from './facts.ts';
 import { at, firstText, textOf, type Json } from './json.ts';
-import { areSame, repositoryNames, completeFacts, type Reader } from './payload-readers.ts';
+import { areSame, commentFacts, repositoryNames, completeFacts, type Reader } from './payload-readers.ts';
 
 /** `push` covers tags. Related events (`create`, `workflow_run`) are ignored, or everything would be built twice. */
 const building = {
@@ -18,6 +28,7 @@ export function readGithub(forge: keyof typeof building): Reader {
     };
     if (event === 'ping') return completeFacts({ ...facts, idle: 'A ping: the hook is set up.' });
     if (event === 'push') return completeFacts({ ...facts, changes: [pushOf(payload)] });
+    if (event === 'issue_comment' || event === 'pull_request_comment') return commentOf(facts, payload);
     if (event !== 'pull_request' && event !== 'pull_request_sync') {
       return completeFacts({ ...facts, idle: `The event ${quoted(event)} starts no build.` });
     }
@@ -29,6 +40,21 @@ export function readGithub(forge: keyof typeof building): Reader {
     }
     return completeFacts({ ...facts, changes: [pullRequestOf(payload)] });
   };
+}
+
+function commentOf(facts: Partial<Facts>, payload: Json): Facts {
+  if (facts.action !== 'created')
+    return completeFacts({ ...facts, idle: `The action ${quoted(facts.action ?? '')} of a comment is no command.` });
+  const [issue, comment] = [at(payload, 'issue'), at(payload, 'comment')];
+  if (typeof at(issue, 'pull_request') !== 'object' || at(issue, 'pull_request') === null)
+    return completeFacts({ ...facts, idle: 'The comment is on an issue, and not on a pull request.' });
+  const author = { id: at(comment, 'user', 'id'), login: at(comment, 'user', 'login') };
+  return commentFacts(facts, {
+    id: at(comment, 'id'),
+    pullRequest: at(issue, 'number'),
+    text: at(comment, 'body'),
+    author,
+  });
 }
 
 /** Older payloads name the user as `pusher`. */

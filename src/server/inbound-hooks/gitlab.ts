@@ -8,9 +8,10 @@ import {
   shaIn,
   unlessSkipped,
   type Change,
+  type Facts,
 } from './facts.ts';
 import { at, firstText, listOf, textOf, type Json } from './json.ts';
-import { areSame, repositoryNames, completeFacts, type Reader } from './payload-readers.ts';
+import { areSame, commentFacts, repositoryNames, completeFacts, type Reader } from './payload-readers.ts';
 
 /** The names in `X-Gitlab-Event`. A merge request sends `update` for every change. With `oldrev` it has new commits. */
 export const readGitlab: Reader = (event, payload) => {
@@ -23,6 +24,7 @@ export const readGitlab: Reader = (event, payload) => {
   };
   if (event === 'Push Hook' || event === 'Tag Push Hook')
     return completeFacts({ ...facts, changes: [pushOf(payload)] });
+  if (event === 'Note Hook') return noteOf(facts, payload);
   if (event !== 'Merge Request Hook') {
     return completeFacts({ ...facts, idle: `The event ${quoted(event)} starts no build.` });
   }
@@ -35,6 +37,19 @@ export const readGitlab: Reader = (event, payload) => {
   }
   return completeFacts({ ...facts, changes: [mergeRequestOf(payload)] });
 };
+
+/** Older versions do not report the action. Their notes have the same times if they are new. */
+function noteOf(facts: Partial<Facts>, payload: Json): Facts {
+  const note = at(payload, 'object_attributes');
+  const isNew = facts.action === '' ? at(note, 'created_at') === at(note, 'updated_at') : facts.action === 'create';
+  if (!isNew || at(note, 'system') === true)
+    return completeFacts({ ...facts, idle: 'Only a new comment by a user can be a command.' });
+  if (at(note, 'noteable_type') !== 'MergeRequest')
+    return completeFacts({ ...facts, idle: 'The comment is not on a merge request.' });
+  const author = { id: at(note, 'author_id'), login: at(payload, 'user', 'username') };
+  const pullRequest = at(payload, 'merge_request', 'iid');
+  return commentFacts(facts, { id: at(note, 'id'), pullRequest, text: at(note, 'note'), author });
+}
 
 function pushOf(payload: Json): Change {
   const ref = refIn(at(payload, 'ref'), 'ref');

@@ -41,15 +41,15 @@ export async function receive(
     const earlier = trx.selectFrom('hook_deliveries').selectAll().where('hook_id', '=', hookId);
     return earlier.where('delivery_key', '=', key).executeTakeFirstOrThrow();
   }
-  const { events, ...project } = await trx
+  const { events, forge_url, ...project } = await trx
     .selectFrom('hooks')
     .innerJoin('projects', 'projects.id', 'hooks.project_id')
-    .select(['hooks.events', 'projects.id', 'projects.owner_id', 'projects.clone_url'])
+    .select(['hooks.events', 'hooks.forge_url', 'projects.id', 'projects.owner_id', 'projects.clone_url'])
     .select(['projects.fork_builds', 'projects.cancel_superseded', 'projects.config_file', 'projects.build_twice'])
-    .select('projects.parameters')
+    .select(['projects.parameters', 'projects.comment_commands', 'projects.forge_id'])
     .where('hooks.id', '=', hookId)
     .executeTakeFirstOrThrow();
-  return recordDecision(context, delivery, await decide(context, { id: hookId, events }, project, facts));
+  return recordDecision(context, delivery, await decide(context, { id: hookId, events, forge_url }, project, facts));
 }
 
 /** Decides again, with the current settings. */
@@ -60,7 +60,9 @@ export async function replay(
   delivery: HookDeliveryRow,
 ): Promise<HookDeliveryRow> {
   if (delivery.outcome === refusedOutcome) return delivery; // it was never proven, or its payload was unreadable
-  return recordDecision(context, delivery, await decide(context, hook, project, JSON.parse(delivery.facts) as Facts));
+  const facts = JSON.parse(delivery.facts) as Facts;
+  if (facts.comment) return delivery; // a comment counts once
+  return recordDecision(context, delivery, await decide(context, hook, project, facts));
 }
 
 async function recordDecision(

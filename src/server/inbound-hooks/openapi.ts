@@ -11,7 +11,7 @@ const payload: JsonSchema = {
 };
 const outcome: JsonSchema = {
   type: 'string',
-  enum: ['build_requested', 'ignored', 'skipped', 'waiting_for_approval'],
+  enum: ['build_requested', 'command', 'ignored', 'skipped', 'waiting_for_approval'],
 };
 const error = (status: number): object => ({ $ref: `#/components/responses/Error${status}` });
 const errorContent = { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } };

@@ -1,4 +1,5 @@
-import { tidy, type Facts, type RepositoryNames } from './facts.ts';
+import { parseCommand } from '../lifecycle/forge-deeds.ts';
+import { numberIn, PayloadError, tidy, type Facts, type RepositoryNames } from './facts.ts';
 import { at, listOf, textOf, type Json } from './json.ts';
 import { longest, most } from '../../shared/domain/bounds.ts';
 
@@ -63,4 +64,26 @@ function isIdentifier(value: Json): boolean {
 function texts(values: Json[]): string[] {
   const found = values.map(textOf).filter((text) => text !== '' && text.length <= longest.hookAddress);
   return [...new Set(found.map((text) => tidy(text, longest.hookAddress)))].slice(0, most.hookNames);
+}
+
+/** The event of a new comment. Only its first line counts. */
+export function commentFacts(
+  facts: Partial<Facts>,
+  told: { id: Json; pullRequest: Json; text: Json; author: { id: Json; login: Json } },
+): Facts {
+  const [line = ''] = textOf(told.text).split(/[\r\n]/, 1);
+  const command = parseCommand(line.trimEnd());
+  if (!command) return completeFacts({ ...facts, idle: 'The comment is no command.' });
+  const author = { id: identifier(told.author.id), login: tidy(textOf(told.author.login), longest.hookSender) };
+  const id = identifier(told.id);
+  if (id === '' || author.id === '' || author.login === '')
+    throw new PayloadError('comment', 'is_blank', 'The payload names no comment or no author.');
+  const comment = { id, pullRequest: numberIn(told.pullRequest, 'pull_request[number]'), author, command };
+  return completeFacts({ ...facts, comment });
+}
+
+/** They become parts of addresses and of texts for the store. */
+function identifier(value: Json): string {
+  const text = typeof value === 'number' ? String(value) : textOf(value);
+  return /^[\w{}:.-]{1,100}$/.test(text) ? text : '';
 }

@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto';
 import { runAgain } from '../db/open.ts';
 import type { BuildRequestRow, CommitRow, DeployRow, DeployStrategyRow } from '../db/schema.ts';
 import { repositoryKey } from '../../shared/domain/git-address.ts';
+import { areAmong } from '../../shared/domain/limited-refs.ts';
+import { gateFields } from '../../shared/records/deploy.ts';
 import { holdLane } from '../queue/lanes.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
 import { addLine, beginLog } from '../streams/logs.ts';
@@ -9,6 +11,7 @@ import { mostTries } from './tries.ts';
 import { writeDeployMove } from './deploy-moves.ts';
 import { recordEvent } from './pending-effects.ts';
 import { cancelRequest } from './cancel-requests.ts';
+import { branchesIn } from './own-refs.ts';
 import { openRequest, type Owned } from './requests.ts';
 import type { WriteContext } from './write-context.ts';
 import { deployMachine, isFinal, statesBefore, type DeployState } from './states.ts';
@@ -52,6 +55,15 @@ export async function openDeploy(
   recordEvent(context, { projectId: project.id, subjectId: deploy.id, type: 'deploy', state: deploy.state });
   if (!isHeld(deploy)) await beginWork(context, project, deploy, commit);
   return deploy;
+}
+
+/** Whether the strategy's `refs[]` allow the commit. */
+export async function isOnRefs(
+  { refs }: Pick<DeployStrategyRow, 'refs'>,
+  { branches, tags }: Pick<CommitRow, 'branches' | 'tags'>,
+): Promise<boolean> {
+  const ofTags = (JSON.parse(tags) as string[]).map((tag) => `refs/tags/${tag}`);
+  return areAmong([...branchesIn(branches), ...ofTags], gateFields.refs.fromColumn(refs));
 }
 
 async function holdItsLane({ db, trx }: WriteContext, deploy: DeployRow): Promise<void> {

@@ -167,6 +167,13 @@ export async function mendLinks({ db, trx }: InTransaction, forgeId: bigint): Pr
   await db.announce(trx, forgesTopic);
 }
 
+/** Checks the project's parts at the forge at once, and recreates missing ones. Skipped if the project has no forge. */
+export async function mendAtOnce({ db, trx }: InTransaction, projectId: bigint): Promise<void> {
+  const check = { forge_check_at: BigInt(Date.now()), forge_mends: mends.atOnce };
+  await trx.updateTable('projects').set(check).where('id', '=', projectId).where('forge_id', 'is not', null).execute();
+  await db.announce(trx, forgesTopic);
+}
+
 type Removal = Pick<ForgeRemovalRow, 'forge_id' | 'repository' | 'public_key' | 'hook_url'>;
 
 export async function addRemoval(
@@ -306,6 +313,7 @@ export async function dueAt(db: Queries, forgeId: bigint) {
     )
     .select(['projects.id', 'projects.name', 'projects.owner_id', 'projects.ssh_public_key'])
     .select(['projects.forge_repository', 'projects.forge_repository_id', 'projects.forge_mends'])
+    .select('projects.comment_commands')
     .select(['hooks.id as hook_id', 'hooks.forge_url', 'hooks.secret as hook_secret', 'notifications.id as target_id'])
     .where('projects.forge_id', '=', forgeId)
     .orderBy('projects.forge_mends', 'desc')

@@ -6,7 +6,8 @@ import type { ProjectRow } from '../db/schema.ts';
 import { projectTopic, subjectTopic, type Group, type LifecycleEvent, type WriteContext } from './write-context.ts';
 import { suspect } from './forge-holds.ts';
 import { decidedState, rollUpCommits, type Decided } from './apply-rollup.ts';
-import { notifyOfBuilds, notifyOfDependency, type ReportedEvent } from './webhook-events.ts';
+import type { ToldDeed } from './forge-deeds.ts';
+import { notifyOfBuilds, notifyOfDependency, type ReportedEvent, type ToForges } from './webhook-events.ts';
 
 /**
  * Consequences of changes, collected during a transaction and applied once at its end. So contended rows, above all the
@@ -26,6 +27,8 @@ interface PendingEffects {
   defaultHeads: Map<bigint, DefaultHead>;
   failures: Map<bigint, FailedFetch>;
   leftOut: Map<bigint, StatusReport[]>;
+  /** By project. */
+  deeds: Map<bigint, ToldDeed[]>;
 }
 
 export interface FailedFetch {
@@ -63,6 +66,7 @@ function noEffects(): PendingEffects {
     defaultHeads: new Map(),
     failures: new Map(),
     leftOut: new Map(),
+    deeds: new Map(),
   };
 }
 
@@ -95,6 +99,12 @@ export function reportLeftOut(context: WriteContext, projectId: bigint, report: 
   projects.add(projectId);
 }
 
+/** Dropped if the project is connected to no forge. */
+export function tellForge(context: WriteContext, projectId: bigint, deed: ToldDeed): void {
+  const { deeds } = effectsOf(context);
+  deeds.set(projectId, [...(deeds.get(projectId) ?? []), deed]);
+}
+
 /** Marks records for recalculation. `begunOf` is recalculated unless it is `building`. */
 export function rollUp(
   context: WriteContext,
@@ -122,12 +132,13 @@ export async function applyEffects(context: WriteContext): Promise<void> {
   const events = [...effects.events, ...moved].map((one) => ({ ...one, ...effects.failures.get(one.subjectId) }));
   const byProject = Map.groupBy(events, ({ projectId }) => projectId);
   const behind = new Set([...effects.projects, ...changed]);
-  for (const id of inOrder(new Set([...byProject.keys(), ...behind]))) {
+  for (const id of inOrder(new Set([...byProject.keys(), ...behind, ...effects.deeds.keys()]))) {
     const project = await holdProject(context, id);
     const defaultHead = effects.defaultHeads.get(id);
     if (defaultHead) await changeDefaultHead(context, id, defaultHead);
     const decided = behind.has(id) ? await decidedState(context, id) : undefined;
-    const about = { project, decided, leftOut: effects.leftOut.get(id) ?? [] };
+    const toForges = { leftOut: effects.leftOut.get(id) ?? [], deeds: effects.deeds.get(id) ?? [] };
+    const about = { project, decided, ...toForges };
     const news = byProject.get(id) ?? [];
     if (news.some(({ reason = '' }) => refusals.includes(reason))) await suspect(context, id);
     await record(context, id, news, about);
@@ -184,7 +195,7 @@ async function record(
   context: WriteContext,
   id: bigint,
   news: ReportedEvent[],
-  { project, decided, leftOut }: { project: Held; decided: Decided | undefined; leftOut: StatusReport[] },
+  { project, decided, leftOut, deeds }: { project: Held; decided: Decided | undefined } & ToForges,
 ): Promise<void> {
   const { db, trx, ids } = context;
   const first = project.last_event + 1n;
@@ -208,7 +219,7 @@ async function record(
   if (news.length > 0) await db.announce(trx, projectTopic(id));
   if (!project.has_notifications) return;
   const reported = withProjectStates(news, project.build_state, decided?.deciding);
-  await notifyOfBuilds(context, id, reported, project.report_left_out === 1 ? leftOut : []);
+  await notifyOfBuilds(context, id, reported, { leftOut: project.report_left_out === 1 ? leftOut : [], deeds });
 }
 
 /** Any other state, such as `building`, leaves both times unchanged. */

@@ -86,6 +86,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     pull_request: trigger?.pullRequest ?? null,
     target_branch: trigger?.targetBranch ?? '',
     from_fork: trigger?.fromFork ? 1 : 0,
+    approved: 0,
     sender: trigger?.sender ?? '',
     fetch_ref: trigger?.fetchRef ?? '',
     fetched_as: '',
@@ -140,6 +141,7 @@ async function endLog({ db, trx }: WriteContext, requestId: bigint, ...lines: st
 
 export async function approveRequest(context: WriteContext, project: Owned, requestId: bigint): Promise<boolean> {
   if (!(await moveFetch(context, requestId, 'waiting'))) return false;
+  await context.trx.updateTable('build_requests').set({ approved: 1 }).where('id', '=', requestId).execute();
   await enqueueFetch(context, project, requestId);
   await applyEffects(context);
   return true;

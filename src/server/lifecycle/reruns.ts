@@ -26,7 +26,7 @@ export async function rerunRequest(
   context: WriteContext,
   project: Owned,
   request: BuildRequestRow,
-  { by, failedOnly, traceparent }: { by: bigint; failedOnly: boolean; traceparent?: unknown },
+  { by, failedOnly, traceparent }: { by: bigint | null; failedOnly: boolean; traceparent?: unknown },
 ): Promise<boolean> {
   // A second deploy must be a deploy of its own.
   if (request.deploy_id !== null || !isFinal(buildRequestMachine, request.build_state as BuildRequestState))
@@ -116,22 +116,27 @@ async function tryAgain(
 }
 
 /**
- * Undefined while an attempt is under way. Needs that have not passed rerun before it, and builds skipped because of it
+ * Undefined while an attempt is under way. `others` are other variants that restart with the build. Needs that have not passed rerun before it, and builds skipped because of it
  * rerun after it.
  */
 export async function restartBuild(
   context: WriteContext,
   project: Owned,
   build: BuildRow,
-  { by, traceparent }: { by: bigint; traceparent?: unknown },
+  { by, others = [], traceparent }: { by: bigint | null; others?: readonly BuildRow[]; traceparent?: unknown },
 ): Promise<BuildRow | undefined> {
+  const all = [build, ...others];
   await holdWithFirst(context, build.build_request_id, build.commit_id);
   const unfinished = await context.trx
     .selectFrom('builds')
     .select('id')
     .where('commit_id', '=', build.commit_id)
     .where('suite_name', '=', build.suite_name)
-    .where('variant', '=', build.variant)
+    .where(
+      'variant',
+      'in',
+      all.map(({ variant }) => variant),
+    )
     .where('deploy_id', 'is', null)
     .where(
       'build_state',
@@ -139,7 +144,7 @@ export async function restartBuild(
       buildMachine.states.filter((state) => !isFinal(buildMachine, state)),
     )
     .executeTakeFirst();
-  if (unfinished || !isFinal(buildMachine, build.build_state as BuildState)) return undefined;
+  if (unfinished || all.some(({ build_state: state }) => !isFinal(buildMachine, state as BuildState))) return undefined;
   const requests = context.trx.selectFrom('build_requests').select(['id', 'trace', 'build_state', 'deploy_id']);
   const own = requests.select('joined_to_id').where('id', '=', build.build_request_id);
   const request = await own.executeTakeFirstOrThrow();
@@ -149,7 +154,7 @@ export async function restartBuild(
     await beginTraceAgain(context, request, traceparent);
   const isOwn = (one: TriedBuild): boolean =>
     one.suite_name === build.suite_name &&
-    one.variant === build.variant &&
+    all.some(({ variant }) => one.variant === variant) &&
     one.build_request_id === build.build_request_id;
   const graphs = await graphsOf(context, request);
   const wanted = graphs.flatMap((all) => withNeeded(newestAttempts(all).filter(isOwn), all));

@@ -28,10 +28,16 @@ export async function headOfLine(db: Queries, notificationId: bigint): Promise<R
       'webhook_deliveries.id',
       'webhook_deliveries.payload',
       'webhook_deliveries.since',
+      'webhook_deliveries.created_at',
+      'webhook_deliveries.position',
       'webhook_deliveries.notification_id',
     ])
     .select(['notifications.url', 'notifications.secret', 'notifications.project_id', 'projects.ssh_public_key'])
     .select(['notifications.name', 'notifications.repository', 'notifications.forge_id', 'forges.token as forge_token'])
+    .select((of) => [
+      of.fn.coalesce('forges.url', sql.lit('')).as('forge_url'),
+      of.fn.coalesce('forges.login', sql.lit('')).as('forge_login'),
+    ])
     .where('webhook_deliveries.notification_id', '=', notificationId)
     .where('webhook_deliveries.state', '=', waiting)
     .orderBy('webhook_deliveries.position')
@@ -41,10 +47,13 @@ export async function headOfLine(db: Queries, notificationId: bigint): Promise<R
 
 export interface Outgoing
   extends
-    Pick<WebhookDeliveryRow, 'id' | 'payload' | 'since' | 'notification_id'>,
+    Pick<WebhookDeliveryRow, 'id' | 'payload' | 'since' | 'created_at' | 'position' | 'notification_id'>,
     Pick<NotificationRow, 'url' | 'secret' | 'project_id' | 'name' | 'repository' | 'forge_id'>,
     Pick<ProjectRow, 'ssh_public_key'> {
   forge_token: ForgeRow['token'] | null;
+  /** Blank without a connection. */
+  forge_url: string;
+  forge_login: string;
 }
 
 export async function recordAttempt(
@@ -65,8 +74,10 @@ export async function recordAttempt(
     .execute();
 }
 
-export async function markDelivered(trx: Transaction, deliveryId: bigint): Promise<void> {
-  await move(trx, 'delivered').where('id', '=', deliveryId).execute();
+/** False if it was over before. */
+export async function markDelivered(trx: Transaction, deliveryId: bigint): Promise<boolean> {
+  const moved = await move(trx, 'delivered').where('id', '=', deliveryId).executeTakeFirst();
+  return moved.numUpdatedRows === 1n;
 }
 
 /** The receiver will never accept it, so later deliveries need not wait. */

@@ -13,8 +13,10 @@ import { buildRequestView, shownRequests } from '../views/build-request.ts';
 import { commitView } from '../views/commit.ts';
 import { dependencyView, relatedTo } from '../views/dependency.ts';
 import { projectView, shownColumns } from '../views/project.ts';
+import type { ToldDeed } from './forge-deeds.ts';
 import type { LifecycleEvent } from './write-context.ts';
 import { choose, choosesNothing, type Chosen, type NewsReport } from './news.ts';
+import { notesAfter } from './pull-request-notes.ts';
 import { requestReport } from './request-statuses.ts';
 import { statusReport, type StatusReport } from './status-reports.ts';
 import { buildMachine, buildRequestMachine, deliveryMachine, isFinal, type BuildRequestState } from './states.ts';
@@ -51,6 +53,12 @@ interface Batch {
   payloads: readonly Payload[];
 }
 
+/** Besides the reports of events. */
+export interface ToForges {
+  leftOut: readonly StatusReport[];
+  deeds: readonly ToldDeed[];
+}
+
 export interface ReportedEvent extends LifecycleEvent {
   reason?: string | undefined;
   sha?: string | undefined;
@@ -63,14 +71,15 @@ export async function notifyOfBuilds(
   context: WriteContext,
   projectId: bigint,
   events: readonly ReportedEvent[],
-  leftOut: readonly StatusReport[],
+  { leftOut, deeds: asked }: ToForges,
 ): Promise<void> {
   const { trx } = context;
+  const deeds = [...asked, ...(await notesAfter(trx, projectId, events))];
   const reported = events.filter(({ type, reason }) => type === 'build' || type === 'commit' || reason !== undefined);
   const statuses = inOrderForForges(events);
   const forForges = leftOut.length + statuses.length;
   const chosen = await choose(context, projectId, events);
-  if (reported.length + forForges + chosen.length === 0) return;
+  if (reported.length + forForges + chosen.length + deeds.length === 0) return;
   const counts = { project: projectId, many: BigInt(reported.length), statuses: BigInt(forForges) };
   const taken = await takeBuildPositions(trx, counts);
   const payloads = new Map<LifecycleEvent, Payload>();
@@ -87,7 +96,23 @@ export async function notifyOfBuilds(
       payloads: forges.length > 0 ? [...leftOut.map(asPayload), ...(await statusesOf(trx, statuses))] : [],
     },
     ...(await batchesOf(context, chosen, payloads)),
+    ...(await deedsFor(context, projectId, deeds)),
   ]);
+}
+
+/** For the status target of the project's connection. */
+async function deedsFor(context: WriteContext, projectId: bigint, deeds: readonly ToldDeed[]): Promise<Batch[]> {
+  if (deeds.length === 0) return [];
+  const targets = context.trx
+    .selectFrom('notifications')
+    .innerJoin('projects', 'projects.id', 'notifications.project_id')
+    .select('notifications.id')
+    .where('projects.id', '=', projectId)
+    .whereRef('notifications.forge_id', '=', 'projects.forge_id');
+  const target = await targets.executeTakeFirst();
+  if (!target) return [];
+  const payloads = deeds.map(({ report, ...about }): Payload => ({ ...about, text: () => report }));
+  return [{ positions: await takePositions(context, target.id, deeds.length), payloads }];
 }
 
 /** A webhook that chooses gets some of the events, and a notification of another type its messages. */

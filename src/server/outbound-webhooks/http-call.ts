@@ -19,7 +19,11 @@ export interface CallRules extends RequestRules {
   mask: Mask;
 }
 
+export type Verdict = 'taken' | 'refused' | 'not_taken';
+
 export interface CallResult extends Attempt {
+  /** If the status alone does not decide it. */
+  verdict?: Verdict;
   retryAfterMs?: number | undefined;
 }
 

@@ -11,7 +11,7 @@ import {
 } from '../lifecycle/webhook-deliveries.ts';
 import { suspect } from '../lifecycle/forge-holds.ts';
 import { end, extend, free, type ClaimedJob } from '../queue/leases.ts';
-import type { CallResult, CallRules } from './http-call.ts';
+import type { CallResult, CallRules, Verdict } from './http-call.ts';
 import { restWanted, verdictOf } from './statuses.ts';
 import { sendingOf, type CallParts } from './payload.ts';
 import { retryWait, type RetryPolicy } from './retry-policy.ts';
@@ -67,7 +67,7 @@ function recordOutcome(
   { db, ids, retryPolicy }: LineParts,
   { job, tries }: { job: ClaimedJob; tries: number },
   sent: Outgoing,
-  { verdict, retryAfterMs = 0, ...attempt }: CallResult & { verdict: ReturnType<typeof verdictOf> },
+  { verdict, retryAfterMs = 0, ...attempt }: CallResult & { verdict: Verdict },
 ): Promise<Outgoing | undefined> {
   return db.transaction(async (trx) => {
     const claim = { holder: job.holder ?? '', claims: [job.claim], seconds: claimSecondsOf(retryPolicy) };

@@ -7,14 +7,17 @@ import { takersAmong, type NewsReport } from '../lifecycle/news.ts';
 import type { Mailer } from '../mail/mailer.ts';
 import { isProvider } from '../../shared/domain/forge-providers.ts';
 import type { Options } from '../../shared/records/notification.ts';
+import { secretsOf } from '../forges/index.ts';
+import type { DeedReport } from '../lifecycle/forge-deeds.ts';
 import { chatCall } from './chats.ts';
+import { doDeed, type DeedParts } from './deeds.ts';
 import { makeCall, type CallResult, type CallRules, type HttpCall } from './http-call.ts';
 import { letterOf, pingLetter } from './letter.ts';
 import { messageOf, type MessageParts } from './message.ts';
 import { noTaker, statusCall } from './statuses.ts';
 import { signedHeaders } from './signature.ts';
 
-export interface CallParts extends MessageParts {
+export interface CallParts extends Omit<MessageParts, 'db'>, DeedParts {
   vault: Vault;
   /** Undefined if no mail server is set. */
   mailer: Mailer | undefined;
@@ -28,18 +31,27 @@ export interface Sending {
 
 export async function sendingOf(delivery: Outgoing, parts: CallParts): Promise<Sending> {
   if (delivery.name === 'email') return { secrets: [], send: ({ signal }) => sendLetter(delivery, parts, signal) };
-  const call = await callFor(delivery, parts);
+  const secret = secretOf(delivery, parts);
+  if (isProvider(delivery.name)) {
+    const { name } = delivery;
+    const report = JSON.parse(delivery.payload) as StatusReport | DeedReport;
+    const target = { name, delivery, token: secret };
+    if ('deed' in report) return { secrets: secretsOf(secret), send: (rules) => doDeed(parts, target, report, rules) };
+  }
+  const call = await callFor(delivery, parts, secret);
   return { secrets: call.secrets, send: (rules) => makeCall(call, rules) };
 }
 
-async function callFor(delivery: Outgoing, parts: CallParts): Promise<HttpCall> {
+function secretOf(delivery: Outgoing, { vault }: CallParts): string {
+  const { notification_id: notificationId, forge_id: forgeId, forge_token: ofForge } = delivery;
+  return forgeId !== null && ofForge !== null
+    ? vault.open(ofForge, sealedLocation({ table: 'forges', column: 'token' }, forgeId))
+    : vault.open(delivery.secret, sealedLocation({ table: 'notifications', column: 'secret' }, notificationId));
+}
+
+async function callFor(delivery: Outgoing, parts: CallParts, secret: string): Promise<HttpCall> {
   const { vault, origin } = parts;
-  const { id, name, url, repository, notification_id: notificationId } = delivery;
-  const { forge_id: forgeId, forge_token: ofForge } = delivery;
-  const secret =
-    forgeId !== null && ofForge !== null
-      ? vault.open(ofForge, sealedLocation({ table: 'forges', column: 'token' }, forgeId))
-      : vault.open(delivery.secret, sealedLocation({ table: 'notifications', column: 'secret' }, notificationId));
+  const { id, name, url, repository } = delivery;
   if (name === 'webhook') return webhookCall(delivery, vault, secret);
   if (isProvider(name)) {
     const report = JSON.parse(delivery.payload) as StatusReport;

@@ -1,10 +1,9 @@
 import { isProvider } from '../../shared/domain/forge-providers.ts';
 import { statusCallTo } from '../forges/index.ts';
-import type { Attempt } from '../lifecycle/webhook-deliveries.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import type { StatusReport } from '../lifecycle/status-reports.ts';
 import { restAfter } from '../forges/rate-limit.ts';
-import type { CallResult, HttpCall } from './http-call.ts';
+import type { CallResult, HttpCall, Verdict } from './http-call.ts';
 
 export interface StatusTarget {
   url: string;
@@ -40,11 +39,11 @@ export const noTaker = 550;
 const mostTriesWith500 = 3;
 
 /** A forge that refuses a report's content would refuse a retry, and later reports do not depend on it. */
-export function verdictOf(
-  provider: string,
-  { status, answer }: Attempt,
-  tries: number,
-): 'taken' | 'refused' | 'not_taken' {
+export function verdictOf(provider: string, { status, answer, verdict }: CallResult, tries: number): Verdict {
+  if (verdict !== undefined) {
+    const isForEver = verdict === 'not_taken' && status === 500 && tries >= mostTriesWith500;
+    return isForEver ? 'refused' : verdict;
+  }
   if (status !== null && status >= 200 && status < 300) return 'taken';
   // Another try at the same mailbox ends as this one did. Letters to others follow.
   if (provider === 'email')

@@ -4,14 +4,12 @@ import type { Caller } from '../auth/callers.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { CommitRow, DeployRow, DeployStrategyRow } from '../db/schema.ts';
-import { areAmong } from '../../shared/domain/limited-refs.ts';
 import { ApiError, type FieldErrors } from '../../shared/errors.ts';
 import { described, flag, identifier, required, type ValuesOf } from '../../shared/records/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import { timestampOrNull } from '../../shared/lib/timestamps.ts';
-import { approveDeploy, cancelDeploy, isHeld, openDeploy, rejectDeploy } from '../lifecycle/deploys.ts';
+import { approveDeploy, cancelDeploy, isHeld, isOnRefs, openDeploy, rejectDeploy } from '../lifecycle/deploys.ts';
 import { isForeign } from '../lifecycle/forks.ts';
-import { branchesIn } from '../lifecycle/own-refs.ts';
 import { deployMachine, isFinal, type DeployState } from '../lifecycle/states.ts';
 import { createYield } from '../../shared/lib/event-loop.ts';
 import { deployItemRecord, deployRecord, fetchedDeployRecord, gateFields } from '../../shared/records/deploy.ts';
@@ -169,11 +167,6 @@ async function meantCommit(
   if (rollback) return deployedBefore(db, strategy.id);
   const branch = strategy.suite_id === null ? strategy.local_branch : await defaultBranch(db, strategy.project_id);
   return newestPassed(db, strategy.project_id, branch);
-}
-
-async function isOnRefs({ refs }: DeployStrategyRow, { branches, tags }: Deployed): Promise<boolean> {
-  const ofTags = (JSON.parse(tags) as string[]).map((tag) => `refs/tags/${tag}`);
-  return areAmong([...branchesIn(branches), ...ofTags], gateFields.refs.fromColumn(refs));
 }
 
 async function checkReferences(db: Queries, projectId: bigint, values: DeployRequest): Promise<FieldErrors> {

@@ -5,7 +5,7 @@ import { isSameRepository } from '../../shared/domain/git-address.ts';
 import { sealedLocation, type ForgeRow, type HookRow } from '../db/schema.ts';
 import { ApiError } from '../../shared/errors.ts';
 import { findRepository, unusable, type KnownRepository } from '../forges/find-repository.ts';
-import type { ForgeRepository } from '../forges/forge.ts';
+import type { ForgeRepository, WantedHook } from '../forges/forge.ts';
 import { gitOriginAt, httpsOrigin, isOpened } from '../forges/git-credential.ts';
 import { providers } from '../forges/index.ts';
 import { titleOf } from '../forges/upkeep.ts';
@@ -66,7 +66,7 @@ export interface MadeAtForge {
   forge: ForgeRow;
   repository: ForgeRepository;
   publicKey: string;
-  hook: { id: bigint; url: string; secret: string };
+  hook: { id: bigint } & WantedHook;
   /** The planned removal of the new parts, deleted once they are stored. Undefined if no part was missing. */
   intent: bigint | undefined;
   moved?: { from: string; to: string };
@@ -80,6 +80,7 @@ interface Wanted {
   publicKey: string;
   hook?: HookRow | undefined;
   isNew: boolean;
+  comments: boolean;
 }
 
 const allIsMissing: MissingParts = { key: true, hook: true, stale: [] };
@@ -87,13 +88,13 @@ const allIsMissing: MissingParts = { key: true, hook: true, stale: [] };
 export async function atForge(
   call: Asking,
   { row, repository }: { row: ForgeRow; repository: ForgeRepository },
-  { publicKey, hook: present, isNew, ...project }: Wanted,
+  { publicKey, hook: present, isNew, comments, ...project }: Wanted,
 ): Promise<MadeAtForge> {
   const { database: db, ids, vault, origin } = call;
   const client = opened(call, row);
   const id = present?.id ?? ids.next();
   const secret = present ? vault.open(present.secret, secretLocation(id)) : randomSecret();
-  const hook = { id, url: `${origin}/hooks/${id}`, secret };
+  const hook = { id, url: `${origin}/hooks/${id}`, secret, comments };
   const parts: ProjectParts = { repository: repository.full_name, title: titleOf(project), publicKey, hook };
   try {
     const missing = isNew ? allIsMissing : await missingParts(client, parts);
@@ -125,7 +126,8 @@ export async function connectionFor(
   const held = await holdSoon(call, project.id);
   try {
     const hook = await forgeHookOf(call.db, project.id);
-    const wanted = { id: project.id, name: project.name, publicKey, hook, isNew: false };
+    const comments = project.comment_commands === 1;
+    const wanted = { id: project.id, name: project.name, publicKey, hook, isNew: false, comments };
     return { made: { ...(await atForge(call, { row, repository }, wanted)), held, ...(moved && { moved }) } };
   } catch (error) {
     await call.database.transaction((trx) => freeLink({ db: call.database, trx }, project.id, held));

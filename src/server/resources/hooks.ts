@@ -6,7 +6,8 @@ import type { HookRow } from '../db/schema.ts';
 import { ApiError } from '../../shared/errors.ts';
 import { secretLocation } from '../inbound-hooks/endpoint.ts';
 import { checkSoon } from '../lifecycle/forge-holds.ts';
-import { addRemoval } from '../lifecycle/forges.ts';
+import { addRemoval, mendAtOnce } from '../lifecycle/forges.ts';
+import type { WriteContext } from '../lifecycle/write-context.ts';
 import { timestamp, timestampOrNull } from '../../shared/lib/timestamps.ts';
 import { columnsOf, valuesIn } from '../../shared/records/fields.ts';
 import { hookFields, hookRecord, secretHookRecord } from '../../shared/records/trigger.ts';
@@ -37,14 +38,20 @@ export async function forgeHookOf(db: Queries, projectId: bigint): Promise<HookR
 export async function keepForgeHook(
   { trx, vault }: { trx: Transaction } & Pick<Call, 'vault'>,
   projectId: bigint,
-  { id, url, secret, provider }: { id: bigint; url: string; secret: string; provider: HookRow['provider'] },
+  {
+    id,
+    url,
+    secret,
+    provider,
+    comments,
+  }: { id: bigint; url: string; secret: string; provider: HookRow['provider']; comments: boolean },
 ): Promise<void> {
   const { events } = hookFields;
   const hook: HookRow = {
     id,
     project_id: projectId,
     provider,
-    events: events.toColumn(events.fallback),
+    events: events.toColumn([...events.fallback, ...(comments ? (['comment'] as const) : [])]),
     secret: await sealIn(trx, vault, secret, secretLocation(id)),
     created_at: BigInt(Date.now()),
     forge_url: url,
@@ -55,6 +62,17 @@ export async function keepForgeHook(
     .values(hook)
     .onConflict((conflict) => conflict.column('id').doUpdateSet(present))
     .execute();
+}
+
+/** The event `comment` is added to the hook of the project's connection, here now and at the forge at once. */
+export async function wantComments(context: Pick<WriteContext, 'db' | 'trx'>, projectId: bigint): Promise<void> {
+  const hook = await forgeHookOf(context.trx, projectId);
+  if (!hook) return;
+  const { events } = hookFields;
+  const all = new Set([...events.fromColumn(hook.events), 'comment' as const]);
+  const changed = { events: events.toColumn([...all]) };
+  await context.trx.updateTable('hooks').set(changed).where('id', '=', hook.id).execute();
+  await mendAtOnce(context, projectId);
 }
 
 export async function dropForgeHooks(trx: Transaction, projectId: bigint, stays = 0n): Promise<void> {

@@ -38,6 +38,7 @@ import {
   untilTried,
   usableRepository,
 } from './forge-connections.ts';
+import { wantComments } from './hooks.ts';
 import { checkName, orTaken, type NameScope } from './names.ts';
 
 export function projectRecordOf(
@@ -107,7 +108,8 @@ async function newAtForge(call: Asking & { input: ValuesOf<typeof newProjectFiel
   const address = addressAt(row, repository);
   const name = input.name || (await freeName(db, account, repository.full_name));
   const identity = newIdentity(ids);
-  const wanted = { id: identity.id, name, publicKey: identity.keys.publicKey, isNew: true };
+  const { comment_commands: comments } = input;
+  const wanted = { id: identity.id, name, publicKey: identity.keys.publicKey, isNew: true, comments };
   return { made: { ...(await atForge(call, { row, repository }, wanted)), address, identity } };
 }
 
@@ -272,6 +274,7 @@ export const routes = [
       const changed = { ...columnsOf(projectFields, input), ...addressesOf(input) };
       const context = writeContextOf(call);
       const { clone_url: address = project.clone_url } = changed;
+      if (changed.comment_commands === 1) await wantComments(context, project.id);
       const link = (await leadsAway(context.trx, project, address))
         ? await unlink({ ...context, vault }, [project])
         : {};

@@ -71,7 +71,8 @@ function deliveriesTable(
 
 function row(delivery: DeliveryRecord, projectPath: string, form: PageForm | undefined): Html {
   const { id_str: id, type, state, created_at: at, attempts, context } = delivery;
-  const what = context === undefined ? type : `${context}: ${stateWord(type.replace(/^build\./, ''))}`;
+  const isState = context !== undefined && !/^(?:comment|pull_request)\./.test(type);
+  const what = isState ? `${context}: ${stateWord(type.replace(/^build\./, ''))}` : (context ?? type);
   return html`<tr id="delivery-${id}">
     <td><code id="delivery-type-${id}">${what}</code><br />${subjectOf(delivery, projectPath)} ${ago(at)}</td>
     <td>${stateBadge(state)}</td>

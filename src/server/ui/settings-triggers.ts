@@ -32,6 +32,18 @@ const policiesForm = fieldTable(projectFields, {
     label: 'Build pushes and pull requests separately',
     hint: 'Otherwise a commit of both is built once: the second request runs only the suites that the first one does not.',
   },
+  pull_request_notes: {
+    label: 'Notes at pull requests',
+    choices: [
+      ['off', 'None'],
+      ['on', 'What builds report at lines of files'],
+    ],
+    hint: 'One comment at the connected forge, kept up to date. At GitHub, a check run if the token belongs to an app.',
+  },
+  comment_commands: {
+    label: 'Commands in comments',
+    hint: 'Users who may push at the connected forge can write /retest, /approve, /cancel and /deploy on pull requests.',
+  },
   most_priority: {
     label: 'Highest priority of a request',
     hint: 'From 0 to 100. A request by hand may ask for as much, to begin before the other builds of the account.',

@@ -20,6 +20,7 @@ const events: Choices = [
   ['push', 'Pushes to branches'],
   ['tag', 'Tags'],
   ['pull_request', 'Pull and merge requests'],
+  ['comment', 'Commands in comments on them'],
 ];
 
 const hookForm = fieldTable(hookFields, {

@@ -120,6 +120,10 @@ export const most = {
   tiles: 500,
   /** From the log of a build, and of its failed tests. */
   annotations: 100,
+  /** Of one build at a pull request. */
+  notesOfBuild: 50,
+  /** Of a pull request, in a check run at GitHub. */
+  checkAnnotations: 200,
   /** Parts of an archive. A broken connection ends a part. */
   archiveParts: 10_000,
 
@@ -323,3 +327,8 @@ export const mostHeld = {
   /** Responses that the runners have not read. */
   unreadBytes: 33_554_432,
 } as const;
+
+/** Commands in comments, from the hook of one project. */
+export const commandRate = { perMs: 60_000, most: 30, mostOfOne: 10 };
+/** A command that waited longer is not obeyed. */
+export const longestCommandMs = 15 * 60_000;

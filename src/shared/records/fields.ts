@@ -162,23 +162,26 @@ const asJson = {
 };
 
 /** Some of the choices, each once and in order. If none is named, all. */
-export function severalOf<const Choice extends string>(choices: readonly Choice[]): Field<Choice[], string> {
+export function severalOf<const Choice extends string>(
+  choices: readonly Choice[],
+  usual: readonly NoInfer<Choice>[] = choices,
+): Field<Choice[], string> {
   const schema: JsonSchema = {
     type: 'array',
     items: { type: 'string', enum: [...choices] },
     maxItems: choices.length,
     uniqueItems: true,
-    default: [...choices],
+    default: [...usual],
   };
   const parse = (raw: unknown): Choice[] => {
     if (!Array.isArray(raw)) throw invalid();
     const named = raw.filter((item) => !isBlank(item));
     const chosen = choices.filter((choice) => named.includes(choice));
     if (chosen.length !== named.length) throw invalid();
-    return chosen.length === 0 ? [...choices] : chosen;
+    return chosen.length === 0 ? [...usual] : chosen;
   };
   const fromColumn = (column: string): Choice[] => withCommas.fromColumn(column) as Choice[];
-  return { ...optional([...choices], schema, parse), ...withCommas, fromColumn };
+  return { ...optional([...usual], schema, parse), ...withCommas, fromColumn };
 }
 
 /** Stored as 1 or 0. */

@@ -59,6 +59,14 @@ const policies = {
     'whether a suite skipped by its rules is reported to status targets as a success',
   ),
   build_twice: described(flag(), 'whether a commit of both a push and a pull request is built for each'),
+  pull_request_notes: described(
+    oneOf(['off', 'on']),
+    'whether pull requests at the connected forge show what builds report at lines of files',
+  ),
+  comment_commands: described(
+    flag(),
+    'whether comments on pull requests may give commands; needs a connected forge, whose hook gets the event `comment`',
+  ),
   parameters,
   most_priority: described(
     wholeNumber({ min: 0, max: highestPriority, fallback: 0 }),

@@ -58,7 +58,7 @@ export type Schedule = Static<typeof scheduleRecord>;
 
 export const hookFields = {
   provider: required(oneOf([...providerNames, 'generic'])),
-  events: severalOf(['push', 'tag', 'pull_request']),
+  events: severalOf(['push', 'tag', 'pull_request', 'comment'], ['push', 'tag', 'pull_request']),
 };
 const hook = {
   ...ownId,

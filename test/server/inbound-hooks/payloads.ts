@@ -25,6 +25,17 @@ export interface Pull {
   message?: string;
 }
 
+export interface Comment {
+  text: string;
+  id?: number;
+  number?: number;
+  author?: string;
+  authorId?: number;
+  action?: string;
+  /** On an issue, and not on a pull request. */
+  isIssue?: boolean;
+}
+
 const own = 'team/code';
 /** A number for each name, as forges have. */
 const numberOf = (name: string): number => Array.from(name).reduce((sum, letter) => sum * 31 + letter.charCodeAt(0), 7);
@@ -60,6 +71,25 @@ export const github = {
     },
     repository: githubRepository(own),
     sender: { login: sender },
+  }),
+  comment: ({
+    text,
+    id = 1,
+    number = 7,
+    author: login = 'ada',
+    authorId = 7,
+    action = 'created',
+    ...more
+  }: Comment) => ({
+    action,
+    issue: {
+      number,
+      user: { login: 'opener', id: 99 },
+      ...(!more.isIssue && { pull_request: { html_url: 'https://x/' } }),
+    },
+    comment: { id, body: text, user: { login, id: authorId, type: 'User' } },
+    repository: githubRepository(own),
+    sender: { login, id: authorId },
   }),
 };
 
@@ -100,6 +130,30 @@ export const gitlab = {
       target_project_id: numberOf(own),
       last_commit: { id: told.sha ?? sha, message: told.message ?? 'Mend', author },
     },
+  }),
+  note: ({
+    text,
+    id = 1,
+    number = 7,
+    author: username = 'ada',
+    authorId = 7,
+    action = 'create',
+    isIssue,
+  }: Comment) => ({
+    object_kind: 'note',
+    user: { id: authorId, username },
+    project: gitlabProject(own),
+    object_attributes: {
+      id,
+      note: text,
+      action,
+      noteable_type: isIssue ? 'Issue' : 'MergeRequest',
+      author_id: authorId,
+      system: false,
+      created_at: '2026-03-01 10:00:00 UTC',
+      updated_at: '2026-03-01 10:00:00 UTC',
+    },
+    [isIssue ? 'issue' : 'merge_request']: { iid: number },
   }),
 };
 
@@ -142,6 +196,12 @@ export const bitbucket = {
       destination: { branch: { name: target }, commit: { hash: 'b'.repeat(12) }, repository: cloudRepository(own) },
     },
   }),
+  comment: ({ text, id = 1, number = 7, author: nickname = 'ada', authorId = 7 }: Comment) => ({
+    actor: { nickname },
+    repository: cloudRepository(own),
+    pullrequest: { id: number },
+    comment: { id, content: { raw: text }, user: { uuid: `{${authorId}}`, nickname, account_id: '557058:1' } },
+  }),
 };
 
 const centerRepository = (name: string) => {
@@ -174,5 +234,10 @@ export const center = {
       },
       toRef: { id: `refs/heads/${target}`, displayId: target, repository: centerRepository(own) },
     },
+  }),
+  comment: ({ text, id = 1, number = 7, author: name = 'ada', authorId = 7 }: Comment) => ({
+    actor: { name },
+    pullRequest: { id: number, toRef: { repository: centerRepository(own) } },
+    comment: { id, version: 0, text, author: { id: authorId, name, slug: name } },
   }),
 };

@@ -71,13 +71,15 @@ export const isDelivered = ({ state }: Delivery): boolean => state === 'delivere
 
 /** The sender of another server on the same database, until the test is over. */
 export async function startOtherSender(t: TestContext, service: Service, origin: string): Promise<void> {
-  const { db, ids, vault } = service.store;
+  const { db, ids, vault, observers } = service.store;
   const other = await startSender({
     db: { ...db }, // as another process has it
     ids,
+    observers,
     vault,
     origin,
     blobs: service.store.blobs,
+    searches: service.store.searches,
     mailer: undefined,
     retryPolicy,
     name: 'another server',

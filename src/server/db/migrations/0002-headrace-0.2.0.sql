@@ -4,6 +4,8 @@ alter table projects add column build_twice integer not null default 0;
 alter table projects add column parameters text not null default '[]';
 alter table schedules add column variables text not null default '{}';
 alter table projects add column includable integer not null default 1;
+alter table projects add column pull_request_notes text not null default 'off';
+alter table projects add column comment_commands integer not null default 0;
 alter table projects add column forge_repository_id text not null default '';
 alter table projects add column forge_git_origin text not null default '';
 alter table projects add column forge_held_until bigint not null default 0;
@@ -86,14 +88,25 @@ alter table deploy_strategies add column approvers text not null default '[]';
 
 alter table webhook_deliveries add column subject_id bigint;
 
+create table pull_request_notes (
+  notification_id bigint not null references notifications (id) on delete cascade,
+  pull_request bigint not null,
+  remote_id text not null,
+  sha text not null,
+  text_hash text not null,
+  primary key (notification_id, pull_request)
+);
+
 alter table commits add column parent text not null default '';
 alter table build_requests add column fetched_as text not null default '';
 alter table build_requests add column asked_by bigint;
 alter table build_requests add column suite_names text not null default '[]';
 alter table build_requests add column join_key text not null default '';
 alter table build_requests add column joined_to_id bigint;
+alter table build_requests add column approved integer not null default 0;
 alter table build_requests add column includes text not null default '[]';
 create index build_requests_alike on build_requests (project_id, join_key, id) where join_key > '';
+create index build_requests_of_pull on build_requests (project_id, pull_request, id) where pull_request is not null;
 create index build_requests_joined on build_requests (joined_to_id, id) where joined_to_id is not null;
 alter table build_requests add column started_at bigint;
 alter table build_requests add column finished_at bigint;

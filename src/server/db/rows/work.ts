@@ -18,6 +18,8 @@ export interface BuildRequestRow {
   target_branch: string;
   /** 1 if the commit comes from a fork: its builds get no secrets. */
   from_fork: number;
+  /** 1 if a user let it build. */
+  approved: number;
   /** The forge's name for the user who caused the request. */
   sender: string;
   /** The full name of a ref that reaches the commit, if `commit_ref` is a SHA. */
@@ -275,6 +277,16 @@ export interface WebhookDeliveryRow {
   since: bigint;
   /** The build, commit, request or dependency that the type names. null for others, and for deliveries of 0.1.0. */
   subject_id: bigint | null;
+}
+
+/** The notes that a forge has of a pull request: the ID of its comment, or of the check run at the commit. */
+export interface PullRequestNotesRow {
+  notification_id: bigint;
+  pull_request: bigint;
+  remote_id: string;
+  sha: string;
+  /** Of all that they say. */
+  text_hash: string;
 }
 
 export interface WebhookAttemptRow {
