@@ -43,6 +43,8 @@ import { socketPath } from '../shared/lib/sockets.ts';
 import { createIssuer } from './oidc/issuer.ts';
 import { isOperatorBy } from './oidc/judge.ts';
 import { startLooks } from './oidc/look-again.ts';
+import { clientDocuments } from './oauth/client-documents.ts';
+import { metadataPaths, oauthMetadata } from './oauth/metadata.ts';
 import { tokenEndpoint } from './oauth/token-endpoint.ts';
 import { configuringFrom } from './resources/config-repository.ts';
 import { pageRoutes, routes } from './resources/index.ts';
@@ -149,7 +151,7 @@ export async function startServer({
     document: () =>
       openApiDocument(
         routes,
-        { ...monitoringPaths, ...hookPaths, ...identityPaths },
+        { ...monitoringPaths, ...hookPaths, ...identityPaths, ...metadataPaths },
         config.base_url?.replace(/\/+$/, ''),
       ),
     metrics,
@@ -169,7 +171,14 @@ export async function startServer({
     ),
   });
   const onTrouble = (error: unknown, id: string): void => log.error({ id, err: error }, 'a request failed');
-  addPlainRoutes(server, tokenEndpoint({ ...store, isBehindProxy, onTrouble }));
+  const origin = (): string => publicUrl(config.base_url, addressOf(config, server.server.address()));
+  const callRules = {
+    mayCall: publicAddressFilter(config.webhook_allow),
+    resolve: webhooks.resolve ?? createResolve(),
+    trust: createTlsTrust(config.trust_file),
+  };
+  addPlainRoutes(server, tokenEndpoint({ ...store, isBehindProxy, onTrouble, issuer: origin }));
+  addPlainRoutes(server, oauthMetadata(origin));
   const calls = innerCalls([...routes, ...pageRoutes], {
     ...store,
     ...draining,
@@ -190,6 +199,8 @@ export async function startServer({
     site: {
       ...store,
       issuer,
+      origin,
+      documents: clientDocuments(callRules),
       rules: {
         takesPasswords: config.passwords === 'on',
         isOperator: (vouched) => issuerOf !== undefined && isOperatorBy(issuerOf, vouched),
@@ -218,7 +229,6 @@ export async function startServer({
     onError: (error) => log.error({ err: error }, 'replacing the key that signs tokens of builds failed'),
   });
   opened.defer(() => keys.close());
-  const origin = (): string => publicUrl(config.base_url, addressOf(config, server.server.address()));
   addPlainRoutes(server, identityDocuments({ keys, issuer: origin }));
   const dispatch = await createDispatch({
     ...store,
@@ -252,11 +262,7 @@ export async function startServer({
     ...store,
     name: `server ${hostname()}:${config.data_dir}`,
     retryPolicy: { ...retryPolicy, ...webhooks.retryPolicy },
-    callRules: {
-      mayCall: publicAddressFilter(config.webhook_allow),
-      resolve: webhooks.resolve ?? createResolve(),
-      trust: createTlsTrust(config.trust_file),
-    },
+    callRules,
     origin: origin(),
     attempted: (outcome) => metrics.called(outcome),
     onError: (error) => log.error({ err: error }, 'webhook delivery failed'),

@@ -185,6 +185,8 @@ export const bytes = {
   forgeAnswer: 2_097_152,
   /** Stored bytes of a webhook response. The rest is not read. */
   receiverAnswer: 1024,
+  /** What an application that is not registered says about itself. */
+  clientDocument: 16_384,
 } as const;
 
 /** By field. */
