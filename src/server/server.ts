@@ -1,6 +1,9 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
+import packageJson from '../../package.json' with { type: 'json' };
+import { agentEndpoint, agentScopes } from './agents/endpoint.ts';
+import { llmsText } from './agents/llms.ts';
 import { createPublicRate } from './auth/public-rate.ts';
 import { noteTokenUses } from './auth/token-uses.ts';
 import { endpointsOf } from './api/endpoints.ts';
@@ -178,7 +181,6 @@ export async function startServer({
     trust: createTlsTrust(config.trust_file),
   };
   addPlainRoutes(server, tokenEndpoint({ ...store, isBehindProxy, onTrouble, issuer: origin }));
-  addPlainRoutes(server, oauthMetadata(origin));
   const calls = innerCalls([...routes, ...pageRoutes], {
     ...store,
     ...draining,
@@ -186,6 +188,22 @@ export async function startServer({
     isBehindProxy,
     baseUrl: config.base_url,
   });
+  addPlainRoutes(
+    server,
+    agentEndpoint({
+      ...store,
+      tokenUses,
+      calls,
+      origin,
+      isBehindProxy,
+      version: packageJson.version,
+      translate: translateWith(log),
+      onTrouble,
+      recheckMs: streamPauseMs,
+    }),
+  );
+  addPlainRoutes(server, oauthMetadata(origin, agentScopes(calls)));
+  addPlainRoutes(server, llmsText(origin));
   const issuerOf = issuerSettings(config);
   const issuer =
     issuerOf &&

@@ -1,4 +1,4 @@
-import { scopes } from '../http/route.ts';
+import { scopes, type Scope } from '../http/route.ts';
 import type { PlainRoutes } from '../http/plain-routes.ts';
 import { boolean, object, string, strings } from '../../shared/records/schema.ts';
 import { mcpPath } from './parameters.ts';
@@ -11,13 +11,17 @@ export const resourcePath = `/.well-known/oauth-protected-resource${mcpPath}`;
 /** Pages of any site may read them: they are the same for everybody. */
 const headers = { 'cache-control': 'public, max-age=300', 'access-control-allow-origin': '*' };
 
-export function oauthMetadata(issuer: () => string): PlainRoutes<void> {
+export function oauthMetadata(issuer: () => string, agentScopes: readonly Scope[]): PlainRoutes<void> {
   return {
     provenBy: 'none',
     admit: async () => {},
     routes: [
       { method: 'GET', path: serverPath, handle: async () => ({ headers, content: serverOf(issuer()) }) },
-      { method: 'GET', path: resourcePath, handle: async () => ({ headers, content: resourceOf(issuer()) }) },
+      {
+        method: 'GET',
+        path: resourcePath,
+        handle: async () => ({ headers, content: resourceOf(issuer(), agentScopes) }),
+      },
     ],
   };
 }
@@ -41,12 +45,12 @@ function serverOf(issuer: string): object {
   };
 }
 
-function resourceOf(issuer: string): object {
+function resourceOf(issuer: string, agentScopes: readonly Scope[]): object {
   return {
     resource: `${issuer}${mcpPath}`,
     resource_name: 'Headrace',
     authorization_servers: [issuer],
-    scopes_supported: Object.keys(scopes),
+    scopes_supported: agentScopes,
     bearer_methods_supported: ['header'],
   };
 }
