@@ -1,9 +1,19 @@
 import type { Queries } from '../db/open.ts';
 import type { Watch } from '../db/subscriptions.ts';
 import type { Answers } from '../resources/index.ts';
-import { described, identifier, required, text, wholeNumber, type FieldSet } from '../../shared/records/fields.ts';
+import {
+  described,
+  Digits,
+  identifier,
+  required,
+  text,
+  wholeNumber,
+  type Field,
+  type FieldSet,
+} from '../../shared/records/fields.ts';
 import { commitRef } from '../../shared/records/forms.ts';
 import { groupOf } from '../../shared/records/raw.ts';
+import type { JsonSchema } from '../../shared/records/schema.ts';
 import { ApiError } from '../../shared/errors.ts';
 import { hasFork } from './forks.ts';
 import { plain, plainLines, type Said } from './quote.ts';
@@ -24,7 +34,7 @@ export interface ToolCall {
 
 /** The arguments of all tools. Each tool takes some. */
 const known = {
-  project: described(required(text('name')), 'The name or the identifier of a project'),
+  project: nameOrIdentifier('The name or the identifier of a project'),
   build: described(identifier(), 'The identifier of a build'),
   request: described(identifier(), 'The identifier of a build request'),
   ref: described(commitRef, 'A branch, a tag or a SHA'),
@@ -37,6 +47,12 @@ const known = {
   timeout: described(wholeNumber({ min: 0, max: 50, fallback: 50 }), 'After how many seconds to answer at the latest'),
   word: described(required(text('name')), 'A state, or a failure reason, as the other tools return it'),
 } satisfies FieldSet;
+
+function nameOrIdentifier(description: string): Field<string> {
+  const name = described(required(text('name')), description);
+  const schema: JsonSchema = { ...name.schema, type: ['string', 'integer'] };
+  return { ...name, schema, parse: (raw) => name.parse(raw instanceof Digits ? raw.digits : raw) };
+}
 
 type Argument = keyof typeof known;
 /** After they were read. Identifiers are texts: JSON has no 64-bit numbers. */
