@@ -4,6 +4,7 @@ import { hostname } from 'node:os';
 import packageJson from '../../package.json' with { type: 'json' };
 import { agentEndpoint, agentScopes } from './agents/endpoint.ts';
 import { llmsText } from './agents/llms.ts';
+import { agentPaths } from './agents/openapi.ts';
 import { createPublicRate } from './auth/public-rate.ts';
 import { noteTokenUses } from './auth/token-uses.ts';
 import { endpointsOf } from './api/endpoints.ts';
@@ -154,7 +155,7 @@ export async function startServer({
     document: () =>
       openApiDocument(
         routes,
-        { ...monitoringPaths, ...hookPaths, ...identityPaths, ...metadataPaths },
+        { ...monitoringPaths, ...hookPaths, ...identityPaths, ...metadataPaths, ...agentPaths },
         config.base_url?.replace(/\/+$/, ''),
       ),
     metrics,

@@ -43,7 +43,7 @@ describe('--json', () => {
   });
 });
 
-describeCommands('--json of the commands for developers', ['unit'], ({ service, runner, at, project }) => {
+describeCommands('--json of the commands for developers', ['unit'], ({ service, runner, at }) => {
   test('prints JSON alone, and errors in words', async () => {
     const { developer } = at;
     const running = developer.run(['run', 'main', '-f', '--json']);
@@ -85,12 +85,13 @@ describeCommands('--json of the commands for developers', ['unit'], ({ service, 
     };
     assert.deepEqual(Object.keys(given).toSorted(), ofDevelopers.map(wordsOf).toSorted(), 'every command is tried');
     for (const [words, [args, isDone]] of Object.entries(given)) {
+      console.error(words, performance.now());
       const { status, out, err } = await developer.run([...words.split(' '), ...args, '--json']);
       assert.equal(status === 0, isDone, `${words}: ${err}`);
-      assert.equal(read(out).length, isDone ? 1 : 0, `${words}: ${out}`);
+      // `init` tells what it did until then.
+      assert.ok(read(out).length === (isDone || words === 'init' ? 1 : 0), `${words}: ${out}`);
       if (!isDone) assertWords(err);
     }
-    assert.ok(project);
     const [log] = read((await developer.run(['logs', build, '--json'])).out) as { log: string }[];
     assert.equal(log?.log, 'some words\n');
     const conflict = await developer.run(['export', '--format', 'toml', '--json']);
@@ -104,6 +105,7 @@ describe('--json of the commands for operators', () =>
       const { folder, env } = await placeFor(database);
       const data = join(folder, 'data');
       const run = async (words: string, ...args: string[]) => {
+        console.error(words, performance.now());
         const all = [...words.split(' '), ...args, '--json', '--data-dir', data];
         const { status, stdout, stderr } = await headrace(all, env);
         return { status, out: stdout.toString(), err: stderr.toString() };

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import type { Logger } from 'pino';
-import type { Config } from '../../shared/config.ts';
 import { isUnavailable } from '../../server/db/unavailable.ts';
 import { ApiError } from '../../shared/errors.ts';
 import { openSpanExporter } from '../../server/tracing/span-exporter.ts';

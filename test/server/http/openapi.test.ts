@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { errorStatus } from '../../../src/shared/errors.ts';
+import { agentPaths } from '../../../src/server/agents/openapi.ts';
 import { identityPaths } from '../../../src/server/identity/documents.ts';
 import { metadataPaths } from '../../../src/server/oauth/metadata.ts';
 import { hookPaths } from '../../../src/server/inbound-hooks/openapi.ts';
@@ -25,7 +26,7 @@ interface Document {
   components: { schemas: Record<string, Schema> };
 }
 
-const outside = { ...monitoringPaths, ...hookPaths, ...identityPaths, ...metadataPaths };
+const outside = { ...monitoringPaths, ...hookPaths, ...identityPaths, ...metadataPaths, ...agentPaths };
 const document = openApiDocument(routes, outside) as unknown as Document;
 const { schemas } = document.components;
 
@@ -49,6 +50,7 @@ describe('the OpenAPI document', () => {
     ];
     const wellKnown = documents.map((name) => `GET /.well-known/${name}`);
     const others = ['GET /healthz', 'GET /metrics', 'POST /hooks/{hook_id}', ...wellKnown];
+    others.push('POST /mcp', 'GET /llms.txt', 'GET /docs/{page}');
     assert.deepEqual(described.toSorted(), [...served, ...others].toSorted());
     const text = JSON.stringify(document);
     for (const code of Object.keys(errorStatus)) assert.ok(text.includes(`"${code}"`), code);
