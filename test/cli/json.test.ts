@@ -85,7 +85,6 @@ describeCommands('--json of the commands for developers', ['unit'], ({ service, 
     };
     assert.deepEqual(Object.keys(given).toSorted(), ofDevelopers.map(wordsOf).toSorted(), 'every command is tried');
     for (const [words, [args, isDone]] of Object.entries(given)) {
-      console.error(words, performance.now());
       const { status, out, err } = await developer.run([...words.split(' '), ...args, '--json']);
       assert.equal(status === 0, isDone, `${words}: ${err}`);
       // `init` tells what it did until then.
@@ -105,7 +104,6 @@ describe('--json of the commands for operators', () =>
       const { folder, env } = await placeFor(database);
       const data = join(folder, 'data');
       const run = async (words: string, ...args: string[]) => {
-        console.error(words, performance.now());
         const all = [...words.split(' '), ...args, '--json', '--data-dir', data];
         const { status, stdout, stderr } = await headrace(all, env);
         return { status, out: stdout.toString(), err: stderr.toString() };
@@ -137,6 +135,11 @@ describe('--json of the commands for operators', () =>
         assert.equal(status, 0, `${words}: ${err}`);
         assert.ok(read(out, isLines).length >= 1, `${words}: ${out}`);
       }
+      const elsewhere = ['restore', join(other, 'all.backup'), '--json', '--data-dir', join(other, 'data')];
+      const restored = await headrace(elsewhere);
+      assert.equal(restored.status, 0, restored.stderr.toString());
+      const [record] = read(restored.stdout.toString()) as { rows: number; settings: unknown }[];
+      assert.ok(record !== undefined && record.rows > 0 && record.settings === null);
       const wrong: [words: string, args: string[]][] = [
         ['admin app delete', ['7']],
         ['restore', [join(other, 'none')]],

@@ -7,7 +7,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import type { Service } from './service.ts';
 
 /** Node's own `fetch` takes no certificate authority. */
-function fetchFrom(service: Service): typeof fetch {
+export function fetchFrom(service: Service): typeof fetch {
   const ca = readFileSync(join(service.folder, 'tls/cert.pem'));
   return async (input, init = {}) => {
     const { signal, ...sent } = init;

@@ -135,14 +135,16 @@ export async function storeDocument(trx: Transaction, ids: IdSource, client: Cli
 
 /** Stored for a user who allowed them, and not used since. A new one may be about to get its code. */
 export async function dropUnusedDocuments(trx: Transaction): Promise<void> {
-  const tokens = trx.selectFrom('access_tokens').select('client_id');
-  const codes = trx.selectFrom('oauth_codes').select('client_id');
   await trx
     .deleteFrom('oauth_clients')
     .where('document_url', 'is not', null)
     .where('created_at', '<', BigInt(Date.now() - unusedForMs))
-    .where('id', 'not in', tokens)
-    .where('id', 'not in', codes)
+    .where(({ not, exists, selectFrom }) =>
+      not(exists(selectFrom('access_tokens').select('id').whereRef('client_id', '=', 'oauth_clients.id'))),
+    )
+    .where(({ not, exists, selectFrom }) =>
+      not(exists(selectFrom('oauth_codes').select('id').whereRef('client_id', '=', 'oauth_clients.id'))),
+    )
     .execute();
 }
 

@@ -6,8 +6,15 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { before, beforeEach, describe, test } from 'node:test';
+import {
+  discoverAuthorizationServerMetadata,
+  discoverOAuthProtectedResourceMetadata,
+  exchangeAuthorization,
+  startAuthorization,
+} from '@modelcontextprotocol/client';
 import { ownCertificate } from '../../../src/server/http/certificate.ts';
 import { dropUnusedDocuments } from '../../../src/server/oauth/clients.ts';
+import { Agent, fetchFrom } from '../../support/agent.ts';
 import { pkcePair } from '../../support/applications.ts';
 import type { Answer } from '../../support/client.ts';
 import { onOneDatabase, type TestDatabase } from '../../support/databases.ts';
@@ -125,6 +132,27 @@ describe('an application that is not registered', () =>
       assert.equal(revoked.status, 303);
       await db.transaction((trx) => dropUnusedDocuments(trx));
       assert.deepEqual(await stored(), []);
+    });
+
+    test('finds out all of it, and calls tools, with the protocol’s own client', async () => {
+      const fetchFn = fetchFrom(service);
+      const { resource, authorization_servers: [issuer = ''] = [] } = await discoverOAuthProtectedResourceMetadata(
+        `${service.address}/mcp`,
+        {},
+        fetchFn,
+      );
+      const metadata = await discoverAuthorizationServerMetadata(issuer, { fetchFn });
+      assert.ok(metadata);
+      const known = { metadata, clientInformation: { client_id: host.url }, resource: new URL(resource), fetchFn };
+      const asks = { ...known, redirectUrl: callback, scope: 'projects', state: 'x' };
+      const { authorizationUrl, codeVerifier } = await startAuthorization(issuer, asks);
+      const shown = await tab.get(`${authorizationUrl.pathname}${authorizationUrl.search}`);
+      const { code = '', iss = '' } = landing(await tab.submit(shown, page, { decision: 'allow' }));
+      const answered = { ...known, authorizationCode: code, iss, codeVerifier, redirectUri: callback };
+      const { access_token: token } = await exchangeAuthorization(issuer, answered);
+      const project = await alice.createProject();
+      await using agent = await Agent.connect(service, token);
+      assert.ok((await agent.call('projects')).quoted.includes(project.id_str));
     });
 
     test('a token for the whole server opens the API', async () => {
