@@ -392,7 +392,7 @@ export const tools: Record<string, Tool> = {
     async run({ words }, { word }) {
       const meanings = words(word);
       if (meanings.length === 0) missing('word');
-      return { facts: { word, meanings: meanings.map(({ section, cells }) => ({ of: section, ...cells })) } };
+      return { facts: { word, meanings: meanings.map(({ section, cells }) => ({ section, ...cells })) } };
     },
   },
 };
