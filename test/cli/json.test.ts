@@ -32,7 +32,10 @@ describe('--json', () => {
       ['administration.md', ofOperators],
     ] as const) {
       const text = readFileSync(join(import.meta.dirname, '../../docs', page), 'utf8');
-      const told = Array.from(text.matchAll(/^\| `headrace ([a-z -]+) --json` +\| (.+) \|$/gm), ([, words]) => words);
+      const told = Array.from(
+        text.matchAll(/^\| `headrace ([a-z -]+) --json` +\| (.+) \|$/gm),
+        ([, words = '']) => words,
+      );
       assert.deepEqual(told.toSorted(), commands.map(wordsOf).toSorted(), page);
       for (const command of commands)
         assert.ok(
@@ -54,7 +57,7 @@ describeCommands('--json of the commands for developers', ['unit'], ({ service, 
     const followed = await running;
     assert.equal(followed.status, 0, followed.err);
     const [{ builds = [] } = {}] = read(followed.out) as { builds?: { id_str: string }[] }[];
-    const [{ id_str: build = '' } = {}] = builds;
+    const build = builds[0]?.id_str ?? '';
     // With what it is called, and whether it succeeds here.
     const given: Record<string, [args: string[], isDone: boolean]> = {
       login: [[service.address, '--no-browser'], false],

@@ -11,7 +11,7 @@ export function fetchFrom(service: Service): typeof fetch {
   const ca = readFileSync(join(service.folder, 'tls/cert.pem'));
   return async (input, init = {}) => {
     const { signal, ...sent } = init;
-    const request = new Request(input as string | URL, { ...sent, duplex: 'half' } as RequestInit);
+    const request = new Request(input, { ...sent, duplex: 'half' });
     const { promise, resolve, reject } = Promise.withResolvers<Response>();
     const { hostname, port, pathname, search } = new URL(request.url);
     const head = { hostname, port, path: `${pathname}${search}`, method: request.method };

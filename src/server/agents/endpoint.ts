@@ -101,7 +101,10 @@ export function agentEndpoint(parts: AgentParts): PlainRoutes<void> {
       if (missing.length > 0) throw new ScopeError(missing);
       const release = hold(held, caller);
       try {
-        handler ??= openHandler(parts);
+        handler ??= openHandler(parts).catch((error: unknown) => {
+          handler = undefined;
+          throw error;
+        });
         const request = new Request(`${origin()}${mcpPath}`, {
           method: 'POST',
           headers: ownHeaders(head),
@@ -110,18 +113,13 @@ export function agentEndpoint(parts: AgentParts): PlainRoutes<void> {
         });
         const authInfo: AuthInfo = { token: '', clientId: '', scopes: [], extra: { pending } };
         const response = await (await handler).fetch(request, { parsedBody: message, authInfo });
-        return answerOf(response, release);
+        return await answerOf(response, release);
       } catch (error) {
         release();
         throw error;
       }
     },
   };
-  const refused = (method: 'GET' | 'DELETE'): PlainRoute<void> => ({
-    method,
-    path: mcpPath,
-    handle: async () => ({ status: 405, headers: { allow: 'POST' }, content: failure('There are no sessions here.') }),
-  });
   return {
     provenBy: 'credentials',
     async admit(head) {
@@ -133,6 +131,11 @@ export function agentEndpoint(parts: AgentParts): PlainRoutes<void> {
     routes: [post, refused('GET'), refused('DELETE')],
     refuse: (error, head) => refusal(error, head, parts),
   };
+}
+
+function refused(method: 'GET' | 'DELETE'): PlainRoute<void> {
+  const answer = { status: 405, headers: { allow: 'POST' }, content: failure('There are no sessions here.') };
+  return { method, path: mcpPath, handle: async () => answer };
 }
 
 /** The message of the protocol in the body. Neither revision has batches. */
@@ -204,7 +207,7 @@ function readArguments(tool: Tool, given: unknown): { sent: Arguments } | { wron
     if (Object.keys(wrong).length > 0) return { wrong: ApiError.ofFields(wrong) };
     const texts = Object.entries(values).map(([name, value]) => [
       name,
-      typeof value === 'number' ? value : String(value ?? ''),
+      typeof value === 'bigint' ? String(value) : (value ?? ''),
     ]);
     return { sent: { ...anyArguments, ...(Object.fromEntries(texts) as Partial<Arguments>) } };
   } catch (error) {
@@ -250,7 +253,7 @@ async function openHandler({ version, onTrouble }: AgentParts): Promise<McpHttpH
           jsonSchemaValidator: noSchemas,
         },
       );
-      server.setRequestHandler('tools/list', () => ({ tools: list }) as never);
+      server.setRequestHandler('tools/list', () => ({ tools: list }));
       server.setRequestHandler('tools/call', () => {
         const pending = authInfo?.extra?.pending as Pending | undefined;
         return (pending?.run() ?? failed('There is no such tool.')) as never;
@@ -348,9 +351,12 @@ function failure(message: string, code = -32_000): object {
   return { jsonrpc: '2.0', id: null, error: { code, message } };
 }
 
+function wanted(scopes: readonly string[]): string {
+  return `scope="${scopes.join(' ')}"`;
+}
+
 function refusal(error: unknown, { id, headers }: Head, parts: AgentParts): PlainAnswer {
   const metadata = `resource_metadata="${parts.origin()}${resourcePath}"`;
-  const wanted = (scopes: readonly string[]): string => `scope="${scopes.join(' ')}"`;
   if (error instanceof OriginError) return { status: 403, content: failure('Pages of other sites may not call this.') };
   if (error instanceof UnreadableJsonError)
     return { status: 400, content: failure('The body is not one message of the protocol.', -32_700) };

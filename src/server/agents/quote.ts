@@ -10,6 +10,7 @@ export interface Said {
   isOfFork?: boolean;
 }
 
+// oxlint-disable-next-line no-control-regex -- logs have these sequences
 const colours = /(?:\u001B\[|\u009B)[0-?]*[ -/]*[@-~]?/g;
 /** Without a sign of their own, or with an effect on other text. */
 const invisible = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;

@@ -139,11 +139,11 @@ export async function dropUnusedDocuments(trx: Transaction): Promise<void> {
     .deleteFrom('oauth_clients')
     .where('document_url', 'is not', null)
     .where('created_at', '<', BigInt(Date.now() - unusedForMs))
-    .where(({ not, exists, selectFrom }) =>
-      not(exists(selectFrom('access_tokens').select('id').whereRef('client_id', '=', 'oauth_clients.id'))),
+    .where((of) =>
+      of.not(of.exists(of.selectFrom('access_tokens').select('id').whereRef('client_id', '=', 'oauth_clients.id'))),
     )
-    .where(({ not, exists, selectFrom }) =>
-      not(exists(selectFrom('oauth_codes').select('id').whereRef('client_id', '=', 'oauth_clients.id'))),
+    .where((of) =>
+      of.not(of.exists(of.selectFrom('oauth_codes').select('id').whereRef('client_id', '=', 'oauth_clients.id'))),
     )
     .execute();
 }

@@ -36,8 +36,8 @@ const meta = {
   'io.modelcontextprotocol/clientInfo': { name: 'raw', version: '1' },
   'io.modelcontextprotocol/clientCapabilities': {},
 };
-// oxlint-disable-next-line no-control-regex -- what no answer may have
 const acting =
+  // oxlint-disable-next-line no-control-regex, no-misleading-character-class -- what no answer may have
   /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe0f\ufeff\u3164]|\u{E0041}/u;
 
 describeServiceOnOne(
@@ -153,7 +153,7 @@ describeServiceOnOne(
         ],
       });
       await again.exit(1);
-      const [{ build: newest = '' } = {}] = ofRef.facts.builds as { build: string }[];
+      const newest = (ofRef.facts.builds as { build: string }[])[0]?.build;
       const tests = await agent.call('tests', { project: project.id_str, build: newest });
       assert.equal(
         tests.quoted,
@@ -233,7 +233,7 @@ describeServiceOnOne(
         bearer('hrt_wrong'),
         bearer(alice.credentials.api_key),
       ]) {
-        const refused = await raw(request('tools/list'), headers as Record<string, string>);
+        const refused = await raw(request('tools/list'), headers);
         assert.equal(refused.status, 401, JSON.stringify(headers));
         assert.ok(refused.headers['www-authenticate']?.includes(metadata));
         assert.match(

@@ -198,7 +198,7 @@ describe('an application that is not registered', () =>
 
     test('cannot be known by the number of its row', async () => {
       await allow();
-      const [{ id = 0n } = {}] = await stored();
+      const id = (await stored())[0]?.id;
       assert.equal((await tab.get(asked({ client_id: String(id) }))).status, 400);
       assert.equal((await exchange({ code: 'x', client_id: String(id) })).body.error, 'invalid_client');
     });
