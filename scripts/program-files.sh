@@ -6,9 +6,10 @@
 stage_program() {
   installed=$1
   platform=$2
-  mkdir -p "$installed/scripts" "$installed/node_modules" "$installed/dist/program"
+  mkdir -p "$installed/scripts" "$installed/docs" "$installed/node_modules" "$installed/dist/program"
   cp -R "$root/bin" "$root/src" "$root/package.json" "$root/package-lock.json" "$installed/"
   cp "$root/scripts/setup.sh" "$installed/scripts/"
+  cp "$root"/docs/*.md "$installed/docs/" # the server shows them to agents
   cp -RL "$bundles/current" "$installed/dist/program/"
   rm "$installed/dist/program/current/made"
   printf '%s\n' "$platform" >"$installed/dist/program/current/packaged" # nothing is bundled at the first start

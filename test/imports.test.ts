@@ -131,7 +131,7 @@ describe('the rooms of the house', () => {
   test('know of routes only what they answer, where they call them: the command line does not load the server', () => {
     const loading = files.filter(
       (file) =>
-        ['client', 'ui'].includes(roomOf(file)) &&
+        ['client', 'ui', 'agents'].includes(roomOf(file)) &&
         /^import (?!type\b)[^;]*'[./]*\/(?:resources\/[^']*|records\/(?!raw\.)[^']*)';/m.test(
           readFileSync(file, 'utf8'),
         ),

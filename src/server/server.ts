@@ -1,6 +1,10 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
+import packageJson from '../../package.json' with { type: 'json' };
+import { agentEndpoint, agentScopes } from './agents/endpoint.ts';
+import { llmsText } from './agents/llms.ts';
+import { agentPaths } from './agents/openapi.ts';
 import { createPublicRate } from './auth/public-rate.ts';
 import { noteTokenUses } from './auth/token-uses.ts';
 import { endpointsOf } from './api/endpoints.ts';
@@ -43,6 +47,8 @@ import { socketPath } from '../shared/lib/sockets.ts';
 import { createIssuer } from './oidc/issuer.ts';
 import { isOperatorBy } from './oidc/judge.ts';
 import { startLooks } from './oidc/look-again.ts';
+import { clientDocuments } from './oauth/client-documents.ts';
+import { metadataPaths, oauthMetadata } from './oauth/metadata.ts';
 import { tokenEndpoint } from './oauth/token-endpoint.ts';
 import { artifactHost } from './resources/artifact-host.ts';
 import { configuringFrom } from './resources/config-repository.ts';
@@ -171,7 +177,7 @@ export async function startServer({
     document: () =>
       openApiDocument(
         routes,
-        { ...monitoringPaths, ...hookPaths, ...identityPaths },
+        { ...monitoringPaths, ...hookPaths, ...identityPaths, ...metadataPaths, ...agentPaths },
         config.base_url?.replace(/\/+$/, ''),
       ),
     metrics,
@@ -191,7 +197,36 @@ export async function startServer({
     ),
   });
   const onTrouble = (error: unknown, id: string): void => log.error({ id, err: error }, 'a request failed');
-  addPlainRoutes(server, tokenEndpoint({ ...store, isBehindProxy, onTrouble }));
+  const origin = (): string => publicUrl(config.base_url, addressOf(config, server.server.address()));
+  const callRules = {
+    mayCall: publicAddressFilter(config.webhook_allow),
+    resolve: webhooks.resolve ?? createResolve(),
+    trust: createTlsTrust(config.trust_file),
+  };
+  addPlainRoutes(server, tokenEndpoint({ ...store, isBehindProxy, onTrouble, issuer: origin }));
+  const calls = innerCalls([...routes, ...pageRoutes], {
+    ...store,
+    ...draining,
+    publicRate,
+    isBehindProxy,
+    baseUrl: config.base_url,
+  });
+  addPlainRoutes(
+    server,
+    agentEndpoint({
+      ...store,
+      tokenUses,
+      calls,
+      origin,
+      isBehindProxy,
+      version: packageJson.version,
+      translate: translateWith(log),
+      onTrouble,
+      recheckMs: streamPauseMs,
+    }),
+  );
+  addPlainRoutes(server, oauthMetadata(origin, agentScopes(calls)));
+  addPlainRoutes(server, llmsText(origin));
   const issuerOf = issuerSettings(config);
   const issuer =
     issuerOf &&
@@ -205,6 +240,8 @@ export async function startServer({
     site: {
       ...store,
       issuer,
+      origin,
+      documents: clientDocuments(callRules),
       rules: {
         takesPasswords: config.passwords === 'on',
         isOperator: (vouched) => issuerOf !== undefined && isOperatorBy(issuerOf, vouched),
@@ -233,7 +270,6 @@ export async function startServer({
     onError: (error) => log.error({ err: error }, 'replacing the key that signs tokens of builds failed'),
   });
   opened.defer(() => keys.close());
-  const origin = (): string => publicUrl(config.base_url, addressOf(config, server.server.address()));
   addPlainRoutes(server, identityDocuments({ keys, issuer: origin }));
   const dispatch = await createDispatch({
     ...store,
@@ -267,11 +303,7 @@ export async function startServer({
     ...store,
     name: `server ${hostname()}:${config.data_dir}`,
     retryPolicy: { ...retryPolicy, ...webhooks.retryPolicy },
-    callRules: {
-      mayCall: publicAddressFilter(config.webhook_allow),
-      resolve: webhooks.resolve ?? createResolve(),
-      trust: createTlsTrust(config.trust_file),
-    },
+    callRules,
     origin: origin(),
     attempted: (outcome) => metrics.called(outcome),
     onError: (error) => log.error({ err: error }, 'webhook delivery failed'),

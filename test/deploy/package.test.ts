@@ -43,6 +43,7 @@ describe('the Debian package', () => {
       'dist/program/current/main.js',
       'dist/program/current/pages/main.js',
       'src/main.ts',
+      'docs/agents.md',
       'prepare-runner',
     ])
       assert.ok(paths.includes(`/usr/lib/headrace/${needed}`), needed);

@@ -25,9 +25,9 @@ export class Application {
   }
 
   /** The access token after a user has allowed these scopes. */
-  async token(user: User, scopes: readonly Scope[]): Promise<string> {
+  async token(user: User, scopes: readonly Scope[], forMcp = false): Promise<string> {
     const { db, ids } = this.#service.store;
-    const grant = { clientId: this.id, userId: await userId(this.#service, user), scopes };
+    const grant = { clientId: this.id, userId: await userId(this.#service, user), scopes, forMcp };
     return db.transaction(async (trx) => (await insertToken(trx, ids, grant, null)).token);
   }
 

@@ -583,6 +583,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       redirect_uris: JSON.stringify([awkward]),
       secret_hash: null,
       created_at: 1n,
+      document_url: awkward,
     });
     await put('oauth_codes', {
       ...expiring,
@@ -593,8 +594,9 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       redirect_uri: awkward,
       redirect_uri_sent: 1,
       code_challenge: null,
+      for_mcp: 1,
     });
-    const token = { client_id: 1n, user_id: user, scopes: 'user', created_at: 1n };
+    const token = { client_id: 1n, user_id: user, scopes: 'user', created_at: 1n, for_mcp: 1 };
     await put('access_tokens', { id: 1n, token_hash: 'h', ...token, code_hash: 'c', last_used_at: largestId });
     await put('access_tokens', { id: 2n, token_hash: 'i', ...token, code_hash: null, last_used_at: null });
     await put('user_tokens', {

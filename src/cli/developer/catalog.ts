@@ -224,7 +224,13 @@ export function developerProgram(): Command {
 
   add('completion', async () => {
     const { completionsFor } = await import('./completion.ts');
-    return { run: async ({ screen }: Call, of: string) => void screen.out.write(completionsFor(program, of)) };
+    return {
+      run: async ({ screen }: Call, of: string) => {
+        const script = completionsFor(program, of);
+        if (screen.isJson) screen.json({ shell: of, script });
+        else screen.out.write(script);
+      },
+    };
   })
     .summary('Print completions for bash, zsh or fish')
     .addArgument(new Argument('<SHELL>').choices(shells).argParser(shell))

@@ -43,7 +43,7 @@ async function signIn(call: Init): Promise<void> {
   if (isSignedIn(env) || !canAsk(call)) return;
   const address = env.HEADRACE_URL || (await ask(screen, 'Address of the server, such as https://ci.example.org: '));
   if (address === '') throw new WrongUse('No address was entered. Nothing was created.');
-  using signing = new Call({ ...options, browser: true });
+  using signing = new Call({ ...options, browser: true }, screen);
   await login(signing, address);
 }
 

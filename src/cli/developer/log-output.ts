@@ -19,8 +19,9 @@ export class LogWriter {
   readonly #decoder = new StringDecoder('utf8');
   #isAtStart = true;
 
+  /** With --json, standard output is for the record alone. */
   constructor(screen: Screen, isFiltered: boolean) {
-    this.#out = screen.out;
+    this.#out = screen.isJson ? screen.err : screen.out;
     this.#filter = isFiltered ? new LogFilter(screen.hasColours) : undefined;
   }
 

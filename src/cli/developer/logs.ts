@@ -23,7 +23,11 @@ export async function run(call: Call<{ follow?: true; service?: string }>, named
     build_id: build.id_str,
     ...(service !== undefined && { service_name: service }),
   };
-  if (screen.isJson) return screen.json({ build, log: await client.text(log, params) });
+  if (screen.isJson) {
+    if (call.options.follow) for await (const _ of client.follow(events, params)); // until it ends
+    const ended = call.options.follow ? await client.call('build', params) : build;
+    return screen.json({ build: ended, log: await client.text(log, params) });
+  }
   if (!call.options.follow) {
     await copyLog(await client.bytes(log, params), screen);
     if (screen.isLive && service === undefined) await hintAtShell(call, params);

@@ -14,9 +14,11 @@ const isPassing = ({ kind }: Failure): boolean => kind === 'unreachable' || kind
 export async function run(call: Call, named: string): Promise<number> {
   const { client, screen } = call;
   const { stdin } = process;
-  const isTerminal = stdin.isTTY && screen.out.isTTY;
+  const isTerminal = stdin.isTTY && screen.out.isTTY && !screen.isJson;
   if (stdin.isTTY && !isTerminal)
-    throw new WrongUse('A shell needs a terminal. Without one, pipe commands in: headrace shell BUILD < FILE');
+    throw new WrongUse(
+      'A shell needs a terminal. Without one, pipe commands in, also for --json: headrace shell BUILD < FILE',
+    );
   const project = await call.project();
   const build = await findBuild(call, project, named);
   const inBuild = { project_id: project.id_str, build_id: build.id_str };
@@ -37,7 +39,9 @@ export async function run(call: Call, named: string): Promise<number> {
   });
   const typing = isTerminal ? typeIn(stream, call) : pipeIn(stream);
   try {
-    const status = await show(stream, call);
+    const written = new Written();
+    const status = await show(stream, call, written);
+    if (screen.isJson) screen.json({ build, exit_status: status ?? null, ...written.record });
     if (status !== undefined) return status;
     await client.call('endShell', params).catch(() => {}); // it ends if the user does not return
     return exitStatus.errored;
@@ -49,10 +53,28 @@ export async function run(call: Call, named: string): Promise<number> {
   }
 }
 
+const mostWritten = 64 * 1024 * 1024;
+
+/** For --json: the output, which is one text of the record. */
+class Written {
+  readonly #pieces: Uint8Array[] = [];
+  #size = 0;
+
+  add(piece: Uint8Array): void {
+    this.#size += piece.length;
+    if (this.#size <= mostWritten) this.#pieces.push(Uint8Array.from(piece));
+  }
+
+  get record(): { output: string; truncated: boolean } {
+    return { output: Buffer.concat(this.#pieces).toString(), truncated: this.#size > mostWritten };
+  }
+}
+
 /** Returns the exit status, or undefined if the user has left. */
-async function show(stream: ShellStream, { screen }: Call): Promise<number | undefined> {
+async function show(stream: ShellStream, { screen }: Call, written: Written): Promise<number | undefined> {
   for await (const { letter, content } of stream.frames()) {
-    if (letter === 'd' && !screen.out.write(content)) await once(screen.out, 'drain');
+    if (letter === 'd' && screen.isJson) written.add(content);
+    else if (letter === 'd' && !screen.out.write(content)) await once(screen.out, 'drain');
     if (letter === 'm') screen.err.write(`\r\n${clean(textOf(content))}\r\n`);
     if (letter === 'x') return Number(textOf(content)) & 255;
   }

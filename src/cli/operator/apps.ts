@@ -43,7 +43,8 @@ export async function deleteApp({ config }: Call, id: string): Promise<void> {
   await print(config, async ({ db, ids }) => {
     const client = await findClient(db.read, id);
     if (!client) throw new Error(`there is no application ${id}`);
-    if (client.ownerId === null) throw new Error(`${client.name} comes with the program and cannot be deleted`);
+    if (client.ownerId === null && client.documentUrl === null)
+      throw new Error(`${client.name} comes with the program and cannot be deleted`);
     await db.transaction(async (trx) => {
       await deleteClient(trx, client);
       await recordAudit(trx, ids, onTheMachine(), { action: 'application.deleted', subject: client });

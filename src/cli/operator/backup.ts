@@ -13,7 +13,7 @@ import { formatBytes } from '../../shared/lib/byte-units.ts';
 import { writeArchive } from './backup-archive.ts';
 import { keepReserve, type DiskReserve } from '../../shared/lib/disk-reserve.ts';
 import { blobLines, fileLines, filesToKeep } from './backup-files.ts';
-import type { Call } from './call.ts';
+import { tell, type Call } from './call.ts';
 import { onTheMachine } from './machine.ts';
 import { blobLocation, databaseUrl, masterKeyFile, openBlobs } from './store.ts';
 
@@ -36,7 +36,8 @@ interface Options {
 /** A program restores its own and earlier formats. */
 export const backupFormat = 1;
 
-export async function backup({ config, options }: Call<Options>, name: string): Promise<void> {
+export async function backup(call: Call<Options>, name: string): Promise<void> {
+  const { config, options } = call;
   const file = resolve(name);
   const url = databaseUrl(config);
   const withKeys = !options.withoutKeys;
@@ -83,16 +84,26 @@ export async function backup({ config, options }: Call<Options>, name: string): 
     }
   }
 
-  console.log(`wrote ${file} (${formatBytes(statSync(file).size)})`);
-  console.log(`rows: ${counts.rows}, tables: ${counts.tables}, files: ${counts.files}`);
-  console.log(withKeys ? 'It contains the master key: protect it like the server.' : withoutKeysNote);
-  if (elsewhere) {
-    const how = withBlobs
-      ? 'and included'
-      : 'but not included (--with-blobs includes them): protect them like this file';
-    console.log(`blobs at ${elsewhere.at}: ${counts.blobs} are referenced, ${how}`);
-    if (counts.gone > 0) console.log(`${counts.gone} more were deleted during the backup`);
-  }
+  const { size } = statSync(file);
+  const how = withBlobs ? 'and included' : 'but not included (--with-blobs includes them): protect them like this file';
+  const { rows, tables, files, blobs, gone } = counts;
+  tell(
+    call,
+    {
+      file,
+      bytes: size,
+      rows,
+      tables,
+      files,
+      with_keys: withKeys,
+      ...(elsewhere && { blobs, with_blobs: withBlobs, gone }),
+    },
+    `wrote ${file} (${formatBytes(size)})`,
+    `rows: ${rows}, tables: ${tables}, files: ${files}`,
+    withKeys ? 'It contains the master key: protect it like the server.' : withoutKeysNote,
+    ...(elsewhere ? [`blobs at ${elsewhere.at}: ${blobs} are referenced, ${how}`] : []),
+    ...(elsewhere && gone > 0 ? [`${gone} more were deleted during the backup`] : []),
+  );
 }
 
 /** A backup on the data's disk must not use the server's reserve. A backup on another disk may fill it. */

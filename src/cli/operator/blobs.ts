@@ -3,13 +3,14 @@ import { resolve } from 'node:path';
 import { diskReserveBytes, readBlobLocation, type BlobLocation, type Config } from '../../shared/config.ts';
 import { piecesOf, WrongDigestError, type Blobs } from '../../server/db/blobs.ts';
 import { keepReserve } from '../../shared/lib/disk-reserve.ts';
-import type { Call } from './call.ts';
+import { tell, type Call } from './call.ts';
 import { openBlobs } from './store.ts';
 
 /** Most blobs are small, so most of the time is spent waiting. */
 const atOnce = 8;
 
-export async function copy({ config }: Call, fromText: string, toText: string): Promise<void> {
+export async function copy(call: Call, fromText: string, toText: string): Promise<void> {
+  const { config } = call;
   const [fromLocation, toLocation] = [locationIn(fromText, 'FROM'), locationIn(toText, 'TO')];
   if (JSON.stringify(fromLocation) === JSON.stringify(toLocation)) throw new Error('FROM and TO are the same store');
   if ('folder' in fromLocation && !existsSync(fromLocation.folder)) throw new Error('FROM: this folder does not exist');
@@ -18,8 +19,9 @@ export async function copy({ config }: Call, fromText: string, toText: string): 
   const to = await openLocation(toLocation, config, opened);
   await to.prove();
   const { copied, bytes, present, gone, damaged } = await copyBlobs(from, to);
-  console.log(`copied ${copied} blobs (${bytes} bytes); ${present} existed already`);
-  if (gone > 0) console.log(`${gone} were deleted during the copy, because nothing refers to them any longer`);
+  const goneToo = gone > 0 && `${gone} were deleted during the copy, because nothing refers to them any longer`;
+  const lines = [`copied ${copied} blobs (${bytes} bytes); ${present} existed already`, goneToo];
+  tell(call, { copied, bytes, present, gone, damaged }, ...lines.filter((line) => line !== false));
   if (damaged.length > 0)
     throw new Error(`not copied, because their content does not match their digest: ${damaged.join(', ')}`);
 }

@@ -4,7 +4,12 @@ import type { Config } from '../../shared/config.ts';
 
 export interface Call<Options = object> {
   config: Config;
-  options: Options & { config?: string };
+  options: Options & { config?: string; json?: true };
+}
+
+/** For users, or with --json for programs. */
+export function tell({ options }: Pick<Call, 'options'>, record: object, ...lines: readonly string[]): void {
+  console.log(options.json ? JSON.stringify(record) : lines.join('\n'));
 }
 
 export function failWith(error: unknown): never {

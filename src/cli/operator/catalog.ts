@@ -64,9 +64,9 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
     .addOption(new Option('--started-as <D>').hideHelp())
     .addOption(new Option('--trial').hideHelp());
 
-  add('doctor', () => import('./doctor/doctor.ts'), 'doctor')
-    .summary('Check what a server and a runner need on this machine, and print how to fix the rest')
-    .option('--json', 'as one JSON object');
+  add('doctor', () => import('./doctor/doctor.ts'), 'doctor').summary(
+    'Check what a server and a runner need on this machine, and print how to fix the rest',
+  );
 
   add('scale slurm', () => import('./scale.ts'), 'scaleSlurm')
     .summary('Keep as many runners in a Slurm cluster as the queue needs, and none when it is empty')
@@ -151,5 +151,6 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
   return program.everywhere(
     new Option('--data-dir <D>', 'the folder of the server’s data (default: data)'),
     new Option('--config <F>', 'the file with the settings (default: headrace.toml in that folder)'),
+    new Option('--json', 'print JSON alone on standard output; commands of admin always do'),
   );
 }

@@ -13,12 +13,13 @@ import { firstIdAt } from '../../shared/lib/ids.ts';
 import { digestIn, masterKeyName, pathOf, settingsName } from './backup-files.ts';
 import { compared } from './blobs.ts';
 import { checkBackup, isRow, type BackupContents, type BackupRecord } from './check-backup.ts';
-import type { Call } from './call.ts';
+import { tell, type Call } from './call.ts';
 import { onTheMachine } from './machine.ts';
 import { RestoredFiles } from './placer.ts';
 import { blobLocation, databaseUrl, makeDataFolder, masterKeyFile, openBlobs } from './store.ts';
 
-export async function restore({ config, options }: Call, name: string): Promise<void> {
+export async function restore(call: Call, name: string): Promise<void> {
+  const { config, options } = call;
   const file = resolve(name);
   const contents = await checkBackup(file, config);
   refuseKeys(config, contents);
@@ -35,12 +36,23 @@ export async function restore({ config, options }: Call, name: string): Promise<
   await blobs?.prove();
   await refuseFullDatabase(db, config);
   await apply(db, { file, config, contents, settingsPath, blobs });
-  if (blobs && contents.blobs > 0) await reportMissingBlobs(file, contents, blobs);
-  console.log(`restored ${file} into ${config.data_dir}`);
-  console.log(`rows: ${contents.rows}, files: ${contents.files.size}`);
-  if (contents.files.has(settingsName) && settingsPath.endsWith('.restored')) {
-    console.log(`The settings of the backup were not applied; they are in ${settingsPath}`);
-  }
+  const missing = blobs && contents.blobs > 0 ? await missingBlobs(file, blobs) : undefined;
+  const settings = contents.files.has(settingsName) && settingsPath.endsWith('.restored') ? settingsPath : undefined;
+  tell(
+    call,
+    {
+      file,
+      data_dir: config.data_dir,
+      rows: contents.rows,
+      files: contents.files.size,
+      ...(missing !== undefined && { blobs: contents.blobs, missing_blobs: missing }),
+      settings: settings ?? null,
+    },
+    ...(missing === undefined ? [] : linesOf(contents, missing)),
+    `restored ${file} into ${config.data_dir}`,
+    `rows: ${contents.rows}, files: ${contents.files.size}`,
+    ...(settings === undefined ? [] : [`The settings of the backup were not applied; they are in ${settings}`]),
+  );
 }
 
 function refuseKeys(config: Config, { files }: BackupContents): void {
@@ -89,15 +101,19 @@ interface Plan {
 }
 
 /** Checks the blob storage that this restore's settings name. */
-async function reportMissingBlobs(file: string, { header, blobs: named }: BackupContents, blobs: Blobs): Promise<void> {
+async function missingBlobs(file: string, blobs: Blobs): Promise<number> {
   let missing = 0;
   for await (const { isThere } of compared(blobsNamedIn(file), blobs.list())) if (!isThere) missing += 1;
-  console.log(`blobs: ${named} are referenced, ${named - missing} are present`);
-  if (missing > 0)
-    console.log(
-      `${missing} blobs are missing. When the backup was made, they were at ${header.blobs?.at}: set blob_url to that, ` +
-        'or bring them from there with: headrace blobs copy',
-    );
+  return missing;
+}
+
+function linesOf({ header, blobs: named }: BackupContents, missing: number): string[] {
+  const all = `blobs: ${named} are referenced, ${named - missing} are present`;
+  if (missing === 0) return [all];
+  const way =
+    `${missing} blobs are missing. When the backup was made, they were at ${header.blobs?.at}: set blob_url to that, ` +
+    'or bring them from there with: headrace blobs copy';
+  return [all, way];
 }
 
 async function* blobsNamedIn(file: string): AsyncGenerator<{ digest: string; size: number }> {

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import type { Logger } from 'pino';
-import type { Config } from '../../shared/config.ts';
 import { isUnavailable } from '../../server/db/unavailable.ts';
 import { ApiError } from '../../shared/errors.ts';
 import { openSpanExporter } from '../../server/tracing/span-exporter.ts';
@@ -13,7 +12,7 @@ import { startServer, type RunningServer } from '../../server/server.ts';
 import { isAboutIsolation } from '../../shared/domain/isolation.ts';
 import { publicUrl } from '../../shared/domain/public-url.ts';
 import { isOwnSubfolder, makeOwnFolder } from '../../shared/lib/own-subfolder.ts';
-import { failWith, type Call } from './call.ts';
+import { failWith, tell, type Call } from './call.ts';
 import { lockDataFolder } from './folder-lock.ts';
 import { keepLocalRunner, type LocalRunner } from './local-runner.ts';
 import { createLog } from './log.ts';
@@ -32,7 +31,8 @@ interface Options {
   firstUserFile?: string;
 }
 
-export async function serve({ config, options }: Call<Options>): Promise<void> {
+export async function serve(call: Call<Options>): Promise<void> {
+  const { config } = call;
   const watched: Watched = {};
   const stopping = stopSignals(() => watched.runner?.look());
   const { asked } = stopping;
@@ -49,7 +49,7 @@ export async function serve({ config, options }: Call<Options>): Promise<void> {
   });
   const opened = new AsyncDisposableStack();
   try {
-    server = await start({ ...options, config, log, way, watched }, opened, asked);
+    server = await start({ call, log, way, watched }, opened, asked);
     if (!asked.aborted) await once(asked, 'abort');
     if (way === 'drain') {
       await server.drain(stopping.again);
@@ -76,8 +76,8 @@ interface Watched {
   runner?: LocalRunner;
 }
 
-interface Wanted extends Options {
-  config: Config;
+interface Wanted {
+  call: Call<Options>;
   watched: Watched;
   log: Logger;
   way: WayToStop;
@@ -85,10 +85,11 @@ interface Wanted extends Options {
 
 /** Each resource is on the stack as soon as it is open. So all can be closed at any moment, in reverse order. */
 async function start(
-  { config, log, way, runner, firstUserFile, watched }: Wanted,
+  { call, log, way, watched }: Wanted,
   opened: AsyncDisposableStack,
   stopping: AbortSignal,
 ): Promise<RunningServer> {
+  const { config, options } = call;
   proveDataFolder(config);
   makeOwnFolder(config.data_dir);
   if (isOwnSubfolder(config.data_dir))
@@ -117,12 +118,12 @@ async function start(
   noteArchitecture(config);
   // Only after the start: credentials of a failed start would never be shown.
   const first = await firstUser(store);
-  if (first) introduce(publicUrl(config.base_url, server.address), first, firstUserFile);
+  if (first) introduce(call, publicUrl(config.base_url, server.address), first);
   lock.noteAddress(server.address);
-  console.log(`listening on ${server.address}`);
+  tell(call, { listening: server.address }, `listening on ${server.address}`);
   const ballast = keepBallast(config, store.disk);
   opened.defer(() => ballast.close());
-  if (!runner || stopping.aborted) return server;
+  if (!options.runner || stopping.aborted) return server;
   const local = keepLocalRunner(config, {
     onGone: () => server.localRunnerGone(),
     onOther: (signal) => {
@@ -177,7 +178,8 @@ async function firstUser({ db, ids }: Store): Promise<Credentials | undefined> {
 }
 
 /** With a file, the password is never printed, even if the file cannot be written: the output may be a log. */
-function introduce(address: string, credentials: Credentials, file: string | undefined): void {
+function introduce(call: Call<Options>, address: string, credentials: Credentials): void {
+  const { firstUserFile: file } = call.options;
   const { email, password, api_key: apiKey } = credentials;
   const facts = `  address   ${address.startsWith('unix:') ? address : `${address}/`}
   e-mail    ${email}
@@ -185,12 +187,16 @@ function introduce(address: string, credentials: Credentials, file: string | und
   API key   ${apiKey}
 `;
   if (file === undefined) {
-    console.log(`\nHeadrace is new here. Its first user, shown this once:\n\n${facts}`);
+    tell(
+      call,
+      { first_user: { address, email, password, api_key: apiKey } },
+      `\nHeadrace is new here. Its first user, shown this once:\n\n${facts}`,
+    );
     return;
   }
   try {
     writeFileSync(file, facts, { flag: 'wx', mode: 0o600 });
-    console.log(`Headrace is new here. The first user’s credentials are in ${file}`);
+    tell(call, { first_user_file: file }, `Headrace is new here. The first user’s credentials are in ${file}`);
   } catch (error) {
     console.error(
       `headrace: the first user’s credentials could not be written (${String(error)}). Create new ones: admin user reset ${email}`,

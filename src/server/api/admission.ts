@@ -51,10 +51,17 @@ export async function admit(
     return admitAnonymous(route, { db, publicRate }, request, address);
   const caller = await authenticate(request, { db, tokenUses }, address);
   const admitted = await admitCaller(route, { db, publicRate }, caller, request.params);
-  const { project } = admitted;
-  if (route.startsWork && project && (await isQueueFull(db.read, project.id)))
-    throw new ApiError('resource_temporary_unavailable');
+  await demandRoomInQueue(route, db, admitted);
   return admitted;
+}
+
+export async function demandRoomInQueue(
+  { startsWork }: Route,
+  db: Pick<Database, 'read'>,
+  { project }: Admitted,
+): Promise<void> {
+  if (startsWork && project && (await isQueueFull(db.read, project.id)))
+    throw new ApiError('resource_temporary_unavailable');
 }
 
 /** A project that is not public looks like one that does not exist. */

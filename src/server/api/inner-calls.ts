@@ -2,14 +2,14 @@ import type { IncomingMessage } from 'node:http';
 import { anonymous, type Caller } from '../auth/callers.ts';
 import { addressOf } from '../http/client-address.ts';
 import type { Answer, Incoming } from '../http/route.ts';
-import { admitCaller, type Admitted } from './admission.ts';
+import { admitCaller, demandRoomInQueue, type Admitted } from './admission.ts';
 import { demandAsMuch, perform, type EndpointDeps } from './endpoints.ts';
 import { routesByName, type Route } from './route.ts';
 import type { RouteName } from './call.ts';
 
 export type { RouteName };
 
-/** Pages have no logic of their own: they call the same routes as programs, with the same checks and audit entries. */
+/** Pages and the tools for agents have no logic of their own: they call the same routes as programs, with the same checks and audit entries. */
 
 export interface InnerCalls {
   routes: readonly Route[];
@@ -30,6 +30,7 @@ export function innerCalls(
     async call(name, caller, request, signal) {
       const route = find(name);
       const admitted = await admitCaller(route, { db: deps.db, publicRate }, caller, request.params);
+      await demandRoomInQueue(route, deps.db, admitted);
       return perform(route, deps, { request, signal, isBehindProxy, baseUrl, isDraining, find }, admitted);
     },
     async admit(name, caller, params, earlier) {

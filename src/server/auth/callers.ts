@@ -60,8 +60,7 @@ export async function authenticate(request: Incoming, by: Authentication, addres
   const authorization = authorizationOf(request);
   if (authorization === undefined) return byAccessToken(request.query.oauth_token, by);
   const [, bearer] = /^bearer +(\S+)$/i.exec(authorization) ?? [];
-  if (bearer !== undefined)
-    return (await byUserToken(bearer, by, address)) ?? (await byBuildToken(bearer, by)) ?? byAccessToken(bearer, by);
+  if (bearer !== undefined) return byBearer(bearer, by, address);
   const basic = readBasic(authorization);
   const email = basic && normalizeEmail(basic.username);
   if (!basic || !email) throw new ApiError('unauthorized');
@@ -71,14 +70,32 @@ export async function authenticate(request: Incoming, by: Authentication, addres
   return caller;
 }
 
+/** For `/mcp`: only a token in the header, which may be a token that opens nothing else. */
+export async function authenticateAgent(
+  request: Pick<Incoming, 'headers'>,
+  by: Authentication,
+  address: string,
+): Promise<Caller> {
+  const [, bearer] = /^bearer +(\S+)$/i.exec(authorizationOf(request) ?? '') ?? [];
+  if (bearer === undefined) throw new ApiError('unauthorized');
+  return byBearer(bearer, by, address, 'mcp');
+}
+
+type Place = 'api' | 'mcp';
+
+async function byBearer(token: string, by: Authentication, address: string, place?: Place): Promise<Caller> {
+  return (await byUserToken(token, by, address)) ?? (await byBuildToken(token, by)) ?? byAccessToken(token, by, place);
+}
+
 async function byApiKey(email: string, key: string, { db }: Authentication): Promise<Caller> {
   const user = await findUser(db.read, email);
   if (!user?.api_key_hash || !secretMatches(key, user.api_key_hash)) throw new ApiError('unauthorized');
   return callerFor(user, { ...everything, via: 'api_key', application: null });
 }
 
-async function byAccessToken(token: unknown, { db }: Authentication): Promise<Caller> {
-  const { user, scopes, application, token: row } = await findTokenHolder(db.read, token);
+async function byAccessToken(token: unknown, { db }: Authentication, place: Place = 'api'): Promise<Caller> {
+  const { user, scopes, application, forMcp, token: row } = await findTokenHolder(db.read, token);
+  if (forMcp && place !== 'mcp') throw new ApiError('unauthorized');
   const caller = callerFor(user, { scopes, projects: 'all', via: 'token', application });
   await noteUse(db, row);
   return caller;

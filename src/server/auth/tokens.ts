@@ -13,6 +13,8 @@ export interface Grant {
   clientId: bigint;
   userId: bigint;
   scopes: readonly Scope[];
+  /** The token opens only `/mcp`. */
+  forMcp?: boolean;
 }
 
 const tokenForm = /^hrt_[\w-]{43}$/;
@@ -26,6 +28,7 @@ export interface TokenHolder {
   user: UserRow;
   scopes: ReadonlySet<Scope>;
   application: string;
+  forMcp: boolean;
   token: Pick<AccessTokenRow, 'id' | 'last_used_at'>;
 }
 
@@ -36,7 +39,7 @@ export async function findTokenHolder(db: Queries, token: unknown): Promise<Toke
     .innerJoin('users as u', 'u.id', 't.user_id')
     .innerJoin('oauth_clients as c', 'c.id', 't.client_id')
     .selectAll('u')
-    .select(['t.id as token_id', 't.scopes', 't.last_used_at', 'c.name as application'])
+    .select(['t.id as token_id', 't.scopes', 't.last_used_at', 't.for_mcp', 'c.name as application'])
     .where('t.token_hash', '=', hashSecret(token))
     .executeTakeFirst();
   if (!found) throw new ApiError('unauthorized');
@@ -44,6 +47,7 @@ export async function findTokenHolder(db: Queries, token: unknown): Promise<Toke
     user: found,
     scopes: new Set(splitScopes(found.scopes)),
     application: found.application,
+    forMcp: found.for_mcp === 1,
     token: { id: found.token_id, last_used_at: found.last_used_at },
   };
 }
@@ -69,7 +73,7 @@ export async function noteUse(db: Database, { id, last_used_at: last }: TokenHol
 export async function insertToken(
   trx: Transaction,
   ids: IdSource,
-  { clientId, userId, scopes: allowed }: Grant,
+  { clientId, userId, scopes: allowed, forMcp = false }: Grant,
   codeHash: string | null,
 ): Promise<{ id: bigint; token: string }> {
   const token = randomSecret('hrt');
@@ -82,6 +86,7 @@ export async function insertToken(
     code_hash: codeHash,
     created_at: BigInt(Date.now()),
     last_used_at: null,
+    for_mcp: forMcp ? 1 : 0,
   };
   await trx.insertInto('access_tokens').values(row).execute();
   await keepNewest(trx, 'access_tokens', userId);

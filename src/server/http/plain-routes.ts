@@ -39,7 +39,7 @@ export type Head = Pick<FastifyRequest, 'id' | 'headers' | 'params' | 'query' | 
 
 /** A route outside the API's envelope, with authentication and formats of its own. */
 export interface PlainRoute<Admitted, Body = unknown> {
-  method: 'GET' | 'POST';
+  method: 'GET' | 'POST' | 'DELETE';
   path: string;
   /** Called once the caller is admitted. Without it the handler may read `head.raw`. */
   body?(request: IncomingMessage): Promise<Body>;

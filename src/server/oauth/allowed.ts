@@ -6,7 +6,10 @@ import { dropCodesOf } from './codes.ts';
 export interface AllowedApplication {
   id: bigint;
   name: string;
-  /** The account that registered it, or null for the application that comes with Headrace. */
+  /**
+   * The account that registered it, the host of the document of one that is not registered, or null for the application
+   * that comes with Headrace.
+   */
   owner: string | null;
   scopes: Scope[];
   tokens: number;
@@ -19,16 +22,18 @@ export async function allowedBy(db: Queries, userId: bigint): Promise<AllowedApp
     .selectFrom('access_tokens as t')
     .innerJoin('oauth_clients as c', 'c.id', 't.client_id')
     .leftJoin('users as u', 'u.id', 'c.owner_id')
-    .select(['t.client_id', 'c.name', 'u.email as owner', 't.scopes'])
+    .select(['t.client_id', 'c.name', 'c.document_url', 'u.email as owner', 't.scopes'])
     .select((of) => [of.fn.min('t.created_at').as('since'), of.fn.max('t.last_used_at').as('last_used_at')])
     .select((of) => of.fn.countAll().as('tokens'))
     .where('t.user_id', '=', userId)
-    .groupBy(['t.client_id', 'c.name', 'u.email', 't.scopes'])
+    .groupBy(['t.client_id', 'c.name', 'c.document_url', 'u.email', 't.scopes'])
     .orderBy('c.name')
     .orderBy('t.client_id')
     .execute();
   const found = new Map<bigint, AllowedApplication>();
-  for (const { client_id: id, name, owner, scopes, tokens, since, last_used_at: lastUsedAt } of rows) {
+  for (const { client_id: id, name, document_url: document, scopes, tokens, since, ...row } of rows) {
+    const { last_used_at: lastUsedAt } = row;
+    const owner = document === null ? row.owner : new URL(document).host;
     const known = found.get(id) ?? { id, name, owner, scopes: [], tokens: 0, since, lastUsedAt: null };
     const isLater = lastUsedAt !== null && (known.lastUsedAt === null || lastUsedAt > known.lastUsedAt);
     found.set(id, {

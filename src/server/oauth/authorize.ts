@@ -1,12 +1,13 @@
-import type { Database, Queries } from '../db/open.ts';
-import { inBrowser, recordAudit, type Deed } from '../auth/audit.ts';
-import { insertToken } from '../auth/tokens.ts';
+import type { Database, Queries, Transaction } from '../db/open.ts';
+import { inBrowser, recordAudit } from '../auth/audit.ts';
+import { insertToken, type Grant } from '../auth/tokens.ts';
 import type { Scope } from '../http/route.ts';
 import { repeated, type RawGroup } from '../../shared/records/raw.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
-import { findClient, ownsAddress, type Client } from './clients.ts';
+import { isDocumentAddress, type ClientDocuments } from './client-documents.ts';
+import { findClient, ownsAddress, storeDocument, type Client } from './clients.ts';
 import { insertCode, tokenIssued } from './codes.ts';
-import { OauthError, parametersOf, readScopes, refuseRepeated, type Parameters } from './parameters.ts';
+import { OauthError, parametersOf, readResource, readScopes, refuseRepeated, type Parameters } from './parameters.ts';
 import { isChallenge } from './pkce.ts';
 import { outOfBand, withAnswer } from './redirects.ts';
 
@@ -18,6 +19,10 @@ export interface Request {
   scopes: readonly Scope[];
   state: string | undefined;
   challenge: string | undefined;
+  /** The token will open only `/mcp`. */
+  forMcp: boolean;
+  /** This server, for the response (RFC 9207). */
+  issuer: string;
 }
 
 /** `redirectUri` belongs to the known application. The browser is redirected there only if the user agrees. */
@@ -28,8 +33,19 @@ export interface Mistake {
   goTo: string;
 }
 
-/** Ask the user, show an error that the user may take to the application, or only show an error. */
-export type AuthorizationResult = { ask: Request } | { mistake: Mistake } | { tell: string };
+/**
+ * Ask the user, show an error that the user may take to the application, or only show an error. `signIn`: only a user
+ * makes this server read the document of an application.
+ */
+export type AuthorizationResult = { ask: Request } | { mistake: Mistake } | { tell: string } | { signIn: true };
+
+export interface AuthorizationParts {
+  db: Queries;
+  documents: ClientDocuments;
+  /** The public address of this server. */
+  issuer: string;
+  person: { id: bigint } | undefined;
+}
 
 export const parameterNames = [
   'client_id',
@@ -39,27 +55,39 @@ export const parameterNames = [
   'state',
   'code_challenge',
   'code_challenge_method',
+  'resource',
 ];
 
 /**
  * RFC 6749 section 4.1.2.1: the browser is redirected only to a known application's own address. RFC 9700 section
  * 4.11.2: errors only if the user agrees. Otherwise a link to this server could lead to any registered address.
  */
-export async function checkRequest(db: Queries, sent: RawGroup): Promise<AuthorizationResult> {
+export async function checkRequest(
+  { db, documents, issuer, person }: AuthorizationParts,
+  sent: RawGroup,
+): Promise<AuthorizationResult> {
   const parameters = parametersOf(sent);
   const clientId = parameters('client_id');
-  const client = clientId === undefined ? undefined : await findClient(db, clientId);
-  if (!client) return { tell: 'The application that sent you here is not registered.' };
+  const isDocument = clientId !== undefined && isDocumentAddress(clientId);
+  if (isDocument && !person) return { signIn: true };
+  const client =
+    isDocument && person ? await documents.fetch(clientId, person.id) : clientId && (await findClient(db, clientId));
+  if (!client)
+    return {
+      tell: isDocument
+        ? 'The application that sent you here is not registered, and the document about it cannot be used.'
+        : 'The application that sent you here is not registered.',
+    };
   const redirect = redirectOf(sent, parameters, client);
   if (!redirect)
     return { tell: 'The application sent you here with an address for the answer that it has not registered.' };
   try {
-    return { ask: { client, ...redirect, ...readRequest(sent, parameters, client) } };
+    return { ask: { client, issuer, ...redirect, ...readRequest(sent, parameters, client, issuer) } };
   } catch (error) {
     if (!(error instanceof OauthError)) throw error;
     const [state, responseType] = [parameters('state'), parameters('response_type')];
     const goTo = locationOf(
-      { ...redirect, state, responseType },
+      { ...redirect, state, responseType, issuer },
       { error: error.code, error_description: error.message },
     );
     if (goTo === undefined) return { tell: `The application made a mistake: ${error.message}.` };
@@ -86,7 +114,8 @@ function readRequest(
   sent: RawGroup,
   parameters: Parameters,
   client: Client,
-): Pick<Request, 'responseType' | 'scopes' | 'state' | 'challenge'> {
+  issuer: string,
+): Pick<Request, 'responseType' | 'scopes' | 'state' | 'challenge' | 'forMcp'> {
   refuseRepeated(sent, parameterNames);
   const responseType = parameters('response_type') ?? 'code';
   if (responseType !== 'code' && responseType !== 'token') {
@@ -100,7 +129,8 @@ function readRequest(
     throw new OauthError('invalid_request', 'the implicit flow needs an address to send the token to');
   }
   const challenge = responseType === 'code' ? readChallenge(parameters, client) : undefined;
-  return { responseType, scopes: readScopes(parameters('scope')), state: parameters('state'), challenge };
+  const forMcp = readResource(parameters('resource'), issuer) === 'mcp';
+  return { responseType, scopes: readScopes(parameters('scope')), state: parameters('state'), challenge, forMcp };
 }
 
 /** RFC 7636 section 4.4.1. `plain`, the default method, does not protect against readers of the request. */
@@ -120,16 +150,17 @@ interface Redirect {
   redirectUri: string;
   responseType: string | undefined;
   state: string | undefined;
+  issuer: string;
 }
 
 /** Undefined if the application is not on the web. */
 function locationOf(
-  { redirectUri, responseType, state }: Redirect,
+  { redirectUri, responseType, state, issuer }: Redirect,
   answer: Record<string, string>,
 ): string | undefined {
   if (redirectUri === outOfBand) return undefined;
   const part = responseType === 'token' ? 'fragment' : 'query';
-  return withAnswer(redirectUri, part, state === undefined ? answer : { ...answer, state });
+  return withAnswer(redirectUri, part, { ...answer, ...(state !== undefined && { state }), iss: issuer });
 }
 
 export function denied(request: Request): string | undefined {
@@ -142,18 +173,18 @@ export async function allowed(
   request: Request,
   person: { id: bigint; email: string },
 ): Promise<{ goTo: string } | { code: string }> {
-  const { client, redirectUri, redirectUriSent, responseType, scopes, challenge } = request;
-  const grant = { clientId: client.id, userId: person.id, scopes };
+  const { redirectUri, redirectUriSent, responseType, scopes, challenge, forMcp } = request;
   const by = inBrowser(person, address);
-  const deed: Deed = {
-    action: 'application.allowed',
-    subject: { id: client.id, name: client.name },
-    details: { scopes },
+  const allowedIn = async (trx: Transaction): Promise<{ client: Client; grant: Grant }> => {
+    const client = await storeDocument(trx, ids, request.client);
+    const subject = { id: client.id, name: client.name };
+    await recordAudit(trx, ids, by, { action: 'application.allowed', subject, details: { scopes } });
+    return { client, grant: { clientId: client.id, userId: person.id, scopes, forMcp } };
   };
   if (responseType === 'token') {
     const token = await db.transaction(async (trx) => {
+      const { client, grant } = await allowedIn(trx);
       const issued = await insertToken(trx, ids, grant, null);
-      await recordAudit(trx, ids, by, deed);
       await recordAudit(trx, ids, by, tokenIssued(issued.id, client, scopes));
       return issued.token;
     });
@@ -161,7 +192,7 @@ export async function allowed(
     return { goTo: locationOf(request, answer) ?? unreachable() };
   }
   const code = await db.transaction(async (trx) => {
-    await recordAudit(trx, ids, by, deed);
+    const { grant } = await allowedIn(trx);
     return insertCode(trx, ids, { ...grant, redirectUri, redirectUriSent, challenge });
   });
   const goTo = locationOf(request, { code });

@@ -8,14 +8,18 @@ import { isLoopbackAddress, isRedirectAddress } from './redirects.ts';
 
 export interface Client {
   id: bigint;
-  /** null for the application that comes with Headrace. */
+  /** null for the application that comes with Headrace, and for those that are not registered. */
   ownerId: bigint | null;
   name: string;
   redirectUris: readonly string[];
   /** Distributed without a secret, because it could not protect one. */
   isPublic: boolean;
   createdAt: bigint;
+  /** Of an application that is not registered. It is stored when a user allows it; before, its `id` is 0. */
+  documentUrl: string | null;
 }
+
+const unusedForMs = 60 * 60 * 1000;
 
 function clientOf(row: OauthClientRow): Client {
   return {
@@ -25,6 +29,7 @@ function clientOf(row: OauthClientRow): Client {
     redirectUris: JSON.parse(row.redirect_uris) as string[],
     isPublic: row.secret_hash === null,
     createdAt: row.created_at,
+    documentUrl: row.document_url,
   };
 }
 
@@ -66,6 +71,7 @@ export async function insertClient(
     redirect_uris: JSON.stringify([...new Set(redirectUris)]),
     secret_hash: secret === undefined ? null : hashSecret(secret),
     created_at: BigInt(Date.now()),
+    document_url: null,
   };
   await trx.insertInto('oauth_clients').values(row).execute();
   return { client: clientOf(row), secret };
@@ -77,15 +83,24 @@ function readClientId(text: string): bigint | undefined {
 }
 
 /** RFC 9700 section 2.1: exact. RFC 8252 section 7.3: the command line owns every port of the loopback interface. */
-export function ownsAddress({ ownerId, redirectUris }: Client, address: string): boolean {
-  return redirectUris.includes(address) || (ownerId === null && isLoopbackAddress(address));
+export function ownsAddress({ id, redirectUris }: Client, address: string): boolean {
+  return redirectUris.includes(address) || (id === commandLineId && isLoopbackAddress(address));
 }
 
-export async function findClient(db: Queries, clientId: string | bigint): Promise<Client | undefined> {
-  const id = typeof clientId === 'string' ? readClientId(clientId) : clientId;
-  if (id === undefined) return undefined;
-  const row = await db.selectFrom('oauth_clients').selectAll().where('id', '=', id).executeTakeFirst();
+export async function findClient(db: Queries, clientId: string): Promise<Client | undefined> {
+  const row = await rowOf(db, clientId);
   return row && clientOf(row);
+}
+
+/** Applications that are not registered have no number for others: their document decides. */
+function rowOf(db: Queries, clientId: string): Promise<OauthClientRow | undefined> {
+  const id = readClientId(clientId);
+  const rows = db.selectFrom('oauth_clients').selectAll();
+  const found =
+    id === undefined
+      ? rows.where('document_url', '=', clientId)
+      : rows.where('id', '=', id).where('document_url', 'is', null);
+  return found.executeTakeFirst();
 }
 
 /** An application with a secret must send it, and one without must send none. */
@@ -94,13 +109,43 @@ export async function clientWithSecret(
   clientId: string,
   secret: string | undefined,
 ): Promise<Client | undefined> {
-  const id = readClientId(clientId);
-  if (id === undefined) return undefined;
-  const row = await db.selectFrom('oauth_clients').selectAll().where('id', '=', id).executeTakeFirst();
+  const row = await rowOf(db, clientId);
   if (!row) return undefined;
   const { secret_hash: expected } = row;
   const isProven = expected === null ? secret === undefined : secret !== undefined && secretMatches(secret, expected);
   return isProven ? clientOf(row) : undefined;
+}
+
+/** Also replaces what an earlier document said. */
+export async function storeDocument(trx: Transaction, ids: IdSource, client: Client): Promise<Client> {
+  if (client.documentUrl === null) return client;
+  const said = {
+    name: client.name,
+    redirect_uris: JSON.stringify(client.redirectUris),
+    created_at: BigInt(Date.now()),
+  };
+  const { id } = await trx
+    .insertInto('oauth_clients')
+    .values({ id: ids.next(), owner_id: null, secret_hash: null, document_url: client.documentUrl, ...said })
+    .onConflict((conflict) => conflict.column('document_url').doUpdateSet(said))
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  return { ...client, id };
+}
+
+/** Stored for a user who allowed them, and not used since. A new one may be about to get its code. */
+export async function dropUnusedDocuments(trx: Transaction): Promise<void> {
+  await trx
+    .deleteFrom('oauth_clients')
+    .where('document_url', 'is not', null)
+    .where('created_at', '<', BigInt(Date.now() - unusedForMs))
+    .where((of) =>
+      of.not(of.exists(of.selectFrom('access_tokens').select('id').whereRef('client_id', '=', 'oauth_clients.id'))),
+    )
+    .where((of) =>
+      of.not(of.exists(of.selectFrom('oauth_codes').select('id').whereRef('client_id', '=', 'oauth_clients.id'))),
+    )
+    .execute();
 }
 
 export async function clientsOf(db: Queries, ownerId: bigint): Promise<Client[]> {

@@ -6,7 +6,8 @@ import { findUserById } from '../auth/users.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
 import { hashSecret, randomSecret } from '../../shared/lib/passwords.ts';
 import type { Scope } from '../http/route.ts';
-import type { Client } from './clients.ts';
+import { dropUnusedDocuments, type Client } from './clients.ts';
+import { OauthError, type readResource } from './parameters.ts';
 import { verifierFits } from './pkce.ts';
 
 /** Valid for ten minutes and one exchange. The token stores the code's hash, which detects a second use. */
@@ -31,6 +32,7 @@ export async function insertCode(trx: Transaction, ids: IdSource, allowed: Allow
     redirect_uri_sent: allowed.redirectUriSent ? 1 : 0,
     code_challenge: allowed.challenge ?? null,
     expires_at: BigInt(Date.now() + lifetime),
+    for_mcp: allowed.forMcp ? 1 : 0,
   };
   await trx.insertInto('oauth_codes').values(row).execute();
   return code;
@@ -40,6 +42,7 @@ export interface Redemption {
   code: string;
   redirectUri: string | undefined;
   verifier: string | undefined;
+  resource: ReturnType<typeof readResource>;
   address: string;
 }
 
@@ -74,6 +77,9 @@ export async function redeem(
     // Whoever had the account before it was linked may have requested it.
     const isOlder = found.linked !== null && found.linked > found.id;
     if (isRefused || isOlder || !isFit(found, client, redemption)) return undefined;
+    const forMcp = found.for_mcp === 1;
+    if (forMcp && redemption.resource === 'server')
+      throw new OauthError('invalid_target', 'the code is for a token that opens only /mcp');
     const { numDeletedRows: deleted } = await trx
       .deleteFrom('oauth_codes')
       .where('id', '=', found.id)
@@ -84,7 +90,8 @@ export async function redeem(
       return undefined;
     }
     const scopes = splitScopes(found.scopes);
-    const grant = { clientId: client.id, userId: found.user_id, scopes };
+    const isNarrow = forMcp || redemption.resource === 'mcp';
+    const grant = { clientId: client.id, userId: found.user_id, scopes, forMcp: isNarrow };
     const { id, token } = await insertToken(trx, ids, grant, codeHash);
     const person = { id: found.user_id, email: found.email };
     await recordAudit(trx, ids, acting(client, person, redemption.address), tokenIssued(id, client, scopes));
@@ -133,5 +140,8 @@ export async function dropCodesOf(trx: Transaction, userId: bigint, clientId: bi
 
 export async function forgetOldCodes(db: Database): Promise<void> {
   const now = BigInt(Date.now());
-  await db.transaction((trx) => trx.deleteFrom('oauth_codes').where('expires_at', '<=', now).execute());
+  await db.transaction(async (trx) => {
+    await trx.deleteFrom('oauth_codes').where('expires_at', '<=', now).execute();
+    await dropUnusedDocuments(trx);
+  });
 }

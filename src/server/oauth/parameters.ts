@@ -7,7 +7,7 @@ import { repeated, type RawGroup } from '../../shared/records/raw.ts';
  */
 export type Parameters = (name: string) => string | undefined;
 
-/** The error codes of RFC 6749, sections 4.1.2.1 and 5.2. */
+/** The error codes of RFC 6749, sections 4.1.2.1 and 5.2, and of RFC 8707. */
 export type OauthErrorCode =
   | 'invalid_request'
   | 'invalid_client'
@@ -16,6 +16,7 @@ export type OauthErrorCode =
   | 'unsupported_grant_type'
   | 'unsupported_response_type'
   | 'invalid_scope'
+  | 'invalid_target'
   | 'access_denied';
 
 export class OauthError extends Error {
@@ -43,6 +44,16 @@ export function refuseRepeated(sent: RawGroup, names: readonly string[]): void {
       throw new OauthError('invalid_request', `${name} must be plain text`);
     }
   }
+}
+
+export const mcpPath = '/mcp';
+
+/** RFC 8707: what the token is for. Undefined if the application did not send it. */
+export function readResource(text: string | undefined, origin: string): 'server' | 'mcp' | undefined {
+  if (text === undefined) return undefined;
+  if (text === `${origin}${mcpPath}`) return 'mcp';
+  if (text === origin || text === `${origin}/`) return 'server';
+  throw new OauthError('invalid_target', `resource is ${origin} or ${origin}${mcpPath}`);
 }
 
 const leastScope: Scope = 'user';

@@ -10,18 +10,20 @@ import type { IdSource } from '../../shared/lib/ids.ts';
 import { identify } from './client-credentials.ts';
 import type { Client } from './clients.ts';
 import { redeem } from './codes.ts';
-import { OauthError, parametersOf, refuseRepeated, type Parameters } from './parameters.ts';
+import { OauthError, parametersOf, readResource, refuseRepeated, type Parameters } from './parameters.ts';
 import { revokeToken } from './revocation.ts';
 
 export interface TokenDeps {
   db: Database;
   ids: IdSource;
   isBehindProxy: boolean;
+  /** The public address of this server. */
+  issuer: () => string;
   onTrouble: (error: unknown, requestId: string) => void;
 }
 
 const largestForm = 16 * 1024;
-const names = ['grant_type', 'code', 'redirect_uri', 'client_id', 'client_secret', 'code_verifier'];
+const names = ['grant_type', 'code', 'redirect_uri', 'client_id', 'client_secret', 'code_verifier', 'resource'];
 
 /** Exchanges codes (RFC 6749 section 3.2) and revokes tokens (RFC 7009). The responses have no envelope. */
 export function tokenEndpoint(deps: TokenDeps): PlainRoutes<void> {
@@ -58,7 +60,7 @@ export function tokenEndpoint(deps: TokenDeps): PlainRoutes<void> {
   };
 }
 
-async function exchange(client: Client, parameters: Parameters, address: string, { db, ids }: TokenDeps) {
+async function exchange(client: Client, parameters: Parameters, address: string, { db, ids, issuer }: TokenDeps) {
   const [grantType, code] = [parameters('grant_type'), parameters('code')];
   if (grantType === undefined) throw new OauthError('invalid_request', 'grant_type is missing');
   if (grantType !== 'authorization_code') {
@@ -66,7 +68,8 @@ async function exchange(client: Client, parameters: Parameters, address: string,
   }
   if (code === undefined) throw new OauthError('invalid_request', 'code is missing');
   const [redirectUri, verifier] = [parameters('redirect_uri'), parameters('code_verifier')];
-  const redemption = { code, redirectUri, verifier, address };
+  const resource = readResource(parameters('resource'), issuer());
+  const redemption = { code, redirectUri, verifier, resource, address };
   const redeemed = await redeem(db, ids, client, redemption).catch((error: unknown) => {
     if (isForeignKeyViolation(error)) return undefined; // the application was deleted at this moment
     throw error;

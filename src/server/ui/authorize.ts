@@ -36,23 +36,23 @@ interface Question {
   request: Request;
   sent: RawGroup;
   email: string;
-  /** Undefined for the application that is part of Headrace. */
-  owner: string | undefined;
+  origin: string;
   formKey: string;
 }
 
-function consentPage({ request, sent, email, owner, formKey }: Question): Page {
-  const { client, redirectUri } = request;
+function consentPage({ request, sent, email, origin, formKey }: Question): Page {
+  const { client, redirectUri, forMcp } = request;
   return {
     title: `Allow ${client.name}?`,
     isNarrow: true,
     formTarget: policySource(redirectUri),
     main: html`<div class="card">
       <h1>Allow <strong>${client.name}</strong> to act for you?</h1>
-      <p>${origin(owner)} If you allow it, it can:</p>
+      <p>${origin} If you allow it, it can:</p>
       <ul class="scopes">
         ${request.scopes.map((scope) => html`<li>${scopes[scope]}</li>`)}
       </ul>
+      ${forMcp && html`<p>It can do so only with the tools for agents.</p>`}
       <p>${destination(redirectUri)}</p>
       <form method="post" action="${path}" class="row choice">
         ${hiddenFields(sent, formKey)}
@@ -69,8 +69,12 @@ function consentPage({ request, sent, email, owner, formKey }: Question): Page {
   };
 }
 
-function origin(owner: string | undefined): string {
-  if (owner !== undefined) return `It was registered by ${owner}.`;
+async function originOf({ db }: SiteVisit['site'], { ownerId, documentUrl }: Request['client']): Promise<string> {
+  if (documentUrl !== null) {
+    const { host } = new URL(documentUrl);
+    return `Nobody registered it here. All that is known about it is a document of ${host}. Go on only if you trust ${host}.`;
+  }
+  if (ownerId !== null) return `It was registered by ${(await findUserById(db.read, ownerId))?.email ?? ''}.`;
   return 'It is the command line of Headrace. Go on only if you have just run headrace login yourself.';
 }
 
@@ -124,21 +128,23 @@ export const routes: PageRoute[] = [
   {
     method: 'GET',
     path,
-    async visit({ site: { db }, query, visitor, formKey }) {
-      const checkedRequest = await checkRequest(db.read, query);
+    async visit({ site, query, visitor, formKey }) {
+      const checkedRequest = await check(site, visitor.person, query);
+      if ('signIn' in checkedRequest) return signInFirst(addressOf(query));
       if ('tell' in checkedRequest) return notRegistered(checkedRequest.tell);
       if (!visitor.person) return signInFirst(addressOf(query));
       if ('mistake' in checkedRequest) return mistakePage(checkedRequest.mistake, query, formKey);
-      const { ownerId } = checkedRequest.ask.client;
-      const owner = ownerId === null ? undefined : ((await findUserById(db.read, ownerId))?.email ?? '');
-      return consentPage({ request: checkedRequest.ask, sent: query, email: visitor.person.email, owner, formKey });
+      const { ask: request } = checkedRequest;
+      const origin = await originOf(site, request.client);
+      return consentPage({ request, sent: query, email: visitor.person.email, origin, formKey });
     },
   },
   {
     method: 'POST',
     path,
     async visit(visit) {
-      const checkedRequest = await checkRequest(visit.site.db.read, visit.form);
+      const checkedRequest = await check(visit.site, visit.visitor.person, visit.form);
+      if ('signIn' in checkedRequest) return signInFirst(addressOf(visit.form));
       if ('tell' in checkedRequest) return notRegistered(checkedRequest.tell);
       const { person } = visit.visitor;
       if (!person) return signInFirst(addressOf(visit.form));
@@ -147,6 +153,10 @@ export const routes: PageRoute[] = [
     },
   },
 ];
+
+function check(site: SiteVisit['site'], person: { id: bigint } | undefined, sent: RawGroup) {
+  return checkRequest({ db: site.db.read, documents: site.documents, issuer: site.origin(), person }, sent);
+}
 
 async function decide(visit: SiteVisit, request: Request, person: { id: bigint; email: string }): Promise<Response> {
   const { site, address, formText } = visit;

@@ -2,12 +2,16 @@ import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { sessionOf, sessionSeconds, type Person, type Session } from '../auth/sessions.ts';
 import type { SignInServices } from '../auth/sign-in.ts';
+import type { ClientDocuments } from '../oauth/client-documents.ts';
 import type { Issuer } from '../oidc/issuer.ts';
 import { randomSecret } from '../../shared/lib/passwords.ts';
 
 export interface OwnServices extends SignInServices {
   /** Signs users in for this server, if the settings name one. */
   issuer: Issuer | undefined;
+  /** The public address of this server. */
+  origin: () => string;
+  documents: ClientDocuments;
 }
 
 /** A signed-in user has a session cookie. Other visitors have a random number, which protects forms before sign-in. */

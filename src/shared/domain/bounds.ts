@@ -108,6 +108,8 @@ export const most = {
   variablesOfRequest: 50,
   parameters: 20,
   parameterOptions: 50,
+  /** At a time, of one account. */
+  agentCalls: 8,
   redirectAddresses: 20,
   projectsOfToken: 100,
   /** One transaction applies a document, and blocks others meanwhile. */
@@ -203,6 +205,11 @@ export const bytes = {
   forgeAnswer: 2_097_152,
   /** Stored bytes of a webhook response. The rest is not read. */
   receiverAnswer: 1024,
+  /** What an application that is not registered says about itself. */
+  clientDocument: 16_384,
+  /** A message of an agent, and the quoted part of an answer. */
+  agentRequest: 65_536,
+  agentAnswer: 131_072,
 } as const;
 
 /** By field. */

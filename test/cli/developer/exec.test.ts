@@ -144,8 +144,9 @@ describeWithRunnerOnOne('headrace exec', (service, runner) => {
     assert.equal(ran.out, 'made\nteal [masked]\ntidy\n', ran.err);
     assert.match(ran.err, /^stepwise failed in its step break with exit status 4 in \d+s\n$/);
     assert.equal(ran.status, 1);
-    const { out } = await exec('stepwise', '--json');
-    assert.deepEqual(JSON.parse(out.slice(out.indexOf('{'))).steps, [
+    const { out, err } = await exec('stepwise', '--json');
+    assert.match(err, /made\n/, 'the log is on standard error');
+    assert.deepEqual(JSON.parse(out).steps, [
       { name: 'hand on', state: 'passed', exit_status: 0 },
       { name: 'break', state: 'failed', exit_status: 4 },
       { name: 'left out', state: 'skipped', exit_status: null },

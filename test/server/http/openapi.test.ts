@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { errorStatus } from '../../../src/shared/errors.ts';
+import { agentPaths } from '../../../src/server/agents/openapi.ts';
 import { identityPaths } from '../../../src/server/identity/documents.ts';
+import { metadataPaths } from '../../../src/server/oauth/metadata.ts';
 import { hookPaths } from '../../../src/server/inbound-hooks/openapi.ts';
 import { monitoringPaths } from '../../../src/server/http/monitoring-paths.ts';
 import { openApiDocument } from '../../../src/server/http/openapi.ts';
@@ -24,7 +26,7 @@ interface Document {
   components: { schemas: Record<string, Schema> };
 }
 
-const outside = { ...monitoringPaths, ...hookPaths, ...identityPaths };
+const outside = { ...monitoringPaths, ...hookPaths, ...identityPaths, ...metadataPaths, ...agentPaths };
 const document = openApiDocument(routes, outside) as unknown as Document;
 const { schemas } = document.components;
 
@@ -40,8 +42,15 @@ describe('the OpenAPI document', () => {
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
     );
     const served = routes.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`);
-    const wellKnown = ['GET /.well-known/jwks.json', 'GET /.well-known/openid-configuration'];
+    const documents = [
+      'jwks.json',
+      'openid-configuration',
+      'oauth-authorization-server',
+      'oauth-protected-resource/mcp',
+    ];
+    const wellKnown = documents.map((name) => `GET /.well-known/${name}`);
     const others = ['GET /healthz', 'GET /metrics', 'POST /hooks/{hook_id}', ...wellKnown];
+    others.push('POST /mcp', 'GET /llms.txt', 'GET /docs/{page}');
     assert.deepEqual(described.toSorted(), [...served, ...others].toSorted());
     const text = JSON.stringify(document);
     for (const code of Object.keys(errorStatus)) assert.ok(text.includes(`"${code}"`), code);

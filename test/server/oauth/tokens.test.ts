@@ -84,7 +84,7 @@ describeServiceOnOne('a token', (service) => {
     await db.transaction((trx) => revokeTokensOf(trx, user.id, application.id));
     assertRefused(await whoami(second), 401, unauthorized);
     assert.equal((await whoami(first)).status, 200);
-    const client = await findClient(db.read, doomed.id);
+    const client = await findClient(db.read, doomed.clientId);
     assert.ok(client);
     await db.transaction((trx) => deleteClient(trx, client));
     assertRefused(await whoami(first), 401, unauthorized);

@@ -62,7 +62,8 @@ describeServiceOnOne('the authorize page', (service) => {
     assert.ok(!page.text.includes('deploy'), 'nothing else is asked for');
     const { to, query, fragment } = landing(await tab.submit(page, path, { decision: 'allow' }));
     assert.equal(to, callbackAddress);
-    assert.deepEqual(Object.keys(query), ['code', 'state']);
+    assert.deepEqual(Object.keys(query), ['code', 'state', 'iss']);
+    assert.equal(query.iss, service.address);
     assert.equal(query.state, 'a b&c=d"<é');
     assert.deepEqual(fragment, {});
     const { access_token: token, scope } = await tokenOf(query.code);
@@ -98,7 +99,12 @@ describeServiceOnOne('the authorize page', (service) => {
     const { to, query, fragment } = landing(await decide(asked({ response_type: 'token' })));
     assert.deepEqual([to, query], [callbackAddress, {}]);
     const { access_token: token, ...rest } = fragment;
-    assert.deepEqual(rest, { token_type: 'bearer', scope: 'projects commits', state: 'a b&c=d"<é' });
+    assert.deepEqual(rest, {
+      token_type: 'bearer',
+      scope: 'projects commits',
+      state: 'a b&c=d"<é',
+      iss: service.address,
+    });
     assert.equal((await service.api.get(`/projects?oauth_token=${token}`)).status, 200);
   });
 
@@ -118,7 +124,7 @@ describeServiceOnOne('the authorize page', (service) => {
     assert.deepEqual([query.tenant, query.state], ['7', 's']);
     assert.equal((await single.exchange({ code: query.code, redirect_uri: undefined })).status, 200);
     const named = landing(await decide({ client_id: single.clientId, redirect_uri: redirectUri }));
-    assert.deepEqual(Object.keys(named.query), ['tenant', 'code'], 'no state where none was sent');
+    assert.deepEqual(Object.keys(named.query), ['tenant', 'code', 'iss'], 'no state where none was sent');
   });
 
   test('sends nobody anywhere before it knows the application and the address', async () => {
@@ -197,7 +203,7 @@ describeServiceOnOne('the authorize page', (service) => {
       assert.equal(query.error, 'invalid_request', wrong);
     }
     const bare = await goBack(address({ ...asked(), scope: 'x', state: '' }));
-    assert.deepEqual(Object.keys(bare.query), ['error', 'error_description']);
+    assert.deepEqual(Object.keys(bare.query), ['error', 'error_description', 'iss']);
     const inFragment = await goBack(address(asked({ response_type: 'token', scope: 'x' })));
     assert.deepEqual([inFragment.query, inFragment.fragment.error], [{}, 'invalid_scope']);
     const implicit = asked({ client_id: installed.clientId, response_type: 'token' });

@@ -9,7 +9,7 @@ import { missing, warning, type Check } from './check.ts';
 import { checkMachine } from './machine.ts';
 
 /** Checks this machine for a server and a runner. The exit status is only about isolation. */
-export async function doctor({ config, options }: Call<{ json?: true }>): Promise<void> {
+export async function doctor({ config, options }: Call): Promise<void> {
   const [trial, machine, data] = await Promise.all([tryIsolation(config), checkMachine(config), checkData(config)]);
   const checks = [...machine, ...data, ...sandboxCheck(config, trial, machine)];
   const { isolated } = trial;

@@ -287,3 +287,9 @@ create table user_tokens (
 create index user_tokens_of_owner on user_tokens (owner_id);
 create index user_tokens_expiring on user_tokens (expires_at);
 create index user_tokens_to_tell on user_tokens (tell_at) where tell_at is not null;
+
+-- An application that is not registered is known by the address of its document.
+alter table oauth_clients add column document_url text;
+create unique index oauth_clients_by_document on oauth_clients (document_url);
+alter table oauth_codes add column for_mcp integer not null default 0;
+alter table access_tokens add column for_mcp integer not null default 0;

@@ -122,6 +122,8 @@ export interface AccessTokenRow {
   created_at: bigint;
   /** To the hour. */
   last_used_at: bigint | null;
+  /** 1: it opens only `/mcp`. */
+  for_mcp: number;
 }
 
 /** A token that a user made. */
@@ -145,13 +147,15 @@ export interface UserTokenRow {
 
 export interface OauthClientRow {
   id: bigint;
-  /** null for the application that comes with Headrace. */
+  /** null for the application that comes with Headrace, and for those that are not registered. */
   owner_id: bigint | null;
   name: string;
   redirect_uris: string;
   /** null for an application distributed without a secret. */
   secret_hash: string | null;
   created_at: bigint;
+  /** null for a registered application. */
+  document_url: string | null;
 }
 
 export interface OauthCodeRow {
@@ -164,6 +168,7 @@ export interface OauthCodeRow {
   redirect_uri_sent: number;
   code_challenge: string | null;
   expires_at: bigint;
+  for_mcp: number;
 }
 
 export interface RunnerRow {
