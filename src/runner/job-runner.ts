@@ -1,11 +1,20 @@
 import type { DiskReserve } from '../shared/lib/disk-reserve.ts';
-import type { KeptFiles, Link, LogPart, Outcome, ServiceState, StepState } from '../shared/protocol/index.ts';
+import type {
+  KeptFiles,
+  Link,
+  LogPart,
+  Outcome,
+  RunnerInput,
+  ServiceState,
+  StepState,
+} from '../shared/protocol/index.ts';
 import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { Sandboxes } from './sandbox/types.ts';
 import type { CacheStore } from './cache-store.ts';
 import type { DependencyCache } from './dependency-cache.ts';
 import type { Images } from './images/images.ts';
+import type { MachineInputs } from './machine-inputs.ts';
 import type { KeptBuilds } from './kept-builds.ts';
 import type { Outbox } from './outbox.ts';
 import type { ServiceDataStore } from './services/service-data.ts';
@@ -41,6 +50,7 @@ export interface RunnerDeps {
    * override them.
    */
   operatorVariables: () => Record<string, string>;
+  machine: MachineInputs;
   disk: DiskReserve;
   /** Messages for the operator. */
   log: (message: string) => void;
@@ -58,6 +68,8 @@ export interface Task {
   onSteps?: (states: readonly StepState[]) => void;
   openLog?: (service: string) => LogSink;
   onServices?: (states: readonly ServiceState[]) => void;
+  /** What the build stands on. */
+  onInputs?: (inputs: Promise<RunnerInput[]>) => void;
   onKept?: (files: KeptFiles) => void;
   /** Some of the job's files are in the outbox (outbox.ts). */
   onWaiting?: () => void;

@@ -8,6 +8,7 @@ import type {
   LogPart,
   Order,
   Outcome,
+  RunnerInput,
   StepState,
   Work,
 } from '../shared/protocol/index.ts';
@@ -84,6 +85,8 @@ export async function perform(
     const spans = spanTimes();
     let kept: KeptFiles | undefined;
     const onKept = (files: KeptFiles): void => void (kept = files);
+    let inputs: Promise<RunnerInput[]> | undefined;
+    const onInputs = (known: Promise<RunnerInput[]>): void => void (inputs = known.catch(() => []));
     let isWaiting = false;
     const onWaiting = (): void => void (isWaiting = true);
     const output: Partial<LogPart> = {};
@@ -96,7 +99,7 @@ export async function perform(
     };
     const { logLines } = order;
     const { openLog, note: onServices } = serviceSender;
-    const about = { onSteps, openLog, onServices, onKept, onWaiting, onOutput };
+    const about = { onSteps, openLog, onServices, onInputs, onKept, onWaiting, onOutput };
     const task: Task = { id: order.claim, writeLog, signal, spans, logLines, ...about };
     const done = await outcomeOf(deps, order, task, work.signal);
     await stepSender.end();
@@ -108,6 +111,7 @@ export async function perform(
     const left = {
       ...(stepStates && { stepStates }),
       ...(states.length > 0 && { services: states }),
+      ...(inputs && { inputs: await inputs }),
       ...(kept && { kept }),
       ...(isWaiting ? { uploads: true } : {}),
       ...(isWhole(output) && { output }),

@@ -54,6 +54,7 @@ import type {
   BuildRequestRow,
   RequestChangesRow,
   BuildRow,
+  BuildInputsRow,
   BuiltRefRow,
   CommitRow,
   ConnectionCheckRow,
@@ -116,6 +117,7 @@ export interface Schema {
   request_changes: RequestChangesRow;
   commits: CommitRow;
   builds: BuildRow;
+  build_inputs: BuildInputsRow;
   jobs: JobRow;
   queue_turns: QueueTurnRow;
   events: EventRow;

@@ -21,13 +21,19 @@ import type { Asker, Elsewhere, JobContext } from './job-handler.ts';
 
 const checkAgainMs = 10_000;
 
+interface Beginning {
+  files?: FilesOrder;
+  /** The build that left them. */
+  filesOf?: bigint;
+}
+
 /** Undefined if the build does not start now. */
 export async function filesOrder(
   context: JobContext,
   job: ClaimedJob,
   build: BuildRow,
   asker: Asker,
-): Promise<{ files?: FilesOrder } | Elsewhere | undefined> {
+): Promise<Beginning | Elsewhere | undefined> {
   if (build.files_from === '') return {};
   const { db, trx } = context;
   const attempts = await findLeaving(trx, build);
@@ -39,7 +45,7 @@ export async function filesOrder(
     const order = await orderOf(context, kept, build, asker);
     if (order) {
       await noteFiles(context, build.id, kept.id);
-      return { files: order };
+      return { files: order, filesOf: kept.id };
     }
     if (await isHolderAlive(db, kept.holder)) {
       askForPack(context, kept, job);

@@ -2,7 +2,15 @@ import type { Runner } from '../auth/runners.ts';
 import type { Identity } from '../identity/tokens.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
-import type { ApiOrder, LogPart, Outcome, ServiceState, StepState, Work } from '../../shared/protocol/index.ts';
+import type {
+  ApiOrder,
+  LogPart,
+  Outcome,
+  RunnerInput,
+  ServiceState,
+  StepState,
+  Work,
+} from '../../shared/protocol/index.ts';
 import type { ClaimedJob } from '../queue/leases.ts';
 import type { ReadFile } from '../lifecycle/file-suites.ts';
 
@@ -58,6 +66,7 @@ interface Settled {
   output: LogPart | undefined;
   stepStates: StepState[] | undefined;
   services: ServiceState[] | undefined;
+  inputs: RunnerInput[] | undefined;
   /** A line of the log matches an expression of the suite's `retry_on[]`. */
   isInLog: boolean;
 }

@@ -91,6 +91,7 @@ export function createOutcomes({
         kept,
         uploads,
         output,
+        inputs,
         isAgain,
         isInLog = false,
       },
@@ -132,6 +133,7 @@ export function createOutcomes({
         output,
         stepStates,
         services,
+        inputs,
         isInLog,
       });
       if (settled?.isStale) {

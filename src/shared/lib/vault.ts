@@ -24,6 +24,8 @@ import { flushFolderOf } from './folders.ts';
 export interface Vault {
   seal(text: string, place: string): string;
   open(sealed: string, place: string): string;
+  /** A hash that nobody can make without the master key. Adding a key does not change it; removing the old ones does. */
+  keyedHash(text: string): string;
   /** The prefix of every value sealed with the current key. It finds values sealed with another. */
   currentPrefix(): string;
 }
@@ -50,6 +52,7 @@ interface WorkingKeys {
   number: number;
   cipher: KeyObject;
   mac: KeyObject;
+  hash: KeyObject;
 }
 
 export function openVault(file: string): Vault {
@@ -78,6 +81,11 @@ export function openVault(file: string): Vault {
       return Buffer.concat([body, authenticate(key, body, place)]).toString('base64');
     },
     open,
+    keyedHash(text) {
+      const newest = refresh();
+      const oldest = keys.at(-1) ?? newest;
+      return createHmac('sha256', oldest.hash).update(text).digest('hex');
+    },
     currentPrefix: () => headerOf(refresh()).toString('base64'),
   };
 
@@ -118,7 +126,7 @@ function authenticate(key: WorkingKeys, body: Buffer, place: string): Buffer {
 function derive({ number, secret }: MasterKey): WorkingKeys {
   const expand = (purpose: string): KeyObject =>
     createSecretKey(Buffer.from(hkdfSync('sha256', secret, '', `headrace ${purpose}`, 32)));
-  return { number, cipher: expand('encrypt'), mac: expand('authenticate') };
+  return { number, cipher: expand('encrypt'), mac: expand('authenticate'), hash: expand('hash') };
 }
 
 function readMasterKeys(file: string): MasterKey[] {

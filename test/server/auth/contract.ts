@@ -93,6 +93,7 @@ export const contract = entries(`
   GET    /projects/ID/builds/ID/artifacts/ID                       public        commits               download the files that builds left
   GET    /projects/ID/builds/ID/artifacts.zip                      public        commits               download the files that builds left
   GET    /projects/ID/builds/ID/annotations                        public        commits               See, their builds, logs and tests
+  GET    /projects/ID/builds/ID/inputs                             public        commits               See, their builds, logs and tests
   GET    /projects/ID/builds/ID/tests                              public        commits               See, tests
   GET    /projects/ID/tests/flaky                                  public        commits               See, tests
   GET    /projects/ID/tests/slow                                   public        commits               See, tests

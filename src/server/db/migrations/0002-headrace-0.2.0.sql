@@ -87,6 +87,7 @@ alter table deploy_strategies add column approvers text not null default '[]';
 alter table webhook_deliveries add column subject_id bigint;
 
 alter table commits add column parent text not null default '';
+alter table commits add column tree text not null default '';
 alter table build_requests add column fetched_as text not null default '';
 alter table build_requests add column asked_by bigint;
 alter table build_requests add column suite_names text not null default '[]';
@@ -247,3 +248,9 @@ create table user_tokens (
 create index user_tokens_of_owner on user_tokens (owner_id);
 create index user_tokens_expiring on user_tokens (expires_at);
 create index user_tokens_to_tell on user_tokens (tell_at) where tell_at is not null;
+
+create table build_inputs (
+  id bigint not null primary key references builds (id) on delete cascade,
+  ordered text not null,
+  reported text not null default '[]'
+);
