@@ -178,6 +178,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
       tags: '[]',
       files: '["a"]',
       branch: 'main',
+      tree: '',
       parent: '',
     });
     for (const { id: suite } of suites) {

@@ -4,6 +4,7 @@ import type {
   Link,
   LogPart,
   Outcome,
+  RunnerInput,
   ServiceState,
   StepState,
   UsageReport,
@@ -14,6 +15,7 @@ import type { Sandboxes } from './sandbox/types.ts';
 import type { CacheStore } from './cache-store.ts';
 import type { DependencyCache } from './dependency-cache.ts';
 import type { Images } from './images/images.ts';
+import type { MachineInputs } from './machine-inputs.ts';
 import type { KeptBuilds } from './kept-builds.ts';
 import type { Outbox } from './outbox.ts';
 import type { ServiceDataStore } from './services/service-data.ts';
@@ -49,6 +51,7 @@ export interface RunnerDeps {
    * override them.
    */
   operatorVariables: () => Record<string, string>;
+  machine: MachineInputs;
   disk: DiskReserve;
   /** Messages for the operator. */
   log: (message: string) => void;
@@ -66,6 +69,8 @@ export interface Task {
   onSteps?: (states: readonly StepState[]) => void;
   openLog?: (service: string) => LogSink;
   onServices?: (states: readonly ServiceState[]) => void;
+  /** What the build stands on. */
+  onInputs?: (inputs: Promise<RunnerInput[]>) => void;
   onKept?: (files: KeptFiles) => void;
   /** Some of the job's files are in the outbox (outbox.ts). */
   onWaiting?: () => void;

@@ -8,6 +8,7 @@ import type {
   LogPart,
   Order,
   Outcome,
+  RunnerInput,
   StepState,
   UsageReport,
   Work,
@@ -85,6 +86,8 @@ export async function perform(
     const spans = spanTimes();
     let kept: KeptFiles | undefined;
     const onKept = (files: KeptFiles): void => void (kept = files);
+    let inputs: Promise<RunnerInput[]> | undefined;
+    const onInputs = (known: Promise<RunnerInput[]>): void => void (inputs = known.catch(() => []));
     let isWaiting = false;
     const onWaiting = (): void => void (isWaiting = true);
     const output: Partial<LogPart> = {};
@@ -99,7 +102,7 @@ export async function perform(
     const { openLog, note: onServices } = serviceSender;
     let usage: UsageReport | undefined;
     const onUsage = (used: UsageReport): void => void (usage = used);
-    const about = { onSteps, openLog, onServices, onKept, onWaiting, onOutput, onUsage };
+    const about = { onSteps, openLog, onServices, onInputs, onKept, onWaiting, onOutput, onUsage };
     const task: Task = { id: order.claim, writeLog, signal, spans, logLines, ...about };
     const done = await outcomeOf(deps, order, task, work.signal);
     await stepSender.end();
@@ -111,6 +114,7 @@ export async function perform(
     const left = {
       ...(stepStates && { stepStates }),
       ...(states.length > 0 && { services: states }),
+      ...(inputs && { inputs: await inputs }),
       ...(kept && { kept }),
       ...(isWaiting ? { uploads: true } : {}),
       ...(isWhole(output) && { output }),

@@ -6,6 +6,7 @@ import { CannotRunError } from './cannot-run.ts';
 import { FetchError } from './git/failures.ts';
 import { secretsIn } from './image-builds.ts';
 import type { JobRunner } from './job-runner.ts';
+import { inputsHere } from './build-inputs.ts';
 import { hideIn, maskedLog } from './masked-log.ts';
 import { CannotMountError, TimedOutError, type Ended } from './sandbox/types.ts';
 import { findable } from './search-paths.ts';
@@ -20,8 +21,8 @@ const mostTail = 64 * 1024;
 
 /** Runs in a new sandbox, over the commit's shared work tree or the files of another suite's build. */
 export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
-  const { writeLog, logLines, id, signal, spans, onSteps, openLog, onServices, onKept, onWaiting, onOutput, onUsage } =
-    task;
+  const { writeLog, logLines, id, signal, spans } = task;
+  const { onSteps, openLog, onServices, onInputs, onKept, onWaiting, onOutput, onUsage } = task;
   const began = performance.now();
   const secrets = [
     ...order.secrets,
@@ -36,8 +37,9 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
   try {
     await using ground = await standOn(deps, order, { id, signal, spans, print, keepOutput });
     const { checkout, software, image, inside, making, cache, waiting, user, home, workspace } = ground;
+    const ofOperator = deps.operatorVariables();
     const variables = {
-      ...deps.operatorVariables(),
+      ...ofOperator,
       ...image?.configuration.environment,
       ...making?.environment,
       ...order.environment,
@@ -68,6 +70,14 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
         moreHosts: api?.hosts,
         signal,
       }));
+    onInputs?.(
+      inputsHere(deps.machine, order, {
+        misses: checkout?.misses ?? [],
+        image: image?.digest,
+        serviceImages: services?.imageDigests ?? {},
+        variables: ofOperator,
+      }),
+    );
     await log.flush();
     services?.signal.addEventListener('abort', () => suite.fail(), { once: true });
     const suite = suiteSteps({

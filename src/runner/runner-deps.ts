@@ -10,6 +10,7 @@ import { openMirrors } from './git/mirrors.ts';
 import { openKeptBuilds } from './kept-builds.ts';
 import { openImages } from './images/images.ts';
 import { foldersOf, sweepLeftovers } from './leftovers.ts';
+import { openMachineInputs } from './machine-inputs.ts';
 import { openOutbox } from './outbox.ts';
 import { unpackFiles } from './pack-files.ts';
 import { openSandboxes } from './sandbox/index.ts';
@@ -150,6 +151,11 @@ export async function openRunnerDeps(options: RunnerDepsOptions): Promise<Runner
     scratch,
     operatorVariables: () =>
       options.buildEnvironment === undefined ? {} : readEnvironmentFile(options.buildEnvironment),
+    machine: openMachineInputs({
+      network,
+      buildAllow: options.buildAllow ?? [],
+      buildPaths: options.buildPaths ?? [],
+    }),
     disk,
     log,
     async close() {

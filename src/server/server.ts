@@ -204,13 +204,6 @@ export async function startServer({
     trust: createTlsTrust(config.trust_file),
   };
   addPlainRoutes(server, tokenEndpoint({ ...store, isBehindProxy, onTrouble, issuer: origin }));
-  const calls = innerCalls([...routes, ...pageRoutes], {
-    ...store,
-    ...draining,
-    publicRate,
-    isBehindProxy,
-    baseUrl: config.base_url,
-  });
   addPlainRoutes(
     server,
     agentEndpoint({

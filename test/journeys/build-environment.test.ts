@@ -6,6 +6,9 @@ import { command } from '../support/command.ts';
 import { onOneDatabase, temporaryFolder } from '../support/databases.ts';
 import { startInstallation, type Installation, type Project } from '../support/installation.ts';
 
+type Named = { kind: string; name: string };
+const submodule = '[submodule "lib"]\n\tpath = lib\n\turl = ext::sh\n';
+
 /** What builds of a runner find and what they are refused, as its operator and a developer see it. */
 onOneDatabase((database) => {
   let installation: Installation;
@@ -51,6 +54,45 @@ onOneDatabase((database) => {
     assert.match((await built())[2], /build\.env: it cannot be read: ENOENT/);
     writeFileSync(file, '');
     assert.equal((await built())[0], 'passed');
+  });
+
+  test('the record of a build names what its runner knows, and what changed since', async (t) => {
+    writeFileSync(file, 'MIRROR=one\n');
+    await project.suite(t, 'stands', 'cat greeting');
+    const files = { greeting: 'hello\n', '.gitmodules': submodule, lib: { submodule: 'a'.repeat(40) } };
+    await project.repository.commit({ files });
+    const built = async (): Promise<string> => {
+      await project.build('main');
+      const [commit] = await project.commits();
+      const [build] = (await project.builds(commit)).toSorted((a, b) => b.attempt - a.attempt);
+      assert.equal(build?.build_state, 'passed');
+      return build.id_str;
+    };
+    const inputs = (id: string, query = '') =>
+      installation.api().get<{ inputs: Named[]; differences?: Named[] }>(`${project.path}/builds/${id}/inputs${query}`);
+    const first = await built();
+    const names = (await inputs(first)).inputs.map(({ kind, name }) => `${kind} ${name}`);
+    for (const known of [
+      'tree commit',
+      'tree missing parts',
+      'command command',
+      'variable MIRROR',
+      'network mode',
+      'architecture processor',
+      'packages installed packages',
+      'packages /usr/local',
+    ])
+      assert.ok(names.includes(known), `${known} in ${names.join(', ')}`);
+    const differences = async (): Promise<string[]> => {
+      const { differences = [] } = await inputs(await built(), `?compare=${first}`);
+      return differences.map(({ kind, name }) => `${kind} ${name}`);
+    };
+    await project.repository.commit({ message: 'The same files', files });
+    assert.deepEqual(await differences(), []);
+    writeFileSync(file, 'MIRROR=two\n');
+    assert.deepEqual(await differences(), ['variable MIRROR']);
+    await project.repository.commit({ files: { '.gitmodules': null, lib: null } });
+    assert.deepEqual(await differences(), ['tree commit', 'tree missing parts', 'variable MIRROR']);
   });
 
   test('the log of a build that did not pass ends with what it was refused', async (t) => {

@@ -45,6 +45,7 @@ export async function addCommit(
     files: '["sluice.c"]',
     branch: 'main',
     parent: '',
+    tree: '',
     ...fields,
   };
   await db.transaction((trx) => trx.insertInto('commits').values(commit).execute());

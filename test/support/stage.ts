@@ -119,6 +119,7 @@ export class Stage {
       link: { read: unused, store: unused, storeFiles: unused, access: unused, tests: unused, summary: unused },
       scratch: '/nowhere',
       operatorVariables: () => ({}),
+      machine: { of: async () => [] },
       outbox: await openOutbox({ folder: join(this.#service.folder, 'stage-outbox'), disk, log: () => {} }),
       disk,
       log: () => {},

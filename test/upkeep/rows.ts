@@ -274,6 +274,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       files: '[]',
       branch: awkward,
       parent: '',
+      tree: '',
     });
     await put('build_requests', ...requests);
     await put('request_changes', { build_request_id: 1n, base: '', compared_with: awkward, files: '[]' });
@@ -664,6 +665,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       since: 4n,
       ...invited,
     });
+    await put('build_inputs', { id: 1n, ordered: '[]', reported: awkward });
     await put('build_tokens', { id: 1n, token_hash: 'f'.repeat(64), starts_builds: 1 });
     await put('signing_keys', {
       id: largestId,

@@ -15,7 +15,9 @@ export function readCommitObject(bytes: Buffer): CommitMetadata {
   const author = readIdentity(field(header, 'author') ?? '');
   const committer = readIdentity(field(header, 'committer') ?? '');
   const parent = field(header, 'parent');
+  const tree = field(header, 'tree');
   return {
+    ...(tree !== undefined && fullSha.test(tree) && { tree }),
     ...(parent !== undefined && fullSha.test(parent) && { parent }),
     message: boundedMessage(trimEnd(decode(messageBytes, encoding), '\n')),
     authorName: author.name,

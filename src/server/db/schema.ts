@@ -55,6 +55,7 @@ import type {
   RequestChangesRow,
   BuildRow,
   SlowStepRow,
+  BuildInputsRow,
   BuiltRefRow,
   CommitRow,
   ConnectionCheckRow,
@@ -120,6 +121,7 @@ export interface Schema {
   commits: CommitRow;
   builds: BuildRow;
   slow_steps: SlowStepRow;
+  build_inputs: BuildInputsRow;
   jobs: JobRow;
   queue_turns: QueueTurnRow;
   events: EventRow;

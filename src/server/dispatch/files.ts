@@ -25,6 +25,8 @@ const packingMs = 1000;
 
 interface Ordered {
   files?: FilesOrder;
+  /** The build that left them. */
+  filesOf?: bigint;
   lent?: LentOrder[];
 }
 
@@ -70,7 +72,7 @@ export async function filesOrder(
     const [[kept, files] = []] = ready;
     if (!kept || !files) return {};
     await noteFiles(context, build.id, { files_of: kept.id });
-    return { files };
+    return { files, filesOf: kept.id };
   }
   await noteFiles(context, build.id, { lent_by: idsIn(ready.map(([{ id }]) => id)) });
   return { lent: ready.map(([{ id }, order, { variant }]) => ({ ...order, variant, build: String(id) })) };

@@ -6,6 +6,7 @@ import type {
   ApiOrder,
   LogPart,
   Outcome,
+  RunnerInput,
   ServiceState,
   StepState,
   UsageReport,
@@ -67,6 +68,7 @@ interface Settled {
   stepStates: StepState[] | undefined;
   services: ServiceState[] | undefined;
   usage: UsageReport | undefined;
+  inputs: RunnerInput[] | undefined;
   /** A line of the log matches an expression of the suite's `retry_on[]`. */
   isInLog: boolean;
 }

@@ -92,6 +92,7 @@ export function createOutcomes({
         uploads,
         output,
         usage,
+        inputs,
         isAgain,
         isInLog = false,
       },
@@ -134,6 +135,7 @@ export function createOutcomes({
         stepStates,
         services,
         usage,
+        inputs,
         isInLog,
       });
       if (settled?.isStale) {

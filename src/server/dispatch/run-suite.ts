@@ -20,10 +20,12 @@ import { traceparentOf } from '../tracing/traces.ts';
 import type { BuildVariables } from '../../shared/domain/build-variables.ts';
 import { imageBuildsOff } from '../../shared/domain/image-builds.ts';
 import { variablesIn } from '../../shared/domain/matrix.ts';
-import type { Outcome, StepOrder } from '../../shared/protocol/index.ts';
+import type { Outcome, StepOrder, SuiteOrder } from '../../shared/protocol/index.ts';
 import type { ClaimedJob } from '../queue/leases.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
+import { noteOrderedInputs, noteReportedInputs } from '../lifecycle/build-inputs.ts';
+import { inputsOf } from './order-inputs.ts';
 import { cacheOrder, keepCache } from './caches.ts';
 import { credentialsOrder, withheldCredentials } from './credentials.ts';
 import { filesOrder, keepOrder } from './files.ts';
@@ -117,7 +119,7 @@ export const runSuite: JobHandler = {
     }
     // A missing result may have been compiled between the two queries.
     const needed = found.missing.length === 0 ? found : await findSoftware();
-    const { missing: missingOwn, layers: _, ...software } = needed;
+    const { missing: missingOwn, layers, ...software } = needed;
     const services = ordered.missing.length === 0 ? ordered : await findServices();
     const missing = [...missingOwn, ...services.missing];
     const problem =
@@ -135,8 +137,9 @@ export const runSuite: JobHandler = {
       await advanceBuild(context, build, 'errored', { failure_reason: problem.reason });
       return undefined;
     }
-    const begins = await filesOrder(context, job, parts, asker);
-    if (!begins || 'until' in begins) return begins;
+    const begun = await filesOrder(context, job, parts, asker);
+    if (!begun || 'until' in begun) return begun;
+    const { filesOf, ...begins } = begun;
     const cache = await cacheOrder(context, keeping);
     // A running build is ordered again if the runner did not get the first response.
     if (build.build_state !== 'running') {
@@ -164,7 +167,7 @@ export const runSuite: JobHandler = {
     const deploying = await deployVariables(context, build);
     const { HEADRACE_DEPLOY_STRATEGY: deployStrategy } = deploying;
     const credentials = await credentialsOrder(context, parts, { asker, timeoutSeconds, deployStrategy });
-    return {
+    const order: SuiteOrder = {
       kind: 'run_suite',
       ...(traceparent !== undefined && { isTraced: true }),
       source: { projectId: String(build.project_id), repositoryUrl },
@@ -208,6 +211,9 @@ export const runSuite: JobHandler = {
         imageBuilds: await imageBuildsOrder(context, hasRegistries ? job.account_id : null),
       }),
     };
+    const inputs = inputsOf(context.vault, order, { build: parts, layers, filesOf });
+    await noteOrderedInputs(context.trx, build.id, inputs);
+    return order;
   },
 
   outcomes: [
@@ -222,13 +228,14 @@ export const runSuite: JobHandler = {
     'files_gone',
   ],
 
-  async settle(context, job, outcome, { output, stepStates, services, usage, isInLog }) {
+  async settle(context, job, outcome, { output, stepStates, services, usage, inputs, isInLog }) {
     if (outcome.kind === 'files_gone' && job.cancelled === 0) return loseFiles(context, job, outcome);
     if (outcome.kind === 'cancelled') await dropOutputs(context, job);
     const [state, ending] = endingOf(outcome);
     if (outcome.kind === 'exited' && outcome.cache && job.cancelled === 0)
       await keepCache(context, { buildId: job.subject_id, stored: job, state }, outcome.cache);
     await noteServiceData(context, job.subject_id, services ?? []);
+    if (inputs) await noteReportedInputs(context, job.subject_id, inputs);
     await endBuild(context, { id: job.subject_id, job, isInLog }, state, {
       ...ending,
       output,

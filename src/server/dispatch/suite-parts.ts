@@ -16,6 +16,7 @@ const settings = [
   'builds_images',
   'id_tokens',
   'api_token',
+  'tags',
 ] as const satisfies (keyof SuiteRow)[];
 type Settings = Pick<SuiteRow, (typeof settings)[number]>;
 
@@ -43,6 +44,7 @@ type BuildOrNull = BuildRow & { [Name in keyof Settings]: Settings[Name] | null 
     project_builds_images: number | null;
     project_api_token: SuiteRow['api_token'] | null;
     sha: string;
+    tree: string;
     has_software: SqlBool;
     has_variables: SqlBool;
     is_taken: SqlBool;
@@ -65,8 +67,9 @@ export async function suiteParts(db: Queries, id: bigint): Promise<SuiteParts | 
   return { ...found, ...fromFile, suite_steps, suite_services, dependencies, has_software: dependencies.length > 0 };
 }
 
-function ofVariant({ image, artifacts, suite_services: services, ...parts }: SuiteParts): SuiteParts {
-  const { services: suite_services, ...own } = settingsInVariant({ image, artifacts, services }, parts.variant);
+function ofVariant({ image, artifacts, tags, suite_services: services, ...parts }: SuiteParts): SuiteParts {
+  const written = { image, artifacts, tags, services };
+  const { services: suite_services, ...own } = settingsInVariant(written, parts.variant);
   return { ...parts, ...own, suite_services };
 }
 
@@ -87,7 +90,7 @@ const findBuild = (db: Queries, build: bigint): Promise<BuildOrNull | undefined>
       ...settings.map((name) => `suites.${name}` as const),
     ])
     .select(['projects.clone_url', 'projects.default_branch', 'projects.branch_secrets'])
-    .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
+    .select(['commits.ref as sha', 'commits.tree', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])
     .select('build_requests.fetched_as')

@@ -6,6 +6,7 @@ import type { WriteContext } from './write-context.ts';
 export interface FetchedCommit {
   sha: string;
   parent?: string;
+  tree?: string;
   message: string;
   authorName: string;
   authorEmail: string;
@@ -38,6 +39,7 @@ export async function recordCommit(
     tags: JSON.stringify(report.tags),
     files: JSON.stringify(report.files),
     branch: report.branch ?? '',
+    ...(report.tree !== undefined && { tree: report.tree }),
   };
   const known = await trx
     .selectFrom('commits')
@@ -60,6 +62,7 @@ export async function recordCommit(
         scm_committer_name: report.committerName,
         scm_committer_email: report.committerEmail,
         scm_committed_date: report.committedDate,
+        tree: '',
         ...surroundings,
         parent: report.parent ?? '',
       };

@@ -9,6 +9,7 @@ import * as audit from './audit.ts';
 import * as badges from './badges.ts';
 import * as buildRequests from './build-requests.ts';
 import * as builds from './builds.ts';
+import * as buildInputs from './build-inputs.ts';
 import * as caches from './caches.ts';
 import * as cctray from './cctray.ts';
 import * as changes from './changes.ts';
@@ -96,6 +97,7 @@ export const routes = [
   ...shells.routes,
   ...tests.routes,
   ...suites.routes,
+  ...buildInputs.routes,
   ...caches.routes,
   ...suiteFigures.routes,
   ...suiteRules.routes,

@@ -5,6 +5,7 @@ import type { BuildRequest } from '../../shared/records/build-request.ts';
 import type { Commit } from '../../shared/records/commit.ts';
 import type { BuildDetails } from '../../shared/records/overview.ts';
 import { annotationsPart } from './build-annotations.ts';
+import { inputsPart } from './build-inputs.ts';
 import { artifactsPart } from './artifacts.ts';
 import { buildName } from './build-rows.ts';
 import { stepFigures, usageFacts } from './build-usage.ts';
@@ -251,7 +252,7 @@ const parts: Record<Tab, (visit: ProjectVisit, shown: ShownBuild) => Promise<Htm
     </div>`,
   tests: (visit, { build }) => testsPart(visit, build),
   artifacts: (visit, { build, address }) => artifactsPart(visit, build, address),
-  details: async (visit, shown) => detailsPart(visit, shown),
+  details: async (visit, shown) => html`${detailsPart(visit, shown)} ${await inputsPart(visit, shown.build)}`,
 };
 
 /** The other suites of the same request: beside the log, or on a narrow screen as a line above it. */

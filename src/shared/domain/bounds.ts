@@ -70,6 +70,8 @@ export const longest = {
   stepName: 300,
   /** A ref, a branch or a file in git. */
   gitName: 65_536,
+  /** Of a variable of the operator, a folder of the machine, or a service. */
+  inputName: 4096,
 
   /** From forges. Longer texts are cut. */
   hookEvent: 100,
@@ -83,6 +85,10 @@ export type TextBound = keyof typeof longest;
 export const most = {
   stepsOfSuite: 50,
   servicesOfSuite: 10,
+  /** What a runner reports of a build: images, folders, and variables of the operator. */
+  runnerInputs: 500,
+  /** Of a folder that builds without an image see. */
+  machineFiles: 200_000,
   idTokensOfSuite: 10,
   variablesOfService: 50,
   dataPaths: 16,

@@ -24,6 +24,8 @@ import { flushFolderOf } from './folders.ts';
 export interface Vault {
   seal(text: string, place: string): string;
   open(sealed: string, place: string): string;
+  /** A hash that nobody can make without the master key. Adding a key does not change it; removing the old ones does. */
+  keyedHash(text: string): string;
   /** The prefix of every value sealed with the current key. It finds values sealed with another. */
   currentPrefix(): string;
   /** For texts that leave the server and come back. Signatures have a key of their own, and 43 letters for an address. */
@@ -55,6 +57,7 @@ interface WorkingKeys {
   cipher: KeyObject;
   mac: KeyObject;
   signing: KeyObject;
+  hash: KeyObject;
 }
 
 export function openVault(file: string): Vault {
@@ -83,6 +86,11 @@ export function openVault(file: string): Vault {
       return Buffer.concat([body, authenticate(key, body, place)]).toString('base64');
     },
     open,
+    keyedHash(text) {
+      const newest = refresh();
+      const oldest = keys.at(-1) ?? newest;
+      return createHmac('sha256', oldest.hash).update(text).digest('hex');
+    },
     currentPrefix: () => headerOf(refresh()).toString('base64'),
     sign: (text, place) => signatureOf(refresh(), text, place),
     isSigned(text, place, signature) {
@@ -136,7 +144,8 @@ function signatureOf(key: WorkingKeys, text: string, place: string): string {
 function derive({ number, secret }: MasterKey): WorkingKeys {
   const expand = (purpose: string): KeyObject =>
     createSecretKey(Buffer.from(hkdfSync('sha256', secret, '', `headrace ${purpose}`, 32)));
-  return { number, cipher: expand('encrypt'), mac: expand('authenticate'), signing: expand('sign') };
+  const [cipher, mac] = [expand('encrypt'), expand('authenticate')];
+  return { number, cipher, mac, signing: expand('sign'), hash: expand('hash') };
 }
 
 function readMasterKeys(file: string): MasterKey[] {

@@ -1,5 +1,6 @@
 import type { Static } from 'typebox';
 import { bytes, longest, most } from '../domain/bounds.ts';
+import { runnerInputKinds } from '../domain/build-inputs.ts';
 import { boundedMessage, boundedNames, boundedPerson } from '../domain/commit-bounds.ts';
 import { serviceStates } from '../domain/service-states.ts';
 import { stepStates } from '../domain/step-states.ts';
@@ -59,6 +60,7 @@ const changes = object({ base: orNull(sha), comparedWith: message, files: names 
 export type Changes = Static<typeof changes>;
 
 const commitMetadata = object({
+  tree: optional(sha),
   /** The first parent. */
   parent: optional(sha),
   message: cutText(boundedMessage),
@@ -210,6 +212,10 @@ const keptFiles = object({
 });
 export type KeptFiles = Static<typeof keptFiles>;
 
+/** Part of what a build stood on. The digest is a plain one. */
+const runnerInput = object({ kind: oneOf(runnerInputKinds), name: text(longest.inputName), digest });
+export type RunnerInput = Static<typeof runnerInput>;
+
 export const finishReport = object({
   claim,
   outcome,
@@ -225,6 +231,7 @@ export const finishReport = object({
   usage: optional(usage),
   /** The part that the suite's commands wrote. The rest is the runner's own. */
   output: optional(logPart),
+  inputs: optional(listOf(most.runnerInputs, runnerInput)),
 });
 export type FinishReport = Static<typeof finishReport>;
 

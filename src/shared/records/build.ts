@@ -16,6 +16,7 @@ import {
   string,
   idWithString,
 } from './schema.ts';
+import { inputKinds } from '../domain/build-inputs.ts';
 import { serviceStates } from '../domain/service-states.ts';
 import { stepStates } from '../domain/step-states.ts';
 import { buildStates, testStates } from './states.ts';
@@ -104,6 +105,17 @@ export const annotationRecord = record('Annotation', {
   log_line: nullable(integer),
 });
 export type Annotation = Static<typeof annotationRecord>;
+
+export const inputsRecord = record('BuildInputs', {
+  digest: nullable(string, { description: 'null until the build began' }),
+  inputs: listOf(object({ kind: wordOf(inputKinds), name: string, digest: string })),
+  differences: optional(
+    listOf(object({ kind: wordOf(inputKinds), name: string, before: nullable(string), after: nullable(string) }), {
+      description: 'only with `compare`; `before` is that build’s',
+    }),
+  ),
+});
+export type BuildInputs = Static<typeof inputsRecord>;
 
 export const artifactRecord = record('Artifact', {
   ...ownId,

@@ -20,6 +20,7 @@ test('a branch is fetched with everything its commit says', async (t) => {
   assert.deepEqual(await fetch('main'), {
     sha,
     parent,
+    tree: await repository.sha(`${sha}^{tree}`),
     message: 'Grüße\n\nund mehr',
     authorName: 'Åsa',
     authorEmail: 'asa@example.test',

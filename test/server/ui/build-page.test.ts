@@ -460,7 +460,7 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
   });
 
   test('can be used by everybody, in every tab', async () => {
-    const addresses = ['', '/tests', '/tests?filter=gauge', '/artifacts', '/details'];
+    const addresses = ['', '/tests', '/tests?filter=gauge', '/artifacts', '/details', '/details?compare=7'];
     await assertAccessible(
       (options) => browser.signIn(service.address, alice.credentials, options),
       [...addresses.map((below) => `${failed.path}${below}`), stepwise.path, `${served.path}/services/redis`].map(

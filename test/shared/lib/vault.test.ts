@@ -87,6 +87,17 @@ describe('the vault', () => {
     assert.ok(!openVault(keyFile()).isSigned('text', 'here', vault.sign('text', 'here')));
   });
 
+  test('hashes alike until the old keys are gone', () => {
+    const [file, other] = [keyFile(), openVault(keyFile())];
+    const vault = openVault(file);
+    const hash = vault.keyedHash('secret');
+    assert.notEqual(hash, other.keyedHash('secret'));
+    addMasterKey(file);
+    assert.deepEqual([vault.keyedHash('secret'), openVault(file).keyedHash('secret')], [hash, hash]);
+    dropOldMasterKeys(file);
+    assert.notEqual(openVault(file).keyedHash('secret'), hash);
+  });
+
   test('keeps its key for its owner alone, and does not replace it', () => {
     const file = keyFile();
     const key = readFileSync(file, 'utf8');

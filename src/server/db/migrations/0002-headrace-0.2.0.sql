@@ -98,6 +98,7 @@ create table pull_request_notes (
 );
 
 alter table commits add column parent text not null default '';
+alter table commits add column tree text not null default '';
 alter table build_requests add column fetched_as text not null default '';
 alter table build_requests add column asked_by bigint;
 alter table build_requests add column suite_names text not null default '[]';
@@ -293,3 +294,9 @@ alter table oauth_clients add column document_url text;
 create unique index oauth_clients_by_document on oauth_clients (document_url);
 alter table oauth_codes add column for_mcp integer not null default 0;
 alter table access_tokens add column for_mcp integer not null default 0;
+
+create table build_inputs (
+  id bigint not null primary key references builds (id) on delete cascade,
+  ordered text not null,
+  reported text not null default '[]'
+);

@@ -90,6 +90,18 @@ export interface CommitRow {
   branch: string;
   /** Blank if it has none or the runner did not report it. */
   parent: string;
+  /** git's digest of its files. Blank if the runner did not report it. */
+  tree: string;
+}
+
+/** What a build stood on, as lists in JSON (lifecycle/build-inputs.ts). */
+export interface BuildInputsRow {
+  /** The build's id. */
+  id: bigint;
+  /** Known when a runner got the build. */
+  ordered: string;
+  /** What the runner reported at the end. */
+  reported: string;
 }
 
 /** Suites can be renamed and deleted. Their builds stay. */
