@@ -27,6 +27,7 @@ import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';
 import { credentialsOrder, withheldCredentials } from './credentials.ts';
 import { filesOrder, keepOrder } from './files.ts';
+import { fromOrder } from './from-step.ts';
 import { imageBuildsOrder, imageOrder } from './images.ts';
 import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
 import { noteServiceData, orderServices } from './services.ts';
@@ -137,6 +138,8 @@ export const runSuite: JobHandler = {
     }
     const begins = await filesOrder(context, job, parts, asker);
     if (!begins || 'until' in begins) return begins;
+    const start = await fromOrder(context, build, asker);
+    if ('until' in start) return start;
     const cache = await cacheOrder(context, keeping);
     // A running build is ordered again if the runner did not get the first response.
     if (build.build_state !== 'running') {
@@ -198,6 +201,7 @@ export const runSuite: JobHandler = {
       ...(artifacts !== '[]' && { artifacts: { globs: JSON.parse(artifacts) as string[], ...context.artifacts } }),
       ...(cache && { cache }),
       ...begins,
+      ...start,
       ...(keep && { keep }),
       ...(reports !== '[]' && { reports: JSON.parse(reports) as string[] }),
       ...software,
