@@ -97,6 +97,8 @@ const unheld = {
   lent_from: '',
   lent_by: '[]',
   files_of: null,
+  from_step: '',
+  from_build: null,
   approval: 0,
   approvers: '[]',
   manual: 0,

@@ -42,8 +42,8 @@ interface Leaving {
 export async function packTree(packing: Packing, leaving: Leaving): Promise<number | undefined> {
   const { left, old, paths, checkout, into, most } = leaving;
   const mounts = roots.flatMap((part): Mount[] => [
-    { at: join(views, 'left', part), layers: [...left[part].below, left[part].made] },
-    { at: join(views, 'made', part), layers: [left[part].made] },
+    { at: join(views, 'left', part), layers: [...left[part].below, ...left[part].made] },
+    { at: join(views, 'made', part), layers: [...left[part].made] },
     ...(old === undefined ? [] : [{ at: join(views, 'old', part), layers: [join(old, part)] }]),
   ]);
   if (old !== undefined) mounts.push({ at: join(views, 'old/facts'), layers: [join(old, 'facts')] });

@@ -25,8 +25,11 @@ export interface KeptBuilds extends Pick<TreeStore<KeptFacts>, 'projects' | 'for
   /** A unique name of this folder. */
   readonly location: string;
   retain(left: RunFiles, build: BuildFacts, how: KeepOrder): Promise<KeptFiles>;
-  /** Undefined if the files were removed. Otherwise they stay until the result is disposed of. */
-  open(name: string, key: string): Promise<OpenedBuild | undefined>;
+  /**
+   * Undefined if the files were removed, or have expired. Those below another build's have not, while that one has not.
+   * The files stay until the result is disposed of.
+   */
+  open(name: string, key: string, how?: 'below'): Promise<OpenedBuild | undefined>;
   /** Files for other suites, at most as many as one call may name. The server may not know the new ones yet. */
   forSuites(): { name: string; isNew: boolean }[];
   /** Applies the server's response about these names. */
@@ -43,8 +46,34 @@ export interface BuildFacts {
   serviceData?: Record<string, Pick<ServiceData, 'name' | 'digest'>> | undefined;
   /** The cache that the build began with. */
   cache?: CacheTree | undefined;
+  /** The names of its stages (sandbox/stages.ts), lowest first. */
+  stages?: readonly string[];
+  /** What its steps left, and on what that depends (step-starts.ts). */
+  ends?: readonly StepEnd[];
+  basis?: string;
+  /** The build over whose stages it ran, from its step with this index. */
+  from?: StartedFrom | undefined;
+  startedAt?: number | undefined;
   /** Whether all files that the build wrote belong to its own user. Only root can give files to other users. */
   hasOneOwner?: boolean;
+}
+
+/** What steps left, for a start at one of the steps from `first` to `last`. Those before `last` would be skipped. */
+export interface StepEnd {
+  first: number;
+  last: number;
+  /** How many of the build's stages have the files. */
+  stages: number;
+  added: Record<string, string>;
+  /** The secrets among the added values. */
+  hidden: string[];
+}
+
+/** Kept files of a build, and the number of its stages. */
+export interface StartedFrom {
+  name: string;
+  key: string;
+  stages: number;
 }
 
 export interface OpenedBuild extends Disposable, BuildFacts {
@@ -161,7 +190,9 @@ export async function openKeptBuilds({
       const name = randomName();
       const key = randomBytes(32);
       const now = Date.now();
+      const { from } = build;
       const { source, files } = build.order;
+      const under = from ?? files?.kept;
       const about: KeptFacts = {
         account,
         project: source.projectId,
@@ -169,7 +200,7 @@ export async function openKeptBuilds({
         expiresAt: now + hours * hour,
         forSuites: forSuites !== undefined,
         cache: build.cache,
-        ...(files?.kept && store.get(files.kept.name) ? { over: files.kept.name } : { tree: files?.packed }),
+        ...(under && (from ?? store.get(under.name)) ? { over: under.name } : { tree: files?.packed }),
       };
       using held = holdBelow(about);
       if (!held) throw new Error('the files that the build started with are no longer stored');
@@ -181,14 +212,16 @@ export async function openKeptBuilds({
       // Without a time for shells, these parts are not needed: only shells use them.
       if (hours === 0)
         for (const part of [wholeRun.tmp, wholeRun.image, wholeRun.root])
-          removeTree(join(kept.path, 'files', part)).catch(() => {}); // they are removed later with the other files
+          for (const stage of ['', ...(build.stages ?? [])])
+            removeTree(join(kept.path, 'files', stage, part)).catch(() => {}); // they are removed later with the other files
       return { location, name, key: key.toString('hex') };
     },
 
-    async open(name, key) {
+    async open(name, key, how) {
       using held = new DisposableStack();
       const kept = held.use(store.hold(name));
-      if (!kept || (!kept.facts.forSuites && kept.facts.expiresAt <= Date.now())) return undefined;
+      if (!kept) return undefined;
+      if (how !== 'below' && !kept.facts.forSuites && kept.facts.expiresAt <= Date.now()) return undefined;
       const text = opened(Buffer.from(key, 'hex'), await readFile(join(kept.path, 'sealed')));
       const facts = JSON.parse(text) as BuildFacts;
       const still = held.move();

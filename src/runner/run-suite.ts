@@ -5,7 +5,7 @@ import type { Outcome, SuiteOrder } from '../shared/protocol/index.ts';
 import { CannotRunError } from './cannot-run.ts';
 import { FetchError } from './git/failures.ts';
 import { secretsIn } from './image-builds.ts';
-import type { JobRunner } from './job-runner.ts';
+import type { JobRunner, RunnerDeps } from './job-runner.ts';
 import { inputsHere } from './build-inputs.ts';
 import { hideIn, maskedLog } from './masked-log.ts';
 import { CannotMountError, TimedOutError, type Ended } from './sandbox/types.ts';
@@ -36,8 +36,12 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
   const keepOutput = (text: string | Buffer): void => tail.add(Buffer.from(text));
   try {
     await using ground = await standOn(deps, order, { id, signal, spans, print, keepOutput });
-    const { checkout, software, image, inside, making, cache, waiting, user, home, workspace } = ground;
-    const ofOperator = deps.operatorVariables();
+    const { checkout, software, image, inside, making, cache, waiting, user, home, workspace, start } = ground;
+    const ofOperator = ground.operators;
+    if (start) {
+      secrets.push(...start.hidden);
+      await log.hide(start.hidden);
+    }
     const variables = {
       ...ofOperator,
       ...image?.configuration.environment,
@@ -87,6 +91,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
       onSpan: (name) => (name === undefined ? spans.end() : spans.begin(name)),
       ...(onSteps && { onChange: onSteps }),
       began,
+      start,
     });
     const begin = async (): Promise<void> => {
       await suite.begin();
@@ -105,14 +110,15 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
     // Only the build's own steps have its credentials. They differ for each build, so data of services cannot depend on them.
     const own = {
       environment: findable(
-        { ...variables, ...order.tokens, ...api?.environment },
+        { ...variables, ...order.tokens, ...api?.environment, ...start?.added },
         order.prefixes,
         software.directoriesAt,
       ),
       mounts: [...build.mounts, ...(api?.mounts ?? []), ...(services ? [] : (api?.hostsFile ?? []))],
       door: api?.door,
+      ...(start && { tmp: ground.tmp, ...(inside && { imageLayers: ground.imageLayers }) }),
     };
-    const { found } = order.cache ?? {};
+    const found = start ? start.cache : order.cache?.found;
     const filling = {
       parts: { image: image?.digest, user: build.user, software: order.software, prefixes: order.prefixes },
       checkout: checkout?.path,
@@ -120,6 +126,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
         misses: checkout?.misses,
         files: order.files,
         lent: order.lent,
+        start: start?.from,
         cache: cache?.tree && [found?.name, found?.digest],
       },
     };
@@ -131,7 +138,8 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
       ...(making && { buildsImages: making.buildsImages, files: making.files }),
       workspace,
       changes: ground.changes,
-      ...(order.files && { like: ground.tops }),
+      ...((order.files || start) && { like: ground.tops }),
+      isStaged: keepsSteps(deps, order),
       before:
         services &&
         (async (around) => {
@@ -157,6 +165,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
           isLaunched,
           secrets: () => log.secrets,
           environment: { ...variables, ...suite.added() },
+          ends: suite.ends(),
           services: { serviceImages: services?.imageDigests, serviceData: services?.data },
         });
       },
@@ -190,6 +199,12 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
     await log.flush();
   }
 };
+
+/** Images are built in overlays of the build's own, which cannot lie over the layers of steps. */
+function keepsSteps({ kept, sandboxes, isSoonGone = false }: RunnerDeps, order: SuiteOrder): boolean {
+  const isKept = kept !== undefined && sandboxes.hasLayers && !isSoonGone && (order.keep?.hours ?? 0) > 0;
+  return isKept && order.steps.length > 1 && !order.imageBuilds;
+}
 
 /** A token without its signature opens nothing, so a build may print the rest of it. */
 function tokenSecrets({ tokens = {} }: SuiteOrder): string[] {

@@ -104,10 +104,10 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   ];
   const idle = options.untilIdle && new IdleTime({ ms: options.untilIdle.idleMs, slots: slots.length, isBusy });
 
-  /** If files for other suites are retained here, the server may prefer this runner for jobs that begin with them. */
+  /** If files of builds are retained here, the server may prefer this runner for jobs that begin with them. */
   const keeping = (): Pick<Wish, 'location'> => {
     const { kept } = deps;
-    return kept && kept.forSuites().length > 0 ? { location: kept.location } : {};
+    return kept && !kept.isEmpty() ? { location: kept.location } : {};
   };
 
   const tell = (report: FinishReport) =>
@@ -184,8 +184,8 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 
   /** Packs files for other suites, because they are deleted with the runner. Returns whether there was an order. */
   const packNext = async (): Promise<boolean> => {
-    const order =
-      keeping().location && (await onlyOrder(packWithinMs, { ...keeping(), slot: 'fetches', isLeaving: true }));
+    if (!deps.kept || deps.kept.forSuites().length === 0) return false;
+    const order = await onlyOrder(packWithinMs, { ...keeping(), slot: 'fetches', isLeaving: true });
     if (order) await performNext(order);
     return Boolean(order);
   };

@@ -200,9 +200,9 @@ async function store(
 }
 
 /** Whether a run may have changed something at a path. Checks only the first name: a file or link may hide the rest. */
-function hasWritten(made: string, path: string): boolean {
+function hasWritten(made: readonly string[], path: string): boolean {
   const [first = ''] = path.split('/');
-  return lstatSync(join(made, first), { throwIfNoEntry: false }) !== undefined;
+  return made.some((layer) => lstatSync(join(layer, first), { throwIfNoEntry: false }) !== undefined);
 }
 
 /** Whether the commit has an entry at a path, or a file or link above it. Follows no link. */

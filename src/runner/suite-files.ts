@@ -14,6 +14,9 @@ import { buildUser, sandboxPaths, wholeRun, type Mount, type RunUser, type Sandb
 export interface Layers extends Record<Root, readonly string[]> {
   /** If false, the layers are mounted over the commit's work tree. */
   isWhole: boolean;
+  /** Only for a run that goes on where another was: of its /tmp, and of its image. */
+  tmp: readonly string[];
+  image: readonly string[];
   /** Whether all these files belong to the run's user, in any run. */
   hasOneOwner: boolean;
 }
@@ -27,14 +30,14 @@ export class FilesGoneError extends Error {
   build?: string;
 }
 
-interface Holding {
+export interface Holding {
   /** Holds everything that the layers need, until it is disposed of. */
   held: DisposableStack;
   signal: AbortSignal;
 }
 
 const plainUser: RunUser = { ...buildUser, groups: [] };
-const none: Layers = { workspace: [], home: [], isWhole: false, hasOneOwner: true };
+const none: Layers = { workspace: [], home: [], tmp: [], image: [], isWhole: false, hasOneOwner: true };
 
 /** Returns the files that another suite's build produced for this build. */
 export async function takeFiles(deps: RunnerDeps, order: SuiteOrder, holding: Holding): Promise<Layers> {
@@ -48,12 +51,14 @@ export async function takeFiles(deps: RunnerDeps, order: SuiteOrder, holding: Ho
       const { order: by } = build;
       // The server decides on access. This second check rejects files of another project or of a fork.
       if (by.source.projectId !== source.projectId || (by.isFork ?? true) !== isFork) throw new FilesGoneError();
-      return await layersOf(deps, build, holding);
+      return { ...(await layersOf(deps, build, holding)), tmp: [], image: [] };
     }
     if (!files.packed) throw new FilesGoneError();
     const { path } = held.use(await deps.trees.take(source.projectId, files.packed, signal));
     const hasOneOwner = lstatSync(join(path, oneOwner), { throwIfNoEntry: false }) !== undefined;
-    return { workspace: [join(path, 'workspace')], home: [join(path, 'home')], isWhole: true, hasOneOwner };
+    const { tmp, image } = none;
+    const [workspace, home] = [[join(path, 'workspace')], [join(path, 'home')]];
+    return { workspace, home, tmp, image, isWhole: true, hasOneOwner };
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof FilesGoneError || error instanceof StoreAwayError || isNoSpace(error)) throw error;
@@ -62,18 +67,33 @@ export async function takeFiles(deps: RunnerDeps, order: SuiteOrder, holding: Ho
   }
 }
 
-export async function layersOf(deps: RunnerDeps, build: OpenedBuild, holding: Holding): Promise<Layers> {
-  const { order, cache, files, hasOneOwner = false } = build;
+/** Without `upTo`, all files of a build. With it, those of so many of its stages. */
+export async function layersOf(deps: RunnerDeps, build: OpenedBuild, holding: Holding, upTo?: number): Promise<Layers> {
+  const { order, cache, files, stages = [], hasOneOwner = false } = build;
   const { held, signal } = holding;
   const tree = cache && held.use(await deps.caches.take(order.source.projectId, cache, signal)).path;
-  const began = overCache(await takeFiles(deps, order, holding), tree);
-  const written = (root: Root): string[] => [...began[root], join(files, wholeRun[root])];
+  const began = overCache(await takeStart(deps, build, holding), tree);
+  const made = [...stages.slice(0, upTo).map((stage) => join(files, stage)), ...(upTo === undefined ? [files] : [])];
+  const written = (part: Root | 'tmp' | 'image'): string[] => [
+    ...began[part],
+    ...made.map((folder) => join(folder, wholeRun[part])),
+  ];
   return {
     workspace: written('workspace'),
     home: written('home'),
+    tmp: written('tmp'),
+    image: order.image ? written('image') : [],
     isWhole: began.isWhole,
     hasOneOwner: began.hasOneOwner && hasOneOwner,
   };
+}
+
+async function takeStart(deps: RunnerDeps, { from, order }: OpenedBuild, holding: Holding): Promise<Layers> {
+  if (!from) return takeFiles(deps, order, holding);
+  const below = await deps.kept?.open(from.name, from.key, 'below');
+  if (!below) throw new FilesGoneError('the files of the build before are missing');
+  const { held } = holding;
+  return layersOf(deps, held.use(below), holding, from.stages);
 }
 
 /**

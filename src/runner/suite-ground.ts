@@ -1,4 +1,4 @@
-import type { Access, Link, SuiteOrder } from '../shared/protocol/index.ts';
+import type { Access, CacheOrder, CacheTree, Link, SuiteOrder } from '../shared/protocol/index.ts';
 import { lentFilesFolder } from '../shared/domain/files-from.ts';
 import { prefetch } from '../shared/lib/prefetch.ts';
 import { imageBuild, refuseImageBuilds } from './image-builds.ts';
@@ -6,6 +6,7 @@ import { inImage } from './images/images.ts';
 import type { RunnerDeps, Task } from './job-runner.ts';
 import { oneIdWords } from './one-id.ts';
 import { untilAnswered } from './retry.ts';
+import { basisOf, findStart } from './step-starts.ts';
 import { openSuiteCache } from './suite-cache.ts';
 import { overCache, takeFiles, takeLent, whoRunsOver } from './suite-files.ts';
 import { takeOwn } from './taken-files.ts';
@@ -38,12 +39,19 @@ export async function standOn(deps: RunnerDeps, order: SuiteOrder, { id, signal,
   held.use(coming);
   spans.begin('checkout');
   const layered = held.use(new DisposableStack());
-  const files = await takeFiles(deps, order, { held: layered, signal });
+  const holding = { held: layered, signal };
+  const operators = deps.operatorVariables();
+  // Only a start at a later step needs the image this early.
+  const basis = async (): Promise<string> => basisOf(order, (await coming?.result)?.digest, operators);
+  const found = order.from && (await findStart(deps, order, await basis(), holding));
+  const start = found?.start;
+  const files = start?.layers ?? (await takeFiles(deps, order, holding));
   const checkout = files.isWhole ? undefined : held.use(await checkouts.of(source, order, keepOutput, signal));
   const lent = await takeLent(deps, order, checkout?.path ?? '', { held: layered, signal });
   if (order.software.length > 0) spans.begin('software');
   const software = held.use(await dependencyCache.take(order.software, signal));
   // Printed only now: if a dependency cannot be fetched, the build restarts, and would print this twice.
+  if (found) await print(found.words);
   for (const miss of checkout?.misses ?? []) await print(`${miss}\n`);
   if (order.files) await print(`This starts with the files of ${order.files.suite}.\n`);
   if (order.lent && order.lent.length > 0) {
@@ -55,7 +63,7 @@ export async function standOn(deps: RunnerDeps, order: SuiteOrder, { id, signal,
   if (image) await print(aboutImage + (sandboxes.hasManyUsers ? '' : oneIdWords));
   spans.end();
   const waiting = held.use(deps.outbox.begin(id, order.source.projectId));
-  const cache = await openSuiteCache(deps, order.cache, {
+  const cache = await openSuiteCache(deps, start ? withCache(order.cache, start.cache) : order.cache, {
     id,
     source: order.source,
     sha: order.sha,
@@ -66,7 +74,7 @@ export async function standOn(deps: RunnerDeps, order: SuiteOrder, { id, signal,
     signal,
   });
   held.use(cache);
-  const { workspace, home } = overCache(files, cache?.tree);
+  const { workspace, home } = start ? files : overCache(files, cache?.tree);
   const [lowest = '', ...over] = [...(checkout ? [checkout.path] : []), ...workspace];
   const inside = image && (await inImage(image, order.root));
   const making = order.imageBuilds && imageBuild(inside, order.imageBuilds);
@@ -80,6 +88,9 @@ export async function standOn(deps: RunnerDeps, order: SuiteOrder, { id, signal,
   const changes = owning && (await takeOwn(packing, { layers, user: taking, making: owning, print }));
   const still = held.move();
   return {
+    start,
+    basis,
+    operators,
     checkout,
     software,
     image,
@@ -90,11 +101,22 @@ export async function standOn(deps: RunnerDeps, order: SuiteOrder, { id, signal,
     user,
     home,
     lent: lent.mounts,
+    tmp: files.tmp,
+    imageLayers: { below: [], above: files.image },
     workspace: { checkout: lowest, over },
-    changes: changes ?? { workspace: cache?.changes },
+    changes: changes ?? { workspace: start ? undefined : cache?.changes },
     tops: { workspace: files.workspace.at(-1), home: files.home.at(-1) },
     [Symbol.asyncDispose]: () => still.disposeAsync(),
   };
+}
+
+/**
+ * The files of an earlier build lie over the cache that it began with. This build saves none: what the earlier steps
+ * changed is not among its own changes.
+ */
+function withCache(order: CacheOrder | undefined, cache: CacheTree | undefined): CacheOrder | undefined {
+  const { found: _found, savesAs: _savesAs, ...rest } = order ?? {};
+  return order && ({ ...rest, ...(cache && { found: cache }) } as CacheOrder);
 }
 
 /** Gets the credentials of the repository. Called only if the commit is missing here. They are never stored. */

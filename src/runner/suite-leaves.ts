@@ -22,6 +22,7 @@ interface Leaving extends Pick<Task, 'id' | 'signal' | 'spans'> {
   isLaunched: boolean;
   /** The build's environment, including the variables that its steps added. */
   environment: Record<string, string>;
+  ends: NonNullable<BuildFacts['ends']>;
   services: Pick<BuildFacts, 'serviceImages' | 'serviceData'>;
 }
 
@@ -30,9 +31,9 @@ export async function takeLeft(
   deps: RunnerDeps,
   order: SuiteOrder,
   [left, ended]: [RunFiles, Ended],
-  { id, signal, spans, onKept, ground, secrets, print, isLaunched, environment, services }: Leaving,
+  { id, signal, spans, onKept, ground, secrets, print, isLaunched, environment, ends, services }: Leaving,
 ): Promise<void> {
-  const { cache, image, user, waiting } = ground;
+  const { cache, image, user, waiting, start } = ground;
   if (order.reports && ended.reason !== 'cancelled' && ended.reason !== 'out_of_disk') {
     spans.begin('reports');
     const told = { claim: id, tell: print, signal };
@@ -50,12 +51,18 @@ export async function takeLeft(
   await cache?.take(left, ended, isLaunched);
   await print(refusedText(ended.refused));
   // This comes last, because it moves the files away.
-  const { tokens: _tokens, api: _api, ...retained } = order;
-  const facts = {
+  const { tokens: _tokens, api: _api, from: _from, ...retained } = order;
+  const facts: BuildFacts = {
     order: { ...retained, environment, ...(order.imageBuilds && { imageBuilds: withoutPasswords }) },
     imageDigest: image?.digest,
     ...services,
-    cache: cache?.tree === undefined ? undefined : order.cache?.found,
+    // The files of an earlier build are over its cache already.
+    cache: start || cache?.tree === undefined ? undefined : order.cache?.found,
+    stages: left.stages,
+    ends,
+    ...(order.steps.length > 1 && { basis: await ground.basis() }),
+    from: start?.from,
+    startedAt: start?.at,
     hasOneOwner: user?.uid !== 0 || !deps.sandboxes.hasManyUsers,
   };
   await keepFiles(deps, left, ended, facts, { print, onKept });

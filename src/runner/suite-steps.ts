@@ -3,6 +3,8 @@ import type { StepOrder, StepState } from '../shared/protocol/index.ts';
 import { fits, readVariables } from './added-variables.ts';
 import type { MaskedLog } from './masked-log.ts';
 import type { Written } from './sandbox/step-files.ts';
+import type { StepEnd } from './kept-builds.ts';
+import type { Start } from './step-starts.ts';
 import type { Ended, EndedStep, Job, NextStep, Step } from './sandbox/types.ts';
 
 export interface SuiteSteps {
@@ -11,6 +13,8 @@ export interface SuiteSteps {
   job: Pick<Job, 'steps' | 'first' | 'next' | 'onStep'>;
   conclude(ended: Ended): StepState[];
   added(): Record<string, string>;
+  /** What the passed steps left for a start at the next one. */
+  ends(): StepEnd[];
   /** The launch command that the run ended at. Undefined if the run reached the steps. */
   launch({ step }: Ended): string | undefined;
   /** Reports a failure outside the steps. From then on only steps with `when` failed or always run. */
@@ -28,6 +32,8 @@ interface Options {
   onChange?: (states: StepState[]) => void;
   /** The build's start by `performance.now()`. Times are relative to it. */
   began?: number;
+  /** The run starts at a later step. */
+  start?: Pick<Start, 'at' | 'added' | 'hidden'> | undefined;
 }
 
 const nothingToRun: Step = { name: 'nothing', command: ':' };
@@ -39,10 +45,13 @@ export function suiteSteps({
   onSpan = () => {},
   onChange = () => {},
   began = performance.now(),
+  start = { at: 0, added: {}, hidden: [] },
 }: Options): SuiteSteps {
   const elapsed = (): number => Math.round(performance.now() - began);
-  const states: StepState[] = steps.map(({ name }) => ({ name, state: 'waiting' }));
-  const added = new Map<string, string>();
+  const states: StepState[] = steps.map(({ name }, at) => ({ name, state: at < start.at ? 'skipped' : 'waiting' }));
+  const added = new Map(Object.entries(start.added));
+  const secrets = [...start.hidden];
+  const ends: StepEnd[] = [];
   let failed: number | undefined;
   let isFailing = false;
   const all: Step[] = [
@@ -88,10 +97,12 @@ export function suiteSteps({
   };
   const add = async ({ plain, secret }: Written): Promise<void> => {
     const hidden = await take('HEADRACE_SECRET_ENV', secret);
-    if (hidden.length > 0) await log.hide(hidden.map(([, value]) => value));
+    const values = hidden.map(([, value]) => value);
+    secrets.push(...values);
+    if (values.length > 0) await log.hide(values);
     for (const [name, value] of [...(await take('HEADRACE_ENV', plain)), ...hidden]) added.set(name, value);
   };
-  const next = async ({ at, status, written }: EndedStep): Promise<NextStep | undefined> => {
+  const next = async ({ at, status, written, seal }: EndedStep): Promise<NextStep | undefined> => {
     await add(written);
     if (first === undefined) return undefined;
     const isLaunch = at < launches.length;
@@ -99,12 +110,17 @@ export function suiteSteps({
     if (status !== 0 && isLaunch) return undefined;
     if (status !== 0) failed ??= status;
     if (isFailing) failed ??= 1;
-    const following = at + 1 < launches.length ? at + 1 : choose(Math.max(0, at + 1 - launches.length));
+    const following = at + 1 < launches.length ? at + 1 : choose(Math.max(start.at, at + 1 - launches.length));
     if (following === undefined) return undefined;
+    const stages = isLaunch || failed !== undefined ? undefined : await seal?.();
+    if (stages !== undefined) {
+      const [first, last] = [at + 1 - launches.length, following - launches.length];
+      ends.push({ first, last, stages, added: Object.fromEntries(added), hidden: [...secrets] });
+    }
     await begin(following);
     return { at: following, environment: Object.fromEntries(added) };
   };
-  const first = launches.length > 0 ? 0 : choose(0);
+  const first = launches.length > 0 ? 0 : choose(start.at);
   return {
     job: {
       steps: first === undefined ? [nothingToRun] : all,
@@ -136,6 +152,7 @@ export function suiteSteps({
       return states;
     },
     added: () => Object.fromEntries(added),
+    ends: () => ends,
     launch: ({ step }) => launches.find((_, at) => step === `launch ${at}`)?.name,
     fail: () => void (isFailing = true),
     statusOf: ({ exitStatus }) => failed ?? exitStatus,

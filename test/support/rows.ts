@@ -91,6 +91,8 @@ export async function addBuild(
     lent_from: '',
     lent_by: '[]',
     files_of: null,
+    from_step: '',
+    from_build: null,
     approval: 0,
     approvers: '[]',
     manual: 0,

@@ -313,6 +313,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       lent_from: `\n${awkward}\n`,
       lent_by: JSON.stringify([String(largestId)]),
       files_of: largestId,
+      from_step: awkward,
+      from_build: largestId,
       approval: 1,
       approvers: JSON.stringify([awkward]),
       manual: 0,

@@ -153,9 +153,11 @@ export function developerProgram(): Command {
 
   add('restart <BUILD>', () => import('./restart.ts'))
     .summary('Run one build again as a new attempt')
+    .option('--from-step <NAME>', 'start at this step, with the files that the steps before it left')
     .option('-f, --follow', following)
     .addOption(wait)
-    .example('headrace restart unit -f', 'of a suite, in the newest build of the branch');
+    .example('headrace restart unit -f', 'of a suite, in the newest build of the branch')
+    .example('headrace restart unit --from-step test', 'without the steps before test');
 
   add('rerun [REQUEST]', () => import('./rerun.ts'))
     .summary('Run a finished build request again')

@@ -13,16 +13,22 @@ export interface ShownImage {
   layers: { below: readonly string[]; above: readonly string[] };
   /** Directories to make over the image's files, so that no link of the image at their paths is followed. */
   directories: readonly string[];
+  /** The image is shown already, with fewer layers. */
+  isAgain: boolean;
 }
 
-const [place, boundTree, over, own] = ['image', 'tree', 'over', 'own-image'].map((name) =>
-  join(helperDirectory, name),
-) as [string, string, string, string];
+export const imagesOwn = join(helperDirectory, 'own-image');
+const own = imagesOwn;
+const [place, boundTree, over] = ['image', 'tree', 'over'].map((name) => join(helperDirectory, name)) as [
+  string,
+  string,
+  string,
+];
 
 /** The sandbox must be settled. If one of the requests fails, the sandbox is unusable. */
 export async function showImage(
   { folder, namespaces, directories }: Pick<Sandbox, 'folder' | 'namespaces' | 'directories'>,
-  { tree, overImages, owner, layers: { below, above }, directories: ways }: ShownImage,
+  { tree, overImages, owner, layers: { below, above }, directories: ways, isAgain }: ShownImage,
 ): Promise<Promise<void>[]> {
   const changes = directories.make('image-changes');
   directories.make('image-work');
@@ -30,12 +36,15 @@ export async function showImage(
   for (const path of ways) makeWay(changes, path, owner);
   // The run's changes belong to users of the image, so the overlay uses a mount of the folder with the image's owners.
   const upper = { directory: join(own, 'image-changes'), work: join(own, 'image-work') };
-  return [
+  const first = (): Promise<void>[] => [
     namespaces.bind(folder, own, 'rw', 'image'),
     namespaces.bind(overImages, over, 'ro', 'image'),
     namespaces.bind(tree, boundTree, 'ro', 'image'),
+  ];
+  return [
+    ...(isAgain ? [] : first()),
     namespaces.overlay(place, { lower: [...below, boundTree, over, ...above], upper }),
-    namespaces.image(place),
+    namespaces.image(place, isAgain ? 'again' : undefined),
   ];
 }
 

@@ -38,12 +38,15 @@
 #   directory PATH MODE UID GID
 #   adjust PATH MODE SECONDS NANOSECONDS
 #       gives a directory a mode, and these as its time
+#   renew FOLDER TO NAMES          moves these directories of a folder into a new one there, and makes empty ones like them. Each
+#       name comes with its seconds and nanoseconds, with \x01 as separator.
 #   overlay TARGET OPTIONS         its layers are places that were bound before, or directories that only the runner fills
 #   bind SOURCE TARGET ro|rw OWNERS file|
 #       SOURCE is a directory, or a file to cover one that is there, without a link anywhere in its path. OWNERS: "files" for what
 #       belongs to whoever runs, "image" for the files of an image, which keep the owners that it gave them; empty for no translation.
-#   image DIRECTORY
+#   image DIRECTORY again|
 #       the entries of this directory replace all of the root but the sandbox's own places. The sandbox must be open and wait.
+#       With "again" they cover those of the directory that was shown before.
 #   sys TARGET                     shows there, read-only, what the kernel tells of the machine and of the run's network
 #   traffic                        the answer has the bytes that the run's own network received and sent, or "none"
 #   start                          the forked process becomes its command
@@ -291,14 +294,16 @@ my %for_run = (
     },
     directory => \&make_directory,
     adjust    => \&set_mode_and_time,
+    renew     => sub { enter('-') && renew_directories(@_) },
     overlay   => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
     bind      => \&bind_at,
     sys       => sub { show_sys( @_, $runs{$inside}{net} ) },
     traffic   => sub { traffic( $runs{$inside}{net} ) || 'none' },
     image     => sub {
-        my ($image) = @_;
+        my ( $image, $how ) = @_;
         my $run     = $inside;
         my $entries = look_through($image) or return 0;
+        return show_image( $image, $entries, $entries ) if $how eq 'again';
         opendir( my $place, $root ) && enter('-') or return 0;
         my $stays = clear_root( $place, $entries ) or return 0;
         return enter($run) && show_image( $image, $entries, $stays );

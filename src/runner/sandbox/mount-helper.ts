@@ -1,4 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
+import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import { withoutStrays } from '../../shared/lib/descriptors.ts';
 import type { IdRanges, SharedRange } from './identity.ts';
@@ -51,11 +52,16 @@ export interface RunNamespaces {
   directory(path: string, mode: number, owner: Identity): Promise<void>;
   /** `time` is in nanoseconds. */
   adjust(path: string, mode: number, time: bigint): Promise<void>;
+  /** Moves these directories of the folder into `to`, and makes empty ones with their owners, modes and times. */
+  renew(folder: string, to: string, names: readonly string[]): Promise<void>;
   /** Makes the sandbox's root and the run's directories. Returns paths that open its step files until `opened`. */
   furnish(folder: string, owner: Identity): Promise<string[]>;
   overlay(target: string, layers: OverlayLayers): Promise<void>;
-  /** Shows a directory's entries in the sandbox's root, instead of the machine's programs. */
-  image(directory: string): Promise<void>;
+  /**
+   * Shows a directory's entries in the sandbox's root: instead of the machine's programs, or `again` over the same
+   * entries.
+   */
+  image(directory: string, how?: 'again'): Promise<void>;
   /** No part of `source` may be a link: untrusted builds fill such directories. */
   bind(source: string, target: string, mode: 'ro' | 'rw', owners?: Owners, kind?: 'file'): Promise<void>;
   sys(target: string): Promise<void>;
@@ -191,10 +197,17 @@ export async function openMountHelper({ onLost }: MountHelperOptions): Promise<M
       directory: (path, mode, { uid, gid }) => request('directory', path, mode.toString(8), `${uid}`, `${gid}`),
       adjust: (path, mode, time) =>
         request('adjust', path, mode.toString(8), `${time / nanoseconds}`, `${time % nanoseconds}`),
+      renew: (folder, to, names) => {
+        const timed = names.map((name) => {
+          const { mtimeNs } = lstatSync(join(folder, name), { bigint: true });
+          return [name, `${mtimeNs / nanoseconds}`, `${mtimeNs % nanoseconds}`].join('\x01');
+        });
+        return request('renew', folder, to, ...timed);
+      },
       overlay: (target, layers) => request('overlay', target, overlayOptions(layers, root)),
       furnish: async (folder, { uid, gid }) =>
         (await ask(conversation, 'furnish', folder, `${uid}`, `${gid}`)).split(' ').map(descriptor),
-      image: (directory) => request('image', directory),
+      image: (directory, how) => request('image', directory, how ?? ''),
       bind: (source, target, mode, owners, kind) => request('bind', source, target, mode, owners ?? '', kind ?? ''),
       sys: (target) => request('sys', target),
       traffic: async () => {
@@ -248,7 +261,8 @@ function overlayOptions({ lower, upper }: OverlayLayers, root: boolean): string 
     throw new Error(`an overlay cannot be made of a path with a comma, colon, backslash or quote in it: ${awkward}`);
   const options = [`lowerdir=${lower.toReversed().join(':')}`];
   // Volatile, because otherwise each unmount would write all pending data of the file system.
-  if (upper) options.push(`upperdir=${upper.directory}`, `workdir=${upper.work}`, 'volatile');
+  // Without an index, because stages.ts mounts directories of an overlay that still exists.
+  if (upper) options.push(`upperdir=${upper.directory}`, `workdir=${upper.work}`, 'volatile', 'index=off');
   if (!root) options.push('userxattr');
   // The upper directory is later read separately, so it must not refer to lower ones by name.
   else if (upper) options.push('redirect_dir=nofollow', 'metacopy=off');

@@ -318,7 +318,7 @@ sub show_image {
     for my $name ( keys %$entries ) {
         my ( $kind, $target ) = @{ $entries->{$name} };
         my $to = "$root/$name";
-        if ( $kind eq 'link' ) { symlink $target, $to or return 0; next }
+        if ( $kind eq 'link' ) { $stays->{$name} || symlink $target, $to or return 0; next }
         $stays->{$name} || ( $kind eq 'directory' ? mkdir $to : write_file( $to, '' ) ) or return 0;
         my $entry = open_source( "$image/$name", $kind eq 'file' );
         return 0 if $entry < 0;
@@ -334,6 +334,23 @@ sub show_image {
 sub make_directory {
     my ( $path, $mode, $uid, $gid ) = @_;
     return mkdir($path) && chown( $uid, $gid, $path ) && chmod( oct $mode, $path );
+}
+
+# Moves directories of a run into a new one, and makes empty ones like them in their place. Each comes with its time. Nobody
+# may rename a directory on which the own namespace has a mount, so this is to be called from outside the run's.
+sub renew_directories {
+    my ( $folder, $to, @those ) = @_;
+    mkdir "$folder/$to" or return 0;
+    for (@those) {
+        my ( $name, @time ) = split /\x01/;
+        my $place = "$folder/$name";
+        my ( $mode, $uid, $gid ) = ( lstat $place )[ 2, 4, 5 ] or return 0;
+        rename( $place, "$folder/$to/$name" )
+          && make_directory( $place, '755', $uid, $gid )
+          && set_mode_and_time( $place, sprintf( '%o', $mode & oct '7777' ), @time )
+          or return 0;
+    }
+    return 1;
 }
 
 # Perl and Node know times as floating point numbers, which have no nanoseconds. No link is followed.

@@ -54,6 +54,7 @@ export function plainRunner(options: {
           throw noLayers();
         },
         summary: () => summary,
+        stages: [],
         keepWhole: () => Promise.reject(noLayers()),
       };
       await job.onLeft?.(left, ended);

@@ -6,6 +6,8 @@ import { sandboxPaths, type Identity } from './types.ts';
 export interface RunDirectories {
   /** Returns the runner's path of an empty directory that belongs to the build. */
   make(name: RunDirectory): string;
+  /** Moves all directories with a run's files into a new one, and makes empty ones like them. */
+  renew(to: string): void;
   settled(): Promise<void>;
   readonly stepFiles: Promise<string[]>;
 }
@@ -27,6 +29,18 @@ export type RunDirectory =
   | 'tmpWork'
   | 'image-changes'
   | 'image-work';
+
+/** Those of overlays and their own, and the plain ones that an overlay may replace. */
+const renewed: readonly RunDirectory[] = [
+  'tmp',
+  'home',
+  'changes',
+  'work',
+  'homeWork',
+  'tmpWork',
+  'image-changes',
+  'image-work',
+];
 
 interface Options {
   folder: string;
@@ -56,6 +70,14 @@ export function openRunDirectories({ folder, namespaces, owner }: Options): RunD
   };
   return {
     make,
+    renew: (to) =>
+      request(
+        namespaces.renew(
+          folder,
+          to,
+          renewed.filter((name) => made.has(name)),
+        ),
+      ),
     stepFiles,
     settled: async () => void (await Promise.all(requests)),
   };

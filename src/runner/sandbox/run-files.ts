@@ -5,6 +5,7 @@ import type { DiskWatch } from './disk.ts';
 import type { Machine } from './machine.ts';
 import { runInSandbox, writtenBy } from './run.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
+import { overStages } from './stages.ts';
 import {
   rootUser,
   sandboxPaths,
@@ -34,19 +35,23 @@ export function filesOfRun(machine: Machine, sandbox: Sandbox, job: Job, disk: D
     },
     layers: layersOf(sandbox, job),
     summary: () => sandbox.process.stepFiles.summary(),
+    stages: sandbox.stages,
     keepWhole: (directory) => rename(sandbox.folder, directory),
   };
 }
 
-function layersOf({ folder }: Sandbox, { workspace, home = [] }: Job): RunLayers {
+function layersOf({ folder, stages }: Sandbox, { workspace, home = [] }: Job): RunLayers {
   const below = 'checkout' in workspace ? [workspace.checkout, ...(workspace.over ?? [])] : [];
+  const made = (name: string): string[] => [...stages, ''].map((stage) => join(folder, stage, name));
   return {
-    workspace: { below, made: join(folder, wholeRun.workspace) },
-    home: { below: home, made: join(folder, wholeRun.home) },
+    workspace: { below, made: made(wholeRun.workspace) },
+    home: { below: home, made: made(wholeRun.home) },
   };
 }
 
-async function lookAt(machine: Machine, { folder }: Sandbox, job: Job, disk: DiskWatch, inspection: Inspection) {
+async function lookAt(machine: Machine, ran: Sandbox, whole: Job, disk: DiskWatch, inspection: Inspection) {
+  const { folder } = ran;
+  const job = overStages(whole, ran);
   const machineWithout: Machine = { ...machine, paths: [], connect: undefined, network: 'none' };
   const sandbox = await openSandbox(machineWithout, randomName(), { user: rootUser });
   try {

@@ -5,6 +5,7 @@ import type { DiskWatch } from './disk.ts';
 import { interruptSteps, watchForEnd } from './ending.ts';
 import type { Machine } from './machine.ts';
 import type { Sandbox } from './sandbox.ts';
+import { openStages, type Stages } from './stages.ts';
 import { leadThrough, script, settleIn, settingVariables, writingFiles } from './steps.ts';
 import { networkUsage, withUsage } from './usage.ts';
 import { openTerminal, type Terminal } from './terminal.ts';
@@ -23,8 +24,9 @@ export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job,
   const preamble = [...settleIn(sandboxPaths.workspace), ...limits, ...writingFiles(job.files)];
   const variables = settingVariables({ ...environment(job), ...process.stepFiles.variables });
   const terminal = job.terminal && (await openedTerminal(sandbox, job.terminal));
+  const stages = job.isStaged ? openStages(machine, sandbox, job) : undefined;
   process.release(script(job, { preamble, variables, terminal: terminal?.path }));
-  const ended = await follow(sandbox, job, disk, terminal);
+  const ended = await follow(sandbox, job, disk, { terminal, stages });
   if (ended.exitStatus === 0 || ended.reason === 'cancelled') return ended;
   const isOutOfMemory = ended.reason === null && (cgroup?.outOfMemoryKills() ?? 0) > 0;
   const refused = await sandbox.refused();
@@ -45,7 +47,12 @@ async function openedTerminal({ process, user }: Sandbox, { size, onOpen }: NonN
   return terminal;
 }
 
-async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Terminal): Promise<Ended> {
+async function follow(
+  sandbox: Sandbox,
+  job: Job,
+  disk: DiskWatch,
+  { terminal, stages }: { terminal: Terminal | undefined; stages: Stages | undefined },
+): Promise<Ended> {
   const { process } = sandbox;
   const force = (): void => process.kill();
   let lost: Error | undefined;
@@ -76,7 +83,7 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
       ...(job.next && {
         next: (ended: EndedStep) => {
           isInterrupted = interrupt?.aborted ?? false;
-          return job.next?.(ended) ?? Promise.resolve(undefined);
+          return job.next?.({ ...ended, seal: stages?.seal }) ?? Promise.resolve(undefined);
         },
       }),
     },
@@ -85,6 +92,7 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
       await Promise.all([delivery.settled(), apart?.settled()]);
     },
     take: () => process.stepFiles.take(),
+    between: () => (stages?.moved() ? settleIn(sandboxPaths.workspace) : []),
     isEnding: () => ending.reason() !== null,
     tell: (text) => process.tell(text),
     fail,

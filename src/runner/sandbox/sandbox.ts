@@ -28,6 +28,10 @@ export interface Sandbox {
   readonly isLimited: boolean;
   readonly user: Identity;
   readonly process: Bubblewrap;
+  /** Directories in the folder: layers of what the run wrote earlier (stages.ts). */
+  readonly stages: string[];
+  /** The layers that are bound in the run's namespaces, and where. */
+  readonly bound: Map<string, string>;
   refused(): Promise<string[]>;
   /** Undefined if the run has no access to the outside, or the network of the machine. */
   openDoor(door: Door): Promise<AsyncDisposable | undefined>;
@@ -95,6 +99,8 @@ export async function openSandbox(machine: Machine, name: string, who: Who = {},
       cgroup,
       isLimited: group !== null,
       user: await namespaces.user,
+      stages: [],
+      bound: new Map<string, string>(),
     };
     return {
       ...run,

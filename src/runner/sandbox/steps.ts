@@ -175,13 +175,15 @@ interface LeadingParts {
   /** Settles when all output so far was delivered. */
   delivered: () => Promise<void>;
   take: () => Written;
+  /** Lines that the shell runs before the next step. */
+  between?: () => readonly string[];
   isEnding: () => boolean;
   tell: (text: string) => void;
   fail: (error: unknown) => void;
 }
 
 /** Even if a build forges reports, each step begins once, after the end of the previous step, and ends once. */
-export function leadThrough({ job, delivered, take, isEnding, tell, fail }: LeadingParts): Leading {
+export function leadThrough({ job, delivered, take, between = () => [], isEnding, tell, fail }: LeadingParts): Leading {
   const { steps, onStep = () => {}, next = inOrder(steps.length) } = job;
   let at = job.first ?? 0;
   let state: 'told' | 'running' | 'ended' | 'over' = 'told';
@@ -200,7 +202,7 @@ export function leadThrough({ job, delivered, take, isEnding, tell, fail }: Lead
     const following = await decide();
     if (!following) return tell(toldAs(exit));
     const added = settingOf('HEADRACE_ADD', settingVariables(following.environment));
-    tell(toldAs(...added, `HEADRACE_RUN ${following.at}`));
+    tell(toldAs(...between(), ...added, `HEADRACE_RUN ${following.at}`));
   };
   const hearLine = (line: string): void => {
     const [, word, place, code] = /^(start|end) (\d{1,4})(?: (\d{1,3}))?$/.exec(line) ?? [];

@@ -48,6 +48,8 @@ export interface EndedStep {
   at: number;
   status: number;
   written: Written;
+  /** Puts all that the run has written into layers, and returns their number. Undefined if a process lives. */
+  seal?: (() => Promise<number | undefined>) | undefined;
 }
 
 export interface NextStep {
@@ -103,6 +105,8 @@ export interface Job {
    * `undefined` ends the run. By default, steps run in order until one fails.
    */
   next?: ((ended: EndedStep) => Promise<NextStep | undefined>) | undefined;
+  /** What it writes can become layers between its steps (stages.ts). */
+  isStaged?: boolean;
   environment: Record<string, string>;
   /** Small files by path, present before the first step, that only the run's user can read. */
   files?: Readonly<Record<string, string>>;
@@ -173,12 +177,14 @@ export interface RunFiles {
   readonly layers: RunLayers;
   /** What the steps wrote to the summary, from its beginning: at most `bytes.summaryRead`. */
   summary(): Buffer;
+  /** Directories in what `keepWhole` moves, each like the whole: layers below it, later ones on top. */
+  readonly stages: readonly string[];
   /** Moves all files to a new directory on the same file system, by a rename. Must be the last call. */
   keepWhole(directory: string): Promise<void>;
 }
 
-/** `below` has the lowest first. */
-export type RunLayers = Record<'workspace' | 'home', { below: readonly string[]; made: string }>;
+/** The layers that the run began with, and those that it wrote. Both have the lowest first. */
+export type RunLayers = Record<'workspace' | 'home', { below: readonly string[]; made: readonly string[] }>;
 
 /** The names of a run's layers in the directory that `keepWhole` made. */
 export const wholeRun = {

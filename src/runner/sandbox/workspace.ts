@@ -4,9 +4,9 @@ import { basename, dirname, join, relative } from 'node:path';
 import { run } from '../../shared/lib/processes.ts';
 import { overAccounts } from './etc.ts';
 import { rootOfImage } from './identity.ts';
-import { showImage } from './image-overlay.ts';
+import { imagesOwn, showImage } from './image-overlay.ts';
 import type { Machine } from './machine.ts';
-import { helperDirectory, type Owners } from './mount-helper.ts';
+import { helperDirectory, ownDirectories, type Owners } from './mount-helper.ts';
 import { mapped, type RunDirectory } from './run-directories.ts';
 import { inRoot } from './sandbox-root.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -14,9 +14,15 @@ import { CannotMountError, sandboxPaths, type Job, type Mount } from './types.ts
 
 /**
  * Mounts a run's workspace and dependencies on the root of its sandbox. Requests are sent at once and answered in
- * order. If one fails, the sandbox is discarded with all its mounts.
+ * order. If one fails, the sandbox is discarded with all its mounts. With `isAgain`, mounts with more layers cover those
+ * of an earlier call.
  */
-export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Promise<void> {
+export async function mountAll(
+  job: Job,
+  sandbox: Sandbox,
+  machine: Machine,
+  { isAgain = false }: { isAgain?: boolean } = {},
+): Promise<void> {
   const { namespaces, directories } = sandbox;
   const owner = machine.users.files;
   const requests: Promise<void>[] = [];
@@ -24,7 +30,8 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     request.catch(() => {}); // thrown when all of them are awaited
     requests.push(request);
   };
-  let bound = 0;
+  const isCovered = ({ at }: Mount): boolean =>
+    isAgain && job.image === undefined && !writtenPlaces.some((place) => isInside(at, place));
   const mounts = withPaths(job, machine).toSorted((a, b) => a.at.length - b.at.length); // outer ones first
   if (job.image !== undefined) await image(job.image);
   if (job.changes) {
@@ -42,6 +49,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   if (needsLayers(mounts)) directories.make('layers');
   await directories.settled();
   for (const [index, mount] of mounts.entries()) {
+    if (isCovered(mount)) continue;
     const target = inRoot(mount.at);
     if (mount.file !== undefined) mounting(namespaces.bind(mount.file, target, 'ro', 'files', 'file'));
     else if (mount.isSys) mounting(namespaces.sys(target));
@@ -60,7 +68,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     const layers = { below: below.map(asImage), above: [...own, ...above].map(asImage) };
     const directories = mounts.filter(({ file }) => file === undefined).map(({ at }) => at);
     const overImages = machine.overImages(owner);
-    (await showImage(sandbox, { tree, overImages, owner, layers, directories })).forEach(mounting);
+    (await showImage(sandbox, { tree, overImages, owner, layers, directories, isAgain })).forEach(mounting);
   }
 
   /**
@@ -150,8 +158,13 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
    * A directory in an overlay, with the owner that the run sees. Its name is short: all names must fit into one page.
    */
   function layer(path: string, mode: 'ro' | 'rw' = 'ro', owners: Owners | undefined = 'files'): string {
-    const place = join(helperDirectory, `l${bound++}`);
-    mounting(namespaces.bind(path, place, mode, owners));
+    const { folder, stages, bound } = sandbox;
+    if (stages.some((stage) => isInside(path, join(folder, stage))))
+      return join(owners === 'image' ? imagesOwn : ownDirectories, relative(folder, path));
+    const key = `${mode} ${owners} ${path}`;
+    const place = bound.get(key) ?? join(helperDirectory, `l${bound.size}`);
+    if (!bound.has(key)) mounting(namespaces.bind(path, place, mode, owners));
+    bound.set(key, place);
     return place;
   }
 
@@ -189,6 +202,9 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     return mounts.some(({ at }) => mounts.some((other) => other.at.startsWith(`${at}/`)));
   }
 }
+
+/** Places that are mounted again with more layers. */
+const writtenPlaces = [sandboxPaths.workspace, sandboxPaths.home, '/tmp'];
 
 const isInside = (inner: string, outer: string): boolean => inner.startsWith(`${outer}/`);
 

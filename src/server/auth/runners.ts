@@ -24,7 +24,7 @@ export interface Runner {
   accounts?: readonly bigint[];
   /** The runner's tags, as one text. Tags add jobs that need them, of the same accounts only. */
   tags?: string;
-  /** The location of its files for other suites (`locationOf`, lifecycle/kept-builds.ts), if it retains any. */
+  /** The location of files of builds (`locationOf`, lifecycle/kept-builds.ts), if it retains any. */
   location?: string | undefined;
   /** Whether it wants only jobs that need the files at its location. */
   isLeaving?: boolean | undefined;

@@ -125,6 +125,8 @@ const fieldsOfOrder: Lists<SuiteOrder> = {
     lent.map(({ suite, variant, build }) => {
       return { kind: 'files', name: [suite, variant].join(' ').trim(), content: build };
     }),
+  // Its files came from the same inputs, or it begins at the first step (runner/step-starts.ts).
+  from: noInput,
   keep: noInput,
   services: (services, { build }) => {
     const settings = servicesIn(build.suite_services);

@@ -29,6 +29,7 @@ import { inputsOf } from './order-inputs.ts';
 import { cacheOrder, keepCache } from './caches.ts';
 import { credentialsOrder, withheldCredentials } from './credentials.ts';
 import { filesOrder, keepOrder } from './files.ts';
+import { fromOrder } from './from-step.ts';
 import { imageBuildsOrder, imageOrder } from './images.ts';
 import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
 import { noteServiceData, orderServices } from './services.ts';
@@ -140,6 +141,8 @@ export const runSuite: JobHandler = {
     const begun = await filesOrder(context, job, parts, asker);
     if (!begun || 'until' in begun) return begun;
     const { filesOf, ...begins } = begun;
+    const start = await fromOrder(context, build, asker);
+    if ('until' in start) return start;
     const cache = await cacheOrder(context, keeping);
     // A running build is ordered again if the runner did not get the first response.
     if (build.build_state !== 'running') {
@@ -201,6 +204,7 @@ export const runSuite: JobHandler = {
       ...(artifacts !== '[]' && { artifacts: { globs: JSON.parse(artifacts) as string[], ...context.artifacts } }),
       ...(cache && { cache }),
       ...begins,
+      ...start,
       ...(keep && { keep }),
       ...(reports !== '[]' && { reports: JSON.parse(reports) as string[] }),
       ...software,

@@ -1,3 +1,4 @@
+import type { BuildRow } from '../db/schema.ts';
 import type { StoredStep } from '../views/build-steps.ts';
 import { projectTopic, type WriteContext } from './write-context.ts';
 
@@ -5,6 +6,11 @@ export function waitingSteps(steps: string): string {
   if (steps === '[]') return '';
   const named = (JSON.parse(steps) as StoredStep[]).map(({ name }): StoredStep => ({ name, state: 'waiting' }));
   return JSON.stringify(named);
+}
+
+/** The names of a build's steps. A suite with a command has one. */
+export function stepNames({ steps }: Pick<BuildRow, 'steps'>): string[] {
+  return steps === '' ? ['command'] : (JSON.parse(steps) as StoredStep[]).map(({ name }) => name);
 }
 
 /** A runner always sends all steps, so a lost report does no harm. */

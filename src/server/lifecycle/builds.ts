@@ -230,6 +230,8 @@ export async function addBuilds(
     files_of: null,
     lent_from: lentColumn(suite.lentFrom),
     lent_by: '[]',
+    from_step: '',
+    from_build: null,
     approval: suite.approval,
     approvers: suite.approvers,
     manual: suite.manual,

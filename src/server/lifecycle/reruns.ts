@@ -116,14 +116,20 @@ async function tryAgain(
 }
 
 /**
- * Undefined while an attempt is under way. `others` are other variants that restart with the build. Needs that have not passed rerun before it, and builds skipped because of it
- * rerun after it.
+ * Undefined while an attempt is under way. `others` are other variants that restart with the build. With `fromStep`,
+ * the build starts there, if it can have the files of this one. Needs that have not passed rerun before it, and builds
+ * skipped because of it rerun after it.
  */
 export async function restartBuild(
   context: WriteContext,
   project: Owned,
   build: BuildRow,
-  { by, others = [], traceparent }: { by: bigint | null; others?: readonly BuildRow[]; traceparent?: unknown },
+  {
+    by,
+    others = [],
+    fromStep = '',
+    traceparent,
+  }: { by: bigint | null; others?: readonly BuildRow[]; fromStep?: string; traceparent?: unknown },
 ): Promise<BuildRow | undefined> {
   const all = [build, ...others];
   await holdWithFirst(context, build.build_request_id, build.commit_id);
@@ -161,9 +167,16 @@ export async function restartBuild(
   const distinct = [...new Map(wanted.map((one) => [one.id, one])).values()];
   const asked = { commitId: build.commit_id, askedBy: by };
   const made = await tryAgain(context, project, asked, distinct, ({ isDeleted }) => !isDeleted);
+  const next = made.find(isOwn);
+  if (next && fromStep !== '')
+    await context.trx
+      .updateTable('builds')
+      .set({ from_step: fromStep, from_build: build.id })
+      .where('id', '=', next.id)
+      .execute();
   rollUp(context, { commit: build.commit_id, request: build.build_request_id });
   await applyEffects(context);
-  return made.find(isOwn);
+  return next;
 }
 
 async function graphsOf(context: WriteContext, request: Pick<BuildRequestRow, 'id' | 'joined_to_id'>) {

@@ -4,12 +4,13 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow, ProjectRow } from '../db/schema.ts';
 import { ApiError } from '../../shared/errors.ts';
-import { described, flag } from '../../shared/records/fields.ts';
+import { described, flag, text } from '../../shared/records/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import { buildRecord, fetchedBuildRecord, type WithheldVariable } from '../../shared/records/build.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { loadCommit } from './commits.ts';
 import { cancelBuilds } from '../lifecycle/builds.ts';
+import { stepNames } from '../lifecycle/build-steps.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import { heldReasons } from '../lifecycle/held-back.ts';
 import { approveBuild, restartBuild } from '../lifecycle/reruns.ts';
@@ -146,15 +147,25 @@ export const routes = [
     startsWork: true,
     summary: 'Start another attempt at the suite and variant of a finished build',
     creates: 'work',
+    body: {
+      from_step: text('name', {
+        description:
+          'The step to start at, with the files and variables that the steps before it left in this build; by default the first',
+      }),
+    },
     answer: buildRecord,
     audit: 'nothing',
     async handle(call) {
-      const { db, project, params, caller } = call;
+      const { db, project, params, caller, input } = call;
       const context = writeContextOf(call);
       const build = await findBuild(db, project.id, params.build_id);
       orNotFound(await settingsOf(db, build));
+      const [first, ...later] = stepNames(build);
+      const fromStep = input.from_step === first ? '' : input.from_step;
+      if (fromStep !== '' && !later.includes(fromStep)) throw new ApiError('invalid_format', 'from_step');
       const next = await restartBuild(context, project, build, {
         by: caller.id,
+        fromStep,
         traceparent: call.headers.traceparent,
       });
       if (!next) throw new ApiError('resource_temporary_unavailable');

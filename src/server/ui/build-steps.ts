@@ -1,7 +1,10 @@
 import type { BuildDetails } from '../../shared/records/overview.ts';
+import { hidden } from './forms.ts';
 import { html, type Html } from './html.ts';
+import { keyField } from './layout.ts';
 import type { LogStep } from './log-viewer.ts';
 import { duration, exactDuration } from './moments.ts';
+import type { ProjectVisit } from './project-pages.ts';
 import { stateBadge } from './states.ts';
 
 type Stepwise = Pick<BuildDetails, 'steps' | 'step_parts'>;
@@ -17,6 +20,21 @@ export function logSteps({ steps, step_parts: parts }: Stepwise): LogStep[] {
       ${started !== null && html`<span class="aside">${time}</span>`}`;
     return { name, state, line, heading };
   });
+}
+
+/** Opens without a script. Its buttons send the name of their step. */
+export function restartMenu({ formKey, path }: Pick<ProjectVisit, 'formKey' | 'path'>, { steps }: Stepwise): Html {
+  if (steps.length < 2) return html``;
+  return html`<details class="switch" id="from-step">
+    <summary>From a step</summary>
+    <form method="post" action="${path}" aria-label="Run again from a step">
+      ${keyField(formKey)}${hidden('do', 'restart')}
+      <ul class="card">
+        <li class="hint">With the files that the steps before left, if they are still stored.</li>
+        ${steps.slice(1).map(({ name }) => html`<li><button class="link" name="from_step" value="${name}">${name}</button></li>`)}
+      </ul>
+    </form>
+  </details>`;
 }
 
 /** The list of steps beside the log. The viewer takes its headings from it (`browser/log-steps.ts`). */

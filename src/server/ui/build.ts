@@ -9,7 +9,7 @@ import { inputsPart } from './build-inputs.ts';
 import { artifactsPart } from './artifacts.ts';
 import { buildName } from './build-rows.ts';
 import { stepFigures, usageFacts } from './build-usage.ts';
-import { logSteps, stepsPart } from './build-steps.ts';
+import { logSteps, restartMenu, stepsPart } from './build-steps.ts';
 import { summaryPart } from './build-summary.ts';
 import { failedTests, testsPart } from './build-tests.ts';
 import { askedFor, commitAtForge, type ForgeLinks, forgeLinks, requestName } from './forge-links.ts';
@@ -89,7 +89,8 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
           visit.mayWork &&
           (isUnderWay(build.build_state)
             ? cancel.wrap(false, { button: 'Cancel', kind: 'danger' })
-            : build.suite_exists && again.wrap(false, { button: 'Run again', kind: 'main' }))
+            : build.suite_exists &&
+              html`${again.wrap(false, { button: 'Run again', kind: 'main' })} ${restartMenu(visit, build)}`)
         }
         ${downloadLink(address)}
       </div>

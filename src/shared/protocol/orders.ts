@@ -122,6 +122,8 @@ export interface SuiteOrder {
   files?: FilesOrder;
   /** The files that it has beside the commit, read-only. */
   lent?: LentOrder[];
+  /** It starts at a later step, if it can have what the steps before it left. */
+  from?: FromOrder;
   keep?: KeepOrder;
   /** In its network. */
   services?: ServiceOrder[];
@@ -195,6 +197,15 @@ export interface LentOrder extends FilesOrder {
   variant: string;
   /** The ID of that build. */
   build: string;
+}
+
+export interface FromOrder {
+  /** The name of the step. */
+  step: string;
+  /** The build that ran the steps before it. */
+  build: string;
+  /** Set if this runner keeps its files. */
+  kept?: { name: string; key: string };
 }
 
 /** `when`: also after a failure, or only then. */

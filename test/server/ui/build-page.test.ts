@@ -6,6 +6,7 @@ import type { Scope } from '../../../src/server/http/route.ts';
 import { assertAccessible } from '../../support/accessibility.ts';
 import { registerApplication } from '../../support/applications.ts';
 import { TestBrowser } from '../../support/browser.ts';
+import { assertWrongFields } from '../../support/expect.ts';
 import { growingPauses, longestWait } from '../../support/pauses.ts';
 import { addArtifact } from '../../support/rows.ts';
 import { describeWithRunnerOnOne } from '../../support/runner.ts';
@@ -457,6 +458,33 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
     assert.deepEqual(await runner.dispatch.uploaded(runner.self, { claim }), { taken: true });
     await said.waitFor({ state: 'detached' });
     await shown.context().close();
+  });
+
+  test('starts a finished build again from a step, without any script', async () => {
+    const fields = ['install', 'test', 'publish'].flatMap((name, at) => [
+      [`steps[${at}][name]`, name],
+      [`steps[${at}][command]`, 'true'],
+    ]);
+    const build = await runningBuild(alice, runner, { command: '', ...(Object.fromEntries(fields) as object) });
+    await build.task.exit(1);
+    const shown = await browser.signIn(service.address, alice.credentials);
+    const storageState = await shown.context().storageState();
+    const plain = await browser.open({ javaScriptEnabled: false, storageState, viewport: { width: 360, height: 640 } });
+    await plain.goto(`${service.address}/ui${build.path}`);
+    await plain.getByText('From a step').click();
+    const menu = plain.getByRole('form', { name: 'Run again from a step' });
+    assert.deepEqual(await menu.getByRole('button').allInnerTexts(), ['test', 'publish']);
+    assert.equal(await plain.evaluate('document.documentElement.scrollWidth <= innerWidth'), true);
+    await menu.getByRole('button', { name: 'test' }).click();
+    await plain.getByText('attempt 2').waitFor();
+    const task = await runner.take('run_suite');
+    assert.deepEqual(task.order.work.from, { step: 'test', build: String(build.id) }, 'nothing is kept');
+    await task.exit(0);
+    for (const one of [shown, plain]) await one.context().close();
+    const restart = (step: string) => alice.post(`${build.path}/restart`, { from_step: step });
+    assertWrongFields(await restart('no such step'), { from_step: 'invalid_format' });
+    await restart('install');
+    assert.equal((await runner.take('run_suite')).order.work.from, undefined, 'the first step is the beginning');
   });
 
   test('can be used by everybody, in every tab', async () => {

@@ -147,6 +147,8 @@ create table slow_steps (
 create unique index slow_steps_once on slow_steps (suite_id, variant, branch, step);
 create index slow_steps_of_project on slow_steps (project_id);
 
+alter table builds add column from_step text not null default '';
+alter table builds add column from_build bigint;
 alter table jobs add column tried_by text;
 create index jobs_tried on jobs (run_after) where claim is null and tried_by is not null;
 alter table log_indexes add column outline text not null default '';

@@ -172,6 +172,9 @@ export interface BuildRow {
   files_of: bigint | null;
   lent_from: string;
   lent_by: string;
+  /** The step at which it is to start, with the files and variables of an earlier build. Blank for the first. */
+  from_step: string;
+  from_build: bigint | null;
   approval: number;
   /** A JSON list of e-mail addresses: one of these users must approve. If it is empty, any user of the project may. */
   approvers: string;
