@@ -6,7 +6,12 @@ import { textsOf, type Table } from './model.ts';
 import { quote } from './shell.ts';
 
 /** What a step that `uses` an action becomes: nothing, because it is so here anyway, a command, or why not. */
-export type Done = { command?: string; isSetup?: true } | { lost: string };
+export interface Command {
+  command?: string;
+  /** It needs none of the step's variables. */
+  isSetup?: true;
+}
+export type Done = Command | { lost: string };
 
 interface Use {
   job: Job;
@@ -80,7 +85,7 @@ const actions: Readonly<Record<string, Action>> = {
   },
   'actions/cache': ({ job, inputs }) => {
     const problem = addCache(job.suite, textsOf(inputs.path).flatMap((one) => one.split('\n')));
-    return problem === undefined ? {} : { lost: problem };
+    return carried(problem);
   },
   'actions/upload-artifact': ({ job, inputs, text }) => {
     const lines = textsOf(inputs.path).flatMap((one) => one.split('\n'));
@@ -91,7 +96,7 @@ const actions: Readonly<Record<string, Action>> = {
       paths.map((one) => (one && 'shell' in one ? one.shell : given(one))),
     );
     job.uploads.set(given(text('name')) || 'artifact', { suite: job.suite, paths: paths.map(given) });
-    return problem === undefined ? {} : { lost: problem };
+    return carried(problem);
   },
   'actions/download-artifact': ({ job, inputs, text }) => {
     const name = text('name');
@@ -150,7 +155,7 @@ const actions: Readonly<Record<string, Action>> = {
     const targets = textsOf(inputs.workspaces).flatMap((one) => one.split('\n'));
     const folders = targets.length === 0 ? ['.'] : targets.map((one) => one.split('->')[0]?.trim() ?? '.');
     const problem = addCache(job.suite, folders.map((one) => (one === '.' ? 'target' : `${one}/target`)));
-    return problem === undefined ? {} : { lost: problem };
+    return carried(problem);
   },
   'denoland/setup-deno': (use) => useTool(use, 'deno', use.inputs['deno-version']),
   'oven-sh/setup-bun': (use) => useTool(use, 'bun', use.inputs['bun-version']),
@@ -207,6 +212,8 @@ const actions: Readonly<Record<string, Action>> = {
     inputs.arguments === undefined ? {} : { command: `./gradlew ${textsOf(inputs.arguments)[0] ?? ''}` },
   'gradle/wrapper-validation-action': () => ({ lost: 'there is no equal to this action' }),
 };
+
+const carried = (problem: string | undefined): Done => (problem === undefined ? {} : { lost: problem });
 
 function nothingBut(command: string): Action {
   return () => ({ command });

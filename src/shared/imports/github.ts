@@ -1,12 +1,12 @@
 import { most } from '../domain/bounds.ts';
 import { parseCron } from '../domain/cron.ts';
-import { useAction } from './actions.ts';
+import { useAction, type Done } from './actions.ts';
 import { allOf, matching, negated, rulesOf, testOf, type Condition } from './conditions.ts';
-import { conditionOf, environmentHere, eventsHere, outputVariable, readCondition, scriptIn, textIn, variableOfInput, wordOf, type Job } from './github-values.ts';
+import { conditionOf, environmentHere, outputVariable, readCondition, scriptIn, textIn, variableOfInput, wordOf, type Job } from './github-values.ts';
 import { finishSuite } from './finish.ts';
 import { combined, flattened, realValues, variableOf, writeVariants, type Variant } from './matrix.ts';
 import { elsewhere, emptySuite, emptyTranslation, isScalar, isTable, kept, listOf, readKeys, tableOf, Tally, textsOf, type Keys, type Outcome, type Path, type Reading, type Source, type Suite, type Table, type Translation } from './model.ts';
-import { nameOf, tidyName } from './names.ts';
+import { nameOf } from './names.ts';
 import { addService, addVariable } from './parts.ts';
 import { inBash, only, quote } from './shell.ts';
 import { byOccasion, type Occasion } from './triggers.ts';
@@ -24,7 +24,7 @@ export function fromGithub(source: Source): { translation: Translation; tally: T
     defaults: kept,
     name: kept,
     permissions: kept,
-    concurrency: () => elsewhere(),
+    concurrency: elsewhere,
     'run-name': 'a build request has no name',
   };
   readKeys(workflow, keys, { tally, target: translation, path: [] });
@@ -168,7 +168,11 @@ function jobOf(id: string, { value, workflow, source, tally, translation, upload
   const path: Path = ['jobs', id];
   const suite = emptySuite(nameOf(id));
   const table = tableOf(value);
-  const drop = (why: string): undefined => void tally.lose(translation, path, undefined, why);
+  const drop = (why: string): undefined => {
+    translation.notes.push(...suite.notes, ...suite.steps.flatMap(({ notes }) => notes).filter((note) => !note.startsWith(outputMark)));
+    tally.lose(translation, path, undefined, why);
+    return undefined;
+  };
   if (table.uses !== undefined) return void tally.lose(translation, [...path, 'uses'], table.uses, 'there are no workflows of other repositories: write its jobs here');
   const steps = listOf(table.steps).map(tableOf);
   const job: Job = {
@@ -505,8 +509,6 @@ function readStep(job: Job, step: Table, { path, environment, defaults, at }: St
 }
 
 const isPlain = (done: object): boolean => 'isSetup' in done;
-
-type Done = { command?: string; isSetup?: true } | { lost: string };
 
 function usesOf(job: Job, { uses, with: inputs }: Table): Done {
   const name = String(uses);

@@ -133,7 +133,11 @@ const environmentHere: Readonly<Record<string, string>> = {
 function jobOf(about: About): Suite | undefined {
   const { name, table, file, tally, translation, stages, whole, names } = about;
   const suite = emptySuite(names.get(name) ?? nameOf(name));
-  const drop = (path: Path, why: string): undefined => void tally.lose(translation, path, undefined, why);
+  const drop = (path: Path, why: string): undefined => {
+    translation.notes.push(...suite.notes);
+    tally.lose(translation, path, undefined, why);
+    return undefined;
+  };
   if (table.trigger !== undefined) return drop([name, 'trigger'], 'a suite starts no pipeline of another project');
   if (table.script === undefined) return drop([name], 'it has no script');
   const stageOf = (other: Table | undefined): number => stages.indexOf(textsOf(other?.stage)[0] ?? 'test');

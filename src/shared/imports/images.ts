@@ -52,9 +52,9 @@ const javaOf = (version: string): string | undefined => {
 
 const nodeOf = (version: string): string | undefined => {
   const [, codename] = /^lts\/([a-z]+)$/i.exec(version) ?? [];
-  const [, iojs] = /^iojs(?:-v?(\d+(?:\.\d+)*))?$/.exec(version) ?? (version === 'iojs' ? ['', 'latest'] : []);
+  const [isIojs, iojs = 'latest'] = /^iojs(?:-v?(\d+(?:\.\d+)*))?$/.exec(version) ?? [];
   if (codename !== undefined) return `${hub}/node:${codename.toLowerCase()}`;
-  return iojs === undefined ? node(version) : `${hub}/iojs:${iojs}`;
+  return isIojs === undefined ? node(version) : `${hub}/iojs:${iojs}`;
 };
 
 export const tools = {

@@ -9,6 +9,8 @@ import { fromTravis } from './travis.ts';
 import { fromWoodpecker } from './woodpecker.ts';
 import { writeToml } from './write.ts';
 
+export { reference } from './gitlab.ts';
+
 /** Where the systems have their files: a path, or the folder of several. */
 export const usualFiles = ['.gitlab-ci.yml', '.woodpecker.yml', '.woodpecker.yaml', '.drone.yml', '.travis.yml'] as const;
 export const usualFolders = ['.github/workflows', '.woodpecker'] as const;

@@ -213,7 +213,7 @@ function suiteOf({ name, file, about, group, first, tally, translation }: About)
   readGlobals(file, suite, tally, translation);
   const merged: Table = { ...file, ...own };
   addCache(suite, cachePathsOf(merged.cache));
-  readKeys(own, jobKeys(suite, key), { tally, target: suite, path: first.path });
+  readKeys(own, jobKeys(key), { tally, target: suite, path: first.path });
   for (const service of listOf(merged.services).flatMap(textsOf)) addKnownService(suite, service);
   const packages = listOf(tableOf(tableOf(merged.addons).apt).packages ?? (isTable(tableOf(merged.addons).apt) ? undefined : tableOf(merged.addons).apt)).flatMap(textsOf);
   const apt = packages.length === 0 ? [] : [`apt-get update\napt-get install -y ${packages.map(quote).join(' ')}`];
@@ -224,11 +224,15 @@ function suiteOf({ name, file, about, group, first, tally, translation }: About)
     return text === undefined ? (usual[phase] ?? '') : textsOf(text).join('\n');
   });
   const script = [...apt, ...parts].filter((part) => part !== '').join('\n');
+  const version = tool === undefined ? '' : `TRAVIS_${tool.toUpperCase()}_VERSION`;
+  const versionLine = versionOf(version, images.length > 1 ? variable : undefined, built.map(({ version: one }, at) => [tags[at] ?? '', one ?? '']));
   const add = (step: string, text: string, when?: 'failed' | 'always'): void => {
     if (text === '') return;
     const exports = Object.entries(environmentHere).filter(([one]) => new RegExp(`\\b${one}\\b`).test(text)).map(([one, value]) => `export ${one}="${value}"`);
+    if (version !== '' && text.includes(version)) exports.unshift(versionLine);
+    if (/\bnvm (?:install|use)\b/.test(text)) tally.lose(suite, [step], 'nvm', 'an image has one version of Node, and no nvm');
     for (const one of new Set(Array.from(text.matchAll(/\$\{?(TRAVIS_\w+)/g), ([, found = '']) => found)))
-      if (!Object.hasOwn(environmentHere, one)) tally.lose(suite, ['script'], `$${one}`, 'a build has no such variable');
+      if (one !== version && !Object.hasOwn(environmentHere, one)) tally.lose(suite, ['script'], `$${one}`, 'a build has no such variable');
     suite.steps.push({ name: step, command: [...(real === '' ? [] : [real.trimEnd()]), ...exports, inBash(text)].join('\n'), ...(when && { when }), notes: [] });
   };
   add('script', script);
@@ -236,6 +240,14 @@ function suiteOf({ name, file, about, group, first, tally, translation }: About)
   add('after_failure', textsOf(merged.after_failure).join('\n'), 'failed');
   add('after_script', textsOf(merged.after_script).join('\n'), 'always');
   return suite;
+}
+
+/** The variable with the version as the file has it: the tag of the image may have another name. */
+function versionOf(name: string, variable: string | undefined, known: readonly (readonly [string, string])[]): string {
+  if (variable === undefined) return `export ${name}=${quote(known[0]?.[1] ?? '')}`;
+  const other = new Map(known.filter(([tag, version]) => tag !== version));
+  const cases = Array.from(other, ([tag, version]) => `${quote(tag)}) export ${name}=${quote(version)} ;;`);
+  return `case "$${variable}" in ${[...cases, `*) export ${name}="$${variable}" ;;`].join(' ')} esac`;
 }
 
 const javaName = (version: string): string => version.replace(/^(?:openjdk|oraclejdk)-?/, '');
@@ -257,7 +269,7 @@ function addKnownService(suite: Suite, name: string): void {
 }
 
 function servicesOf(value: unknown): Outcome {
-  const missing = textsOf(value).filter((one) => !Object.hasOwn(serviceImages, one) && one !== 'xvfb');
+  const missing = textsOf(value).filter((one) => !Object.hasOwn(serviceImages, one));
   return missing.length === 0 ? kept() : lost(`there is no image for ${missing.join(', ')}`);
 }
 
@@ -292,7 +304,8 @@ function topKeys(about: Language | undefined, limits: Suite['rules']): Keys<Tran
     services: servicesOf,
     addons: addonsOf,
     git: kept,
-    notifications: 'who is told is a setting of the project: add a notification',
+    notifications: (value) =>
+      Object.values(tableOf(value)).every((one) => one === false) ? kept() : lost('who is told is a setting of the project: add a notification'),
     deploy: 'write a suite that deploys, with manual = true or rules',
     before_deploy: 'write a suite that deploys',
     after_deploy: 'write a suite that deploys',
@@ -325,7 +338,7 @@ function cacheOf(value: unknown): Outcome {
   return problem === undefined ? kept() : lost(problem);
 }
 
-function jobKeys(suite: Suite, key: string): Keys<Suite> {
+function jobKeys(key: string): Keys<Suite> {
   return {
     ...Object.fromEntries([...phases, 'after_success', 'after_failure', 'after_script', 'name', 'stage', 'os', 'env', 'sudo', 'dist', 'arch', key].map((name) => [name, elsewhere])),
     language: 'a suite has the language of the file',
