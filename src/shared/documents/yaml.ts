@@ -13,7 +13,12 @@ const mostExpanded = 10_000;
 export function parseYaml(text: string, tags: readonly string[] = []): ParsedFile {
   const counter = new yaml.LineCounter();
   try {
-    const document = yaml.parseDocument(text, { lineCounter: counter, prettyErrors: false, merge: true, customTags: tags.map(asTable) });
+    const document = yaml.parseDocument(text, {
+      lineCounter: counter,
+      prettyErrors: false,
+      merge: true,
+      customTags: tags.map(asTable),
+    });
     const [error] = document.errors;
     if (error) return { problem: error.message, line: counter.linePos(error.pos[0]).line };
     const targets = targetsIn(document.contents);

@@ -44,7 +44,9 @@ const actions: Readonly<Record<string, Action>> = {
     },
     ({ text }) => {
       const path = given(text('path'));
-      return path === '' || path === '.' ? {} : { command: `mkdir -p ${quote(path)}\ncp -a $(git ls-files | cut -d/ -f1 | sort -u) ${quote(path)}` };
+      return path === '' || path === '.'
+        ? {}
+        : { command: `mkdir -p ${quote(path)}\ncp -a $(git ls-files | cut -d/ -f1 | sort -u) ${quote(path)}` };
     },
   ),
   'actions/setup-node': (use) => {
@@ -84,7 +86,10 @@ const actions: Readonly<Record<string, Action>> = {
     return useTool(use, 'java', use.inputs['java-version']);
   },
   'actions/cache': ({ job, inputs }) => {
-    const problem = addCache(job.suite, textsOf(inputs.path).flatMap((one) => one.split('\n')));
+    const problem = addCache(
+      job.suite,
+      textsOf(inputs.path).flatMap((one) => one.split('\n')),
+    );
     return carried(problem);
   },
   'actions/upload-artifact': ({ job, inputs, text }) => {
@@ -102,25 +107,32 @@ const actions: Readonly<Record<string, Action>> = {
     const name = text('name');
     if (!name || 'shell' in name || inputs['run-id'] !== undefined || inputs.pattern !== undefined)
       return { lost: 'a suite begins with the files of one suite' };
-    const upload = name.text === '' && job.uploads.size === 1 ? [...job.uploads.values()][0] : job.uploads.get(name.text);
+    const upload =
+      name.text === '' && job.uploads.size === 1 ? [...job.uploads.values()][0] : job.uploads.get(name.text);
     if (!upload) return { lost: 'no job before it has such an artifact' };
     const { suite, paths } = upload;
     const { files_from: from = suite.name, ...own } = job.suite.fields;
     if (from !== suite.name) return { lost: `it begins with the files of ${String(from)} already` };
-    if (suite.fields.matrix !== undefined || suite.fields.matrix_include !== undefined) return { lost: `${suite.name} has a matrix, so it has several files of that name` };
+    if (suite.fields.matrix !== undefined || suite.fields.matrix_include !== undefined)
+      return { lost: `${suite.name} has a matrix, so it has several files of that name` };
     const [path = ''] = paths;
     const target = (given(text('path')) || '.').replace(/^\.\//, '').replace(/\/$/, '') || '.';
-    if (paths.length !== 1 || path === '' || /[*?[{!]/.test(path)) return { lost: 'which of its files are meant is not known here' };
+    if (paths.length !== 1 || path === '' || /[*?[{!]/.test(path))
+      return { lost: 'which of its files are meant is not known here' };
     job.suite.fields = { ...own, files_from: suite.name };
     job.suite.needs = [...new Set([...job.suite.needs, suite.name])];
     const source = path.replace(/^\.\//, '').replace(/\/$/, '');
     if (source === target) return {};
-    return { command: `mkdir -p ${quote(target)}\nif [ -d ${quote(source)} ]; then cp -a ${quote(source)}/. ${quote(target)}; else cp -a ${quote(source)} ${quote(target)}; fi` };
+    return {
+      command: `mkdir -p ${quote(target)}\nif [ -d ${quote(source)} ]; then cp -a ${quote(source)}/. ${quote(target)}; else cp -a ${quote(source)} ${quote(target)}; fi`,
+    };
   },
   'pnpm/action-setup': ({ inputs, text }) => {
     const version = given(text('version'));
     const packages = inputs.run_install === undefined || inputs.run_install === false ? '' : '\npnpm install';
-    return { command: `${version === '' ? 'corepack enable' : `npm install --global ${quote(`pnpm@${version}`)}`}${packages}` };
+    return {
+      command: `${version === '' ? 'corepack enable' : `npm install --global ${quote(`pnpm@${version}`)}`}${packages}`,
+    };
   },
   'bahmutov/npm-install': nothingBut('npm ci'),
   'ruby/setup-ruby': (use) => {
@@ -135,11 +147,16 @@ const actions: Readonly<Record<string, Action>> = {
     { extensions: 'which extensions the image has is not known', 'ini-values': 'write them into the image' },
     (use) => {
       const done = useTool(use, 'php', use.inputs['php-version']);
-      const wanted = given(use.text('tools')).split(/[\s,]+/).filter((one) => one !== '' && !/^composer(?::|$)/.test(one));
+      const wanted = given(use.text('tools'))
+        .split(/[\s,]+/)
+        .filter((one) => one !== '' && !/^composer(?::|$)/.test(one));
       if (wanted.length > 0) return { lost: `tools: ${wanted.join(', ')}` };
       return 'lost' in done
         ? done
-        : { command: 'curl -sS https://getcomposer.org/installer | php -- --install-dir=/usr/local/bin --filename=composer' };
+        : {
+            command:
+              'curl -sS https://getcomposer.org/installer | php -- --install-dir=/usr/local/bin --filename=composer',
+          };
     },
   ),
   'dtolnay/rust-toolchain': (use) => rust(use, use.inputs.toolchain ?? use.version),
@@ -149,26 +166,34 @@ const actions: Readonly<Record<string, Action>> = {
     const args = scriptIn(job, textsOf(inputs.args)[0] ?? '');
     if (args === undefined || given(text('use-cross')) === 'true') return { lost: 'its arguments cannot be said' };
     const toolchain = given(text('toolchain'));
-    return { command: `cargo ${toolchain === '' ? '' : `+${toolchain} `}${textsOf(inputs.command)[0] ?? ''} ${args}`.trim() };
+    return {
+      command: `cargo ${toolchain === '' ? '' : `+${toolchain} `}${textsOf(inputs.command)[0] ?? ''} ${args}`.trim(),
+    };
   },
   'Swatinem/rust-cache': ({ job, inputs }) => {
     const targets = textsOf(inputs.workspaces).flatMap((one) => one.split('\n'));
     const folders = targets.length === 0 ? ['.'] : targets.map((one) => one.split('->')[0]?.trim() ?? '.');
-    const problem = addCache(job.suite, folders.map((one) => (one === '.' ? 'target' : `${one}/target`)));
+    const problem = addCache(
+      job.suite,
+      folders.map((one) => (one === '.' ? 'target' : `${one}/target`)),
+    );
     return carried(problem);
   },
   'denoland/setup-deno': (use) => useTool(use, 'deno', use.inputs['deno-version']),
   'oven-sh/setup-bun': (use) => useTool(use, 'bun', use.inputs['bun-version']),
   'astral-sh/setup-uv': ({ text }) => {
     const version = given(text('version'));
-    const address = /^\d[\d.]*$/.test(version) ? `https://astral.sh/uv/${version}/install.sh` : 'https://astral.sh/uv/install.sh';
+    const address = /^\d[\d.]*$/.test(version)
+      ? `https://astral.sh/uv/${version}/install.sh`
+      : 'https://astral.sh/uv/install.sh';
     return { command: `curl -LsSf ${address} | env UV_INSTALL_DIR=/usr/local/bin sh`, isSetup: true };
   },
   'golangci/golangci-lint-action': ({ text }) => {
     const version = given(text('version')) || 'latest';
     const args = given(text('args'));
     return {
-      command: `curl -sSfL https://golangci-lint.run/install.sh | sh -s -- -b /usr/local/bin ${quote(version)}\ngolangci-lint run ${args}`.trim(),
+      command:
+        `curl -sSfL https://golangci-lint.run/install.sh | sh -s -- -b /usr/local/bin ${quote(version)}\ngolangci-lint run ${args}`.trim(),
     };
   },
   'coverallsapp/github-action': (use) => {
@@ -198,7 +223,8 @@ const actions: Readonly<Record<string, Action>> = {
     if (words.some((one) => one === undefined)) return { lost: 'its inputs cannot be said' };
     const fails = given(text('fail_ci_if_error')) === 'true' ? ['--fail-on-error'] : [];
     return {
-      command: `curl -sSL -o /tmp/codecov https://cli.codecov.io/latest/linux/codecov\nchmod +x /tmp/codecov\n/tmp/codecov upload-process --token "$CODECOV_TOKEN" --sha "$HEADRACE_COMMIT" --branch "$HEADRACE_BRANCH" ${[...words, ...fails].join(' ')}`.trim(),
+      command:
+        `curl -sSL -o /tmp/codecov https://cli.codecov.io/latest/linux/codecov\nchmod +x /tmp/codecov\n/tmp/codecov upload-process --token "$CODECOV_TOKEN" --sha "$HEADRACE_COMMIT" --branch "$HEADRACE_BRANCH" ${[...words, ...fails].join(' ')}`.trim(),
     };
   },
   'pre-commit/action': ({ job, inputs }) => {
@@ -232,11 +258,17 @@ function rust(use: Use, toolchain: unknown): Done {
   const version = toolchain === 'master' || toolchain === 'v1' ? 'stable' : toolchain;
   const done = useTool(use, 'rust', version);
   if ('lost' in done) return done;
-  const components = textsOf(use.inputs.components).flatMap((one) => one.split(/[\s,]+/)).filter((one) => one !== '');
-  const targets = textsOf(use.inputs.targets ?? use.inputs.target).flatMap((one) => one.split(/[\s,]+/)).filter((one) => one !== '');
+  const components = textsOf(use.inputs.components)
+    .flatMap((one) => one.split(/[\s,]+/))
+    .filter((one) => one !== '');
+  const targets = textsOf(use.inputs.targets ?? use.inputs.target)
+    .flatMap((one) => one.split(/[\s,]+/))
+    .filter((one) => one !== '');
   const added = [
     ...(components.length > 0 ? [`rustup component add ${components.map(quote).join(' ')}`] : []),
-    ...(targets.length > 0 && targets.every((one) => /^[\w-]+$/.test(one)) ? [`rustup target add ${targets.join(' ')}`] : []),
+    ...(targets.length > 0 && targets.every((one) => /^[\w-]+$/.test(one))
+      ? [`rustup target add ${targets.join(' ')}`]
+      : []),
   ];
   return added.length === 0 ? done : { command: added.join('\n'), isSetup: true };
 }
@@ -270,7 +302,10 @@ function second(job: Job, tool: ToolName, text: string): Done {
   const version = textIn(job, text === '' ? 'lts' : text.replace(/\.x$/, ''));
   if (!version) return { lost: 'its version is not known here' };
   const word = 'text' in version ? quote(version.text.replace('lts/*', 'lts')) : `"${version.shell}"`;
-  return { command: `curl -fsSL https://raw.githubusercontent.com/tj/n/master/bin/n | bash -s install ${word}`, isSetup: true };
+  return {
+    command: `curl -fsSL https://raw.githubusercontent.com/tj/n/master/bin/n | bash -s install ${word}`,
+    isSetup: true,
+  };
 }
 
 export function imageOf(job: Job, images: readonly string[], text: string): string {

@@ -12,7 +12,15 @@ export type Condition =
 
 /** `variable:NAME` is a variable of the build. `branch` is the branch that was pushed to. */
 export type Subject =
-  'event' | 'branch' | 'tag' | 'target' | 'message' | 'files' | 'fork' | 'author' | `variable:${string}`;
+  | 'event'
+  | 'branch'
+  | 'tag'
+  | 'target'
+  | 'message'
+  | 'files'
+  | 'fork'
+  | 'author'
+  | `variable:${string}`;
 
 export const always: Condition = { is: true };
 export const never: Condition = { is: false };
@@ -33,9 +41,7 @@ export function allOf(conditions: readonly Condition[]): Condition {
 
 /** Values of one subject are joined, because rules cannot say "or" in another way. */
 export function anyOf(conditions: readonly Condition[]): Condition {
-  const flat = conditions
-    .flatMap((one) => ('any' in one ? one.any : [one]))
-    .filter((one) => !('is' in one && !one.is));
+  const flat = conditions.flatMap((one) => ('any' in one ? one.any : [one])).filter((one) => !('is' in one && !one.is));
   if (flat.some((one) => 'is' in one)) return always;
   const subjects = new Set(flat.map((one) => ('subject' in one ? one.subject : undefined)));
   const [subject] = subjects;
@@ -135,11 +141,18 @@ export function globPattern(glob: string): string {
     else if (one === '?') pattern += '[^/]';
     else if (one === '[' && glob.indexOf(']', at) > at + 1) {
       const end = glob.indexOf(']', at);
-      pattern += `[${glob.slice(at + 1, end).replaceAll('\\', '\\\\').replaceAll('[', '\\[')}]`;
+      pattern += `[${glob
+        .slice(at + 1, end)
+        .replaceAll('\\', '\\\\')
+        .replaceAll('[', '\\[')}]`;
       at = end;
     } else if (one === '{' && /^\{[^{}]*\}/.test(glob.slice(at))) {
       const end = glob.indexOf('}', at);
-      pattern += `(${glob.slice(at + 1, end).split(',').map(globPattern).join('|')})`;
+      pattern += `(${glob
+        .slice(at + 1, end)
+        .split(',')
+        .map(globPattern)
+        .join('|')})`;
       at = end;
     } else pattern += escaped(one);
   }

@@ -6,8 +6,7 @@ export type Expression =
   | { call: string; args: Expression[] }
   | { operator: string; args: Expression[] };
 
-const token =
-  /\s*(?:('(?:[^']|'')*')|(-?\d+(?:\.\d+)?(?![\w.]))|([A-Za-z_][\w-]*)|(&&|\|\||[=!<>]=|[!<>()[\],.*]))/y;
+const token = /\s*(?:('(?:[^']|'')*')|(-?\d+(?:\.\d+)?(?![\w.]))|([A-Za-z_][\w-]*)|(&&|\|\||[=!<>]=|[!<>()[\],.*]))/y;
 
 /** A deeper expression is of no workflow that a person reads. */
 const mostTokens = 300;

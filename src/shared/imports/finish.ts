@@ -10,7 +10,9 @@ export function finishSuite(suite: Suite, machine = ''): boolean {
   const scripts = run.map(({ command }) => command).join('\n');
   if (suite.fields.image === undefined && usesRoot(scripts)) suite.fields.image = machineImage(machine);
   if (suite.fields.image !== undefined && usesRoot(scripts)) {
-    const update = /\bapt(?:-get)? (?:-\S+ )*update\b/.test(scripts) ? '' : '\nif command -v apt-get; then apt-get update; fi';
+    const update = /\bapt(?:-get)? (?:-\S+ )*update\b/.test(scripts)
+      ? ''
+      : '\nif command -v apt-get; then apt-get update; fi';
     const lines = usesSudo(scripts) ? `${sudoStep.command}${update}` : update.trim();
     if (lines !== '') suite.steps.unshift({ name: 'set up', command: lines, notes: [] });
   }
@@ -28,6 +30,9 @@ export function finishSuite(suite: Suite, machine = ''): boolean {
 function joinSteps(suite: Suite): void {
   const first = suite.steps.slice(0, most.stepsOfSuite - 1);
   const rest = suite.steps.slice(most.stepsOfSuite - 1);
-  const command = rest.filter((step) => step.command !== '').map((step) => `(\n${step.command}\n)`).join('\n');
+  const command = rest
+    .filter((step) => step.command !== '')
+    .map((step) => `(\n${step.command}\n)`)
+    .join('\n');
   suite.steps = [...first, { name: 'the other steps', command, notes: rest.flatMap(({ notes }) => notes) }];
 }

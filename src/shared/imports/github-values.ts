@@ -137,7 +137,10 @@ export const variableOfInput = (name: string): string => name.replaceAll(/\W/g, 
 
 export function secret({ translation }: Job, name: string, kind = 'secret'): Resolved | undefined {
   if (/^(?:CI$|HEADRACE)/.test(name) || !/^[A-Za-z_]\w{0,254}$/.test(name)) return undefined;
-  const extra = name === 'GITHUB_TOKEN' ? 'a token of the forge that may do what the steps do with it' : `the ${kind} ${name} of the repository there`;
+  const extra =
+    name === 'GITHUB_TOKEN'
+      ? 'a token of the forge that may do what the steps do with it'
+      : `the ${kind} ${name} of the repository there`;
   translation.secrets.set(name, `Set the variable ${name} of the project: ${extra}.`);
   return { shell: `\${${name}}` };
 }
@@ -148,9 +151,12 @@ export function textIn(job: Job, text: string): Resolved | undefined {
   if (!parts) return undefined;
   const all = parts.map((part) => (typeof part === 'string' ? { text: part } : resolved(job, part)));
   if (all.some((one) => one === undefined)) return undefined;
-  if (all.every((one) => one && 'text' in one)) return { text: all.map((one) => (one as { text: string }).text).join('') };
+  if (all.every((one) => one && 'text' in one))
+    return { text: all.map((one) => (one as { text: string }).text).join('') };
   const plain = (one: string): string => one.replaceAll(/[\\"$`]/g, String.raw`\$&`);
-  return { shell: all.map((one) => (one && 'shell' in one ? one.shell : plain((one as { text: string }).text))).join('') };
+  return {
+    shell: all.map((one) => (one && 'shell' in one ? one.shell : plain((one as { text: string }).text))).join(''),
+  };
 }
 
 /** As a word of a script. */
@@ -211,7 +217,8 @@ export function conditionOf(job: Job, expression: Expression): Condition | undef
   if (operator !== '==' && operator !== '!=') return undefined;
   const [left, right] = args;
   if (!left || !right) return undefined;
-  const both = 'name' in left && 'name' in right ? sameRepository.exec(`${left.name}${operator}${right.name}`) : undefined;
+  const both =
+    'name' in left && 'name' in right ? sameRepository.exec(`${left.name}${operator}${right.name}`) : undefined;
   if (both) return { subject: 'fork', values: [both[1] === '==' ? 'false' : 'true'] };
   const [variable, constant] = 'value' in right ? [left, right] : [right, left];
   if (!('value' in constant)) return undefined;

@@ -1,20 +1,60 @@
-import { allOf, anyOf, escaped, matching, negated, rulesOf, type Condition } from './conditions.ts';
+import { negated, rulesOf, type Condition } from './conditions.ts';
+import { conditionOfRules, ofRefs, type Repository } from './gitlab-conditions.ts';
 import { finishSuite } from './finish.ts';
-import { elsewhere, emptySuite, emptyTranslation, isScalar, isTable, kept, listOf, readKeys, tableOf, Tally, textsOf, type Keys, type Outcome, type Path, type Source, type Suite, type Table, type Translation } from './model.ts';
+import {
+  elsewhere,
+  emptySuite,
+  emptyTranslation,
+  isScalar,
+  isTable,
+  kept,
+  listOf,
+  readKeys,
+  tableOf,
+  Tally,
+  textsOf,
+  type Keys,
+  type Outcome,
+  type Path,
+  type Source,
+  type Suite,
+  type Table,
+  type Translation,
+} from './model.ts';
 import { combined, flattened, writeVariants } from './matrix.ts';
 import { nameOf, tidyName } from './names.ts';
 import { addArtifacts, addCache, addService, addVariable } from './parts.ts';
 import { inBash } from './shell.ts';
 
-const global = new Set(['default', 'image', 'services', 'cache', 'before_script', 'after_script', 'variables', 'stages', 'types', 'workflow', 'include', 'spec']);
+const global = new Set([
+  'default',
+  'image',
+  'services',
+  'cache',
+  'before_script',
+  'after_script',
+  'variables',
+  'stages',
+  'types',
+  'workflow',
+  'include',
+  'spec',
+]);
 /** A job takes these from `default`, or from the top of the file. */
-const inherited = ['image', 'services', 'cache', 'before_script', 'after_script', 'artifacts', 'tags', 'retry', 'timeout', 'interruptible'];
+const inherited = [
+  'image',
+  'services',
+  'cache',
+  'before_script',
+  'after_script',
+  'artifacts',
+  'tags',
+  'retry',
+  'timeout',
+  'interruptible',
+];
 
 const lost = (why: string): Outcome => ({ lost: why });
-
-export interface Repository {
-  defaultBranch?: string | undefined;
-}
 
 export function fromGitlab(source: Source, repository: Repository): { translation: Translation; tally: Tally } {
   const [translation, tally] = [emptyTranslation(), new Tally(source)];
@@ -32,12 +72,20 @@ export function fromGitlab(source: Source, repository: Repository): { translatio
   const workflow = rules.length === 0 ? { condition: always, isManual: false } : conditionOfRules(rules, repository);
   if (!workflow) tally.lose(translation, ['workflow', 'rules'], undefined, 'rules of suites cannot say this');
   else if (rules.length > 0) tally.keep();
-  const jobs = Object.entries(file).filter(([name, value]) => !global.has(name) && !name.startsWith('.') && isTable(value));
+  const jobs = Object.entries(file).filter(
+    ([name, value]) => !global.has(name) && !name.startsWith('.') && isTable(value),
+  );
   const names = new Map(jobs.map(([name]) => [name, nameOf(name)]));
-  const stages = ['.pre', ...(textsOf(file.stages).length > 0 ? textsOf(file.stages) : ['build', 'test', 'deploy']), '.post'];
+  const stages = [
+    '.pre',
+    ...(textsOf(file.stages).length > 0 ? textsOf(file.stages) : ['build', 'test', 'deploy']),
+    '.post',
+  ];
   const whole = new Map(jobs.map(([name]) => [name, wholeJob(name, file)]));
   for (const [name, table] of whole) {
-    const suite = table ? jobOf({ name, table, file, tally, translation, repository, stages, whole, names }) : undefined;
+    const suite = table
+      ? jobOf({ name, table, file, tally, translation, repository, stages, whole, names })
+      : undefined;
     if (!table) tally.lose(translation, [name, 'extends'], undefined, 'it extends something that is not in this file');
     if (!suite) continue;
     const limits = workflow && rulesOf(workflow.condition);
@@ -53,7 +101,10 @@ const always: Condition = { is: true };
 function wholeJob(name: string, file: Table): Table | undefined {
   const own = extended(name, file, 0);
   if (!own) return undefined;
-  const usual = { ...Object.fromEntries(inherited.flatMap((key) => (file[key] === undefined ? [] : [[key, file[key]]]))), ...tableOf(file.default) };
+  const usual = {
+    ...Object.fromEntries(inherited.flatMap((key) => (file[key] === undefined ? [] : [[key, file[key]]]))),
+    ...tableOf(file.default),
+  };
   const isOff = (key: string): boolean => {
     const wanted = tableOf(own.inherit).default;
     return wanted === false || (Array.isArray(wanted) && !wanted.includes(key));
@@ -91,7 +142,8 @@ function referenced(value: unknown, file: Table, level: number): unknown {
   if (Array.isArray(value)) return value.map((one) => referenced(one, file, level + 1));
   if (!isTable(value)) return value;
   const { [reference]: target } = value;
-  if (target === undefined) return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, referenced(one, file, level + 1)]));
+  if (target === undefined)
+    return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, referenced(one, file, level + 1)]));
   const [job = '', ...keys] = textsOf(target);
   const found = keys.reduce<unknown>((at, key) => tableOf(at)[key], extended(job, file, 0));
   return referenced(found, file, level + 1);
@@ -157,13 +209,25 @@ function jobOf(about: About): Suite | undefined {
   const before = textsOf(table.before_script);
   const script = [...before, ...textsOf(table.script)].join('\n');
   const after = textsOf(table.after_script).join('\n');
-  const used = new Set(Array.from(`${script}\n${after}`.matchAll(/\$\{?((?:CI|GITLAB)_\w+)/g), ([, used_ = '']) => used_));
+  const used = new Set(
+    Array.from(`${script}\n${after}`.matchAll(/\$\{?((?:CI|GITLAB)_\w+)/g), ([, used_ = '']) => used_),
+  );
   const declared = new Set(suite.variables.map((one) => one.name));
-  const exports = [...used].flatMap((one) => (Object.hasOwn(environmentHere, one) ? [`export ${one}="${environmentHere[one]}"`] : []));
+  const exports = [...used].flatMap((one) =>
+    Object.hasOwn(environmentHere, one) ? [`export ${one}="${environmentHere[one]}"`] : [],
+  );
   for (const one of used)
-    if (!Object.hasOwn(environmentHere, one) && !declared.has(one)) tally.lose(suite, [name, 'script'], `$${one}`, 'a build has no such variable');
+    if (!Object.hasOwn(environmentHere, one) && !declared.has(one))
+      tally.lose(suite, [name, 'script'], `$${one}`, 'a build has no such variable');
   const add = (step: string, text: string, when?: 'always'): void => {
-    suite.steps.push({ name: step, command: [...exports, inBash(text, '-eo pipefail').replace(/^bash -eo pipefail -c/, 'bash -eo pipefail -c')].join('\n'), ...(when && { when }), notes: [] });
+    suite.steps.push({
+      name: step,
+      command: [...exports, inBash(text, '-eo pipefail').replace(/^bash -eo pipefail -c/, 'bash -eo pipefail -c')].join(
+        '\n',
+      ),
+      ...(when && { when }),
+      notes: [],
+    });
   };
   add('script', script);
   if (after !== '') add('after_script', after, 'always');
@@ -174,31 +238,53 @@ function jobOf(about: About): Suite | undefined {
 /** The files of the only earlier job that has artifacts. */
 function filesFrom({ name, table, whole, names, tally }: About, suite: Suite): void {
   const wanted = table.dependencies === undefined ? undefined : textsOf(table.dependencies);
-  const without = new Set(listOf(table.needs).flatMap((one) => (isTable(one) && one.artifacts === false ? textsOf(one.job) : [])));
+  const without = new Set(
+    listOf(table.needs).flatMap((one) => (isTable(one) && one.artifacts === false ? textsOf(one.job) : [])),
+  );
   const makers = [...whole].filter(
     ([other, one]) =>
-      suite.needs.includes(names.get(other) ?? '') && tableOf(one?.artifacts).paths !== undefined && !without.has(other) && (wanted?.includes(other) ?? true),
+      suite.needs.includes(names.get(other) ?? '') &&
+      tableOf(one?.artifacts).paths !== undefined &&
+      !without.has(other) &&
+      (wanted?.includes(other) ?? true),
   );
   const [first] = makers;
-  if (makers.length === 1 && first && first[1]?.parallel === undefined) suite.fields.files_from = names.get(first[0]) ?? '';
+  if (makers.length === 1 && first && first[1]?.parallel === undefined)
+    suite.fields.files_from = names.get(first[0]) ?? '';
   else if (makers.length > 0)
-    tally.lose(suite, [name, table.dependencies === undefined ? 'needs' : 'dependencies'], makers.map(([other]) => other).join(', '), 'a suite begins with the files of one suite');
+    tally.lose(
+      suite,
+      [name, table.dependencies === undefined ? 'needs' : 'dependencies'],
+      makers.map(([other]) => other).join(', '),
+      'a suite begins with the files of one suite',
+    );
 }
 
 const minutes: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 
 function secondsOf(text: string): number {
-  const parts = Array.from(text.matchAll(/(\d+)\s*([a-z])[a-z]*/gi), ([, number = '', unit = '']) => Number(number) * (minutes[unit.toLowerCase()] ?? 0));
+  const parts = Array.from(
+    text.matchAll(/(\d+)\s*([a-z])[a-z]*/gi),
+    ([, number = '', unit = '']) => Number(number) * (minutes[unit.toLowerCase()] ?? 0),
+  );
   return parts.reduce((sum, one) => sum + one, 0);
 }
 
 function keysOf(about: About, suite: Suite): Keys<Suite> {
   const { file, tally, translation, repository, whole, names } = about;
-  const imageOf = (value: unknown): string | undefined => textsOf(isTable(value) ? value.name : value)[0]?.replaceAll(/\$\{?CI_DEPENDENCY_PROXY_(?:GROUP|DIRECT_GROUP)_IMAGE_PREFIX\}?\//g, '');
+  const imageOf = (value: unknown): string | undefined =>
+    textsOf(isTable(value) ? value.name : value)[0]?.replaceAll(
+      /\$\{?CI_DEPENDENCY_PROXY_(?:GROUP|DIRECT_GROUP)_IMAGE_PREFIX\}?\//g,
+      '',
+    );
   const expanded = (text: string): string | undefined => {
     const all = { ...tableOf(file.variables), ...tableOf(about.table.variables) };
-    const result = text.replaceAll(/\$\{?(\w+)\}?/g, (whole_, key: string) => (isScalar(all[key]) ? String(all[key]) : whole_));
-    return result.includes('$') && suite.fields.matrix === undefined && suite.fields.matrix_include === undefined ? undefined : result;
+    const result = text.replaceAll(/\$\{?(\w+)\}?/g, (whole_, key: string) =>
+      isScalar(all[key]) ? String(all[key]) : whole_,
+    );
+    return result.includes('$') && suite.fields.matrix === undefined && suite.fields.matrix_include === undefined
+      ? undefined
+      : result;
   };
   return {
     ...Object.fromEntries(['script', 'before_script', 'after_script'].map((name) => [name, kept])),
@@ -214,8 +300,16 @@ function keysOf(about: About, suite: Suite): Keys<Suite> {
       for (const [at, one] of listOf(value).entries()) {
         const image = expanded(imageOf(one) ?? '');
         const alias = isTable(one) ? textsOf(one.alias)[0] : undefined;
-        const given = { ...tableOf(file.variables), ...tableOf(about.table.variables), ...tableOf(tableOf(one).variables) };
-        const variables = Object.entries(given).flatMap(([name, content]) => (isScalar(content) && !/\$/.test(String(content)) && /^[A-Za-z_]\w*$/.test(name) ? [{ name, content: String(content) }] : []));
+        const given = {
+          ...tableOf(file.variables),
+          ...tableOf(about.table.variables),
+          ...tableOf(tableOf(one).variables),
+        };
+        const variables = Object.entries(given).flatMap(([name, content]) =>
+          isScalar(content) && !/\$/.test(String(content)) && /^[A-Za-z_]\w*$/.test(name)
+            ? [{ name, content: String(content) }]
+            : [],
+        );
         const command = isTable(one) ? textsOf(one.command) : [];
         const isDocker = /(?:^|\/)docker:/.test(image ?? '');
         const problem =
@@ -223,8 +317,14 @@ function keysOf(about: About, suite: Suite): Keys<Suite> {
             ? 'its name is not known here'
             : isDocker
               ? 'a build has no container engine: write builds_images = true, and make images with buildah'
-              : addService(suite, { name: tidyName(alias?.split(/[ ,]/)[0] ?? image.replace(/^.*\//, '').replace(/[:@].*$/, '')), image, variables, notes: [] });
-        if (problem !== undefined || command.length > 0) tally.lose(suite, [...path, at], imageOf(one), problem ?? 'its command is not carried over');
+              : addService(suite, {
+                  name: tidyName(alias?.split(/[ ,]/)[0] ?? image.replace(/^.*\//, '').replace(/[:@].*$/, '')),
+                  image,
+                  variables,
+                  notes: [],
+                });
+        if (problem !== undefined || command.length > 0)
+          tally.lose(suite, [...path, at], imageOf(one), problem ?? 'its command is not carried over');
         else tally.keep();
       }
       return elsewhere();
@@ -239,7 +339,10 @@ function keysOf(about: About, suite: Suite): Keys<Suite> {
       return elsewhere();
     },
     cache: (value) => {
-      const problem = addCache(suite, listOf(value).flatMap((one) => textsOf(tableOf(one).paths)));
+      const problem = addCache(
+        suite,
+        listOf(value).flatMap((one) => textsOf(tableOf(one).paths)),
+      );
       return problem === undefined ? kept() : lost(problem);
     },
     artifacts: (value) => {
@@ -254,16 +357,32 @@ function keysOf(about: About, suite: Suite): Keys<Suite> {
       return others.length === 0 ? kept() : lost(`reports here are JUnit, and not ${others.join(', ')}`);
     },
     needs: (value, { path }) => {
-      const all = listOf(value).map((one) => (isTable(one) ? { name: textsOf(one.job)[0], isOptional: one.optional === true, isOther: one.project !== undefined || one.pipeline !== undefined } : { name: String(one), isOptional: false, isOther: false }));
-      suite.needs = [...new Set(all.flatMap(({ name, isOther }) => (name !== undefined && !isOther && whole.has(name) ? [names.get(name) ?? name] : [])))];
+      const all = listOf(value).map((one) =>
+        isTable(one)
+          ? {
+              name: textsOf(one.job)[0],
+              isOptional: one.optional === true,
+              isOther: one.project !== undefined || one.pipeline !== undefined,
+            }
+          : { name: String(one), isOptional: false, isOther: false },
+      );
+      suite.needs = [
+        ...new Set(
+          all.flatMap(({ name, isOther }) =>
+            name !== undefined && !isOther && whole.has(name) ? [names.get(name) ?? name] : [],
+          ),
+        ),
+      ];
       for (const { name, isOptional, isOther } of all)
-        if (isOther || (name !== undefined && !whole.has(name) && !isOptional)) tally.lose(suite, path, name, 'this job is not in the file');
+        if (isOther || (name !== undefined && !whole.has(name) && !isOptional))
+          tally.lose(suite, path, name, 'this job is not in the file');
       return kept();
     },
     dependencies: kept,
     when: (value) => {
       if (value === 'manual') suite.fields.manual = true;
-      else if (value === 'on_failure' || value === 'delayed' || value === 'never') return lost('a suite starts when what it needs has passed');
+      else if (value === 'on_failure' || value === 'delayed' || value === 'never')
+        return lost('a suite starts when what it needs has passed');
       return kept();
     },
     allow_failure: (value) => {
@@ -271,7 +390,9 @@ function keysOf(about: About, suite: Suite): Keys<Suite> {
       return isTable(value) ? lost('by exit status is not possible') : kept();
     },
     tags: (value) => {
-      const tags = textsOf(value).filter((one) => /^[A-Za-z0-9][\w.:-]{0,63}$/.test(one)).slice(0, 16);
+      const tags = textsOf(value)
+        .filter((one) => /^[A-Za-z0-9][\w.:-]{0,63}$/.test(one))
+        .slice(0, 16);
       if (tags.length > 0) suite.fields.tags = tags;
       return kept();
     },
@@ -293,13 +414,16 @@ function keysOf(about: About, suite: Suite): Keys<Suite> {
     },
     parallel: (value) => {
       const lists = listOf(tableOf(value).matrix).map((one) => {
-        const axes = Object.entries(tableOf(one)).map(([name, values]) => listOf(values).map((each) => flattened(each, name)));
+        const axes = Object.entries(tableOf(one)).map(([name, values]) =>
+          listOf(values).map((each) => flattened(each, name)),
+        );
         return combined(axes);
       });
       if (!isTable(value) || lists.some((one) => one === undefined)) return lost('a matrix names its values');
       const variants = lists.flatMap((one) => one ?? []);
       const keys = new Map(variants.flatMap((one) => Array.from(one.keys(), (key) => [key, key] as const)));
-      if (variants.some((one) => one.values().some((text) => !/^[^\s,]+$/.test(text)))) return lost('a value of a matrix has no blanks and commas');
+      if (variants.some((one) => one.values().some((text) => !/^[^\s,]+$/.test(text))))
+        return lost('a value of a matrix has no blanks and commas');
       const written = writeVariants(suite, variants, keys);
       return 'problem' in written ? lost(written.problem) : kept();
     },
@@ -317,11 +441,23 @@ function keysOf(about: About, suite: Suite): Keys<Suite> {
     },
     only: (value) => limited(suite, ofRefs(value, repository), kept),
     except: (value) => limited(suite, negatedOrNone(ofRefs(value, repository)), kept),
-    interruptible: 'what a newer commit cancels is a setting of the project: cancel_superseded',
+    interruptible: (value) => {
+      if (value === true)
+        translation.toSet.add(
+          'Set cancel_superseded of the project to running, so that a newer commit cancels older builds.',
+        );
+      return kept();
+    },
     coverage: 'a build has no coverage',
-    environment: (value) => (isTable(value) && value.action !== undefined ? lost('there are no environments') : elsewhereOr(value, translation)),
+    environment: (value) =>
+      isTable(value) && value.action !== undefined
+        ? lost('there are no environments')
+        : elsewhereOr(value, translation),
     id_tokens: (value) => {
-      const all = Object.entries(tableOf(value)).map(([variable, one]) => ({ variable, audience: textsOf(tableOf(one).aud)[0] ?? '' }));
+      const all = Object.entries(tableOf(value)).map(([variable, one]) => ({
+        variable,
+        audience: textsOf(tableOf(one).aud)[0] ?? '',
+      }));
       return all.length === 0 ? kept() : lost('write id_tokens = [{ variable = "…", audience = "…" }]');
     },
     pages: 'there are no pages',
@@ -330,7 +466,8 @@ function keysOf(about: About, suite: Suite): Keys<Suite> {
   };
 }
 
-const elsewhereOr = (value: unknown, translation: Translation): Outcome => (translation && value !== undefined ? lost('there are no environments: a deploy strategy can run the suite') : kept());
+const elsewhereOr = (value: unknown, translation: Translation): Outcome =>
+  translation && value !== undefined ? lost('there are no environments: a deploy strategy can run the suite') : kept();
 
 const negatedOrNone = (condition: Condition | undefined): Condition | undefined => condition && negated(condition);
 
@@ -342,129 +479,4 @@ function limited(suite: Suite, condition: Condition | undefined, done: () => Out
   }
   suite.rules.push(...rules);
   return done();
-}
-
-const keywords: Readonly<Record<string, Condition>> = {
-  branches: { subject: 'event', values: ['push', 'poll', 'manual', 'schedule'] },
-  tags: { subject: 'event', values: ['tag'] },
-  merge_requests: { subject: 'event', values: ['pull_request'] },
-  external_pull_requests: { subject: 'event', values: ['pull_request'] },
-  schedules: { subject: 'event', values: ['schedule'] },
-  pushes: { subject: 'event', values: ['push', 'poll', 'tag'] },
-  web: { subject: 'event', values: ['manual'] },
-  api: { subject: 'event', values: ['manual'] },
-  triggers: { subject: 'event', values: ['manual'] },
-};
-
-/** `only` and `except`: names of branches and tags, keywords, and expressions between slashes. */
-function ofRefs(value: unknown, repository: Repository): Condition | undefined {
-  const { refs, changes, variables, ...others } = isTable(value) ? value : { refs: value };
-  if (Object.keys(others).length > 0) return undefined;
-  const named = textsOf(refs).map((ref): Condition => {
-    const known = Object.hasOwn(keywords, ref) ? keywords[ref] : undefined;
-    if (known) return known;
-    const pattern = /^\/(.*)\/(i?)$/.exec(ref);
-    return pattern ? { subject: 'branch', pattern: `${pattern[2] === 'i' ? '(?i)' : ''}${pattern[1] ?? ''}` } : matching('branch', [ref.replace(/@.*$/, '')]);
-  });
-  const expressions = textsOf(variables).map((one) => readIf(one, repository));
-  if (expressions.some((one) => one === undefined)) return undefined;
-  return allOf([
-    ...(named.length > 0 ? [anyOf(named)] : []),
-    ...(changes === undefined ? [] : [matching('files', textsOf(changes))]),
-    ...(expressions.length > 0 ? [anyOf(expressions as Condition[])] : []),
-  ]);
-}
-
-/** The first rule that fits decides. Undefined if that cannot be said. */
-function conditionOfRules(rules: readonly unknown[], repository: Repository): { condition: Condition; isManual: boolean } | undefined {
-  let condition: Condition = { is: false };
-  const starts = new Set<boolean>();
-  for (const rule of rules.flat(5).map(tableOf).toReversed()) {
-    if (rule.exists !== undefined) return undefined;
-    const own = rule.if === undefined ? always : readIf(String(rule.if), repository);
-    if (!own) return undefined;
-    const globs = isTable(rule.changes) ? rule.changes.paths : rule.changes;
-    const all = allOf([own, ...(globs === undefined ? [] : [matching('files', textsOf(globs))])]);
-    const isNever = rule.when === 'never';
-    if (!isNever) starts.add(rule.when === 'manual');
-    condition = isNever ? allOf([negated(all), condition]) : anyOf([all, condition]);
-  }
-  return starts.size > 1 ? undefined : { condition, isManual: starts.has(true) };
-}
-
-const tokens = /\s*(\$\w+|"[^"]*"|'[^']*'|\/(?:\\.|[^/\\])*\/i?|==|!=|=~|!~|&&|\|\||[()]|null)/y;
-
-/** `$CI_COMMIT_BRANCH == "main" && …`. Undefined if it cannot be said. */
-function readIf(text: string, repository: Repository): Condition | undefined {
-  const all: string[] = [];
-  const whole = text.trim();
-  tokens.lastIndex = 0;
-  while (tokens.lastIndex < whole.length) {
-    const found = tokens.exec(whole);
-    if (!found || all.length > 200) return undefined;
-    all.push(found[1] ?? '');
-  }
-  let at = 0;
-  const either = (): Condition | undefined => joined('||', both, anyOf);
-  const both = (): Condition | undefined => joined('&&', one, allOf);
-  const joined = (sign: string, inner: () => Condition | undefined, join: (all: Condition[]) => Condition): Condition | undefined => {
-    const parts = [inner()];
-    while (all[at] === sign) {
-      at += 1;
-      parts.push(inner());
-    }
-    return parts.every((part) => part !== undefined) ? join(parts as Condition[]) : undefined;
-  };
-  const one = (): Condition | undefined => {
-    const first = all[at];
-    at += 1;
-    if (first === '(') {
-      const inner = either();
-      if (all[at] !== ')') return undefined;
-      at += 1;
-      return inner;
-    }
-    if (first?.startsWith('$') !== true) return undefined;
-    const sign = all[at] ?? '';
-    if (!['==', '!=', '=~', '!~'].includes(sign)) return isSet(first);
-    const value = all[at + 1] ?? '';
-    at += 2;
-    const equal = compared(first, value, repository);
-    return equal && (sign.startsWith('!') ? negated(equal) : equal);
-  };
-  const read = either();
-  return at === all.length ? read : undefined;
-}
-
-const tagEvent: Condition = { subject: 'event', values: ['tag'] };
-
-function isSet(variable: string): Condition | undefined {
-  if (variable === '$CI_COMMIT_TAG') return tagEvent;
-  if (variable === '$CI_COMMIT_BRANCH') return { subject: 'event', values: ['push', 'poll', 'manual', 'schedule'] };
-  return variable === '$CI_MERGE_REQUEST_ID' || variable === '$CI_MERGE_REQUEST_IID' ? { subject: 'event', values: ['pull_request'] } : undefined;
-}
-
-const sources: Readonly<Record<string, readonly string[]>> = {
-  merge_request_event: ['pull_request'],
-  external_pull_request_event: ['pull_request'],
-  push: ['push', 'poll', 'tag'],
-  schedule: ['schedule'],
-  web: ['manual'],
-  api: ['manual'],
-  trigger: ['manual'],
-};
-
-function compared(variable: string, given: string, { defaultBranch }: Repository): Condition | undefined {
-  if (given === 'null' || given === '""' || given === "''") {
-    const set = isSet(variable);
-    return set && negated(set);
-  }
-  const text = given === '$CI_DEFAULT_BRANCH' ? defaultBranch : /^["']/.test(given) ? given.slice(1, -1) : undefined;
-  const pattern = /^\/(.*)\/(i?)$/.exec(given);
-  const about = { $CI_COMMIT_BRANCH: 'branch', $CI_COMMIT_REF_NAME: 'branch', $CI_COMMIT_TAG: 'tag', $CI_MERGE_REQUEST_TARGET_BRANCH_NAME: 'target', $CI_COMMIT_MESSAGE: 'message', $CI_COMMIT_TITLE: 'message' } as const;
-  if (variable === '$CI_PIPELINE_SOURCE') return text === undefined ? undefined : { subject: 'event', values: sources[text] ?? ['-'] };
-  const subject = Object.hasOwn(about, variable) ? about[variable as keyof typeof about] : undefined;
-  if (subject === undefined) return undefined;
-  if (pattern) return { subject, pattern: `${pattern[2] === 'i' ? '(?i)' : ''}${(pattern[1] ?? '').replaceAll(String.raw`\/`, '/')}` };
-  return text === undefined ? undefined : subject === 'message' ? { subject, pattern: `^${escaped(text)}$` } : { subject, values: [text] };
 }

@@ -10,7 +10,10 @@ const plain = /^v?(\d+(?:\.\d+){0,2})$/;
 
 /** `18`, `18.x`, `v18.2`, `^18` become a tag. */
 function numbers(version: string): string | undefined {
-  const cut = version.trim().replace(/^[~^]/, '').replace(/(?:\.[x*])+$/i, '');
+  const cut = version
+    .trim()
+    .replace(/^[~^]/, '')
+    .replace(/(?:\.[x*])+$/i, '');
   return plain.exec(cut)?.[1];
 }
 
@@ -35,7 +38,15 @@ const node = tagged(`${hub}/node`, {
   '*': 'latest',
 });
 
-const python = tagged(`${hub}/python`, { '': '3', '3.x': '3', '2.x': '2', 'x': '3', '*': '3', nightly: 'rc', 'pypy': 'latest' });
+const python = tagged(`${hub}/python`, {
+  '': '3',
+  '3.x': '3',
+  '2.x': '2',
+  x: '3',
+  '*': '3',
+  nightly: 'rc',
+  pypy: 'latest',
+});
 
 /** `3.8 - 3.12` and pre-releases are left to people. */
 const pythonOf = (version: string): string | undefined => {
@@ -62,14 +73,27 @@ export const tools = {
     image: nodeOf,
     caches: { npm: ['~/.npm'], yarn: ['~/.cache/yarn'], pnpm: ['~/.local/share/pnpm/store'] },
   },
-  python: { image: pythonOf, caches: { pip: ['~/.cache/pip'], pipenv: ['~/.cache/pip'], poetry: ['~/.cache/pypoetry'] } },
+  python: {
+    image: pythonOf,
+    caches: { pip: ['~/.cache/pip'], pipenv: ['~/.cache/pip'], poetry: ['~/.cache/pypoetry'] },
+  },
   go: {
-    image: tagged(`${hub}/golang`, { '': 'latest', stable: 'latest', oldstable: 'latest', master: 'latest', tip: 'latest' }),
+    image: tagged(`${hub}/golang`, {
+      '': 'latest',
+      stable: 'latest',
+      oldstable: 'latest',
+      master: 'latest',
+      tip: 'latest',
+    }),
     caches: { go: ['~/go/pkg/mod', '~/.cache/go-build'] },
   },
   java: {
     image: javaOf,
-    caches: { maven: ['~/.m2/repository'], gradle: ['~/.gradle/caches', '~/.gradle/wrapper'], sbt: ['~/.sbt', '~/.ivy2/cache'] },
+    caches: {
+      maven: ['~/.m2/repository'],
+      gradle: ['~/.gradle/caches', '~/.gradle/wrapper'],
+      sbt: ['~/.sbt', '~/.ivy2/cache'],
+    },
   },
   ruby: { image: tagged(`${hub}/ruby`, { '': 'latest', ruby: 'latest', head: 'latest' }) },
   php: { image: tagged(`${hub}/php`, { '': 'cli', latest: 'cli' }) },
@@ -95,15 +119,16 @@ export function machineImage(label: string): string {
 }
 
 /** Of services that other systems know by name. */
-export const serviceImages: Readonly<Record<string, { image: string; variables?: Readonly<Record<string, string>> }>> = {
-  postgresql: { image: `${hub}/postgres:latest`, variables: { POSTGRES_HOST_AUTH_METHOD: 'trust' } },
-  mysql: { image: `${hub}/mysql:latest`, variables: { MYSQL_ALLOW_EMPTY_PASSWORD: '1' } },
-  mariadb: { image: `${hub}/mariadb:latest`, variables: { MARIADB_ALLOW_EMPTY_ROOT_PASSWORD: '1' } },
-  redis: { image: `${hub}/redis:latest` },
-  'redis-server': { image: `${hub}/redis:latest` },
-  mongodb: { image: `${hub}/mongo:latest` },
-  memcached: { image: `${hub}/memcached:latest` },
-  rabbitmq: { image: `${hub}/rabbitmq:latest` },
-  couchdb: { image: `${hub}/couchdb:latest`, variables: { COUCHDB_USER: 'admin', COUCHDB_PASSWORD: 'admin' } },
-  elasticsearch: { image: `${hub}/elasticsearch:8`, variables: { 'discovery.type': 'single-node' } },
-};
+export const serviceImages: Readonly<Record<string, { image: string; variables?: Readonly<Record<string, string>> }>> =
+  {
+    postgresql: { image: `${hub}/postgres:latest`, variables: { POSTGRES_HOST_AUTH_METHOD: 'trust' } },
+    mysql: { image: `${hub}/mysql:latest`, variables: { MYSQL_ALLOW_EMPTY_PASSWORD: '1' } },
+    mariadb: { image: `${hub}/mariadb:latest`, variables: { MARIADB_ALLOW_EMPTY_ROOT_PASSWORD: '1' } },
+    redis: { image: `${hub}/redis:latest` },
+    'redis-server': { image: `${hub}/redis:latest` },
+    mongodb: { image: `${hub}/mongo:latest` },
+    memcached: { image: `${hub}/memcached:latest` },
+    rabbitmq: { image: `${hub}/rabbitmq:latest` },
+    couchdb: { image: `${hub}/couchdb:latest`, variables: { COUCHDB_USER: 'admin', COUCHDB_PASSWORD: 'admin' } },
+    elasticsearch: { image: `${hub}/elasticsearch:8`, variables: { 'discovery.type': 'single-node' } },
+  };

@@ -2,8 +2,17 @@ import { checkFile } from '../documents/file.ts';
 import { readFile, RefusedError, type ParsedFile } from '../documents/mistakes.ts';
 import { most } from '../domain/bounds.ts';
 import { fromGithub } from './github.ts';
-import { fromGitlab, type Repository } from './gitlab.ts';
-import { emptyTranslation, isTable, type Lost, type Source, type Suite, type Tally, type Translation } from './model.ts';
+import type { Repository } from './gitlab-conditions.ts';
+import { fromGitlab } from './gitlab.ts';
+import {
+  emptyTranslation,
+  isTable,
+  type Lost,
+  type Source,
+  type Suite,
+  type Tally,
+  type Translation,
+} from './model.ts';
 import { freeName } from './names.ts';
 import { fromTravis } from './travis.ts';
 import { fromWoodpecker } from './woodpecker.ts';
@@ -12,7 +21,13 @@ import { writeToml } from './write.ts';
 export { reference } from './gitlab.ts';
 
 /** Where the systems have their files: a path, or the folder of several. */
-export const usualFiles = ['.gitlab-ci.yml', '.woodpecker.yml', '.woodpecker.yaml', '.drone.yml', '.travis.yml'] as const;
+export const usualFiles = [
+  '.gitlab-ci.yml',
+  '.woodpecker.yml',
+  '.woodpecker.yaml',
+  '.drone.yml',
+  '.travis.yml',
+] as const;
 export const usualFolders = ['.github/workflows', '.woodpecker'] as const;
 
 export const isWorkflowFile = (path: string): boolean => /\.ya?ml$/i.test(path);
@@ -54,7 +69,7 @@ export async function importFiles(
     carried,
     total: carried + lost.length,
     lost,
-    hints: [...whole.secrets.values()],
+    hints: [...whole.secrets.values(), ...whole.toSet],
     mistakes: await mistakesIn(text),
     suites: whole.suites.map(({ name }) => name),
   };
@@ -78,11 +93,17 @@ async function documentsOf(path: string, text: string, parseYaml: ParseYaml): Pr
     const parsed = part.trim() === '' ? undefined : await parseYaml(part);
     if (parsed && 'problem' in parsed) {
       const line = parsed.line === undefined ? '' : `:${parsed.line + before}`;
-      throw new RefusedError([`${path}${line} cannot be read: ${parsed.problem.split('\n', 1)[0]?.slice(0, 300) ?? ''}`]);
+      throw new RefusedError([
+        `${path}${line} cannot be read: ${parsed.problem.split('\n', 1)[0]?.slice(0, 300) ?? ''}`,
+      ]);
     }
     const start = before;
     if (parsed && isTable(parsed.value))
-      sources.push({ path, value: parsed.value, lines: new Map(parsed.lines.entries().map(([at, line]) => [at, line + start])) });
+      sources.push({
+        path,
+        value: parsed.value,
+        lines: new Map(parsed.lines.entries().map(([at, line]) => [at, line + start])),
+      });
     before += part.split('\n').length - 1 + (part === text ? 0 : 1);
   }
   if (sources.length === 0) throw new RefusedError([`${path} cannot be read: it is not a table of settings.`]);
@@ -99,7 +120,8 @@ function translated(source: Source, repository: Repository): { translation: Tran
   if (/^\.travis\./.test(name)) return fromTravis(source);
   if (/^\.gitlab-ci\./.test(name)) return fromGitlab(source, repository);
   if (/^\.drone\./.test(name) || (!isNamed && has('kind'))) return fromWoodpecker(source, 'drone', stem);
-  if (/^\.woodpecker\./.test(name) || /(?:^|[/\\])\.woodpecker[/\\]/.test(path)) return fromWoodpecker(source, 'woodpecker', stem);
+  if (/^\.woodpecker\./.test(name) || /(?:^|[/\\])\.woodpecker[/\\]/.test(path))
+    return fromWoodpecker(source, 'woodpecker', stem);
   if (has('jobs') && has('on', 'true')) return fromGithub(source);
   if (has('steps', 'pipeline')) return fromWoodpecker(source, 'woodpecker', stem);
   return has('language', 'install') ? fromTravis(source) : fromGitlab(source, repository);
@@ -125,27 +147,37 @@ function joined(all: readonly Translation[]): Translation {
       whole.suites.push(suite);
     }
     whole.notes.push(...translation.notes);
-    whole.schedules.push(...translation.schedules.filter((one) => !whole.schedules.some((other) => other.cron === one.cron)));
-    whole.parameters.push(...translation.parameters.filter((one) => !whole.parameters.some((other) => other.name === one.name)));
+    whole.schedules.push(
+      ...translation.schedules.filter((one) => !whole.schedules.some((other) => other.cron === one.cron)),
+    );
+    whole.parameters.push(
+      ...translation.parameters.filter((one) => !whole.parameters.some((other) => other.name === one.name)),
+    );
     for (const [name, why] of translation.secrets) whole.secrets.set(name, why);
+    for (const one of translation.toSet) whole.toSet.add(one);
   }
+  whole.notes.push(...whole.toSet);
   withoutMissing(whole);
   return whole;
 }
 
-const limitsEvents = ({ rules }: Suite): boolean => rules.some(({ subject, operator }) => subject === 'request.event' && !operator.startsWith('does'));
+const limitsEvents = ({ rules }: Suite): boolean =>
+  rules.some(({ subject, operator }) => subject === 'request.event' && !operator.startsWith('does'));
 
 function renamed(suite: Suite, names: ReadonlyMap<string, string>, known: ReadonlySet<string>): void {
   const other = (name: string): string => names.get(name) ?? (known.has(name) ? name : name);
   suite.name = other(suite.name);
   suite.needs = suite.needs.map(other);
-  for (const field of ['files_from', 'extends']) if (suite.fields[field] !== undefined) suite.fields[field] = other(String(suite.fields[field]));
+  for (const field of ['files_from', 'extends'])
+    if (suite.fields[field] !== undefined) suite.fields[field] = other(String(suite.fields[field]));
 }
 
 /** What needs a job that was not carried over runs without it. */
 function withoutMissing(whole: Translation): void {
   if (whole.suites.length > most.suitesInDocument) {
-    whole.notes.push(`A file has at most ${most.suitesInDocument} suites: ${whole.suites.length - most.suitesInDocument} are missing here.`);
+    whole.notes.push(
+      `A file has at most ${most.suitesInDocument} suites: ${whole.suites.length - most.suitesInDocument} are missing here.`,
+    );
     whole.suites.length = most.suitesInDocument;
   }
   const byName = new Map(whole.suites.map((suite) => [suite.name, suite]));

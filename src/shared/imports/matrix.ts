@@ -6,10 +6,14 @@ import { isScalar, isTable, type Suite } from './model.ts';
 export type Variant = ReadonlyMap<string, string>;
 
 /** Programs read these, so a value of the matrix must not be there under such a name. */
-const taken = /^(?:PATH|HOME|USER|SHELL|LANG|PWD|TMPDIR|TERM|CC|CXX|LD|AR|CFLAGS|CXXFLAGS|LDFLAGS|CPPFLAGS|MAKEFLAGS|OS|DEBUG|NODE_ENV|NODE_OPTIONS|PYTHONPATH|PYTHON|PYTHONHOME|GOOS|GOARCH|GOFLAGS|JAVA_HOME|RUSTFLAGS|TZ|LC_.*|npm_.*)$/;
+const taken =
+  /^(?:PATH|HOME|USER|SHELL|LANG|PWD|TMPDIR|TERM|CC|CXX|LD|AR|CFLAGS|CXXFLAGS|LDFLAGS|CPPFLAGS|MAKEFLAGS|OS|DEBUG|NODE_ENV|NODE_OPTIONS|PYTHONPATH|PYTHON|PYTHONHOME|GOOS|GOARCH|GOFLAGS|JAVA_HOME|RUSTFLAGS|TZ|LC_.*|npm_.*)$/;
 
 export function variableOf(name: string): string {
-  const upper = name.replaceAll(/[^A-Za-z0-9]+/g, '_').replace(/^(?=\d)/, '_').toUpperCase();
+  const upper = name
+    .replaceAll(/[^A-Za-z0-9]+/g, '_')
+    .replace(/^(?=\d)/, '_')
+    .toUpperCase();
   return taken.test(upper) || isReservedVariable(upper) ? `MATRIX_${upper}` : upper;
 }
 
@@ -47,7 +51,11 @@ export function writeVariants(
     if (isFit(value)) return value;
     const known = values.get(key) ?? new Map<string, string>();
     values.set(key, known);
-    const stem = value.replaceAll(/[^A-Za-z0-9._-]+/g, '_').replaceAll(/^_+|_+$/g, '').slice(0, 40) || 'none';
+    const stem =
+      value
+        .replaceAll(/[^A-Za-z0-9._-]+/g, '_')
+        .replaceAll(/^_+|_+$/g, '')
+        .slice(0, 40) || 'none';
     const others = new Set(known.keys().filter((one) => known.get(one) !== value));
     let name = stem;
     for (let at = 2; others.has(name); at += 1) name = `${stem}_${at}`;

@@ -66,6 +66,8 @@ export interface Translation extends Noted {
   parameters: Parameter[];
   /** Names of secret variables, each with the words that say what to set. */
   secrets: Map<string, string>;
+  /** What the owner of the project sets, because a file in a repository cannot. */
+  toSet: Set<string>;
 }
 
 export function emptySuite(name: string): Suite {
@@ -74,7 +76,7 @@ export function emptySuite(name: string): Suite {
 }
 
 export function emptyTranslation(): Translation {
-  return { notes: [], suites: [], schedules: [], parameters: [], secrets: new Map() };
+  return { notes: [], suites: [], schedules: [], parameters: [], secrets: new Map(), toSet: new Set() };
 }
 
 export type Path = readonly (string | number)[];

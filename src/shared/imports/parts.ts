@@ -9,7 +9,13 @@ import type { Service, Suite, Variable } from './model.ts';
 /** Returns why the paths cannot be cached. Those that can be are. */
 export function addCache(suite: Suite, paths: readonly string[]): string | undefined {
   const wanted = paths
-    .map((one) => one.trim().replace(/^(?:\$HOME|\$\{HOME\}|\/root|\/home\/\w+)\//, '~/').replace(/^(?:\.|\$CI_PROJECT_DIR|\$\{\{ *github\.workspace *\}\})\//, '').replace(/(?:\/\*{0,2})?\/?$/, ''))
+    .map((one) =>
+      one
+        .trim()
+        .replace(/^(?:\$HOME|\$\{HOME\}|\/root|\/home\/\w+)\//, '~/')
+        .replace(/^(?:\.|\$CI_PROJECT_DIR|\$\{\{ *github\.workspace *\}\})\//, '')
+        .replace(/(?:\/\*{0,2})?\/?$/, ''),
+    )
     .filter((one) => one !== '');
   const wrong: string[] = [];
   for (const path of wanted) {
@@ -18,20 +24,34 @@ export function addCache(suite: Suite, paths: readonly string[]): string | undef
     if (areCachePaths(next) && !/[*?[\]{}$]/.test(path)) suite.cache = next;
     else wrong.push(path);
   }
-  return wrong.length === 0 ? undefined : `a cache takes plain paths of the files or the home: ${wrong.join(', ').slice(0, 200)}`;
+  return wrong.length === 0
+    ? undefined
+    : `a cache takes plain paths of the files or the home: ${wrong.join(', ').slice(0, 200)}`;
 }
 
 /** Returns why the patterns cannot be artifacts. Those that can be are. */
 export function addArtifacts(suite: Suite, patterns: readonly string[]): string | undefined {
-  const wanted = patterns.map((one) => one.trim().replace(/^\.\/(?=.)/, '').replace(/\/+$/, '')).filter((one) => one !== '');
+  const wanted = patterns
+    .map((one) =>
+      one
+        .trim()
+        .replace(/^\.\/(?=.)/, '')
+        .replace(/\/+$/, ''),
+    )
+    .filter((one) => one !== '');
   const wrong: string[] = [];
   for (const given of wanted) {
     const pattern = given === '.' ? '**' : given;
-    const isFit = !/^[~/!]|(?:^|\/)\.\.(?:\/|$)|[\r\n]/.test(pattern) && pattern.length <= longest.glob && compileGlob(pattern) !== undefined;
+    const isFit =
+      !/^[~/!]|(?:^|\/)\.\.(?:\/|$)|[\r\n]/.test(pattern) &&
+      pattern.length <= longest.glob &&
+      compileGlob(pattern) !== undefined;
     if (isFit && suite.artifacts.length < most.globs) suite.artifacts = [...new Set([...suite.artifacts, pattern])];
     else wrong.push(pattern);
   }
-  return wrong.length === 0 ? undefined : `an artifact is a path or a pattern in the files of the build: ${wrong.join(', ').slice(0, 200)}`;
+  return wrong.length === 0
+    ? undefined
+    : `an artifact is a path or a pattern in the files of the build: ${wrong.join(', ').slice(0, 200)}`;
 }
 
 /** Returns why it cannot be one. A later one of a name replaces the earlier one. */

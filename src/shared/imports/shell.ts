@@ -41,7 +41,8 @@ export const sudoStep = {
 chmod +x /usr/local/bin/sudo`,
 };
 
-export const usesRoot = (script: string): boolean => /\bsudo\b|\bapt(?:-get)? (?:-\S+ )*(?:install|update)\b/.test(script);
+export const usesRoot = (script: string): boolean =>
+  /\bsudo\b|\bapt(?:-get)? (?:-\S+ )*(?:install|update)\b/.test(script);
 
 export const usesSudo = (script: string): boolean => /\bsudo\b/.test(script);
 

@@ -1,7 +1,26 @@
 import { allOf, anyOf, matching, negated, rulesOf, type Condition } from './conditions.ts';
 import { finishSuite } from './finish.ts';
 import { serviceImages, tools, type ToolName } from './images.ts';
-import { elsewhere, emptySuite, emptyTranslation, isScalar, isTable, kept, listOf, readKeys, tableOf, Tally, textsOf, type Keys, type Outcome, type Path, type Source, type Suite, type Table, type Translation } from './model.ts';
+import {
+  elsewhere,
+  emptySuite,
+  emptyTranslation,
+  isScalar,
+  isTable,
+  kept,
+  listOf,
+  readKeys,
+  tableOf,
+  Tally,
+  textsOf,
+  type Keys,
+  type Outcome,
+  type Path,
+  type Source,
+  type Suite,
+  type Table,
+  type Translation,
+} from './model.ts';
 import { realValues, writeVariants } from './matrix.ts';
 import { nameOf } from './names.ts';
 import { addCache, addService, addVariable } from './parts.ts';
@@ -22,18 +41,44 @@ const languages: Readonly<Record<string, Language>> = {
   node_js: {
     tool: 'node',
     key: 'node_js',
-    install: 'if [ -f yarn.lock ]; then yarn --frozen-lockfile; elif [ -f package-lock.json ]; then npm ci; else npm install; fi',
+    install:
+      'if [ -f yarn.lock ]; then yarn --frozen-lockfile; elif [ -f package-lock.json ]; then npm ci; else npm install; fi',
     script: 'npm test',
   },
   python: { tool: 'python', key: 'python', install: 'pip install -r requirements.txt' },
-  go: { tool: 'go', key: 'go', install: 'go get -t -v ./...', script: 'if [ -f Makefile ]; then make; else go test -v ./...; fi' },
-  java: { tool: 'java', key: 'jdk', install: 'if [ -f gradlew ]; then ./gradlew assemble; elif [ -f mvnw ]; then ./mvnw install -DskipTests=true; fi', script: 'if [ -f gradlew ]; then ./gradlew check; else ./mvnw test -B; fi' },
+  go: {
+    tool: 'go',
+    key: 'go',
+    install: 'go get -t -v ./...',
+    script: 'if [ -f Makefile ]; then make; else go test -v ./...; fi',
+  },
+  java: {
+    tool: 'java',
+    key: 'jdk',
+    install: 'if [ -f gradlew ]; then ./gradlew assemble; elif [ -f mvnw ]; then ./mvnw install -DskipTests=true; fi',
+    script: 'if [ -f gradlew ]; then ./gradlew check; else ./mvnw test -B; fi',
+  },
   ruby: { tool: 'ruby', key: 'rvm', install: 'bundle install --jobs=3 --retry=3', script: 'bundle exec rake' },
   php: { tool: 'php', key: 'php', script: 'phpunit' },
   rust: { tool: 'rust', key: 'rust', install: 'cargo build --verbose', script: 'cargo test --verbose' },
-  perl: { tool: 'perl', key: 'perl', install: 'cpanm --quiet --installdeps --notest .', script: 'perl Makefile.PL && make test' },
-  elixir: { tool: 'elixir', key: 'elixir', install: 'mix local.rebar --force\nmix local.hex --force\nmix deps.get', script: 'mix test' },
-  haskell: { tool: 'haskell', key: 'ghc', install: 'cabal install --only-dependencies --enable-tests', script: 'cabal configure --enable-tests && cabal build && cabal test' },
+  perl: {
+    tool: 'perl',
+    key: 'perl',
+    install: 'cpanm --quiet --installdeps --notest .',
+    script: 'perl Makefile.PL && make test',
+  },
+  elixir: {
+    tool: 'elixir',
+    key: 'elixir',
+    install: 'mix local.rebar --force\nmix local.hex --force\nmix deps.get',
+    script: 'mix test',
+  },
+  haskell: {
+    tool: 'haskell',
+    key: 'ghc',
+    install: 'cabal install --only-dependencies --enable-tests',
+    script: 'cabal configure --enable-tests && cabal build && cabal test',
+  },
   generic: {},
   minimal: {},
   shell: {},
@@ -84,7 +129,11 @@ export function fromTravis(source: Source): { translation: Translation; tally: T
   tally.keep(); // the language
   const jobs = jobsOf(file, about, tally, translation);
   /** Jobs that differ in nothing but version and environment are one suite. */
-  const groups = Map.groupBy(jobs, ({ own }) => JSON.stringify(Object.entries(own).filter(([key]) => !['env', about.key, 'name', 'dist', 'os', 'sudo', 'arch'].includes(key))));
+  const groups = Map.groupBy(jobs, ({ own }) =>
+    JSON.stringify(
+      Object.entries(own).filter(([key]) => !['env', about.key, 'name', 'dist', 'os', 'sudo', 'arch'].includes(key)),
+    ),
+  );
   const stages = [...new Set(jobs.map(({ own }) => stageOf(own)))];
   const suites: { stage: string; suite: Suite }[] = [];
   for (const group of groups.values()) {
@@ -116,13 +165,23 @@ function jobsOf(file: Table, { key = '-' }: Language, tally: Tally, translation:
   const table: Table = isTable(file[section]) ? file[section] : { include: file[section] };
   const env = isTable(file.env) ? listOf(file.env.jobs ?? file.env.matrix) : listOf(file.env);
   const isList = Array.isArray(file.env) || isTable(file.env);
-  const rows = (isTable(file.env) && file.env.jobs === undefined && file.env.matrix === undefined && !('global' in file.env) ? [file.env] : env).map(textOfEnv);
+  const rows = (
+    isTable(file.env) && file.env.jobs === undefined && file.env.matrix === undefined && !('global' in file.env)
+      ? [file.env]
+      : env
+  ).map(textOfEnv);
   const versions = textsOf(file[key]);
   const failures = listOf(table.allow_failures).map(tableOf);
   const excluded = listOf(table.exclude).map(tableOf);
   const fits = (one: Table, version: string | undefined, variables: string): boolean =>
     Object.entries(one).every(([name, value]) =>
-      name === key ? textsOf(value)[0] === version : name === 'env' ? textOfEnv(value) === variables : name === 'os' ? isLinux(String(value)) : false,
+      name === key
+        ? textsOf(value)[0] === version
+        : name === 'env'
+          ? textOfEnv(value) === variables
+          : name === 'os'
+            ? isLinux(String(value))
+            : false,
     ) && Object.keys(one).length > 0;
   for (const os of textsOf(file.os))
     if (isLinux(os)) tally.keep();
@@ -134,17 +193,28 @@ function jobsOf(file: Table, { key = '-' }: Language, tally: Tally, translation:
   };
   const included = listOf(table.include).map(tableOf);
   const isExpanded = versions.length > 1 || rows.length > 1 || included.length === 0 || file.script !== undefined;
-  if (hasLinux && (isExpanded || (versions.length === 1 && included.every((one) => one[key] === undefined && one.stage !== undefined))))
+  if (
+    hasLinux &&
+    (isExpanded ||
+      (versions.length === 1 && included.every((one) => one[key] === undefined && one.stage !== undefined)))
+  )
     for (const version of versions.length > 0 ? versions : [undefined])
       for (const variables of rows.length > 0 ? rows : [''])
-        if (!excluded.some((one) => fits(one, version, variables))) add({}, isList ? [key] : ['script'], version, variables);
+        if (!excluded.some((one) => fits(one, version, variables)))
+          add({}, isList ? [key] : ['script'], version, variables);
   let stage: unknown;
   for (const [at, one] of included.entries()) {
     stage = one.stage ?? stage;
     const os = textsOf(one.os)[0] ?? 'linux';
     const path = [section, 'include', at];
     if (!isLinux(os)) tally.lose(translation, [...path, 'os'], os, 'runners are on Linux, so this job is not built');
-    else add({ ...one, ...(stage !== undefined && { stage }) }, path, textsOf(one[key])[0] ?? versions[0], textOfEnv(one.env) || (one.env === undefined ? (rows[0] ?? '') : ''));
+    else
+      add(
+        { ...one, ...(stage !== undefined && { stage }) },
+        path,
+        textsOf(one[key])[0] ?? versions[0],
+        textOfEnv(one.env) || (one.env === undefined ? (rows[0] ?? '') : ''),
+      );
   }
   tally.keep(Math.max(1, jobs.length));
   if (failures.length > 0) tally.keep();
@@ -156,14 +226,27 @@ function jobsOf(file: Table, { key = '-' }: Language, tally: Tally, translation:
 
 /** `A=1 B="x y"`, also from a table. Encrypted entries count elsewhere. */
 function textOfEnv(given: unknown): string {
-  if (Array.isArray(given)) return given.map(textOfEnv).filter((one) => one !== '').join(' ');
-  if (isTable(given)) return Object.entries(given).flatMap(([name, value]) => (name === 'secure' || !isScalar(value) ? [] : [`${name}=${quote(String(value))}`])).join(' ');
+  if (Array.isArray(given))
+    return given
+      .map(textOfEnv)
+      .filter((one) => one !== '')
+      .join(' ');
+  if (isTable(given))
+    return Object.entries(given)
+      .flatMap(([name, value]) => (name === 'secure' || !isScalar(value) ? [] : [`${name}=${quote(String(value))}`]))
+      .join(' ');
   return isScalar(given) ? String(given) : '';
 }
 
 function variablesIn(text: string): [string, string][] {
   const form = /([A-Za-z_]\w*)=((?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^\s"'\\])*)/g;
-  return Array.from(text.matchAll(form), ([, name = '', value = '']) => [name, value.replaceAll(/"((?:\\.|[^"\\])*)"|'([^']*)'/g, (_, double?: string, single?: string) => double?.replaceAll(/\\(["\\$`])/g, '$1') ?? single ?? '')]);
+  return Array.from(text.matchAll(form), ([, name = '', value = '']) => [
+    name,
+    value.replaceAll(
+      /"((?:\\.|[^"\\])*)"|'([^']*)'/g,
+      (_, double?: string, single?: string) => double?.replaceAll(/\\(["\\$`])/g, '$1') ?? single ?? '',
+    ),
+  ]);
 }
 
 interface About {
@@ -207,15 +290,25 @@ function suiteOf({ name, file, about, group, first, tally, translation }: About)
   const written = writeVariants(suite, rows, differing);
   if ('problem' in written) tally.lose(suite, first.path, undefined, written.problem);
   const real = 'problem' in written ? '' : realValues(written.values, differing, quote);
-  const failing = built.map(({ mayFail }, at) => (mayFail ? Array.from(differing.keys(), (one) => `${one}=${rows[at]?.get(one) ?? ''}`).join(' ') : undefined));
+  const failing = built.map(({ mayFail }, at) =>
+    mayFail ? Array.from(differing.keys(), (one) => `${one}=${rows[at]?.get(one) ?? ''}`).join(' ') : undefined,
+  );
   if (failing.every((one) => one !== undefined) && failing.length > 0) suite.fields.allow_failure = true;
-  else if (failing.some((one) => one !== undefined)) suite.fields.matrix_allow_failure = [...new Set(failing.filter((one) => one !== undefined && one !== '' && !/=(?: |$)/.test(one)))] as string[];
+  else if (failing.some((one) => one !== undefined))
+    suite.fields.matrix_allow_failure = [
+      ...new Set(failing.filter((one) => one !== undefined && one !== '' && !/=(?: |$)/.test(one))),
+    ] as string[];
   readGlobals(file, suite, tally, translation);
   const merged: Table = { ...file, ...own };
   addCache(suite, cachePathsOf(merged.cache));
   readKeys(own, jobKeys(key), { tally, target: suite, path: first.path });
   for (const service of listOf(merged.services).flatMap(textsOf)) addKnownService(suite, service);
-  const packages = listOf(tableOf(tableOf(merged.addons).apt).packages ?? (isTable(tableOf(merged.addons).apt) ? undefined : tableOf(merged.addons).apt)).flatMap(textsOf);
+  const packages = listOf(
+    tableOf(tableOf(merged.addons).apt).packages ??
+      (isTable(tableOf(merged.addons).apt) ? undefined : tableOf(merged.addons).apt),
+  ).flatMap(textsOf);
+  const isOnScreen = listOf(merged.services).flatMap(textsOf).includes('xvfb');
+  if (isOnScreen) packages.push('xvfb');
   const apt = packages.length === 0 ? [] : [`apt-get update\napt-get install -y ${packages.map(quote).join(' ')}`];
   const usual: Readonly<Record<string, string | undefined>> = { install: about.install, script: about.script };
   const parts = phases.map((phase) => {
@@ -223,17 +316,30 @@ function suiteOf({ name, file, about, group, first, tally, translation }: About)
     if (text === false || text === 'true' || text === 'skip' || text === true) return '';
     return text === undefined ? (usual[phase] ?? '') : textsOf(text).join('\n');
   });
-  const script = [...apt, ...parts].filter((part) => part !== '').join('\n');
+  const screen = isOnScreen ? ['Xvfb :99 -screen 0 1024x768x24 > /dev/null 2>&1 &\nexport DISPLAY=:99'] : [];
+  const script = [...apt, ...screen, ...parts].filter((part) => part !== '').join('\n');
   const version = tool === undefined ? '' : `TRAVIS_${tool.toUpperCase()}_VERSION`;
-  const versionLine = versionOf(version, images.length > 1 ? variable : undefined, built.map(({ version: one }, at) => [tags[at] ?? '', one ?? '']));
+  const versionLine = versionOf(
+    version,
+    images.length > 1 ? variable : undefined,
+    built.map(({ version: one }, at) => [tags[at] ?? '', one ?? '']),
+  );
   const add = (step: string, text: string, when?: 'failed' | 'always'): void => {
     if (text === '') return;
-    const exports = Object.entries(environmentHere).filter(([one]) => new RegExp(`\\b${one}\\b`).test(text)).map(([one, value]) => `export ${one}="${value}"`);
+    const exports = Object.entries(environmentHere)
+      .filter(([one]) => new RegExp(`\\b${one}\\b`).test(text))
+      .map(([one, value]) => `export ${one}="${value}"`);
     if (version !== '' && text.includes(version)) exports.unshift(versionLine);
-    if (/\bnvm (?:install|use)\b/.test(text)) tally.lose(suite, [step], 'nvm', 'an image has one version of Node, and no nvm');
+    if (/\bnvm (?:install|use)\b/.test(text)) exports.push(withNvm);
     for (const one of new Set(Array.from(text.matchAll(/\$\{?(TRAVIS_\w+)/g), ([, found = '']) => found)))
-      if (one !== version && !Object.hasOwn(environmentHere, one)) tally.lose(suite, ['script'], `$${one}`, 'a build has no such variable');
-    suite.steps.push({ name: step, command: [...(real === '' ? [] : [real.trimEnd()]), ...exports, inBash(text)].join('\n'), ...(when && { when }), notes: [] });
+      if (one !== version && !Object.hasOwn(environmentHere, one))
+        tally.lose(suite, ['script'], `$${one}`, 'a build has no such variable');
+    suite.steps.push({
+      name: step,
+      command: [...(real === '' ? [] : [real.trimEnd()]), ...exports, inBash(text)].join('\n'),
+      ...(when && { when }),
+      notes: [],
+    });
   };
   add('script', script);
   add('after_success', textsOf(merged.after_success).join('\n'));
@@ -241,6 +347,11 @@ function suiteOf({ name, file, about, group, first, tally, translation }: About)
   add('after_script', textsOf(merged.after_script).join('\n'), 'always');
   return suite;
 }
+
+/** Travis has it, images have not. */
+const withNvm = `export NVM_DIR="$HOME/.nvm"
+[ -s "$NVM_DIR/nvm.sh" ] || curl -fsSL https://raw.githubusercontent.com/nvm-sh/nvm/v0.40.3/install.sh | bash
+. "$NVM_DIR/nvm.sh" --no-use`;
 
 /** The variable with the version as the file has it: the tag of the image may have another name. */
 function versionOf(name: string, variable: string | undefined, known: readonly (readonly [string, string])[]): string {
@@ -269,13 +380,19 @@ function addKnownService(suite: Suite, name: string): void {
 }
 
 function servicesOf(value: unknown): Outcome {
-  const missing = textsOf(value).filter((one) => !Object.hasOwn(serviceImages, one));
+  const missing = textsOf(value).filter((one) => !Object.hasOwn(serviceImages, one) && one !== 'xvfb');
   return missing.length === 0 ? kept() : lost(`there is no image for ${missing.join(', ')}`);
 }
 
 function addonsOf(value: unknown): Outcome {
-  const others = Object.entries(tableOf(value)).filter(([name, one]) => name !== 'apt' || (isTable(one) && one.sources !== undefined));
-  return others.length === 0 ? kept() : lost(`install this in the commands: ${others.map(([name]) => (name === 'apt' ? 'apt.sources' : name)).join(', ')}`);
+  const others = Object.entries(tableOf(value)).filter(
+    ([name, one]) => name !== 'apt' || (isTable(one) && one.sources !== undefined),
+  );
+  return others.length === 0
+    ? kept()
+    : lost(
+        `install this in the commands: ${others.map(([name]) => (name === 'apt' ? 'apt.sources' : name)).join(', ')}`,
+      );
 }
 
 function topKeys(about: Language | undefined, limits: Suite['rules']): Keys<Translation> {
@@ -283,18 +400,35 @@ function topKeys(about: Language | undefined, limits: Suite['rules']): Keys<Tran
   return {
     ...Object.fromEntries(['language', 'os', 'matrix', 'jobs', 'stages'].map((name) => [name, elsewhere])),
     ...Object.fromEntries([...phases, 'after_success', 'after_failure', 'after_script'].map((name) => [name, kept])),
-    ...Object.fromEntries(['sudo', 'dist', 'group', 'version', 'osx_image', 'arch', 'compiler'].map((name) => [name, kept])),
+    ...Object.fromEntries(
+      ['sudo', 'dist', 'group', 'version', 'osx_image', 'arch', 'compiler'].map((name) => [name, kept]),
+    ),
     ...versions,
     env: (value, { tally, target, path }) => {
       const secure = JSON.stringify(value ?? '').split('"secure":').length - 1;
-      for (let count = 0; count < secure; count += 1) tally.lose(target, [...path, 'secure'], undefined, 'only Travis can read it: set the secret as a variable of the project');
+      for (let count = 0; count < secure; count += 1)
+        tally.lose(
+          target,
+          [...path, 'secure'],
+          undefined,
+          'only Travis can read it: set the secret as a variable of the project',
+        );
       return secure > 0 && textOfEnv(isTable(value) ? Object.values(value) : value) === '' ? elsewhere() : kept();
     },
     cache: cacheOf,
     branches: (value) => {
       const { only: yes, except: no } = tableOf(value);
-      const one = (list: unknown): Condition => anyOf(textsOf(list).map((ref) => { const expression = /^\/(.*)\/$/.exec(ref); return expression ? { subject: 'branch', pattern: expression[1] ?? '' } : matching('branch', [ref]); }));
-      const condition = allOf([...(yes === undefined ? [] : [one(yes)]), ...(no === undefined ? [] : [negated(one(no))])]);
+      const one = (list: unknown): Condition =>
+        anyOf(
+          textsOf(list).map((ref) => {
+            const expression = /^\/(.*)\/$/.exec(ref);
+            return expression ? { subject: 'branch', pattern: expression[1] ?? '' } : matching('branch', [ref]);
+          }),
+        );
+      const condition = allOf([
+        ...(yes === undefined ? [] : [one(yes)]),
+        ...(no === undefined ? [] : [negated(one(no))]),
+      ]);
       const rules = rulesOf(condition);
       if (!rules) return lost('rules cannot say this');
       // Pull requests to such a branch are built there, too.
@@ -304,8 +438,17 @@ function topKeys(about: Language | undefined, limits: Suite['rules']): Keys<Tran
     services: servicesOf,
     addons: addonsOf,
     git: kept,
-    notifications: (value) =>
-      Object.values(tableOf(value)).every((one) => one === false) ? kept() : lost('who is told is a setting of the project: add a notification'),
+    notifications: (value, { target }) => {
+      const { email, on_success: _success, on_failure: _failure, ...others } = tableOf(value);
+      const told = Object.entries(others).filter(([, one]) => one !== false);
+      if (email !== undefined && email !== false)
+        target.toSet.add(
+          'Add a notification to the project: e-mail to those who committed, or to those that notifications names.',
+        );
+      return told.length === 0
+        ? kept()
+        : lost(`who is told is a setting of the project: ${told.map(([name]) => name).join(', ')}`);
+    },
     deploy: 'write a suite that deploys, with manual = true or rules',
     before_deploy: 'write a suite that deploys',
     after_deploy: 'write a suite that deploys',
@@ -329,7 +472,9 @@ const caches: Readonly<Record<string, readonly string[]>> = {
 function cachePathsOf(given: unknown): string[] {
   if (Array.isArray(given)) return given.flatMap(cachePathsOf);
   const { directories, ...others } = isTable(given) ? given : { directories: [], [String(given)]: true };
-  const named = Object.entries(others).flatMap(([name, one]) => (one === true && Object.hasOwn(caches, name) ? (caches[name] ?? []) : []));
+  const named = Object.entries(others).flatMap(([name, one]) =>
+    one === true && Object.hasOwn(caches, name) ? (caches[name] ?? []) : [],
+  );
   return [...named, ...textsOf(directories)];
 }
 
@@ -340,7 +485,22 @@ function cacheOf(value: unknown): Outcome {
 
 function jobKeys(key: string): Keys<Suite> {
   return {
-    ...Object.fromEntries([...phases, 'after_success', 'after_failure', 'after_script', 'name', 'stage', 'os', 'env', 'sudo', 'dist', 'arch', key].map((name) => [name, elsewhere])),
+    ...Object.fromEntries(
+      [
+        ...phases,
+        'after_success',
+        'after_failure',
+        'after_script',
+        'name',
+        'stage',
+        'os',
+        'env',
+        'sudo',
+        'dist',
+        'arch',
+        key,
+      ].map((name) => [name, elsewhere]),
+    ),
     language: 'a suite has the language of the file',
     services: servicesOf,
     addons: addonsOf,

@@ -1,7 +1,26 @@
 import { allOf, anyOf, matching, negated, rulesOf, testOf, type Condition, type Subject } from './conditions.ts';
 import { finishSuite } from './finish.ts';
 import { combined, flattened, writeVariants } from './matrix.ts';
-import { elsewhere, emptySuite, emptyTranslation, isScalar, isTable, kept, listOf, readKeys, tableOf, Tally, textsOf, type Keys, type Outcome, type Path, type Source, type Suite, type Table, type Translation } from './model.ts';
+import {
+  elsewhere,
+  emptySuite,
+  emptyTranslation,
+  isScalar,
+  isTable,
+  kept,
+  listOf,
+  readKeys,
+  tableOf,
+  Tally,
+  textsOf,
+  type Keys,
+  type Outcome,
+  type Path,
+  type Source,
+  type Suite,
+  type Table,
+  type Translation,
+} from './model.ts';
 import { freeName, nameOf } from './names.ts';
 import { addService } from './parts.ts';
 import { inBash, only, quote } from './shell.ts';
@@ -11,7 +30,11 @@ export type Dialect = 'woodpecker' | 'drone';
 
 const lost = (why: string): Outcome => ({ lost: why });
 
-export function fromWoodpecker(source: Source, dialect: Dialect, stem: string): { translation: Translation; tally: Tally } {
+export function fromWoodpecker(
+  source: Source,
+  dialect: Dialect,
+  stem: string,
+): { translation: Translation; tally: Tally } {
   const [translation, tally] = [emptyTranslation(), new Tally(source)];
   const pipeline = tableOf(source.value);
   const name = nameOf(textsOf(pipeline.name)[0] ?? stem);
@@ -20,7 +43,8 @@ export function fromWoodpecker(source: Source, dialect: Dialect, stem: string): 
       const own = variableOf(textsOf(pipeline.name)[0] ?? '');
       secret(translation, own);
       tally.keep();
-    } else if (pipeline.kind !== 'signature') tally.lose(translation, ['kind'], pipeline.kind, 'this kind is not known here');
+    } else if (pipeline.kind !== 'signature')
+      tally.lose(translation, ['kind'], pipeline.kind, 'this kind is not known here');
     return { translation, tally };
   }
   const pattern: Reader = { translation, tally, pipeline, name, dialect, fields: {}, rules: [], tests: [] };
@@ -63,7 +87,8 @@ function readList(value: unknown): [string, Table][] {
 const variableOf = (name: string): string => name.replaceAll(/\W/g, '_').toUpperCase();
 
 function secret({ secrets }: Translation, name: string): void {
-  if (/^[A-Za-z_]\w*$/.test(name) && !/^(?:CI$|HEADRACE)/.test(name)) secrets.set(name, `Set the variable ${name} of the project: the secret of that name there.`);
+  if (/^[A-Za-z_]\w*$/.test(name) && !/^(?:CI$|HEADRACE)/.test(name))
+    secrets.set(name, `Set the variable ${name} of the project: the secret of that name there.`);
 }
 
 function topKeys(reader: Reader): Keys<Translation> {
@@ -77,44 +102,74 @@ function topKeys(reader: Reader): Keys<Translation> {
     }
     rules.push(...found);
     for (const one of listOf(value).flatMap((each) => listOf(tableOf(each).cron)))
-      if (isScalar(one)) tally.lose(translation, ['when', 'cron'], one, 'the times of a cron are in the settings there: write a schedule');
+      if (isScalar(one))
+        tally.lose(
+          translation,
+          ['when', 'cron'],
+          one,
+          'the times of a cron are in the settings there: write a schedule',
+        );
     return kept();
   };
   return {
-    ...Object.fromEntries(['steps', 'pipeline', 'services', 'environment', 'variables', 'kind', 'name', 'version', 'depends_on'].map((name) => [name, elsewhere])),
-    type: (value) => (value === 'docker' || value === 'kubernetes' || value === 'exec' ? elsewhere() : lost('this type is not known here')),
+    ...Object.fromEntries(
+      ['steps', 'pipeline', 'services', 'environment', 'variables', 'kind', 'name', 'version', 'depends_on'].map(
+        (name) => [name, elsewhere],
+      ),
+    ),
+    type: (value) =>
+      value === 'docker' || value === 'kubernetes' || value === 'exec'
+        ? elsewhere()
+        : lost('this type is not known here'),
     when: limit,
     trigger: limit,
     branches: (value) => limit({ branch: value }),
     clone: kept,
     workspace: kept,
     skip_clone: 'a build always has the files of its commit',
-    platform: (value) => limitMachine(fields, isTable(value) ? `${textsOf(value.os)[0] ?? 'linux'}/${textsOf(value.arch)[0] ?? 'amd64'}` : String(value)),
+    platform: (value) =>
+      limitMachine(
+        fields,
+        isTable(value) ? `${textsOf(value.os)[0] ?? 'linux'}/${textsOf(value.arch)[0] ?? 'amd64'}` : String(value),
+      ),
     labels: (value) => {
       const { platform, ...others } = tableOf(value);
-      if (Object.keys(others).length > 0) fields.tags = Object.values(others).flatMap(textsOf).filter((one) => /^[A-Za-z0-9][\w.:-]{0,63}$/.test(one));
+      if (Object.keys(others).length > 0)
+        fields.tags = Object.values(others)
+          .flatMap(textsOf)
+          .filter((one) => /^[A-Za-z0-9][\w.:-]{0,63}$/.test(one));
       return platform === undefined ? kept() : limitMachine(fields, String(platform));
     },
     node: (value) => {
-      fields.tags = Object.values(tableOf(value)).flatMap(textsOf).filter((one) => /^[A-Za-z0-9][\w.:-]{0,63}$/.test(one));
+      fields.tags = Object.values(tableOf(value))
+        .flatMap(textsOf)
+        .filter((one) => /^[A-Za-z0-9][\w.:-]{0,63}$/.test(one));
       return kept();
     },
     matrix: (value) => {
       const { include, ...axes } = tableOf(value);
       const lists = Object.entries(axes).map(([axis, values]) => listOf(values).map((one) => flattened(one, axis)));
       const all = lists.length === 0 ? [] : combined(lists);
-      const added = listOf(include).map((one) => new Map(Object.entries(tableOf(one)).map(([axis, each]) => [axis, String(each)])));
+      const added = listOf(include).map(
+        (one) => new Map(Object.entries(tableOf(one)).map(([axis, each]) => [axis, String(each)])),
+      );
       if (!all || pipeline.depends_on === null) return lost('it has too many combinations');
-      if ([...all, ...added].some((one) => one.values().some((text) => !/^[^\s,]+$/.test(text)))) return lost('a value of a matrix has no blanks and commas');
+      if ([...all, ...added].some((one) => one.values().some((text) => !/^[^\s,]+$/.test(text))))
+        return lost('a value of a matrix has no blanks and commas');
       const suite = emptySuite('');
-      const keys = new Map([...all, ...added].flatMap((one) => Array.from(one.keys(), (axis) => [axis, axis] as const)));
+      const keys = new Map(
+        [...all, ...added].flatMap((one) => Array.from(one.keys(), (axis) => [axis, axis] as const)),
+      );
       const written = writeVariants(suite, [...all, ...added], keys);
       if ('problem' in written) return lost(written.problem);
       Object.assign(fields, suite.fields);
       return kept();
     },
     runs_on: 'a suite does not run after a failure of what it needs',
-    volumes: (value) => (listOf(value).every((one) => tableOf(one).temp !== undefined) ? kept() : lost('a build has no folders of its machine')),
+    volumes: (value) =>
+      listOf(value).every((one) => tableOf(one).temp !== undefined)
+        ? kept()
+        : lost('a build has no folders of its machine'),
     image_pull_secrets: 'set the registry in the settings',
     concurrency: (value) => {
       fields.concurrency_group = reader.name;
@@ -151,12 +206,20 @@ function ofOne(table: Table): Condition | undefined {
     const both = (make: (list: readonly string[]) => Condition): Condition =>
       allOf([...(yes.length > 0 ? [make(yes)] : []), ...(no.length > 0 ? [negated(make(no))] : [])]);
     if (key === 'event')
-      return [...yes, ...no].every((one) => Object.hasOwn(events, one)) ? both((list) => ({ subject: 'event', values: list.flatMap((one) => events[one] ?? []) })) : undefined;
+      return [...yes, ...no].every((one) => Object.hasOwn(events, one))
+        ? both((list) => ({ subject: 'event', values: list.flatMap((one) => events[one] ?? []) }))
+        : undefined;
     if (key === 'branch' || key === 'branches') return both((list) => matching('branch', list));
     if (key === 'ref') {
-      const kind = (list: readonly string[]): Subject => (list.every((one) => one.startsWith('refs/tags/')) ? 'tag' : 'branch');
+      const kind = (list: readonly string[]): Subject =>
+        list.every((one) => one.startsWith('refs/tags/')) ? 'tag' : 'branch';
       if (![...yes, ...no].every((one) => /^refs\/(?:tags|heads)\//.test(one))) return undefined;
-      return both((list) => matching(kind(list), list.map((one) => one.replace(/^refs\/(?:tags|heads)\//, ''))));
+      return both((list) =>
+        matching(
+          kind(list),
+          list.map((one) => one.replace(/^refs\/(?:tags|heads)\//, '')),
+        ),
+      );
     }
     if (key === 'path') return both((list) => matching('files', list));
     if (key === 'status' || key === 'cron') return { is: true };
@@ -201,7 +264,12 @@ function suitesOf(reader: Reader, steps: readonly StepTable[], path: Path): Suit
       suites.push(suite);
     }
     const status = statusOf(table.when);
-    suite.steps.push({ name: nameOf(name), command, ...(status && { when: status }), notes: [...waiting, ...place.notes] });
+    suite.steps.push({
+      name: nameOf(name),
+      command,
+      ...(status && { when: status }),
+      notes: [...waiting, ...place.notes],
+    });
     waiting = [];
     tally.keep();
   }
@@ -239,10 +307,30 @@ function commandOf(reader: Reader, table: Table, place: { notes: string[] }, pat
   const condition = table.when === undefined ? { is: true } : conditionOf(table.when);
   const test = condition && testOf(condition);
   if (test === undefined) return lose('when', 'a step does not know this');
-  const keys = new Set(['name', 'image', 'commands', 'when', 'environment', 'secrets', 'depends_on', 'pull', 'failure', 'group', 'entrypoint', 'directory', 'resources', 'user']);
-  for (const key of Object.keys(table)) if (!keys.has(key)) lose(key, key === 'detach' ? 'write it as a service' : `a step has no ${key} here`);
+  const keys = new Set([
+    'name',
+    'image',
+    'commands',
+    'when',
+    'environment',
+    'secrets',
+    'depends_on',
+    'pull',
+    'failure',
+    'group',
+    'entrypoint',
+    'directory',
+    'resources',
+    'user',
+  ]);
+  for (const key of Object.keys(table))
+    if (!keys.has(key)) lose(key, key === 'detach' ? 'write it as a service' : `a step has no ${key} here`);
   const exports: string[] = [];
-  for (const [name, value] of Object.entries(isTable(table.environment) ? table.environment : Object.fromEntries(textsOf(table.environment).map((one) => one.split(/=(.*)/s).slice(0, 2))))) {
+  for (const [name, value] of Object.entries(
+    isTable(table.environment)
+      ? table.environment
+      : Object.fromEntries(textsOf(table.environment).map((one) => one.split(/=(.*)/s).slice(0, 2))),
+  )) {
     const from = isTable(value) ? textsOf(value.from_secret)[0] : undefined;
     if (!/^[A-Za-z_]\w*$/.test(name)) {
       lose('environment', `${name} is no name of a variable`);
@@ -256,15 +344,21 @@ function commandOf(reader: Reader, table: Table, place: { notes: string[] }, pat
     }
   }
   for (const one of listOf(table.secrets)) {
-    const [from, to] = isTable(one) ? [textsOf(one.source)[0] ?? '', textsOf(one.target)[0] ?? ''] : [String(one), String(one)];
+    const [from, to] = isTable(one)
+      ? [textsOf(one.source)[0] ?? '', textsOf(one.target)[0] ?? '']
+      : [String(one), String(one)];
     secret(translation, variableOf(from));
     if (variableOf(from) !== variableOf(to)) exports.push(`export ${variableOf(to)}="\${${variableOf(from)}}"`);
     tally.keep();
   }
-  const script = textsOf(table.commands).join('\n').replaceAll('$${', '${').replaceAll(/\$\$(?=\w)/g, '$');
+  const script = textsOf(table.commands)
+    .join('\n')
+    .replaceAll('$${', '${')
+    .replaceAll(/\$\$(?=\w)/g, '$');
   for (const [, prefix = '', name = ''] of script.matchAll(/\$\{?(CI|DRONE)_(\w+)/g)) {
     const line = `export ${prefix}_${name}="${environmentHere[name] ?? ''}"`;
-    if (!Object.hasOwn(environmentHere, name)) tally.lose(place, [...path, 'commands'], `$${prefix}_${name}`, 'a build has no such variable');
+    if (!Object.hasOwn(environmentHere, name))
+      tally.lose(place, [...path, 'commands'], `$${prefix}_${name}`, 'a build has no such variable');
     else if (!exports.includes(line)) exports.push(line);
   }
   const folder = textsOf(table.directory)[0];
@@ -277,19 +371,26 @@ function readService({ tally, translation }: Reader, name: string, table: Table,
   const path = ['services', name];
   const [first] = suites;
   if (!first) return tally.lose(translation, path, undefined, 'no step is left that it could serve');
-  const given = isTable(table.environment) ? table.environment : Object.fromEntries(textsOf(table.environment).map((one) => one.split(/=(.*)/s).slice(0, 2)));
+  const given = isTable(table.environment)
+    ? table.environment
+    : Object.fromEntries(textsOf(table.environment).map((one) => one.split(/=(.*)/s).slice(0, 2)));
   const variables = Object.entries(given).map(([key, value]) => {
     const from = isTable(value) ? textsOf(value.from_secret)[0] : undefined;
     if (from !== undefined) secret(translation, variableOf(from));
-    return from === undefined ? { name: key, content: isScalar(value) ? String(value) : '' } : { name: key, from: variableOf(from) };
+    return from === undefined
+      ? { name: key, content: isScalar(value) ? String(value) : '' }
+      : { name: key, from: variableOf(from) };
   });
   const command = textsOf(table.commands ?? table.command).join('\n');
   const image = textsOf(table.image)[0] ?? '';
   for (const [at, suite] of suites.entries()) {
     const problem = addService(suite, { name, image, ...(command !== '' && { command }), variables, notes: [] });
     if (at > 0) continue;
-    const odd = Object.keys(table).filter((key) => !['name', 'image', 'environment', 'commands', 'command', 'ports', 'pull'].includes(key));
-    if (problem !== undefined || odd.length > 0) tally.lose(suite, path, undefined, problem ?? `a service has no ${odd.join(', ')} here`);
+    const odd = Object.keys(table).filter(
+      (key) => !['name', 'image', 'environment', 'commands', 'command', 'ports', 'pull'].includes(key),
+    );
+    if (problem !== undefined || odd.length > 0)
+      tally.lose(suite, path, undefined, problem ?? `a service has no ${odd.join(', ')} here`);
     else tally.keep();
   }
 }

@@ -48,7 +48,10 @@ function serviceOf({ notes, variables, ...service }: Service): string {
 
 function comments(notes: readonly string[]): string {
   const lines = notes.flatMap((note) => note.toWellFormed().split(newLine));
-  return lines.map((line) => `# ${line.replaceAll(/\p{Cc}/gu, '\uFFFD')}`.trimEnd()).map((line) => `${line}\n`).join('');
+  return lines
+    .map((line) => `# ${line.replaceAll(/\p{Cc}/gu, '\uFFFD')}`.trimEnd())
+    .map((line) => `${line}\n`)
+    .join('');
 }
 
 function table(header: string, entries: object): string {
