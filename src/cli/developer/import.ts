@@ -2,16 +2,9 @@ import { constants } from 'node:fs';
 import { lstat, open, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isUtf8 } from 'node:buffer';
+import { bytes } from '../../shared/domain/bounds.ts';
 import { RefusedError } from '../../shared/documents/mistakes.ts';
-import {
-  importFiles,
-  isWorkflowFile,
-  mostBytes,
-  mostFiles,
-  reference,
-  usualFiles,
-  usualFolders,
-} from '../../shared/imports/index.ts';
+import { importFiles, isWorkflowFile, reference, usualFiles, usualFolders } from '../../shared/imports/index.ts';
 import { codeOf } from '../../shared/lib/error-code.ts';
 import { randomName } from '../../shared/lib/random-name.ts';
 import type { Call } from './call.ts';
@@ -32,7 +25,6 @@ export async function run({ screen, options, cwd }: Call<{ force?: true }>, name
   const paths = named.length > 0 ? named : await foundIn(top);
   if (paths.length === 0)
     throw new WrongUse(words`There is no file of another CI here: ${[...usualFolders, ...usualFiles].join(', ')}.`);
-  if (paths.length > mostFiles) throw new WrongUse(words`These are more than ${mostFiles} files.`);
   const files: { path: string; text: string }[] = [];
   for (const path of paths)
     files.push({ path, text: await contentOf(named.length > 0 ? path : join(top, path), path) });
@@ -85,10 +77,9 @@ async function foundIn(top: string): Promise<string[]> {
 }
 
 async function contentOf(place: string, path: string): Promise<string> {
-  const content = await plainFile(place, mostBytes);
+  const content = await plainFile(place, bytes.configFile);
   if (content === undefined) throw new WrongUse(words`There is no ${path}.`);
-  if (content.length > mostBytes) throw new WrongUse(words`${path} has more than ${mostBytes / 1024} kB.`);
-  if (!isUtf8(content)) throw new WrongUse(words`${path} is not UTF-8 text.`);
+  if (content.length <= bytes.configFile && !isUtf8(content)) throw new WrongUse(words`${path} is not UTF-8 text.`);
   return content.toString();
 }
 

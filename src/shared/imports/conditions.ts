@@ -161,9 +161,14 @@ export function globPattern(glob: string): string {
 
 export const isGlob = (text: string): boolean => /[*?[{]/.test(text);
 
-/** One of the globs. */
-export function matching(subject: Subject, globs: readonly string[]): Condition {
-  if (globs.every((glob) => !isGlob(glob))) return { subject, values: [...globs] };
+/** An expression for one of the globs. */
+export function patternOfGlobs(globs: readonly string[]): string {
   const patterns = globs.map(globPattern);
-  return { subject, pattern: patterns.length === 1 ? `^${patterns[0]}$` : `^(${patterns.join('|')})$` };
+  return patterns.length === 1 ? `^${patterns[0] ?? ''}$` : `^(${patterns.join('|')})$`;
+}
+
+export function matching(subject: Subject, globs: readonly string[]): Condition {
+  return globs.every((glob) => !isGlob(glob))
+    ? { subject, values: [...globs] }
+    : { subject, pattern: patternOfGlobs(globs) };
 }

@@ -1,5 +1,5 @@
 import { parseCron } from '../domain/cron.ts';
-import { allOf, matching, negated, rulesOf, type Condition } from './conditions.ts';
+import { allOf, matching, negated, patternOfGlobs, rulesOf, type Condition } from './conditions.ts';
 import { variableOfInput } from './github-values.ts';
 import {
   isScalar,
@@ -84,17 +84,13 @@ function filtered(event: 'push' | 'pull_request', filters: Table, reading: Readi
       const globs = textsOf(value);
       if (globs.some((one) => one.startsWith('!'))) return lost('a rule cannot take some of the matching files out');
       const [rule] = rulesOf(matching('files', globs)) ?? [];
-      if (rule && !globs.includes('**'))
-        rules.push({ ...rule, ...(rule.operator === 'equals' && { operator: 'equals' }) });
+      if (rule && !globs.includes('**')) rules.push(rule);
       return kept();
     },
     'paths-ignore': (value) => {
-      const condition = matching('files', textsOf(value));
-      const pattern =
-        'pattern' in condition
-          ? condition.pattern
-          : (rulesOf(allOf([matching('files', [...textsOf(value), '**/.never.'])]))?.[0]?.value ?? '');
-      rules.push({ subject: 'commit.files', operator: 'not_all_match', value: pattern });
+      const globs = textsOf(value);
+      if (globs.some((one) => one.startsWith('!'))) return lost('a rule cannot put some of the files back in');
+      rules.push({ subject: 'commit.files', operator: 'not_all_match', value: patternOfGlobs(globs) });
       return kept();
     },
     types: (value) => {

@@ -222,9 +222,7 @@ function jobOf(about: About): Suite | undefined {
   const add = (step: string, text: string, when?: 'always'): void => {
     suite.steps.push({
       name: step,
-      command: [...exports, inBash(text, '-eo pipefail').replace(/^bash -eo pipefail -c/, 'bash -eo pipefail -c')].join(
-        '\n',
-      ),
+      command: [...exports, inBash(text)].join('\n'),
       ...(when && { when }),
       notes: [],
     });

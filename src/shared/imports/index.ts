@@ -1,6 +1,6 @@
 import { checkFile } from '../documents/file.ts';
 import { readFile, RefusedError, type ParsedFile } from '../documents/mistakes.ts';
-import { most } from '../domain/bounds.ts';
+import { bytes, most } from '../domain/bounds.ts';
 import { fromGithub } from './github.ts';
 import type { Repository } from './gitlab-conditions.ts';
 import { fromGitlab } from './gitlab.ts';
@@ -34,7 +34,6 @@ export const isWorkflowFile = (path: string): boolean => /\.ya?ml$/i.test(path);
 
 /** More are of no repository, and would take too long. */
 export const mostFiles = 100;
-export const mostBytes = 524_288;
 
 export interface Imported {
   /** The text of a `.headrace.toml`. */
@@ -57,8 +56,12 @@ export async function importFiles(
   { parseYaml, ...repository }: Repository & { parseYaml: ParseYaml },
 ): Promise<Imported> {
   const all: { translation: Translation; tally: Tally }[] = [];
-  for (const { path, text } of files)
+  if (files.length > mostFiles) throw new RefusedError([`These are more than ${mostFiles} files.`]);
+  for (const { path, text } of files) {
+    if (Buffer.byteLength(text) > bytes.configFile)
+      throw new RefusedError([`${path} cannot be read: it has more than ${bytes.configFile / 1024} kB.`]);
     for (const source of await documentsOf(path, text, parseYaml)) all.push(translated(source, repository));
+  }
   const whole = joined(all.map(({ translation }) => translation));
   whole.notes.unshift(`From ${files.map(({ path }) => path).join(', ')} by headrace import.`);
   const lost = all.flatMap(({ tally }) => tally.lost);

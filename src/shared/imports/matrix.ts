@@ -38,13 +38,13 @@ const isFit = (value: string): boolean => /^[^\s,\p{Cc}]+$/u.test(value);
 
 /**
  * Writes the variants into the suite: `matrix` if they are all combinations, or else one line for each. Returns why it
- * cannot be said. A value that cannot stand in a matrix has a short name there, and `values` has the real ones.
+ * cannot be said. A value that cannot stand in a matrix has a short name there, and `values` has the real ones. `lines` has each variant as it is written.
  */
 export function writeVariants(
   suite: Suite,
   variants: readonly Variant[],
   names: ReadonlyMap<string, string>,
-): { problem: string } | { values: ReadonlyMap<string, ReadonlyMap<string, string>> } {
+): { problem: string } | { values: ReadonlyMap<string, ReadonlyMap<string, string>>; lines: readonly string[] } {
   const keys = [...new Set(variants.flatMap((one) => [...one.keys()]))].filter((key) => names.has(key));
   const values = new Map<string, Map<string, string>>();
   const short = (key: string, value: string): string => {
@@ -66,16 +66,17 @@ export function writeVariants(
   const axes = keys.map((_, at) => [...new Set(rows.map((row) => row[at] ?? ''))]);
   const distinct = new Set(rows.map((row) => JSON.stringify(row)));
   if (distinct.size > most.variants) return { problem: `it has more than ${most.variants} variants` };
-  if (keys.length === 0) return { values };
   const lineOf = (row: readonly string[]): string =>
     keys.map((key, at) => `${names.get(key) ?? ''}=${row[at] ?? ''}`).join(' ');
+  const lines = rows.map(lineOf);
+  if (keys.length === 0) return { values, lines };
   const all = Array.from(distinct, (row) => lineOf(JSON.parse(row) as string[]));
   if (all.some((line) => line.length > longest.variant)) return { problem: 'a variant of it is too long' };
   const isWhole = axes.reduce((count, { length }) => count * length, 1) === distinct.size;
   if (isWhole && keys.length <= most.matrixLines)
     suite.fields.matrix = keys.map((key, at) => `${names.get(key) ?? ''}=${axes[at]?.join(',') ?? ''}`);
   else suite.fields.matrix_include = all;
-  return { values };
+  return { values, lines };
 }
 
 /** Puts the real values in place of the short names. */

@@ -290,14 +290,10 @@ function suiteOf({ name, file, about, group, first, tally, translation }: About)
   const written = writeVariants(suite, rows, differing);
   if ('problem' in written) tally.lose(suite, first.path, undefined, written.problem);
   const real = 'problem' in written ? '' : realValues(written.values, differing, quote);
-  const failing = built.map(({ mayFail }, at) =>
-    mayFail ? Array.from(differing.keys(), (one) => `${one}=${rows[at]?.get(one) ?? ''}`).join(' ') : undefined,
-  );
-  if (failing.every((one) => one !== undefined) && failing.length > 0) suite.fields.allow_failure = true;
-  else if (failing.some((one) => one !== undefined))
-    suite.fields.matrix_allow_failure = [
-      ...new Set(failing.filter((one) => one !== undefined && one !== '' && !/=(?: |$)/.test(one))),
-    ] as string[];
+  const lines = 'problem' in written ? [] : written.lines;
+  const failing = lines.filter((line, at) => line !== '' && built[at]?.mayFail);
+  if (built.length > 0 && built.every(({ mayFail }) => mayFail)) suite.fields.allow_failure = true;
+  else if (failing.length > 0) suite.fields.matrix_allow_failure = [...new Set(failing)];
   readGlobals(file, suite, tally, translation);
   const merged: Table = { ...file, ...own };
   addCache(suite, cachePathsOf(merged.cache));
