@@ -164,7 +164,7 @@ jobs:
         ['jobs.test.steps[4].uses: some/action@v1', 'there is no equal to this action'],
       ],
     );
-    assert.deepEqual([carried, total - lost.length], [32, carried]);
+    assert.deepEqual([carried, total], [29, 31]);
     assert.match(
       text,
       /^# Not carried over: jobs\.test\.steps\[4\]\.uses: some\/action@v1 \(\.github\/workflows\/ci\.yml:\d+\): there is no equal to this action\.$/m,

@@ -206,7 +206,7 @@ export function developerProgram(): Command {
     .example('headrace check --resolved', 'what the suites come to');
 
   add('import [FILE...]', () => import('./import.ts'))
-    .summary('Write a .headrace.toml from another CI’s files, without a server')
+    .summary('Import another CI’s files, without a server')
     .description(
       'Reads files of GitHub Actions, GitLab CI, Woodpecker, Drone and Travis CI. The default is all that the repository ' +
         'has. What cannot be carried over is a comment in the file, and a line on standard error.',

@@ -19,9 +19,8 @@ const [target = ''] = usual;
 /** Runs nothing, and needs no server. */
 export async function run({ screen, options, cwd }: Call<{ force?: true }>, named: readonly string[]): Promise<void> {
   const top = (await topOf(cwd)) ?? cwd;
-  for (const name of usual)
-    if (options.force === undefined && (await exists(join(top, name))))
-      throw new WrongUse(words`${name} is there already. To replace it, add --force.`);
+  if (options.force === undefined && (await exists(join(top, target))))
+    throw new WrongUse(words`${target} is there already. To replace it, add --force.`);
   const paths = named.length > 0 ? named : await foundIn(top);
   if (paths.length === 0)
     throw new WrongUse(words`There is no file of another CI here: ${[...usualFolders, ...usualFiles].join(', ')}.`);

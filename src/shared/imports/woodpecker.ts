@@ -51,6 +51,7 @@ export function fromWoodpecker(
   readKeys(pipeline, topKeys(pattern), { tally, target: translation, path: [] });
   const key = pipeline.steps === undefined ? 'pipeline' : 'steps';
   const steps = readList(pipeline[key]).map(([step, table]): StepTable => ({ name: step, table }));
+  tally.keep(); // the pipeline
   const suites = suitesOf(pattern, steps, [key]);
   for (const [service, table] of readList(pipeline.services)) readService(pattern, service, table, suites);
   const needs = textsOf(pipeline.depends_on);
