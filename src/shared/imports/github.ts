@@ -56,13 +56,7 @@ export function fromGithub(source: Source): { translation: Translation; tally: T
     if (suite && group !== undefined) suite.fields.concurrency_group ??= group;
     if (suite) translation.suites.push(suite);
   }
-  noteEnvironment(workflow, tally, translation);
   return { translation: byOccasion(translation, occasions), tally };
-}
-
-/** The variables of the whole workflow are counted once, and each suite has them. */
-function noteEnvironment({ env }: Table, tally: Tally, translation: Translation): void {
-  if (env !== undefined && !isTable(env)) tally.lose(translation, ['env'], env, 'this is no table of variables');
 }
 
 /** The group, if it is the same for all. What a newer commit cancels is a setting of the project. */
@@ -320,9 +314,7 @@ function jobKeys(job: Job): Keys<Suite> {
     },
     environment: 'who must approve is not in the file: write approval = true, and limit its variables to refs',
     outputs: (value) =>
-      Object.keys(tableOf(value)).length === 0 || translation === undefined
-        ? kept()
-        : lost('a suite hands files on, and no variables'),
+      Object.keys(tableOf(value)).length === 0 ? kept() : lost('a suite hands files on, and no variables'),
   };
 }
 

@@ -349,7 +349,7 @@ function keysOf(about: About, suite: Suite): Keys<Suite> {
       const problem = addArtifacts(suite, textsOf(table.paths));
       const junit = textsOf(reports.junit);
       if (junit.length > 0) suite.fields.reports = junit;
-      const others = Object.keys(reports).filter((name) => !['junit', 'dotenv'].includes(name) || name === 'dotenv');
+      const others = Object.keys(reports).filter((name) => name !== 'junit');
       if (problem !== undefined) return lost(problem);
       if (table.exclude !== undefined) return lost('exclude: artifacts are all that match');
       return others.length === 0 ? kept() : lost(`reports here are JUnit, and not ${others.join(', ')}`);
@@ -447,10 +447,7 @@ function keysOf(about: About, suite: Suite): Keys<Suite> {
       return kept();
     },
     coverage: 'a build has no coverage',
-    environment: (value) =>
-      isTable(value) && value.action !== undefined
-        ? lost('there are no environments')
-        : elsewhereOr(value, translation),
+    environment: 'there are no environments: a deploy strategy can run the suite',
     id_tokens: (value) => {
       const all = Object.entries(tableOf(value)).map(([variable, one]) => ({
         variable,
@@ -463,9 +460,6 @@ function keysOf(about: About, suite: Suite): Keys<Suite> {
     secrets: 'set them as secret variables of the project',
   };
 }
-
-const elsewhereOr = (value: unknown, translation: Translation): Outcome =>
-  translation && value !== undefined ? lost('there are no environments: a deploy strategy can run the suite') : kept();
 
 const negatedOrNone = (condition: Condition | undefined): Condition | undefined => condition && negated(condition);
 

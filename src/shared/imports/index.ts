@@ -142,9 +142,8 @@ function joined(all: readonly Translation[]): Translation {
       taken.add(free);
       names.set(name, free);
     }
-    const own = new Set(translation.suites.map(({ name }) => name));
     for (const suite of translation.suites) {
-      renamed(suite, names, all.length > 1 ? taken : own);
+      renamed(suite, names);
       if (hasSchedules && translation.schedules.length === 0 && !limitsEvents(suite))
         suite.rules.push({ subject: 'request.event', operator: 'does_not_equal', value: 'schedule' });
       whole.suites.push(suite);
@@ -167,8 +166,8 @@ function joined(all: readonly Translation[]): Translation {
 const limitsEvents = ({ rules }: Suite): boolean =>
   rules.some(({ subject, operator }) => subject === 'request.event' && !operator.startsWith('does'));
 
-function renamed(suite: Suite, names: ReadonlyMap<string, string>, known: ReadonlySet<string>): void {
-  const other = (name: string): string => names.get(name) ?? (known.has(name) ? name : name);
+function renamed(suite: Suite, names: ReadonlyMap<string, string>): void {
+  const other = (name: string): string => names.get(name) ?? name;
   suite.name = other(suite.name);
   suite.needs = suite.needs.map(other);
   for (const field of ['files_from', 'extends'])
