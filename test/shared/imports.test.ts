@@ -309,7 +309,7 @@ jobs:
   test('are bounded: bombs of aliases, thousands of jobs, deep nesting, endless extends', async () => {
     const bomb = `a: &a [x]\n${Array.from({ length: 30 }, (_, at) => `b${at}: &b${at} [*${at === 0 ? 'a' : `b${at - 1}`}, *${at === 0 ? 'a' : `b${at - 1}`}]`).join('\n')}`;
     await assert.rejects(imported(ci, bomb), /aliases/);
-    const jobs = Array.from({ length: 2000 }, (_, at) => `  j${at}: { runs-on: x, steps: [{ run: make }] }`).join('\n');
+    const jobs = Array.from({ length: 600 }, (_, at) => `  j${at}: { runs-on: x, steps: [{ run: make }] }`).join('\n');
     const many = await imported(ci, `on: push\njobs:\n${jobs}\n`);
     assert.match(many.text, /^# A file has at most 200 suites: \d+ are missing here\.$/m);
     await imported(
@@ -317,6 +317,23 @@ jobs:
       'a: { extends: b, script: x }\nb: { extends: a, script: x }\n.c: !reference [.c, x]\nd: { script: [!reference [.c, x]] }\n',
     );
     await imported('.gitlab-ci.yml', `a: { script: ${'['.repeat(40)}x${']'.repeat(40)} }\n`);
+    const templates = Array.from(
+      { length: 30 },
+      (_, at) =>
+        `.t${at}: { extends: [${Array(50)
+          .fill(`.t${at + 1}`)
+          .join(', ')}], script: [${Array(50)
+          .fill(`!reference [.t${at + 1}, script]`)
+          .join(', ')}] }`,
+    );
+    await imported('.gitlab-ci.yml', `${templates.join('\n')}\n.t30: { script: x }\na: { extends: .t0 }\n`);
+    const numbers = Array.from({ length: 1100 }, (_, at) => at).join(', ');
+    await imported('.travis.yml', `language: node_js\nnode_js: [${numbers}]\nenv: [${numbers}]\n`);
+    const odd = "'[' == '{' ".repeat(4000);
+    await imported(
+      ci,
+      `on: { push: { branches: ['${'['.repeat(50_000)}'] } }\njobs: { a: { runs-on: x, steps: [{ run: "${odd}" }] } }\n`,
+    );
     const axes = Array.from({ length: 6 }, (_, at) => `a${at}: [1, 2, 3, 4, 5, 6]`).join(', ');
     const wide = await imported(
       ci,

@@ -1,5 +1,5 @@
 import { constants } from 'node:fs';
-import { lstat, open, readdir, rename, rm } from 'node:fs/promises';
+import { lstat, open, realpath, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isUtf8 } from 'node:buffer';
 import { bytes } from '../../shared/domain/bounds.ts';
@@ -62,12 +62,10 @@ async function exists(path: string): Promise<boolean> {
 async function foundIn(top: string): Promise<string[]> {
   const found: string[] = [];
   for (const folder of usualFolders) {
-    // A link could lead out of the repository.
-    const isFolder = await lstat(join(top, folder)).then(
-      (one) => one.isDirectory(),
-      () => false,
-    );
-    const entries = isFolder ? await readdir(join(top, folder), { withFileTypes: true }) : [];
+    // A link on the way could lead out of the repository.
+    const place = join(await realpath(top), folder);
+    const isFolder = (await realpath(place).catch(() => undefined)) === place && (await lstat(place)).isDirectory();
+    const entries = isFolder ? await readdir(place, { withFileTypes: true }) : [];
     const names = entries.filter((one) => one.isFile() && isWorkflowFile(one.name)).map(({ name }) => name);
     found.push(...names.toSorted().map((name) => `${folder}/${name}`));
   }

@@ -278,16 +278,17 @@ function useTool({ job }: Use, tool: ToolName, given: unknown): Done {
   const text = Array.isArray(given) ? '' : given === undefined || given === null ? '' : String(given);
   if (Array.isArray(given)) return { lost: 'an image has one version' };
   const { suite } = job;
+  if (suite.fields.image !== undefined) return second(job, tool, text);
+  const parts = partsOf(text);
   const images = job.variants.map((variant) => {
-    const version = inVariantOf(job, text, variant);
+    const version = inVariantOf(job, parts, variant);
     return version === undefined ? undefined : tools[tool].image(version.trim());
   });
   const unknown = images.findIndex((one) => one === undefined);
   if (unknown >= 0) {
-    const version = inVariantOf(job, text, job.variants[unknown] ?? new Map());
+    const version = inVariantOf(job, parts, job.variants[unknown] ?? new Map());
     return { lost: `there is no image of ${tool} ${version ?? text}` };
   }
-  if (suite.fields.image !== undefined) return second(job, tool, text);
   suite.fields.image = imageOf(job, images as string[], text);
   return {};
 }
@@ -326,8 +327,11 @@ export function imageOf(job: Job, images: readonly string[], text: string): stri
   return '$IMAGE';
 }
 
-function inVariantOf(job: Job, text: string, variant: ReadonlyMap<string, string>): string | undefined {
-  const parts = partsOf(text);
+function inVariantOf(
+  job: Job,
+  parts: ReturnType<typeof partsOf>,
+  variant: ReadonlyMap<string, string>,
+): string | undefined {
   const values = parts?.map((part) => {
     if (typeof part === 'string') return part;
     if ('name' in part && part.name.startsWith('matrix.')) return variant.get(part.name.slice('matrix.'.length)) ?? '';

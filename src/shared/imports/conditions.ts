@@ -1,3 +1,4 @@
+import { longest } from '../domain/bounds.ts';
 import type { Rule } from './model.ts';
 import { quote } from './shell.ts';
 
@@ -74,9 +75,14 @@ const subjectsOfRules: Readonly<Partial<Record<Subject, string>>> = {
 
 /** All of them must match. Undefined if rules cannot say it. */
 export function rulesOf(condition: Condition): Rule[] | undefined {
+  const rules = ruleOf(condition);
+  return rules?.every(({ value }) => value.length <= longest.ruleValue) ? rules : undefined;
+}
+
+function ruleOf(condition: Condition): Rule[] | undefined {
   if ('is' in condition) return condition.is ? [] : undefined;
   if ('all' in condition) {
-    const rules = condition.all.map(rulesOf);
+    const rules = condition.all.map(ruleOf);
     return rules.every((one) => one !== undefined) ? rules.flat() : undefined;
   }
   const isNot = 'not' in condition;
@@ -127,6 +133,7 @@ function compared(name: string, atom: Extract<Condition, { subject: Subject }>):
 
 /** Of branches, tags and paths. */
 export function globPattern(glob: string): string {
+  if (glob.length > longest.glob) return escaped(glob);
   let pattern = '';
   for (let at = 0; at < glob.length; at += 1) {
     const one = glob[at] ?? '';

@@ -118,13 +118,16 @@ class Reader {
   }
 }
 
+/** More in one text take long, and are of no workflow that a person reads. */
+const mostExpressions = 500;
+
 /** The parts of a text with `${{ … }}`: texts, and expressions with where they begin. Undefined if one is malformed. */
 export function partsOf(text: string): (string | Expression)[] | undefined {
   const parts: (string | Expression)[] = [];
   let from = 0;
   for (const found of text.matchAll(/\$\{\{((?:'[^']*'|(?!\}\})[^'])*)\}\}/g)) {
     const read = readExpression(found[1] ?? '');
-    if (!read) return undefined;
+    if (!read || parts.length > 2 * mostExpressions) return undefined;
     parts.push(text.slice(from, found.index), read);
     from = found.index + found[0].length;
   }

@@ -1,3 +1,4 @@
+import { longest } from '../domain/bounds.ts';
 import { parseCron } from '../domain/cron.ts';
 import { allOf, matching, negated, patternOfGlobs, rulesOf, type Condition } from './conditions.ts';
 import { variableOfInput } from './github-values.ts';
@@ -84,13 +85,16 @@ function filtered(event: 'push' | 'pull_request', filters: Table, reading: Readi
       const globs = textsOf(value);
       if (globs.some((one) => one.startsWith('!'))) return lost('a rule cannot take some of the matching files out');
       const [rule] = rulesOf(matching('files', globs)) ?? [];
-      if (rule && !globs.includes('**')) rules.push(rule);
+      if (!rule) return lost('a rule is not that long');
+      if (!globs.includes('**')) rules.push(rule);
       return kept();
     },
     'paths-ignore': (value) => {
       const globs = textsOf(value);
       if (globs.some((one) => one.startsWith('!'))) return lost('a rule cannot put some of the files back in');
-      rules.push({ subject: 'commit.files', operator: 'not_all_match', value: patternOfGlobs(globs) });
+      const pattern = patternOfGlobs(globs);
+      if (pattern.length > longest.ruleValue) return lost('a rule is not that long');
+      rules.push({ subject: 'commit.files', operator: 'not_all_match', value: pattern });
       return kept();
     },
     types: (value) => {

@@ -81,7 +81,8 @@ export function fromGitlab(source: Source, repository: Repository): { translatio
     ...(textsOf(file.stages).length > 0 ? textsOf(file.stages) : ['build', 'test', 'deploy']),
     '.post',
   ];
-  const whole = new Map(jobs.map(([name]) => [name, wholeJob(name, file)]));
+  const templates = new Templates(file);
+  const whole = new Map(jobs.map(([name]) => [name, templates.whole(name)]));
   for (const [name, table] of whole) {
     const suite = table
       ? jobOf({ name, table, file, tally, translation, repository, stages, whole, names })
@@ -97,36 +98,63 @@ export function fromGitlab(source: Source, repository: Repository): { translatio
 
 const always: Condition = { is: true };
 
-/** With what it extends and what applies to all jobs. References are put in. Undefined if something is missing. */
-function wholeJob(name: string, file: Table): Table | undefined {
-  const own = extended(name, file, 0);
-  if (!own) return undefined;
-  const usual = {
-    ...Object.fromEntries(inherited.flatMap((key) => (file[key] === undefined ? [] : [[key, file[key]]]))),
-    ...tableOf(file.default),
-  };
-  const isOff = (key: string): boolean => {
-    const wanted = tableOf(own.inherit).default;
-    return wanted === false || (Array.isArray(wanted) && !wanted.includes(key));
-  };
-  const kept = Object.fromEntries(Object.entries(usual).filter(([key]) => inherited.includes(key) && !isOff(key)));
-  return referenced({ ...kept, ...own }, file, 0) as Table;
-}
+/** What a file extends and refers to. Each job is merged once, and references are put in so often only. */
+class Templates {
+  readonly #file: Table;
+  readonly #merged = new Map<string, Table | undefined>();
+  #room = 10_000;
 
-const mostLevels = 11;
-
-function extended(name: string, file: Table, level: number): Table | undefined {
-  const own = file[name];
-  if (!isTable(own) || level > mostLevels) return undefined;
-  let merged: Table = {};
-  for (const base of textsOf(own.extends)) {
-    const inner = extended(base, file, level + 1);
-    if (!inner) return undefined;
-    merged = deepMerged(merged, inner);
+  constructor(file: Table) {
+    this.#file = file;
   }
-  const { extends: _, ...rest } = deepMerged(merged, own);
-  return rest;
+
+  /** With all that applies to it. Undefined if something is missing. */
+  whole(name: string): Table | undefined {
+    const own = this.#extended(name);
+    if (!own) return undefined;
+    const file = this.#file;
+    const top = Object.fromEntries(inherited.flatMap((key) => (file[key] === undefined ? [] : [[key, file[key]]])));
+    const wanted = tableOf(own.inherit).default;
+    const isOff = (key: string): boolean => wanted === false || (Array.isArray(wanted) && !wanted.includes(key));
+    const usual = Object.entries({ ...top, ...tableOf(file.default) });
+    const taken = Object.fromEntries(usual.filter(([key]) => inherited.includes(key) && !isOff(key)));
+    return this.#referenced({ ...taken, ...own }, 0) as Table;
+  }
+
+  /** A cycle ends in nothing. */
+  #extended(name: string): Table | undefined {
+    const own = this.#file[name];
+    if (this.#merged.has(name) || !isTable(own)) return this.#merged.get(name);
+    this.#merged.set(name, undefined);
+    let merged: Table = {};
+    for (const base of new Set(textsOf(own.extends))) {
+      const inner = this.#extended(base);
+      if (!inner) return undefined;
+      merged = deepMerged(merged, inner);
+    }
+    const { extends: _, ...rest } = deepMerged(merged, own);
+    this.#merged.set(name, rest);
+    return rest;
+  }
+
+  /** `!reference [.setup, script]` is what is there. */
+  #referenced(value: unknown, level: number): unknown {
+    if (typeof value !== 'object' || value === null) return value;
+    this.#room -= 1;
+    if (level > mostLevels || this.#room < 0) return undefined;
+    if (Array.isArray(value)) return value.map((one) => this.#referenced(one, level + 1));
+    const { [reference]: target, ...others } = value as Table;
+    if (target === undefined)
+      return Object.fromEntries(Object.entries(others).map(([key, one]) => [key, this.#referenced(one, level + 1)]));
+    const [job = '', ...keys] = textsOf(target);
+    return this.#referenced(
+      keys.reduce<unknown>((at, key) => tableOf(at)[key], this.#extended(job)),
+      level + 1,
+    );
+  }
 }
+
+const mostLevels = 20;
 
 function deepMerged(base: Table, over: Table): Table {
   const merged = Object.entries(over).map(([key, value]) => {
@@ -134,19 +162,6 @@ function deepMerged(base: Table, over: Table): Table {
     return [key, isTable(value) && isTable(before) ? deepMerged(before, value) : value] as const;
   });
   return { ...base, ...Object.fromEntries(merged) };
-}
-
-/** `!reference [.setup, script]` is what is there. */
-function referenced(value: unknown, file: Table, level: number): unknown {
-  if (level > mostLevels) return undefined;
-  if (Array.isArray(value)) return value.map((one) => referenced(one, file, level + 1));
-  if (!isTable(value)) return value;
-  const { [reference]: target } = value;
-  if (target === undefined)
-    return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, referenced(one, file, level + 1)]));
-  const [job = '', ...keys] = textsOf(target);
-  const found = keys.reduce<unknown>((at, key) => tableOf(at)[key], extended(job, file, 0));
-  return referenced(found, file, level + 1);
 }
 
 export const reference = '!reference';

@@ -5,7 +5,7 @@ export function quote(text: string): string {
 }
 
 const ofBash =
-  /\[\[|<<<|[<>]\(|\(\(|=\(|&>|\|&|\$'|\$\{[^}]*(?:\/|\^|,,|:\d|@\}|!)|\b(?:source|shopt|declare|typeset|local|pushd|popd|mapfile|readarray|function) |set -\w*o pipefail|\bset -[a-z]*E|\{[\w-]+(?:,[\w-]*)+\}|\{\d+\.\.\d+\}|\becho -[en]|\[ [^\]]*==|\$(?:RANDOM|BASH_|SECONDS|OSTYPE)|\bread -[a-z]*[aps]/;
+  /\[\[|<<<|[<>]\(|\(\(|=\(|&>|\|&|\$'|\$\{[^}]{0,200}(?:\/|\^|,,|:\d|@\}|!)|\b(?:source|shopt|declare|typeset|local|pushd|popd|mapfile|readarray|function) |set -\w*o pipefail|\bset -[a-z]*E|\{[\w-]+(?:,[\w-]*)+\}|\{\d+\.\.\d+\}|\becho -[en]|\[ [^\]]{0,200}==|\$(?:RANDOM|BASH_|SECONDS|OSTYPE)|\bread -[a-z]*[aps]/;
 
 /** `sh` runs the script as it is if it has nothing of bash. */
 export function inBash(script: string, flags = '-e'): string {
@@ -25,7 +25,7 @@ function isQuoted(text: string): boolean {
     const one = text[at] ?? '';
     if (one === '\\' && open !== "'") at += 1;
     else if (open === '' && (one === "'" || one === '"')) open = one;
-    else if (open === '' && one === '#' && /(?:^|\s)$/.test(text.slice(0, at))) {
+    else if (open === '' && one === '#' && /^\s?$/.test(text.slice(Math.max(0, at - 1), at))) {
       const end = text.indexOf('\n', at);
       if (end < 0) return false;
       at = end;

@@ -1,3 +1,4 @@
+import { most } from '../domain/bounds.ts';
 import { allOf, anyOf, matching, negated, rulesOf, type Condition } from './conditions.ts';
 import { finishSuite } from './finish.ts';
 import { serviceImages, tools, type ToolName } from './images.ts';
@@ -187,6 +188,10 @@ function jobsOf(file: Table, { key = '-' }: Language, tally: Tally, translation:
     if (isLinux(os)) tally.keep();
     else tally.lose(translation, ['os'], os, 'runners are on Linux, so its jobs are not built');
   const hasLinux = file.os === undefined || textsOf(file.os).some(isLinux);
+  if (Math.max(versions.length, 1) * Math.max(rows.length, 1) > most.combinations) {
+    tally.lose(translation, ['env'], undefined, `these are more than ${most.combinations} jobs`);
+    return [];
+  }
   const jobs: TravisJob[] = [];
   const add = (own: Table, path: Path, version: string | undefined, variables: string): void => {
     jobs.push({ own, path, version, env: variables, mayFail: failures.some((one) => fits(one, version, variables)) });
