@@ -6,7 +6,7 @@ export type Expression =
   | { call: string; args: Expression[] }
   | { operator: string; args: Expression[] };
 
-const token = /\s*(?:('(?:[^']|'')*')|(-?\d+(?:\.\d+)?(?![\w.]))|([A-Za-z_][\w-]*)|(&&|\|\||[=!<>]=|[!<>()[\],.*]))/y;
+const token = /\s*(?:('(?:[^']|'')*')|(-?\d+(?:\.\d+)?(?![\w.]))|([A-Za-z_][\w-]*)|(&&|\|\||[=!<>]=|[!<>()[\],.*]))/;
 
 /** A deeper expression is of no workflow that a person reads. */
 const mostTokens = 300;
@@ -14,17 +14,17 @@ const mostTokens = 300;
 /** Undefined if it is not well formed. */
 export function readExpression(text: string): Expression | undefined {
   const tokens: string[] = [];
-  token.lastIndex = 0;
   const whole = text.trim();
-  while (token.lastIndex < whole.length) {
-    const found = token.exec(whole);
+  const reader = new RegExp(token, 'y');
+  while (reader.lastIndex < whole.length) {
+    const found = reader.exec(whole);
     if (!found || tokens.length >= mostTokens) return undefined;
     tokens.push(found[0].trim());
   }
   try {
-    const reader = new Reader(tokens);
-    const read = reader.either();
-    return reader.isDone ? read : undefined;
+    const parser = new Reader(tokens);
+    const read = parser.either();
+    return parser.isDone ? read : undefined;
   } catch {
     return undefined;
   }

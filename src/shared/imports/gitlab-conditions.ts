@@ -60,15 +60,15 @@ export function conditionOfRules(
   return starts.size > 1 ? undefined : { condition, isManual: starts.has(true) };
 }
 
-const tokens = /\s*(\$\w+|"[^"]*"|'[^']*'|\/(?:\\.|[^/\\])*\/i?|==|!=|=~|!~|&&|\|\||[()]|null)/y;
+const tokens = /\s*(\$\w+|"[^"]*"|'[^']*'|\/(?:\\.|[^/\\])*\/i?|==|!=|=~|!~|&&|\|\||[()]|null)/;
 
 /** `$CI_COMMIT_BRANCH == "main" && …`. Undefined if it cannot be said. */
 function readIf(text: string, repository: Repository): Condition | undefined {
   const all: string[] = [];
   const whole = text.trim();
-  tokens.lastIndex = 0;
-  while (tokens.lastIndex < whole.length) {
-    const found = tokens.exec(whole);
+  const reader = new RegExp(tokens, 'y');
+  while (reader.lastIndex < whole.length) {
+    const found = reader.exec(whole);
     if (!found || all.length > 200) return undefined;
     all.push(found[1] ?? '');
   }
