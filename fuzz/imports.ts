@@ -19,6 +19,8 @@ const others = [
 const paths = ['.github/workflows/a.yml', '.gitlab-ci.yml', '.drone.yml', '.woodpecker.yml', '.travis.yml'];
 const good = fc.constantFrom(...corpus.map(({ text }) => text), ...others).map((text) => Buffer.from(text));
 
+const yaml = (text: string) => Promise.resolve(parseYaml(text, [reference]));
+
 const sections = ['parameters', 'schedules', 'suites', 'variables'];
 
 /** What a file becomes is a file of these sections alone, or a refusal in words. */
@@ -26,7 +28,6 @@ export const imports = pure(
   'imports',
   200,
   fc.asyncProperty(mutated(good), fc.constantFrom(...paths), async (bytes, path) => {
-    const yaml = (text: string) => Promise.resolve(parseYaml(text, [reference]));
     try {
       const { text, carried, total, lost } = await importFiles([{ path, text: bytes.toString() }], { parseYaml: yaml });
       assert.deepEqual(

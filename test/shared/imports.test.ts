@@ -171,6 +171,44 @@ jobs:
     );
   });
 
+  test('GitHub Actions: what cannot be said is named, and nothing of it runs by itself', async () => {
+    const { file, lost } = await imported(
+      ci,
+      `on: release
+jobs:
+  call: { uses: 'team/shared/.github/workflows/x.yml@main' }
+  mac: { runs-on: macos-latest, steps: [{ run: make }] }
+  plain:
+    runs-on: ubuntu-22.04
+    needs: [call]
+    if: always()
+    steps:
+      - run: sudo apt-get install -y gcc
+      - run: echo \${{ github.event.release.name }}
+      - { run: echo hello, if: github.actor == 'bot' }
+      - { uses: ./action }
+`,
+    );
+    const [suite, ...others] = file.suites ?? assert.fail();
+    assert.deepEqual([others.length, suite?.manual, suite?.image], [0, true, 'docker.io/library/buildpack-deps:22.04']);
+    assert.deepEqual(
+      (suite?.steps as { name: string }[] | undefined)?.map(({ name }) => name),
+      ['set up', 'sudo apt-get install -y gcc'],
+    );
+    assert.deepEqual(
+      lost.map(({ what, line }) => `${line} ${what}`),
+      [
+        '1 on: release',
+        '3 jobs.call.uses: team/shared/.github/workflows/x.yml@main',
+        '4 jobs.mac',
+        '8 jobs.plain.if: always()',
+        '11 jobs.plain.steps[1].run: echo ${{ github.event.release.name }}',
+        '12 jobs.plain.steps[2].run: echo hello',
+        '13 jobs.plain.steps[3].uses: ./action',
+      ],
+    );
+  });
+
   test('GitLab CI: stages, templates, references, rules and files of another job', async () => {
     const text = `
 stages: [build, test, deploy]
@@ -213,7 +251,7 @@ live:
     });
     assert.deepEqual([unit?.matrix, unit?.needs, unit?.files_from], [['PART=unit,api'], ['build'], 'build']);
     assert.deepEqual(
-      (unit?.steps as { when?: string }[]).map(({ when }) => when),
+      ((unit?.steps ?? []) as { when?: string }[]).map(({ when }) => when),
       [undefined, 'always'],
     );
     assert.deepEqual([live?.manual, live?.needs], [true, ['test']]);
@@ -268,7 +306,7 @@ services:
     assert.deepEqual(suite?.matrix, ['NODE_VERSION=latest,10', 'A=1,x_y']);
     assert.equal(suite?.image, 'docker.io/library/node:$NODE_VERSION');
     assert.deepEqual(suite?.services, [{ name: 'redis', image: 'docker.io/library/redis:latest' }]);
-    const [script] = suite?.steps as { command: string }[];
+    const [script] = (suite?.steps ?? []) as { command: string }[];
     assert.match(
       script?.command ?? '',
       /^case "\$A" in x_y\) A='x y' ;; esac\nexport TRAVIS_COMMIT="\$HEADRACE_COMMIT"\nif \[ -f yarn\.lock \]/,

@@ -145,6 +145,8 @@ export function secret({ translation }: Job, name: string, kind = 'secret'): Res
   return { shell: `\${${name}}` };
 }
 
+const plain = (one: string): string => one.replaceAll(/[\\"$`]/g, String.raw`\$&`);
+
 /** With all expressions in place. Undefined if one cannot be said. */
 export function textIn(job: Job, text: string): Resolved | undefined {
   const parts = partsOf(text);
@@ -153,7 +155,6 @@ export function textIn(job: Job, text: string): Resolved | undefined {
   if (all.some((one) => one === undefined)) return undefined;
   if (all.every((one) => one && 'text' in one))
     return { text: all.map((one) => (one as { text: string }).text).join('') };
-  const plain = (one: string): string => one.replaceAll(/[\\"$`]/g, String.raw`\$&`);
   return {
     shell: all.map((one) => (one && 'shell' in one ? one.shell : plain((one as { text: string }).text))).join(''),
   };

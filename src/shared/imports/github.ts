@@ -125,7 +125,7 @@ function jobOf(id: string, { value, workflow, source, tally, translation, upload
     ...exportsOf(job, workflow.env, ['env'], false),
     ...exportsOf(job, table.env, [...path, 'env'], true),
   ];
-  readKeys(table, jobKeys(job), { tally, target: suite, path });
+  readKeys(table, jobKeys(job, table.needs !== undefined), { tally, target: suite, path });
   tally.keep(); // the job
   const defaults = { ...runDefaults(workflow), ...runDefaults(table) };
   for (const [at, step] of steps.entries())
@@ -237,7 +237,7 @@ function readMachine(job: Job, given: unknown): string | undefined {
 
 const isLinux = (label: string): boolean => label !== '' && !/^(?:windows|macos|mac-os|osx)/i.test(label);
 
-function jobKeys(job: Job): Keys<Suite> {
+function jobKeys(job: Job, hasNeeds: boolean): Keys<Suite> {
   const { suite, translation, tally } = job;
   return {
     ...Object.fromEntries(['steps', 'env', 'strategy', 'runs-on'].map((name) => [name, elsewhere])),
@@ -264,7 +264,9 @@ function jobKeys(job: Job): Keys<Suite> {
         return lost('rules cannot say this, so it runs only by hand');
       }
       suite.rules.push(...rules);
-      return kept();
+      return hasNeeds && whole?.status === 'always'
+        ? lost('a suite does not run after a failure of what it needs')
+        : kept();
     },
     'timeout-minutes': (value) => {
       if (typeof value !== 'number' || !(value > 0)) return lost('this is no number of minutes');

@@ -283,13 +283,14 @@ function secondsOf(text: string): number {
   return parts.reduce((sum, one) => sum + one, 0);
 }
 
+const imageOf = (value: unknown): string | undefined =>
+  textsOf(isTable(value) ? value.name : value)[0]?.replaceAll(
+    /\$\{?CI_DEPENDENCY_PROXY_(?:GROUP|DIRECT_GROUP)_IMAGE_PREFIX\}?\//g,
+    '',
+  );
+
 function keysOf(about: About, suite: Suite): Keys<Suite> {
   const { file, tally, translation, repository, whole, names } = about;
-  const imageOf = (value: unknown): string | undefined =>
-    textsOf(isTable(value) ? value.name : value)[0]?.replaceAll(
-      /\$\{?CI_DEPENDENCY_PROXY_(?:GROUP|DIRECT_GROUP)_IMAGE_PREFIX\}?\//g,
-      '',
-    );
   const expanded = (text: string): string | undefined => {
     const all = { ...tableOf(file.variables), ...tableOf(about.table.variables) };
     const result = text.replaceAll(/\$\{?(\w+)\}?/g, (whole_, key: string) =>

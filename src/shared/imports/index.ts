@@ -120,10 +120,10 @@ function translated(source: Source, repository: Repository): { translation: Tran
   const [, name = ''] = /([^/\\]*)$/.exec(path) ?? [];
   const stem = name.replace(/\.ya?ml$/i, '').replace(/^\./, '');
   const isNamed = /^\.(?:gitlab-ci|travis|drone|woodpecker)\./.test(name);
-  if (/^\.travis\./.test(name)) return fromTravis(source);
-  if (/^\.gitlab-ci\./.test(name)) return fromGitlab(source, repository);
-  if (/^\.drone\./.test(name) || (!isNamed && has('kind'))) return fromWoodpecker(source, 'drone', stem);
-  if (/^\.woodpecker\./.test(name) || /(?:^|[/\\])\.woodpecker[/\\]/.test(path))
+  if (name.startsWith('.travis.')) return fromTravis(source);
+  if (name.startsWith('.gitlab-ci.')) return fromGitlab(source, repository);
+  if (name.startsWith('.drone.') || (!isNamed && has('kind'))) return fromWoodpecker(source, 'drone', stem);
+  if (name.startsWith('.woodpecker.') || /(?:^|[/\\])\.woodpecker[/\\]/.test(path))
     return fromWoodpecker(source, 'woodpecker', stem);
   if (has('jobs') && has('on', 'true')) return fromGithub(source);
   if (has('steps', 'pipeline')) return fromWoodpecker(source, 'woodpecker', stem);

@@ -26,6 +26,7 @@ import { realValues, writeVariants } from './matrix.ts';
 import { nameOf } from './names.ts';
 import { addCache, addService, addVariable } from './parts.ts';
 import { inBash, quote } from './shell.ts';
+import { byOccasion, type Occasion } from './triggers.ts';
 
 const lost = (why: string): Outcome => ({ lost: why });
 
@@ -121,8 +122,8 @@ export function fromTravis(source: Source): { translation: Translation; tally: T
   const file = tableOf(source.value);
   const language = String(file.language ?? 'ruby').toLowerCase();
   const about = Object.hasOwn(languages, language) ? languages[language] : undefined;
-  const limits: Suite['rules'] = [];
-  readKeys(file, topKeys(about, limits), { tally, target: translation, path: [] });
+  const occasions: Occasion[] = [];
+  readKeys(file, topKeys(about, occasions), { tally, target: translation, path: [] });
   if (!about) {
     tally.lose(translation, ['language'], language, 'there is no image for it');
     return { translation, tally };
@@ -145,7 +146,6 @@ export function fromTravis(source: Source): { translation: Translation; tally: T
     const taken = new Set(suites.map(({ suite }) => suite.name));
     const name = taken.has(nameOf(title)) ? `${nameOf(title)} ${suites.length + 1}` : nameOf(title);
     const suite = suiteOf({ name, file, about, group, first, tally, translation });
-    suite.rules.push(...limits);
     if (finishSuite(suite)) suites.push({ stage, suite });
     else tally.lose(translation, first.path, undefined, 'it has nothing to run');
   }
@@ -154,12 +154,12 @@ export function fromTravis(source: Source): { translation: Translation; tally: T
     if (before !== undefined) suite.needs = suites.filter((one) => one.stage === before).map((one) => one.suite.name);
     translation.suites.push(suite);
   }
-  return { translation, tally };
+  return { translation: occasions.length === 0 ? translation : byOccasion(translation, occasions), tally };
 }
 
 const stageOf = (own: Table): string => textsOf(isTable(own.stage) ? own.stage.name : own.stage)[0] ?? 'test';
 
-const isLinux = (os: string): boolean => /^linux/.test(os);
+const isLinux = (os: string): boolean => os.startsWith('linux');
 
 function jobsOf(file: Table, { key = '-' }: Language, tally: Tally, translation: Translation): TravisJob[] {
   const section = file.jobs === undefined ? 'matrix' : 'jobs';
@@ -396,7 +396,19 @@ function addonsOf(value: unknown): Outcome {
       );
 }
 
-function topKeys(about: Language | undefined, limits: Suite['rules']): Keys<Translation> {
+/** Of a push its branch, of a pull request the branch that it is for. */
+function ofBranches({ only: yes, except: no }: Table, subject: 'branch' | 'tag' | 'target'): Condition {
+  const one = (ref: string): Condition => {
+    const expression = /^\/(.*)\/$/.exec(ref);
+    return expression ? { subject, pattern: expression[1] ?? '' } : matching(subject, [ref]);
+  };
+  return allOf([
+    ...(yes === undefined ? [] : [anyOf(textsOf(yes).map(one))]),
+    ...(no === undefined ? [] : [negated(anyOf(textsOf(no).map(one)))]),
+  ]);
+}
+
+function topKeys(about: Language | undefined, occasions: Occasion[]): Keys<Translation> {
   const versions = about?.key === undefined ? {} : { [about.key]: elsewhere };
   return {
     ...Object.fromEntries(['language', 'os', 'matrix', 'jobs', 'stages'].map((name) => [name, elsewhere])),
@@ -418,22 +430,14 @@ function topKeys(about: Language | undefined, limits: Suite['rules']): Keys<Tran
     },
     cache: cacheOf,
     branches: (value) => {
-      const { only: yes, except: no } = tableOf(value);
-      const one = (list: unknown): Condition =>
-        anyOf(
-          textsOf(list).map((ref) => {
-            const expression = /^\/(.*)\/$/.exec(ref);
-            return expression ? { subject: 'branch', pattern: expression[1] ?? '' } : matching('branch', [ref]);
-          }),
-        );
-      const condition = allOf([
-        ...(yes === undefined ? [] : [one(yes)]),
-        ...(no === undefined ? [] : [negated(one(no))]),
-      ]);
-      const rules = rulesOf(condition);
-      if (!rules) return lost('rules cannot say this');
-      // Pull requests to such a branch are built there, too.
-      limits.push(...rules);
+      const found = (['branch', 'tag', 'target'] as const).map((subject) => ofBranches(tableOf(value), subject));
+      const [branch, tag, target] = found;
+      if (!found.every((one) => rulesOf(one))) return lost('rules cannot say this');
+      occasions.push(
+        { events: ['push', 'poll'], condition: branch },
+        { events: ['tag'], condition: tag },
+        { events: ['pull_request'], condition: target },
+      );
       return kept();
     },
     services: servicesOf,

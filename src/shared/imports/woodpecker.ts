@@ -180,8 +180,8 @@ function topKeys(reader: Reader): Keys<Translation> {
 }
 
 function limitMachine(fields: Suite['fields'], platform: string): Outcome {
-  if (!/^linux/.test(platform)) return lost('runners are on Linux');
-  if (!/amd64$/.test(platform)) fields.tags = [platform.replace(/^linux\//, '').replaceAll(/[^\w.:-]/g, '-')];
+  if (!platform.startsWith('linux')) return lost('runners are on Linux');
+  if (!platform.endsWith('amd64')) fields.tags = [platform.replace(/^linux\//, '').replaceAll(/[^\w.:-]/g, '-')];
   return kept();
 }
 
@@ -201,6 +201,9 @@ function conditionOf(given: unknown): Condition | undefined {
   return all.every((one) => one !== undefined) ? anyOf(all as Condition[]) : undefined;
 }
 
+const kindOf = (refs: readonly string[]): Subject =>
+  refs.every((one) => one.startsWith('refs/tags/')) ? 'tag' : 'branch';
+
 function ofOne(table: Table): Condition | undefined {
   const parts = Object.entries(table).map(([key, value]): Condition | undefined => {
     const [yes, no] = isTable(value) ? [textsOf(value.include), textsOf(value.exclude)] : [textsOf(value), []];
@@ -212,12 +215,10 @@ function ofOne(table: Table): Condition | undefined {
         : undefined;
     if (key === 'branch' || key === 'branches') return both((list) => matching('branch', list));
     if (key === 'ref') {
-      const kind = (list: readonly string[]): Subject =>
-        list.every((one) => one.startsWith('refs/tags/')) ? 'tag' : 'branch';
       if (![...yes, ...no].every((one) => /^refs\/(?:tags|heads)\//.test(one))) return undefined;
       return both((list) =>
         matching(
-          kind(list),
+          kindOf(list),
           list.map((one) => one.replace(/^refs\/(?:tags|heads)\//, '')),
         ),
       );
