@@ -2,7 +2,7 @@ import { tools, type Tool, type ToolName } from './images.ts';
 import { addCache, addArtifacts } from './parts.ts';
 import { partsOf } from './expressions.ts';
 import { scriptIn, secret, textIn, wordOf, type Job, type Resolved } from './github-values.ts';
-import { textsOf, type Table } from './model.ts';
+import { textsOf, type Table, textOf } from './model.ts';
 import { quote } from './shell.ts';
 
 /** What a step that `uses` an action becomes: nothing, because it is so here anyway, a command, or why not. */
@@ -275,7 +275,7 @@ function rust(use: Use, toolchain: unknown): Done {
 
 /** The image of the suite, in each variant. If it has one already, Node is added to it. */
 function useTool({ job }: Use, tool: ToolName, given: unknown): Done {
-  const text = Array.isArray(given) ? '' : given === undefined || given === null ? '' : String(given);
+  const text = textOf(given);
   if (Array.isArray(given)) return { lost: 'an image has one version' };
   const { suite } = job;
   if (suite.fields.image !== undefined) return second(job, tool, text);
@@ -351,8 +351,7 @@ export function useAction(job: Job, uses: string, inputs: Table): Done | undefin
   const [name = '', version = ''] = uses.split('@');
   const action = Object.hasOwn(actions, name) ? actions[name] : undefined;
   const text = (input: string): Resolved | undefined => {
-    const value = inputs[input];
-    return textIn(job, value === undefined || value === null ? '' : String(value));
+    return textIn(job, textOf(inputs[input]));
   };
   return action?.({ job, inputs, text, version });
 }

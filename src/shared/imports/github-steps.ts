@@ -10,7 +10,7 @@ import {
   wordOf,
   type Job,
 } from './github-values.ts';
-import { isScalar, tableOf, textsOf, type Path, type Table } from './model.ts';
+import { isScalar, tableOf, textsOf, type Path, type Table, textOf } from './model.ts';
 import { nameOf } from './names.ts';
 import { addVariable } from './parts.ts';
 import { inBash, only, quote } from './shell.ts';
@@ -104,7 +104,7 @@ export function readStep(job: Job, step: Table, { path, environment, defaults, a
   const place = { name: '', command: '', notes: [] as string[] };
   const key = step.uses === undefined ? 'run' : 'uses';
   const drop = (why: string): void => {
-    tally.lose(place, [...path, key], step[key] === undefined ? undefined : String(step[key]).split('\n', 1)[0], why);
+    tally.lose(place, [...path, key], step[key] === undefined ? undefined : textOf(step[key]).split('\n', 1)[0], why);
     suite.steps.push(place);
   };
   const expression = step.if === undefined ? { value: true } : readCondition(step.if);
@@ -145,7 +145,7 @@ export function readStep(job: Job, step: Table, { path, environment, defaults, a
   const title = typeof step.name === 'string' ? step.name.replaceAll(/\$\{\{\s*([^}]*?)\s*\}\}/g, '$1') : undefined;
   suite.steps.push({
     name: nameOf(
-      title ?? (step.uses === undefined ? (command.split('\n', 1)[0] ?? '') : String(step.uses)) ?? `step ${at + 1}`,
+      title ?? (step.uses === undefined ? (command.split('\n', 1)[0] ?? '') : textOf(step.uses)) ?? `step ${at + 1}`,
     ),
     command: withPath(test === undefined ? bounded : only(test, bounded), String(step.run)),
     ...(status !== 'passed' && { when: status }),
@@ -175,7 +175,7 @@ function runOf(job: Job, step: Table, defaults: Table): Done {
   const folder = textIn(job, textsOf(step['working-directory'] ?? defaults['working-directory'])[0] ?? '');
   if (!folder) return { lost: 'its working-directory is not known here' };
   const enter = 'text' in folder && ['', '.', './', '/build'].includes(folder.text) ? '' : `cd ${wordOf(folder)}\n`;
-  const shell = String(step.shell ?? defaults.shell ?? '');
+  const shell = textOf(step.shell ?? defaults.shell);
   const [program] = shell.split(' ');
   if (program === '' || program === 'bash')
     return {

@@ -17,6 +17,7 @@ import {
   type Table,
   type Tally,
   type Translation,
+  textOf,
 } from './model.ts';
 import { nameOf } from './names.ts';
 import type { Occasion } from './triggers.ts';
@@ -134,8 +135,8 @@ function readInputs(inputs: Table, translation: Translation, tally: Tally, path:
     translation.parameters.push({
       name: variableOfInput(name),
       type: known,
-      description: nameOf(String(description || name)),
-      default: String(usual ?? '') || (known === 'boolean' ? 'false' : ''),
+      description: nameOf(textOf(description) || name),
+      default: textOf(usual) || (known === 'boolean' ? 'false' : ''),
       required: required === true,
       options: known === 'choice' ? textsOf(options) : [],
     });

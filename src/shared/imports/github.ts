@@ -94,13 +94,15 @@ function jobOf(id: string, { value, workflow, source, tally, translation, upload
     tally.lose(translation, path, undefined, why);
     return undefined;
   };
-  if (table.uses !== undefined)
-    return void tally.lose(
+  if (table.uses !== undefined) {
+    tally.lose(
       translation,
       [...path, 'uses'],
       table.uses,
       'there are no workflows of other repositories: write its jobs here',
     );
+    return undefined;
+  }
   const steps = listOf(table.steps).map(tableOf);
   const job: Job = {
     suite,

@@ -1,5 +1,5 @@
 import { allOf, anyOf, escaped, matching, negated, type Condition } from './conditions.ts';
-import { isTable, tableOf, textsOf } from './model.ts';
+import { isTable, tableOf, textsOf, textOf } from './model.ts';
 
 export interface Repository {
   defaultBranch?: string | undefined;
@@ -49,7 +49,7 @@ export function conditionOfRules(
   const starts = new Set<boolean>();
   for (const rule of rules.flat(5).map(tableOf).toReversed()) {
     if (rule.exists !== undefined) return undefined;
-    const own = rule.if === undefined ? always : readIf(String(rule.if), repository);
+    const own = rule.if === undefined ? always : readIf(textOf(rule.if), repository);
     if (!own) return undefined;
     const globs = isTable(rule.changes) ? rule.changes.paths : rule.changes;
     const all = allOf([own, ...(globs === undefined ? [] : [matching('files', textsOf(globs))])]);
@@ -85,7 +85,7 @@ function readIf(text: string, repository: Repository): Condition | undefined {
       at += 1;
       parts.push(inner());
     }
-    return parts.every((part) => part !== undefined) ? join(parts as Condition[]) : undefined;
+    return parts.every((part) => part !== undefined) ? join(parts) : undefined;
   };
   const one = (): Condition | undefined => {
     const first = all[at];

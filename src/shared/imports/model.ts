@@ -116,7 +116,7 @@ export class Tally {
   lose(place: Noted, path: Path, value: unknown, why: string): void {
     const { path: file, lines } = this.#source;
     const label = path.map((part) => (typeof part === 'number' ? `[${part}]` : `.${part}`)).join('');
-    const shown = value === undefined || value === null || typeof value === 'object' ? '' : `: ${String(value)}`;
+    const shown = isScalar(value) ? `: ${value}` : '';
     const what = `${label.replace(/^\./, '')}${shown}`.slice(0, longestLabel).toWellFormed();
     const line = path
       .map((_, at) => lines.get(JSON.stringify(path.slice(0, path.length - at))))
@@ -138,6 +138,11 @@ export function tableOf(value: unknown): Table {
 
 export function isScalar(value: unknown): value is string | number | boolean {
   return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
+}
+
+/** Blank for a list, a table or nothing. */
+export function textOf(value: unknown): string {
+  return isScalar(value) ? String(value) : '';
 }
 
 /** A value or a list of them, also nested, as texts. Anything else is left out. */

@@ -21,6 +21,7 @@ import {
   type Suite,
   type Table,
   type Translation,
+  textOf,
 } from './model.ts';
 import { realValues, writeVariants } from './matrix.ts';
 import { nameOf } from './names.ts';
@@ -120,7 +121,7 @@ interface TravisJob {
 export function fromTravis(source: Source): { translation: Translation; tally: Tally } {
   const [translation, tally] = [emptyTranslation(), new Tally(source)];
   const file = tableOf(source.value);
-  const language = String(file.language ?? 'ruby').toLowerCase();
+  const language = textOf(file.language ?? 'ruby').toLowerCase();
   const about = Object.hasOwn(languages, language) ? languages[language] : undefined;
   const occasions: Occasion[] = [];
   readKeys(file, topKeys(about, occasions), { tally, target: translation, path: [] });
@@ -224,7 +225,7 @@ function jobsOf(file: Table, { key = '-' }: Language, tally: Tally, translation:
   tally.keep(Math.max(1, jobs.length));
   if (failures.length > 0) tally.keep();
   for (const one of failures)
-    if (!jobs.some((job) => fits(one, job.version, job.env)) && isLinux(String(one.os ?? 'linux')))
+    if (!jobs.some((job) => fits(one, job.version, job.env)) && isLinux(textOf(one.os ?? 'linux')))
       tally.lose(translation, [section, 'allow_failures'], JSON.stringify(one), 'it names no job');
   return jobs;
 }

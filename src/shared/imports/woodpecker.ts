@@ -20,6 +20,7 @@ import {
   type Suite,
   type Table,
   type Translation,
+  textOf,
 } from './model.ts';
 import { freeName, nameOf } from './names.ts';
 import { addService } from './parts.ts';
@@ -139,7 +140,7 @@ function topKeys(reader: Reader): Keys<Translation> {
         fields.tags = Object.values(others)
           .flatMap(textsOf)
           .filter((one) => /^[A-Za-z0-9][\w.:-]{0,63}$/.test(one));
-      return platform === undefined ? kept() : limitMachine(fields, String(platform));
+      return platform === undefined ? kept() : limitMachine(fields, textOf(platform));
     },
     node: (value) => {
       fields.tags = Object.values(tableOf(value))
@@ -198,7 +199,7 @@ const events: Readonly<Record<string, readonly string[]>> = {
 /** `event`, `branch`, `path` and `status`, each a value, a list, or `include` and `exclude`. Several are alternatives. */
 function conditionOf(given: unknown): Condition | undefined {
   const all = listOf(given).map((one) => ofOne(tableOf(one)));
-  return all.every((one) => one !== undefined) ? anyOf(all as Condition[]) : undefined;
+  return all.every((one) => one !== undefined) ? anyOf(all) : undefined;
 }
 
 const kindOf = (refs: readonly string[]): Subject =>
@@ -228,7 +229,7 @@ function ofOne(table: Table): Condition | undefined {
     if (key === 'repo' || key === 'instance') return { is: true };
     return key === 'platform' && yes.every((one) => one.startsWith('linux')) ? { is: true } : undefined;
   });
-  return parts.every((one) => one !== undefined) ? allOf(parts as Condition[]) : undefined;
+  return parts.every((one) => one !== undefined) ? allOf(parts) : undefined;
 }
 
 function statusOf(given: unknown): 'failed' | 'always' | undefined {
@@ -303,7 +304,10 @@ const environmentHere: Readonly<Record<string, string>> = {
 
 function commandOf(reader: Reader, table: Table, place: { notes: string[] }, path: Path): string | undefined {
   const { tally, translation } = reader;
-  const lose = (key: string, why: string): undefined => void tally.lose(place, [...path, key], table[key], why);
+  const lose = (key: string, why: string): undefined => {
+    tally.lose(place, [...path, key], table[key], why);
+    return undefined;
+  };
   if (table.settings !== undefined || (table.commands === undefined && table.entrypoint === undefined))
     return lose('image', 'there are no plug-ins: call the program in a command');
   const condition = table.when === undefined ? { is: true } : conditionOf(table.when);

@@ -15,7 +15,7 @@ export function writeToml(translation: Translation): string {
   for (const suite of suites) parts.push(suiteOf(suite));
   for (const { variables, ...schedule } of schedules)
     parts.push(table('[[schedules]]', { ...schedule, ...(variables && { variables }) }));
-  return `${parts.filter((part) => part !== '').join('\n')}`;
+  return parts.filter((part) => part !== '').join('\n');
 }
 
 function suiteOf(suite: Suite): string {
