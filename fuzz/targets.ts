@@ -5,6 +5,7 @@ import { fetches } from './fetches.ts';
 import { archiveStarts, backups, seekable } from './files.ts';
 import { gitObjects } from './git-objects.ts';
 import { hookPayloads } from './hook-payloads.ts';
+import { imports } from './imports.ts';
 import { cacheTrees, imageTrees } from './layers.ts';
 import { annotations, seenBefore } from './log-lines.ts';
 import { firehose, logs } from './logs.ts';
@@ -33,6 +34,7 @@ export const targets: readonly Target[] = [
   gitObjects,
   hookPayloads,
   imageTrees,
+  imports,
   keys,
   logs,
   masking,

@@ -205,6 +205,16 @@ export function developerProgram(): Command {
     .example('headrace check ci/headrace.yml', 'another file')
     .example('headrace check --resolved', 'what the suites come to');
 
+  add('import [FILE...]', () => import('./import.ts'))
+    .summary('Import another CI’s files, without a server')
+    .description(
+      'Reads files of GitHub Actions, GitLab CI, Woodpecker, Drone and Travis CI. The default is all that the repository ' +
+        'has. What cannot be carried over is a comment in the file, and a line on standard error.',
+    )
+    .option('--force', 'replace a .headrace.toml that is there')
+    .example('headrace import', 'all files of the repository')
+    .example('headrace import .github/workflows/ci.yml', 'one of them');
+
   add('export', () => import('./export.ts'))
     .summary('Print the project as a file for apply')
     .option('--format <FORMAT>', 'toml (default), yaml or json')

@@ -19,6 +19,12 @@ export async function currentRef(cwd: string): Promise<string | undefined> {
   return (await git(cwd, 'symbolic-ref', '--quiet', '--short', 'HEAD')) ?? git(cwd, 'rev-parse', '--verify', 'HEAD');
 }
 
+/** As `origin` had it when it was cloned. */
+export async function defaultBranchOf(cwd: string): Promise<string | undefined> {
+  const ref = await git(cwd, 'symbolic-ref', '--quiet', 'refs/remotes/origin/HEAD');
+  return ref?.replace(/^refs\/remotes\/origin\//, '');
+}
+
 export async function currentCommit(cwd: string): Promise<string | undefined> {
   return git(cwd, 'rev-parse', '--verify', 'HEAD');
 }

@@ -78,7 +78,10 @@ export function leavesOf(command: Base): Command[] {
 /** Such as `dependency upload NAME FILE`. */
 export function commandLine(command: Base): string {
   if (!command.parent) return '';
-  const args = command.registeredArguments.map((one) => (one.required ? one.name() : `[${one.name()}]`));
+  const args = command.registeredArguments.map((one) => {
+    const name = one.variadic ? `${one.name()}…` : one.name();
+    return one.required ? name : `[${name}]`;
+  });
   return [commandLine(command.parent), command.name(), ...args].join(' ').trim();
 }
 

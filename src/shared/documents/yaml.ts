@@ -10,10 +10,15 @@ const mostExpanded = 10_000;
  * Takes anchors, aliases and merges (`<<`). The parser recurses and is slow for deep nesting, so a server calls it in a
  * thread. When bundled, the CommonJS package has its functions only in its default export.
  */
-export function parseYaml(text: string): ParsedFile {
+export function parseYaml(text: string, tags: readonly string[] = []): ParsedFile {
   const counter = new yaml.LineCounter();
   try {
-    const document = yaml.parseDocument(text, { lineCounter: counter, prettyErrors: false, merge: true });
+    const document = yaml.parseDocument(text, {
+      lineCounter: counter,
+      prettyErrors: false,
+      merge: true,
+      customTags: tags.map(asTable),
+    });
     const [error] = document.errors;
     if (error) return { problem: error.message, line: counter.linePos(error.pos[0]).line };
     const targets = targetsIn(document.contents);
@@ -44,6 +49,16 @@ export function parseYaml(text: string): ParsedFile {
   } catch (error) {
     return { problem: error instanceof Error ? error.message : String(error) };
   }
+}
+
+/** A list with such a tag is a table: the list under the name of the tag. */
+function asTable(tag: string): yaml.CollectionTag {
+  const resolve = (list: unknown): yaml.YAMLMap => {
+    const table = new yaml.YAMLMap();
+    table.set(tag, list);
+    return table;
+  };
+  return { tag, collection: 'seq', resolve };
 }
 
 function isMerge({ key }: { key: unknown }): boolean {
