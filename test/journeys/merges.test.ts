@@ -42,8 +42,7 @@ describe('a pull request that is built as its merge', () => {
         'echo "$HEADRACE_COMMIT"',
         'cat side && git status --porcelain && echo "secret: $TOKEN"',
       ].join('; ');
-      const file = (says: string) =>
-        `[[suites]]\nname = "unit"\ncommand = '''echo ${says}; ${command}'''\n`;
+      const file = (says: string) => `[[suites]]\nname = "unit"\ncommand = '''echo ${says}; ${command}'''\n`;
       await project.variableOfAll(t, 'TOKEN', 'only-for-our-own-commits');
       const first = await repository.commit({ files: { '.headrace.toml': file('began'), side: 'began\n' } });
       await tell('push', github.push({ sha: first }));
