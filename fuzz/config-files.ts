@@ -205,6 +205,7 @@ const settings = (name: string) => ({
   build_twice: 0,
   pull_request_notes: 'off' as const,
   comment_commands: 0,
+  pull_request_builds: 'head' as const,
   parameters: '[]',
   most_priority: 0,
   includable: 1,
@@ -224,7 +225,7 @@ async function twoProjects({ db, ids, observers, vault }: Store) {
     const { id } = await createProject(context, owner, vault, settings('configured'));
     const request = await openRequest(
       context,
-      { id, owner_id: owner, config_file: '', build_twice: 0, parameters: '[]' },
+      { id, owner_id: owner, config_file: '', build_twice: 0, pull_request_builds: 'head', parameters: '[]' },
       { commitRef: 'main', createdBy: owner },
     );
     const row = trx.selectFrom('projects').selectAll().where('id', '=', id);

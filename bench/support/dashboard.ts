@@ -87,6 +87,8 @@ const byAPerson = {
   deploy_id: null,
   join_key: '',
   joined_to_id: null,
+  head_sha: '',
+  merge_base: '',
   started_at: 1_700_000_000_000n,
   finished_at: 1_700_000_061_000n,
 };
@@ -182,6 +184,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
       branch: 'main',
       tree: '',
       parent: '',
+      merge_of: '',
     });
     for (const { id: suite } of suites) {
       const times = { created_at: at, started_at: at, finished_at: at + 61_000n };

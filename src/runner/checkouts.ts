@@ -20,7 +20,7 @@ export interface RepositoryWithKey extends Repository {
   credential?: CredentialSource | undefined;
 }
 
-type WantedCommit = Pick<CheckoutRequest, 'sha' | 'fetchRef' | 'isFork'>;
+type WantedCommit = Pick<CheckoutRequest, 'sha' | 'fetchRef' | 'isFork' | 'merge'>;
 
 export interface Checkout extends Disposable {
   path: string;
@@ -55,10 +55,10 @@ export async function openCheckouts(
 
   return {
     forget: store.forget,
-    async of(source, { sha, fetchRef, isFork = true }, writeLog, signal) {
+    async of(source, { sha, fetchRef, isFork = true, merge }, writeLog, signal) {
       const { projectId: project, repositoryUrl, privateKey, credential } = source;
       const make = async ({ tree }: Making, ending: AbortSignal): Promise<CheckoutFacts> => {
-        const commit = { sha, ...(fetchRef !== undefined && { fetchRef }), isFork };
+        const commit = { sha, ...(fetchRef !== undefined && { fetchRef }), isFork, ...(merge && { merge }) };
         const repository = { projectId: project, repositoryUrl, privateKey, credential };
         const misses = await mirrors.checkout({ ...repository, ...commit, into: tree, writeLog, signal: ending });
         return { project, isFork, ...misses };

@@ -1,17 +1,29 @@
 import type { FetchOrder } from '../shared/protocol/index.ts';
 import { FetchError } from './git/failures.ts';
+import { MergeConflict } from './git/merge.ts';
 import { readIncluded } from './included-files.ts';
 import type { JobRunner } from './job-runner.ts';
 
 /** A problem that the user can fix is an outcome; the log explains it. */
 export const fetchCommit: JobRunner<FetchOrder> = async ({ mirrors }, order, { writeLog, signal }) => {
-  const { source, commitRef, fetchRef = '', previous, defaultHead, compare, configFile = '', includes = [] } = order;
+  const {
+    source,
+    commitRef,
+    fetchRef = '',
+    previous,
+    defaultHead,
+    compare,
+    configFile = '',
+    includes = [],
+    merge,
+  } = order;
   try {
     const {
       filesTruncated: _,
       refKind: __,
       config,
       changes,
+      merge: merged,
       ...commit
     } = await mirrors.fetch({
       ...source,
@@ -21,6 +33,7 @@ export const fetchCommit: JobRunner<FetchOrder> = async ({ mirrors }, order, { w
       defaultHead,
       compare,
       ...(configFile !== '' && { configFile }),
+      ...(merge && { merge }),
       writeLog,
       signal,
     });
@@ -31,8 +44,13 @@ export const fetchCommit: JobRunner<FetchOrder> = async ({ mirrors }, order, { w
       ...(config && { config: { ...config, path: configFile, before: defaultHead } }),
       ...(included.length > 0 && { included }),
       ...(changes && { changes }),
+      ...(merged && { merge: merged }),
     };
   } catch (error) {
+    if (error instanceof MergeConflict) {
+      const { kind: reason, merge: conflict, files } = error;
+      return { kind: 'unfetchable', reason, conflict: { ...conflict, files: [...files] } };
+    }
     if (error instanceof FetchError) return { kind: 'unfetchable', reason: error.kind };
     throw error;
   }

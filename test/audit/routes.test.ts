@@ -26,6 +26,7 @@ const leaveNothing = [
   'POST /projects/ID/build_requests',
   'POST /projects/ID/build_requests/ID/cancel',
   'POST /projects/ID/build_requests/ID/rerun',
+  'POST /projects/ID/build_requests/ID/again',
   'POST /projects/ID/builds/ID/cancel',
   'POST /projects/ID/builds/ID/restart',
   'POST /projects/ID/notifications/ID/deliveries/ID/redeliver',

@@ -43,6 +43,7 @@ export async function addCommit(
     branches: '["main"]',
     tags: '[]',
     files: '["sluice.c"]',
+    merge_of: '',
     branch: 'main',
     parent: '',
     tree: '',

@@ -48,6 +48,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     deploy_id: at % 2 === 0 ? largestId : null,
     join_key: awkward,
     joined_to_id: at % 2 === 0 ? largestId : null,
+    head_sha: at % 2 === 0 ? 'e'.repeat(40) : '',
+    merge_base: at % 2 === 0 ? 'd'.repeat(40) : '',
     started_at: at % 2 === 0 ? largestId : null,
     finished_at: at % 2 === 0 ? largestId : null,
   }));
@@ -119,6 +121,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       build_twice: 1,
       comment_commands: 1,
       pull_request_notes: 'on',
+      pull_request_builds: 'merge',
       parameters: '[]',
       most_priority: 7,
       includable: 0,
@@ -275,6 +278,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       branch: awkward,
       parent: '',
       tree: '',
+      merge_of: 'e'.repeat(40),
     });
     await put('build_requests', ...requests);
     await put('request_changes', { build_request_id: 1n, base: '', compared_with: awkward, files: '[]' });
@@ -481,6 +485,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       build_request_id: commit,
     });
     await put('connection_checks', { id: 1n, project_id: project, created_at: 1n, answer: awkward });
+    await put('target_heads', { id: 1n, project_id: project, branch: awkward, sha: 'd'.repeat(40) });
     await put('built_refs', { id: 1n, project_id: project, name: 'refs/heads/main', commit_id: commit });
     await put('runners', {
       id: 1n,

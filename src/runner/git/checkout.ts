@@ -8,6 +8,7 @@ import { FetchError, recognize } from './failures.ts';
 import { GitError, writeFiles } from './git.ts';
 import { makeGitDir, packedRefs } from './git-folder.ts';
 import { bringLargeFiles, findPointers, type PointedTree } from './large-files.ts';
+import { inRepository, mergeAgain, type WantedMerge } from './merge.ts';
 import { obtain } from './obtain.ts';
 import { namedBy, reason, type Source, type SourceRequest, type GitDeps } from './sources.ts';
 import { oldTime, setOldTimes } from './old-times.ts';
@@ -34,6 +35,8 @@ export interface CheckoutRequest extends SourceRequest {
   sha: string;
   /** The full name of the ref that reaches it, if no branch or tag does. */
   fetchRef?: string;
+  /** The commits that `sha` is the merge of. Then no repository has it. */
+  merge?: WantedMerge;
   /** The folder to make. It appears complete or not at all. */
   into: string;
 }
@@ -99,7 +102,7 @@ function tooLarge(mostBytes: number): FetchError {
   return new FetchError('checkout_too_large', message);
 }
 
-type Commit = Pick<CheckoutRequest, 'sha' | 'fetchRef'>;
+type Commit = Pick<CheckoutRequest, 'sha' | 'fetchRef' | 'merge'>;
 
 async function makeTree(deps: GitDeps, source: Source, commit: Commit, making: Making): Promise<string> {
   const { tree, submodules } = await withRepair(deps, source, () => makeOne(deps, source, commit, making));
@@ -156,20 +159,23 @@ function leaveOut({ misses }: Making, { narrator }: Source, sentence: string, is
 async function makeOne(
   deps: GitDeps,
   source: Source,
-  { sha, fetchRef }: Commit,
+  commit: Commit,
   making: Making,
 ): Promise<{ tree: string; submodules: Submodule[] }> {
-  const wanted = parseCommitRef(sha, fetchRef);
+  const { sha, fetchRef, merge } = commit;
+  const wanted = parseCommitRef(merge?.head ?? sha, fetchRef);
   if (wanted === undefined) throw new FetchError('invalid_ref', `${fetchRef} is not the name of a ref.`);
   const leftOut: string[] = []; // reported once, also if this runs again with a repaired mirror
-  const { refs, submodules } = await obtain(deps, source, wanted, async (session) => ({
-    refs: await packedRefs(session, source, sha),
-    submodules: await submodulesOf(session, source, sha, (sentence) => void leftOut.push(sentence)),
-  }));
+  const needed = { ...wanted, ...(merge && { with: merge.base }) };
+  const refs = await obtain(deps, source, needed, (session) =>
+    packedRefs(session, source, merge ? [merge.base, merge.head] : [sha]),
+  );
   const tree = join(making.folder, String(making.trees++));
   const packs = await makeGitDir(deps, source, tree, { sha, refs });
   await making.size.discount(packs);
-  const { pointers, areAll } = await fillTree(deps, source, sha, tree);
+  const { pointers, areAll, submodules } = await fillTree(deps, source, commit, tree, (sentence) => {
+    leftOut.push(sentence);
+  });
   if (!areAll)
     leftOut.push('Not all files were checked for Git LFS pointers: some may remain in place of their files.');
   if (pointers.length > 0) making.pointed.push({ source, tree, sha, pointers });
@@ -183,11 +189,15 @@ const repack = ['repack', '-a', '-d', '-n', '--quiet', '--window=0'];
 async function fillTree(
   { sessions }: GitDeps,
   source: Source,
-  sha: string,
+  { sha, merge }: Commit,
   tree: string,
-): ReturnType<typeof findPointers> {
+  leaveOut: (sentence: string) => void,
+) {
   const request = { directory: tree, access: 'write', signal: source.signal } as const;
   return sessions.use(request, async (session) => {
+    const repository = inRepository(session, join(session.directory, '.git'));
+    if (merge) await mergeAgain(repository, merge, sha);
+    const submodules = await submodulesOf(repository, source, sha, leaveOut);
     for (const step of [...(source.isFork ? [repack] : []), writeFiles(sha)]) {
       const finished = await session.gitInTree(step);
       if (finished.status === 0) continue;
@@ -197,7 +207,7 @@ async function fillTree(
       throw reason(source, 'malformed_repository');
     }
     await setOldTimes(session);
-    return findPointers(session);
+    return { ...(await findPointers(session)), submodules };
   });
 }
 

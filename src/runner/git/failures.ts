@@ -8,7 +8,9 @@ export type FetchFailure =
   | 'invalid_url'
   | 'invalid_ref'
   | 'ref_not_found'
-  | 'ambiguous_ref';
+  | 'ambiguous_ref'
+  | 'merge_conflict'
+  | 'merge_not_possible';
 
 export type RemoteFailure =
   | 'key_refused'

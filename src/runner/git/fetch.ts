@@ -1,9 +1,10 @@
-import type { Changes, Comparison, ConfigFile, DefaultHeadChange } from '../../shared/protocol/index.ts';
+import type { Changes, Comparison, ConfigFile, DefaultHeadChange, MadeMerge } from '../../shared/protocol/index.ts';
 import { changesOf } from './changes.ts';
 import { readConfigFile } from './config-file.ts';
 import { commitAt, type FoundCommit } from './candidates.ts';
 import { descends, describe, type KnownCommit } from './commits.ts';
 import { FetchError } from './failures.ts';
+import { mergeIn, targetOf, withOwnObjects } from './merge.ts';
 import type { LogWriter } from './narrator.ts';
 import { obtain } from './obtain.ts';
 import { quoted } from './phrases.ts';
@@ -24,6 +25,8 @@ export interface FetchRequest extends SourceRequest {
   defaultHead?: string | null;
   configFile?: string;
   compare?: Comparison;
+  /** The branch to merge it into. `name` makes it the merge of one request. */
+  merge?: { into: string; name: string };
 }
 
 export interface FetchedCommit extends Omit<KnownCommit, 'likelyBranch' | 'onDefault'> {
@@ -37,6 +40,7 @@ export interface FetchedCommit extends Omit<KnownCommit, 'likelyBranch' | 'onDef
   defaultHead: DefaultHeadChange;
   config?: ConfigFile;
   changes?: Changes;
+  merge?: MadeMerge;
 }
 
 export async function fetch(deps: GitDeps, request: FetchRequest): Promise<FetchedCommit> {
@@ -47,8 +51,9 @@ export async function fetch(deps: GitDeps, request: FetchRequest): Promise<Fetch
     if (wanted === undefined)
       throw new FetchError('invalid_ref', `${quoted(commitRef)} cannot be the name of a branch, a tag or a commit.`);
     source.narrator.line(`Looking for ${wanted.asked} in ${source.address.url}.`);
+    const now = { ...wanted, ...(request.merge && { isFresh: true }) };
     const fetched = await withRepair(deps, source, () =>
-      obtain(deps, source, wanted, (session, found) => read(session, found, wanted, request)),
+      obtain(deps, source, now, (session, found) => read(session, found, now, request)),
     );
     tell(source.narrator, fetched, fetchRef || commitRef);
     return fetched;
@@ -59,7 +64,7 @@ async function read(
   session: Session,
   found: FoundCommit,
   wanted: WantedRef,
-  { previous = {}, defaultHead = null, configFile, compare = { asked: true } }: FetchRequest,
+  { previous = {}, defaultHead = null, configFile, compare = { asked: true }, merge: into }: FetchRequest,
 ): Promise<FetchedCommit> {
   const known = await describe(session, found);
   const { likelyBranch, onDefault: _, ...commit } = known;
@@ -70,7 +75,11 @@ async function read(
   const likely = refKind === 'sha' ? likelyBranch.bySha : likelyBranch.byName;
   const before = ref === null ? undefined : previous[ref];
   const isFork = commit.branches.length + commit.tags.length === 0;
-  const config = configFile === undefined || isFork ? undefined : await readConfigFile(session, sha, configFile);
+  const path = isFork ? undefined : configFile;
+  const readConfig = async (from: Session, at: string) =>
+    path === undefined ? undefined : readConfigFile(from, at, path);
+  const merged = into && (await withMerge(session, sha, into, readConfig));
+  const config = merged ? merged.result : await readConfig(session, sha);
   const changes = await changesOf(session, known, compare, ofBranch);
   return {
     ...commit,
@@ -81,7 +90,21 @@ async function read(
     defaultHead: await compareDefaultHead(session, known, defaultHead),
     ...(config && { config }),
     ...(changes && { changes }),
+    ...(merged && { merge: merged.merge }),
   };
+}
+
+async function withMerge<T>(
+  session: Session,
+  head: string,
+  { into, name }: NonNullable<FetchRequest['merge']>,
+  work: (session: Session, sha: string) => Promise<T>,
+): Promise<{ merge: MadeMerge; result: T }> {
+  const base = await targetOf(session, into);
+  return withOwnObjects(session, async (own) => {
+    const merge = await mergeIn(own, { head, base, name });
+    return { merge, result: await work(own, merge.sha) };
+  });
 }
 
 async function endingIn(session: Session, by: string | undefined, sha: string): Promise<string | undefined> {
@@ -109,8 +132,9 @@ function fullName(found: FoundCommit, commit: KnownCommit): string | null {
 }
 
 function tell({ line }: LogWriter, { sha, message, files, ...fetched }: FetchedCommit, asked: string): void {
-  const { changes, filesTruncated, overwritten } = fetched;
+  const { changes, filesTruncated, overwritten, merge } = fetched;
   line(`Found commit ${sha}: ${message.split('\n', 1)[0] ?? ''}`);
+  if (merge) line(`Merged it into ${merge.base}, as commit ${merge.sha}.`);
   if (changes)
     line(`Comparing its files with ${changes.comparedWith}${changes.base === null ? '' : ` (${changes.base})`}.`);
   if (filesTruncated) line(`It changes more files than Headrace records for rules (${files.length}).`);

@@ -60,9 +60,13 @@ const mostOfRefs = 32 * 1024 * 1024;
  * Names may contain any bytes. latin1 preserves them. A fork gets the tags in its history, without their messages:
  * those are objects that the commit does not reach.
  */
-export async function packedRefs(session: Session, { isFork, narrator }: Source, sha: string): Promise<string> {
+export async function packedRefs(
+  session: Session,
+  { isFork, narrator }: Source,
+  shas: readonly string[],
+): Promise<string> {
   const format = '--format=%(objecttype) %(objectname) %(*objecttype) %(*objectname) %(refname)';
-  const which = isFork ? [`--merged=${sha}`, 'refs/tags'] : ['refs/heads', 'refs/tags'];
+  const which = isFork ? [...shas.map((sha) => `--merged=${sha}`), 'refs/tags'] : ['refs/heads', 'refs/tags'];
   const listed = await session.git(['for-each-ref', format, ...which], { maxOutput: mostOfRefs });
   if (listed.truncated)
     narrator.line('The repository has more branches and tags than a work tree gets. Some are skipped.');

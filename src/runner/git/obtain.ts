@@ -1,6 +1,7 @@
 import { pathExists } from '../../shared/lib/path-exists.ts';
 import { choose, commitAt, findCandidates, type FoundCommit } from './candidates.ts';
-import { descends } from './commits.ts';
+import { descends, hasCommit } from './commits.ts';
+import { FetchError } from './failures.ts';
 import { GitError } from './git.ts';
 import { noteUse, whileLocked, writeTo, type Mirror } from './mirror.ts';
 import { notFound } from './not-found.ts';
@@ -20,7 +21,7 @@ export type Use<T> = (session: Session, found: FoundCommit) => Promise<T>;
 export async function obtain<T>(deps: GitDeps, source: Source, wanted: WantedRef, use: Use<T>): Promise<T> {
   const mirror = mirrorOf(deps, source);
   const { narrator, signal } = source;
-  if (wanted.fullSha !== undefined) {
+  if (wanted.fullSha !== undefined && !wanted.isFresh) {
     const known = await ifKnown(deps, mirror, signal, wanted, use);
     if (known !== undefined) {
       await noteUse(mirror);
@@ -51,10 +52,18 @@ async function bring(session: Session, remote: Remote, source: Source, wanted: W
   }
   const chosen = choose(wanted, found);
   if (chosen === undefined) throw await notFound(session, wanted, source.address.url);
+  if (!(await hasOther(session, wanted)) && !(await fetchSpecial(session, remote, wanted.with ?? ''))) {
+    const message = `${source.address.url} no longer has commit ${wanted.with}, which the merge needs. Request the build again.`;
+    throw new FetchError('ref_not_found', message);
+  }
   if (!(await isLedTo(session, wanted, chosen.sha))) {
     source.narrator.line(`${quoted(wanted.by ?? '')} no longer contains this commit: it was moved or deleted since.`);
   }
   return chosen;
+}
+
+async function hasOther(session: Session, { with: other }: WantedRef): Promise<boolean> {
+  return other === undefined || hasCommit(session, other);
 }
 
 /** If the commit is missing: the ref that reaches it, and then the commit itself. */
@@ -81,7 +90,8 @@ async function ifKnown<T>(
   return sessions.use({ directory: mirror.gitDir, access: 'read', signal }, async (session) => {
     const findPresent = async (): Promise<FoundCommit | undefined> => {
       const [found] = await findCandidates(session, wanted.candidates);
-      return found !== undefined && (await isLedTo(session, wanted, found.sha)) ? found : undefined;
+      const isUsable = found !== undefined && (await isLedTo(session, wanted, found.sha));
+      return isUsable && (await hasOther(session, wanted)) ? found : undefined;
     };
     const found = await findPresent().catch((error: unknown) => {
       if (error instanceof GitError) return undefined; // the following fetch handles the damage

@@ -8,6 +8,10 @@ export interface WantedRef {
   candidates: readonly RefCandidate[];
   /** The ref that reached the commit when the server got it; it may have moved since. */
   by?: string;
+  /** Another commit, by its full SHA, that is needed with it. */
+  with?: string;
+  /** The mirror must have the branches as they are now. */
+  isFresh?: boolean;
   /** Outside branches and tags, such as `refs/pull/7/head`: it is requested separately. */
   special?: string;
 }

@@ -63,7 +63,7 @@ export async function admitToProject(
     ])
     .select(['p.poll_interval', 'p.fork_builds', 'p.cancel_superseded', 'p.public_badge', 'p.config_file'])
     .select(['p.branch_secrets', 'p.report_left_out', 'p.build_twice', 'p.public', 'p.parameters', 'p.most_priority'])
-    .select(['p.includable', 'p.comment_commands', 'p.pull_request_notes'])
+    .select(['p.includable', 'p.comment_commands', 'p.pull_request_notes', 'p.pull_request_builds'])
     .select(['p.forge_id', 'p.forge_repository', 'p.forge_repository_id', 'p.forge_git_origin'])
     .select(['p.forge_state', 'p.forge_state_reason'])
     .innerJoin('users as o', 'o.id', 'p.owner_id')

@@ -28,6 +28,7 @@ export const lockOrder = [
   'build_requests',
   'right recording',
   'commits',
+  'target_heads',
   'right group',
   'kept_builds',
   'right shells',

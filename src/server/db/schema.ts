@@ -57,6 +57,7 @@ import type {
   SlowStepRow,
   BuildInputsRow,
   BuiltRefRow,
+  TargetHeadRow,
   CommitRow,
   ConnectionCheckRow,
   WebhookAttemptRow,
@@ -139,6 +140,7 @@ export interface Schema {
   kept_builds: KeptBuildRow;
   shells: ShellRow;
   built_refs: BuiltRefRow;
+  target_heads: TargetHeadRow;
   connection_checks: ConnectionCheckRow;
   polls: PollRow;
   polled_refs: PolledRefsRow;

@@ -1,8 +1,9 @@
 import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { failFetch, moveFetch, startSuites } from '../lifecycle/requests.ts';
 import { mostTries } from '../lifecycle/tries.ts';
-import { recordCommit } from '../lifecycle/commits.ts';
+import { recordCommit, recordMerge } from '../lifecycle/commits.ts';
 import { holdToJoin } from '../lifecycle/joined-requests.ts';
+import { conflictSentence, isMerged, noteTarget } from '../lifecycle/merges.ts';
 import { noteFetchBegins } from '../lifecycle/request-trace.ts';
 import { traceFetch } from '../tracing/traces.ts';
 import { byProject, storeFileSuites } from '../lifecycle/file-suites.ts';
@@ -30,6 +31,7 @@ export const fetchCommit: JobHandler = {
       previous,
       compare: comparisonOf(request, previous[`refs/heads/${request.target_branch}`]),
       defaultHead: await defaultHeadOf(context, project),
+      ...(isMerged(project, request) && { merge: { into: request.target_branch, name: String(request.id) } }),
       ...(project.config_file !== '' &&
         request.from_fork === 0 && {
           configFile: project.config_file,
@@ -44,25 +46,38 @@ export const fetchCommit: JobHandler = {
     const request = await requestOf(context, job.subject_id);
     if (!request) return undefined;
     if (outcome.kind === 'cancelled' || job.cancelled) await moveFetch(context, request.id, 'cancelled');
-    else if (outcome.kind !== 'fetched') await failFetch(context, request.id, { reason: reasonOf(outcome), sha });
+    else if (outcome.kind === 'unfetchable' && outcome.conflict) {
+      const { head, base, files } = outcome.conflict;
+      const merge = { head_sha: head, merge_base: base };
+      const words = conflictSentence(files, request.target_branch);
+      await failFetch(context, request.id, { reason: outcome.reason, sha: head, words, merge });
+      await noteTarget(context, request.project_id, { ...request, ...merge });
+    } else if (outcome.kind !== 'fetched') await failFetch(context, request.id, { reason: reasonOf(outcome), sha });
     else {
       const alike = await holdToJoin(context, request, outcome.commit.sha);
       await context.db.holdRight(context.trx, 'recording', request.project_id); // two requests may have found the same new commit
       const project = await projectOf(context, request.project_id);
       if (!file && isConfigured(project, request, outcome.commit)) return { isStale: true };
-      const commit = await recordCommit(context, request.project_id, outcome.commit);
+      const { merge } = outcome;
+      const commit = merge
+        ? await recordMerge(context, project.id, outcome.commit, merge)
+        : await recordCommit(context, project.id, outcome.commit);
+      const merged = merge
+        ? { head_sha: outcome.commit.sha, merge_base: merge.base }
+        : { head_sha: '', merge_base: '' };
       const { config_digest: digest = '' } = file ?? {};
       if (file && digest !== '') await storeFileSuites(context, { projectId: project.id, digest }, file.suites);
       const { changes } = outcome;
-      await startSuites(context, project, request, commit, {
+      await startSuites(context, project, { ...request, ...merged }, commit, {
         branch: outcome.commit.branch ?? '',
-        ref: outcome.commit.ref,
+        ref: merge ? null : outcome.commit.ref,
         alike,
         file: file ?? byProject,
         changes: changes
           ? { base: changes.base ?? '', compared_with: changes.comparedWith, files: JSON.stringify(changes.files) }
           : withFirstParent(commit),
       });
+      if (merge) await noteTarget(context, project.id, { ...request, ...merged });
     }
     traceFetch(context, request, job, outcome.kind);
     return undefined;

@@ -81,6 +81,7 @@ const fieldsOfOrder: Lists<SuiteOrder> = {
   // The commit's files count. A commit that an old runner fetched has no digest of them.
   sha: (sha, { build }) => [{ kind: 'tree', name: 'commit', content: build.tree || sha }],
   fetchRef: noInput,
+  merge: noInput, // its files count, as a commit's
   isFork: noInput, // it shows in the tree's missing parts, and in the variables
   steps: (steps) =>
     steps.map(({ name, command, when }, at) => ({ kind: 'command', name, content: [at, command, when] })),

@@ -37,6 +37,8 @@ type BuildOrNull = BuildRow & { [Name in keyof Settings]: Settings[Name] | null 
     | 'trace'
     | 'variables'
     | 'config_digest'
+    | 'head_sha'
+    | 'merge_base'
   > & {
     suite_steps: string | null;
     suite_services: string | null;
@@ -94,6 +96,7 @@ const findBuild = (db: Queries, build: bigint): Promise<BuildOrNull | undefined>
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])
     .select('build_requests.fetched_as')
+    .select(['build_requests.head_sha', 'build_requests.merge_base'])
     .select(['build_requests.trace', 'build_requests.variables', 'build_requests.config_digest'])
     .select((of) => [
       of

@@ -1,4 +1,5 @@
 import type { HookRow, ProjectRow } from '../db/schema.ts';
+import { noteMoves } from '../lifecycle/merges.ts';
 import type { Trigger } from '../lifecycle/requests.ts';
 import { triggerRequests, type Triggered, type TriggerOutcome } from '../triggers/triggers.ts';
 import { commandRate } from '../../shared/domain/bounds.ts';
@@ -114,6 +115,12 @@ async function decideChanges(
     trigger: triggerOf(hook.id, sender, change),
   }));
   const triggered = await triggerRequests(context, project, asked);
+  const moves = changes.filter(({ event, sha, targetBranch }) => event === 'push' && sha !== '' && targetBranch !== '');
+  await noteMoves(
+    context.trx,
+    project.id,
+    moves.map(({ targetBranch: branch, sha }) => ({ branch, sha })),
+  );
   const byChange = new Map(wanted.map((change, at) => [change, triggered[at]]));
   return changes.map((change) => {
     const { ref, sha } = change;

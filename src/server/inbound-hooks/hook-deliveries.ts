@@ -47,6 +47,7 @@ export async function receive(
     .select(['hooks.events', 'hooks.forge_url', 'projects.id', 'projects.owner_id', 'projects.clone_url'])
     .select(['projects.fork_builds', 'projects.cancel_superseded', 'projects.config_file', 'projects.build_twice'])
     .select(['projects.parameters', 'projects.comment_commands', 'projects.forge_id'])
+    .select('projects.pull_request_builds')
     .where('hooks.id', '=', hookId)
     .executeTakeFirstOrThrow();
   return recordDecision(context, delivery, await decide(context, { id: hookId, events, forge_url }, project, facts));

@@ -56,6 +56,7 @@ async function findProject(db: Queries, id: bigint, { kind }: CommentCommand): P
     .selectFrom('projects')
     .innerJoin('users', 'users.id', 'projects.owner_id')
     .select(['projects.id', 'owner_id', 'config_file', 'build_twice', 'parameters', 'comment_commands'])
+    .select('pull_request_builds')
     .select(['suspended', 'billing'])
     .where('projects.id', '=', id)
     .executeTakeFirstOrThrow();
@@ -141,7 +142,10 @@ async function deploy(
   const strategy = await findStrategy(trx, project.id, asked.command.name);
   if (!strategy) return { why: 'The project has no deploy strategy of that name.' };
   const commits = trx.selectFrom('commits').select(['id', 'ref', 'branches', 'tags']);
-  const commit = await commits.where('id', '=', request.commit_id).executeTakeFirst();
+  const known = commits.where('project_id', '=', project.id).where('merge_of', '=', '');
+  const { commit_id: id, head_sha: head } = request;
+  const commit = await (head === '' ? known.where('id', '=', id) : known.where('ref', '=', head)).executeTakeFirst();
+  if (!commit && head !== '') return { why: 'The head was built only as a merge, which cannot be deployed.' };
   if (!commit) return { why: 'The commit of the newest build request was not fetched.' };
   const why = whyOther(commit.ref, asked);
   if (why !== '') return { why };

@@ -1,4 +1,5 @@
 import type { CommitRow } from '../db/schema.ts';
+import { isForeign } from './forks.ts';
 import { moveDefaultHead, recordEvent, rollUp, type DefaultHead } from './pending-effects.ts';
 import { commitMachine } from './states.ts';
 import type { WriteContext } from './write-context.ts';
@@ -27,13 +28,35 @@ export interface FetchedCommit {
   defaultBranch?: string | null;
 }
 
+/** The merge of a head has the head's message, author, branches and files. It is never the commit of a ref. */
+export function recordMerge(
+  context: WriteContext,
+  projectId: bigint,
+  head: FetchedCommit,
+  { sha, tree }: { sha: string; tree: string },
+): Promise<CommitRow> {
+  const merge = { ...head, sha, tree, branch: null, ref: null, overwritten: false, defaultHead: 'kept' } as const;
+  return recordCommit(context, projectId, merge, head.sha);
+}
+
 /** Later fetches of a commit update its branches, tags and version. */
 export async function recordCommit(
   context: WriteContext,
   projectId: bigint,
   report: FetchedCommit,
+  mergeOf = '',
 ): Promise<CommitRow> {
   const { trx, ids } = context;
+  const metadata = {
+    message: report.message,
+    scm_author_name: report.authorName,
+    scm_author_email: report.authorEmail,
+    scm_authored_date: report.authoredDate,
+    scm_committer_name: report.committerName,
+    scm_committer_email: report.committerEmail,
+    scm_committed_date: report.committedDate,
+    parent: report.parent ?? '',
+  };
   const surroundings = {
     branches: JSON.stringify(report.branches),
     tags: JSON.stringify(report.tags),
@@ -47,28 +70,26 @@ export async function recordCommit(
     .where('project_id', '=', projectId)
     .where('ref', '=', report.sha)
     .executeTakeFirst();
+  // Anyone who has a merge may propose it as a commit of theirs. Its record stays until the repository has it.
+  const isProposed = known !== undefined && known.merge_of !== '' && mergeOf === '' && isForeign(surroundings);
+  const isOther = known !== undefined && known.merge_of !== mergeOf && !isProposed;
+  const news = { ...surroundings, ...(isOther && { ...metadata, merge_of: mergeOf }) };
   const commit: CommitRow = known
-    ? { ...known, ...surroundings }
+    ? { ...known, ...news }
     : {
         id: ids.next(),
         project_id: projectId,
         ref: report.sha,
         version: await versionOf(context, projectId, report),
         build_state: commitMachine.initial,
-        message: report.message,
-        scm_author_name: report.authorName,
-        scm_author_email: report.authorEmail,
-        scm_authored_date: report.authoredDate,
-        scm_committer_name: report.committerName,
-        scm_committer_email: report.committerEmail,
-        scm_committed_date: report.committedDate,
         tree: '',
+        ...metadata,
         ...surroundings,
-        parent: report.parent ?? '',
+        merge_of: mergeOf,
       };
   if (report.defaultHead !== 'kept') moveDefaultHead(context, projectId, defaultHeadOf(report, commit));
-  if (known) await trx.updateTable('commits').set(surroundings).where('id', '=', commit.id).execute();
-  else await addCommit(context, commit);
+  if (known && !isProposed) await trx.updateTable('commits').set(news).where('id', '=', commit.id).execute();
+  else if (!known) await addCommit(context, commit);
   if (report.ref !== null) await rememberRef(context, projectId, report.ref, commit.id);
   return commit;
 }

@@ -45,7 +45,7 @@ export function evaluateRulesIn({ db, trx }: WriteContext, account: bigint, ques
 
 export function textsOf(
   commit: CommitRow,
-  request: Pick<BuildRequestRow, 'event' | 'target_branch' | 'from_fork'>,
+  request: Pick<BuildRequestRow, 'event' | 'target_branch' | 'from_fork' | 'head_sha'>,
 ): Texts {
   return {
     event: request.event,
@@ -58,6 +58,6 @@ export function textsOf(
     authorName: commit.scm_author_name,
     authorEmail: commit.scm_author_email,
     committerEmail: commit.scm_committer_email,
-    ref: commit.ref,
+    ref: request.head_sha || commit.ref,
   };
 }

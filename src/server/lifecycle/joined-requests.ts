@@ -72,11 +72,11 @@ type Joining = Pick<
  */
 export async function findFirst(
   { trx }: WriteContext,
-  { build_twice: isTwice }: Pick<ProjectRow, 'build_twice'>,
+  { build_twice: isTwice, pull_request_builds: which }: Pick<ProjectRow, 'build_twice' | 'pull_request_builds'>,
   request: Joining,
   { alike, commit }: { alike: readonly bigint[]; commit?: Pick<CommitRow, 'id'> },
 ): Promise<BuildRequestRow | undefined> {
-  if (isTwice === 1 || request.from_fork === 1 || !isWhole(request.join_key)) return undefined;
+  if (isTwice === 1 || which === 'merge' || request.from_fork === 1 || !isWhole(request.join_key)) return undefined;
   const isOther = request.pull_request === null ? 'is not' : 'is';
   const firsts = trx
     .selectFrom('build_requests')

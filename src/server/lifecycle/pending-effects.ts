@@ -2,7 +2,7 @@ import type { StatusReport } from './status-reports.ts';
 import type { SqlBool } from 'kysely';
 import { insertRows } from '../db/insert.ts';
 import { memoized } from '../db/memo.ts';
-import type { ProjectRow } from '../db/schema.ts';
+import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { projectTopic, subjectTopic, type Group, type LifecycleEvent, type WriteContext } from './write-context.ts';
 import { suspect } from './forge-holds.ts';
 import { decidedState, rollUpCommits, type Decided } from './apply-rollup.ts';
@@ -35,6 +35,9 @@ export interface FailedFetch {
   reason: string;
   /** The commit, if it was found but its file was refused. */
   sha?: string | undefined;
+  /** Set if the head could not be merged: the sentence for forges, and the two commits. */
+  words?: string | undefined;
+  merge?: Pick<BuildRequestRow, 'head_sha' | 'merge_base'> | undefined;
 }
 
 export interface DefaultHead {

@@ -62,13 +62,15 @@ export async function findNoted(db: Queries, projectId: bigint, pull: bigint): P
     .selectFrom('build_requests')
     .innerJoin('commits', 'commits.id', 'build_requests.commit_id')
     .select(['build_requests.id', 'joined_to_id', 'from_fork', 'approved', 'build_requests.build_state', 'commits.ref'])
+    .select('head_sha')
     .where('build_requests.project_id', '=', projectId)
     .where('pull_request', '=', pull)
     .orderBy('build_requests.id', 'desc')
     .limit(1)
     .executeTakeFirst();
   if (!request) return undefined;
-  const { id, joined_to_id: first, from_fork: isFork, approved, build_state: state, ref: sha } = request;
+  const { id, joined_to_id: first, from_fork: isFork, approved, build_state: state } = request;
+  const sha = request.head_sha || request.ref;
   const all = await db
     .selectFrom('builds')
     .select(['id', 'project_id', 'build_request_id', 'suite_id', 'suite_name', 'variant', 'tests_failed'])

@@ -33,6 +33,8 @@ export const reasons: Record<string, string> = {
   invalid_url: 'The address of the repository is not valid.',
   invalid_ref: 'The requested ref is not a valid branch, tag or commit name.',
   ref_not_found: 'The repository has no such branch, tag or commit.',
+  merge_conflict: 'The pull request conflicts with its target branch. See the log.',
+  merge_not_possible: 'The runner cannot make the merge of the pull request. See the log.',
   ambiguous_ref: 'The requested ref matches more than one commit.',
   checkout_too_large: 'The files of the commit exceed the size limit.',
   configuration_invalid: 'The commit’s configuration file has an error. The log shows where.',

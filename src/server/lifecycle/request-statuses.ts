@@ -1,3 +1,4 @@
+import { sql, type RawBuilder } from 'kysely';
 import type { Queries, Transaction } from '../db/open.ts';
 import type { BuildRequestRow, BuildRow, CommitRow } from '../db/schema.ts';
 import { reasonText } from './reasons.ts';
@@ -11,7 +12,10 @@ import type { StatusReport } from './status-reports.ts';
  */
 export const requestContext = 'headrace';
 
-type Reported = Pick<BuildRequestRow, 'id' | 'project_id' | 'commit_ref' | 'commit_id' | 'joined_to_id' | 'fetch'> & {
+type Reported = Pick<
+  BuildRequestRow,
+  'id' | 'project_id' | 'commit_ref' | 'commit_id' | 'joined_to_id' | 'fetch' | 'head_sha' | 'pull_request'
+> & {
   ref: CommitRow['ref'] | null;
 };
 
@@ -20,7 +24,8 @@ const findReported = (db: Queries, id: bigint): Promise<Reported | undefined> =>
     .selectFrom('build_requests')
     .leftJoin('commits', 'commits.id', 'build_requests.commit_id')
     .select(['build_requests.id', 'build_requests.project_id', 'build_requests.commit_ref', 'build_requests.fetch'])
-    .select(['build_requests.commit_id', 'build_requests.joined_to_id', 'commits.ref'])
+    .select(['build_requests.commit_id', 'build_requests.joined_to_id', 'build_requests.head_sha', 'commits.ref'])
+    .select('build_requests.pull_request')
     .where('build_requests.id', '=', id)
     .where('build_requests.suites', '=', '[]')
     .where((where) =>
@@ -64,6 +69,34 @@ const findLater = (
     .limit(1)
     .executeTakeFirst();
 
+/**
+ * Another request that merged the head. It decides over a push of the head, because the merge is what the pull request
+ * brings. Of two requests of pull requests, the one whose builds were asked for last decides.
+ */
+const findMerge = (
+  db: Queries,
+  { id, project_id: project, pull_request: pull }: Reported,
+  sha: string,
+): Promise<{ id: bigint } | undefined> =>
+  db
+    .selectFrom('build_requests as other')
+    .select('other.id')
+    .where('other.project_id', '=', project)
+    .where('other.head_sha', '>', '')
+    .where('other.head_sha', '=', sha)
+    .where('other.id', '!=', id)
+    .where('other.suites', '=', '[]')
+    .where('other.build_state', '!=', 'cancelled')
+    .$if(pull !== null, (some) => some.where(begunIn(sql.ref('other.id')), '>', begunIn(sql.lit(id))))
+    .limit(1)
+    .executeTakeFirst();
+
+/** The newest build that was asked for, or the request itself. */
+const begunIn = (request: RawBuilder<unknown>) => sql<bigint>`coalesce((
+  select max(begun.id) from builds as begun
+  where begun.build_request_id = ${request} and begun.retry = 0 and begun.by_machine = 0
+), ${request})`;
+
 /** A request that joined this one. Its end is reported instead, unless it was cancelled. */
 const findJoined = (db: Queries, id: bigint): Promise<{ id: bigint } | undefined> =>
   db
@@ -102,6 +135,7 @@ interface Moved {
   from?: string | undefined;
   reason?: string | undefined;
   sha?: string | undefined;
+  words?: string | undefined;
 }
 
 /** Undefined if there is nothing to report, or the SHA is not known. */
@@ -109,7 +143,7 @@ export async function requestReport(trx: Transaction, moved: Moved): Promise<Sta
   const state = moved.state as BuildRequestState;
   const request = await findReported(trx, moved.subjectId);
   const isNamed = request !== undefined && /^[0-9a-f]{40}$/.test(request.commit_ref);
-  const ref = request?.ref ?? moved.sha ?? (isNamed ? request.commit_ref : undefined);
+  const ref = request?.head_sha || (request?.ref ?? moved.sha ?? (isNamed ? request.commit_ref : undefined));
   if (!request || ref === undefined) return undefined;
   const isOver = isFinal(buildRequestMachine, state);
   const isAgain = moved.from !== undefined && isFinal(buildRequestMachine, moved.from as BuildRequestState);
@@ -120,11 +154,14 @@ export async function requestReport(trx: Transaction, moved: Moved): Promise<Sta
   const counted = first === null ? [request.id] : [first, request.id];
   // Of two requests for one commit, the later one decides the status.
   if (isOver && (await findLater(trx, commit, counted))) return undefined;
+  if (await findMerge(trx, request, ref)) return undefined;
   return {
     ref,
     context: requestContext,
     build_state: isOver ? state : 'enqueued',
-    description: isOver ? await endingSentence(trx, counted, state, moved.reason) : beforeTheEnd(state, request),
+    description: isOver
+      ? (moved.words ?? (await endingSentence(trx, counted, state, moved.reason)))
+      : beforeTheEnd(state, request),
     path: `/ui/projects/${request.project_id}/requests/${request.id}`,
   };
 }

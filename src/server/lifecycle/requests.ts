@@ -16,6 +16,7 @@ import type { WriteContext } from './write-context.ts';
 import { builtBefore, byProject, type BuiltBy } from './file-suites.ts';
 import { mayHaveMoved } from './includes.ts';
 import { isForeign } from './forks.ts';
+import { isMerged } from './merges.ts';
 import { fetchedAs, isOn } from './own-refs.ts';
 import { comparedAlike, storeChanges, withChanges, type Changes } from './request-changes.ts';
 import { holdForBuilds } from './apply-rollup.ts';
@@ -23,7 +24,8 @@ import { besidesFirst, findFirst, joinedText, joinKey, knownKey } from './joined
 import { beginTrace } from './request-trace.ts';
 import { buildRequestMachine, fetchMachine, isFinal, statesBefore, type FetchState } from './states.ts';
 
-export type Owned = Pick<ProjectRow, 'id' | 'owner_id' | 'config_file' | 'build_twice' | 'parameters'>;
+export type Owned = Pick<ProjectRow, 'id' | 'owner_id' | 'config_file' | 'build_twice' | 'parameters'> &
+  Pick<ProjectRow, 'pull_request_builds'>;
 
 export const requestEvents = ['manual', 'push', 'tag', 'pull_request', 'poll', 'schedule'] as const;
 export type RequestEvent = (typeof requestEvents)[number];
@@ -53,6 +55,8 @@ export interface NewRequest {
   createdBy: bigint;
   /** Then every approver may approve its builds. */
   isByNobody?: boolean;
+  /** Of a request that a user asked for again, the first one's. */
+  isAgain?: boolean;
   trigger?: Trigger;
   isHeld?: boolean;
   /** The call's `traceparent` header: the trace that the request belongs to. */
@@ -90,7 +94,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     sender: trigger?.sender ?? '',
     fetch_ref: trigger?.fetchRef ?? '',
     fetched_as: '',
-    asked_by: trigger || asked.isByNobody ? null : asked.createdBy,
+    asked_by: (trigger && !asked.isAgain) || asked.isByNobody ? null : asked.createdBy,
     concurrency_group: trigger?.group ?? '',
     trace: beginTrace(context, asked.traceparent),
     suites: JSON.stringify(asked.suites?.map(String) ?? []),
@@ -103,13 +107,16 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     deploy_id: asked.deployId ?? null,
     join_key: joinKey(asked.commitRef, trigger?.headBranch ?? ''),
     joined_to_id: null,
+    head_sha: '',
+    merge_base: '',
     started_at: null,
     finished_at: null,
   };
   const { trx } = context;
   const expected = isHeld ? undefined : await findFirst(context, project, request, { alike });
   const waits = isHeld || (expected !== undefined && !isFinal(fetchMachine, expected.fetch as FetchState));
-  const commit = waits ? undefined : await findKnown(context, request);
+  const mayBeKnown = !waits && !isMerged(project, request);
+  const commit = mayBeKnown ? await findKnown(context, request) : undefined;
   const fetched = commit && { ...request, ...asFetched(request, commit, { branch: commit.branch, ref: null }) };
   const known = fetched && (await knownSuites(context, project, fetched, { commit, alike }));
   // A known commit decides whether it is from a fork, even if other facts about it must be fetched.
@@ -171,7 +178,7 @@ async function findKnown({ db, trx }: WriteContext, request: BuildRequestRow): P
   const { project_id: project, commit_ref: ref } = request;
   if (!/^[0-9a-f]{40}$/.test(ref)) return undefined;
   const commits = trx.selectFrom('commits').selectAll().where('project_id', '=', project).where('ref', '=', ref);
-  const commit = await db.locked(commits, 'commits').executeTakeFirst();
+  const commit = await db.locked(commits.where('merge_of', '=', ''), 'commits').executeTakeFirst();
   return commit && isOn(commit, request.fetch_ref) ? commit : undefined;
 }
 
@@ -238,7 +245,8 @@ export async function moveFetch(context: WriteContext, requestId: bigint, fetch:
 /** There will be no commit and no build, so notifications report this instead. */
 export async function failFetch(context: WriteContext, requestId: bigint, failure: FailedFetch): Promise<void> {
   if (!(await moveFetch(context, requestId, 'errored'))) return;
-  const requests = context.trx.updateTable('build_requests').set({ failure_reason: failure.reason });
+  const { reason: failure_reason, merge = {} } = failure;
+  const requests = context.trx.updateTable('build_requests').set({ failure_reason, ...merge });
   await requests.where('id', '=', requestId).execute();
   fetchFailed(context, requestId, failure);
 }
@@ -262,7 +270,8 @@ export async function startSuites(
   const { trx } = context;
   const { config_file, config_digest, includes } = file;
   const join_key = knownKey(request, commit);
-  const own = { config_file, config_digest, includes, failure_reason: '', join_key };
+  const { head_sha, merge_base } = request;
+  const own = { config_file, config_digest, includes, failure_reason: '', join_key, head_sha, merge_base };
   const fetched = { ...asFetched(request, commit, found), ...own };
   if (changes) await storeChanges(context, request.id, changes);
   await holdForBuilds(context, request.id, commit.id);
@@ -279,28 +288,40 @@ export async function startSuites(
 async function startKnown(
   context: WriteContext,
   { id: projectId, owner_id: accountId }: Owned,
-  { id: requestId, deploy_id: deployId, asked_by: askedBy }: BuildRequestRow,
+  { id: requestId, deploy_id: deployId, asked_by: askedBy, head_sha: headSha }: BuildRequestRow,
   { commit, suites: { planned: tried, leftOut } }: Known,
 ): Promise<void> {
   const { id: commitId } = commit;
+  const ref = headSha || commit.ref;
   await addBuilds(context, { projectId, accountId, commitId, requestId, askedBy }, tried);
   for (const { suite, rule } of deployId === null ? leftOut : [])
-    if (!(await wasBuilt(context, commitId, suite.name)))
+    if (!(await wasBuilt(context, { projectId, ref }, suite.name)))
       for (const variant of variantsOf(valuesIn(matrixFields, suite)))
         reportLeftOut(
           context,
           projectId,
-          leftOutReport({ projectId, requestId, ref: commit.ref, name: nameWithVariant(suite.name, variant), rule }),
+          leftOutReport({ projectId, requestId, ref, name: nameWithVariant(suite.name, variant), rule }),
         );
   rollUp(context, { commit: commitId, request: requestId, project: projectId });
 }
 
-/** If the suite was built, a request that skips it must not replace its status at a forge. */
-async function wasBuilt({ trx }: WriteContext, commitId: bigint, suite: string): Promise<boolean> {
+/** If the suite was built for a head, also merged, a request that skips it must not replace its status at a forge. */
+async function wasBuilt(
+  { trx }: WriteContext,
+  { projectId, ref }: { projectId: bigint; ref: string },
+  suite: string,
+): Promise<boolean> {
+  const commits = trx.selectFrom('commits').select('id').where('project_id', '=', projectId);
+  const merges = trx.selectFrom('build_requests').select('id').where('project_id', '=', projectId);
   const builds = trx
     .selectFrom('builds')
     .select('id')
-    .where('commit_id', '=', commitId)
+    .where((where) =>
+      where.or([
+        where('commit_id', 'in', commits.where('ref', '=', ref)),
+        where('build_request_id', 'in', merges.where('head_sha', '>', '').where('head_sha', '=', ref)),
+      ]),
+    )
     .where('suite_name', '=', suite)
     .where('deploy_id', 'is', null);
   return (await builds.limit(1).executeTakeFirst()) !== undefined;

@@ -6,7 +6,10 @@ import { evaluateRules, textsOf } from './evaluate-rules.ts';
 import { whySkipped } from './skip-marks.ts';
 import { tooSlow, type Unmet } from './rules.ts';
 
-export type SelectingRequest = Pick<BuildRequestRow, 'id' | 'event' | 'target_branch' | 'from_fork' | 'joined_to_id'> &
+export type SelectingRequest = Pick<
+  BuildRequestRow,
+  'id' | 'event' | 'target_branch' | 'from_fork' | 'joined_to_id' | 'head_sha'
+> &
   BuiltBy & {
     /** Empty for all suites. */
     named: NamedSuites;

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
+import { sql } from 'kysely';
 import type { Queries, Transaction } from '../db/open.ts';
-import type { BuildRow, CommitRow } from '../db/schema.ts';
+import type { BuildRequestRow, BuildRow, CommitRow } from '../db/schema.ts';
 import { nameWithVariant } from '../../shared/domain/matrix.ts';
 import type { StoredStep } from '../views/build-steps.ts';
 import { reasonText } from './reasons.ts';
@@ -24,13 +25,21 @@ type Told = Pick<BuildRow, 'id' | 'exit_status' | 'failure_reason' | 'started_at
 
 type Reported = Told &
   Pick<BuildRow, 'project_id' | 'attempt' | 'allow_failure' | 'suite_name' | 'variant' | 'retry'> &
-  Pick<CommitRow, 'ref'>;
+  Pick<CommitRow, 'ref'> &
+  Pick<BuildRequestRow, 'head_sha'>;
 
-/** Undefined if the suite and variant have a later attempt, or for a build of a deploy. */
+/**
+ * Undefined if the suite and variant have a later attempt, or for a build of a deploy. Of a head, builds of a merge
+ * decide, because the merge is what the pull request brings, and builds of the newest merge above all.
+ */
+const headOf = sql<string>`case build_requests.head_sha when '' then commits.ref else build_requests.head_sha end`;
+
 const findReported = (trx: Transaction, id: bigint): Promise<Reported | undefined> =>
   trx
     .selectFrom('builds')
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
+    .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
+    .select('build_requests.head_sha')
     .select(['builds.id', 'builds.project_id', 'builds.attempt', 'builds.exit_status', 'builds.failure_reason'])
     .select(['builds.started_at', 'builds.finished_at', 'builds.allow_failure', 'builds.steps', 'builds.tests_failed'])
     .select(['builds.variant', 'builds.retry', 'builds.suite_name', 'builds.held', 'builds.needs', 'commits.ref'])
@@ -50,6 +59,28 @@ const findReported = (trx: Transaction, id: bigint): Promise<Reported | undefine
         ),
       ),
     )
+    .where((where) =>
+      where.not(
+        where.exists(
+          where
+            .selectFrom('build_requests as other')
+            .innerJoin('builds as merged', 'merged.build_request_id', 'other.id')
+            .select('merged.id')
+            .whereRef('other.project_id', '=', 'builds.project_id')
+            .where('other.head_sha', '>', '')
+            .where('other.head_sha', '=', headOf)
+            .whereRef('other.id', '!=', 'builds.build_request_id')
+            .whereRef('merged.suite_name', '=', 'builds.suite_name')
+            .whereRef('merged.variant', '=', 'builds.variant')
+            .where((which) =>
+              which.or([
+                which('build_requests.pull_request', 'is', null),
+                which('merged.id', '>', which.ref('builds.id')),
+              ]),
+            ),
+        ),
+      ),
+    )
     .executeTakeFirst();
 
 export async function statusReport(
@@ -62,7 +93,7 @@ export async function statusReport(
   const allowed = isAllowed ? ' It is allowed to fail.' : '';
   const attempt = build.attempt > 1 ? ` This is attempt ${build.attempt}.` : '';
   return {
-    ref: build.ref,
+    ref: build.head_sha || build.ref,
     context: asContext(`headrace/${nameWithVariant(build.suite_name, build.variant)}`),
     build_state: isAllowed ? 'passed' : state,
     description: `${await sentence(trx, build, state as BuildState)}${allowed}${attempt}`,

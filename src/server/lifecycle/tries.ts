@@ -18,6 +18,7 @@ export const isMachineFault = {
   host_unreachable: true,
   connection_lost: true,
   remote_failed: true,
+  merge_not_possible: true,
 
   timed_out: false,
   out_of_memory: false,

@@ -62,6 +62,7 @@ export interface ToForges {
 export interface ReportedEvent extends LifecycleEvent {
   reason?: string | undefined;
   sha?: string | undefined;
+  words?: string | undefined;
   /** The project's state at that time, if it has changed since. */
   projectState?: string | undefined;
 }

@@ -1,4 +1,5 @@
 import type { Call } from '../api/call.ts';
+import type { Caller } from '../auth/callers.ts';
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
@@ -9,6 +10,8 @@ import { pageOf } from '../http/paging.ts';
 import { holdWithFirst } from '../lifecycle/apply-rollup.ts';
 import { heldRequests } from '../lifecycle/held-back.ts';
 import { cancelRequest } from '../lifecycle/cancel-requests.ts';
+import { askedAgain } from '../lifecycle/asked-again.ts';
+import { isMerged } from '../lifecycle/merges.ts';
 import { approveRequest, openRequest } from '../lifecycle/requests.ts';
 import { rerunRequest } from '../lifecycle/reruns.ts';
 import { buildRequestMachine, isFinal, type BuildRequestState } from '../lifecycle/states.ts';
@@ -57,6 +60,13 @@ async function checkSuites(db: Queries, projectId: bigint, named: readonly bigin
   return found.length === named.length ? {} : { suites: ['not_found'] };
 }
 
+type Asking = Pick<Call, 'headers'> & Pick<Reading, 'project'> & { caller: Caller };
+
+function askedBy({ caller, project, headers: { traceparent } }: Asking) {
+  const isByBuild = caller.via === 'build';
+  return { createdBy: isByBuild ? project.owner_id : caller.id, isByNobody: isByBuild, traceparent };
+}
+
 const rerunFields = { failed_only: described(flag(), 'only the suites that did not pass') };
 
 export const logged = loggedInProject({
@@ -99,7 +109,7 @@ export const routes = [
     }),
     audit: 'nothing',
     async handle(call) {
-      const { project, caller, input } = call;
+      const { project, input } = call;
       const {
         commit_ref: commitRef,
         suites,
@@ -109,15 +119,14 @@ export const routes = [
       } = columnsOf(askedFields, input);
       const asked = {
         commitRef,
-        ...(caller.via === 'build' ? { createdBy: project.owner_id, isByNobody: true } : { createdBy: caller.id }),
-        traceparent: call.headers.traceparent,
+        ...askedBy(call),
         suites,
         suiteNames,
         variables,
         priority,
       };
       const request = await openRequest(writeContextOf(call), project, asked);
-      const made = { ...request, created_by_email: caller.email, base: '', compared_with: '' };
+      const made = { ...request, created_by_email: call.caller.email, base: '', compared_with: '' };
       return (await showing(call, [made]))(made);
     },
   }),
@@ -186,6 +195,26 @@ export const routes = [
       const again = { by: caller.id, failedOnly: input.failed_only || query.failed_only, traceparent };
       if (!(await rerunRequest(context, project, request, again))) throw new ApiError('resource_temporary_unavailable');
       return shownRequest(call);
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/build_requests/:build_request_id/again',
+    access: 'developer',
+    scope: 'build_requests_create',
+    startsWork: true,
+    summary: 'Request a build of the same head of a pull request, merged into its target branch as it is now',
+    creates: 'work',
+    answer: buildRequestRecord,
+    audit: 'nothing',
+    async handle(call) {
+      const { db, project, params } = call;
+      const first = await findRequest(db, project.id, params.build_request_id);
+      if (!isMerged(project, first)) throw new ApiError('invalid_format', 'pull_request_builds');
+      if (first.head_sha === '') throw new ApiError('resource_temporary_unavailable');
+      const request = await openRequest(writeContextOf(call), project, { ...askedAgain(first), ...askedBy(call) });
+      const made = { ...request, created_by_email: call.caller.email, base: '', compared_with: '' };
+      return (await showing(call, [made]))(made);
     },
   }),
   projectRoute({

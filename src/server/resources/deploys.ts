@@ -76,12 +76,12 @@ async function loadJudged(call: InProject<'deploy_id'> & { caller: Caller }): Pr
   return { deploy };
 }
 
-type Deployed = Pick<CommitRow, 'id' | 'ref' | 'branches' | 'tags'>;
+type Deployed = Pick<CommitRow, 'id' | 'ref' | 'branches' | 'tags' | 'merge_of'>;
 
 async function findCommit(db: Queries, projectId: bigint, id: bigint): Promise<Deployed | undefined> {
   const commits = db
     .selectFrom('commits')
-    .select(['id', 'ref', 'branches', 'tags'])
+    .select(['id', 'ref', 'branches', 'tags', 'merge_of'])
     .where('project_id', '=', projectId);
   return commits.where('id', '=', id).executeTakeFirst();
 }
@@ -94,9 +94,10 @@ async function newestPassed(db: Queries, projectId: bigint, branch: string): Pro
   const inList = `%${JSON.stringify(branch).replaceAll(/[!%_]/g, '!$&')}%`;
   const passed = db
     .selectFrom('commits')
-    .select(['id', 'ref', 'branches', 'tags'])
+    .select(['id', 'ref', 'branches', 'tags', 'merge_of'])
     .where('project_id', '=', projectId)
     .where('build_state', '=', sql.lit('passed'))
+    .where('merge_of', '=', '')
     .where(sql<boolean>`branches like ${inList} escape '!'`)
     .orderBy('id', 'desc')
     .limit(atOnce);
@@ -141,7 +142,7 @@ async function deployedBefore(db: Queries, strategyId: bigint): Promise<Deployed
   return db
     .selectFrom('deploys')
     .innerJoin('commits', 'commits.id', 'deploys.commit_id')
-    .select(['commits.id', 'commits.ref', 'commits.branches', 'commits.tags'])
+    .select(['commits.id', 'commits.ref', 'commits.branches', 'commits.tags', 'commits.merge_of'])
     .where('deploys.deploy_strategy_id', '=', strategyId)
     .where('deploys.state', '=', sql.lit('deployed'))
     .orderBy('deploys.id', 'desc')
@@ -178,8 +179,9 @@ async function checkReferences(db: Queries, projectId: bigint, values: DeployReq
   const commit = strategy ? await meantCommit(db, strategy, values) : await findCommit(db, projectId, commitId ?? 0n);
   const isComing = !commit && commitId === undefined && !rollback && (await isCommitComing(db, projectId));
   if (!commit) errors.commit_id = [isComing ? 'resource_temporary_unavailable' : 'not_found'];
-  // A commit from a fork can be deployed only after a merge. A rollback must not name a commit.
-  else if (isForeign(commit) || (rollback && commitId !== undefined)) errors.commit_id = ['invalid_format'];
+  // A commit from a fork can be deployed only after a merge, and a merge that a runner made never. A rollback must not name a commit.
+  else if (isForeign(commit) || commit.merge_of !== '' || (rollback && commitId !== undefined))
+    errors.commit_id = ['invalid_format'];
   else if (strategy && !(await isOnRefs(strategy, commit))) errors.commit_id = ['invalid_format'];
   return errors;
 }

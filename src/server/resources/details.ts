@@ -142,6 +142,7 @@ export const routes = [
       tags: JSON.parse(commit.tags) as string[],
       files: JSON.parse(commit.files) as string[],
       build_requests: await requestsOf(db, commit.id),
+      merge_of: commit.merge_of,
     }),
   }),
   projectRoute({
@@ -186,7 +187,7 @@ export const routes = [
     scope: 'build_requests',
     summary:
       'When a build request was fetched, began to run and ended, how long it took in all and how long it waited; of one ' +
-      'that was run again, since then',
+      'that was run again, since then; of the merge of a pull request, what was merged',
     answer: requestDetailsRecord,
     handle: async (call) => timesOf(call.db, await ofRequests.findLog(call)),
   }),

@@ -1,16 +1,14 @@
 import type { Queries } from '../db/open.ts';
+import type { BuildRequestRow } from '../db/schema.ts';
 import { lastRun, spanOf, waitedIn } from '../lifecycle/last-run.ts';
+import { isBehind } from '../lifecycle/merges.ts';
 import { buildRequestMachine, isFinal, type BuildRequestState } from '../lifecycle/states.ts';
 import { timestamp, timestampOrNull } from '../../shared/lib/timestamps.ts';
 import type { RequestDetails } from '../../shared/records/overview.ts';
 
 /** When it was fetched is only in its events. */
 export async function timesOf(db: Queries, id: bigint): Promise<RequestDetails> {
-  const request = await db
-    .selectFrom('build_requests')
-    .select(['build_state', 'created_at'])
-    .where('id', '=', id)
-    .executeTakeFirstOrThrow();
+  const request = await db.selectFrom('build_requests').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
   const builds = await db
     .selectFrom('builds')
     .select(['created_at', 'started_at', 'finished_at'])
@@ -40,10 +38,15 @@ export async function timesOf(db: Queries, id: bigint): Promise<RequestDetails> 
     started_at: timestampOrNull(span.started_at),
     finished_at: timestampOrNull(ended),
     duration_ms: Number(to - from),
+    merge: request.merge_base === '' ? null : await mergeOf(db, request),
     waited_ms: Number(
       waitedIn(fetch.started_at !== null && fetch.started_at >= from ? [fetch, ...run] : run, { from, to }),
     ),
   };
+}
+
+async function mergeOf(db: Queries, request: BuildRequestRow) {
+  return { head: request.head_sha, base: request.merge_base, behind: await isBehind(db, request) };
 }
 
 /** The last fetch. A fetch that a lost runner began is begun again. */

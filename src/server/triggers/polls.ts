@@ -5,6 +5,7 @@ import { locationOf } from '../../shared/domain/git-address.ts';
 import { makeStrandedDue, polls } from '../queue/due.ts';
 import { compareInTransaction } from './compare-listings.ts';
 import { checkSoon, suspect } from '../lifecycle/forge-holds.ts';
+import { noteMoves } from '../lifecycle/merges.ts';
 import { applyEffects } from '../lifecycle/pending-effects.ts';
 import { refLabel, mostBuilds, type MovedRef, type Moves } from './polled-refs.ts';
 import { pollWait, withJitter } from './poll-waits.ts';
@@ -175,7 +176,7 @@ function claimed(trx: Transaction, { projectId, claim }: ClaimedReport): Promise
     .selectAll('polls')
     .select(['projects.id', 'projects.owner_id', 'projects.poll_interval'])
     .select(['projects.fork_builds', 'projects.cancel_superseded', 'projects.config_file', 'projects.build_twice'])
-    .select('projects.parameters')
+    .select(['projects.parameters', 'projects.pull_request_builds'])
     .where('polls.project_id', '=', projectId)
     .where('polls.claim', '=', claim)
     .executeTakeFirst();
@@ -223,6 +224,8 @@ async function requestBuilds(
     poll,
     wanted.map((move) => ({ commitRef: move.sha, trigger: triggerOf(move) })),
   );
+  const moves = wanted.flatMap(({ branch, sha }) => (branch === '' ? [] : [{ branch, sha }]));
+  await noteMoves(context.trx, poll.id, moves);
   for (const [at, move] of wanted.entries()) {
     if (triggered[at]?.request) requested.push(move);
     else refused.add(triggered[at]?.reason ?? '');

@@ -137,6 +137,7 @@ async function runSchedule(context: WriteContext, { id, next_run_at: dueAt }: Du
   const project = await trx
     .selectFrom('projects')
     .select(['id', 'owner_id', 'fork_builds', 'cancel_superseded', 'config_file', 'build_twice', 'parameters'])
+    .select('pull_request_builds')
     .where('id', '=', schedule.project_id)
     .executeTakeFirstOrThrow();
   const { outcome, reason, request } = await askForBuild(context, project, schedule);

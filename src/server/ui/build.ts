@@ -2,8 +2,7 @@ import { reasonText } from '../lifecycle/reasons.ts';
 import { isAllowedFailure } from '../lifecycle/rollup.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import type { BuildRequest } from '../../shared/records/build-request.ts';
-import type { Commit } from '../../shared/records/commit.ts';
-import type { BuildDetails } from '../../shared/records/overview.ts';
+import type { BuildDetails, CommitDetails } from '../../shared/records/overview.ts';
 import { annotationsPart } from './build-annotations.ts';
 import { inputsPart } from './build-inputs.ts';
 import { artifactsPart } from './artifacts.ts';
@@ -25,7 +24,7 @@ import { buildBadge, buildMark, isUnderWay, lookOf, stateBadge } from './states.
 
 interface ShownBuild {
   build: BuildDetails;
-  commit: Commit;
+  commit: CommitDetails;
   request: BuildRequest;
   links: ForgeLinks | undefined;
   address: string;
@@ -45,7 +44,7 @@ async function shownBuild(visit: ProjectVisit): Promise<ShownBuild> {
   const { api, project } = visit;
   const build = await api.get(`${record}/details`);
   const { commit_id, build_request_id } = build;
-  const commit = await api.get('/projects/:project_id/commits/:commit_id', { params: { commit_id } });
+  const commit = await api.get('/projects/:project_id/commits/:commit_id/details', { params: { commit_id } });
   const asked = { params: { build_request_id } };
   const request = await api.get('/projects/:project_id/build_requests/:build_request_id', asked);
   const address = `/projects/${project.id_str}/builds/${build.id_str}`;
@@ -102,7 +101,9 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
           ${subjectOf(commit.message).slice(0, 200)}</span
         >
         <span class="aside"
-          ><span class="build-asked">${commitAtForge(links, commit.ref)} ${askedFor(request, links)}</span>
+          ><span class="build-asked"
+            >${commitAtForge(links, commit.merge_of || commit.ref)} ${askedFor(request, links)}</span
+          >
           <a href="${path}/requests/${build.build_request_id_str}">${ago(build.created_at)}</a></span
         >
         ${build.files_of.map(
@@ -204,7 +205,7 @@ function detailsPart({ project, projectPath: path, mayWork }: ProjectVisit, show
       ${fact(
         'Commit',
         html`<a href="${path}/commits/${build.commit_id_str}"><code>${commit.ref}</code></a>
-          ${commitAtForge(links, commit.ref)}`,
+          ${commitAtForge(links, commit.merge_of || commit.ref)}`,
       )}
       ${fact(
         'Request',

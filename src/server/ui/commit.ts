@@ -36,7 +36,8 @@ function about(commit: CommitDetails, links: ForgeLinks | undefined): Html {
   return html`<dl class="facts">
     ${person('Author', commit.scm_author_name, commit.scm_author_email, commit.scm_authored_date)}
     ${!isSame && person('Committer', commit.scm_committer_name, commit.scm_committer_email, commit.scm_committed_date)}
-    ${fact('SHA', html`<code>${commit.ref}</code> ${commitAtForge(links, commit.ref)}`)}
+    ${fact('SHA', html`<code>${commit.ref}</code> ${!commit.merge_of && commitAtForge(links, commit.ref)}`)}
+    ${commit.merge_of !== '' && fact('Merge of', html`<code>${commit.merge_of}</code> ${commitAtForge(links, commit.merge_of)}`)}
     ${names('Branches', commit.branches, links)} ${names('Tags', commit.tags)}
   </dl>`;
 }
@@ -73,7 +74,7 @@ async function buildsPart(visit: ProjectVisit, { build_requests: brought }: Comm
 }
 
 async function deployPart(visit: ProjectVisit, commit: CommitDetails): Promise<Html | false> {
-  if (!visit.mayWork) return false;
+  if (!visit.mayWork || commit.merge_of !== '') return false;
   const strategies = await visit.api.get('/projects/:project_id/deploy_strategies');
   if (strategies.length === 0) return false;
   const deploy = recordForm(visit, 'deploy', deployForm);
@@ -99,6 +100,7 @@ async function show(visit: ProjectVisit) {
         <div class="row">
           ${
             mayWork &&
+            commit.merge_of === '' &&
             (project.parameters.length === 0
               ? run.wrap(html`${hidden('commit_ref', commit.ref)} ${runChoices(run, suites, visit)}`, {
                   button: 'Run build',

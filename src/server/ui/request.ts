@@ -113,6 +113,26 @@ function joinedPart({ projectPath }: ProjectVisit, { joined_to_id_str: first }: 
   </p>`;
 }
 
+function mergePart(
+  visit: ProjectVisit,
+  { merge }: RequestDetails,
+  { target_branch: target }: BuildRequest,
+): Html | false {
+  if (!merge) return false;
+  const again = merge.behind && visit.mayWork && pageForm(visit, 'again').wrap(false, { button: 'Build again' });
+  return html`<div class="card aside" id="merge">
+    <p>
+      Commit <code>${shortSha(merge.head)}</code> is merged into <code>${target}</code> at
+      <code>${shortSha(merge.base)}</code>.
+      ${
+        merge.behind &&
+        html`<strong>behind</strong>: <code>${target}</code> has moved on since, so a new merge may give another result.`
+      }
+    </p>
+    ${again}
+  </div>`;
+}
+
 function includesPart({ includes }: BuildRequest): Html | false {
   if (includes.length === 0) return false;
   return html`<p class="aside">
@@ -238,7 +258,7 @@ async function show(visit: ProjectVisit) {
           ${
             commit &&
             html`<a href="${projectPath}/commits/${commit.id}"><code>${shortSha(commit.ref)}</code></a>
-              ${commitAtForge(links, commit.ref)}`
+              ${commitAtForge(links, commit.merge_of || commit.ref)}`
           }
           <span class="aside">${askedFor(request, links)} ${ago(request.created_at)}</span>
         </p>
@@ -262,7 +282,7 @@ async function show(visit: ProjectVisit) {
             be deployed.
           </p>`
         }
-        ${joinedPart(visit, request)} ${variablesPart(request)}
+        ${mergePart(visit, times, request)} ${joinedPart(visit, request)} ${variablesPart(request)}
         ${
           request.build_state === 'waiting_for_approval' &&
           notice(
@@ -304,6 +324,14 @@ export const routes: PageRoute[] = projectPage({
       route: `POST ${record}/rerun`,
       done: 'started',
       refusals: again,
+    },
+    again: {
+      route: `POST ${record}/again`,
+      done: ({ id_str: id }, { param }) => ({
+        goTo: `/ui/projects/${param('project_id')}/requests/${id}`,
+        notice: 'started',
+      }),
+      refusals: { invalid_format: 'The project no longer builds merges of pull requests.' },
     },
     rerun_failed: {
       route: `POST ${record}/rerun`,

@@ -44,6 +44,14 @@ const policiesForm = fieldTable(projectFields, {
     label: 'Commands in comments',
     hint: 'Users who may push at the connected forge can write /retest, /approve, /cancel and /deploy on pull requests.',
   },
+  pull_request_builds: {
+    label: 'Pull requests are built as',
+    choices: [
+      ['head', 'Their head'],
+      ['merge', 'Their head, merged into the target branch'],
+    ],
+    hint: 'The merge is made by a runner when the commit is fetched. Statuses go to the head.',
+  },
   most_priority: {
     label: 'Highest priority of a request',
     hint: 'From 0 to 100. A request by hand may ask for as much, to begin before the other builds of the account.',

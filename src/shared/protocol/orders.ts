@@ -59,6 +59,8 @@ export interface FetchOrder {
   /** What the file of an earlier try included. */
   includes?: readonly IncludeOrder[];
   compare: Comparison;
+  /** The branch to merge the commit into, and the request's name, which makes the merge its own. */
+  merge?: { into: string; name: string };
 }
 
 /** Its files replace the machine's programs in the sandbox. */
@@ -90,6 +92,8 @@ export interface SuiteOrder {
   sha: string;
   /** The full name of the ref that reaches the commit, if no branch or tag does. */
   fetchRef?: string;
+  /** The commits that `sha` is the merge of, and the name of the request. Only runners have the merge. */
+  merge?: { head: string; base: string; name: string };
   /** Missing counts as true. */
   isFork?: boolean;
   /** In order, at least one. */

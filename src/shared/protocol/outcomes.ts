@@ -93,6 +93,13 @@ const commitReport = object({
 export type CommitReport = Static<typeof commitReport>;
 export type DefaultHeadChange = CommitReport['defaultHead'];
 
+/** The merge of the order's `merge`. `commit` describes the head. */
+const madeMerge = object({ sha, base: sha, tree: sha });
+export type MadeMerge = Static<typeof madeMerge>;
+
+/** The files that cannot be merged; none if the two histories have nothing in common. */
+const conflict = object({ head: sha, base: sha, files: names });
+
 export const cutReasons = ['log_too_long', 'disk_full'] as const;
 const cutReason = oneOf(cutReasons);
 export type CutReason = Static<typeof cutReason>;
@@ -105,9 +112,10 @@ const outcome = eitherOf([
     config: optional(configFile),
     included: optional(listOf(most.includesOfFile, included)),
     changes: optional(changes),
+    merge: optional(madeMerge),
   }),
   /** Something outside must change first. The log has the reason, or the message if there is no log. */
-  object({ kind: literal('unfetchable'), reason, message: optional(message) }),
+  object({ kind: literal('unfetchable'), reason, message: optional(message), conflict: optional(conflict) }),
   object({
     kind: literal('checked'),
     defaultBranch: orNull(gitName),

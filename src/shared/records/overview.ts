@@ -168,6 +168,9 @@ export const commitDetailsRecord = record('CommitDetails', {
   tags: strings,
   files: strings,
   build_requests: listOf(object(ownId), { description: 'The newest that brought it, at most ten' }),
+  merge_of: Type.String({
+    description: 'The SHA of the head that it is the merge of; blank for a commit of the repository',
+  }),
 });
 export type CommitDetails = Static<typeof commitDetailsRecord>;
 
@@ -230,6 +233,10 @@ export const requestDetailsRecord = record('BuildRequestDetails', {
   finished_at: nullable(dateTime),
   duration_ms: integer,
   waited_ms: Type.Integer({ description: 'How long nothing of it ran' }),
+  merge: nullable(object({ head: string, base: string, behind: boolean }), {
+    description:
+      'The SHAs of the head and of the commit of the target branch that it was merged into, and whether the target has moved on since',
+  }),
 });
 export type RequestDetails = Static<typeof requestDetailsRecord>;
 

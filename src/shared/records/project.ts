@@ -67,6 +67,10 @@ const policies = {
     flag(),
     'whether comments on pull requests may give commands; needs a connected forge, whose hook gets the event `comment`',
   ),
+  pull_request_builds: described(
+    oneOf(['head', 'merge']),
+    'whether a pull request is built as its head, or merged into its target branch',
+  ),
   parameters,
   most_priority: described(
     wholeNumber({ min: 0, max: highestPriority, fallback: 0 }),

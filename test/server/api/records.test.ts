@@ -223,6 +223,7 @@ describeService(
         cancel_superseded: 'none',
         config_file: '',
         build_twice: 0,
+        pull_request_builds: 'head',
         parameters: '[]',
       } as const;
       const trigger = { source: 'poll', event: 'poll', pullRequest: null, targetBranch: '', fromFork: false } as const;

@@ -62,6 +62,7 @@ export const contract = entries(`
   POST   /projects/ID/build_requests/ID/cancel                     developer     build_requests_create cancel, builds
   POST   /projects/ID/build_requests/ID/approve                    developer     build_requests_create approve, builds
   POST   /projects/ID/build_requests/ID/rerun                      developer     build_requests_create repeat builds
+  POST   /projects/ID/build_requests/ID/again                      developer     build_requests_create repeat builds
   GET    /projects/ID/build_requests/ID/log                        viewer        build_requests        See, logs of fetches
   GET    /projects/ID/build_requests/ID/log/lines                  viewer        build_requests        See, logs of fetches
   GET    /projects/ID/build_requests/ID/log/search                 viewer        build_requests        See, logs of fetches

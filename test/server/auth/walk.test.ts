@@ -205,6 +205,7 @@ describeServiceOnOne('every route', (service) => {
     const starting = ofProject.filter(({ startsWork }) => startsWork);
     assert.deepEqual(starting.map(({ method, path }) => `${method} ${path.replaceAll(/:\w+/g, 'ID')}`).toSorted(), [
       'POST /projects/ID/build_requests',
+      'POST /projects/ID/build_requests/ID/again',
       'POST /projects/ID/build_requests/ID/approve',
       'POST /projects/ID/build_requests/ID/rerun',
       'POST /projects/ID/builds/ID/approve',

@@ -12,7 +12,7 @@ type Decided = keyof typeof isMachineFault;
 const undecided: Exclude<CannotRunReason | FetchFailure | CutReason, Decided>[] = [];
 
 /** Only requests end with it. */
-const ofRequests = ['configuration_invalid'];
+const ofRequests = ['configuration_invalid', 'merge_conflict'];
 
 describe('every reason that a build ends with', () => {
   test('is decided: tried again or not', () => {

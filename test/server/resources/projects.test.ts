@@ -11,7 +11,7 @@ import { describeService } from '../../support/service.ts';
 import { freshName } from '../../support/user.ts';
 
 const policies =
-  'poll_interval fork_builds cancel_superseded public_badge public config_file branch_secrets report_left_out build_twice pull_request_notes comment_commands parameters most_priority includable';
+  'poll_interval fork_builds cancel_superseded public_badge public config_file branch_secrets report_left_out build_twice pull_request_notes comment_commands pull_request_builds parameters most_priority includable';
 const ofForge = 'forge_id forge_id_str forge_repository forge_state forge_state_reason';
 const fields = `id id_str name description repository_url clone_url build_state owned organisation_id organisation_id_str ssh_public_key ${policies} ${ofForge}`;
 
@@ -48,6 +48,7 @@ describeService('projects', (service) => {
       build_twice: false,
       pull_request_notes: 'off',
       comment_commands: false,
+      pull_request_builds: 'head',
       parameters: [],
       most_priority: 0,
       includable: true,

@@ -1,6 +1,18 @@
 -- From 0.1.0 to 0.2.0.
 
 alter table projects add column build_twice integer not null default 0;
+alter table projects add column pull_request_builds text not null default 'head';
+alter table build_requests add column head_sha text not null default '';
+alter table build_requests add column merge_base text not null default '';
+create index build_requests_merged on build_requests (project_id, head_sha, id) where head_sha > '';
+alter table commits add column merge_of text not null default '';
+create table target_heads (
+  id bigint not null primary key,
+  project_id bigint not null references projects (id) on delete cascade,
+  branch text not null,
+  sha text not null,
+  constraint target_heads_branch unique (project_id, branch)
+);
 alter table projects add column parameters text not null default '[]';
 alter table schedules add column variables text not null default '{}';
 alter table projects add column includable integer not null default 1;

@@ -54,6 +54,9 @@ export interface BuildRequestRow {
    */
   join_key: string;
   joined_to_id: bigint | null;
+  /** The pull request's head, if its merge is built, and the commit of the target that it was merged into. Else blank. */
+  head_sha: string;
+  merge_base: string;
   /** From its first build to its last, since it was last run again. null until it is over. */
   started_at: bigint | null;
   finished_at: bigint | null;
@@ -92,6 +95,8 @@ export interface CommitRow {
   parent: string;
   /** git's digest of its files. Blank if the runner did not report it. */
   tree: string;
+  /** The head that this is the merge of. Blank for a commit of the repository. */
+  merge_of: string;
 }
 
 /** What a build stood on, as lists in JSON (lifecycle/build-inputs.ts). */
@@ -203,6 +208,14 @@ export interface BuiltRefRow {
   project_id: bigint;
   name: string;
   commit_id: bigint;
+}
+
+/** Where a branch is that pull requests were merged into, as far as fetches, hooks and polls reported. */
+export interface TargetHeadRow {
+  id: bigint;
+  project_id: bigint;
+  branch: string;
+  sha: string;
 }
 
 export interface DeployRow {
