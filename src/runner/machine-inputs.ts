@@ -119,7 +119,7 @@ async function digestOfFolder(folder: string): Promise<string> {
     hash.update(JSON.stringify([name, found.mode, found.isDirectory() ? 0 : found.size, found.mtimeMs]));
     if (!found.isDirectory()) return;
     const names = await readdir(path).catch(() => []);
-    for (const one of names.toSorted()) await walk(join(path, one), `${name}/${one}`);
+    for (const one of names.toSorted((a, b) => (a < b ? -1 : 1))) await walk(join(path, one), `${name}/${one}`);
   };
   await walk(folder, '');
   return room < 0 ? unknown() : hash.digest('hex');

@@ -50,6 +50,8 @@ interface Found {
   words: string;
 }
 
+const beginning = (why: string): Found => ({ words: `This starts at the first step: ${why}.\n` });
+
 export async function findStart(
   deps: RunnerDeps,
   { from, ...order }: SuiteOrder,
@@ -59,7 +61,6 @@ export async function findStart(
   if (!from) return undefined;
   const { step, build } = from;
   const at = order.steps.findIndex(({ name }) => name === step);
-  const beginning = (why: string): Found => ({ words: `This starts at the first step: ${why}.\n` });
   const changed = beginning(`the steps before ${step}, the image or the variables are not what they were`);
   if (at === -1) return changed;
   try {

@@ -23,7 +23,7 @@ onOneDatabase((database) => {
         [`steps[${at}][name]`, `s${at}`],
         [`steps[${at}][command]`, command],
       ]),
-    ) as Record<string, string>;
+    );
   const commandsBySuite = new Map<string, string[]>();
   const commandsOf = (build: Build): string[] => commandsBySuite.get(build.suite_id_str) ?? [];
   /** A failed build of a new suite with these steps. */

@@ -16,7 +16,7 @@ import { mountAll } from './workspace.ts';
  */
 export interface Stages {
   /** Returns how many stages hold all that the run has written. Undefined if that is impossible at the moment. */
-  seal(): Promise<number | undefined>;
+  seal: () => Promise<number | undefined>;
   /** Whether the workspace was mounted again since the last call. */
   moved(): boolean;
 }

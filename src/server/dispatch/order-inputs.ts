@@ -140,7 +140,7 @@ const fieldsOfOrder: Lists<SuiteOrder> = {
  * inputs as variables: in this digest, those who may not see them could compare them with a value of their choice.
  */
 function serviceInput(
-  { image, kept: _kept, saves: _saves, environment: _, ...service }: ServiceOrder,
+  { image, kept: _kept, saves: _saves, environment: _environment, ...service }: ServiceOrder,
   at: number,
   variables: unknown,
 ): Listed {

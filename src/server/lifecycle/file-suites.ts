@@ -54,10 +54,11 @@ export async function storeFileSuites(
   await insertRows(trx, 'file_suites', rows);
 }
 
+const isPlain = (name: string): boolean => !name.includes('$');
+
 /** JSON has no 64-bit integers. */
 function filesColumns(from: SuiteOfFile['filesFrom'], idOf: ReadonlyMap<string, bigint>) {
   const isList = typeof from !== 'string';
-  const isPlain = (name: string): boolean => !name.includes('$');
   return {
     files_from_id: isList || !isPlain(from) ? null : (idOf.get(from)?.toString() ?? null),
     files_from_name: isList || isPlain(from) ? '' : from,
@@ -79,19 +80,25 @@ export interface FileSuite extends SuiteSettings {
   rules: Rule[];
 }
 
+type Files = 'files_from_id' | 'files_from_name' | 'files_from';
+/** Older rows lack the last two. */
+type StoredSettings = Omit<SuiteSettings, Files> & { files_from_id: string | null } & Partial<
+    Pick<SuiteSettings, 'files_from_name' | 'files_from'>
+  >;
+
 export async function suitesInFile(db: Queries, projectId: bigint, digest: string): Promise<FileSuite[]> {
   const rows = await rowsOf(db, projectId, digest);
   const suites = db.selectFrom('suites').select(['id', 'name', 'approval', 'approvers', 'manual', 'priority']);
   const present = await suites.where('project_id', '=', projectId).execute();
   const byName = new Map(present.map((suite) => [suite.name, suite]));
   return rows.map(({ id, name, settings, rules }) => {
-    const fromFile = JSON.parse(settings) as SuiteSettings;
+    const fromFile = JSON.parse(settings) as StoredSettings;
     const own = byName.get(name);
     // A branch's file can require an approval, but cannot remove the project's.
     const approval = Math.max(fromFile.approval, own?.approval ?? 0);
     const approvers = own?.approvers ?? fromFile.approvers;
     const manual = Math.max(fromFile.manual, own?.manual ?? 0);
-    const { files_from_id: from, files_from_name = '', files_from = '[]' } = fromFile; // older rows lack the last two
+    const { files_from_id: from, files_from_name = '', files_from = '[]' } = fromFile;
     const files = { files_from_id: from === null ? null : BigInt(from), files_from_name, files_from };
     return {
       ...fromFile,

@@ -76,7 +76,7 @@ export const artifactViewRoutes = [
       // A page of a build is only for the frame: alone, its address would be ours.
       const isAlone = content.kind === 'page' && call.headers['sec-fetch-dest'] === 'document';
       if (isAlone || !['picture', 'pdf', 'page'].includes(content.kind)) throw new ApiError('not_found');
-      return fileOf(call, row, {
+      return await fileOf(call, row, {
         contentType: content.type,
         headers: {
           'content-security-policy': policyFor(content),

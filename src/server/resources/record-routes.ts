@@ -80,10 +80,10 @@ interface Kind<
   rows: (call: Reading<Context, ParamNames<Path>> & Parent) => Rows<Row>;
   /** If false, the row is not listed, and calls that name it are refused. */
   maySee?(row: Row, call: Context): boolean;
-  view(
+  view: (
     row: Row,
     call: Pick<Call, 'database' | 'origin' | 'vault'> & { db: Queries } & Context,
-  ): Static<Shown> | Promise<Static<Shown>>;
+  ) => Static<Shown> | Promise<Static<Shown>>;
   /** Checks the values for a new record, or for changes to `row`. */
   verify?: (
     call: Omit<Call<'POST', Path>, 'input'> & Context & Parent,

@@ -21,8 +21,8 @@ test('what a run and its sidecars wrote to disk counts, also what they removed a
   assert.ok((idle.used?.diskWritten ?? Infinity) < megabyte);
   assert.deepEqual([idle.used?.networkReceived, idle.used?.networkSent], [0, 0]);
   const busy = await bench.sh(write(24), {
-    async before({ start }) {
-      const { ended } = start({
+    async before(beside) {
+      const { ended } = beside.start({
         id: 'beside',
         steps: [{ name: 'beside', command: write(16) }],
         environment: {},

@@ -149,7 +149,10 @@ describeWithRunnerOnOne(
       assert.deepEqual(await at.seen(second), ['building', first]);
       let held: (() => void) | undefined;
       const isHeld = new Promise<void>((resolve) => (held = resolve));
-      at.forge.interfere = async ({ path }) => (path.includes('/statuses/') ? void (await isHeld) : undefined);
+      at.forge.interfere = async ({ path }) => {
+        if (path.includes('/statuses/')) await isHeld;
+        return undefined;
+      };
       for (const [name, task] of await at.take(2)) await end(task, `::error file=${name}.c,line=1::No`);
       held?.();
       at.forge.interfere = () => undefined;

@@ -83,7 +83,7 @@ describeWithRunner('steps that become slow', (service, runner) => {
     suite_id_str: string;
   }
 
-  const slowOf = (dashboard: Answer): Slow[] => dashboard.record.slow_steps as unknown as Slow[];
+  const slowOf = (dashboard: Answer): Slow[] => dashboard.record.slow_steps as Slow[];
 
   test('are on the dashboard with their first slow commit, until they are quick or somebody says Quiet', async () => {
     const alice = await service.user();

@@ -222,7 +222,7 @@ describeWithRunnerOnOne(
     test('name the build whose files another one began with', async () => {
       await fresh();
       const { id_str: needed } = suite;
-      await alice.createSuite(project, { name: 'second', 'needs[]': String(needed), files_from_id: String(needed) });
+      await alice.createSuite(project, { name: 'second', 'needs[]': needed, files_from_id: needed });
       const both = async (): Promise<string> => {
         const first = await begin();
         const kept = { location: randomName(), name: randomName(), key: 'a'.repeat(64) };
