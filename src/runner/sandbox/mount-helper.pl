@@ -48,7 +48,7 @@
 #       the entries of this directory replace all of the root but the sandbox's own places. The sandbox must be open and wait.
 #       With "again" they cover those of the directory that was shown before.
 #   sys TARGET                     shows there, read-only, what the kernel tells of the machine and of the run's network
-#   traffic                        the answer has the bytes that the run's own network received and sent, or "none"
+#   traffic                        the answer has the bytes that the run's own network received and sent
 #   start                          the forked process becomes its command
 #   opened                         the other ends are open: those here are closed. It has no answer.
 #   close                          ends the run; "gone" follows when nothing is left, but for a FOLDER with much in it
@@ -298,7 +298,7 @@ my %for_run = (
     overlay   => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
     bind      => \&bind_at,
     sys       => sub { show_sys( @_, $runs{$inside}{net} ) },
-    traffic   => sub { traffic( $runs{$inside}{net} ) || 'none' },
+    traffic   => sub { traffic( $runs{$inside}{net} ) },
     image     => sub {
         my ( $image, $how ) = @_;
         my $run     = $inside;

@@ -65,8 +65,8 @@ export interface RunNamespaces {
   /** No part of `source` may be a link: untrusted builds fill such directories. */
   bind(source: string, target: string, mode: 'ro' | 'rw', owners?: Owners, kind?: 'file'): Promise<void>;
   sys(target: string): Promise<void>;
-  /** Bytes over all interfaces but the loopback. Undefined if the run has no network of its own. */
-  traffic(): Promise<{ received: number; sent: number } | undefined>;
+  /** Bytes over all interfaces but the loopback of the run's own network. */
+  traffic(): Promise<{ received: number; sent: number }>;
   start(): Promise<Started>;
   /** Must be called when the pipes of the started process are open. */
   opened(): void;
@@ -211,8 +211,8 @@ export async function openMountHelper({ onLost }: MountHelperOptions): Promise<M
       bind: (source, target, mode, owners, kind) => request('bind', source, target, mode, owners ?? '', kind ?? ''),
       sys: (target) => request('sys', target),
       traffic: async () => {
-        const [received, sent] = (await ask(conversation, 'traffic')).split(' ').map(Number);
-        return received === undefined || sent === undefined ? undefined : { received, sent };
+        const [received = 0, sent = 0] = (await ask(conversation, 'traffic')).split(' ').map(Number);
+        return { received, sent };
       },
       start: async () => {
         const started = request('start');

@@ -119,44 +119,14 @@ sub bind_cloned {
 # of the machine is covered. As something is covered, the kernel lets nobody mount this file system anew.
 sub show_sys {
     my ( $target, $network ) = @_;
-    make_way($target) or return 0;
-    my $done = in_network( $network, sub { mount_sys($target) } );
+    open my $own, '<', '/proc/self/ns/net' or return 0;
+    make_way($target) && ( !$network || syscall( $call->{setns}, fileno $network, $NEW_NETWORK ) == 0 ) or return 0;
+    my $done = mount_sys($target);
     my $why  = $! + 0;
     syscall( $call->{umount2}, $nook, $MNT_DETACH ) if !$done;
-    $! = $why;
-    return $done;
-}
-
-# Without a network, in the one that this process is in.
-sub in_network {
-    my ( $network, $work ) = @_;
-    open my $own, '<', '/proc/self/ns/net' or return 0;
-    !$network || syscall( $call->{setns}, fileno $network, $NEW_NETWORK ) == 0 or return 0;
-    my $done = $work->();
-    my $why  = $! + 0;
     syscall( $call->{setns}, fileno $own, $NEW_NETWORK ) == 0 or die "cannot come back: $!";
     $! = $why;
     return $done;
-}
-
-# The bytes that came in and went out, over all interfaces but the loopback.
-sub traffic {
-    my ($network) = @_;
-    return '' if !$network;
-    return in_network(
-        $network,
-        sub {
-            open my $list, '<', '/proc/self/net/dev' or return 0;
-            my ( $received, $sent ) = ( 0, 0 );
-            while (<$list>) {
-                my ( $name, @figures ) = /[^\s:]+/g;
-                next if !defined $figures[8] || $name eq 'lo' || $figures[0] =~ /\D/;
-                $received += $figures[0];
-                $sent     += $figures[8];
-            }
-            return "$received $sent";
-        }
-    );
 }
 
 sub mount_sys {

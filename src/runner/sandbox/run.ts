@@ -26,7 +26,7 @@ export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job,
   const terminal = job.terminal && (await openedTerminal(sandbox, job.terminal));
   const stages = job.isStaged ? openStages(machine, sandbox, job) : undefined;
   process.release(script(job, { preamble, variables, terminal: terminal?.path }));
-  const ended = await follow(sandbox, job, disk, { terminal, stages });
+  const ended = await follow(sandbox, job, disk, { terminal, stages, network: machine.network });
   if (ended.exitStatus === 0 || ended.reason === 'cancelled') return ended;
   const isOutOfMemory = ended.reason === null && (cgroup?.outOfMemoryKills() ?? 0) > 0;
   const refused = await sandbox.refused();
@@ -51,7 +51,11 @@ async function follow(
   sandbox: Sandbox,
   job: Job,
   disk: DiskWatch,
-  { terminal, stages }: { terminal: Terminal | undefined; stages: Stages | undefined },
+  {
+    terminal,
+    stages,
+    network,
+  }: Pick<Machine, 'network'> & { terminal: Terminal | undefined; stages: Stages | undefined },
 ): Promise<Ended> {
   const { process } = sandbox;
   const force = (): void => process.kill();
@@ -137,7 +141,11 @@ async function follow(
     step: job.steps[seen.step ?? 0]?.name ?? '',
     reason,
     ...(ending.wasForced() && { wasForced: true as const }),
-    used: { ...sandbox.cgroup?.used(), ...(await networkUsage(sandbox.namespaces)), diskWritten: bytesWritten },
+    used: {
+      ...sandbox.cgroup?.used(),
+      ...(await networkUsage(network, sandbox.namespaces)),
+      diskWritten: bytesWritten,
+    },
   };
 }
 

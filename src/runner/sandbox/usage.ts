@@ -1,7 +1,7 @@
 import type { Cgroup } from './cgroup-files.ts';
 import type { GroupUsage } from './cgroup-meter.ts';
 import type { RunNamespaces } from './mount-helper.ts';
-import type { Ended, Job, Usage } from './types.ts';
+import type { Ended, Job, Network, Usage } from './types.ts';
 
 /** The same function, which also gets what each step used. */
 export function withUsage(onStep: Job['onStep'], cgroup: Cgroup | null): (at: number, what: 'start' | 'end') => void {
@@ -13,7 +13,9 @@ export function withUsage(onStep: Job['onStep'], cgroup: Cgroup | null): (at: nu
 }
 
 /** Empty if the run has the machine's network. */
-export async function networkUsage(namespaces: RunNamespaces): Promise<Usage> {
+export async function networkUsage(network: Network, namespaces: RunNamespaces): Promise<Usage> {
+  if (network === 'host') return {};
+  if (network === 'none') return { networkReceived: 0, networkSent: 0 };
   const traffic = await namespaces.traffic().catch(() => undefined); // a build does not fail for a figure
   return traffic ? { networkReceived: traffic.received, networkSent: traffic.sent } : {};
 }

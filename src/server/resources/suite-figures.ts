@@ -48,6 +48,7 @@ export const routes = [
   projectRoute({
     ...suites.ofOne,
     access: 'viewer',
+    scope: 'commits',
     method: 'GET',
     path: '/projects/:project_id/suites/:suite_id/figures',
     summary: 'What the last 200 builds of a suite, in one variant of its matrix, took and used',

@@ -33,6 +33,9 @@ test(
     assert.ok(performance.now() - began < 30_000, 'a refusal comes at once'); // or the first try alone takes as long
     assert.equal(failed.text, '');
     assert.deepEqual(failed.refused?.toSorted(), ['10.1.2.3 port 443', '10.1.2.3 port 80', '169.254.169.254 port 80']);
+    const asking = `perl -MIO::Socket::INET -e 'IO::Socket::INET->new(PeerAddr => "10.0.2.3:53", Proto => "udp")->send("x" x 1000)'`;
+    const asked = await sh(asking);
+    assert.ok((asked.used?.networkSent ?? 0) >= 1000, JSON.stringify(asked));
     assert.equal((await sh(tries)).refused, undefined);
     assert.equal((await sh('exit 3')).refused, undefined);
     assert.equal((await sh(`${call('10.1.2.3', '1 .. 2000')}; exit 3`)).refused?.length, 11);

@@ -109,6 +109,8 @@ export const contract = entries(`
   GET    /projects/ID/caches                                       viewer        suites                See, caches
   DELETE /projects/ID/caches                                       developer     suites                delete, caches
   DELETE /projects/ID/caches/ID                                    developer     suites                delete, caches
+  GET    /projects/ID/suites/ID/figures                            viewer        commits               See, their builds
+  POST   /projects/ID/suites/ID/quiet                              developer     suites                change, suites
   GET    /projects/ID/suites/ID/rules                              viewer        suites                See, rules
   POST   /projects/ID/suites/ID/rules                              developer     suites                create, rules
   PUT    /projects/ID/suites/ID/rules/ID                           developer     suites                change, rules
