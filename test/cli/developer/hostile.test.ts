@@ -134,6 +134,8 @@ describe('a server that means harm', () => {
       steps: [],
       services: [],
       needs: [],
+      files_from: [],
+      files_from_name: '',
       files_from_id_str: null,
       ...suite,
     };

@@ -157,7 +157,7 @@ describeCommands('on a terminal', ['unit', '水門の試験'], ({ service, runne
     ];
     const aged = (text: string): string => text.replaceAll(/(\d+m)?\d+s|\d+ minutes? ago|just now/g, '0s').trimEnd();
     for (const args of commands) {
-      const terminal = at.developer.sit(args, { columns: 200 });
+      const terminal = at.developer.sit(args, { columns: 500 });
       const status = await terminal.end();
       const piped = await at.developer.run(args);
       assert.equal(status, piped.status, terminal.text);

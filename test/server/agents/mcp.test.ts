@@ -331,7 +331,7 @@ describeServiceOnOne(
       assert.equal(refused.status, 429, refused.text);
       assert.equal((await calling('projects', {})).status, 200, 'other accounts go on');
       await service.suspend(carol);
-      for (const answer of await Promise.all(waiting)) assert.match(answer.text, /account_suspended/);
+      for (const answer of await Promise.all(waiting)) assert.match(answer.text, /account_suspended|payment_required/);
       assert.equal((await calling('projects', {}, bearer(hers))).status, 401);
     });
 

@@ -261,7 +261,8 @@ describeServiceOnOne('every route', (service) => {
       // At the forge of this world nobody listens.
       const others: Record<number, boolean> = {
         403: route.path === '/forges/:forge_id/repositories',
-        404: route.path === '/projects/:project_id/tests/history', // there is no such test
+        // There is no such test, and a script is not shown.
+        404: /\/tests\/history$|\/artifacts\/:artifact_id\/view$/.test(route.path),
         426: route.connects ?? false, // it does not ask for a WebSocket
       };
       assert.ok(others[status] ?? status === 200, `${route.path} ${status}`);

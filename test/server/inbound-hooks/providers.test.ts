@@ -116,7 +116,7 @@ const gitlabCases: Case[] = [sign.gitlab, sign.gitlabSigned].flatMap((signer) =>
       reason: /a\/b\.git” is not the project’s/,
     },
     { ...base, what: 'one that wants none', outcome: 'skipped', payload: gitlab.push({ message: 'x [ci skip]' }) },
-    { ...ignored, what: 'another event', event: 'Note Hook', payload: gitlab.push(), reason: /“Note Hook”/ },
+    { ...ignored, what: 'another event', event: 'Wiki Page Hook', payload: gitlab.push(), reason: /“Wiki Page Hook”/ },
     { ...built, ...of, what: 'a merge request', payload: gitlab.merge(), request: { ...pull, sender: 'tanuki' } },
     { ...built, ...of, what: 'one opened again', payload: gitlab.merge({ action: 'reopen' }), request: pull },
     { ...ignored, ...of, what: 'a new title', payload: gitlab.merge({ action: 'update' }), reason: /no new commits/ },

@@ -12,7 +12,7 @@ import type { User } from '../../support/user.ts';
 import { moveDependency } from './support.ts';
 
 const buildFields =
-  'id id_str suite_id suite_id_str suite_name commit_id commit_id_str build_state attempt exit_status failure_reason allow_failure variant flaky created_at started_at finished_at tests_passed tests_failed tests_skipped uploads_pending uploads_lost waiting_reason approved_by steps services';
+  'id id_str suite_id suite_id_str suite_name commit_id commit_id_str build_state attempt exit_status failure_reason allow_failure variant flaky created_at started_at finished_at tests_passed tests_failed tests_skipped uploads_pending uploads_lost waiting_reason approved_by steps cpu_seconds memory_peak disk_written network_received network_sent services';
 
 describeService(
   'webhooks tell',
@@ -74,7 +74,7 @@ describeService(
       assertFields(failed?.build as Record_, buildFields);
       const open = { exit_status: null, finished_at: null };
       const before = { ...builds[0], ...open };
-      const step = { name: 'command', line: null, ...open };
+      const step = { name: 'command', line: null, cpu_seconds: null, memory_peak: null, ...open };
       const steps = [{ ...step, state: 'running', started_at: startedAt }];
       assert.deepEqual(running?.build, { ...before, build_state: 'running', steps });
       assert.deepEqual(enqueued?.build, {

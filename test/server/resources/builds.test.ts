@@ -119,7 +119,7 @@ describeService('builds', (service) => {
     for (const build of list) {
       assertFields(
         build,
-        'id id_str suite_id suite_id_str suite_name commit_id commit_id_str build_state attempt exit_status failure_reason allow_failure variant flaky created_at started_at finished_at tests_passed tests_failed tests_skipped uploads_pending uploads_lost waiting_reason approved_by steps services',
+        'id id_str suite_id suite_id_str suite_name commit_id commit_id_str build_state attempt exit_status failure_reason allow_failure variant flaky created_at started_at finished_at tests_passed tests_failed tests_skipped uploads_pending uploads_lost waiting_reason approved_by steps cpu_seconds memory_peak disk_written network_received network_sent services',
       );
       assert.equal(build.waiting_reason, '', 'it has no work in the queue');
       const fetched = (await alice.get(`/projects/${project.id}/builds/${build.id}`)).record;

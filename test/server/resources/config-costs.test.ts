@@ -16,6 +16,8 @@ describe('planning what a large document changes', () => {
       name: `${name} ${at}`,
       command: 'make',
       needs: [],
+      files_from: [],
+      files_from_name: '',
       services: [],
     }));
   /** A project with these suites, and nothing else. */
