@@ -100,7 +100,7 @@ test('an ordinary user has images too, with one user ID', { skip: lacks('other u
     });
     console.log(sandboxes.hasManyUsers, /have one user ID/.test(said));
     for (const [image, uid] of [['${image}'], ['${image}', 0], ['${another}', 70]])
-      console.log(sandboxes.whyNoImages, JSON.stringify(await run(image, uid === undefined ? undefined : { name: 'app', uid, gid: uid, groups: [5] })));
+      console.log(sandboxes.whyNoImages, JSON.stringify(await run(image, uid === undefined ? undefined : { name: 'app', uid, gid: uid, groups: [5] }), (name, value) => (name === 'used' ? undefined : value)));
     await sandboxes.close();`;
   const node = [process.execPath, '--disable-warning=ExperimentalWarning', '--input-type=module', '-e', program];
   const as = ['--reuid', String(user), '--regid', String(user), '--clear-groups', '--', ...node];

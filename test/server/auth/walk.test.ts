@@ -261,14 +261,15 @@ describeServiceOnOne('every route', (service) => {
       // At the forge of this world nobody listens.
       const others: Record<number, boolean> = {
         403: route.path === '/forges/:forge_id/repositories',
-        // There is no such test, and a script is not shown.
-        404: /\/tests\/history$|\/artifacts\/:artifact_id\/view$/.test(route.path),
+        404: route.path === '/projects/:project_id/tests/history', // there is no such test
         426: route.connects ?? false, // it does not ask for a WebSocket
       };
       assert.ok(others[status] ?? status === 200, `${route.path} ${status}`);
     }
-    // Only the page itself reads the outline, and the list of public projects.
-    for (const { path } of pageRoutes.filter((route) => !/\/outline$|^\/public_projects$/.test(route.path)))
+    // Pages alone read the outline, the list of public projects, and what they show of artifacts and summaries.
+    const readByPages =
+      /\/outline$|^\/public_projects$|\/artifacts\/(:artifact_id\/(view|content)|sites)$|\/summary\/view$/;
+    for (const { path } of pageRoutes.filter((route) => !readByPages.test(route.path)))
       assert.equal((await tab.get(`/ui/data${own.path(path)}`)).status, 200, path);
     for (const { method, path } of allRoutes)
       if (method === 'GET') assert.ok((await tab.get(own.path(path))).status < 500, path);
