@@ -73,9 +73,11 @@ export function overStages(job: Job, { folder, stages }: Pick<Sandbox, 'folder' 
  * Whether a process of the run lives besides the shell that leads the steps. A process may start another one and end
  * while the list is read, so ended processes count only if the list stays the same.
  */
-async function isBusy({ process }: Sandbox): Promise<boolean> {
+async function isBusy({ process, cgroup }: Sandbox): Promise<boolean> {
   const init = process.init();
   if (init === null) return true;
+  // Usually only bubblewrap and that shell are in the group, which is one file to read.
+  if (cgroup && cgroup.pids().every((pid) => pid === init || pid === process.pid)) return false;
   const ended = await descendants(init);
   if (ended.length === 0) return false;
   if (!ended.every(isZombie)) return true;
