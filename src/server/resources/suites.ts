@@ -194,8 +194,8 @@ export const routes = [
         const { db, suite } = call;
         if ((await isNeeded(call, suite)) || (await isDeployed(db, suite)))
           throw new ApiError('resource_temporary_unavailable');
+        await forgetSlowSteps(db, suite.id); // before build requests, as when a build ends
         await cancelWaitingBuilds(writeContextOf(call), suite.project_id, [suite.id]);
-        await forgetSlowSteps(db, suite.id);
         await db.deleteFrom('suites').where('id', '=', suite.id).execute();
       },
     },
