@@ -1,3 +1,4 @@
+import { publicDocument } from '../http/public-document.ts';
 import type { PlainRoutes } from '../http/plain-routes.ts';
 import { listOf, mapOf, object, string, strings } from '../../shared/records/schema.ts';
 import { algorithm, type SigningKeys } from './keys.ts';
@@ -46,18 +47,8 @@ function configurationOf(issuer: string): object {
   };
 }
 
-const answer = (operationId: string, summary: string, schema: object): Record<string, object> => ({
-  get: {
-    operationId,
-    summary,
-    tags: ['service'],
-    security: [],
-    responses: { 200: { description: 'Done', content: { 'application/json': { schema } } } },
-  },
-});
-
 export const identityPaths = {
-  [configurationPath]: answer(
+  [configurationPath]: publicDocument(
     'fetchOpenIdConfiguration',
     'Read who signs the tokens of builds, and how',
     object({
@@ -70,7 +61,7 @@ export const identityPaths = {
       claims_supported: strings,
     }),
   ),
-  [keysPath]: answer(
+  [keysPath]: publicDocument(
     'fetchJwks',
     'Read the public keys that verify the tokens of builds',
     object({ keys: listOf(mapOf(string)) }),

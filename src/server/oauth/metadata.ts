@@ -1,3 +1,4 @@
+import { publicDocument } from '../http/public-document.ts';
 import { scopes, type Scope } from '../http/route.ts';
 import type { PlainRoutes } from '../http/plain-routes.ts';
 import { boolean, object, string, strings } from '../../shared/records/schema.ts';
@@ -55,18 +56,8 @@ function resourceOf(issuer: string, agentScopes: readonly Scope[]): object {
   };
 }
 
-const described = (operationId: string, summary: string, schema: object): Record<string, object> => ({
-  get: {
-    operationId,
-    summary,
-    tags: ['service'],
-    security: [],
-    responses: { 200: { description: 'Done', content: { 'application/json': { schema } } } },
-  },
-});
-
 export const metadataPaths = {
-  [serverPath]: described(
+  [serverPath]: publicDocument(
     'fetchOauthServer',
     'Read where and how applications get tokens',
     object({
@@ -85,7 +76,7 @@ export const metadataPaths = {
       client_id_metadata_document_supported: boolean,
     }),
   ),
-  [resourcePath]: described(
+  [resourcePath]: publicDocument(
     'fetchOauthResource',
     'Read who gives tokens for the tools for agents',
     object({
