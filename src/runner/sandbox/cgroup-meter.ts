@@ -10,8 +10,8 @@ export interface GroupUsage {
 export interface GroupMeter {
   /** Since the group was made. */
   used(): GroupUsage;
-  /** The result measures from this call on. Only one measurement at a time. */
-  measure(): () => GroupUsage;
+  /** Since the last call. The first one only begins. */
+  lap(): GroupUsage;
 }
 
 interface Counters {
@@ -24,6 +24,7 @@ interface Counters {
 
 export function groupMeter({ cpuMs, peak, restart }: Counters): GroupMeter {
   let highest: number | undefined;
+  let begun: { cpu: number | undefined; peak: number | undefined; isRestarted: boolean } | undefined;
   const look = (): number | undefined => {
     const seen = peak();
     if (seen !== undefined) highest = Math.max(highest ?? 0, seen);
@@ -34,17 +35,16 @@ export function groupMeter({ cpuMs, peak, restart }: Counters): GroupMeter {
       look();
       return { cpuMs: cpuMs(), memoryPeak: highest };
     },
-    measure() {
-      const [cpuBefore, peakBefore] = [cpuMs(), look()];
-      const isRestarted = restart();
-      return () => {
-        const [cpu, now] = [cpuMs(), look()];
-        // Without a restart, only a new peak is known to be of this time.
-        const isOwn = isRestarted || (now ?? 0) > (peakBefore ?? 0);
-        return {
-          cpuMs: cpu === undefined || cpuBefore === undefined ? undefined : cpu - cpuBefore,
-          memoryPeak: isOwn ? now : undefined,
-        };
+    lap() {
+      const before = begun;
+      const [cpu, now] = [cpuMs(), look()];
+      begun = { cpu, peak: now, isRestarted: restart() };
+      if (!before) return {};
+      // Without a restart, only a new peak is known to be of this lap.
+      const isOwn = before.isRestarted || (now ?? 0) > (before.peak ?? 0);
+      return {
+        cpuMs: cpu === undefined || before.cpu === undefined ? undefined : cpu - before.cpu,
+        memoryPeak: isOwn ? now : undefined,
       };
     },
   };

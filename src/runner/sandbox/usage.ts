@@ -1,14 +1,14 @@
 import type { Cgroup } from './cgroup-files.ts';
-import type { GroupUsage } from './cgroup-meter.ts';
 import type { RunNamespaces } from './mount-helper.ts';
 import type { Ended, Job, Network, Usage } from './types.ts';
 
-/** The same function, which also gets what each step used. */
+/** The same function, which also gets what each step used. Between two steps next to nothing happens in the run. */
 export function withUsage(onStep: Job['onStep'], cgroup: Cgroup | null): (at: number, what: 'start' | 'end') => void {
-  let measured: (() => GroupUsage) | undefined;
+  let isBegun = false;
   return (at, what) => {
-    if (what === 'start') measured = cgroup?.measure();
-    onStep?.(at, what, what === 'end' ? measured?.() : undefined);
+    const used = what === 'end' || !isBegun ? cgroup?.lap() : undefined;
+    isBegun = true;
+    onStep?.(at, what, what === 'end' ? used : undefined);
   };
 }
 
