@@ -175,6 +175,7 @@ package main
 import (
 	"log"
 	"sync"
+	"time"
 )
 
 func main() {
@@ -192,6 +193,7 @@ func main() {
 		}(i)
 	}
 	all.Wait()
+	time.Sleep(100 * time.Millisecond)
 	log.Print("done ", ring)
 }
 EOF
