@@ -1,6 +1,6 @@
 # Node: test runners, compilers, bundlers, linters and npm.
 
-pair node-test-fails "'ada-lovelace-' !== 'ada-lovelace'" <<'END'
+pair node-test-fails "✖ a name" <<'END'
 mkdir test
 echo '{"name":"slug","version":"1.0.0","type":"module","scripts":{"pretest":"node --version","test":"node --test --test-reporter=spec test/"}}' >package.json
 echo 'export const slug = (text) => text.toLowerCase().replace(/\W+/g, "-").replace(/^-|-$/g, "");' >slug.js
@@ -173,7 +173,7 @@ sed -i 's/sort((a, b) => a - b)/sort()/' src/list.ts
 npx vitest run --reporter=verbose
 END
 
-pair ava-fails "Difference (- actual, + expected):" <<'END'
+pair ava-fails "[fail]: the port is ours" <<'END'
 modules ava@6
 cat >test.mjs <<'EOF'
 import test from 'ava';
@@ -251,7 +251,7 @@ npx eslint --color src
 echo lint done
 END
 
-pair prettier-check "src/b.js" <<'END'
+pair prettier-check "[warn] src/b.js" <<'END'
 modules prettier@3
 mkdir src
 for n in a b c; do printf 'export const %s = { error: "none", list: [1, 2] };\n' $n >src/$n.js; done
@@ -296,7 +296,6 @@ npm pkg set scripts.build='vite build'
 #plant
 sed -i 's/style\/main/styles\/main/' src/main.js
 #run
-npm ci --prefer-offline
 npm run build
 END
 
@@ -312,7 +311,7 @@ npx rollup --version
 npx rollup src/main.js --format es --file out/main.js
 END
 
-pair esbuild-syntax 'ERROR: Expected ")" but found ";"' <<'END'
+pair esbuild-syntax 'Expected ")" but found ";"' <<'END'
 modules esbuild@0.21
 mkdir src
 for n in cart tax page; do printf 'export function %s(list) {\n  if (list === NaN) return "error";\n  return Math.max(...list, 0);\n}\n' $n >src/$n.js; done
