@@ -191,14 +191,50 @@ cat >pom.xml <<'EOF'
   <groupId>acme</groupId><artifactId>shop</artifactId><version>1.4</version>
   <properties><maven.compiler.source>11</maven.compiler.source><maven.compiler.target>11</maven.compiler.target></properties>
   <build><plugins>
-    <plugin><artifactId>maven-resources-plugin</artifactId><version>${resources}</version></plugin>
-    <plugin><artifactId>maven-compiler-plugin</artifactId><version>${compiler}</version></plugin>
+    <plugin><artifactId>maven-resources-plugin</artifactId><version>3.3.1</version></plugin>
+    <plugin><artifactId>maven-compiler-plugin</artifactId><version>3.13.0</version></plugin>
   </plugins></build>
 </project>
 EOF
 #plant
 sed -i '4s/sum()/sum() + ""/' src/main/java/shop/Cart.java
 #run
-at() { ls "$MAVEN_REPO/org/apache/maven/plugins/$1" | grep '^[0-9]' | sort -V | tail -1; }
-mvn -o -B -Dmaven.repo.local=$MAVEN_REPO -Dresources=$(at maven-resources-plugin) -Dcompiler=$(at maven-compiler-plugin) compile
+mvn -o -B -Dmaven.repo.local=$MAVEN_REPO compile
+END
+
+pair maven-test "CartTest.adds:8 three prices ==> expected: <6> but was: <4>" <<'END'
+mkdir -p src/main/java/shop src/test/java/shop
+printf 'package shop;\npublic class Cart {\n  public static int total(java.util.List<Integer> prices) {\n    return prices.stream().mapToInt(p -> p).sum();\n  }\n}\n' >src/main/java/shop/Cart.java
+cat >src/test/java/shop/CartTest.java <<'EOF'
+package shop;
+import static org.junit.jupiter.api.Assertions.*;
+import java.util.*;
+import java.util.logging.Logger;
+import org.junit.jupiter.api.*;
+class CartTest {
+  @Test void adds() {
+    assertEquals(6, Cart.total(List.of(1, 3, 2)), "three prices");
+  }
+  @Test void empty() { Logger.getLogger("cart").severe("ERROR: an empty cart in " + Thread.currentThread()); assertEquals(0, Cart.total(List.of())); }
+  @Test void failsOnNull() { assertThrows(NullPointerException.class, () -> Cart.total(null)); }
+  @Disabled("failure on Windows") @Test void later() { fail(); }
+}
+EOF
+cat >pom.xml <<'EOF'
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>acme</groupId><artifactId>shop</artifactId><version>1.4</version>
+  <properties><maven.compiler.source>11</maven.compiler.source><maven.compiler.target>11</maven.compiler.target></properties>
+  <dependencies><dependency><groupId>org.junit.jupiter</groupId><artifactId>junit-jupiter</artifactId><version>5.10.2</version><scope>test</scope></dependency></dependencies>
+  <build><plugins>
+    <plugin><artifactId>maven-resources-plugin</artifactId><version>3.3.1</version></plugin>
+    <plugin><artifactId>maven-compiler-plugin</artifactId><version>3.13.0</version></plugin>
+    <plugin><artifactId>maven-surefire-plugin</artifactId><version>3.2.5</version></plugin>
+  </plugins></build>
+</project>
+EOF
+#plant
+sed -i '4s/stream()/stream().skip(1).map(p -> p - 1 + 1)/;4s/skip(1)/limit(2)/' src/main/java/shop/Cart.java
+#run
+mvn -o -B -Dmaven.repo.local=$MAVEN_REPO -Dstyle.color=always test
 END
