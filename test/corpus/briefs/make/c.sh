@@ -391,3 +391,27 @@ sed -i "s/'auto'/'enabled'/" meson_options.txt
 meson setup --fatal-meson-warnings build
 meson test -C build
 END
+
+pair valgrind-leak "definitely lost in loss record" <<'END'
+cat >names.c <<'EOF'
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void) {
+  static char *kept;
+  kept = strdup("errors are kept");
+  for (int i = 0; i < 3; i++) {
+    char *name = malloc(16);
+    snprintf(name, 16, "name %d", i);
+    printf("%s at %p\n", name, (void *)name);
+    free(name);
+  }
+  return kept[0] != 'e';
+}
+EOF
+#plant
+sed -i 's/    free(name);/    if (i) free(name);/' names.c
+#run
+gcc -g -o names names.c
+valgrind --leak-check=full --show-leak-kinds=all --errors-for-leak-kinds=definite --error-exitcode=1 ./names
+END
