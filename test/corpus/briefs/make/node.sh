@@ -194,28 +194,21 @@ END
 
 pair tap-fails "not ok 2 - the default language" <<'END'
 mkdir test
-cat >test/a.mjs <<'EOF'
-const lines = ['TAP version 14'];
+cat >test/a.test.mjs <<'EOF'
 import { language, words } from '../words.mjs';
 import { strict as assert } from 'node:assert';
-let n = 0;
-const check = (name, run) => {
-  n++;
-  try { run(); console.log(`ok ${n} - ${name} # time=${performance.now().toFixed(2)}ms`); }
-  catch (e) { process.exitCode = 1; console.log(`not ok ${n} - ${name}\n  ---\n  found: ${e.actual}\n  wanted: ${e.expected}\n  at: ${e.stack.split('\n').at(-2).trim()}\n  ...`); }
-};
-console.log('TAP version 14\n1..4');
-check('has words', () => assert.equal(words('a b').length, 2));
-check('the default language', () => assert.equal(language(), 'en'));
-check('an error for no text', () => assert.throws(() => words()));
-console.log('not ok 4 - accents # TODO fails since 2.0');
+import { test } from 'node:test';
+test('has words', () => assert.equal(words('a b').length, 2));
+test('the default language', () => assert.equal(language(), 'en'));
+test('an error for no text', () => assert.throws(() => words()));
+test('accents', { todo: 'fails since 2.0' }, () => assert.equal(words('é'), 1));
 EOF
 echo "export const words = (text) => text.split(' ');
 export const language = (l = 'en') => l;" >words.mjs
 #plant
 sed -i "s/'en'/'eng'/" words.mjs
 #run
-node test/a.mjs
+node --test --test-reporter=tap test/
 echo "all of $(ls test | wc -l) files passed"
 END
 
