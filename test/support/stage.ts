@@ -80,7 +80,12 @@ export class Stage {
   async #services(): Promise<RunnerDeps> {
     const disk = keepReserve({ folders: [] });
     const mirrors: Pick<Mirrors, 'fetch' | 'collect' | 'projects' | 'checkAccess'> = {
-      checkAccess: async () => ({ defaultBranch: 'main', branches: ['main'], files: ['Makefile', 'sluice.c'] }),
+      checkAccess: async () => ({
+        defaultBranch: 'main',
+        branches: ['main'],
+        files: ['Makefile', 'sluice.c'],
+        workflows: [],
+      }),
       projects: async () => [],
       collect: async () => ({ removed: 0, tidied: 0 }),
       fetch: async ({ commitRef, projectId, writeLog, signal }) => {

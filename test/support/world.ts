@@ -7,6 +7,7 @@ import { addArtifact, addBuild, addCache, addCommit, addDelivery, addForge, addH
 import type { Service } from './service.ts';
 import { addShell } from './shells.ts';
 import type { User } from './user.ts';
+import { ci, seen } from './workflows.ts';
 
 /** A project with one record of every kind, and the identifiers for the parameters of paths. */
 export interface World {
@@ -42,6 +43,7 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
     const services = JSON.stringify([{ name: 'db', state: 'stopped', log: String(log) }]);
     await trx.updateTable('builds').set({ services }).where('id', '=', build.id).execute();
   });
+  await seen(service, project, [ci]);
   const artifact = await addArtifact(store, build, 'dist/app.js');
   const deploys = `/projects/${project.id}/deploys`;
   const deploy = (await owner.post(deploys, { deploy_strategy_id: strategy.id, commit_id: commit.id })).record;

@@ -484,7 +484,13 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       reason: awkward,
       build_request_id: commit,
     });
-    await put('connection_checks', { id: 1n, project_id: project, created_at: 1n, answer: awkward });
+    await put('connection_checks', {
+      id: 1n,
+      project_id: project,
+      created_at: 1n,
+      answer: awkward,
+      workflows: awkward,
+    });
     await put('target_heads', { id: 1n, project_id: project, branch: awkward, sha: 'd'.repeat(40) });
     await put('built_refs', { id: 1n, project_id: project, name: 'refs/heads/main', commit_id: commit });
     await put('runners', {

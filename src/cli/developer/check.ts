@@ -2,17 +2,16 @@ import { isUtf8 } from 'node:buffer';
 import { checkFile } from '../../shared/documents/file.ts';
 import { readFile, RefusedError, type DocumentFile } from '../../shared/documents/mistakes.ts';
 import { bytes } from '../../shared/domain/bounds.ts';
+import { ownFiles } from '../../shared/domain/workflow-files.ts';
 import type { Call } from './call.ts';
 import { formatOf, parseYaml, writeDocument, type Document } from './documents.ts';
 import { WrongUse } from './errors.ts';
 import { plainFile } from './plain-file.ts';
 import { clean, words } from './text.ts';
 
-export const usual = ['.headrace.toml', '.headrace.yml'];
-
 /** As a server would check it, without a project. */
 export async function run({ screen, options }: Call<{ resolved?: true }>, named?: string): Promise<number> {
-  const [path, content] = await contentOf(named === undefined ? usual : [named]);
+  const [path, content] = await contentOf(named === undefined ? ownFiles : [named]);
   const { file, mistakes } = await checked(content, path);
   const resolved = file && options.resolved ? withoutIncludes(file.plain as Document) : undefined;
   if (screen.isJson) screen.json({ file: path, mistakes, ...(resolved && { resolved }) });

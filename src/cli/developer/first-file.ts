@@ -2,7 +2,8 @@ import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bytes } from '../../shared/domain/bounds.ts';
 import { suggestedSuite } from '../../shared/domain/suggested-suite.ts';
-import { mistakesIn, usual } from './check.ts';
+import { ownFiles } from '../../shared/domain/workflow-files.ts';
+import { mistakesIn } from './check.ts';
 import { WrongUse } from './errors.ts';
 import { plainFile } from './plain-file.ts';
 
@@ -15,7 +16,7 @@ export interface RepositoryFile {
 /** Undefined if there is none. A file with a mistake is refused. */
 export async function repositoryFile(top: string): Promise<RepositoryFile | undefined> {
   const names = new Set(await readdir(top));
-  const name = usual.find((one) => names.has(one));
+  const name = ownFiles.find((one) => names.has(one));
   if (name === undefined) return undefined;
   const content = await plainFile(join(top, name), bytes.configFile);
   if (content === undefined) return undefined;
@@ -26,7 +27,7 @@ export async function repositoryFile(top: string): Promise<RepositoryFile | unde
 
 /** `ask` returns the command if the present files do not suggest one. */
 export async function writeFirstFile(top: string, ask: () => Promise<string>): Promise<RepositoryFile> {
-  const [name = ''] = usual;
+  const [name = ''] = ownFiles;
   const names = await readdir(top);
   const text = firstFile(names, suggestedSuite(names).command === '' ? await ask() : '');
   await writeFile(join(top, name), text, { flag: 'wx' });

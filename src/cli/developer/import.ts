@@ -4,17 +4,17 @@ import { join } from 'node:path';
 import { isUtf8 } from 'node:buffer';
 import { bytes } from '../../shared/domain/bounds.ts';
 import { RefusedError } from '../../shared/documents/mistakes.ts';
-import { importFiles, isWorkflowFile, reference, usualFiles, usualFolders } from '../../shared/imports/index.ts';
+import { isWorkflowFile, ownFiles, usualFiles, usualFolders } from '../../shared/domain/workflow-files.ts';
+import { importFiles, reference } from '../../shared/imports/index.ts';
 import { codeOf } from '../../shared/lib/error-code.ts';
 import { randomName } from '../../shared/lib/random-name.ts';
 import type { Call } from './call.ts';
-import { usual } from './check.ts';
 import { WrongUse } from './errors.ts';
 import { defaultBranchOf, topOf } from './git.ts';
 import { plainFile } from './plain-file.ts';
 import { clean, words } from './text.ts';
 
-const [target = ''] = usual;
+const [target = ''] = ownFiles;
 
 /** Runs nothing, and needs no server. */
 export async function run({ screen, options, cwd }: Call<{ force?: true }>, named: readonly string[]): Promise<void> {

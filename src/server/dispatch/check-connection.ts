@@ -21,7 +21,7 @@ export const checkConnection: JobHandler = {
 
   async settle(context, job, outcome) {
     if (outcome.kind === 'checked') {
-      const { defaultBranch, branches, files } = outcome;
+      const { defaultBranch, branches, files, workflows = [] } = outcome;
       const check = await openCheck(context, job.subject_id);
       if (!check) return;
       const way = wayIn(await sourceOf(context.trx, context.vault, check));
@@ -31,6 +31,7 @@ export const checkConnection: JobHandler = {
         default_branch: defaultBranch,
         branches,
         files,
+        workflows,
       });
     } else if (outcome.kind === 'unfetchable') {
       const check = await openCheck(context, job.subject_id);

@@ -13,7 +13,7 @@ import { subjectTopic } from '../lifecycle/write-context.ts';
 import { connectionCheckRecord } from '../../shared/records/project.ts';
 import { writeContextOf } from './common.ts';
 
-function view({ connected, message, default_branch, branches }: ConnectionCheck) {
+function view({ connected, message, default_branch, branches }: Omit<ConnectionCheck, 'workflows'>) {
   return { connected, message, default_branch, branches };
 }
 

@@ -32,6 +32,7 @@ import * as forgeLinks from './forge-links.ts';
 import * as forges from './forges.ts';
 import * as hookDeliveries from './hook-deliveries.ts';
 import * as hooks from './hooks.ts';
+import * as imports from './imports.ts';
 import * as logSearch from './log-search.ts';
 import { logViewRoutes } from './log-views.ts';
 import * as marketplace from './marketplace.ts';
@@ -111,6 +112,7 @@ export const routes = [
   ...deliveries.routes,
   ...hooks.routes,
   ...hookDeliveries.routes,
+  ...imports.routes,
   ...statusTargets.routes,
   ...dependencies.routes,
   ...dependencyArchives.routes,

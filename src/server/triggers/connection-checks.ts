@@ -1,3 +1,4 @@
+import type { WorkflowFile } from '../../shared/domain/workflow-files.ts';
 import type { Queries } from '../db/open.ts';
 import { drop, enqueue } from '../queue/queue.ts';
 import { pollSoon } from './polls.ts';
@@ -16,6 +17,8 @@ export interface ConnectionCheck {
   branches: string[];
   /** Top-level names of the default branch; empty if not read. */
   files: string[];
+  /** Paths of files of other CI systems. */
+  workflows: string[];
 }
 
 /** Time limit of the waiting user. */
@@ -41,17 +44,25 @@ export async function beginCheck(
   await trx.deleteFrom('connection_checks').where('project_id', '=', project.id).where('answer', 'is', null).execute();
   await trx
     .insertInto('connection_checks')
-    .values({ id, project_id: project.id, created_at: now, answer: null })
+    .values({ id, project_id: project.id, created_at: now, answer: null, workflows: '[]' })
     .execute();
   const job = { kind: 'check_connection', subjectId: id, accountId: project.owner_id, isAwaited: true };
   await enqueue(db, trx, ids, job);
   return id;
 }
 
-export async function settleCheck({ db, trx }: WriteContext, id: bigint, result: ConnectionCheck): Promise<void> {
+/** Texts of workflow files are stored apart, because pages read the rest often. */
+type Result = Omit<ConnectionCheck, 'workflows'>;
+
+export async function settleCheck(
+  { db, trx }: WriteContext,
+  id: bigint,
+  { workflows = [], ...result }: Result & { workflows?: readonly WorkflowFile[] },
+): Promise<void> {
+  const answer: ConnectionCheck = { ...result, workflows: workflows.map(({ path }) => path) };
   const settled = await trx
     .updateTable('connection_checks')
-    .set({ answer: JSON.stringify(result) })
+    .set({ answer: JSON.stringify(answer), workflows: JSON.stringify(workflows) })
     .where('id', '=', id)
     .where('answer', 'is', null)
     .returning('project_id')
@@ -73,7 +84,7 @@ export async function isCheckBegun(db: Queries, id: bigint): Promise<boolean> {
 }
 
 /** No runner did the check in time: its job is cancelled, and every waiting caller gets this result. */
-export async function giveUpCheck(context: WriteContext, id: bigint, result: ConnectionCheck): Promise<void> {
+export async function giveUpCheck(context: WriteContext, id: bigint, result: Result): Promise<void> {
   const { db, trx } = context;
   await drop(db, trx, trx.selectFrom('connection_checks').select('id').where('id', '=', id) as never);
   await settleCheck(context, id, result);
@@ -86,17 +97,25 @@ export async function checkResult(db: Queries, id: bigint): Promise<ConnectionCh
 }
 
 export async function lastCheck(db: Queries, projectId: bigint): Promise<ConnectionCheck | undefined> {
-  const row = await db
+  return read(await lastOf(db, projectId).select('answer').executeTakeFirst());
+}
+
+/** Files of other CI systems, as the last check found them: JSON of a list. */
+export async function foundWorkflows(db: Queries, projectId: bigint): Promise<string> {
+  const row = await lastOf(db, projectId).select('workflows').executeTakeFirst();
+  return row?.workflows ?? '[]';
+}
+
+function lastOf(db: Queries, projectId: bigint) {
+  return db
     .selectFrom('connection_checks')
-    .select('answer')
     .where('project_id', '=', projectId)
     .where('answer', 'is not', null)
-    .orderBy('id', 'desc')
-    .executeTakeFirst();
-  return read(row);
+    .orderBy('id', 'desc');
 }
 
 function read(row: { answer: string | null } | undefined): ConnectionCheck | undefined {
   const answer = row?.answer ?? undefined;
-  return answer === undefined ? undefined : (JSON.parse(answer) as ConnectionCheck);
+  // A check of an older version has no workflows.
+  return answer === undefined ? undefined : ({ workflows: [], ...JSON.parse(answer) } as ConnectionCheck);
 }

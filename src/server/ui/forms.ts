@@ -5,7 +5,7 @@ import { controlHtml, wordsOf, type Choices, type FieldTable, type FieldTexts } 
 import { html, type Html } from './html.ts';
 import { keyField, notice } from './layout.ts';
 import { mistake } from './mistakes.ts';
-import { fact } from './parts.ts';
+import { fact, lines } from './parts.ts';
 
 /**
  * Each form is an action of its page, and each action is a route of the API with the same field names. If the API
@@ -220,7 +220,7 @@ function isInside(name: string, field: string): boolean {
 }
 
 function general({ errors, message, words: told }: Refused, known: ReadonlySet<string>): Html | false {
-  if (told !== undefined) return notice('bad', told);
+  if (told !== undefined) return notice('bad', lines(told));
   const isShown = (name: string): boolean => known.has(name) || [...known].some((field) => isInside(name, field));
   const others = Object.entries(errors).filter(([name]) => !isShown(name));
   if (others.length === 0) return false;

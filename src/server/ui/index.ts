@@ -22,6 +22,7 @@ import * as registries from './registries.ts';
 import * as request from './request.ts';
 import * as run from './run.ts';
 import * as search from './search.ts';
+import * as imports from './import.ts';
 import * as setup from './setup.ts';
 import * as shell from './shell.ts';
 import * as tests from './tests.ts';
@@ -75,6 +76,7 @@ const ofProjects = [
   search,
   newProject,
   setup,
+  imports,
   project,
   run,
   request,

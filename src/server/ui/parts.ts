@@ -129,6 +129,11 @@ export function pagination<T extends { id_str: string }>(
   </nav>`;
 }
 
+/** Of messages and other texts. */
+export function lines(text: string): Html {
+  return html`${text.split('\n').map((line) => html`${line}<br />`)}`;
+}
+
 /** Text with a copy button, which needs scripts. */
 export function copyable(text: string, id: string): Html {
   return html`<div class="copyable">

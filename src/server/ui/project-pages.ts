@@ -1,5 +1,6 @@
 import { includes } from '../auth/roles.ts';
 import { ApiError } from '../../shared/errors.ts';
+import type { Role } from '../http/route.ts';
 import type { Project } from '../../shared/records/project.ts';
 import type { Page, ProjectTab } from './layout.ts';
 import { openPage, page, type OpenPageVisit, type PageDefinition } from './pages.ts';
@@ -10,6 +11,7 @@ export type ProjectVisit = OpenPageVisit & {
   projectPath: string;
   /** The visitor is not only a reader of a public project. */
   isMember: boolean;
+  role: Role;
   /** The visitor may start and stop builds and deploys. */
   mayWork: boolean;
 };
@@ -37,7 +39,7 @@ export function projectPage({ path, tab, isOpen = false, show, ...rest }: Projec
       const live = [`project:${project.id_str}`] as const;
       const isMember = role !== 'public';
       if (!isMember && !isOpen) throw new ApiError('unauthorized');
-      const seen = { project, projectPath, isMember, mayWork: includes(role, 'developer') };
+      const seen = { project, projectPath, role, isMember, mayWork: includes(role, 'developer') };
       const shown = await show(Object.assign(visit, seen));
       return { live, ...shown, project, tab, isOutside: !isMember };
     },

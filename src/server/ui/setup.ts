@@ -1,3 +1,5 @@
+import { includes } from '../auth/roles.ts';
+import { ownFiles } from '../../shared/domain/workflow-files.ts';
 import { forgeProviders, type ForgeProvider } from '../../shared/domain/forge-providers.ts';
 import { suggestedSuite } from '../../shared/domain/suggested-suite.ts';
 import { groupOf } from '../../shared/records/raw.ts';
@@ -10,8 +12,9 @@ import { hidden, pageForm, recordForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
 import { steps } from './new-project.ts';
-import { copyable } from './parts.ts';
+import { copyable, lines } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
+import { buttonTo } from './resource-pages.ts';
 import type { PageRoute } from './site.ts';
 
 /** Steps 2 and 3 of a new project. The key is installed by a connected forge, or else by the user. */
@@ -44,10 +47,9 @@ function connectionOf(project: Project): Html {
 function seen(check: Overview['last_check']): Html | false {
   if (!check) return false;
   const { connected, message, default_branch: branch } = check;
-  const lines = message.split('\n').map((line) => html`${line}<br />`);
   return notice(
     connected ? 'good' : 'bad',
-    html`${lines}${connected && branch !== null && html`Its default branch is <code>${branch}</code>.`}`,
+    html`${lines(message)}${connected && branch !== null && html`Its default branch is <code>${branch}</code>.`}`,
   );
 }
 
@@ -63,6 +65,39 @@ function connectedOf(project: Project): Html {
       notice('bad', html`${reason} <a href="/ui/projects/${id}/settings#forge-title">Fix it in the settings</a>`)
     }`;
 }
+
+/** Another CI's files, or the repository's own file, which already says what is built. */
+function importOf({ project, projectPath, path, role }: ProjectVisit, check: Overview['last_check']): Html | false {
+  if (!check?.connected || !includes(role, 'maintainer')) return false;
+  const own = ownFiles.find((name) => check.files.includes(name));
+  if (own === undefined && check.workflows.length === 0) return false;
+  const shown = check.workflows.slice(0, mostNamed);
+  const rest = check.workflows.length - shown.length;
+  return html`<section class="card" aria-labelledby="import">
+    <h2 id="import">Files of another CI</h2>
+    ${
+      own === undefined
+        ? html`<p>
+              The repository has
+              ${shown.map((name, at) => html`${at > 0 && ', '}<code>${name}</code>`)}${rest > 0 && ` and ${rest} more`}.
+              Headrace can translate that into suites. You see them first.
+            </p>
+            ${buttonTo(`${path}/import`, { button: 'Import', kind: 'plain' })}`
+        : html`<p>
+            The repository has a <code>${own}</code>, so nothing has to be imported.
+            ${
+              project.config_file === own
+                ? 'Each commit is built by it.'
+                : html`To build each commit by it, set it as <i>Configuration file</i> in the
+                    <a href="${projectPath}/settings">settings</a>.`
+            }
+          </p>`
+    }
+  </section>`;
+}
+
+/** Files on the page; the import has all of them. */
+const mostNamed = 5;
 
 const firstSuiteForm = fieldTable(suiteFields, {
   name: { label: 'Name' },
@@ -85,6 +120,7 @@ async function setupPage(visit: ProjectVisit) {
         <div id="connection-seen">${seen(check)}</div>
         ${connection.wrap(false, { button: 'Check connection', kind: check?.connected ? 'plain' : 'main' })}
       </section>
+      ${importOf(visit, check)}
       <section class="card" aria-labelledby="suite">
         <h2 id="suite">The first suite</h2>
         <p>

@@ -145,6 +145,10 @@ export const most = {
   askedAbout: 1000,
   /** Branches and files found by a check of a repository. */
   checked: 1000,
+  /** Files of other CI systems that become a project's file. */
+  importedFiles: 100,
+  /** What a translation of them left out, in one response. */
+  leftOut: 1000,
   /** Polls in one message, and refs in one listing. */
   pollReports: 1024,
   refs: 50_000,
@@ -205,6 +209,8 @@ export const bytes = {
   configFile: 131_072,
   /** All files that a project's file includes. */
   includedFiles: 262_144,
+  /** All files of other CI systems in the report of a repository check, as JSON. */
+  importedFiles: 1_048_576,
   /** Encrypted, it has to fit into a notification of PostgreSQL. */
   shellPacket: 3000,
   hookPayload: 26_214_400,

@@ -20,21 +20,6 @@ import { writeToml } from './write.ts';
 
 export { reference } from './gitlab.ts';
 
-/** Where the systems have their files: a path, or the folder of several. */
-export const usualFiles = [
-  '.gitlab-ci.yml',
-  '.woodpecker.yml',
-  '.woodpecker.yaml',
-  '.drone.yml',
-  '.travis.yml',
-] as const;
-export const usualFolders = ['.github/workflows', '.woodpecker'] as const;
-
-export const isWorkflowFile = (path: string): boolean => /\.ya?ml$/i.test(path);
-
-/** More are of no repository, and would take too long. */
-export const mostFiles = 100;
-
 export interface Imported {
   /** The text of a `.headrace.toml`. */
   text: string;
@@ -50,21 +35,45 @@ export interface Imported {
 
 export type ParseYaml = (text: string) => Promise<ParsedFile>;
 
+interface Options {
+  parseYaml: ParseYaml;
+  /** A file that cannot be read is only left out. */
+  leavesOut?: boolean;
+}
+
+class UnreadableError extends RefusedError {
+  readonly lost: Lost;
+
+  constructor(file: string, why: string, line?: number) {
+    super([`${file}${line === undefined ? '' : `:${line}`} cannot be read: ${why}`]);
+    this.lost = {
+      file,
+      ...(line !== undefined && { line }),
+      what: 'the file',
+      why: `cannot be read: ${why.replace(/\.$/, '')}`,
+    };
+  }
+}
+
 /** Runs nothing and reads nothing but these texts. Throws a RefusedError if one cannot be read. */
 export async function importFiles(
   files: readonly { path: string; text: string }[],
-  { parseYaml, ...repository }: Repository & { parseYaml: ParseYaml },
+  { parseYaml, leavesOut = false, ...repository }: Repository & Options,
 ): Promise<Imported> {
   const all: { translation: Translation; tally: Tally }[] = [];
-  if (files.length > mostFiles) throw new RefusedError([`These are more than ${mostFiles} files.`]);
+  const lost: Lost[] = [];
+  if (files.length > most.importedFiles) throw new RefusedError([`These are more than ${most.importedFiles} files.`]);
   for (const { path, text } of files) {
-    if (Buffer.byteLength(text) > bytes.configFile)
-      throw new RefusedError([`${path} cannot be read: it has more than ${bytes.configFile / 1024} kB.`]);
-    for (const source of await documentsOf(path, text, parseYaml)) all.push(translated(source, repository));
+    try {
+      for (const source of await documentsOf(path, text, parseYaml)) all.push(translated(source, repository));
+    } catch (error) {
+      if (!(error instanceof UnreadableError && leavesOut)) throw error;
+      lost.push(error.lost);
+    }
   }
   const whole = joined(all.map(({ translation }) => translation));
   whole.notes.unshift(`From ${files.map(({ path }) => path).join(', ')} by headrace import.`);
-  const lost = all.flatMap(({ tally }) => tally.lost);
+  lost.push(...all.flatMap(({ tally }) => tally.lost));
   const carried = all.reduce((sum, { tally }) => sum + tally.kept, 0);
   const text = writeToml(whole);
   return {
@@ -90,15 +99,15 @@ async function mistakesIn(text: string): Promise<string[]> {
 
 /** A file may have several documents. */
 async function documentsOf(path: string, text: string, parseYaml: ParseYaml): Promise<Source[]> {
+  if (Buffer.byteLength(text) > bytes.configFile)
+    throw new UnreadableError(path, `it has more than ${bytes.configFile / 1024} kB.`);
   const sources: Source[] = [];
   let before = 0;
   for (const part of text.split(/^---(?=\s|$)[^\n]*\n?/m)) {
     const parsed = part.trim() === '' ? undefined : await parseYaml(part);
     if (parsed && 'problem' in parsed) {
-      const line = parsed.line === undefined ? '' : `:${parsed.line + before}`;
-      throw new RefusedError([
-        `${path}${line} cannot be read: ${parsed.problem.split('\n', 1)[0]?.slice(0, 300) ?? ''}`,
-      ]);
+      const why = parsed.problem.split('\n', 1)[0]?.slice(0, 300) ?? '';
+      throw new UnreadableError(path, why, parsed.line === undefined ? undefined : parsed.line + before);
     }
     const start = before;
     if (parsed && isTable(parsed.value))
@@ -109,7 +118,7 @@ async function documentsOf(path: string, text: string, parseYaml: ParseYaml): Pr
       });
     before += part.split('\n').length - 1 + (part === text ? 0 : 1);
   }
-  if (sources.length === 0) throw new RefusedError([`${path} cannot be read: it is not a table of settings.`]);
+  if (sources.length === 0) throw new UnreadableError(path, 'it is not a table of settings.');
   return sources;
 }
 

@@ -138,11 +138,12 @@ async function answerOf<Task, Answer>(
 }
 
 export function answerTasks(answer: (task: never) => unknown): void {
-  parentPort?.on('message', (task: unknown) => {
+  const perform = async (task: unknown): Promise<void> => {
     try {
-      parentPort?.postMessage({ answer: answer(task as never) }, []);
+      parentPort?.postMessage({ answer: await answer(task as never) }, []);
     } catch (error) {
       parentPort?.postMessage({ failure: String(error) }, []);
     }
-  });
+  };
+  parentPort?.on('message', (task: unknown) => void perform(task));
 }

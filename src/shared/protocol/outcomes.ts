@@ -55,6 +55,12 @@ export type ConfigFile = { text: string } | { problem: string } | { isAbsent: tr
 const included = eitherOf([object({ problem: message }), object({ sha, text: text(bytes.configFile) })]);
 export type IncludedText = Static<typeof included>;
 
+/** A file of another CI system on the default branch, or in words why it was not read. */
+const workflowFile = eitherOf([
+  object({ problem: message, path: gitName }),
+  object({ text: text(bytes.configFile), path: gitName }),
+]);
+
 /** The files that differ from the order's comparison, and a description of that commit. */
 const changes = object({ base: orNull(sha), comparedWith: message, files: names });
 export type Changes = Static<typeof changes>;
@@ -121,6 +127,7 @@ const outcome = eitherOf([
     defaultBranch: orNull(gitName),
     branches: listOf(most.checked, gitName),
     files: listOf(most.checked, gitName),
+    workflows: optional(listOf(most.importedFiles + 1, workflowFile)),
   }),
   /** This runner lacks the required isolation. The log has the reason. */
   object({ kind: literal('unrunnable'), reason }),

@@ -134,7 +134,13 @@ export const overviewRecord = record('Overview', {
   without_commit: listOf(requestLine),
   flaky_tests: integer,
   last_check: nullable(
-    object({ connected: boolean, message: string, default_branch: nullable(string), files: strings }),
+    object({
+      connected: boolean,
+      message: string,
+      default_branch: nullable(string),
+      files: strings,
+      workflows: strings,
+    }),
   ),
   ...nullableIdWithString('forge_hook_id'),
   ...nullableIdWithString('forge_status_target_id'),

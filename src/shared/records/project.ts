@@ -1,6 +1,6 @@
 import type { Static } from 'typebox';
-import { highestPriority } from '../domain/bounds.ts';
-import { answersOf, described, flag, oneOf, refined, required, wholeNumber, withDefault } from './fields.ts';
+import { highestPriority, most } from '../domain/bounds.ts';
+import { answersOf, described, flag, oneOf, refined, required, text, wholeNumber, withDefault } from './fields.ts';
 import { cloneUrl, configFile, description, name, repositoryUrl } from './forms.ts';
 import { parameters } from './parameter.ts';
 import {
@@ -141,6 +141,22 @@ export const publicProjectRecord = record('PublicProject', {
 export type PublicProject = Static<typeof publicProjectRecord>;
 
 export const configRecord = record('Config', { document: string });
+
+/** A file of Headrace. */
+export const importFields = { toml: required(text('document', { lines: 'many' })), dry_run: flag() };
+
+export const importRecord = record('Import', {
+  toml: string,
+  suites: strings,
+  carried: integer,
+  total: integer,
+  left_out: listOf(object({ file: string, line: nullable(integer), what: string, why: string }), {
+    description: `The first ${most.leftOut}`,
+  }),
+  to_set: strings,
+  mistakes: listOf(string, { description: 'Why the file would be refused, with its lines' }),
+});
+export type ImportRecord = Static<typeof importRecord>;
 
 const changed = {
   applied: boolean,

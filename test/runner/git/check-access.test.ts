@@ -25,6 +25,7 @@ test('a look shows the branches and the top of the default one, and leaves nothi
     defaultBranch: null,
     branches: [],
     files: [],
+    workflows: [],
   });
   await repository.commit({ files: { 'package.json': '{}', 'src/deep.js': '1', 'ünï code': '2' } });
   await repository.branch('feature/x', await repository.sha('main'));
@@ -52,3 +53,50 @@ test('a failure is explained in words, in time', async (t) => {
   assert.equal(silent.kind, 'host_unreachable');
   assert.ok(performance.now() - began < 60_000);
 });
+
+for (const filters of [true, false])
+  test(`a look brings the files of other CI systems ${filters ? 'alone' : 'from a host without filters'}, within limits`, async (t) => {
+    const place = await workplace(t);
+    const { repository, mirrors, project } = place;
+    await repository.git(['config', 'uploadpack.allowFilter', String(filters)]);
+    const many = Object.fromEntries(Array.from({ length: 150 }, (_, at) => [`.woodpecker/${at}.yml`, `steps: ${at}`]));
+    await repository.commit({
+      files: {
+        '.github/workflows/ci.yml': 'on: push',
+        '.github/workflows/link.yml': { link: '/etc/passwd' },
+        '.github/workflows/notes.md': 'no',
+        '.github/workflows/large.yaml': '#'.repeat(131_073),
+        '.github/workflows/nul.yml': 'a\0b',
+        '.github/workflows/deeper/x.yml': 'on: push',
+        '.github/CODEOWNERS': 'x',
+        '.gitlab-ci.yml': { link: '/etc/passwd' },
+        '.travis.yml': 'language: c',
+        'src/large.bin': Buffer.alloc(3_000_000, 7),
+      },
+    });
+    const seen = await mirrors.checkAccess({ ...project, timeoutMs });
+    assert.deepEqual(seen.workflows, [
+      { path: '.github/workflows/ci.yml', text: 'on: push' },
+      {
+        path: '.github/workflows/large.yaml',
+        problem: '.github/workflows/large.yaml has more than 128 kB, the limit.',
+      },
+      { path: '.github/workflows/nul.yml', problem: '.github/workflows/nul.yml is not UTF-8 text.' },
+      { path: '.travis.yml', text: 'language: c' },
+    ]);
+    await repository.commit({
+      files: { ...many, '.github/workflows/large.yaml': null, '.github/workflows/nul.yml': null },
+    });
+    const { workflows } = await mirrors.checkAccess({ ...project, timeoutMs });
+    assert.equal(workflows.length, 101);
+    assert.equal(workflows.filter((one) => 'text' in one).length, 100);
+    const last = workflows.at(-1) ?? assert.fail();
+    assert.match('problem' in last ? last.problem : '', /^and 52 files in all are more than are read/);
+    const full = Object.fromEntries(
+      Array.from({ length: 9 }, (_, at) => [`.woodpecker/${at}.yml`, '"'.repeat(100_000)]),
+    );
+    await repository.commit({ files: full });
+    const cut = (await mirrors.checkAccess({ ...project, timeoutMs })).workflows;
+    assert.ok(Buffer.byteLength(JSON.stringify(cut)) < 1_100_000);
+    assert.ok(cut.length < 100);
+  });

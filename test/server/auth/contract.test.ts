@@ -42,7 +42,7 @@ describe('the routes', () => {
   test('answer 201 where they create a resource and nowhere else', () => {
     const creating = routes.filter(({ status }) => status === 201).map(({ method, path }) => `${method} ${path}`);
     const verbs =
-      /\/(archive|compile|share|unshare|redeliver|replay|new_secret|cancel|approve|reject|rerun|update|suspend|resume|check_connection|check|connect|input|api_key|look|try_now|transfer|accept|quiet)$/;
+      /\/(archive|compile|share|unshare|redeliver|replay|new_secret|cancel|approve|reject|rerun|update|suspend|resume|check_connection|check|connect|input|api_key|look|try_now|transfer|accept|quiet|import)$/;
     const posts = routes.filter(({ method, path }) => method === 'POST' && !verbs.test(path));
     assert.deepEqual(
       creating,

@@ -42,6 +42,8 @@ export const contract = entries(`
   POST   /projects/config                                          users         projects              create, projects, all settings as one document, repository, decides what runs with their variables
   GET    /projects/ID/config                                       maintainer    projects              See, all settings as one document
   PUT    /projects/ID/config                                       maintainer    projects              change, all settings as one document
+  GET    /projects/ID/import                                       maintainer    projects              See, repository
+  POST   /projects/ID/import                                       maintainer    projects              change, all settings as one document
   GET    /search                                                   both          projects              See, projects
   GET    /projects/ID/badge.svg                                    none          none
   GET    /cctray.xml                                               both          projects              See what happens in them

@@ -5,6 +5,7 @@ import { describeServiceOnOne } from '../../support/service.ts';
 import { failAndKeep, staysThere } from '../../support/shells.ts';
 import { Tab } from '../../support/tab.ts';
 import type { User } from '../../support/user.ts';
+import { seen } from '../../support/workflows.ts';
 import { buildWorld, type World } from '../../support/world.ts';
 
 /** What no page of a project or of a dependency may do, tried on every one that is served: also on those that come later. */
@@ -49,6 +50,12 @@ describeServiceOnOne('every page of a project', (service, database) => {
       tags: JSON.stringify([markup]),
       files: JSON.stringify([markup]),
     };
+    const job = { 'runs-on': markup, steps: [{ name: markup, uses: markup, run: markup }] };
+    const text = JSON.stringify({ on: ['push', markup], jobs: { [markup]: job } });
+    await seen(service, world.project, [
+      { path: `${markup}.yml`, text },
+      { path: markup, problem: markup },
+    ]);
     const commit = BigInt(world.path(':commit_id'));
     await service.store.db.transaction((trx) =>
       trx

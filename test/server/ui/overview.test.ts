@@ -124,7 +124,7 @@ describeWithRunnerOnOne('how projects are doing', (service, runner) => {
     assert.equal(await filledIn(), '');
     const { db, ids } = service.store;
     const answer = JSON.stringify({ connected: true, message: '', default_branch: 'trunk', branches: [], files: [] });
-    const check = { id: ids.next(), project_id: runs.project.id, created_at: 1n, answer };
+    const check = { id: ids.next(), project_id: runs.project.id, created_at: 1n, answer, workflows: '[]' };
     await db.transaction((trx) => trx.insertInto('connection_checks').values(check).execute());
     assert.equal(await filledIn(), 'trunk');
     await runs.suite();

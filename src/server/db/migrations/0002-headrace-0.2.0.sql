@@ -246,6 +246,8 @@ alter table suites add column files_from text not null default '[]';
 alter table builds add column lent_from text not null default '';
 alter table builds add column lent_by text not null default '[]';
 
+alter table connection_checks add column workflows text not null default '[]';
+
 alter table suites add column api_token text not null default 'none';
 
 create table build_tokens (

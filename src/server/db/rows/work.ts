@@ -243,6 +243,8 @@ export interface ConnectionCheckRow {
   created_at: bigint;
   /** JSON. null until there is an answer. */
   answer: string | null;
+  /** JSON of the files of other CI systems. */
+  workflows: string;
 }
 
 /** Work that waits or is claimed. Finished work has no row. */
