@@ -87,6 +87,7 @@ const byAPerson = {
   deploy_id: null,
   join_key: '',
   joined_to_id: null,
+  reuse: 1,
   head_sha: '',
   merge_base: '',
   started_at: 1_700_000_000_000n,
@@ -115,6 +116,10 @@ const unheld = {
   priority: 0,
   held: '',
   deploy_id: null,
+  counts: 1,
+  may_reuse: 0,
+  reused_from_id: null,
+  checks_id: null,
 };
 const plain = { variant: '', allow_failure: 0, retry: 0, retries_left: 0, series: 0n, ...unheld };
 

@@ -20,7 +20,7 @@ import { isTriedAgain, mostTries, pauseAfter } from './tries.ts';
 import { waitingSteps } from './build-steps.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 import { holdAllForBuilds, holdForBuilds } from './apply-rollup.ts';
-import { groupOf, holdGroups, type Held } from './held-back.ts';
+import { groupOf, holdGroups, jobFor, type Held } from './held-back.ts';
 import { buildMachine, isFinal, type BuildState } from './states.ts';
 
 export type LossReason = 'runner_lost' | 'files_gone';
@@ -94,6 +94,8 @@ export interface PlannedBuild {
   /** Whether its builds get tokens that name the ref. */
   hasIdTokens?: boolean;
   deployId: bigint | null;
+  /** A build with the same inputs may stand for it. */
+  mayReuse?: boolean;
   /** A rule that took too long. Then the build does not run and shows this reason. */
   slow?: Rule;
 }
@@ -244,6 +246,10 @@ export async function addBuilds(
     held: heldBy(suite),
     deploy_id: suite.deployId,
     priority: suite.priority,
+    counts: suite.deployId === null ? 1 : 0,
+    may_reuse: suite.mayReuse ? 1 : 0,
+    reused_from_id: null,
+    checks_id: null,
   }));
   const buildIds = builds.map(({ id }) => id);
   await insertRows(trx, 'builds', builds);
@@ -251,9 +257,9 @@ export async function addBuilds(
   for (const subjectId of buildIds)
     recordEvent(context, { projectId, subjectId, type: 'build', state: buildMachine.initial });
   await db.announce(trx, subjectTopic(requestId)); // followers of the request follow its builds
-  const jobs = builds.flatMap(({ id: subjectId, held }, at) => {
+  const jobs = builds.flatMap(({ id: subjectId, held, may_reuse: mayReuse }, at) => {
     const { tags = '', priority = 0, slow } = suites[at] ?? {};
-    return slow || held !== '' ? [] : [{ kind: 'run_suite', subjectId, accountId, triedBy, runAfter, tags, priority }];
+    return slow || held !== '' ? [] : [{ kind: jobFor(mayReuse), subjectId, accountId, triedBy, runAfter, tags, priority }];
   });
   if (jobs.length > 0) await enqueue(db, trx, ids, ...jobs);
   for (const [at, build] of builds.entries()) {

@@ -106,6 +106,9 @@ export function needing<Build extends GraphBuild>(build: Build): Omit<Build, 'ne
   };
 }
 
+/** A build that may be reused is compared with those that ran before it runs (dispatch/check-inputs.ts). */
+export const jobFor = (mayReuse: number): string => (mayReuse === 1 ? 'check_inputs' : 'run_suite');
+
 async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id: bigint }[]): Promise<void> {
   if (builds.length === 0) return;
   const free = builds.map(({ id }) => id);
@@ -123,11 +126,12 @@ async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id
     )
     .select(['builds.id as subjectId', 'projects.owner_id as accountId', 'suites.tags', 'file_suites.settings'])
     .select(['builds.build_request_id', 'builds.files_from', 'builds.lent_from', 'builds.variant', 'builds.priority'])
+    .select('builds.may_reuse')
     .where('builds.id', 'in', free)
     .orderBy('builds.id')
     .execute();
-  const wanted = jobs.map(async ({ subjectId, accountId, tags, settings, priority, ...build }) => ({
-    kind: 'run_suite',
+  const wanted = jobs.map(async ({ subjectId, accountId, tags, settings, priority, may_reuse, ...build }) => ({
+    kind: jobFor(may_reuse),
     subjectId,
     accountId,
     priority,
@@ -218,6 +222,7 @@ export async function heldRequests(
     .selectFrom('builds')
     .selectAll()
     .where('build_request_id', 'in', ids)
+    .where('checks_id', 'is', null)
     .where('finished_at', 'is', null);
   const byRequest = Map.groupBy(await open.execute(), ({ build_request_id: request }) => request);
   const awaited = requests.map(({ id, joined_to_id: first }) => {

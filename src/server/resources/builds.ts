@@ -50,7 +50,7 @@ async function countedBuilds(db: Queries, commitId: bigint): Promise<bigint[]> {
     .selectFrom('builds')
     .select(['id', 'suite_id', 'suite_name', 'variant', 'attempt', 'series'])
     .where('commit_id', '=', commitId)
-    .where('deploy_id', 'is', null)
+    .where('counts', '=', 1)
     .execute();
   return ofLastSeries(newestAttempts(rows)).map(({ id }) => id);
 }

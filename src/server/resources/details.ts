@@ -39,7 +39,7 @@ import { flakyView } from './tests.ts';
 async function attemptsLike(db: Queries, { commit_id, suite_name, variant }: BuildRow): Promise<BuildRow[]> {
   const builds = db.selectFrom('builds').selectAll().where('commit_id', '=', commit_id);
   const attempts = await builds.where('suite_name', '=', suite_name).where('variant', '=', variant).execute();
-  return attempts.toSorted((a, b) => a.attempt - b.attempt);
+  return attempts.filter(({ checks_id: checked }) => checked === null).toSorted((a, b) => a.attempt - b.attempt);
 }
 
 /** Empty before the build starts, because until then the build with the files may still change. */
@@ -207,7 +207,8 @@ export const routes = [
       const builds = db
         .selectFrom('builds')
         .selectAll()
-        .where('build_request_id', '=', await ofRequests.findLog(call));
+        .where('build_request_id', '=', await ofRequests.findLog(call))
+        .where('checks_id', 'is', null);
       const rows = await onPage(builds, 'id', page).execute();
       const view = await showing(call, rows);
       const newest = newestAttempts(rows).slice(0, mostLastLines);
