@@ -30,6 +30,9 @@ const fieldsOfSuite = {
   tags: (build) => build.tags,
   id_tokens: (build) => build.id_tokens,
   api_token: (build) => build.api_token,
+  inputs: (build) => build.inputs,
+  ignore_variables: (build) => build.ignore_variables,
+  uses_request: (build) => build.uses_request,
   command: 'order',
   steps: 'order',
   services: 'order',
@@ -45,6 +48,8 @@ const fieldsOfSuite = {
   files_from_name: 'order',
   matrix: 'order',
   matrix_include: 'order',
+  reuse: noInput,
+  reuse_days: noInput,
   description: noInput,
   allow_failure: noInput,
   retries: noInput,
@@ -59,7 +64,7 @@ const fieldsOfSuite = {
   manual: noInput,
   concurrency_group: noInput,
   priority: noInput,
-} as const satisfies Record<keyof SuiteSettings, 'order' | typeof noInput | ((build: SuiteParts) => string)>;
+} as const satisfies Record<keyof SuiteSettings, 'order' | typeof noInput | ((build: SuiteParts) => string | number)>;
 
 type Listed = Omit<BuildInput, 'digest'> & ({ digest: string } | { content: unknown });
 

@@ -17,6 +17,11 @@ const settings = [
   'id_tokens',
   'api_token',
   'tags',
+  'reuse',
+  'inputs',
+  'ignore_variables',
+  'reuse_days',
+  'uses_request',
 ] as const satisfies (keyof SuiteRow)[];
 type Settings = Pick<SuiteRow, (typeof settings)[number]>;
 

@@ -97,6 +97,7 @@ export const most = {
   refGlobs: 20,
   approvers: 100,
   retryOn: 20,
+  ignoredVariables: 100,
   cachePaths: 16,
   matrixLines: 16,
   /** Of one suite, and lines that name some of them. */
@@ -267,6 +268,8 @@ export const mostRecords = {
         'artifacts',
         'cache',
         'retry_on',
+        'inputs',
+        'ignore_variables',
       ],
       bytes: 8 * megabyte,
     },

@@ -262,6 +262,11 @@ alter table builds add column lent_from text not null default '';
 alter table builds add column lent_by text not null default '[]';
 
 alter table suites add column api_token text not null default 'none';
+alter table suites add column reuse text not null default 'off';
+alter table suites add column inputs text not null default '[]';
+alter table suites add column ignore_variables text not null default '[]';
+alter table suites add column reuse_days integer not null default 30;
+alter table suites add column uses_request integer not null default 0;
 
 create table build_tokens (
   id bigint not null primary key references builds (id) on delete cascade,
