@@ -97,6 +97,7 @@ const fieldsOfOrder: Lists<SuiteOrder> = {
     ...Object.entries(all)
       .filter(([name]) => !isOwn(name) && !Object.hasOwn(variablesIn(build.variant), name))
       .map(([name, content]) => ({ kind: 'variable', name, digest: sha256(content) }) as const),
+    ...(build.uses_request === 1 ? requestInputs(all) : []),
   ],
   secrets: noInput, // they are variables
   tokens: noInput, // different for each build, and settings of the suite
@@ -151,6 +152,21 @@ function serviceInput(
 ): Listed {
   return { kind: 'service', name: service.name, content: [at, image !== undefined, service, variables] };
 }
+
+/** Not its number and attempt, which differ for each build. */
+const ofRequest = [
+  'HEADRACE_COMMIT',
+  'HEADRACE_REF',
+  'HEADRACE_BRANCH',
+  'HEADRACE_EVENT',
+  'HEADRACE_PULL_REQUEST',
+  'HEADRACE_TARGET_BRANCH',
+  'HEADRACE_HEAD_SHA',
+  'HEADRACE_MERGE_BASE',
+] as const satisfies (typeof buildVariables)[number][];
+
+const requestInputs = (all: Readonly<Record<string, string>>): Listed[] =>
+  ofRequest.flatMap((name) => (all[name] === undefined ? [] : [{ kind: 'request', name, content: all[name] }]));
 
 const ofEveryBuild: ReadonlySet<string> = new Set([...buildVariables, 'CI', 'TRACEPARENT']);
 const isOwn = (name: string): boolean => ofEveryBuild.has(name);

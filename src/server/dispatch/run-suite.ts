@@ -13,13 +13,15 @@ import type { Outcome, SuiteOrder } from '../../shared/protocol/index.ts';
 import type { ClaimedJob } from '../queue/leases.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
-import { noteOrderedInputs, noteReportedInputs } from '../lifecycle/build-inputs.ts';
+import { noteOrderedInputs } from '../lifecycle/build-inputs.ts';
+import { joinGroup } from '../lifecycle/held-back.ts';
 import { inputsOf } from './order-inputs.ts';
-import { cacheOrder, keepCache } from './caches.ts';
+import { cacheOrder, cachePart, keepCache } from './caches.ts';
 import { credentialsOrder } from './credentials.ts';
 import { filesOrder, keepOrder } from './files.ts';
 import { fromOrder } from './from-step.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
+import { digestsAtStart, noteReported } from './reuse-inputs.ts';
 import { noteServiceData } from './services.ts';
 import { logWaiting } from './software.ts';
 import { prepareSuite, type Prepared } from './suite-order.ts';
@@ -50,7 +52,10 @@ export const runSuite: JobHandler = {
     const { filesOf, ...begins } = begun;
     const start = await fromOrder(context, build, asker);
     if ('until' in start) return start;
-    const cache = await cacheOrder(context, keeping);
+    const isCheck = build.checks_id !== null;
+    if (isCheck && !(await joinGroupOfReused(context, parts)))
+      return { location: null, until: Date.now() + checkAgainMs };
+    const cache = isCheck ? undefined : await cacheOrder(context, keeping);
     // A running build is ordered again if the runner did not get the first response.
     if (build.build_state !== 'running') {
       if (!(await advanceBuild(context, build, 'running'))) return undefined;
@@ -79,9 +84,15 @@ export const runSuite: JobHandler = {
       ...start,
       ...(keep && { keep }),
     };
-    const inputs = inputsOf(context.vault, order, { build: parts, layers, filesOf });
-    await noteOrderedInputs(context.trx, build.id, inputs);
-    return order;
+    const inputs = inputsOf(
+      context.vault,
+      { ...order, ...cachePart(context, parts) },
+      { build: parts, layers, filesOf },
+    );
+    const isOwn = suite.hasOwnData || (cache?.found !== undefined && cache.found.branch !== parts.default_branch);
+    const digests = digestsAtStart(parts, inputs, { origin: keeping, isOwn });
+    await noteOrderedInputs(context.trx, build.id, inputs, digests);
+    return isCheck ? withoutData(order) : order;
   },
 
   outcomes: [
@@ -103,7 +114,7 @@ export const runSuite: JobHandler = {
     if (outcome.kind === 'exited' && outcome.cache && job.cancelled === 0)
       await keepCache(context, { buildId: job.subject_id, stored: job, state }, outcome.cache);
     await noteServiceData(context, job.subject_id, services ?? []);
-    if (inputs) await noteReportedInputs(context, job.subject_id, inputs);
+    if (inputs) await noteReported(context, job.subject_id, inputs);
     await endBuild(context, { id: job.subject_id, job, isInLog }, state, {
       ...ending,
       output,
@@ -121,6 +132,18 @@ export const runSuite: JobHandler = {
     return { retry: false }; // the next attempt has its own build and job
   },
 };
+
+const checkAgainMs = 30_000;
+
+async function joinGroupOfReused(context: JobContext, check: SuiteParts): Promise<boolean> {
+  const reused = context.trx.selectFrom('builds').select('concurrency_group').where('id', '=', check.checks_id);
+  return joinGroup(context, check, (await reused.executeTakeFirst())?.concurrency_group ?? '');
+}
+
+function withoutData(order: SuiteOrder): SuiteOrder {
+  const services = order.services?.map(({ kept: _kept, saves: _saves, ...service }) => service);
+  return { ...order, ...(services && { services }) };
+}
 
 async function dropOutputs({ trx }: JobContext, { subject_id: build }: ClaimedJob): Promise<void> {
   await dropArtifacts(trx, build);

@@ -15,6 +15,7 @@ import { traceparentOf } from '../tracing/traces.ts';
 import { withheldCredentials } from './credentials.ts';
 import { imageBuildsOrder, imageOrder } from './images.ts';
 import type { BuildLimits, JobContext } from './job-handler.ts';
+import { isUnderReuse } from './reuse-inputs.ts';
 import { orderServices } from './services.ts';
 import { noSoftware, suiteSoftware } from './software.ts';
 import type { SuiteParts } from './suite-parts.ts';
@@ -33,6 +34,8 @@ export interface Prepared {
   /** The line of the log that names what the build lacks. */
   lacks: string | undefined;
   deployStrategy: string | undefined;
+  /** As in OrderedServices. */
+  hasOwnData: boolean;
   order: BasicOrder;
 }
 
@@ -69,6 +72,8 @@ export async function prepareSuite(
   const imageBuilds = await imageBuildsOrder(context, hasRegistries ? job.account_id : null);
   const deploying = await deployVariables(context, build);
   const traceparent = traceparentOf(context, build);
+  const isSealed = isUnderReuse(parts);
+  const seesRequest = !isSealed || build.uses_request === 1;
   const order: BasicOrder = {
     kind: 'run_suite',
     ...(traceparent !== undefined && { isTraced: true }),
@@ -79,12 +84,15 @@ export async function prepareSuite(
       merge: { head: build.head_sha, base: build.merge_base, name: String(build.build_request_id) },
     }),
     isFork: build.from_fork === 1,
+    ...(isSealed && { isSealed }),
+    ...(isSealed && build.inputs !== '[]' && { inputs: JSON.parse(build.inputs) as string[] }),
     steps,
     environment: {
-      ...(traceparent !== undefined && { TRACEPARENT: traceparent }),
+      ...(traceparent !== undefined && seesRequest && { TRACEPARENT: traceparent }),
       ...chosen,
       CI: 'true',
-      ...ownVariables(parts),
+      ...lastingVariables(parts),
+      ...(seesRequest && requestVariables(parts)),
       ...deploying,
     },
     secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
@@ -109,6 +117,7 @@ export async function prepareSuite(
     problem,
     lacks,
     deployStrategy: deploying.HEADRACE_DEPLOY_STRATEGY,
+    hasOwnData: services.hasOwnData,
     order,
   };
 }
@@ -119,15 +128,22 @@ function stepsOf({ command, suite_steps: steps }: SuiteParts): StepOrder[] {
   return JSON.parse(steps) as StepOrder[];
 }
 
-function ownVariables(build: SuiteParts): BuildVariables {
-  const { pull_request: pull, head_sha: headSha } = build;
+/** The same for all builds of the suite in this variant. */
+function lastingVariables(build: SuiteParts): BuildVariables {
   return {
     HEADRACE: 'true',
     HEADRACE_PROJECT_ID: String(build.project_id),
-    HEADRACE_BUILD_ID: String(build.id),
-    HEADRACE_ATTEMPT: String(build.attempt),
     HEADRACE_SUITE: build.suite_name,
     HEADRACE_VARIANT: build.variant,
+  };
+}
+
+/** They would let the result of a build depend on more than its other inputs (order-inputs.ts). */
+function requestVariables(build: SuiteParts): BuildVariables {
+  const { pull_request: pull, head_sha: headSha } = build;
+  return {
+    HEADRACE_BUILD_ID: String(build.id),
+    HEADRACE_ATTEMPT: String(build.attempt),
     HEADRACE_COMMIT: build.sha,
     HEADRACE_REF: build.commit_ref,
     HEADRACE_BRANCH: build.branch,

@@ -139,7 +139,7 @@ async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id
       { tags: (settings === null ? tags : (JSON.parse(settings) as SuiteSettings).tags) ?? '' },
       build.variant,
     ).tags,
-    ...(await preferredFor(trx, build)),
+    ...(may_reuse === 1 ? {} : await preferredFor(trx, build)),
   }));
   await enqueue(db, trx, ids, ...(await Promise.all(wanted)));
   for (const id of free) await db.announce(trx, subjectTopic(id));
@@ -150,7 +150,7 @@ async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id
  */
 const preferMs = 3000;
 
-async function preferredFor(db: Queries, build: TakingBuild): Promise<Pick<NewJob, 'location' | 'runAfter'>> {
+export async function preferredFor(db: Queries, build: TakingBuild): Promise<Pick<NewJob, 'location' | 'runAfter'>> {
   const location = takesFiles(build) ? await findFilesLocation(db, build) : undefined;
   return location === undefined ? {} : { location, runAfter: Date.now() + preferMs };
 }
@@ -178,6 +178,31 @@ export async function moveGroups(context: WriteContext, groups: readonly Group[]
     const next = await open.where('held', '=', 'group').executeTakeFirst();
     if (next) await enqueueHeld(context, [next]);
   }
+}
+
+/**
+ * For a build outside of the queue's order that is about to begin. False while another build of that group is under way.
+ */
+export async function joinGroup(
+  context: WriteContext,
+  { id, project_id: projectId }: Pick<BuildRow, 'id' | 'project_id'>,
+  name: string,
+): Promise<boolean> {
+  if (name === '') return true;
+  const { trx } = context;
+  await holdGroups(context, [{ projectId, name }]);
+  const others = trx.selectFrom('builds').select('id').where('project_id', '=', projectId).where('id', '<>', id);
+  const open = others.where('concurrency_group', '=', name).where('held', '=', '');
+  // Repeats the index's condition word for word. Otherwise the database would not use the index.
+  if (
+    await open
+      .where(sql<boolean>`concurrency_group > '' and finished_at is null`)
+      .limit(1)
+      .executeTakeFirst()
+  )
+    return false;
+  await trx.updateTable('builds').set({ concurrency_group: name }).where('id', '=', id).execute();
+  return true;
 }
 
 export async function heldReasons(db: Queries, builds: readonly BuildRow[]): Promise<ReadonlyMap<bigint, string>> {

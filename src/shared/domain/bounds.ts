@@ -98,6 +98,8 @@ export const most = {
   approvers: 100,
   retryOn: 20,
   ignoredVariables: 100,
+  /** Waiting or running builds of a suite that only check reused ones. */
+  checksOfSuite: 10,
   cachePaths: 16,
   matrixLines: 16,
   /** Of one suite, and lines that name some of them. */

@@ -337,7 +337,7 @@ create table build_inputs (
   reported_digest text not null default '',
   vouches_for text not null default ''
 );
-create index build_inputs_vouching on build_inputs (ordered_digest, id) where vouches_for > '';
+create index build_inputs_vouching on build_inputs (ordered_digest, reported_digest, id) where vouches_for > '';
 
 create table reuse_stops (
   id bigint not null primary key,
