@@ -22,6 +22,7 @@ export const lockOrder = [
   'queue_turns',
   'jobs',
   'right lane',
+  'build_inputs',
   'uploads',
   'right caches',
   'caches',

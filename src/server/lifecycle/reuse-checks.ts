@@ -91,7 +91,7 @@ export async function stoppedSuites(db: Queries, projectId: bigint): Promise<Rea
   return new Set((await stops.execute()).map(({ suite_name: name }) => name));
 }
 
-/** A user has switched it on again. */
+/** A user has switched it on again. A file's suites stay off: what it asks is changed before (config-reuse.ts). */
 export async function allowReuse(db: Queries, projectId: bigint, name: string): Promise<void> {
   await db.deleteFrom('reuse_stops').where('project_id', '=', projectId).where('suite_name', '=', name).execute();
 }
@@ -100,6 +100,7 @@ export async function renameStop(
   db: Queries,
   { projectId, from, to }: { projectId: bigint; from: string; to: string },
 ): Promise<void> {
+  await allowReuse(db, projectId, to); // of an earlier suite
   const stops = db.updateTable('reuse_stops').set({ suite_name: to }).where('project_id', '=', projectId);
   await stops.where('suite_name', '=', from).execute();
 }

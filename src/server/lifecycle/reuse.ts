@@ -139,6 +139,14 @@ function skipped(steps: string): string {
   return JSON.stringify((JSON.parse(steps) as object[]).map((step) => ({ ...step, state: 'skipped' })));
 }
 
+/** Of these builds, those that newer ones were passed because of. */
+export async function reusedSince(trx: Transaction, builds: readonly bigint[], since: bigint): Promise<Set<bigint>> {
+  if (builds.length === 0) return new Set();
+  const reused = trx.selectFrom('builds').select('reused_from_id').distinct().where('id', '>=', since);
+  const rows = await reused.where('reused_from_id', 'in', builds).execute();
+  return new Set(rows.flatMap(({ reused_from_id: id }) => id ?? []));
+}
+
 /** Before what they left is removed. */
 export async function vouchNoMore(trx: Transaction, builds: readonly bigint[]): Promise<void> {
   if (builds.length === 0) return;

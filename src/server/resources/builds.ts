@@ -13,6 +13,7 @@ import { cancelBuilds } from '../lifecycle/builds.ts';
 import { stepNames } from '../lifecycle/build-steps.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import { heldReasons } from '../lifecycle/held-back.ts';
+import { provedBy } from '../lifecycle/kept-builds.ts';
 import { approveBuild, restartBuild } from '../lifecycle/reruns.ts';
 import { newestAttempts, ofLastSeries } from '../lifecycle/rollup.ts';
 import { buildView } from '../views/build.ts';
@@ -39,6 +40,15 @@ export async function showing(
 export async function findBuild(db: Queries, projectId: bigint, id: bigint): Promise<BuildRow> {
   const builds = db.selectFrom('builds').selectAll().where('project_id', '=', projectId);
   return orNotFound(await builds.where('id', '=', id).executeTakeFirst());
+}
+
+/** The build that made the artifacts, tests and summary of a build. */
+export async function findMaker(call: {
+  db: Queries;
+  project: Pick<ProjectRow, 'id'>;
+  params: { build_id: bigint };
+}): Promise<bigint> {
+  return provedBy(await findBuild(call.db, call.project.id, call.params.build_id));
 }
 
 export function withheldView({ withheld }: BuildRow): { withheld_variables: WithheldVariable[] } {

@@ -28,6 +28,7 @@ import {
 import { withIdString, writeContextOf } from './common.ts';
 import { bodyFrom, planFor, planningWith, runCalls, type Planning } from './config-plan.ts';
 import { readProject, type Present } from './config-present.ts';
+import { keepStops } from './config-reuse.ts';
 import type { PlannedCall } from './planned-call.ts';
 
 const documentText = () => required(text('document', { lines: 'many' }));
@@ -97,7 +98,9 @@ async function appliedDocument(planning: Planning, present: Present): Promise<st
   const document = await storedDocument(planning.db, present.id);
   if (document === undefined) return undefined;
   try {
-    return planFor(planning, present, readDocument(document)).length === 0 ? document : undefined;
+    const wanted = readDocument(document);
+    await keepStops(planning.db, present.id, wanted);
+    return planFor(planning, present, wanted).length === 0 ? document : undefined;
   } catch (error) {
     // The document names a deleted record.
     if (error instanceof ApiError) return undefined;
@@ -156,6 +159,7 @@ export const routes = [
       if (document === undefined) throw new ApiError('is_blank', 'document');
       const wanted = readDocument(document);
       const planning = planningWith({ db, within, isTrial });
+      await keepStops(db, id, wanted);
       const calls = planFor(planning, await readProject(planning, id), wanted);
       if (!prune && !isTrial && calls.some(({ action }) => action === 'delete'))
         throw new ApiError('is_blank', 'prune');

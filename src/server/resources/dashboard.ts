@@ -12,6 +12,7 @@ import { dashboardRecord, type OwnRequest, type ProjectLine, type SlowStep } fro
 import { startOfMessage, withIdString } from './common.ts';
 import { barOf, isRunning, startsOf, stripsOf } from './last-builds.ts';
 import { slowStepsOf } from './suite-figures.ts';
+import { reuseStoppedOf } from './reuse-stopped.ts';
 import { approvalsOf, requestedBy, stuckProjects } from './dashboard-attention.ts';
 
 /** Gives the same order on every database: without case, and 9 before 10. */
@@ -32,6 +33,7 @@ export async function dashboardOf(
   projects: ProjectLine[];
   requested: OwnRequest[];
   slow_steps: SlowStep[];
+  reuse_stopped: ReuseStopped[];
   found: number;
   all: number;
   waits: bigint | undefined;
@@ -61,6 +63,7 @@ export async function dashboardOf(
       ? await requestedBy(db, caller.id, new Map(all.map(({ id, name }) => [id, name])))
       : [],
     slow_steps: hasScope(caller, 'commits') ? await slowStepsOf(db, caller) : [],
+    reuse_stopped: hasScope(caller, 'commits') ? await reuseStoppedOf(db, caller) : [],
     found: fitting.length,
     all: all.length,
     waits: rows.find(({ request }) => request?.build_state === 'enqueued')?.owner_id,

@@ -8,6 +8,8 @@ import { pageOf } from '../http/paging.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
 import { firstFailures } from '../results/first-failures.ts';
 import { flakyTests } from '../results/flaky-tests.ts';
+import { provedBy } from '../lifecycle/kept-builds.ts';
+import { timestampOrNull } from '../../shared/lib/timestamps.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import { withFirst } from '../lifecycle/needs.ts';
 import { newestAttempts } from '../lifecycle/rollup.ts';
@@ -83,6 +85,18 @@ async function stepParts(db: Queries, caller: Caller, build: BuildRow) {
     began: lead === undefined || from === undefined ? null : Math.max(0, lead + from),
     took: from === undefined || to === undefined ? null : to - from,
   }));
+}
+
+/** Where and when the build passed whose result this one has. */
+async function proofOf(db: Queries, { reused_from_id: id }: BuildRow) {
+  if (id === null) return null;
+  const builds = db.selectFrom('builds').innerJoin('commits', 'commits.id', 'builds.commit_id');
+  const { finished_at: at, branch, ...build } = await builds
+    .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
+    .select(['builds.commit_id', 'builds.finished_at', 'commits.ref', 'build_requests.branch'])
+    .where('builds.id', '=', id)
+    .executeTakeFirstOrThrow();
+  return { ...withIdString('commit_id', build.commit_id), commit_ref: build.ref, branch, finished_at: timestampOrNull(at) };
 }
 
 async function artifactsOf(db: Queries, buildId: bigint) {
@@ -175,8 +189,9 @@ export const routes = [
         suites,
         step_parts: await stepParts(db, call.caller, build),
         attempts: attempts.map(view),
-        ...(await artifactsOf(db, build.id)),
-        has_summary: await hasSummary(db, build.id),
+        ...(await artifactsOf(db, provedBy(build))),
+        has_summary: await hasSummary(db, provedBy(build)),
+        proved_by: await proofOf(db, build),
       };
     },
   }),
