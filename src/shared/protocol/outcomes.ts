@@ -122,6 +122,8 @@ const outcome = eitherOf([
     branches: listOf(most.checked, gitName),
     files: listOf(most.checked, gitName),
   }),
+  /** The report has them. */
+  object({ kind: literal('inputs') }),
   /** This runner lacks the required isolation. The log has the reason. */
   object({ kind: literal('unrunnable'), reason }),
   object({ kind: literal('exited'), status: whole(255), cache: optional(savedCache) }),
