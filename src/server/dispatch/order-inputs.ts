@@ -87,6 +87,8 @@ const fieldsOfOrder: Lists<SuiteOrder> = {
   sha: (sha, { build }) => [{ kind: 'tree', name: 'commit', content: build.tree || sha }],
   fetchRef: noInput,
   merge: noInput, // its files count, as a commit's
+  isSealed: noInput, // a suite under reuse only compares its builds with others of that kind
+  inputs: noInput, // the runner reports a digest of these files, and the globs are a setting of the suite
   isFork: noInput, // it shows in the tree's missing parts, and in the variables
   steps: (steps) =>
     steps.map(({ name, command, when }, at) => ({ kind: 'command', name, content: [at, command, when] })),

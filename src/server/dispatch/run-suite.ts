@@ -184,6 +184,7 @@ function endingOf(outcome: Outcome): Ending {
       return [outcome.reason === 'log_too_long' ? 'failed' : 'errored', { failure_reason: outcome.reason }];
     case 'fetched':
     case 'checked':
+    case 'inputs':
     case 'compiled':
     case 'packed':
     case 'not_packed':

@@ -51,7 +51,10 @@ export async function forgetOldArtifacts(db: Database, days: number, now = Date.
     const [first, builds] = [from, [...new Set(some.map(({ build_id: build }) => build))]];
     forgotten += await db.transaction(async (trx) => {
       const inUse = await reusedSince(trx, builds, before);
-      await vouchNoMore(trx, builds.filter((build) => !inUse.has(build)));
+      await vouchNoMore(
+        trx,
+        builds.filter((build) => !inUse.has(build)),
+      );
       // A transaction that reused one of them meanwhile is over now, and no other can.
       const used = [0n, ...(await reusedSince(trx, builds, before))];
       const gone = trx.deleteFrom('artifacts').where('id', '>', first).where('id', '<=', last.id);

@@ -9,6 +9,8 @@ export async function keepStops(db: Queries, projectId: bigint, { children }: No
     const name = `${entry.name as string | number}`;
     if (!stopped.has(name) || entry.reuse !== 'on') return [];
     (entry as Record<string, unknown>).reuse = 'off';
-    return [`The suite ${name} keeps reuse = "off": a reused result was wrong. Only a user can switch it on again, in the settings.`];
+    return [
+      `The suite ${name} keeps reuse = "off": a reused result was wrong. Only a user can switch it on again, in the settings.`,
+    ];
   });
 }

@@ -91,12 +91,21 @@ async function stepParts(db: Queries, caller: Caller, build: BuildRow) {
 async function proofOf(db: Queries, { reused_from_id: id }: BuildRow) {
   if (id === null) return null;
   const builds = db.selectFrom('builds').innerJoin('commits', 'commits.id', 'builds.commit_id');
-  const { finished_at: at, branch, ...build } = await builds
+  const {
+    finished_at: at,
+    branch,
+    ...build
+  } = await builds
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .select(['builds.commit_id', 'builds.finished_at', 'commits.ref', 'build_requests.branch'])
     .where('builds.id', '=', id)
     .executeTakeFirstOrThrow();
-  return { ...withIdString('commit_id', build.commit_id), commit_ref: build.ref, branch, finished_at: timestampOrNull(at) };
+  return {
+    ...withIdString('commit_id', build.commit_id),
+    commit_ref: build.ref,
+    branch,
+    finished_at: timestampOrNull(at),
+  };
 }
 
 async function artifactsOf(db: Queries, buildId: bigint) {
