@@ -24,7 +24,7 @@ import { suiteParts, type SuiteParts } from './suite-parts.ts';
  * same transaction. It also does if anything is unusual here: then running it shows what.
  */
 export const checkInputs: JobHandler = {
-  async order(context, job, asker) {
+  async order(context, job) {
     const ready = job.cancelled === 0 && !hasTried(job, job.holder) ? await readyFor(context, job) : undefined;
     if (!ready || !(await findVoucher(context, ready.wanted))) return runInstead(context, job);
     return orderFrom(ready.order, ready.parts.files_from !== '');

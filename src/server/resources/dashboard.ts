@@ -8,7 +8,13 @@ import type { Database, Queries } from '../db/open.ts';
 import { described, oneOf, text } from '../../shared/records/fields.ts';
 import { most } from '../../shared/domain/bounds.ts';
 import { timestamp, timestampOrNull } from '../../shared/lib/timestamps.ts';
-import { dashboardRecord, type OwnRequest, type ProjectLine, type SlowStep } from '../../shared/records/overview.ts';
+import {
+  dashboardRecord,
+  type OwnRequest,
+  type ProjectLine,
+  type ReuseStopped,
+  type SlowStep,
+} from '../../shared/records/overview.ts';
 import { startOfMessage, withIdString } from './common.ts';
 import { barOf, isRunning, startsOf, stripsOf } from './last-builds.ts';
 import { slowStepsOf } from './suite-figures.ts';
