@@ -422,7 +422,7 @@ describeWithRunner(
         [true, true],
       );
       // The second runs with the files of the build that the first was proved by.
-      await alice.put(`${path}/suites/${taking.id}`, { command: 'make' });
+      await alice.put(`${path}/suites/${taking.id}`, { command: 'make more' });
       await begin();
       await answer();
       const second = await runner.take('run_suite', { location: kept.location });
@@ -432,7 +432,7 @@ describeWithRunner(
       await begin();
       await answer(); // too late: the files are gone, so it does not vouch
       await (await runner.take('run_suite')).exit(0, { inputs: machine, kept });
-      await answer();
+      await (await runner.take('run_suite', { location: kept.location })).exit(0, { inputs: machine });
       await service.store.db.transaction((trx) => trx.deleteFrom('runner_heartbeats').execute());
     });
 
