@@ -87,6 +87,7 @@ const byAPerson = {
   deploy_id: null,
   join_key: '',
   joined_to_id: null,
+  reuse: 1,
   head_sha: '',
   merge_base: '',
   started_at: 1_700_000_000_000n,
@@ -115,6 +116,10 @@ const unheld = {
   priority: 0,
   held: '',
   deploy_id: null,
+  counts: 1,
+  may_reuse: 0,
+  reused_from_id: null,
+  checks_id: null,
 };
 const plain = { variant: '', allow_failure: 0, retry: 0, retries_left: 0, series: 0n, ...unheld };
 
@@ -137,6 +142,11 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     api_token: 'none' as const,
     cache: '[]',
     cache_save: 'passed' as const,
+    reuse: 'off' as const,
+    inputs: '[]',
+    ignore_variables: '[]',
+    reuse_days: 30,
+    uses_request: 0,
     annotations: '' as const,
     artifacts: '[]',
     needs: '[]',

@@ -8,7 +8,7 @@ import { openTreeStore, type Making } from './tree-store.ts';
 
 /**
  * One work tree per commit, shared by all its suites and retained until its room is needed. A fork's work tree lacks
- * parts, so the commit gets another work tree after it was merged.
+ * parts, so the commit gets another work tree after it was merged. Builds that see no history have another one, too.
  */
 export interface Checkouts {
   of(source: RepositoryWithKey, commit: WantedCommit, writeLog: WriteLog, signal: AbortSignal): Promise<Checkout>;
@@ -20,7 +20,7 @@ export interface RepositoryWithKey extends Repository {
   credential?: CredentialSource | undefined;
 }
 
-type WantedCommit = Pick<CheckoutRequest, 'sha' | 'fetchRef' | 'isFork' | 'merge'>;
+type WantedCommit = Pick<CheckoutRequest, 'sha' | 'fetchRef' | 'isFork' | 'merge' | 'isSealed'>;
 
 export interface Checkout extends Disposable {
   path: string;
@@ -33,7 +33,8 @@ const mostOfForksKept = 4;
 
 interface CheckoutFacts extends Misses {
   project: string;
-  isFork: boolean;
+  /** A copy of its own. */
+  hasHistory: boolean;
 }
 
 export async function openCheckouts(
@@ -44,26 +45,26 @@ export async function openCheckouts(
   // Work trees of an earlier runner are not reused: they may belong to another build user.
   const store = await openTreeStore<CheckoutFacts>({ folder, outlives: 'nothing', log });
   const makeRoom = async (): Promise<void> => {
-    for (const [areForks, most] of [
+    for (const [haveHistory, most] of [
       [false, mostKept],
       [true, mostOfForksKept],
     ] as const) {
-      const idle = store.all().filter(({ users, facts }) => users === 0 && facts.isFork === areForks);
+      const idle = store.all().filter(({ users, facts }) => users === 0 && facts.hasHistory === haveHistory);
       for (const { name } of idle.slice(0, Math.max(0, idle.length - most))) await store.remove(name);
     }
   };
 
   return {
     forget: store.forget,
-    async of(source, { sha, fetchRef, isFork = true, merge }, writeLog, signal) {
+    async of(source, { sha, fetchRef, isFork = true, merge, isSealed = false }, writeLog, signal) {
       const { projectId: project, repositoryUrl, privateKey, credential } = source;
       const make = async ({ tree }: Making, ending: AbortSignal): Promise<CheckoutFacts> => {
-        const commit = { sha, ...(fetchRef !== undefined && { fetchRef }), isFork, ...(merge && { merge }) };
+        const commit = { sha, ...(fetchRef !== undefined && { fetchRef }), isFork, ...(merge && { merge }), isSealed };
         const repository = { projectId: project, repositoryUrl, privateKey, credential };
         const misses = await mirrors.checkout({ ...repository, ...commit, into: tree, writeLog, signal: ending });
-        return { project, isFork, ...misses };
+        return { project, hasHistory: isFork && !isSealed, ...misses };
       };
-      const name = `${project}-${sha}${isFork ? '-fork' : ''}`;
+      const name = `${project}-${sha}${isFork ? '-fork' : ''}${isSealed ? '-sealed' : ''}`;
       const held = await store.take(name, make, signal);
       const { sentences, areLasting } = held.facts;
       // A new work tree may be complete, so this one serves only the suites that already waited for it.

@@ -5,8 +5,7 @@
 # broke off can be continued: files that count as sent are skipped.
 #
 # Arguments: how many files to skip; the most files, bytes in all of them, and entries of directories to look at; then the
-# patterns, each the number of the glob that it belongs to, and an expression for each name on the way or "**" (see
-# domain/globs.ts), with slashes between them.
+# patterns (match-globs.pl, with which it begins).
 #
 # The stream is made of frames: a letter, the length of a text (4 bytes), a number (8 bytes), the text.
 #   F  a file: its size and path; its bytes follow, exactly as many as the size says
@@ -52,29 +51,6 @@ sub leave_out {
     frame( 'L', 0, $reason . ' ' . substr $path, 0, $longest ) if $told++ < $most_told;
 }
 
-# A state is a pattern and a place in it: what the next name has to match, an expression or '' for any directories.
-# Behind its end everything matches.
-sub states_at {
-    my ( $pattern, $at ) = @_;
-    my $part = $pattern->{parts}[$at];
-    return ( [ $pattern, $at ], defined $part && !ref $part ? states_at( $pattern, $at + 1 ) : () );
-}
-
-sub advance {
-    my ( $states, $name ) = @_;
-    my ( @next, %known );
-    for (@$states) {
-        my ( $pattern, $at ) = @$_;
-        my $part = $pattern->{parts}[$at];
-        my @reached =
-            ref $part        ? $name =~ $part ? states_at( $pattern, $at + 1 ) : ()
-          : $name =~ /^\./   ? ()
-          :                    states_at( $pattern, $at );
-        push @next, grep { !$known{"$_->[0] $_->[1]"}++ } @reached;
-    }
-    return \@next;
-}
-
 sub send_file {
     my ($path) = @_;
     return leave_out( 'name', $path ) if $path !~ $utf8 || $path =~ $control;
@@ -98,7 +74,7 @@ sub send_file {
 
 sub visit {
     my ( $path, $states, $depth ) = @_;
-    my @ends = grep { !defined $_->[0]{parts}[ $_->[1] ] } @$states;
+    my @ends = ends_in($states);
     lstat $path or return;
     if ( -d _ ) {
         return $depth < $deepest ? walk( "$path/", $states, $depth + 1 ) : leave_out( 'deep', $path );
@@ -122,12 +98,7 @@ sub walk {
     visit( "$below$_", advance( $states, $_ ), $depth ) for sort @found;
 }
 
-my @states;
-for (@patterns) {
-    my ( $glob, @parts ) = split m{/};
-    push @states, states_at( { glob => $glob, parts => [ map { $_ eq '**' ? '' : qr/\A(?:$_)\z/s } @parts ] }, 0 );
-}
-walk( './', \@states, 0 );
+walk( './', first_states(@patterns), 0 );
 my %globs = map { ( split m{/} )[0] => 1 } @patterns;
 frame( 'C', $left_out{$_}, $_ ) for sort keys %left_out;
 frame( 'N', $_, '' ) for grep { !$matched{$_} } sort { $a <=> $b } keys %globs;

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { frameReader } from '../shared/domain/file-frames.ts';
-import { compileGlob } from '../shared/domain/globs.ts';
+import { patternsOf } from '../shared/domain/globs.ts';
 import { handOver } from './hand-over.ts';
 import { quote } from '../shared/lib/shell-word.ts';
 import type { Ended, RunFiles } from './sandbox/types.ts';
@@ -43,7 +43,9 @@ export interface Collection {
   failure: NonNullable<Ended['reason']> | 'failed' | null;
 }
 
-const program = readFileSync(sourceFile('runner/collect-files.pl'), 'utf8');
+const program = ['match-globs.pl', 'collect-files.pl']
+  .map((name) => readFileSync(sourceFile(`runner/${name}`), 'utf8'))
+  .join('');
 const limits = { memoryBytes: 512 * 1024 * 1024, processes: 16 };
 
 /** An error that `take` throws ends the collection, and is thrown here. */
@@ -53,7 +55,7 @@ export async function collectFiles(
   take: (file: CollectedFile) => Promise<void>,
 ): Promise<Collection> {
   const { globs, mostFiles, mostBytes, skip = 0, mostEntries = 1_000_000, timeoutMs = 3_600_000 } = wanted;
-  const patterns = globs.flatMap((glob, at) => (compileGlob(glob) ?? []).map((parts) => [at, ...parts].join('/')));
+  const patterns = patternsOf(globs);
   const values = [skip, mostFiles, mostBytes, mostEntries, ...patterns];
   const over = new AbortController();
   const passage = handOver();

@@ -14,6 +14,7 @@ import type {
   Work,
 } from '../shared/protocol/index.ts';
 import { checkConnection } from './check-connection.ts';
+import { checkInputs } from './check-inputs.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { StoreAwayError } from './failures.ts';
 import { fetchCommit } from './fetch-commit.ts';
@@ -143,6 +144,8 @@ async function outcomeOf(deps: RunnerDeps, { work }: Order, task: Task, calledOf
         return await checkConnection(deps, work, task);
       case 'pack_files':
         return await packFiles(deps, work, task);
+      case 'check_inputs':
+        return await checkInputs(deps, work, task);
       default:
         return { kind: 'lost', message: `this runner is too old for ${(work satisfies never as Work).kind}` };
     }

@@ -75,12 +75,17 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
         signal,
       }));
     onInputs?.(
-      inputsHere(deps.machine, order, {
-        misses: checkout?.misses ?? [],
-        image: image?.digest,
-        serviceImages: services?.imageDigests ?? {},
-        variables: ofOperator,
-      }),
+      inputsHere(
+        deps,
+        { ...order, source: ground.source, environment: Object.keys(order.environment) },
+        {
+          misses: checkout?.misses ?? [],
+          image: image?.digest,
+          serviceImages: services?.imageDigests ?? {},
+          variables: ofOperator,
+        },
+        signal,
+      ),
     );
     await log.flush();
     services?.signal.addEventListener('abort', () => suite.fail(), { once: true });
@@ -212,7 +217,7 @@ function tokenSecrets({ tokens = {} }: SuiteOrder): string[] {
 }
 
 /** The outcome of a build that could not run, with words for its log. Rethrows other errors: they are the runner's. */
-function failureBefore(error: unknown): { outcome: Outcome; message?: string } {
+export function failureBefore(error: unknown): { outcome: Outcome; message?: string } {
   if (error instanceof FetchError) return { outcome: { kind: 'unfetchable', reason: error.kind } };
   if (error instanceof CannotRunError)
     return { outcome: { kind: 'unrunnable', reason: error.reason }, message: error.message };

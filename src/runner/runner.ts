@@ -76,7 +76,14 @@ function isGood(outcome: Outcome): boolean {
   return outcome.kind === 'exited' ? outcome.status === 0 : goodEnds.has(outcome.kind);
 }
 
-const goodEnds: ReadonlySet<Outcome['kind']> = new Set(['fetched', 'checked', 'compiled', 'pushed', 'cancelled']);
+const goodEnds: ReadonlySet<Outcome['kind']> = new Set([
+  'fetched',
+  'checked',
+  'inputs',
+  'compiled',
+  'pushed',
+  'cancelled',
+]);
 
 export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const { link, folder, deps, log, concurrency } = options;

@@ -30,14 +30,26 @@ const ofOneBuild = new Set(['TRACEPARENT', 'HEADRACE_BUILD_ID', 'HEADRACE_ATTEMP
 
 /** Two builds with the same digest differ at most in their steps and services. */
 export function basisOf(order: SuiteOrder, imageDigest: string | undefined, operators: Record<string, string>): string {
-  const { source, sha, isFork = true, root, software, prefixes, launches, files, lent, environment } = order;
+  const { source, sha, isFork = true, isSealed, root, software, prefixes, launches, files, lent, environment } = order;
   const variables = [environment, operators].map((all) =>
     Object.entries(all)
       .filter(([name]) => !ofOneBuild.has(name))
       .toSorted(([a], [b]) => (a < b ? -1 : 1)),
   );
   const others = [files?.kept?.name ?? files?.packed?.name, lent?.map(({ build }) => build)];
-  const all = [source.projectId, sha, isFork, imageDigest, root, software, prefixes, launches, others, variables];
+  const all = [
+    source.projectId,
+    sha,
+    isFork,
+    isSealed,
+    imageDigest,
+    root,
+    software,
+    prefixes,
+    launches,
+    others,
+    variables,
+  ];
   return createHash('sha256')
     .update(JSON.stringify(all, (_, value: unknown) => value ?? null))
     .digest('hex');

@@ -1,11 +1,11 @@
-import type { Access, CacheOrder, CacheTree, Link, SuiteOrder } from '../shared/protocol/index.ts';
+import type { CacheOrder, CacheTree, SuiteOrder } from '../shared/protocol/index.ts';
 import { lentFilesFolder } from '../shared/domain/files-from.ts';
 import { prefetch } from '../shared/lib/prefetch.ts';
 import { imageBuild, refuseImageBuilds } from './image-builds.ts';
 import { inImage } from './images/images.ts';
 import type { RunnerDeps, Task } from './job-runner.ts';
 import { oneIdWords } from './one-id.ts';
-import { untilAnswered } from './retry.ts';
+import { withAccess } from './repository-access.ts';
 import { basisOf, findStart } from './step-starts.ts';
 import { openSuiteCache } from './suite-cache.ts';
 import { overCache, takeFiles, takeLent, whoRunsOver } from './suite-files.ts';
@@ -25,12 +25,7 @@ export async function standOn(deps: RunnerDeps, order: SuiteOrder, { id, signal,
   const { checkouts, sandboxes, dependencyCache, images, link } = deps;
   await using held = new AsyncDisposableStack();
   if (order.imageBuilds) refuseImageBuilds(sandboxes, deps.forbidsImageBuilds);
-  const access = (): Promise<Access> => accessFor(link, id, signal);
-  const source = {
-    ...order.source,
-    privateKey: async () => (await access()).privateKey,
-    credential: async () => (await access()).credential,
-  };
+  const source = withAccess(link, order.source, { id, signal });
   // The image is fetched while the workspace is prepared.
   let aboutImage = '';
   const { image: wanted } = order;
@@ -88,6 +83,7 @@ export async function standOn(deps: RunnerDeps, order: SuiteOrder, { id, signal,
   const changes = owning && (await takeOwn(packing, { layers, user: taking, making: owning, print }));
   const still = held.move();
   return {
+    source,
     start,
     basis,
     operators,
@@ -117,11 +113,4 @@ export async function standOn(deps: RunnerDeps, order: SuiteOrder, { id, signal,
 function withCache(order: CacheOrder | undefined, cache: CacheTree | undefined): CacheOrder | undefined {
   const { found: _found, savesAs: _savesAs, ...rest } = order ?? {};
   return order && ({ ...rest, ...(cache && { found: cache }) } as CacheOrder);
-}
-
-/** Gets the credentials of the repository. Called only if the commit is missing here. They are never stored. */
-async function accessFor(link: Pick<Link, 'access'>, claim: string, signal: AbortSignal): Promise<Access> {
-  const access = await untilAnswered(signal, () => link.access({ claim }, signal));
-  if (access === undefined) throw new Error('the claim expired');
-  return access;
 }

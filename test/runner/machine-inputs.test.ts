@@ -5,7 +5,8 @@ import { test } from 'node:test';
 import { inputsHere } from '../../src/runner/build-inputs.ts';
 import { openMachineInputs, type MachineInputs } from '../../src/runner/machine-inputs.ts';
 import { most } from '../../src/shared/domain/bounds.ts';
-import type { SuiteOrder } from '../../src/shared/protocol/index.ts';
+import type { AskedBuild } from '../../src/runner/build-inputs.ts';
+import type { RunnerDeps } from '../../src/runner/job-runner.ts';
 import { temporaryFolder } from '../support/folders.ts';
 
 const open = (folder: string, allow: string[] = []): MachineInputs =>
@@ -56,9 +57,10 @@ test('what a runner reports fits, and has the operator’s variables that the or
     serviceImages: { database: `sha256:${'b'.repeat(64)}` },
     variables: { MIRROR: 'a', STAGE: 'b' },
   };
-  const order = { image: {}, environment: { STAGE: 'c' } } as unknown as SuiteOrder;
-  const machine = open(temporaryFolder());
-  const inputs = await inputsHere(machine, order, found);
+  const build = { image: {}, environment: ['STAGE'] } as unknown as AskedBuild;
+  const deps = { machine: open(temporaryFolder()) } as RunnerDeps;
+  const { signal } = new AbortController();
+  const inputs = await inputsHere(deps, build, found, signal);
   assert.deepEqual(
     inputs.map(({ kind, name }) => `${kind} ${name}`),
     [
@@ -72,8 +74,8 @@ test('what a runner reports fits, and has the operator’s variables that the or
     ],
   );
   const many = Object.fromEntries(Array.from({ length: 600 }, (_, at) => [`V${at}`, 'x']));
-  const all = await inputsHere(machine, order, { ...found, variables: many });
+  const all = await inputsHere(deps, build, { ...found, variables: many }, signal);
   assert.equal(all.length, most.runnerInputs);
-  const other = await inputsHere(machine, order, { ...found, variables: { ...many, V599: 'y' } });
+  const other = await inputsHere(deps, build, { ...found, variables: { ...many, V599: 'y' } }, signal);
   assert.notDeepEqual(all.at(-1), other.at(-1), 'a variable beyond the bound counts too');
 });

@@ -108,6 +108,10 @@ export async function addBuild(
     priority: 0,
     held: '',
     deploy_id: null,
+    counts: fields.deploy_id === undefined || fields.deploy_id === null ? 1 : 0,
+    may_reuse: 0,
+    reused_from_id: null,
+    checks_id: null,
     ...fields,
   };
   await db.transaction((trx) => trx.insertInto('builds').values(build).execute());

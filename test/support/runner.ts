@@ -35,6 +35,7 @@ export interface ScriptedLimits {
   unpackedBytes?: number;
   /** The clock of tokens, and their issuer. */
   now?: () => number;
+  isSampled?: () => boolean;
   issuer?: () => string;
 }
 
@@ -68,12 +69,13 @@ export class ScriptedRunner {
       unpackedBytes = 1024 ** 3,
       now = Date.now,
       issuer = () => 'https://ci.example.org',
+      isSampled = () => false,
     }: ScriptedLimits = {},
   ): Promise<void> {
     const limits = { memoryBytes: 1, processes: 1, timeoutSeconds };
     const unpacked = { bytes: unpackedBytes, entries: 1 };
     const log = pino({ level: 'silent' });
-    const sizes = { unpacked, artifacts, logBytes, cacheBytes };
+    const sizes = { unpacked, artifacts, logBytes, cacheBytes, isSampled };
     const configure = configuringFrom(routes, { ...store, buildTimeout: timeoutSeconds }, '');
     const keys = await openSigningKeys({ ...store, now, onError: assert.ifError });
     await keys.close(); // the server of the test replaces them

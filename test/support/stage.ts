@@ -118,7 +118,7 @@ export class Stage {
         close: async () => {},
       },
       dependencyCache: { take: async () => ({ mounts: [], directoriesAt: () => [], [Symbol.dispose]: () => {} }) },
-      images: { take: unused, again: unused },
+      images: { lookUp: unused, take: unused, again: unused },
       caches: { projects: () => [], forget: async () => {} } as unknown as CacheStore,
       trees: { projects: () => [], forget: async () => {} } as unknown as CacheStore,
       link: { read: unused, store: unused, storeFiles: unused, access: unused, tests: unused, summary: unused },

@@ -48,6 +48,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     deploy_id: at % 2 === 0 ? largestId : null,
     join_key: awkward,
     joined_to_id: at % 2 === 0 ? largestId : null,
+    reuse: at % 2,
     head_sha: at % 2 === 0 ? 'e'.repeat(40) : '',
     merge_base: at % 2 === 0 ? 'd'.repeat(40) : '',
     started_at: at % 2 === 0 ? largestId : null,
@@ -157,6 +158,11 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       id_tokens: JSON.stringify([{ variable: 'A', audience: awkward }]),
       cache: '["~/x"]',
       cache_save: 'always',
+      reuse: 'on',
+      inputs: JSON.stringify([awkward]),
+      ignore_variables: '["A"]',
+      reuse_days: 7,
+      uses_request: 1,
       annotations: 'compiler',
       timeout: 60,
       allow_failure: 1,
@@ -333,6 +339,10 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       priority: 4,
       held: 'needs',
       deploy_id: largestId,
+      counts: 0,
+      may_reuse: 1,
+      reused_from_id: largestId,
+      checks_id: largestId,
     });
     const job = { subject_id: 1n, account_id: user, tries: 1, run_after: 0n, cancelled: 0, priority: 5, tags: 'gpu' };
     const free = {
@@ -477,6 +487,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       time_zone: 'UTC',
       commit_ref: awkward,
       variables: '{}',
+      reuse: 1,
       created_at: 1n,
       next_run_at: largestId,
       last_run_at: null,
@@ -678,7 +689,9 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       since: 4n,
       ...invited,
     });
-    await put('build_inputs', { id: 1n, ordered: '[]', reported: awkward });
+    const digests = { ordered_digest: awkward, reported_digest: awkward, vouches_for: awkward };
+    await put('build_inputs', { id: 1n, ordered: '[]', reported: awkward, ...digests });
+    await put('reuse_stops', { id: 1n, project_id: project, suite_name: awkward });
     await put('build_tokens', { id: 1n, token_hash: 'f'.repeat(64), starts_builds: 1 });
     await put('signing_keys', {
       id: largestId,

@@ -34,7 +34,10 @@ export async function run(call: Init): Promise<number | void> {
   const newest = await builtAlready(call, project);
   if (newest) return await followRequest(call, project, newest);
   await untilConnected(call, project);
-  using building = new Call({ ...call.options, project: project.id_str, follow: true as const }, call.screen);
+  using building = new Call(
+    { ...call.options, project: project.id_str, follow: true as const, reuse: true },
+    call.screen,
+  );
   return await runBuild(building);
 }
 

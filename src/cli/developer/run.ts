@@ -12,7 +12,7 @@ const longestFetchMs = 60_000;
 const betweenLooksMs = 500;
 
 export async function run(
-  call: Call<{ follow?: true; suite?: string[]; variable?: string[]; set?: string[] }>,
+  call: Call<{ follow?: true; suite?: string[]; variable?: string[]; set?: string[]; reuse: boolean }>,
   named?: string,
 ): Promise<number | void> {
   const { client, screen, cwd } = call;
@@ -21,7 +21,7 @@ export async function run(
     throw new WrongUse('This folder is not a git repository. Name a ref to build: headrace run REF');
   const project = await call.project();
   const inProject = { project_id: project.id_str };
-  const { suite: wanted = [], variable: given = [], set: answers = [], follow } = call.options;
+  const { suite: wanted = [], variable: given = [], set: answers = [], follow, reuse } = call.options;
   const variables = { ...variablesFrom(given), ...answersFrom(answers, project) };
   const suites = wanted.length === 0 ? [] : await client.call('suites', inProject);
   const isFileBuilt = project.config_file !== '';
@@ -29,7 +29,7 @@ export async function run(
   const ids = own.map((one) => choose(project, 'suite', suites, one).id_str);
   // The branch's file may have suites that the project does not have.
   const names = wanted.filter((one) => !own.includes(one));
-  const asked = { commit_ref: ref, 'suites[]': ids, 'suite_names[]': names, ...variables };
+  const asked = { commit_ref: ref, 'suites[]': ids, 'suite_names[]': names, ...variables, ...(!reuse && { reuse }) };
   const request = await client.call('ask', inProject, asked);
   // Only the commit's file shows whether the suites exist, so this waits for the fetch.
   const asksFor = isFileBuilt ? wanted.map((one) => oneNamed(suites, one)?.name ?? one) : [];

@@ -9,11 +9,11 @@ import { GitError, writeFiles } from './git.ts';
 import { makeGitDir, packedRefs } from './git-folder.ts';
 import { bringLargeFiles, findPointers, type PointedTree } from './large-files.ts';
 import { inRepository, mergeAgain, type WantedMerge } from './merge.ts';
-import { obtain } from './obtain.ts';
+import { obtain, wantedCommit } from './obtain.ts';
 import { namedBy, reason, type Source, type SourceRequest, type GitDeps } from './sources.ts';
 import { oldTime, setOldTimes } from './old-times.ts';
-import { parseCommitRef } from './refs.ts';
 import { withRepair } from './repair.ts';
+import { seal } from './seal.ts';
 import { submodulesOf, type Submodule } from './submodules.ts';
 import { withLog } from './with-log.ts';
 import { sourceFile } from '../../shared/lib/source-files.ts';
@@ -27,6 +27,8 @@ import { sourceFile } from '../../shared/lib/source-files.ts';
  * A fork's `.git` has only what its commit reaches: the mirror also has other branches, other forks, and overwritten
  * commits that must stay hidden.
  *
+ * A sealed `.git` has no history at all (seal.ts).
+ *
  * git writes the files in a session that sees only the new tree. No filter, hook or other program is configured. A last
  * session moves submodules into place. It checks each place, because a repository can put anything there.
  */
@@ -37,6 +39,7 @@ export interface CheckoutRequest extends SourceRequest {
   fetchRef?: string;
   /** The commits that `sha` is the merge of. Then no repository has it. */
   merge?: WantedMerge;
+  isSealed?: boolean;
   /** The folder to make. It appears complete or not at all. */
   into: string;
 }
@@ -102,7 +105,7 @@ function tooLarge(mostBytes: number): FetchError {
   return new FetchError('checkout_too_large', message);
 }
 
-type Commit = Pick<CheckoutRequest, 'sha' | 'fetchRef' | 'merge'>;
+type Commit = Pick<CheckoutRequest, 'sha' | 'fetchRef' | 'merge' | 'isSealed'>;
 
 async function makeTree(deps: GitDeps, source: Source, commit: Commit, making: Making): Promise<string> {
   const { tree, submodules } = await withRepair(deps, source, () => makeOne(deps, source, commit, making));
@@ -113,7 +116,7 @@ async function makeTree(deps: GitDeps, source: Source, commit: Commit, making: M
       continue;
     }
     making.submodulesLeft -= 1;
-    const from = await makeSubmodule(deps, source, submodule, making);
+    const from = await makeSubmodule(deps, source, { ...submodule, isSealed: commit.isSealed ?? false }, making);
     if (from !== undefined) making.placements.push({ from: basename(from), tree: basename(tree), path });
   }
   return tree;
@@ -123,7 +126,7 @@ async function makeTree(deps: GitDeps, source: Source, commit: Commit, making: M
 async function makeSubmodule(
   deps: GitDeps,
   source: Source,
-  { path, commit, address }: Submodule,
+  { path, commit, address, isSealed }: Submodule & { isSealed: boolean },
   making: Making,
 ): Promise<string | undefined> {
   source.narrator.line(`Submodule ${path}: ${commit} of ${address.url}.`);
@@ -140,7 +143,7 @@ async function makeSubmodule(
     return undefined;
   }
   try {
-    return await makeTree(deps, namedBy(source, address), { sha: commit }, making);
+    return await makeTree(deps, namedBy(source, address), { sha: commit, isSealed }, making);
   } catch (error) {
     if (!(error instanceof FetchError)) throw error;
     if (error.kind !== 'not_public' && !(isOpen && error.kind === 'host_unreachable')) throw error;
@@ -162,23 +165,20 @@ async function makeOne(
   commit: Commit,
   making: Making,
 ): Promise<{ tree: string; submodules: Submodule[] }> {
-  const { sha, fetchRef, merge } = commit;
-  const wanted = parseCommitRef(merge?.head ?? sha, fetchRef);
-  if (wanted === undefined) throw new FetchError('invalid_ref', `${fetchRef} is not the name of a ref.`);
+  const { sha, merge, isSealed = false } = commit;
   const leftOut: string[] = []; // reported once, also if this runs again with a repaired mirror
-  const needed = { ...wanted, ...(merge && { with: merge.base }) };
-  const refs = await obtain(deps, source, needed, (session) =>
-    packedRefs(session, source, merge ? [merge.base, merge.head] : [sha]),
+  const refs = await obtain(deps, source, wantedCommit(commit), async (session) =>
+    isSealed ? undefined : packedRefs(session, source, merge ? [merge.base, merge.head] : [sha]),
   );
   const tree = join(making.folder, String(making.trees++));
   const packs = await makeGitDir(deps, source, tree, { sha, refs });
   await making.size.discount(packs);
-  const { pointers, areAll, submodules } = await fillTree(deps, source, commit, tree, (sentence) => {
+  const { head, pointers, areAll, submodules } = await fillTree(deps, source, commit, tree, (sentence) => {
     leftOut.push(sentence);
   });
   if (!areAll)
     leftOut.push('Not all files were checked for Git LFS pointers: some may remain in place of their files.');
-  if (pointers.length > 0) making.pointed.push({ source, tree, sha, pointers });
+  if (pointers.length > 0) making.pointed.push({ source, tree, sha: head, pointers });
   for (const sentence of leftOut) leaveOut(making, source, sentence);
   return { tree, submodules };
 }
@@ -189,7 +189,7 @@ const repack = ['repack', '-a', '-d', '-n', '--quiet', '--window=0'];
 async function fillTree(
   { sessions }: GitDeps,
   source: Source,
-  { sha, merge }: Commit,
+  { sha, merge, isSealed = false }: Commit,
   tree: string,
   leaveOut: (sentence: string) => void,
 ) {
@@ -198,7 +198,8 @@ async function fillTree(
     const repository = inRepository(session, join(session.directory, '.git'));
     if (merge) await mergeAgain(repository, merge, sha);
     const submodules = await submodulesOf(repository, source, sha, leaveOut);
-    for (const step of [...(source.isFork ? [repack] : []), writeFiles(sha)]) {
+    const head = isSealed ? await seal(session, repository, { sha, isSubmodule: source.isNamed }) : sha;
+    for (const step of [...(source.isFork && !isSealed ? [repack] : []), writeFiles(head)]) {
       const finished = await session.gitInTree(step);
       if (finished.status === 0) continue;
       const error = new GitError('writing the work tree', finished);
@@ -207,7 +208,7 @@ async function fillTree(
       throw reason(source, 'malformed_repository');
     }
     await setOldTimes(session);
-    return { ...(await findPointers(session)), submodules };
+    return { ...(await findPointers(session)), head, submodules };
   });
 }
 

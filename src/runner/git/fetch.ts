@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { Changes, Comparison, ConfigFile, DefaultHeadChange, MadeMerge } from '../../shared/protocol/index.ts';
 import { changesOf } from './changes.ts';
 import { readConfigFile } from './config-file.ts';
@@ -101,7 +102,7 @@ async function withMerge<T>(
   work: (session: Session, sha: string) => Promise<T>,
 ): Promise<{ merge: MadeMerge; result: T }> {
   const base = await targetOf(session, into);
-  return withOwnObjects(session, async (own) => {
+  return withOwnObjects(session, join(session.directory, 'merging'), async (own) => {
     const merge = await mergeIn(own, { head, base, name });
     return { merge, result: await work(own, merge.sha) };
   });

@@ -5,14 +5,18 @@ import { packsOf, whileSharing, type Mirror } from './mirror.ts';
 import type { Session } from './session.ts';
 import { mirrorOf, type GitDeps, type Source } from './sources.ts';
 
-/** Makes the whole folder before git sees it. Returns the packs, which it shares with the mirror. */
+/** Makes the whole folder before git sees it. Without `refs`, it names no other repository. Returns the packs, which it shares with the mirror. */
 export async function makeGitDir(
   deps: GitDeps,
   source: Source,
   tree: string,
-  { sha, refs }: { sha: string; refs: string },
+  { sha, refs }: { sha: string; refs: string | undefined },
 ): Promise<string[]> {
-  const files = { HEAD: `${sha}\n`, config: configFor(source.address.url), 'packed-refs': refs };
+  const files = {
+    HEAD: `${sha}\n`,
+    config: refs === undefined ? ownConfig : ownConfig + remoteConfig(source.address.url),
+    ...(refs !== undefined && { 'packed-refs': refs }),
+  };
   const gitDir = join(tree, '.git');
   const folders = ['', 'objects', 'objects/pack', 'objects/info', 'refs', 'refs/heads', 'refs/tags'];
   for (const folder of [tree, ...folders.map((name) => join(gitDir, name))]) await mkdir(folder);
@@ -26,14 +30,16 @@ export async function makeGitDir(
 }
 
 /** An overlay or a copy changes inode numbers and change times. git must not read every file again because of that. */
-function configFor(url: string): string {
-  return `[core]
+const ownConfig = `[core]
 \trepositoryformatversion = 0
 \tfilemode = true
 \tbare = false
 \tcheckStat = minimal
 \ttrustctime = false
-[remote "origin"]
+`;
+
+function remoteConfig(url: string): string {
+  return `[remote "origin"]
 \turl = "${Buffer.from(url.replaceAll(/["\\]/g, '\\$&')).toString('latin1')}"
 \tfetch = +refs/heads/*:refs/remotes/origin/*
 `;

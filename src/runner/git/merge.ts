@@ -53,13 +53,17 @@ const settings = [
 
 /** A session on the repository at `gitDir`, bare or not. */
 export function inRepository(session: Session, gitDir: string, environment: readonly string[] = []): Session {
-  const command = [...(environment.length === 0 ? [] : ['env', ...environment]), ...git, ...settings];
-  return { ...session, git: (args, options) => session.run([...command, `--git-dir=${gitDir}`, ...args], options) };
+  const around = environment.length === 0 ? [] : ['env', ...environment];
+  const gitCommand = [...around, ...git, ...settings, `--git-dir=${gitDir}`];
+  return { ...session, gitCommand, git: (args, options) => session.run([...gitCommand, ...args], options) };
 }
 
-/** Calls `work` with a session that also sees new objects, which are gone afterwards. */
-export async function withOwnObjects<T>(session: Session, work: (session: Session) => Promise<T>): Promise<T> {
-  const folder = join(session.directory, 'merging');
+/** Calls `work` with a session that also sees new objects, which are gone afterwards. The session may write the folder. */
+export async function withOwnObjects<T>(
+  session: Session,
+  folder: string,
+  work: (session: Session) => Promise<T>,
+): Promise<T> {
   const remove = ['rm', '-rf', '--', folder];
   expectSuccess('removing an earlier merge', await session.run(remove)); // its runner died
   expectSuccess('making a folder', await session.run(['mkdir', '--', folder]));

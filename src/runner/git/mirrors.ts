@@ -19,6 +19,7 @@ import type { GitDeps } from './sources.ts';
 import { push, type PushOutcome, type PushRequest } from './push.ts';
 import { openRunFolder } from './run-folder.ts';
 import { openSessions } from './sessions.ts';
+import { openTreeFacts, type TreeFacts } from './tree-facts.ts';
 
 export interface MirrorsOptions {
   /** For mirrors, known host keys and sockets. Several processes may share it. */
@@ -50,7 +51,7 @@ export interface MirrorsOptions {
   log?: (message: string) => void;
 }
 
-export interface Mirrors {
+export interface Mirrors extends TreeFacts {
   /** Throws FetchError for a problem that the user can fix. So do the other calls that connect. */
   fetch(request: FetchRequest): Promise<FetchedCommit>;
   /** Makes a work tree of a commit, fetched if needed, and returns what the tree lacks. */
@@ -116,6 +117,7 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
     mostOpen: Math.min(mostKept, Math.floor(totalmem() / 8 / connectionBytes), Math.floor(mostOpenFiles() / 4)),
   };
   return {
+    ...openTreeFacts(deps),
     fetch: (request) => fetch(deps, request),
     checkout: (request) => checkout(deps, request),
     difference: (request) => difference(deps, request),

@@ -3,10 +3,11 @@ import { choose, commitAt, findCandidates, type FoundCommit } from './candidates
 import { descends, hasCommit } from './commits.ts';
 import { FetchError } from './failures.ts';
 import { GitError } from './git.ts';
+import type { WantedMerge } from './merge.ts';
 import { noteUse, whileLocked, writeTo, type Mirror } from './mirror.ts';
 import { notFound } from './not-found.ts';
 import { quoted } from './phrases.ts';
-import { isBranchOrTag, type WantedRef } from './refs.ts';
+import { isBranchOrTag, parseCommitRef, type WantedRef } from './refs.ts';
 import { fetchSpecial, update, type Remote } from './remote.ts';
 import type { Session } from './session.ts';
 import { mirrorOf, reach, type GitDeps, type Source } from './sources.ts';
@@ -41,6 +42,21 @@ export async function obtain<T>(deps: GitDeps, source: Source, wanted: WantedRef
       ),
     );
   });
+}
+
+/** A commit that a fetch found. A merge exists on runners only, so the two commits that it merges are wanted. */
+export function wantedCommit({
+  sha,
+  fetchRef,
+  merge,
+}: {
+  sha: string;
+  fetchRef?: string;
+  merge?: WantedMerge;
+}): WantedRef {
+  const wanted = parseCommitRef(merge?.head ?? sha, fetchRef);
+  if (wanted === undefined) throw new FetchError('invalid_ref', `${fetchRef} is not the name of a ref.`);
+  return { ...wanted, ...(merge && { with: merge.base }) };
 }
 
 async function bring(session: Session, remote: Remote, source: Source, wanted: WantedRef): Promise<FoundCommit> {

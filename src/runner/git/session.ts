@@ -27,6 +27,8 @@ export interface Session {
   readonly directory: string;
   readonly store: string;
   run: (command: readonly string[], options?: RunOptions) => Promise<GitOutput>;
+  /** The words of the command on the bare repository at `directory`, for other programs. */
+  readonly gitCommand: readonly string[];
   /** On the bare repository at `directory`. */
   git: (args: readonly string[], options?: RunOptions) => Promise<GitOutput>;
   /** On the work tree at `directory`. */
@@ -170,11 +172,13 @@ export function openSession({ directory, store, troubles, mask, signal, end }: S
     size.writeUInt32BE(head.length);
     void attached.promise.then((requests) => requests.write(Buffer.concat([size, head, Buffer.from(input)])));
   };
+  const gitCommand = [...git, `--git-dir=${directory}`];
   return {
     directory,
     store,
     run,
-    git: (args, options) => run([...git, `--git-dir=${directory}`, ...args], options),
+    gitCommand,
+    git: (args, options) => run([...gitCommand, ...args], options),
     gitInTree: (args, { settings = [], ...options } = {}) =>
       run([...git, ...settings, '-C', directory, '--git-dir=.git', '--work-tree=.', ...args], options),
     hear: async (chunk) => {

@@ -1,5 +1,6 @@
 import { lstat, mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { messageOf } from '../../shared/lib/error-code.ts';
 import { isNoSpace, type DiskReserve } from '../../shared/lib/disk-reserve.ts';
 import { imageAddress, parseImageReference, type ImageReference } from '../../shared/domain/image-reference.ts';
 import { publicAddressFilter } from '../../shared/lib/address-filter.ts';
@@ -37,6 +38,8 @@ import { openImageTools, type RegistrySource } from './tools.ts';
  */
 export interface Images {
   take(order: ImageOrder, task: ImageTask): Promise<TakenImage>;
+  /** The digest of the image that `take` would give. It pulls nothing. */
+  lookUp(order: ImageOrder, task: Pick<ImageTask, 'id' | 'service' | 'signal'>): Promise<string>;
   /** The exact image that a run of this account had, without a request to the registry. Throws if it was removed. */
   again(order: ImageOrder, digest: string, signal: AbortSignal): Promise<TakenImage>;
 }
@@ -171,11 +174,54 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     };
   };
 
-  const take: Images['take'] = async (order, { id, service, isAsItIs, writeLog, signal }) => {
-    const parsed = parseImageReference(order.reference);
+  const referenceIn = ({ reference }: ImageOrder): ImageReference => {
+    const parsed = parseImageReference(reference);
     if (!parsed) throw new CannotRunError('image_invalid', 'This is not an image reference.');
-    const reference = parsed;
     refuseIf(options.sandboxes.whyNoImages);
+    return parsed;
+  };
+  const sourceFor = async (
+    reference: ImageReference,
+    { id, service, signal }: Pick<ImageTask, 'id' | 'service' | 'signal'>,
+  ): Promise<RegistrySource> => {
+    const asked = { claim: id, ...(service !== undefined && { service }) };
+    const access = await accessFor(link, asked, reference, signal);
+    return { reference, address: imageAddress(reference), access };
+  };
+  const describe = async (source: RegistrySource, signal: AbortSignal): Promise<{ bytes: Buffer; digest: string }> => {
+    refuseIf(await missingPrograms());
+    const bytes = await tools.fetchManifest(source, signal);
+    const digest = digestOf(bytes);
+    if ((source.reference.digest ?? digest) !== digest) throw mismatch(source.reference);
+    return { bytes, digest };
+  };
+  /** The digest of the image that serves after this error. Rethrows the error if there is none. */
+  const afterwards = async (error: unknown, { accountId: account, reference }: ImageOrder): Promise<string> => {
+    if (isNoSpace(error)) throw diskFull();
+    if (!(error instanceof CannotRunError)) throw error;
+    const { reason } = error;
+    if (reason === 'image_access_refused' || reason === 'image_not_found') await store.forgetLast(account, reference);
+    const digest = reason === 'registry_unreachable' ? store.lastOf(account, reference) : undefined;
+    if (digest === undefined) throw error;
+    return digest;
+  };
+
+  const lookUp: Images['lookUp'] = async (order, task) => {
+    const reference = referenceIn(order);
+    const last = store.lastOf(order.accountId, order.reference);
+    if (last !== undefined && reference.digest === last) return last;
+    const source = await sourceFor(reference, task);
+    const told = await registryCheck.digestOf(source, task.signal);
+    if (told !== undefined && (reference.digest ?? told) === told) return told;
+    try {
+      return (await describe(source, task.signal)).digest;
+    } catch (error) {
+      return afterwards(error, order);
+    }
+  };
+
+  const take: Images['take'] = async (order, { id, service, isAsItIs, writeLog, signal }) => {
+    const reference = referenceIn(order);
     const { accountId: account } = order;
     const { host } = reference;
     const last = store.lastOf(account, order.reference);
@@ -184,33 +230,21 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       const image = store.holdIfHere(host, last);
       if (image) return logged(image);
     }
-    const access = await accessFor(link, { claim: id, ...(service !== undefined && { service }) }, reference, signal);
-    const source = { reference, address: imageAddress(reference), access };
+    const source = await sourceFor(reference, { id, ...(service !== undefined && { service }), signal });
     if (last !== undefined && (await registryCheck.digestOf(source, signal)) === last) {
       const image = store.holdIfHere(host, last);
       if (image) return logged(image);
     }
-    refuseIf(await missingPrograms());
     try {
-      const described = await tools.fetchManifest(source, signal);
-      const digest = digestOf(described);
-      if (reference.digest !== undefined && reference.digest !== digest) throw mismatch(reference);
-      const bring = (making: Making, ending: AbortSignal): Promise<Brought> => pull(source, described, making, ending);
+      const { bytes, digest } = await describe(source, signal);
+      const bring = (making: Making, ending: AbortSignal): Promise<Brought> => pull(source, bytes, making, ending);
       const image = await store.hold({ host, digest, account: `${account} ${reference.name}`, bring }, signal);
       await store.noteLast(account, order.reference, image);
       return await logged(image);
     } catch (error) {
-      if (isNoSpace(error)) throw diskFull();
-      if (!(error instanceof CannotRunError)) throw error;
-      if (error.reason !== 'registry_unreachable') {
-        if (error.reason === 'image_access_refused' || error.reason === 'image_not_found')
-          await store.forgetLast(account, order.reference);
-        throw error;
-      }
-      const digest = store.lastOf(account, order.reference);
-      const image = digest === undefined ? undefined : store.holdIfHere(host, digest);
+      const image = store.holdIfHere(host, await afterwards(error, order));
       if (!image) throw error;
-      return logged(image, `${error.message} It runs in the image that this account used last:`);
+      return logged(image, `${messageOf(error)} It runs in the image that this account used last:`);
     }
 
     async function logged(image: HeldImage, label = 'Image'): Promise<TakenImage> {
@@ -239,15 +273,18 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       return taken(await store.hold({ host, digest, account, bring }, signal), signal);
     },
 
-    async take(order, task) {
-      try {
-        return await take(order, task);
-      } catch (error) {
-        if (!(error instanceof CannotRunError)) throw error;
-        throw new CannotRunError(error.reason, `Image ${order.reference}: ${error.message}`);
-      }
-    },
+    lookUp: (order, task) => naming(order, () => lookUp(order, task)),
+    take: (order, task) => naming(order, () => take(order, task)),
   };
+}
+
+async function naming<T>({ reference }: ImageOrder, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof CannotRunError)) throw error;
+    throw new CannotRunError(error.reason, `Image ${reference}: ${error.message}`);
+  }
 }
 
 function refuseIf(why: string | null): void {

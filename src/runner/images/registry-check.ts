@@ -48,7 +48,8 @@ export function openRegistryCheck(rules: AddressRules, trust: RegistryTrust): Re
           answer = await call(url, server, 'HEAD', await authorizationFor(challenge, name, access, call));
         }
         answer.resume();
-        return answer.statusCode === 200 ? String(answer.headers['docker-content-digest']) : undefined;
+        const told = String(answer.headers['docker-content-digest']);
+        return answer.statusCode === 200 && /^sha256:[0-9a-f]{64}$/.test(told) ? told : undefined;
       } catch {
         signal.throwIfAborted();
         return undefined;

@@ -25,6 +25,7 @@ export const lockOrder = [
   'uploads',
   'right caches',
   'caches',
+  'build_inputs',
   'build_requests',
   'right recording',
   'commits',

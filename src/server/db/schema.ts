@@ -56,6 +56,7 @@ import type {
   BuildRow,
   SlowStepRow,
   BuildInputsRow,
+  ReuseStopRow,
   BuiltRefRow,
   TargetHeadRow,
   CommitRow,
@@ -123,6 +124,7 @@ export interface Schema {
   builds: BuildRow;
   slow_steps: SlowStepRow;
   build_inputs: BuildInputsRow;
+  reuse_stops: ReuseStopRow;
   jobs: JobRow;
   queue_turns: QueueTurnRow;
   events: EventRow;

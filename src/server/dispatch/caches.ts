@@ -12,17 +12,25 @@ export type CachedBuild = Pick<BuildRow, 'id' | 'project_id' | 'suite_id' | 'sui
   Pick<ProjectRow, 'default_branch'> &
   Pick<SuiteRow, 'cache' | 'cache_save'>;
 
+/** Nothing if the suite caches nothing. */
+export function cachePart(
+  { cacheBytes: mostBytes }: Pick<JobContext, 'cacheBytes'>,
+  { cache }: Pick<CachedBuild, 'cache'>,
+): { cache?: Pick<CacheOrder, 'paths' | 'mostBytes'> } {
+  const paths = JSON.parse(cache) as string[];
+  return paths.length === 0 || mostBytes === 0 ? {} : { cache: { paths, mostBytes } };
+}
+
 /** Undefined if the suite caches nothing. */
 export async function cacheOrder(context: JobContext, build: CachedBuild): Promise<CacheOrder | undefined> {
-  const paths = JSON.parse(build.cache) as string[];
-  if (paths.length === 0 || context.cacheBytes === 0) return undefined;
+  const { cache } = cachePart(context, build);
+  if (!cache) return undefined;
   const found = await useCache(context, keyOf(build), build.default_branch);
   return {
-    paths,
+    ...cache,
     ...(found && { found: foundIn(found) }),
     ...(mayWrite(build) && { savesAs: String(build.id) }),
     ...(build.cache_save === 'always' && { savesFailed: true }),
-    mostBytes: context.cacheBytes,
   };
 }
 

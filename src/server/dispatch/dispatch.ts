@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
@@ -19,6 +20,7 @@ import { claimsTopic, detachHolder, heldBy, holdJob, lapse } from '../queue/leas
 import { endedClaims, endPauses } from '../queue/queue.ts';
 import { serveCalls, type CallHandlers, type CallParts } from './calls.ts';
 import { checkConnection } from './check-connection.ts';
+import { checkInputs } from './check-inputs.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { demandFor } from './demand.ts';
 import { fetchCommit } from './fetch-commit.ts';
@@ -51,12 +53,16 @@ import { startCleanup } from './cleanup.ts';
 import { takeSummary } from './summary-intake.ts';
 import { testIntake } from './test-intake.ts';
 
+/** Of so many reused builds, one runs all the same, on average. */
+const oneIn = 50;
+
 const kinds: Record<WorkKind, JobHandler> = {
   fetch_commit: fetchCommit,
   run_suite: runSuite,
   compile_dependency: compileDependency,
   push_deploy: pushDeploy,
   check_connection: checkConnection,
+  check_inputs: checkInputs,
   pack_files: packFiles,
 };
 
@@ -69,6 +75,8 @@ export interface DispatchParts extends CallDeps {
   artifacts: ArtifactLimits;
   /** Limit of all caches of a project. */
   cacheBytes: number;
+  /** By default by chance. */
+  isSampled?: JobContext['isSampled'] | undefined;
   logBytes: number;
   /** Limit of an account's running jobs on all runners together; 0 for no limit. */
   accountConcurrency: number;
@@ -130,6 +138,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     unpacked,
     artifacts,
     cacheBytes,
+    isSampled: parts.isSampled ?? (() => randomInt(oneIn) === 0),
     imageBuilds: parts.imageBuilds,
     identity: parts.identity,
     api: parts.api,

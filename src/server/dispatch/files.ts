@@ -10,6 +10,7 @@ import {
   findFilesForSuite,
   forgetKept,
   openKey,
+  provedBy,
   locationOf,
 } from '../lifecycle/kept-builds.ts';
 import { lenders, takesFiles } from '../lifecycle/lent-files.ts';
@@ -47,7 +48,7 @@ export async function filesOrder(
   const forgotten: bigint[] = [];
   for (const { attempts } of givers) {
     const by = attempts.find(({ finished_at: end }) => end !== null);
-    const kept = by && by === attempts[0] ? await findFilesForSuite(trx, by.id, context.filesHours) : undefined;
+    const kept = by && by === attempts[0] ? await findFilesForSuite(trx, provedBy(by), context.filesHours) : undefined;
     const order = by && kept && orderOf(context, kept, by, asker);
     if (by && kept && order) ready.push([kept, order, by]);
     else if (kept && (await isHolderAlive(db, kept.holder))) away.push(kept);
@@ -78,6 +79,25 @@ export async function filesOrder(
   return { lent: ready.map(([{ id }, order, { variant }]) => ({ ...order, variant, build: String(id) })) };
 }
 
+/**
+ * What a build would begin with, for its inputs. Undefined while that is not known, or if the build would not begin.
+ */
+export async function filesToBe(
+  { trx }: Pick<JobContext, 'trx'>,
+  build: BuildRow,
+): Promise<{ filesOf?: bigint; files?: FilesOrder; lent?: LentOrder[] } | undefined> {
+  if (!takesFiles(build)) return {};
+  const givers = (await findGivers(trx, build)).filter(({ attempts }) => attempts.length > 0);
+  const newest = givers.flatMap(({ attempts: [first] }) => first ?? []);
+  if (newest.some(({ finished_at: end }) => end === null)) return undefined;
+  const [single] = newest;
+  if (!givers.some(({ isLent }) => isLent))
+    return single ? { filesOf: provedBy(single), files: { suite: single.suite_name } } : {};
+  return {
+    lent: newest.map((one) => ({ suite: one.suite_name, variant: one.variant, build: String(provedBy(one)) })),
+  };
+}
+
 const idsIn = (ids: readonly bigint[]): string => JSON.stringify(ids.map(String));
 
 function hadFilesOf(build: BuildRow, { id }: BuildRow): boolean {
@@ -104,6 +124,10 @@ async function runAgain(
   { missing, forgotten }: { missing: readonly BuildRow[]; forgotten: readonly bigint[] },
 ): Promise<undefined> {
   const { db, trx } = context;
+  if (build.checks_id !== null) {
+    await advanceBuild(context, build, 'cancelled'); // the suites do not run for a check
+    return undefined;
+  }
   await holdWithFirst(context, build.build_request_id, build.commit_id); // before the files (db/lock-order.ts)
   for (const id of forgotten) await forgetKept(trx, id);
   const gone = missing.filter(({ finished_at: end }) => end !== null);

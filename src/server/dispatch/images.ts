@@ -57,7 +57,7 @@ async function imageOf(
   job: Pick<JobRow, 'kind' | 'subject_id'>,
   service?: string,
 ): Promise<string | undefined> {
-  if (job.kind === 'run_suite') {
+  if (['run_suite', 'check_inputs'].includes(job.kind)) {
     const builds = db.selectFrom('builds').selectAll().where('id', '=', job.subject_id);
     const build = await builds.executeTakeFirst();
     const settings = build && (await settingsOf(db, build));

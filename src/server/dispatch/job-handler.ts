@@ -42,6 +42,8 @@ export interface JobContext extends WriteContext {
   unpacked: UnpackLimits;
   /** Limit of all caches of a project; 0 for none. */
   cacheBytes: number;
+  /** Whether a build that was reused is run all the same. */
+  isSampled: () => boolean;
   /** How many hours a failed build's files are retained; 0 for none. */
   shellHours: number;
   /** How many hours files for other suites are retained, counted from the end of the request. */

@@ -30,6 +30,9 @@ const fieldsOfSuite = {
   tags: (build) => build.tags,
   id_tokens: (build) => build.id_tokens,
   api_token: (build) => build.api_token,
+  inputs: (build) => build.inputs,
+  ignore_variables: (build) => build.ignore_variables,
+  uses_request: (build) => build.uses_request,
   command: 'order',
   steps: 'order',
   services: 'order',
@@ -45,6 +48,8 @@ const fieldsOfSuite = {
   files_from_name: 'order',
   matrix: 'order',
   matrix_include: 'order',
+  reuse: noInput,
+  reuse_days: noInput,
   description: noInput,
   allow_failure: noInput,
   retries: noInput,
@@ -59,7 +64,7 @@ const fieldsOfSuite = {
   manual: noInput,
   concurrency_group: noInput,
   priority: noInput,
-} as const satisfies Record<keyof SuiteSettings, 'order' | typeof noInput | ((build: SuiteParts) => string)>;
+} as const satisfies Record<keyof SuiteSettings, 'order' | typeof noInput | ((build: SuiteParts) => string | number)>;
 
 type Listed = Omit<BuildInput, 'digest'> & ({ digest: string } | { content: unknown });
 
@@ -82,6 +87,8 @@ const fieldsOfOrder: Lists<SuiteOrder> = {
   sha: (sha, { build }) => [{ kind: 'tree', name: 'commit', content: build.tree || sha }],
   fetchRef: noInput,
   merge: noInput, // its files count, as a commit's
+  isSealed: noInput, // a suite under reuse only compares its builds with others of that kind
+  inputs: noInput, // the runner reports a digest of these files, and the globs are a setting of the suite
   isFork: noInput, // it shows in the tree's missing parts, and in the variables
   steps: (steps) =>
     steps.map(({ name, command, when }, at) => ({ kind: 'command', name, content: [at, command, when] })),
@@ -92,6 +99,7 @@ const fieldsOfOrder: Lists<SuiteOrder> = {
     ...Object.entries(all)
       .filter(([name]) => !isOwn(name) && !Object.hasOwn(variablesIn(build.variant), name))
       .map(([name, content]) => ({ kind: 'variable', name, digest: sha256(content) }) as const),
+    ...(build.uses_request === 1 ? requestInputs(all) : []),
   ],
   secrets: noInput, // they are variables
   tokens: noInput, // different for each build, and settings of the suite
@@ -147,6 +155,21 @@ function serviceInput(
   return { kind: 'service', name: service.name, content: [at, image !== undefined, service, variables] };
 }
 
+/** Not its number and attempt, which differ for each build. */
+const ofRequest = [
+  'HEADRACE_COMMIT',
+  'HEADRACE_REF',
+  'HEADRACE_BRANCH',
+  'HEADRACE_EVENT',
+  'HEADRACE_PULL_REQUEST',
+  'HEADRACE_TARGET_BRANCH',
+  'HEADRACE_HEAD_SHA',
+  'HEADRACE_MERGE_BASE',
+] as const satisfies (typeof buildVariables)[number][];
+
+const requestInputs = (all: Readonly<Record<string, string>>): Listed[] =>
+  ofRequest.flatMap((name) => (all[name] === undefined ? [] : [{ kind: 'request', name, content: all[name] }]));
+
 const ofEveryBuild: ReadonlySet<string> = new Set([...buildVariables, 'CI', 'TRACEPARENT']);
 const isOwn = (name: string): boolean => ofEveryBuild.has(name);
 
@@ -158,6 +181,7 @@ export function inputsOf(vault: Vault, order: SuiteOrder, standing: Standing): B
   const ofOrder = Object.entries(fieldsOfOrder).flatMap(([name, list]) => {
     const value: unknown = order[name as keyof SuiteOrder];
     if (list === noInput || value === undefined) return [];
+    if (name === 'sha' && order.inputs !== undefined) return []; // the runner reports what matters of it
     return (list as (value: unknown, standing: Standing) => Listed[])(value, standing);
   });
   return [...ofSuite, ...ofOrder].map(({ kind, name, ...one }) => {

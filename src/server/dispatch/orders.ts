@@ -12,6 +12,7 @@ import { claim } from '../queue/claims.ts';
 import { claimAgain, jobOf, type ClaimedJob } from '../queue/leases.ts';
 import { isLeftTo } from '../queue/tried.ts';
 import * as queue from '../queue/queue.ts';
+import { spareKind } from '../lifecycle/reuse-checks.ts';
 import { findLog } from '../streams/logs.ts';
 import { isAwaited } from './awaited.ts';
 import type { Later } from './job-handler.ts';
@@ -54,24 +55,38 @@ function kindsFor(slot: SlotKind): readonly WorkKind[] {
   return protocol.workKinds.filter((kind) => slotOf(kind) === slot);
 }
 
+/** From now on it is a build like others. */
+async function beginSpare(trx: Transaction, job: ClaimedJob): Promise<ClaimedJob> {
+  const kind = 'run_suite' satisfies WorkKind;
+  await trx.updateTable('jobs').set({ kind }).where('id', '=', job.id).execute();
+  return { ...job, kind };
+}
+
 const waitingJob = { account: sql.ref('waiting.account_id'), tags: sql.ref<string>('waiting.tags') };
 
 export function createOrders(parts: OrdersParts): Orders {
   const { db, ids, kinds, context, logBytes, accountConcurrency, log, giveUp } = parts;
 
-  /** A search for each kind of slot, so that an account at its limit of builds can still fetch. */
-  const serving = (runner: Runner): Serving[] =>
-    (runner.slot ? [runner.slot] : slotsInOrder).map((slot) => ({
-      kinds: kindsFor(slot),
-      mostRunning: accountConcurrency,
-      boundAs: runner.boundAs,
-      // Fetches need no tags.
-      tags: slot === 'fetches' ? '' : runner.tags,
-      location: runner.location,
-      isLeaving: runner.isLeaving,
-      // Only builds are tried again.
-      isLeftToIt: slot === 'fetches' ? undefined : isLeftTo(runner.holder, ableTo(db, waitingJob)),
-    }));
+  /**
+   * A search for each kind of slot, so that an account at its limit of builds can still fetch. Spare builds are searched
+   * for if nothing else waits for the runner.
+   */
+  const serving = (runner: Runner): Serving[] => {
+    const slots = runner.slot ? [runner.slot] : slotsInOrder;
+    const all = slots.map((slot) => servingOf(runner, slot));
+    const builds = slots.includes('builds') ? servingOf(runner, 'builds') : undefined;
+    return builds ? [...all, { ...builds, kinds: [spareKind], counted: builds.kinds }] : all;
+  };
+
+  const servingOf = (runner: Runner, slot: SlotKind): Serving => ({
+    kinds: kindsFor(slot),
+    mostRunning: accountConcurrency,
+    boundAs: runner.boundAs,
+    tags: runner.tags,
+    location: runner.location,
+    isLeaving: runner.isLeaving,
+    isLeftToIt: isLeftTo(runner.holder, ableTo(db, waitingJob)),
+  });
 
   const claimFor = async (
     trx: Transaction,
@@ -86,7 +101,8 @@ export function createOrders(parts: OrdersParts): Orders {
   };
 
   const orderFor = async (trx: Transaction, job: ClaimedJob, runner: Runner): Promise<Attempt> => {
-    const work = await kinds[job.kind as WorkKind].order(context(trx), job, runner);
+    const kind = job.kind === spareKind ? 'run_suite' : (job.kind as WorkKind);
+    const work = await kinds[kind].order(context(trx), job, runner);
     if (!work) {
       await queue.remove(db, trx, job);
       return 'again';
@@ -99,6 +115,7 @@ export function createOrders(parts: OrdersParts): Orders {
       await queue.putOff(db, trx, job, work.until, work.location);
       return { job: job.id, awaits: [] };
     }
+    if (job.kind === spareKind) await beginSpare(trx, job);
     const named = blobsOf(work);
     if (named.length > 0) await nameBlobs(trx, job.claim, named);
     const stored = await findLog(trx, job.subject_id);
@@ -152,7 +169,7 @@ export function createOrders(parts: OrdersParts): Orders {
   const setAside = async (unordered: ClaimedJob): Promise<void> => {
     await db.transaction(async (trx) => {
       const job = await claimAgain(db, trx, unordered, protocol.claimSeconds);
-      if (job) await giveUp(trx, job);
+      if (job) await giveUp(trx, job.kind === spareKind ? await beginSpare(trx, job) : job);
     });
   };
 

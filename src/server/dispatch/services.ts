@@ -2,6 +2,7 @@ import { servicesIn, toldOfData, type SuiteService } from '../lifecycle/build-se
 import type { Layer } from '../software/software.ts';
 import { findServiceData, noteUseOfServiceData, saveServiceData, type ReadingBuild } from '../outputs/service-data.ts';
 import type { ServiceOrder, ServiceState } from '../../shared/protocol/index.ts';
+import type { ServiceDataRow } from '../db/schema.ts';
 import { mayWrite } from './caches.ts';
 import { imageOrder } from './images.ts';
 import type { JobContext } from './job-handler.ts';
@@ -9,6 +10,8 @@ import { noSoftware, ownSoftware } from './software.ts';
 
 export interface OrderedServices {
   orders: ServiceOrder[];
+  /** A service may begin with data that builds of its own branch left, and not with the default branch's. */
+  hasOwnData: boolean;
   /** Dependencies that were not compiled yet. */
   missing: Layer[];
   /** Another obstacle, with its reason for users. */
@@ -27,7 +30,7 @@ export async function orderServices(
   context: JobContext,
   { build, services, accountId, variables }: Asked,
 ): Promise<OrderedServices> {
-  const ordered: OrderedServices = { orders: [], missing: [] };
+  const ordered: OrderedServices = { orders: [], missing: [], hasOwnData: false };
   for (const service of servicesIn(services)) {
     const { name, image, dependency_id: dependency, command, prepare, data } = service;
     const software = dependency === '' ? noSoftware : await ownSoftware(context, accountId, BigInt(dependency));
@@ -43,6 +46,9 @@ export async function orderServices(
         reason: 'variable_missing',
         message: `The service ${name} takes ${unknown.name} from the variable ${unknown.from}, but the suite has no such variable.`,
       };
+    const hasData = prepare !== '' && data.length > 0;
+    const found = hasData ? await findServiceData(context.trx, build, name) : [];
+    ordered.hasOwnData ||= found.some(({ branch }) => branch !== build.default_branch);
     ordered.orders.push({
       name,
       ...imageOrder(image, accountId),
@@ -56,7 +62,7 @@ export async function orderServices(
       prepare,
       prepareInputs: service.prepare_inputs,
       data,
-      ...(prepare !== '' && data.length > 0 && (await keptOrder(context, build, name))),
+      ...(hasData && keptOrder(build, found)),
     });
   }
   return ordered;
@@ -70,8 +76,7 @@ function environmentOf({ variables }: SuiteService, ofSuite: Readonly<Record<str
 }
 
 /** Data that the service may start with, and whether its own data are saved. */
-async function keptOrder({ trx }: JobContext, build: ReadingBuild, name: string) {
-  const found = await findServiceData(trx, build, name);
+function keptOrder(build: ReadingBuild, found: readonly ServiceDataRow[]): Pick<ServiceOrder, 'kept' | 'saves'> {
   const kept = found.map(({ tree, made_of: digest, build_id: by, created_at: made }) => ({
     name: String(tree),
     digest,

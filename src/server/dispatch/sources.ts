@@ -33,10 +33,10 @@ async function credentialOf(
   return gitCredential(forge, vault.open(forge.token, tokenLocation(forge.id)));
 }
 
-/** For a suite that this holder runs now. All other orders contain their access. */
+/** For a build that this holder runs or checks now. All other orders contain their access. */
 export async function accessFor(db: Queries, vault: Vault, holder: string, claim: string): Promise<Access | undefined> {
   const job = await jobOf(db, claim);
-  if (job?.holder !== holder || job.kind !== 'run_suite') return undefined;
+  if (job?.holder !== holder || !['run_suite', 'check_inputs'].includes(job.kind)) return undefined;
   const project = await db
     .selectFrom('builds')
     .innerJoin('projects', 'projects.id', 'builds.project_id')

@@ -17,6 +17,11 @@ const settings = [
   'id_tokens',
   'api_token',
   'tags',
+  'reuse',
+  'inputs',
+  'ignore_variables',
+  'reuse_days',
+  'uses_request',
 ] as const satisfies (keyof SuiteRow)[];
 type Settings = Pick<SuiteRow, (typeof settings)[number]>;
 
@@ -50,6 +55,8 @@ type BuildOrNull = BuildRow & { [Name in keyof Settings]: Settings[Name] | null 
     has_software: SqlBool;
     has_variables: SqlBool;
     is_taken: SqlBool;
+    /** Its reuse ended because a result that was reused was wrong. */
+    reuse_stopped: SqlBool;
   };
 
 /** Includes the names of the dependencies if the suite comes from a file. */
@@ -117,6 +124,15 @@ const findBuild = (db: Queries, build: bigint): Promise<BuildOrNull | undefined>
         )
         .as('has_variables'),
       isTaken.as('is_taken'),
+      of
+        .exists(
+          of
+            .selectFrom('reuse_stops')
+            .select('reuse_stops.id')
+            .whereRef('reuse_stops.project_id', '=', 'builds.project_id')
+            .whereRef('reuse_stops.suite_name', '=', 'builds.suite_name'),
+        )
+        .as('reuse_stopped'),
     ])
     .where('builds.id', '=', build)
     .executeTakeFirst();

@@ -47,13 +47,13 @@ const countedColumns = [
 type CountedBuild = Pick<BuildRow, (typeof countedColumns)[number]>;
 
 /**
- * The newest two attempts of each suite and variant, and the newest that was not cancelled, except builds of deploys.
+ * The newest two attempts of each suite and variant, and the newest that was not cancelled, except builds that do not count for it.
  * The query jumps through the index, so its cost does not grow with the number of attempts.
  */
 function buildsOfCommit({ db, trx }: WriteContext, commit: bigint): Promise<CountedBuild[]> {
   const attemptAmong = (which: RawBuilder<unknown>) => sql`
     select builds.id from builds where commit_id = ${commit} and suite_name = built.suite and builds.variant = built.variant
-      and deploy_id is null and ${which}
+      and counts = 1 and ${which}
     order by attempt desc limit 1`;
   const counted = sql`
     with recursive suites_built(suite) as (
@@ -134,7 +134,8 @@ interface RolledUp {
 }
 
 async function buildsOfRequest(db: Queries, id: bigint): Promise<CountedBuild[]> {
-  return db.selectFrom('builds').select(countedColumns).where('build_request_id', '=', id).execute();
+  const builds = db.selectFrom('builds').select(countedColumns).where('build_request_id', '=', id);
+  return builds.where('checks_id', 'is', null).execute();
 }
 
 /** Also enqueues or skips held builds that need not wait longer. */

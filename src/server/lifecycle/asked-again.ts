@@ -12,6 +12,7 @@ export function askedAgain(request: BuildRequestRow): Omit<NewRequest, 'createdB
     suiteNames: request.suite_names,
     variables: request.variables,
     priority: request.priority,
+    reuse: request.reuse,
     trigger: {
       source: request.trigger,
       event: 'pull_request',

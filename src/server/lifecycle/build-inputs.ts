@@ -3,28 +3,40 @@ import { inputKinds } from '../../shared/domain/build-inputs.ts';
 import { sha256 } from '../../shared/lib/sha256.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import type { Queries, Transaction } from '../db/open.ts';
+import type { BuildInputsRow } from '../db/schema.ts';
+
+type Digests = Pick<BuildInputsRow, 'ordered_digest' | 'reported_digest' | 'vouches_for'>;
+const noDigests: Digests = { ordered_digest: '', reported_digest: '', vouches_for: '' };
 
 /** A build may be ordered again, with what its suite has by then. */
-export async function noteOrderedInputs(trx: Transaction, id: bigint, inputs: readonly BuildInput[]): Promise<void> {
-  const ordered = JSON.stringify(inputs);
+export async function noteOrderedInputs(
+  trx: Transaction,
+  id: bigint,
+  inputs: readonly BuildInput[],
+  digests: Partial<Digests> = {},
+): Promise<void> {
+  const noted = { ...noDigests, ...digests, ordered: JSON.stringify(inputs) };
   await trx
     .insertInto('build_inputs')
-    .values({ id, ordered, reported: '[]' })
-    .onConflict((known) => known.column('id').doUpdateSet({ ordered }))
+    .values({ id, reported: '[]', ...noted })
+    .onConflict((known) => known.column('id').doUpdateSet(noted))
     .execute();
 }
 
+/** In one order, with the digests that are stored. */
+export function reportedInputs(vault: Vault, projectId: bigint, told: readonly BuildInput[]): BuildInput[] {
+  return told.map((one) => ({ ...one, digest: digestOfInput(vault, projectId, one) })).toSorted(inOrder);
+}
+
 export async function noteReportedInputs(
-  { trx, vault }: { trx: Transaction; vault: Vault },
+  trx: Transaction,
   id: bigint,
-  told: readonly BuildInput[],
+  inputs: readonly BuildInput[],
+  digests: Pick<Digests, 'reported_digest'>,
 ): Promise<void> {
-  const build = await trx.selectFrom('builds').select('project_id').where('id', '=', id).executeTakeFirst();
-  if (!build) return;
-  const inputs = told.map((one) => ({ ...one, digest: digestOfInput(vault, build.project_id, one) }));
   await trx
     .updateTable('build_inputs')
-    .set({ reported: JSON.stringify(inputs) })
+    .set({ reported: JSON.stringify(inputs), ...digests })
     .where('id', '=', id)
     .execute();
 }

@@ -31,6 +31,8 @@ const movedColumns = [
   'approved_by',
   'concurrency_group',
   'deploy_id',
+  'counts',
+  'checks_id',
   'created_at',
   'started_at',
   'finished_at',

@@ -15,12 +15,13 @@ import { leaveGroup, recordEvent, rollUp } from './pending-effects.ts';
 import { lentColumn, lentNames } from './lent-files.ts';
 import { cappedPriority, priorityOf } from './priorities.ts';
 import { tooSlow, type Rule } from './rules.ts';
+import { stoodOnTheSame, stopReuse } from './reuse-checks.ts';
 import { watchSteps } from './slow-steps.ts';
 import { isTriedAgain, mostTries, pauseAfter } from './tries.ts';
 import { waitingSteps } from './build-steps.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 import { holdAllForBuilds, holdForBuilds } from './apply-rollup.ts';
-import { groupOf, holdGroups, type Held } from './held-back.ts';
+import { groupOf, holdGroups, jobFor, type Held } from './held-back.ts';
 import { buildMachine, isFinal, type BuildState } from './states.ts';
 
 export type LossReason = 'runner_lost' | 'files_gone';
@@ -35,6 +36,7 @@ export async function advanceBuild(
   const moved = await moveBuild(context, build, to, ending);
   if (!moved) return false;
   const { commit_id: commit, build_request_id: request, deploy_id: deploy } = moved;
+  if (moved.checks_id !== null) return true;
   if (to !== 'running') rollUp(context, { commit, request });
   // The request is already `building`, and no build in it waits for this one to start. Only a deploy begins with its
   // build, so its request is rolled up too.
@@ -50,8 +52,9 @@ async function moveBuild(
 ): Promise<MovedBuild | undefined> {
   const moved = await writeMove(context, build, to, ending);
   if (!moved) return undefined;
-  recordEvent(context, moved.event);
-  const { project_id: projectId, concurrency_group: name } = moved.build;
+  const { id: subject, project_id: projectId, concurrency_group: name, checks_id: checked } = moved.build;
+  if (checked === null) recordEvent(context, moved.event);
+  else await context.db.announce(context.trx, subjectTopic(subject)); // nobody but its page is told of it
   if (name !== '' && isFinal(buildMachine, to)) leaveGroup(context, { projectId, name });
   return moved.build;
 }
@@ -94,6 +97,8 @@ export interface PlannedBuild {
   /** Whether its builds get tokens that name the ref. */
   hasIdTokens?: boolean;
   deployId: bigint | null;
+  /** A build with the same inputs may stand for it. */
+  mayReuse?: boolean;
   /** A rule that took too long. Then the build does not run and shows this reason. */
   slow?: Rule;
 }
@@ -244,6 +249,10 @@ export async function addBuilds(
     held: heldBy(suite),
     deploy_id: suite.deployId,
     priority: suite.priority,
+    counts: suite.deployId === null ? 1 : 0,
+    may_reuse: suite.mayReuse ? 1 : 0,
+    reused_from_id: null,
+    checks_id: null,
   }));
   const buildIds = builds.map(({ id }) => id);
   await insertRows(trx, 'builds', builds);
@@ -251,9 +260,11 @@ export async function addBuilds(
   for (const subjectId of buildIds)
     recordEvent(context, { projectId, subjectId, type: 'build', state: buildMachine.initial });
   await db.announce(trx, subjectTopic(requestId)); // followers of the request follow its builds
-  const jobs = builds.flatMap(({ id: subjectId, held }, at) => {
+  const jobs = builds.flatMap(({ id: subjectId, held, may_reuse: mayReuse }, at) => {
     const { tags = '', priority = 0, slow } = suites[at] ?? {};
-    return slow || held !== '' ? [] : [{ kind: 'run_suite', subjectId, accountId, triedBy, runAfter, tags, priority }];
+    return slow || held !== ''
+      ? []
+      : [{ kind: jobFor(mayReuse), subjectId, accountId, triedBy, runAfter, tags, priority }];
   });
   if (jobs.length > 0) await enqueue(db, trx, ids, ...jobs);
   for (const [at, build] of builds.entries()) {
@@ -275,7 +286,7 @@ export async function loseBuild(
   reason: LossReason = 'runner_lost',
 ): Promise<void> {
   const moved = await moveBuild(context, build, 'errored', { failure_reason: reason });
-  if (!moved) return;
+  if (!moved || moved.checks_id !== null) return;
   if (moved.faults + 1 < mostTries) {
     const triedBy = reason === 'files_gone' ? job.tried_by : addTried(job);
     await continueBuild(context, moved, job, { ...moved, ...byMachine(moved), triedBy });
@@ -292,6 +303,11 @@ export async function endBuild(
 ): Promise<void> {
   const build = await moveBuild(context, { id }, state, ending);
   if (!build) return;
+  if (build.checks_id !== null) {
+    if (state === 'failed' && (await stoodOnTheSame(context.trx, build.id, build.checks_id)))
+      await stopReuse(context, build);
+    return;
+  }
   if (ending.steps) await watchSteps(context, build, ending.steps);
   const next =
     job.cancelled === 1 || state === 'passed'
@@ -426,7 +442,7 @@ export async function cancelHeld(
   const jobs = context.trx
     .selectFrom('jobs')
     .select('id')
-    .where('kind', '=', 'run_suite')
+    .where('kind', 'in', ['run_suite', 'check_inputs'])
     .where('subject_id', 'in', ids);
   if (await jobs.executeTakeFirst()) runAgain();
   for (const build of builds) await advanceBuild(context, build, 'cancelled', ending);

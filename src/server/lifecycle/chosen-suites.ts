@@ -36,6 +36,7 @@ const suiteColumns = [
   'retries',
   'id_tokens',
   'priority',
+  'reuse',
   ...matrixColumns,
   ...holdColumns,
 ] as const;
@@ -149,6 +150,7 @@ export async function applying(
     const variants = made.map((one) => ({
       ...one,
       deployId: request.deploy_id,
+      mayReuse: suite.reuse === 'on' && request.reuse === 1 && request.deploy_id === null,
       group: one.group || (isDeploying ? deploy.group : ''),
     }));
     return slow ? variants.map((one) => ({ ...one, slow })) : variants;

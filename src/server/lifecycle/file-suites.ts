@@ -1,6 +1,7 @@
 import { insertRows } from '../db/insert.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, BuildRow, FileSuiteRow, SuiteRow } from '../db/schema.ts';
+import { columnsOf } from '../../shared/records/fields.ts';
 import { suiteFields } from '../../shared/records/suite.ts';
 import { columnsInVariant } from '../../shared/records/variant-settings.ts';
 import { cappedPriority } from './priorities.ts';
@@ -80,11 +81,18 @@ export interface FileSuite extends SuiteSettings {
   rules: Rule[];
 }
 
-type Files = 'files_from_id' | 'files_from_name' | 'files_from';
-/** Older rows lack the last two. */
-type StoredSettings = Omit<SuiteSettings, Files> & { files_from_id: string | null } & Partial<
-    Pick<SuiteSettings, 'files_from_name' | 'files_from'>
-  >;
+const usual = columnsOf(
+  suiteFields,
+  Object.fromEntries(Object.entries(suiteFields).map(([name, { fallback }]) => [name, fallback])),
+);
+
+/** Rows of earlier versions lack later fields. */
+function storedSettings(json: string): SuiteSettings {
+  const { files_from_id: from, ...stored } = JSON.parse(json) as Omit<SuiteSettings, 'files_from_id'> & {
+    files_from_id: string | null;
+  };
+  return { ...usual, ...stored, files_from_id: from === null ? null : BigInt(from) };
+}
 
 export async function suitesInFile(db: Queries, projectId: bigint, digest: string): Promise<FileSuite[]> {
   const rows = await rowsOf(db, projectId, digest);
@@ -92,17 +100,14 @@ export async function suitesInFile(db: Queries, projectId: bigint, digest: strin
   const present = await suites.where('project_id', '=', projectId).execute();
   const byName = new Map(present.map((suite) => [suite.name, suite]));
   return rows.map(({ id, name, settings, rules }) => {
-    const fromFile = JSON.parse(settings) as StoredSettings;
+    const fromFile = storedSettings(settings);
     const own = byName.get(name);
     // A branch's file can require an approval, but cannot remove the project's.
     const approval = Math.max(fromFile.approval, own?.approval ?? 0);
     const approvers = own?.approvers ?? fromFile.approvers;
     const manual = Math.max(fromFile.manual, own?.manual ?? 0);
-    const { files_from_id: from, files_from_name = '', files_from = '[]' } = fromFile;
-    const files = { files_from_id: from === null ? null : BigInt(from), files_from_name, files_from };
     return {
       ...fromFile,
-      ...files,
       approval,
       approvers,
       manual,
@@ -135,7 +140,7 @@ export async function settingsOf(
     .where('file_suites.name', '=', build.suite_name)
     .executeTakeFirst();
   if (row) {
-    const settings = settingsInVariant(JSON.parse(row.settings) as SuiteSettings, build.variant);
+    const settings = settingsInVariant(storedSettings(row.settings), build.variant);
     return { ...settings, dependencies: JSON.parse(row.dependencies) as string[] };
   }
   const suite = await db.selectFrom('suites').selectAll().where('id', '=', build.suite_id).executeTakeFirst();

@@ -106,6 +106,9 @@ export function needing<Build extends GraphBuild>(build: Build): Omit<Build, 'ne
   };
 }
 
+/** A build that may be reused is compared with those that ran before it runs (dispatch/check-inputs.ts). */
+export const jobFor = (mayReuse: number): string => (mayReuse === 1 ? 'check_inputs' : 'run_suite');
+
 async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id: bigint }[]): Promise<void> {
   if (builds.length === 0) return;
   const free = builds.map(({ id }) => id);
@@ -123,11 +126,12 @@ async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id
     )
     .select(['builds.id as subjectId', 'projects.owner_id as accountId', 'suites.tags', 'file_suites.settings'])
     .select(['builds.build_request_id', 'builds.files_from', 'builds.lent_from', 'builds.variant', 'builds.priority'])
+    .select('builds.may_reuse')
     .where('builds.id', 'in', free)
     .orderBy('builds.id')
     .execute();
-  const wanted = jobs.map(async ({ subjectId, accountId, tags, settings, priority, ...build }) => ({
-    kind: 'run_suite',
+  const wanted = jobs.map(async ({ subjectId, accountId, tags, settings, priority, may_reuse, ...build }) => ({
+    kind: jobFor(may_reuse),
     subjectId,
     accountId,
     priority,
@@ -135,7 +139,7 @@ async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id
       { tags: (settings === null ? tags : (JSON.parse(settings) as SuiteSettings).tags) ?? '' },
       build.variant,
     ).tags,
-    ...(await preferredFor(trx, build)),
+    ...(may_reuse === 1 ? {} : await preferredFor(trx, build)),
   }));
   await enqueue(db, trx, ids, ...(await Promise.all(wanted)));
   for (const id of free) await db.announce(trx, subjectTopic(id));
@@ -146,7 +150,7 @@ async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id
  */
 const preferMs = 3000;
 
-async function preferredFor(db: Queries, build: TakingBuild): Promise<Pick<NewJob, 'location' | 'runAfter'>> {
+export async function preferredFor(db: Queries, build: TakingBuild): Promise<Pick<NewJob, 'location' | 'runAfter'>> {
   const location = takesFiles(build) ? await findFilesLocation(db, build) : undefined;
   return location === undefined ? {} : { location, runAfter: Date.now() + preferMs };
 }
@@ -174,6 +178,31 @@ export async function moveGroups(context: WriteContext, groups: readonly Group[]
     const next = await open.where('held', '=', 'group').executeTakeFirst();
     if (next) await enqueueHeld(context, [next]);
   }
+}
+
+/**
+ * For a build outside of the queue's order that is about to begin. False while another build of that group is under way.
+ */
+export async function joinGroup(
+  context: WriteContext,
+  { id, project_id: projectId }: Pick<BuildRow, 'id' | 'project_id'>,
+  name: string,
+): Promise<boolean> {
+  if (name === '') return true;
+  const { trx } = context;
+  await holdGroups(context, [{ projectId, name }]);
+  const others = trx.selectFrom('builds').select('id').where('project_id', '=', projectId).where('id', '<>', id);
+  const open = others.where('concurrency_group', '=', name).where('held', '=', '');
+  // Repeats the index's condition word for word. Otherwise the database would not use the index.
+  if (
+    await open
+      .where(sql<boolean>`concurrency_group > '' and finished_at is null`)
+      .limit(1)
+      .executeTakeFirst()
+  )
+    return false;
+  await trx.updateTable('builds').set({ concurrency_group: name }).where('id', '=', id).execute();
+  return true;
 }
 
 export async function heldReasons(db: Queries, builds: readonly BuildRow[]): Promise<ReadonlyMap<bigint, string>> {
@@ -218,6 +247,7 @@ export async function heldRequests(
     .selectFrom('builds')
     .selectAll()
     .where('build_request_id', 'in', ids)
+    .where('checks_id', 'is', null)
     .where('finished_at', 'is', null);
   const byRequest = Map.groupBy(await open.execute(), ({ build_request_id: request }) => request);
   const awaited = requests.map(({ id, joined_to_id: first }) => {

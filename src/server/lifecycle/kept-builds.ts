@@ -1,12 +1,18 @@
+import type { ExpressionBuilder } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import { sealIn } from '../db/sealing.ts';
-import { sealedLocation, type BuildRequestRow, type BuildRow, type KeptBuildRow } from '../db/schema.ts';
+import { sealedLocation, type BuildRequestRow, type BuildRow, type KeptBuildRow, type Schema } from '../db/schema.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
 import { enqueue } from '../queue/queue.ts';
 import { lenders, lentNames } from './lent-files.ts';
 import { ownRefs } from './own-refs.ts';
 import { buildRequestMachine, isFinal, type BuildRequestState } from './states.ts';
 import type { WriteContext } from './write-context.ts';
+
+/** The build that made what a build shows. */
+export function provedBy({ id, reused_from_id: source }: Pick<BuildRow, 'id' | 'reused_from_id'>): bigint {
+  return source ?? id;
+}
 
 /**
  * Files of builds that runners keep, for shells or for other suites of the request. The database has the key to the
@@ -177,10 +183,11 @@ export function locationOf({ holder, location }: Pick<KeptBuildRow, 'holder' | '
 
 export async function findFilesLocation(db: Queries, build: TakingBuild): Promise<string | undefined> {
   const [giver] = await findGivers(db, build);
+  const first = giver?.attempts[0];
   const kept = db
     .selectFrom('kept_builds')
     .select(['holder', 'location'])
-    .where('id', '=', giver?.attempts[0]?.id ?? 0n);
+    .where('id', '=', first ? provedBy(first) : 0n);
   const found = await kept.where('for_suites', '=', 1).executeTakeFirst();
   return found && locationOf(found);
 }
@@ -256,14 +263,39 @@ export async function freeFiles(
   const leading = first === null ? undefined : await requests.where('id', '=', first).executeTakeFirst();
   const isNeeded = leading && isOver && !isFinal(buildRequestMachine, leading.build_state as BuildRequestState);
   const concerned = leading && !isNeeded ? [id, leading.id] : [id];
-  const builds = trx.selectFrom('builds').select('id').where('build_request_id', 'in', concerned);
+  const builds = trx
+    .selectFrom('builds')
+    .select((of) => of.fn.coalesce('reused_from_id', 'id').as('id'))
+    .where('build_request_id', 'in', concerned);
   await trx
     .updateTable('kept_builds')
     .set({ free_since: isOver ? BigInt(Date.now()) : null })
     .where('for_suites', '=', 1)
     .where('id', 'in', builds)
     .where('free_since', isOver ? 'is' : 'is not', null)
+    .$if(isOver, (some) => some.where((kept) => kept.not(kept.exists(othersUsing(kept, concerned)))))
     .execute();
+}
+
+/** Builds of other unfinished requests that were passed because of the build with these files. */
+function othersUsing(of: ExpressionBuilder<Schema, 'kept_builds'>, requests: readonly bigint[]) {
+  return of
+    .selectFrom('builds as reused')
+    .innerJoin('build_requests as using', 'using.id', 'reused.build_request_id')
+    .select('reused.id')
+    .whereRef('reused.reused_from_id', '=', 'kept_builds.id')
+    .where('using.id', 'not in', requests)
+    .where(
+      'using.build_state',
+      'in',
+      buildRequestMachine.states.filter((state) => !isFinal(buildRequestMachine, state)),
+    );
+}
+
+/** For a request that begins to need the files of another request's build. False if they are gone. */
+export async function useAgain(trx: Transaction, id: bigint): Promise<boolean> {
+  const kept = trx.updateTable('kept_builds').set({ free_since: null }).where('id', '=', id);
+  return (await kept.where('for_suites', '=', 1).executeTakeFirst()).numUpdatedRows === 1n;
 }
 
 export async function forgetOldKept(db: Database, filesHours: number, now = Date.now()): Promise<void> {

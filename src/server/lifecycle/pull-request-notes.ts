@@ -76,7 +76,7 @@ export async function findNoted(db: Queries, projectId: bigint, pull: bigint): P
     .select(['id', 'project_id', 'build_request_id', 'suite_id', 'suite_name', 'variant', 'tests_failed'])
     .select(['finished_at', 'attempt', 'approved_by'])
     .where('build_request_id', 'in', first === null ? [id] : [id, first])
-    .where('deploy_id', 'is', null)
+    .where('counts', '=', 1)
     .execute();
   const isAllowed = ({ approved_by: by }: NotedBuild): boolean => isFork === 0 || approved === 1 || by !== '';
   const byRequest = Map.groupBy(all, ({ build_request_id: of }) => of);

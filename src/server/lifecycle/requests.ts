@@ -67,6 +67,8 @@ export interface NewRequest {
   /** As JSON; none is secret. */
   variables?: string;
   priority?: number;
+  /** 0: all suites run, whatever passed before. */
+  reuse?: number;
   deployId?: bigint;
   /** Requests that this one may join, already locked (joined-requests.ts). */
   alike?: readonly bigint[];
@@ -104,6 +106,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     ...byProject,
     variables: variablesOf(project, asked),
     priority: asked.priority ?? 0,
+    reuse: asked.reuse ?? 1,
     deploy_id: asked.deployId ?? null,
     join_key: joinKey(asked.commitRef, trigger?.headBranch ?? ''),
     joined_to_id: null,
@@ -323,7 +326,7 @@ async function wasBuilt(
       ]),
     )
     .where('suite_name', '=', suite)
-    .where('deploy_id', 'is', null);
+    .where('counts', '=', 1);
   return (await builds.limit(1).executeTakeFirst()) !== undefined;
 }
 

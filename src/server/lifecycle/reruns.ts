@@ -32,8 +32,9 @@ export async function rerunRequest(
   if (request.deploy_id !== null || !isFinal(buildRequestMachine, request.build_state as BuildRequestState))
     return false;
   await beginTraceAgain(context, request, traceparent);
-  await context.trx.updateTable('build_requests').set({ asked_by: by }).where('id', '=', request.id).execute();
-  await startAgain(context, project, { ...request, asked_by: by }, { failedOnly, traceparent });
+  const again = { asked_by: by, reuse: 0 }; // whoever reruns it wants it to run
+  await context.trx.updateTable('build_requests').set(again).where('id', '=', request.id).execute();
+  await startAgain(context, project, { ...request, ...again }, { failedOnly, traceparent });
   await applyEffects(context);
   return true;
 }
@@ -143,7 +144,7 @@ export async function restartBuild(
       'in',
       all.map(({ variant }) => variant),
     )
-    .where('deploy_id', 'is', null)
+    .where('counts', '=', 1)
     .where(
       'build_state',
       'in',

@@ -29,7 +29,7 @@ export function slowSince(runs: readonly StepRun[]): { medianMs: number; first: 
   return runs.slice(0, inARow).every(({ tookMs }) => isSlow(tookMs, medianMs)) ? { medianMs, first } : undefined;
 }
 
-type Ended = Pick<BuildRow, 'project_id' | 'suite_id' | 'variant' | 'build_request_id' | 'deploy_id'>;
+type Ended = Pick<BuildRow, 'project_id' | 'suite_id' | 'variant' | 'build_request_id' | 'counts'>;
 
 /** Names the steps of a suite that became slow, and drops those that are quick again. Call it when a build has ended. */
 export async function watchSteps(
@@ -37,8 +37,8 @@ export async function watchSteps(
   build: Ended,
   steps: readonly StoredStep[],
 ): Promise<void> {
-  const { suite_id: suite, variant, deploy_id: deploy } = build;
-  if (suite === null || deploy !== null) return;
+  const { suite_id: suite, variant, counts } = build;
+  if (suite === null || counts === 0) return;
   const known = await trx
     .selectFrom('slow_steps')
     .select(['id', 'branch', 'step', 'median_ms'])
@@ -114,7 +114,8 @@ async function runsOf(
         .where('suite_id', '=', suite)
         .where('variant', '=', variant)
         .where('finished_at', 'is not', null)
-        .where('deploy_id', 'is', null)
+        .where('counts', '=', 1)
+        .where('reused_from_id', 'is', null)
         .orderBy('id', 'desc')
         .limit(mostSearched)
         .as('b'),

@@ -9,7 +9,8 @@
  * has their result. It is `skipped` if no suite applies.
  *
  * A **build** is one attempt at one suite. It waits (`enqueued`) and then runs (`running`). It may first wait for a
- * user (`waiting_for_approval`), and is then `enqueued` again. The command's exit status ends it `passed` or `failed`.
+ * user (`waiting_for_approval`), and is then `enqueued` again. The command's exit status ends it `passed` or `failed`. If
+ * a build with the same inputs passed before, it may be `passed` without running (reuse.ts).
  * Its other ends are `timed_out`, `errored` if we could not run it, and `cancelled` by a user. It is `skipped` if a
  * needed suite did not pass. If its runner is lost, it ends `errored` and its next attempt is enqueued in the same
  * transaction.
@@ -72,7 +73,8 @@ export const buildMachine: Machine<BuildState> = {
   states: buildStates,
   initial: 'enqueued',
   moves: {
-    enqueued: ['waiting_for_approval', 'running', 'errored', 'cancelled', 'skipped'],
+    // `passed` if a build with the same inputs passed before: then it does not run.
+    enqueued: ['waiting_for_approval', 'running', 'passed', 'errored', 'cancelled', 'skipped'],
     waiting_for_approval: ['cancelled'],
     running: ['passed', 'failed', 'errored', 'timed_out', 'cancelled'],
     passed: [],
@@ -91,8 +93,8 @@ export const commitMachine: Machine<CommitState> = {
   states: commitStates,
   initial: 'waiting_for_builds',
   moves: {
-    // `building` is skipped if no build ran: all were cancelled or errored in the queue.
-    waiting_for_builds: ['building', 'errored', 'cancelled', 'skipped'],
+    // `building` is skipped if no build ran: all were passed, cancelled or errored in the queue.
+    waiting_for_builds: ['building', 'passed', 'errored', 'cancelled', 'skipped'],
     building: ['passed', 'failed', 'errored', 'cancelled'],
     passed: [],
     failed: [],

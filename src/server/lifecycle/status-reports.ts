@@ -44,7 +44,7 @@ const findReported = (trx: Transaction, id: bigint): Promise<Reported | undefine
     .select(['builds.started_at', 'builds.finished_at', 'builds.allow_failure', 'builds.steps', 'builds.tests_failed'])
     .select(['builds.variant', 'builds.retry', 'builds.suite_name', 'builds.held', 'builds.needs', 'commits.ref'])
     .where('builds.id', '=', id)
-    .where('builds.deploy_id', 'is', null)
+    .where('builds.counts', '=', 1)
     .where((where) =>
       where.not(
         where.exists(
@@ -55,7 +55,7 @@ const findReported = (trx: Transaction, id: bigint): Promise<Reported | undefine
             .whereRef('newer.suite_name', '=', 'builds.suite_name')
             .whereRef('newer.variant', '=', 'builds.variant')
             .whereRef('newer.attempt', '>', 'builds.attempt')
-            .where('newer.deploy_id', 'is', null),
+            .where('newer.counts', '=', 1),
         ),
       ),
     )

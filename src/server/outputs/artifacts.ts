@@ -1,4 +1,5 @@
 import { doomArtifactsOf } from '../db/doomed-blobs.ts';
+import { reusedSince, vouchNoMore } from '../lifecycle/reuse.ts';
 import type { Database, Transaction } from '../db/open.ts';
 import type { ArtifactRow } from '../db/schema.ts';
 import { firstIdAt, type IdSource } from '../../shared/lib/ids.ts';
@@ -34,17 +35,31 @@ export async function dropArtifacts(trx: Transaction, buildId: bigint): Promise<
   await trx.deleteFrom('artifacts').where('build_id', '=', buildId).execute();
 }
 
-/** Ids grow with time, so the old files come first. */
+/**
+ * Ids grow with time, so the old files come first. They stay as long as a build of these days was passed because of
+ * theirs.
+ */
 export async function forgetOldArtifacts(db: Database, days: number, now = Date.now()): Promise<number> {
   if (days === 0) return 0;
   const before = firstIdAt(now - days * day);
-  for (let forgotten = 0; ;) {
-    const old = db.read.selectFrom('artifacts').select('id').where('id', '<', before).orderBy('id').limit(atOnce);
-    const last = (await old.execute()).at(-1);
+  let forgotten = 0;
+  for (let from = 0n; ;) {
+    const old = db.read.selectFrom('artifacts').select(['id', 'build_id']).where('id', '<', before);
+    const some = await old.where('id', '>', from).orderBy('id').limit(atOnce).execute();
+    const last = some.at(-1);
     if (!last) return forgotten;
-    const removed = await db.transaction((trx) =>
-      trx.deleteFrom('artifacts').where('id', '<=', last.id).executeTakeFirst(),
-    );
-    forgotten += Number(removed.numDeletedRows);
+    const [first, builds] = [from, [...new Set(some.map(({ build_id: build }) => build))]];
+    forgotten += await db.transaction(async (trx) => {
+      const inUse = await reusedSince(trx, builds, before);
+      await vouchNoMore(
+        trx,
+        builds.filter((build) => !inUse.has(build)),
+      );
+      // A transaction that reused one of them meanwhile is over now, and no other can.
+      const used = [0n, ...(await reusedSince(trx, builds, before))];
+      const gone = trx.deleteFrom('artifacts').where('id', '>', first).where('id', '<=', last.id);
+      return Number((await gone.where('build_id', 'not in', used).executeTakeFirst()).numDeletedRows);
+    });
+    from = last.id;
   }
 }

@@ -47,7 +47,7 @@ function findIdle(db: Database, queries: Queries, serving: Serving) {
     .select('held.id')
     .where(db.isExactly('held.account_id', account))
     .where('held.claim', 'is not', null)
-    .where('held.kind', 'in', literals(serving.kinds))
+    .where('held.kind', 'in', literals(serving.counted ?? serving.kinds))
     .orderBy('held.account_id')
     .limit(1);
   return queries
@@ -70,7 +70,7 @@ function findBusy(db: Database, queries: Queries, serving: Serving) {
         .selectFrom('jobs as held')
         .select((column) => ['held.account_id', column.fn.countAll<bigint>().as('running')])
         .where('held.claim', 'is not', null)
-        .where('held.kind', 'in', literals(serving.kinds))
+        .where('held.kind', 'in', literals(serving.counted ?? serving.kinds))
         .$if(serving.boundAs !== undefined, (query) => query.where('held.account_id', 'in', boundTo(queries, serving)))
         .groupBy('held.account_id')
         .as('counted'),

@@ -13,6 +13,10 @@ export function addTried({ tried_by: before, holder }: Pick<JobRow, 'tried_by' |
   return `${before ?? '\n'}${name}\n`;
 }
 
+export function hasTried({ tried_by: before }: Pick<JobRow, 'tried_by'>, holder: string | null): boolean {
+  return holder !== null && (before?.includes(`\n${holder}\n`) ?? false);
+}
+
 /** Prefix of the holder of a claim whose runner is gone (leases.ts). */
 export const lost = 'lost: ';
 

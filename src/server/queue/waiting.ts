@@ -19,6 +19,8 @@ export interface Search extends Serving {
 /** The jobs that a runner takes. */
 export interface Serving {
   kinds: readonly string[];
+  /** The kinds that count as running jobs; by default the same. */
+  counted?: readonly string[] | undefined;
   /** An account with this many running jobs is not served; 0 for no limit. */
   mostRunning?: number | undefined;
   /** An account-scoped runner: only jobs of its accounts. */

@@ -7,7 +7,7 @@ import { artifactSiteRecord, artifactViewRecord } from '../../shared/records/art
 import { listOf, string } from '../../shared/records/schema.ts';
 import { fileOf } from './artifacts.ts';
 import { contentOf, headBytes, linesIn, mostLines, testsIn, type Content } from './artifact-content.ts';
-import { logged } from './builds.ts';
+import { findMaker } from './builds.ts';
 import { orNotFound, withIdString } from './common.ts';
 
 /** Routes below `/ui/data` and for our pages. They show artifacts instead of sending them as downloads. */
@@ -44,7 +44,7 @@ export const artifactViewRoutes = [
     answer: artifactViewRecord,
     async handle(call) {
       const { db, blobs, params, query, project, caller } = call;
-      const row = await findArtifact(db, await logged.findLog(call), params.artifact_id);
+      const row = await findArtifact(db, await findMaker(call), params.artifact_id);
       await using blob = await blobs.open(row.sha256);
       const content = contentOf(row.path, await blob.read(0, headBytes));
       const isSource = query.source && content.kind !== 'other';
@@ -70,7 +70,7 @@ export const artifactViewRoutes = [
     hasTag: true,
     answer: string,
     async handle(call) {
-      const row = await findArtifact(call.db, await logged.findLog(call), call.params.artifact_id);
+      const row = await findArtifact(call.db, await findMaker(call), call.params.artifact_id);
       await using blob = await call.blobs.open(row.sha256);
       const content = contentOf(row.path, await blob.read(0, headBytes));
       // A page of a build is only for the frame: alone, its address would be ours.
@@ -93,7 +93,7 @@ export const artifactViewRoutes = [
     summary: 'Lists folders that open as a site',
     answer: listOf(artifactSiteRecord),
     async handle(call) {
-      const build = await logged.findLog(call);
+      const build = await findMaker(call);
       const index = rowsOf(call.db, build).where((of) =>
         of.or([of('path', '=', indexFile), of('path', 'like', `%/${indexFile}`)]),
       );

@@ -13,7 +13,7 @@ import { contentTypes } from '../../shared/lib/file-types.ts';
 import { zip, zipNames } from '../../shared/lib/zip.ts';
 import { artifactRecord } from '../../shared/records/build.ts';
 import { listOf, string } from '../../shared/records/schema.ts';
-import { logged } from './builds.ts';
+import { findMaker } from './builds.ts';
 import { orNotFound, withIdString } from './common.ts';
 
 function view({ id, path, size, sha256, content_type: contentType }: ArtifactRow) {
@@ -35,7 +35,7 @@ export const routes = [
       const kept = call.db
         .selectFrom('artifacts')
         .selectAll()
-        .where('build_id', '=', await logged.findLog(call));
+        .where('build_id', '=', await findMaker(call));
       const rows = await onPage(kept, 'id', call.page).execute();
       return pageOf(call.page, rows.map(view));
     },
@@ -51,7 +51,7 @@ export const routes = [
     hasTag: true,
     answer: string,
     async handle(call) {
-      const build = await logged.findLog(call);
+      const build = await findMaker(call);
       const kept = call.db.selectFrom('artifacts').selectAll().where('build_id', '=', build);
       return fileOf(call, orNotFound(await kept.where('id', '=', call.params.artifact_id).executeTakeFirst()));
     },
@@ -65,7 +65,7 @@ export const routes = [
     streams: ['application/zip'],
     answer: string,
     async handle(call) {
-      const build = await logged.findLog(call);
+      const build = await findMaker(call);
       return archiveOf(call, build);
     },
   }),

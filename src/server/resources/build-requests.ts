@@ -116,6 +116,7 @@ export const routes = [
         suite_names: suiteNames,
         variables,
         priority,
+        reuse,
       } = columnsOf(askedFields, input);
       const asked = {
         commitRef,
@@ -124,6 +125,7 @@ export const routes = [
         suiteNames,
         variables,
         priority,
+        reuse,
       };
       const request = await openRequest(writeContextOf(call), project, asked);
       const made = { ...request, created_by_email: call.caller.email, base: '', compared_with: '' };

@@ -13,6 +13,7 @@ import { cancelBuilds } from '../lifecycle/builds.ts';
 import { stepNames } from '../lifecycle/build-steps.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import { heldReasons } from '../lifecycle/held-back.ts';
+import { provedBy } from '../lifecycle/kept-builds.ts';
 import { approveBuild, restartBuild } from '../lifecycle/reruns.ts';
 import { newestAttempts, ofLastSeries } from '../lifecycle/rollup.ts';
 import { buildView } from '../views/build.ts';
@@ -41,6 +42,15 @@ export async function findBuild(db: Queries, projectId: bigint, id: bigint): Pro
   return orNotFound(await builds.where('id', '=', id).executeTakeFirst());
 }
 
+/** The build that made the artifacts, tests and summary of a build. */
+export async function findMaker(call: {
+  db: Queries;
+  project: Pick<ProjectRow, 'id'>;
+  params: { build_id: bigint };
+}): Promise<bigint> {
+  return provedBy(await findBuild(call.db, call.project.id, call.params.build_id));
+}
+
 export function withheldView({ withheld }: BuildRow): { withheld_variables: WithheldVariable[] } {
   return { withheld_variables: JSON.parse(withheld) as WithheldVariable[] };
 }
@@ -50,7 +60,7 @@ async function countedBuilds(db: Queries, commitId: bigint): Promise<bigint[]> {
     .selectFrom('builds')
     .select(['id', 'suite_id', 'suite_name', 'variant', 'attempt', 'series'])
     .where('commit_id', '=', commitId)
-    .where('deploy_id', 'is', null)
+    .where('counts', '=', 1)
     .execute();
   return ofLastSeries(newestAttempts(rows)).map(({ id }) => id);
 }

@@ -45,7 +45,7 @@ async function lastCommits(db: Queries, ids: bigint[]): Promise<Map<bigint, Last
         .selectFrom('builds')
         .select((within) => within.fn.max('finished_at').as('at'))
         .whereRef('builds.commit_id', '=', 'commits.id')
-        .where('builds.deploy_id', 'is', null)
+        .where('builds.counts', '=', 1)
         .as('finished_at'),
     )
     .where('projects.id', 'in', ids)

@@ -10,6 +10,7 @@ import type { WriteContext } from '../lifecycle/write-context.ts';
 import { writeContextOf } from './common.ts';
 import { planFor, planningWith, runCalls } from './config-plan.ts';
 import { readProject } from './config-present.ts';
+import { keepStops } from './config-reuse.ts';
 import type { PlannedCall } from './planned-call.ts';
 
 type Configuring = Pick<Call, 'database' | 'ids' | 'observers' | 'within'> & WithProject & { db: Transaction };
@@ -23,6 +24,7 @@ export async function configure(
   const { id } = project;
   const wanted = readDocument(document);
   const planning = planningWith({ db, within, isTrial });
+  await keepStops(db, id, wanted);
   const calls = planFor(planning, await readProject(planning, id), wanted);
   if (!mayDelete && calls.some(({ action }) => action === 'delete')) throw new ApiError('is_blank', 'prune');
   await holdForCalls(writeContextOf(call), project, calls);

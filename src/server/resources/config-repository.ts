@@ -31,6 +31,7 @@ import { gates, gatesOfPeople } from '../lifecycle/gates.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import { leavingGuarded } from './config-guards.ts';
 import { planFor, planningWith, runCalls } from './config-plan.ts';
+import { keepStops } from './config-reuse.ts';
 import { readProject } from './config-present.ts';
 import type { PlannedCall } from './planned-call.ts';
 
@@ -169,6 +170,7 @@ async function apply(
   const present = await readProject(planning, project.id);
   const asked = readWanted(file, present.entry);
   const gates = await keepGates(trx, project.id, asked);
+  const stops = await keepStops(trx, project.id, asked);
   const guarding = { db: trx, projectId: project.id, own: refs };
   const { wanted, kept: guarded } = await leavingGuarded(guarding, present, asked);
   const calls = planFor(planning, present, wanted);
@@ -194,7 +196,7 @@ async function apply(
     );
   }
   const news = run.length === 0 ? 'nothing to change' : `${run.length} ${run.length === 1 ? 'change' : 'changes'}`;
-  return [`Configured by ${path}: ${news}.`, ...guarded, ...kept, ...gates];
+  return [`Configured by ${path}: ${news}.`, ...guarded, ...kept, ...gates, ...stops];
 }
 
 /** The project's field that a file may change: it needs no more trust than a suite. */

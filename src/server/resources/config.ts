@@ -10,6 +10,7 @@ import { changesOf, configure } from './config-apply.ts';
 import { documentOf } from './config-document.ts';
 import { bodyFrom, planFor, planningWith, runCalls, type Planning } from './config-plan.ts';
 import { readProject, type Present } from './config-present.ts';
+import { keepStops } from './config-reuse.ts';
 
 const documentText = () => required(text('document', { lines: 'many' }));
 
@@ -23,7 +24,9 @@ async function appliedDocument(planning: Planning, present: Present): Promise<st
   const document = await storedDocument(planning.db, present.id);
   if (document === undefined) return undefined;
   try {
-    return planFor(planning, present, readDocument(document)).length === 0 ? document : undefined;
+    const wanted = readDocument(document);
+    await keepStops(planning.db, present.id, wanted);
+    return planFor(planning, present, wanted).length === 0 ? document : undefined;
   } catch (error) {
     // The document names a deleted record.
     if (error instanceof ApiError) return undefined;

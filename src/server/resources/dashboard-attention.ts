@@ -74,7 +74,7 @@ export async function stuckProjects(
     .select(['account_id', 'tags'])
     .distinct()
     .where('claim', 'is', null)
-    .where('kind', 'in', ['fetch_commit', 'run_suite'])
+    .where('kind', 'in', ['fetch_commit', 'run_suite', 'check_inputs'])
     .where('account_id', 'in', owners)
     .execute();
   const shown = new Set(projects.map(({ id }) => id));
@@ -100,7 +100,7 @@ async function requestsWaiting(db: Queries, account: bigint, tags: string) {
   const ofBuilds = jobs
     .innerJoin('builds', 'builds.id', 'jobs.subject_id')
     .select((of) => ['builds.project_id', of.fn.min('builds.build_request_id').as('request')])
-    .where('jobs.kind', '=', 'run_suite')
+    .where('jobs.kind', 'in', ['run_suite', 'check_inputs'])
     .groupBy('builds.project_id');
   const ofRequests = jobs
     .innerJoin('build_requests', 'build_requests.id', 'jobs.subject_id')

@@ -8,10 +8,17 @@ import type { Database, Queries } from '../db/open.ts';
 import { described, oneOf, text } from '../../shared/records/fields.ts';
 import { most } from '../../shared/domain/bounds.ts';
 import { timestamp, timestampOrNull } from '../../shared/lib/timestamps.ts';
-import { dashboardRecord, type OwnRequest, type ProjectLine, type SlowStep } from '../../shared/records/overview.ts';
+import {
+  dashboardRecord,
+  type OwnRequest,
+  type ProjectLine,
+  type ReuseStopped,
+  type SlowStep,
+} from '../../shared/records/overview.ts';
 import { startOfMessage, withIdString } from './common.ts';
 import { barOf, isRunning, startsOf, stripsOf } from './last-builds.ts';
 import { slowStepsOf } from './suite-figures.ts';
+import { reuseStoppedOf } from './reuse-stopped.ts';
 import { approvalsOf, requestedBy, stuckProjects } from './dashboard-attention.ts';
 
 /** Gives the same order on every database: without case, and 9 before 10. */
@@ -32,6 +39,7 @@ export async function dashboardOf(
   projects: ProjectLine[];
   requested: OwnRequest[];
   slow_steps: SlowStep[];
+  reuse_stopped: ReuseStopped[];
   found: number;
   all: number;
   waits: bigint | undefined;
@@ -61,6 +69,7 @@ export async function dashboardOf(
       ? await requestedBy(db, caller.id, new Map(all.map(({ id, name }) => [id, name])))
       : [],
     slow_steps: hasScope(caller, 'commits') ? await slowStepsOf(db, caller) : [],
+    reuse_stopped: hasScope(caller, 'commits') ? await reuseStoppedOf(db, caller) : [],
     found: fitting.length,
     all: all.length,
     waits: rows.find(({ request }) => request?.build_state === 'enqueued')?.owner_id,

@@ -8,6 +8,8 @@ import { pageOf } from '../http/paging.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
 import { firstFailures } from '../results/first-failures.ts';
 import { flakyTests } from '../results/flaky-tests.ts';
+import { provedBy } from '../lifecycle/kept-builds.ts';
+import { timestampOrNull } from '../../shared/lib/timestamps.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import { withFirst } from '../lifecycle/needs.ts';
 import { newestAttempts } from '../lifecycle/rollup.ts';
@@ -39,7 +41,7 @@ import { flakyView } from './tests.ts';
 async function attemptsLike(db: Queries, { commit_id, suite_name, variant }: BuildRow): Promise<BuildRow[]> {
   const builds = db.selectFrom('builds').selectAll().where('commit_id', '=', commit_id);
   const attempts = await builds.where('suite_name', '=', suite_name).where('variant', '=', variant).execute();
-  return attempts.toSorted((a, b) => a.attempt - b.attempt);
+  return attempts.filter(({ checks_id: checked }) => checked === null).toSorted((a, b) => a.attempt - b.attempt);
 }
 
 /** Empty before the build starts, because until then the build with the files may still change. */
@@ -83,6 +85,27 @@ async function stepParts(db: Queries, caller: Caller, build: BuildRow) {
     began: lead === undefined || from === undefined ? null : Math.max(0, lead + from),
     took: from === undefined || to === undefined ? null : to - from,
   }));
+}
+
+/** Where and when the build passed whose result this one has. */
+async function proofOf(db: Queries, { reused_from_id: id }: BuildRow) {
+  if (id === null) return null;
+  const builds = db.selectFrom('builds').innerJoin('commits', 'commits.id', 'builds.commit_id');
+  const {
+    finished_at: at,
+    branch,
+    ...build
+  } = await builds
+    .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
+    .select(['builds.commit_id', 'builds.finished_at', 'commits.ref', 'build_requests.branch'])
+    .where('builds.id', '=', id)
+    .executeTakeFirstOrThrow();
+  return {
+    ...withIdString('commit_id', build.commit_id),
+    commit_ref: build.ref,
+    branch,
+    finished_at: timestampOrNull(at),
+  };
 }
 
 async function artifactsOf(db: Queries, buildId: bigint) {
@@ -175,8 +198,9 @@ export const routes = [
         suites,
         step_parts: await stepParts(db, call.caller, build),
         attempts: attempts.map(view),
-        ...(await artifactsOf(db, build.id)),
-        has_summary: await hasSummary(db, build.id),
+        ...(await artifactsOf(db, provedBy(build))),
+        has_summary: await hasSummary(db, provedBy(build)),
+        proved_by: await proofOf(db, build),
       };
     },
   }),
@@ -207,7 +231,8 @@ export const routes = [
       const builds = db
         .selectFrom('builds')
         .selectAll()
-        .where('build_request_id', '=', await ofRequests.findLog(call));
+        .where('build_request_id', '=', await ofRequests.findLog(call))
+        .where('checks_id', 'is', null);
       const rows = await onPage(builds, 'id', page).execute();
       const view = await showing(call, rows);
       const newest = newestAttempts(rows).slice(0, mostLastLines);

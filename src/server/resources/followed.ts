@@ -113,7 +113,13 @@ const requestEvents = (db: Queries, id: bigint, after: bigint): Promise<(Row & {
         .selectFrom('build_requests')
         .select(['id', 'build_state as now'])
         .where('id', '=', id)
-        .unionAll(from.selectFrom('builds').select(['id', 'build_state as now']).where('build_request_id', '=', id))
+        .unionAll(
+          from
+            .selectFrom('builds')
+            .select(['id', 'build_state as now'])
+            .where('build_request_id', '=', id)
+            .where('checks_id', 'is', null),
+        )
         .as('record'),
     )
     .leftJoin('logs', 'logs.id', 'record.id')

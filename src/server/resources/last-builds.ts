@@ -69,6 +69,7 @@ export async function startsOf(db: Queries, requests: bigint[]): Promise<Readonl
     .select('build_request_id as id')
     .select((of) => of.fn.min('started_at').as('start'))
     .where('build_request_id', 'in', requests)
+    .where('checks_id', 'is', null)
     .groupBy('build_request_id')
     .execute();
   return new Map(rows.flatMap(({ id, start }) => (start === null ? [] : [[id, start]])));

@@ -134,7 +134,7 @@ async function newestRequests(db: Queries, ids: readonly (bigint | null)[]) {
 export async function buildsOfCommits(db: Queries, commits: readonly bigint[]) {
   if (commits.length === 0) return [];
   const builds = db.selectFrom('builds').selectAll().where('commit_id', 'in', commits);
-  const rows = await builds.where('deploy_id', 'is', null).execute();
+  const rows = await builds.where('counts', '=', 1).execute();
   return Array.from(Map.groupBy(rows, ({ commit_id: commit }) => commit).values()).flatMap((some) =>
     ofLastSeries(newestAttempts(some)),
   );

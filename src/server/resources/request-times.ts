@@ -13,6 +13,7 @@ export async function timesOf(db: Queries, id: bigint): Promise<RequestDetails> 
     .selectFrom('builds')
     .select(['created_at', 'started_at', 'finished_at'])
     .where('build_request_id', '=', id)
+    .where('checks_id', 'is', null)
     .execute();
   const events = await db
     .selectFrom('events')

@@ -17,7 +17,7 @@ async function namesOf(db: Queries, work: RunnerNow['work']): Promise<Map<bigint
   const subjects = (...kinds: string[]): bigint[] =>
     work.filter(({ kind }) => kinds.includes(kind)).map(({ subjectId }) => subjectId);
   const [builds, requests, deploys, compiles, checks] = [
-    subjects('run_suite', 'pack_files'),
+    subjects('run_suite', 'check_inputs', 'pack_files'),
     subjects('fetch_commit'),
     subjects('push_deploy'),
     subjects('compile_dependency'),

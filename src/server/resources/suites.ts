@@ -11,6 +11,7 @@ import { renameCaches } from '../outputs/caches.ts';
 import { needsOf } from '../lifecycle/chosen-suites.ts';
 import { cancelWaitingBuilds } from '../lifecycle/deleted-suites.ts';
 import { gatesOfFile } from '../lifecycle/gates.ts';
+import { allowReuse, renameStop } from '../lifecycle/reuse-checks.ts';
 import { forgetSlowSteps } from '../lifecycle/slow-steps.ts';
 import { columnsOf, valuesIn, type ValuesOf } from '../../shared/records/fields.ts';
 import {
@@ -155,6 +156,7 @@ export const routes = [
       refuseGates(project, suite, { approval: 0, approvers: '[]' });
       await refuseGuarded(call, suite);
       await orTaken(db.insertInto('suites').values(suite).execute());
+      if (suite.reuse === 'on') await allowReuse(db, project.id, suite.name);
       await holdVariants(db, project, suite);
       return viewOf(db, suite);
     },
@@ -181,6 +183,8 @@ export const routes = [
       if (Object.keys(changed).length > 0) {
         const set = { ...changed, gates_of_file: gatesOfFile(changed, isFile(call), suite) };
         await orTaken(db.updateTable('suites').set(set).where('id', '=', suite.id).execute());
+        if (name !== suite.name) await renameStop(db, { projectId: project.id, from: suite.name, to: name });
+        if (changed.reuse === 'on') await allowReuse(db, project.id, name);
       }
       await holdVariants(db, project, changed);
       return viewOf(db, { ...suite, ...changed });

@@ -3,7 +3,7 @@ import { readSummary } from '../outputs/summaries.ts';
 import { showSummary } from '../outputs/show-summary.ts';
 import { summaryPageRecord } from '../../shared/records/build.ts';
 import { string } from '../../shared/records/schema.ts';
-import { findBuild } from './builds.ts';
+import { findMaker } from './builds.ts';
 
 const path = '/projects/:project_id/builds/:build_id/summary';
 
@@ -17,7 +17,7 @@ export const routes = [
     streams: ['text/markdown'],
     answer: string,
     async handle({ db, project, params }) {
-      const { id } = await findBuild(db, project.id, params.build_id);
+      const id = await findMaker({ db, project, params });
       const written = Buffer.from(await readSummary(db, id));
       return {
         contentType: 'text/markdown; charset=utf-8',
@@ -34,13 +34,13 @@ export const routes = [
     summary: 'Fetch the summary of a build as sanitized HTML for a page; null if it cannot be shown as such',
     answer: summaryPageRecord,
     async handle({ db, database, project, params, caller }) {
-      const build = await findBuild(db, project.id, params.build_id);
-      const markdown = await readSummary(db, build.id);
+      const build = await findMaker({ db, project, params });
+      const markdown = await readSummary(db, build);
       if (markdown === '') return { html: '' };
-      const kept = db.selectFrom('artifacts').select(['id', 'path']).where('build_id', '=', build.id);
-      const at = `/ui/data/projects/${project.id}/builds/${build.id}/artifacts`;
+      const kept = db.selectFrom('artifacts').select(['id', 'path']).where('build_id', '=', build);
+      const at = `/ui/data/projects/${project.id}/builds/${build}/artifacts`;
       const artifacts = new Map((await kept.execute()).map((one) => [one.path, `${at}/${one.id}`]));
-      return { html: await showSummary(database, { build: build.id, account: caller.id, markdown, artifacts }) };
+      return { html: await showSummary(database, { build, account: caller.id, markdown, artifacts }) };
     },
   }),
 ];

@@ -17,7 +17,7 @@ import {
 } from '../../shared/records/build.ts';
 import { listOf } from '../../shared/records/schema.ts';
 import { testStates } from '../../shared/records/states.ts';
-import { findBuild } from './builds.ts';
+import { findMaker } from './builds.ts';
 import { withIdString } from './common.ts';
 
 type Since = Awaited<ReturnType<typeof failedSince>>;
@@ -94,11 +94,11 @@ export const routes = [
     paged: true,
     answer: listOf(testRecord),
     async handle({ db, project, params, query, page }) {
-      const build = await findBuild(db, project.id, params.build_id);
+      const build = await findMaker({ db, project, params });
       const wanted = wantedOn(page, query);
-      const { items, ...shown } = pageOfTests(page, wanted, await testsOf(db, build.id, wanted));
+      const { items, ...shown } = pageOfTests(page, wanted, await testsOf(db, build, wanted));
       const failed = items.filter(({ state }) => state === 'failed');
-      const since = await failedSince(db, build.id, failed);
+      const since = await failedSince(db, build, failed);
       return { ...shown, items: items.map((test) => view(test, since)) };
     },
   }),

@@ -102,7 +102,8 @@ async function buildsSince(db: Queries, projectId: bigint, since: number): Promi
     .select(['needs', 'approval', 'concurrency_group', 'by_machine'])
     .where('project_id', '=', projectId)
     .where('id', '>=', firstIdAt(since))
-    .where('deploy_id', 'is', null)
+    .where('counts', '=', 1)
+    .where('reused_from_id', 'is', null)
     .orderBy('id', 'desc')
     .limit(mostBuilds)
     .execute();

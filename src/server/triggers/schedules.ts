@@ -160,11 +160,12 @@ async function runSchedule(context: WriteContext, { id, next_run_at: dueAt }: Du
 function askForBuild(
   context: WriteContext,
   project: Parameters<typeof triggerRequest>[1],
-  { id, commit_ref: commitRef, variables }: ScheduleRow,
+  { id, commit_ref: commitRef, variables, reuse }: ScheduleRow,
 ) {
   return triggerRequest(context, project, {
     commitRef: commitRef === '' ? 'HEAD' : commitRef,
     variables,
+    reuse,
     trigger: {
       source: `schedule:${id}`,
       event: 'schedule',

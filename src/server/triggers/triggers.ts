@@ -25,6 +25,7 @@ export interface TriggeredBuild {
   commitRef: string;
   /** As JSON; none is secret. */
   variables?: string;
+  reuse?: number;
   trigger: Trigger;
 }
 

@@ -73,7 +73,10 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
   // The sentence of a failure includes its time and exit status.
   const isTold = build.build_state === 'failed' && build.failure_reason === '';
   return html`<div class="title build-title">
-      <h1>${buildName(build)} <span class="aside">attempt ${build.attempt}</span></h1>
+      <h1>
+        ${buildName(build)}
+        <span class="aside">${build.checks_id === null ? `attempt ${build.attempt}` : 'check'}</span>
+      </h1>
       <p id="build" data-live>
         ${buildBadge(build)} ${build.build_state !== 'passed' && html`<span>${build.sentence}</span>`}
         ${build.flaky && html`<span>Flaky: it failed, and passed when it was tried again.</span>`}
@@ -116,7 +119,7 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
         ${!isTold && status !== null && html`<span class="aside">exit status ${status}</span>`}
         ${attemptMarks(shown, path)}
       </p>
-      ${neededLine(build, path)} ${withheldLine(build)}
+      ${proofLine(build, path)} ${neededLine(build, path)} ${withheldLine(build)}
       ${
         build.build_state === 'waiting_for_approval'
           ? html`<p class="aside">It waits until a user of the project approves it.</p>`
@@ -125,6 +128,21 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
       ${build.uploads_pending && notice('good', uploadsPending)}
       ${build.uploads_lost !== '' && notice('bad', reasonText(build.uploads_lost))}
     </div>`;
+}
+
+function proofLine({ reused_from_id_str: from, proved_by: proof, checks_id_str: checked }: BuildDetails, path: string) {
+  if (checked !== '')
+    return html`<p class="aside">
+      It checks <a href="${path}/builds/${checked}">a build that was not run</a>, and counts for nothing else. If it
+      fails, the suite is not reused any more.
+    </p>`;
+  if (!proof) return false;
+  return html`<p class="proof">
+    Not run: all its inputs equal those of <a href="${path}/builds/${from}">build ${from}</a>, which passed
+    ${proof.finished_at !== null && ago(proof.finished_at)} at
+    <a href="${path}/commits/${proof.commit_id_str}"><code>${shortSha(proof.commit_ref)}</code></a
+    >${proof.branch !== '' && html` on <code>${proof.branch}</code>`}. Artifacts, tests and summary are of that build.
+  </p>`;
 }
 
 const whyWithheld = {

@@ -143,6 +143,22 @@ function slowList(visit: PageVisit, slow: Dashboard['slow_steps']): Html | false
     </ul>`;
 }
 
+function stoppedList(stopped: Dashboard['reuse_stopped']): Html | false {
+  if (stopped.length === 0) return false;
+  return html`<h2>Not reused any more</h2>
+    <ul class="card compact">
+      ${stopped.map(({ project_id_str: project, suite_id_str: suite, suite_name: name, ...one }) => {
+        const path = `/ui/projects/${project}`;
+        return html`<li>
+          <a href="${path}">${one.project_name}</a>:
+          ${suite === '' ? name : html`<a href="${path}/settings/suites/${suite}">${name}</a>`} is not reused any more,
+          because <a href="${path}/builds/${one.build_id_str}">a build</a> failed on the inputs of builds that passed.
+          The suite depends on something else too. When that is mended, switch its reuse on in its settings.
+        </li>`;
+      })}
+    </ul>`;
+}
+
 const nothingYet = empty(
   'No projects yet',
   'A project builds, tests and deploys the commits of a git repository. Create one with “New project”.',
@@ -159,7 +175,7 @@ export const routes: PageRoute[] = [
       const sort = queryText('sort') === 'name' ? 'name' : 'failed';
       const shown = await api.get('/dashboard', { query: { filter, sort } });
       const { projects, all, found, waiting_reason: reason, invited, requested, offers, ending_tokens: ending } = shown;
-      const { slow_steps: slow } = shown;
+      const { slow_steps: slow, reuse_stopped: stopped } = shown;
       const isAll = found === projects.length;
       const beside = sort === 'name' ? { sort } : {};
       const filtered = { name: 'filter', label: 'Filter', value: filter, most: longest.filter, isWhole: isAll, beside };
@@ -191,6 +207,7 @@ export const routes: PageRoute[] = [
             }
           </div>
           <div id="incomplete" data-live>${await incompleteList(visit, projects)}</div>
+          <section id="stopped" aria-label="Not reused any more" data-live>${stoppedList(stopped)}</section>
           <section id="slow" aria-label="Slower than before" data-live>${slowList(visit, slow)}</section>
           <section id="requested" aria-label="Requested by you" data-live>${requestedList(requested)}</section>
           ${

@@ -190,6 +190,7 @@ const kinds: Record<string, string> = {
   compile_dependency: 'compile of ',
   check_connection: 'connection check',
   pack_files: 'files of ',
+  check_inputs: 'inputs of ',
 };
 
 function workLine({ kind, id_str: id, name, project_name: project, account, started_at: started }: Work): Html {

@@ -17,7 +17,7 @@ const answerTo = ({ name }: Parameter): `variables[${string}]` => `variables[${n
 /** Variables that no parameter names are typed into a field of their own. */
 const others = 'others';
 
-type Names = 'commit_ref' | 'suites' | 'priority' | typeof others | ReturnType<typeof answerTo>;
+type Names = 'commit_ref' | 'suites' | 'priority' | 'reuse' | typeof others | ReturnType<typeof answerTo>;
 
 function tableFor(parameters: readonly Parameter[]): FieldTable<Names> {
   const { variables, ...fields } = askedFields;
@@ -29,6 +29,7 @@ function tableFor(parameters: readonly Parameter[]): FieldTable<Names> {
       commit_ref: runForm.texts.commit_ref,
       suites: runForm.texts.suites,
       [others]: { ...runForm.texts.variables, label: parameters.length > 0 ? 'Other variables' : 'Variables' },
+      reuse: { label: 'Reuse results', hint: 'Suites with reuse do not run if a build with the same inputs passed.' },
       priority: { label: 'Priority', wrong: 'This is more than the project allows, or no number from -100 to 100.' },
       ...Object.fromEntries(parameters.map((one) => [answerTo(one), textsOf(one)])),
     },
@@ -90,7 +91,8 @@ async function show(visit: ProjectVisit) {
         html`${form.field('commit_ref', { value: queryText('commit_ref') || branch })}
         ${parameters.map((one) => form.field(answerTo(one), { value: one.default }))}
         ${suitesPart(form, suites, visit.refused !== undefined)} ${form.field(others)}
-        ${form.field('priority', { hint: `At most ${project.most_priority}. Higher ones begin first.` })}`,
+        ${form.field('priority', { hint: `At most ${project.most_priority}. Higher ones begin first.` })}
+        ${form.field('reuse')}`,
         { button: 'Run build', isCard: true, label: 'Run build' },
       )}
       ${

@@ -75,6 +75,37 @@ export const suiteForm = fieldTable(
       hint: 'Words with blanks between them. Only runners that have all of these tags run the suite.',
       wrong: 'Tags are words of letters, digits and . _ : - that start with a letter or a digit.',
     },
+    reuse: {
+      label: 'Reuse',
+      choices: [
+        ['off', 'each build runs'],
+        ['on', 'a build is not run if one with the same inputs passed before'],
+      ],
+      hint: 'Its builds see no history and no commit, branch or number of the build, unless that is allowed below.',
+    },
+    inputs: {
+      label: 'Files that matter',
+      rows: 2,
+      isCode: true,
+      hint: html`One pattern a line, such as <code>src</code> or <code>*.json</code>. Left blank, all files of the
+        commit matter. The other files are in the workspace too.`,
+      wrong: patterns,
+    },
+    ignore_variables: {
+      label: 'Variables that do not matter',
+      rows: 2,
+      isCode: true,
+      hint: 'Names, one on each line. Another value of these does not make the suite run.',
+      wrong: 'Each line is the name of a variable: letters, digits and _, and no digit first.',
+    },
+    reuse_days: {
+      label: 'Days that a result may be reused',
+      hint: 'From 1 to 365, counted from the end of its build.',
+    },
+    uses_request: {
+      label: 'Uses the request',
+      hint: 'Its builds see commit, branch, event and pull request, and run again when one of these differs.',
+    },
     cache: {
       label: 'Cache',
       rows: 2,
@@ -220,6 +251,7 @@ export function suiteParts(form: SuiteForm, { all, mayBuildImages, dependencies 
   ${form.group(runner, runnerSummary(form))} ${startGroup(form, others, suite)}
   ${form.group(['matrix', 'matrix_exclude', 'matrix_include', 'matrix_allow_failure'], matrixSummary(form))}
   ${form.group(['cache', 'cache_save'], `Cache: ${countedLines(form, 'cache', 'path')}`)}
+  ${form.group(['reuse', 'inputs', 'ignore_variables', 'reuse_days', 'uses_request'], reuseSummary(form))}
   ${form.group(['timeout', 'allow_failure', 'retries', 'retry_on'], limitsSummary(form))}
   ${form.group(
     ['reports', 'annotations', 'artifacts'],
@@ -249,6 +281,18 @@ export function chosenRuns({ runs: chosen, ...form }: RawGroup): RawGroup {
   if (chosen === 'steps') return { ...form, command: '' };
   const { steps: _steps, ...withCommand } = form;
   return chosen === 'command' ? withCommand : form;
+}
+
+function reuseSummary(form: SuiteForm): string {
+  const { length: patterns } = form.shownList('inputs');
+  const { length: ignored } = form.shownList('ignore_variables');
+  const days = Number(form.shown('reuse_days'));
+  return [
+    `Reuse: ${form.shown('reuse') === 'on' ? `on, ${counted(days, 'day')}` : 'off'}`,
+    ...(patterns === 0 ? [] : [`files of ${counted(patterns, 'pattern')}`]),
+    ...(ignored === 0 ? [] : [`without ${counted(ignored, 'variable')}`]),
+    ...(form.shown('uses_request') === 'true' ? ['with the request'] : []),
+  ].join(', ');
 }
 
 function countedLines(form: SuiteForm, name: 'cache' | 'reports' | 'artifacts', what: string): string {

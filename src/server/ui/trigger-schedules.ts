@@ -38,6 +38,10 @@ const scheduleForm = fieldTable(scheduleFields, {
     label: 'Variables of its builds',
     hint: html`One on each line, as <code>NAME=value</code>. Parameters that are not named have their defaults.`,
   },
+  reuse: {
+    label: 'Reuse results',
+    hint: 'Suites with reuse do not run if a build with the same inputs passed. Without this, the schedule runs all.',
+  },
 });
 
 const linesOf = ({ variables }: Pick<Schedule, 'variables'>): string =>
@@ -55,7 +59,7 @@ const { newForm, routes: ofOne } = resource({
   form: scheduleForm,
   fields: (form, _, schedule) =>
     html`${form.fields('cron', 'time_zone', 'commit_ref')}
-    ${form.field('variables', { value: schedule ? linesOf(schedule) : '' })}`,
+    ${form.field('variables', { value: schedule ? linesOf(schedule) : '' })} ${form.field('reuse')}`,
   creation: { action: 'create_schedule' },
   save: { route: `PUT ${of}/:schedule_id`, fields: askedFrom, done: 'saved' },
   below: (schedule, visit) =>

@@ -36,6 +36,7 @@ export function buildRequestView(request: Shown, waitingReason: string): BuildRe
     suite_names: askedFields.suite_names.fromColumn(request.suite_names),
     variables: askedFields.variables.fromColumn(request.variables),
     priority: request.priority,
+    reuse: request.reuse === 1,
     waiting_reason: waitingReason,
     failure_reason: request.failure_reason,
     config_file: request.config_digest === '' ? '' : request.config_file,

@@ -26,6 +26,8 @@ export function buildView(build: BuildRow, waitingReason: string): Build {
     tests_passed: build.tests_passed,
     tests_failed: build.tests_failed,
     tests_skipped: build.tests_skipped,
+    ...withIdString('reused_from_id', build.reused_from_id),
+    ...withIdString('checks_id', build.checks_id),
     uploads_pending: build.uploads === 'pending',
     uploads_lost: build.uploads === 'pending' ? '' : build.uploads,
     waiting_reason: waitingReason,

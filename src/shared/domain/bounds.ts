@@ -97,6 +97,9 @@ export const most = {
   refGlobs: 20,
   approvers: 100,
   retryOn: 20,
+  ignoredVariables: 100,
+  /** Waiting or running builds of a suite that only check reused ones. */
+  checksOfSuite: 10,
   cachePaths: 16,
   matrixLines: 16,
   /** Of one suite, and lines that name some of them. */
@@ -273,6 +276,8 @@ export const mostRecords = {
         'artifacts',
         'cache',
         'retry_on',
+        'inputs',
+        'ignore_variables',
       ],
       bytes: 8 * megabyte,
     },

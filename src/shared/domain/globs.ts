@@ -26,6 +26,11 @@ export function compileGlob(glob: string): string[][] | undefined {
   return compiled?.every((path) => path !== undefined) ? compiled : undefined;
 }
 
+/** As runner/match-globs.pl takes them. */
+export function patternsOf(globs: readonly string[]): string[] {
+  return globs.flatMap((glob, at) => (compileGlob(glob) ?? []).map((parts) => [at, ...parts].join('/')));
+}
+
 function alternatives(glob: string): string[] | undefined {
   const open = next(glob, 0, '{');
   if (open === undefined) return [glob];

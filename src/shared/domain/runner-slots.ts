@@ -3,7 +3,7 @@ export const slotKinds = ['builds', 'fetches'] as const;
 export type SlotKind = (typeof slotKinds)[number];
 
 /** The kinds of jobs that take a slot for fetches. */
-export const fetchKinds: readonly string[] = ['fetch_commit', 'check_connection', 'pack_files'];
+export const fetchKinds: readonly string[] = ['fetch_commit', 'check_connection', 'pack_files', 'check_inputs'];
 
 export function slotOf(kind: string): SlotKind {
   return fetchKinds.includes(kind) ? 'fetches' : 'builds';

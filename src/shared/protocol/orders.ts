@@ -5,6 +5,7 @@ export const workKinds = [
   'push_deploy',
   'check_connection',
   'pack_files',
+  'check_inputs',
 ] as const;
 
 export type WorkKind = (typeof workKinds)[number];
@@ -96,6 +97,10 @@ export interface SuiteOrder {
   merge?: { head: string; base: string; name: string };
   /** Missing counts as true. */
   isFork?: boolean;
+  /** The build sees no commit but one of its own, which follows from the files. */
+  isSealed?: true;
+  /** The files that count as its inputs. Without it, all. */
+  inputs?: string[];
   /** In order, at least one. */
   steps: StepOrder[];
   environment: Record<string, string>;
@@ -300,7 +305,20 @@ export interface PackOrder {
   mostBytes: number;
 }
 
-export type Work = FetchOrder | SuiteOrder | CompileOrder | PushOrder | CheckOrder | PackOrder;
+/** What would a build stand on that only this runner knows, if it began now? It has no log. */
+export interface CheckInputsOrder extends Pick<
+  SuiteOrder,
+  'source' | 'sha' | 'fetchRef' | 'merge' | 'isFork' | 'inputs' | 'image'
+> {
+  kind: 'check_inputs';
+  /** The names of the build's variables. Those of the operator do not replace them. */
+  environment: string[];
+  services?: Pick<ServiceOrder, 'name' | 'image'>[];
+  /** It begins with another suite's files instead of the commit's. */
+  hasFiles?: true;
+}
+
+export type Work = FetchOrder | SuiteOrder | CompileOrder | PushOrder | CheckOrder | PackOrder | CheckInputsOrder;
 
 export interface Order {
   claim: string;

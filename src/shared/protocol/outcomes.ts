@@ -129,6 +129,8 @@ const outcome = eitherOf([
     files: listOf(most.checked, gitName),
     workflows: optional(listOf(most.importedFiles + 1, workflowFile)),
   }),
+  /** The report has them. */
+  object({ kind: literal('inputs') }),
   /** This runner lacks the required isolation. The log has the reason. */
   object({ kind: literal('unrunnable'), reason }),
   object({ kind: literal('exited'), status: whole(255), cache: optional(savedCache) }),

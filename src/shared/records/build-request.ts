@@ -1,5 +1,5 @@
 import * as Type from 'typebox';
-import { described, identifiers, lines, required, texts } from './fields.ts';
+import { described, flag, identifiers, lines, required, texts, withDefault } from './fields.ts';
 import { fetchedIncludeFields } from './include.ts';
 import { commitRef, priority, variableContent, variableName } from './forms.ts';
 import {
@@ -36,6 +36,10 @@ export const askedFields = {
       '`suites` too',
   ),
   priority: described(priority, 'added to the priority of each suite; at most `most_priority` of the project'),
+  reuse: described(
+    withDefault(flag(), true),
+    'suites with `reuse` are not run if a build with the same inputs passed; with false, all run',
+  ),
 };
 
 export const buildRequestRecord = record('BuildRequest', {
@@ -54,6 +58,7 @@ export const buildRequestRecord = record('BuildRequest', {
   suite_names: strings,
   variables: mapOf(string),
   priority: integer,
+  reuse: boolean,
   waiting_reason: waitingReason,
   failure_reason: Type.String({ description: 'Why nothing ran, in one word; blank if suites were chosen' }),
   config_file: Type.String({

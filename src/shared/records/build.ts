@@ -40,6 +40,8 @@ const fields = {
   tests_passed: integer,
   tests_failed: integer,
   tests_skipped: integer,
+  ...nullableIdWithString('reused_from_id'),
+  ...nullableIdWithString('checks_id'),
   uploads_pending: boolean,
   uploads_lost: string,
   waiting_reason: waitingReason,

@@ -109,6 +109,16 @@ export const variants = (description: string): Field<string[], string> =>
     return read.length === entries.length ? read.map((axes) => textOfVariant(axes.map(freeAxis))) : undefined;
   });
 
+/** They may name variables that do not exist. */
+export const variableNames = (description: string): Field<string[], string> =>
+  lines({
+    most: 'ignoredVariables',
+    longest: 'variableName',
+    check: (name) => variableNameForm.test(name),
+    isSet: true,
+    description,
+  });
+
 /** Names that the service sets itself are refused. */
 export const variableName = refined(text('variableName', { pattern: variableNameForm }), freeVariable);
 

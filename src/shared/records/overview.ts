@@ -98,12 +98,24 @@ const slowStep = object({
 });
 export type SlowStep = Static<typeof slowStep>;
 
+const reuseStop = object({
+  ...idWithString('project_id'),
+  project_name: string,
+  ...nullableIdWithString('suite_id'),
+  suite_name: string,
+  ...idWithString('build_id'),
+});
+export type ReuseStopped = Static<typeof reuseStop>;
+
 export const dashboardRecord = record('Dashboard', {
   requested: listOf(ownRequest, {
     description: 'The last build requests of the caller: unfinished, or of the last day',
   }),
   slow_steps: listOf(slowStep, {
     description: 'Steps that became slow; `commit_id` is the first slow one, `median_ms` is from the builds before it',
+  }),
+  reuse_stopped: listOf(reuseStop, {
+    description: 'Suites that are not reused any more, because a build of reused inputs failed when it ran: `build_id`',
   }),
   projects: listOf(projectLine),
   found: integer,
@@ -217,6 +229,10 @@ export const buildDetailsRecord = record('BuildDetails', {
   artifacts: integer,
   artifact_bytes: integer,
   has_summary: boolean,
+  proved_by: nullable(
+    object({ ...idWithString('commit_id'), commit_ref: string, branch: string, finished_at: nullable(dateTime) }),
+    { description: 'Where and when the build of `reused_from_id` passed; null where a build ran' },
+  ),
 });
 export type BuildDetails = Static<typeof buildDetailsRecord>;
 

@@ -34,6 +34,7 @@ import {
   tags,
   variableContent,
   variableName,
+  variableNames,
   variants,
 } from './forms.ts';
 import { recordList, type RecordCheck } from './record-lists.ts';
@@ -114,6 +115,17 @@ export const suiteFields = {
   retries: wholeNumber({ min: 0, max: 3, fallback: 0 }),
   retry_on: retryOn,
   ...matrixFields,
+  reuse: described(
+    oneOf(['off', 'on']),
+    '`on`: a build is not run if one with the same inputs passed before, and has that result',
+  ),
+  inputs: globs('the files of the commit that can change the result, for `reuse`; an empty list for all'),
+  ignore_variables: variableNames('variables whose values cannot change the result, for `reuse`'),
+  reuse_days: described(wholeNumber({ min: 1, max: 365, fallback: 30 }), 'how long a result may be reused'),
+  uses_request: described(
+    flag(),
+    'whether builds see commit, branch, event and pull request also with `reuse`, which makes them inputs',
+  ),
   cache: cachePaths,
   cache_save: described(oneOf(['passed', 'always']), 'which builds save the cache: `always` for failed ones as well'),
   annotations: described(

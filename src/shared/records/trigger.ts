@@ -6,6 +6,7 @@ import { isTimeZone } from '../lib/time-zones.ts';
 import {
   answersOf,
   described,
+  flag,
   oneOf,
   refined,
   required,
@@ -33,6 +34,7 @@ export const scheduleFields = {
     ),
     'variables for its builds, as in a build request; a token needs the scope `suites` too',
   ),
+  reuse: described(flag(), 'whether suites with `reuse` may be passed without running; a nightly build is to find out'),
 };
 /** Both fields decide whether there is a next time. An expression without one is refused. */
 export function checkTimes({

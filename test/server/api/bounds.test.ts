@@ -84,6 +84,7 @@ const entryOf: Record<string, (index: number) => string> = {
   suites: (index) => String(index + 1),
   needs: (index) => String(index + 1),
   retry_on: (index) => `exit:${index + 1}`,
+  ignore_variables: (index) => `V${index}`,
   related_dependencies: (index) => String(index + 1),
   project_ids: (index) => String(index + 1),
   redirect_uris: (index) => `https://example.org/${index}`,

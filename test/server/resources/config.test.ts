@@ -35,6 +35,11 @@ allow_failure = true
 retries = 2
 matrix = [ "CC=gcc,clang" ]
 image = "docker.io/library/debian:13"
+reuse = "on"
+inputs = [ "src", "*.json" ]
+ignore_variables = [ "REGION" ]
+reuse_days = 7
+uses_request = true
 cache = [ "~/.cache" ]
 cache_save = "always"
 artifacts = [ "out/**" ]

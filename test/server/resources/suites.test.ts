@@ -6,7 +6,7 @@ import { describeService } from '../../support/service.ts';
 
 const fields =
   'id id_str name description command steps services tags image root builds_images api_token id_tokens reports timeout allow_failure retries retry_on matrix matrix_include ' +
-  'matrix_exclude matrix_allow_failure cache cache_save annotations artifacts needs files_from_id files_from_name files_from ' +
+  'matrix_exclude matrix_allow_failure reuse inputs ignore_variables reuse_days uses_request cache cache_save annotations artifacts needs files_from_id files_from_name files_from ' +
   'approval approvers manual concurrency_group priority files_from_id_str';
 
 describeService('suites', (service, database) => {
@@ -333,6 +333,48 @@ describeService('suites', (service, database) => {
       assertWrongFields(await alice.put(own, { 'tags[]': tags }), { tags: 'invalid_format' });
     assertWrongFields(await alice.put(own, { tags: 'gpu' }), { tags: 'invalid_format' });
     assert.deepEqual((await alice.put(own, { 'tags[]': '' })).record.tags, []);
+  });
+
+  test('say what a result stands on, and whether and how long it is reused', async () => {
+    const alice = await service.user();
+    const project = await alice.createProject();
+    const suite = await alice.createSuite(project);
+    const path = `/projects/${project.id}/suites/${suite.id}`;
+    const ofReuse = async () => {
+      const {
+        reuse,
+        inputs,
+        ignore_variables: ignored,
+        reuse_days: days,
+        uses_request,
+      } = (await alice.get(path)).record;
+      return [reuse, inputs, ignored, days, uses_request];
+    };
+    assert.deepEqual(await ofReuse(), ['off', [], [], 30, false]);
+    await alice.put(path, {
+      reuse: 'on',
+      'inputs[]': 'src\n*.json\nsrc',
+      'ignore_variables[]': 'B\nA\nB',
+      reuse_days: '365',
+      uses_request: 'true',
+    });
+    assert.deepEqual(await ofReuse(), ['on', ['src', '*.json'], ['B', 'A'], 365, true]);
+    for (const wrong of [
+      { reuse: 'always' },
+      { inputs: ['../x'] },
+      { inputs: ['/etc'] },
+      { ignore_variables: ['1A'] },
+      { ignore_variables: ['A B'] },
+      { reuse_days: '0' },
+      { reuse_days: '366' },
+      { uses_request: 'maybe' },
+    ]) {
+      const sent = Object.entries(wrong).map(([name, one]) => [Array.isArray(one) ? `${name}[]` : name, String(one)]);
+      const [[name = '']] = Object.entries(wrong) as [[string, unknown]];
+      assertWrongFields(await alice.put(path, Object.fromEntries(sent)), { [name]: 'invalid_format' });
+    }
+    await alice.put(path, { 'inputs[]': '', 'ignore_variables[]': '' });
+    assert.deepEqual(await ofReuse(), ['on', [], [], 365, true]);
   });
 
   test('have patterns of reports, in the order sent, that a change replaces or leaves', async () => {

@@ -73,6 +73,7 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
       'Start: by itself',
       'Matrix: none',
       'Cache: none',
+      'Reuse: off',
       'Timeout: the server’s, retries: none',
       'Test reports: none, artifacts: none',
       'Tokens: none',
@@ -87,6 +88,11 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
       'tags[]': 'linux gpu',
       'cache[]': 'node_modules\n~/.npm',
       cache_save: 'always',
+      reuse: 'on',
+      'inputs[]': 'src\n*.json',
+      'ignore_variables[]': 'TOKEN',
+      reuse_days: '7',
+      uses_request: 'true',
       'matrix[]': 'NODE=20,22,24\nDB=a,b',
       timeout: '90',
       retries: '2',
@@ -103,6 +109,7 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
       'Start: by itself',
       'Matrix: 6 variants',
       'Cache: 2 paths',
+      'Reuse: on, 7 days, files of 2 patterns, without 1 variable, with the request',
       'Timeout: 90 s, retries: 2, may fail',
       'Test reports: 1 pattern, artifacts: 2 patterns',
       'Tokens: none',
@@ -128,8 +135,9 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
       'Runner: with the tags linux gpu',
       ...saved.slice(2, 4),
       '+ Cache: 3 paths',
+      saved[5],
       '+ Timeout: 90 s, retries: 9, may fail',
-      ...saved.slice(6),
+      ...saved.slice(7),
     ]);
     assert.match(refused.text, /value="node:24"/);
     // Steps in place of the command, in the rows that are there.

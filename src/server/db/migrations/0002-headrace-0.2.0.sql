@@ -61,9 +61,15 @@ alter table builds add column priority integer not null default 0;
 alter table jobs add column priority integer not null default 0;
 -- Which of an account's jobs is next, once it is the account's turn.
 create index jobs_by_priority on jobs (tags, account_id, priority desc, run_after, id)
-  where claim is null and kind not in ('fetch_commit', 'check_connection', 'pack_files');
+  where claim is null and kind not in ('fetch_commit', 'check_connection', 'pack_files', 'check_inputs');
 create index jobs_by_priority_fetches on jobs (tags, account_id, priority desc, run_after, id)
-  where claim is null and kind in ('fetch_commit', 'check_connection', 'pack_files');
+  where claim is null and kind in ('fetch_commit', 'check_connection', 'pack_files', 'check_inputs');
+drop index jobs_waiting;
+create index jobs_waiting on jobs (tags, account_id, run_after, id)
+  where claim is null and kind not in ('fetch_commit', 'check_connection', 'pack_files', 'check_inputs');
+drop index jobs_waiting_fetches;
+create index jobs_waiting_fetches on jobs (tags, account_id, run_after, id)
+  where claim is null and kind in ('fetch_commit', 'check_connection', 'pack_files', 'check_inputs');
 
 alter table suites add column approvers text not null default '[]';
 alter table suites add column gates_of_file text not null default '';
@@ -144,6 +150,15 @@ alter table builds add column faults integer not null default 0;
 alter table builds add column by_machine integer not null default 0;
 alter table builds add column usage text not null default '';
 create index builds_of_suite on builds (suite_id, id);
+alter table builds add column counts integer not null default 1;
+update builds set counts = 0 where deploy_id is not null;
+alter table builds add column may_reuse integer not null default 0;
+alter table builds add column reused_from_id bigint;
+alter table builds add column checks_id bigint;
+create index builds_reused on builds (reused_from_id, id) where reused_from_id is not null;
+create index builds_checking on builds (project_id, suite_name) where checks_id is not null and finished_at is null;
+alter table build_requests add column reuse integer not null default 1;
+alter table schedules add column reuse integer not null default 0;
 
 create table slow_steps (
   id bigint not null primary key,
@@ -249,6 +264,11 @@ alter table builds add column lent_by text not null default '[]';
 alter table connection_checks add column workflows text not null default '[]';
 
 alter table suites add column api_token text not null default 'none';
+alter table suites add column reuse text not null default 'off';
+alter table suites add column inputs text not null default '[]';
+alter table suites add column ignore_variables text not null default '[]';
+alter table suites add column reuse_days integer not null default 30;
+alter table suites add column uses_request integer not null default 0;
 
 create table build_tokens (
   id bigint not null primary key references builds (id) on delete cascade,
@@ -314,5 +334,16 @@ alter table access_tokens add column for_mcp integer not null default 0;
 create table build_inputs (
   id bigint not null primary key references builds (id) on delete cascade,
   ordered text not null,
-  reported text not null default '[]'
+  reported text not null default '[]',
+  ordered_digest text not null default '',
+  reported_digest text not null default '',
+  vouches_for text not null default ''
+);
+create index build_inputs_vouching on build_inputs (ordered_digest, reported_digest, id) where vouches_for > '';
+
+create table reuse_stops (
+  id bigint not null primary key,
+  project_id bigint not null references projects (id) on delete cascade,
+  suite_name text not null,
+  constraint reuse_stops_suite unique (project_id, suite_name)
 );

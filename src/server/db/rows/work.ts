@@ -54,6 +54,8 @@ export interface BuildRequestRow {
    */
   join_key: string;
   joined_to_id: bigint | null;
+  /** 1 if its builds need not run if builds with the same inputs passed. */
+  reuse: number;
   /** The pull request's head, if its merge is built, and the commit of the target that it was merged into. Else blank. */
   head_sha: string;
   merge_base: string;
@@ -107,6 +109,18 @@ export interface BuildInputsRow {
   ordered: string;
   /** What the runner reported at the end. */
   reported: string;
+  /** Over both lists, without the contents that the suite ignores (lifecycle/reuse.ts). Blank if it cannot vouch. */
+  ordered_digest: string;
+  reported_digest: string;
+  /** Whose builds it may stand for; blank for none. */
+  vouches_for: string;
+}
+
+/** A suite whose reuse ended because a build that was passed by reuse failed when it ran. Its id is the failed build's. */
+export interface ReuseStopRow {
+  id: bigint;
+  project_id: bigint;
+  suite_name: string;
 }
 
 /** Suites can be renamed and deleted. Their builds stay. */
@@ -199,8 +213,16 @@ export interface BuildRow {
   concurrency_group: string;
   /** The reason why it is not in the queue: `needs` or its `group`. Otherwise blank (lifecycle/held-back.ts). */
   held: string;
-  /** The deploy for which it was created. The commit's state does not depend on such a build. */
+  /** The deploy for which it was created. */
   deploy_id: bigint | null;
+  /** 1 if the state of its commit depends on it. */
+  counts: number;
+  /** 1 if it need not run if a build with the same inputs passed (lifecycle/reuse.ts). */
+  may_reuse: number;
+  /** The build that ran instead of it. */
+  reused_from_id: bigint | null;
+  /** The reused build that it was started to check (lifecycle/reuse-checks.ts). */
+  checks_id: bigint | null;
 }
 
 export interface BuiltRefRow {
