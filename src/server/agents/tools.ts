@@ -16,7 +16,8 @@ import { groupOf } from '../../shared/records/raw.ts';
 import type { JsonSchema } from '../../shared/records/schema.ts';
 import { ApiError } from '../../shared/errors.ts';
 import { hasFork } from './forks.ts';
-import { plain, plainLines, type Said } from './quote.ts';
+import { plain, plainLines } from '../../shared/lib/plain-text.ts';
+import type { Said } from './quote.ts';
 import type { CallRoute } from './routes.ts';
 import type { Glossary } from './words.ts';
 
