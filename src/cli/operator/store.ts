@@ -20,6 +20,7 @@ import { keepReserve, type DiskReserve } from '../../shared/lib/disk-reserve.ts'
 import { createObservers } from '../../server/lifecycle/endings.ts';
 import { closeListingThread } from '../../server/triggers/compare-listings.ts';
 import { closeRulesThread } from '../../server/lifecycle/evaluate-rules.ts';
+import { closeDiffThread } from '../../server/briefs/log-diff.ts';
 import { closeBriefThread } from '../../server/briefs/line-hashes.ts';
 import { closeSummaryThread } from '../../server/outputs/show-summary.ts';
 import { unpackLimitsOf } from '../../server/limits.ts';
@@ -92,6 +93,7 @@ export async function openStore(
         await closeRulesThread(db);
         await closeSummaryThread(db);
         await closeBriefThread(db);
+        await closeDiffThread(db);
         await closeListingThread(db);
         await lease.close();
         await blobs.close();

@@ -45,7 +45,10 @@ function endingOf({ bytes }: EndingTask): HashesAnswer {
   const take = (hash: number): void => {
     if (hash !== 0 && add(set, hash)) count += 1;
   };
-  for (let at = lines.count - 1; at >= 0 && count < lastLines; at -= 1) take(lines.hash(at));
+  for (let at = lines.count - 1; at >= 0; at -= 1) {
+    if (count >= lastLines) break;
+    take(lines.hash(at));
+  }
   for (let at = 0, left = mostFailures; at < lines.count && left > 0; at += 1) {
     if (!reportsFailure(lines.text(at))) continue;
     take(lines.hash(at));

@@ -3,6 +3,9 @@ import { projectRoute } from '../api/route.ts';
 import { includes } from '../auth/roles.ts';
 import { findBrief } from '../briefs/brief.ts';
 import { fit } from '../briefs/fit.ts';
+import { hunksOf } from '../briefs/hunks.ts';
+import { diffLogs } from '../briefs/log-diff.ts';
+import { lastPassed, originOf } from '../briefs/runs.ts';
 import { asJson, asMarkdown, asText } from '../briefs/render.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
@@ -10,10 +13,11 @@ import { preferred } from '../http/accept.ts';
 import { TextAnswer } from '../http/route.ts';
 import { bytes } from '../../shared/domain/bounds.ts';
 import { quote } from '../../shared/lib/shell-word.ts';
-import { briefRecord, type Brief } from '../../shared/records/brief.ts';
-import { described, wholeNumber } from '../../shared/records/fields.ts';
+import { briefRecord, logDiffRecord, type Brief } from '../../shared/records/brief.ts';
+import { described, identifier, wholeNumber } from '../../shared/records/fields.ts';
 import { isShown } from './build-inputs.ts';
 import { findBuild } from './builds.ts';
+import { orNotFound, withIdString } from './common.ts';
 import { keptUntil } from './kept-files.ts';
 import { unlessBusy } from './log-lines.ts';
 
@@ -50,6 +54,27 @@ export const routes = [
       const render = texts[type];
       const brief = fit(found, query.max_bytes, render ?? asJson);
       return render ? new TextAnswer(`${type}; charset=utf-8`, render(brief)) : brief;
+    },
+  }),
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/builds/:build_id/log/diff',
+    access: 'public',
+    scope: 'commits',
+    summary: 'Compare the log of a build with that of another build of the project, line by line',
+    query: { with: described(identifier(), 'The ID of the other build; by default the last one that passed') },
+    endsWithCaller: true,
+    answer: logDiffRecord,
+    async handle({ db, database, blobs, project, params, query, caller, signal }) {
+      const build = await findBuild(db, project.id, params.build_id);
+      const other =
+        query.with === undefined
+          ? orNotFound(await lastPassed(db, build, await originOf(db, build)))
+          : await findBuild(db, project.id, query.with);
+      const parts = { db, database, blobs };
+      const logs = { id: build.id, withId: other.id };
+      const diff = await diffLogs(parts, { ...logs, account: caller.id, signal }).catch(unlessBusy);
+      return { ...withIdString('with_id', other.id), ...(await hunksOf(parts, logs, diff)) };
     },
   }),
 ];

@@ -140,6 +140,8 @@ export const most = {
   lineHashesOfBrief: 4_194_304,
   /** Lines at the end of a log in a brief, if none of its lines is new. */
   lastLines: 20,
+  /** Lines in a comparison of two logs. */
+  diffLines: 4000,
   /** In a brief, each: commits, files, inputs, variables, tests and branches. */
   partsOfBrief: 50,
 
@@ -212,6 +214,8 @@ export const bytes = {
   environmentFile: 65_536,
   /** Read of one log, for a brief. */
   comparedLog: 67_108_864,
+  /** Of all lines in a comparison of two logs. */
+  diffText: 1_048_576,
   /** Of a brief. */
   brief: 65_536,
   configFile: 131_072,

@@ -1,6 +1,18 @@
 import type { Static } from 'typebox';
 import { inputKinds } from '../domain/build-inputs.ts';
-import { boolean, dateTime, integer, listOf, nullable, object, record, string, strings, wordOf } from './schema.ts';
+import {
+  boolean,
+  dateTime,
+  idWithString,
+  integer,
+  listOf,
+  nullable,
+  object,
+  record,
+  string,
+  strings,
+  wordOf,
+} from './schema.ts';
 
 /** Why a build failed, in few bytes. */
 export const briefRecord = record('Brief', {
@@ -20,3 +32,24 @@ export const briefRecord = record('Brief', {
   truncated: boolean,
 });
 export type Brief = Static<typeof briefRecord>;
+
+/** The mark is `+` for a line that only this log has, `-` for one that only the other has, and a blank for both. */
+export const logDiffRecord = record('LogDiff', {
+  ...idWithString('with_id'),
+  hunks: listOf(
+    object({
+      from: integer,
+      with_from: integer,
+      lines: listOf(
+        object({
+          mark: wordOf([' ', '+', '-']),
+          number: nullable(integer),
+          with_number: nullable(integer),
+          text: string,
+        }),
+      ),
+    }),
+  ),
+  complete: boolean,
+});
+export type LogDiffView = Static<typeof logDiffRecord>;
