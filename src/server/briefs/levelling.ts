@@ -105,20 +105,19 @@ export const levelled: Readonly<Record<string, Levelled>> = {
   },
 };
 
-interface Tried {
-  expression: RegExp;
-  least: number;
-  most: number;
-  needsDigit: boolean;
-}
-
-/** By the code of a first character. */
-const byFirst = new Map<number, Tried[]>();
-for (const { first, word = [0, Infinity], isWithoutDigit = false, expression } of Object.values(levelled)) {
-  const [least, most] = word;
-  const tried = { expression: new RegExp(expression, 'y'), least, most, needsDigit: !isWithoutDigit };
-  for (const sign of first) byFirst.set(sign.charCodeAt(0), [...(byFirst.get(sign.charCodeAt(0)) ?? []), tried]);
-}
+/** By the code of a first character: what to try there, in the order of the table. */
+const byFirst = Map.groupBy(
+  Object.values(levelled).flatMap(({ first, word = [0, Infinity], isWithoutDigit = false, expression }) => {
+    const tried = {
+      expression: new RegExp(expression, 'y'),
+      least: word[0],
+      most: word[1],
+      needsDigit: !isWithoutDigit,
+    };
+    return Array.from(first, (sign) => ({ ...tried, code: sign.charCodeAt(0) }));
+  }),
+  ({ code }) => code,
+);
 const ofAscii = Array.from({ length: 128 }, (_, code) => byFirst.get(code));
 
 /** The rest of a longer line is not compared. */
