@@ -13,6 +13,7 @@ import { reads } from './reads.ts';
 import { followers } from './followers.ts';
 import { workspaces } from './workspaces.ts';
 import { logs } from './logs.ts';
+import { logDiff } from './log-diff.ts';
 import { logSearch } from './log-search.ts';
 import { lists } from './lists.ts';
 import { scale } from './scale.ts';
@@ -38,6 +39,7 @@ const benchmarks: Benchmark[] = [
   filesOfSuites,
   fetches,
   logs,
+  logDiff,
   logSearch,
   followers,
   workspaces,

@@ -224,6 +224,7 @@ describe('what a module needs, it is handed', () => {
   /** What is the same for everybody in the process, whatever database, transaction or request it serves. */
   const keptForAll = new Map([
     ['server/ui/assets.ts: made', 'follows from the files of the program'],
+    ['server/briefs/levelling.ts: out', 'filled anew by each call, which needs no memory of its own'],
     ['server/streams/search-worker.ts: matchers', 'a thread of its own, which is handed everything by messages'],
   ]);
   /** A page of a browser has its modules to itself. */

@@ -423,6 +423,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       outline: awkward,
       annotations: awkward,
       filter: everyByte,
+      line_hashes: everyByte,
     });
     await put('log_chunks', { log_id: 1n, start: 0n, bytes: everyByte });
     const file = { size: largestId, sha256: 'c'.repeat(64), content_type: 'text/plain' };

@@ -135,6 +135,16 @@ export function developerProgram(): Command {
     .example('headrace shell 912345678901234567', 'inspect the failed build')
     .example('headrace shell unit < commands.sh', 'run something there');
 
+  add('why [BUILD]', () => import('./why.ts'))
+    .summary('Show in short why a build failed')
+    .description(
+      'The failed step and tests, the lines of the log that no passed run has, the changes since the last one that ' +
+        'passed, and a command to reproduce it. Without BUILD, it is the newest build of the checked-out branch that ' +
+        'did not pass.',
+    )
+    .example('headrace why', 'of the checked-out branch')
+    .example('headrace why unit --json', 'of a suite, for a program');
+
   add('explain [REQUEST]', () => import('./explain.ts'))
     .summary('Show why each suite ran or did not run')
     .example('headrace explain main', 'for the newest build request of a branch');

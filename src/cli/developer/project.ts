@@ -89,19 +89,27 @@ export async function findRequest({ client, cwd }: Asking, project: Project, nam
     if (known) return known;
   }
   const ref = named ?? (await currentRef(cwd));
+  for await (const request of requestsOf({ client }, project, ref)) return request;
+  if (ref === undefined) throw new WrongUse(words`Nothing was built in ${project.name} yet. Start with: headrace run`);
+  throw new WrongUse(words`Nothing was built of ${ref} in ${project.name}. Start with: headrace run ${ref}`);
+}
+
+/** Of a branch, a tag or a commit, or all; the newest first. */
+export async function* requestsOf(
+  { client }: Pick<Asking, 'client'>,
+  project: Project,
+  ref: string | undefined,
+): AsyncGenerator<BuildRequest> {
   // Most users want a recent one, so a short list is requested first.
   let before: string | undefined;
   for (let seen = 0; seen < mostRequests;) {
     const limit = String(seen === 0 ? 30 : mostRequests - seen);
-    const requests = await client.call('requests', inProject, { limit, before });
-    const found = ref === undefined ? requests[0] : requests.find((request) => isOf(request, ref));
-    if (found) return found;
-    if (requests.length < Number(limit)) break;
+    const requests = await client.call('requests', { project_id: project.id_str }, { limit, before });
+    yield* ref === undefined ? requests : requests.filter((request) => isOf(request, ref));
+    if (requests.length < Number(limit)) return;
     seen += requests.length;
     before = requests.at(-1)?.id_str;
   }
-  if (ref === undefined) throw new WrongUse(words`Nothing was built in ${project.name} yet. Start with: headrace run`);
-  throw new WrongUse(words`Nothing was built of ${ref} in ${project.name}. Start with: headrace run ${ref}`);
 }
 
 function isOf(request: BuildRequest, ref: string): boolean {

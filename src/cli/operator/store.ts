@@ -21,6 +21,8 @@ import { createObservers } from '../../server/lifecycle/endings.ts';
 import { closeListingThread } from '../../server/triggers/compare-listings.ts';
 import { closeRulesThread } from '../../server/lifecycle/evaluate-rules.ts';
 import { closeImportThread } from '../../server/triggers/import-thread.ts';
+import { closeDiffThread } from '../../server/briefs/log-diff.ts';
+import { closeBriefThread } from '../../server/briefs/line-hashes.ts';
 import { closeSummaryThread } from '../../server/outputs/show-summary.ts';
 import { unpackLimitsOf } from '../../server/limits.ts';
 import { createSearchThread } from '../../server/streams/search.ts';
@@ -92,6 +94,8 @@ export async function openStore(
         await closeRulesThread(db);
         await closeSummaryThread(db);
         await closeImportThread(db);
+        await closeBriefThread(db);
+        await closeDiffThread(db);
         await closeListingThread(db);
         await lease.close();
         await blobs.close();

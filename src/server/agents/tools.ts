@@ -15,8 +15,10 @@ import { commitRef } from '../../shared/records/forms.ts';
 import { groupOf } from '../../shared/records/raw.ts';
 import type { JsonSchema } from '../../shared/records/schema.ts';
 import { ApiError } from '../../shared/errors.ts';
+import { asText } from '../briefs/render.ts';
 import { hasFork } from './forks.ts';
-import { plain, plainLines, type Said } from './quote.ts';
+import { plain, plainLines } from '../../shared/lib/plain-text.ts';
+import type { Said } from './quote.ts';
 import type { CallRoute } from './routes.ts';
 import type { Glossary } from './words.ts';
 
@@ -149,9 +151,24 @@ function stepLines({ steps }: Build): string[] {
 
 /** Each project has its newest requests on one page of the list. */
 async function requestOf(call: ToolCall, project: string, ref: string): Promise<BuildRequest> {
+  return (await requestsOf(call, project, ref))[0] ?? missing('ref');
+}
+
+async function requestsOf(call: ToolCall, project: string, ref: string): Promise<BuildRequest[]> {
   const params = { project_id: project };
   const requests = await call.route('GET /projects/:project_id/build_requests', { params, query: { limit: 1000 } });
-  return requests.find(({ commit_ref: of }) => of === ref || of === `refs/heads/${ref}`) ?? missing('ref');
+  return requests.filter(({ commit_ref: of }) => ref === '' || of === ref || of === `refs/heads/${ref}`);
+}
+
+const failedStates: ReadonlySet<string> = new Set(['failed', 'errored', 'timed_out']);
+
+async function newestFailed(call: ToolCall, project: string, ref: string): Promise<string> {
+  for (const { id_str: id, build_state: state } of await requestsOf(call, project, ref)) {
+    if (state === 'passed') continue;
+    const failed = (await buildsOf(call, project, id, 1000)).find((one) => failedStates.has(one.build_state));
+    if (failed) return failed.id_str;
+  }
+  return missing('build');
 }
 
 async function buildsOf(call: ToolCall, project: string, request: string, limit: number) {
@@ -278,6 +295,35 @@ export const tools: Record<string, Tool> = {
         await watch.changed(Math.min(left, call.recheckMs), call.signal);
         await call.stillAllowed();
       }
+    },
+  },
+
+  why: {
+    title: 'Explain a failure',
+    description:
+      'Shows why a build failed: its failed step and tests, the lines of its log that no passed run has, what changed ' +
+      'since it last passed, how often it ended like this before, and a command to reproduce it. Without build, of the ' +
+      'newest build that failed, of the project or of a ref.',
+    takes: ['project', 'build', 'ref'],
+    routes: (sent) => [
+      ...ofProject(sent),
+      ...(sent.build === ''
+        ? (['GET /projects/:project_id/build_requests', `GET ${requestPath}/builds`] as const)
+        : []),
+      `GET ${buildPath}/brief`,
+    ],
+    async run(call, sent) {
+      const project = await projectId(call, sent);
+      const build = sent.build === '' ? await newestFailed(call, project, sent.ref) : sent.build;
+      const params = { project_id: project, build_id: build };
+      const brief = await call.route(`GET ${buildPath}/brief`, { params });
+      const { step, seen, truncated } = brief;
+      const facts = { exit_status: step?.exit_status ?? null, seen: seen.count, since: seen.since, truncated };
+      return {
+        facts: { project, build, ...facts, lines: brief.lines.length },
+        quoted: asText(brief).trimEnd().split('\n'),
+        isOfFork: await hasFork(call.db, [build]),
+      };
     },
   },
 

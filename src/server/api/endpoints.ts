@@ -8,7 +8,14 @@ import { hasMetricsToken } from '../http/metrics-token.ts';
 import { originOf } from '../http/origin.ts';
 import { pageFields, type Page, type PageOf } from '../http/paging.ts';
 import { emptyGroup, type RawGroup } from '../../shared/records/raw.ts';
-import { WithHeaders, type Answer, type Endpoint, type Incoming, type StreamAnswer } from '../http/route.ts';
+import {
+  TextAnswer,
+  WithHeaders,
+  type Answer,
+  type Endpoint,
+  type Incoming,
+  type StreamAnswer,
+} from '../http/route.ts';
 import { arriving } from '../http/uploads.ts';
 import { admitAnybody, admitCaller, anybody, admit, type AdmissionDeps, type Admitted } from './admission.ts';
 import { noteDone } from './audit.ts';
@@ -313,6 +320,7 @@ async function takenNames(route: Route, call: AnyCall, input: unknown): Promise<
 
 function toAnswer(route: Route, result: unknown): Answer {
   if (route.streams) return { stream: result as StreamAnswer };
+  if (result instanceof TextAnswer) return { text: result };
   if (result instanceof WithHeaders) return { record: result.record, headers: result.headers };
   return route.paged ? { page: result as PageOf<{ id: bigint }> } : { record: result };
 }

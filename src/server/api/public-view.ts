@@ -35,9 +35,14 @@ function blanked<T>(value: T): T {
   if (typeof value !== 'object' || value === null) return value;
   const entries = Object.entries(value).map(([name, one]) => [
     name,
-    isAddress(name, one) ? '' : Object.hasOwn(blanks, name) ? blanks[name] : blanked(one as unknown),
+    isAddress(name, one) ? '' : Object.hasOwn(blanks, name) ? blankOf(name, one) : blanked(one as unknown),
   ]);
   return Object.fromEntries(entries) as T;
+}
+
+/** Some records list what others map by name. */
+function blankOf(name: string, value: unknown): unknown {
+  return Array.isArray(value) ? [] : blanks[name];
 }
 
 /** The sender of a hook is a name at its forge, or whatever a generic hook sent. */

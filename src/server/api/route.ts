@@ -4,7 +4,7 @@ import type { FieldErrors } from '../../shared/errors.ts';
 import type { FieldSet, NoFields, ValuesOf } from '../../shared/records/fields.ts';
 import type { Static, TArray, TSchema } from 'typebox';
 import type { PageOf } from '../http/paging.ts';
-import type { RouteDescription, StreamAnswer, WithHeaders } from '../http/route.ts';
+import type { RouteDescription, StreamAnswer, TextAnswer, WithHeaders } from '../http/route.ts';
 import type { BoundedTable } from '../../shared/domain/bounds.ts';
 import type { Call, RouteName, WithCaller, WithOrganisation, WithProject, WithUpload } from './call.ts';
 
@@ -79,7 +79,7 @@ type Handled<Answer extends TSchema, Paged, Streams> = [Streams] extends [readon
   ? StreamAnswer
   : Paged extends true
     ? PageOf<Answer extends TArray<infer Item> ? Static<Item> : never>
-    : Static<Answer> | WithHeaders<Static<Answer> | undefined>;
+    : Static<Answer> | WithHeaders<Static<Answer> | undefined> | TextAnswer;
 
 interface Definition<
   M extends Method,

@@ -2,6 +2,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import { sql, type SqlBool } from 'kysely';
 import type { Blobs } from '../db/blobs.ts';
 import type { Database } from '../db/open.ts';
+import { storeLineHashes } from '../briefs/line-hashes.ts';
 import { storeBuildAnnotations } from '../lifecycle/build-annotations.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import * as due from '../queue/due.ts';
@@ -40,9 +41,9 @@ export function startLogPacker(parts: { db: Database; blobs: Blobs; searches: Se
         return;
       }
       // Without them, the log is searched when its page is opened, and in each search of the project's logs.
-      for (const store of [storeOutline, storeBuildAnnotations, storeFilter])
+      for (const store of [storeOutline, storeBuildAnnotations, storeFilter, storeLineHashes])
         await store({ db, blobs, searches }, job.subject_id).catch((error: unknown) =>
-          log.info({ err: error }, 'a packed log lacks its outline, annotations or filter'),
+          log.info({ err: error }, 'a packed log lacks its outline, annotations, filter or hashes'),
         );
       await db.transaction((trx) => queue.remove(db, trx, job));
     },

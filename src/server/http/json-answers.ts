@@ -3,6 +3,7 @@ import type { ApiError } from '../../shared/errors.ts';
 import { challengesFor } from './challenges.ts';
 import { sendPacked, worthPacking } from './compression.ts';
 import { readCallback, wrapInCallback } from './jsonp.ts';
+import type { TextAnswer } from './route.ts';
 import type { RawGroup } from '../../shared/records/raw.ts';
 
 declare module 'fastify' {
@@ -34,15 +35,23 @@ export function takeCallback(request: FastifyRequest): ApiError | undefined {
 
 export function sendJson(json: string, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const { callback, suppressesStatus } = request;
-  if (callback === undefined) return sendText(json, request, reply.type(jsonType));
+  if (callback === undefined) return sendPlain(json, request, reply.type(jsonType));
   reply.type('application/javascript; charset=utf-8');
-  if (!suppressesStatus) return sendText(wrapInCallback(callback, json), request, reply);
+  if (!suppressesStatus) return sendPlain(wrapInCallback(callback, json), request, reply);
   const link = JSON.stringify(reply.getHeader('link') ?? null);
   const answer = `${json}, {"status": ${reply.statusCode}, "link": ${link}}`;
-  return sendText(wrapInCallback(callback, answer), request, reply.status(200));
+  return sendPlain(wrapInCallback(callback, answer), request, reply.status(200));
 }
 
-function sendText(text: string, { method, headers, routeOptions }: FastifyRequest, reply: FastifyReply): FastifyReply {
+export function sendText(
+  { contentType, text }: TextAnswer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  return sendPlain(text, request, reply.type(contentType).header('vary', 'accept'));
+}
+
+function sendPlain(text: string, { method, headers, routeOptions }: FastifyRequest, reply: FastifyReply): FastifyReply {
   if (text.length < worthPacking || method !== 'GET' || routeOptions.config.showsSecrets) return reply.send(text);
   return sendPacked(text, headers['accept-encoding'], reply);
 }

@@ -83,7 +83,8 @@ function doneAnswer(route: RouteDescription): object {
 function contentOf(route: RouteDescription): Record<string, { schema: JsonSchema }> {
   if (route.streams) return Object.fromEntries(route.streams.map((type) => [type, { schema: route.answer }]));
   const json = { 'application/json': { schema: envelope(route.answer) } };
-  return route.method === 'GET' ? { ...json, 'application/javascript': { schema: jsonP } } : json;
+  const texts = Object.fromEntries((route.texts ?? []).map((type) => [type, { schema: { type: 'string' } }]));
+  return route.method === 'GET' ? { ...json, ...texts, 'application/javascript': { schema: jsonP } } : json;
 }
 
 const jsonP = { type: 'string', description: 'With `callback`: a call of that function with the response' };

@@ -80,6 +80,8 @@ export interface RouteDescription {
   streams?: readonly string[] | undefined;
   /** The connection becomes a WebSocket. It counts as a stream without content types. */
   connects?: boolean;
+  /** Other content types of the response, by the header `Accept`. */
+  texts?: readonly string[];
   /** For a streamed response: takes ranges, has a version, consists of events. */
   hasRanges?: boolean;
   hasTag?: boolean;
@@ -136,11 +138,23 @@ export class WithHeaders<Shown = unknown> {
   }
 }
 
+/** For a route with `texts`, a caller that asks for one of these types. It is not in the envelope. */
+export class TextAnswer {
+  readonly contentType: string;
+  readonly text: string;
+
+  constructor(contentType: string, text: string) {
+    this.contentType = contentType;
+    this.text = text;
+  }
+}
+
 /** `json` is an already serialized response. */
 export type Answer =
   | { record: unknown; headers?: Record<string, string> }
   | { page: PageOf<{ id: bigint }> }
   | { stream: StreamAnswer }
+  | { text: TextAnswer }
   | { json: string };
 
 /** `admit` runs before the body is read, so that an untrusted body costs nothing. */

@@ -15,7 +15,7 @@ import {
 import { methodsByPath, type Served } from './allowed-methods.ts';
 import { demandProofs, whileConnected } from './plain-routes.ts';
 import { answerPreflight, openToOrigins } from './cors.ts';
-import { answerError, sendJson, takeCallback } from './json-answers.ts';
+import { answerError, sendJson, sendText, takeCallback } from './json-answers.ts';
 import { linkHeader } from './paging.ts';
 import { protocols } from './protocols.ts';
 import { emptyGroup, unreadable, type RawGroup } from '../../shared/records/raw.ts';
@@ -279,6 +279,7 @@ async function answer(
   const signal = endpoint.endsWithCaller === true ? whileConnected(reply) : arriving;
   const given = await endpoint.perform(request as Incoming, request.admitted, signal);
   reply.status(given.status ?? endpoint.status);
+  if ('text' in given) return sendText(given.text, request, reply);
   if ('json' in given) return sendJson(given.json, request, reply);
   if ('stream' in given) throw new Error(`${endpoint.path} does not say that it streams`);
   if ('page' in given) {

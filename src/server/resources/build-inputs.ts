@@ -37,7 +37,7 @@ export const routes = [
  * Users who may set a variable of the same name could compare its digest with that of their guess. So nobody sees the
  * digest of a variable that the build may have and they may not.
  */
-function isShown({ kind, name }: BuildInput, { limited }: BuildRow, role: Role): boolean {
+export function isShown({ kind, name }: BuildInput, { limited }: BuildRow, role: Role): boolean {
   if (kind === 'packages') return role !== 'public'; // folders of the operator's machine
   if (kind !== 'variable' || includes(role, 'maintainer')) return true;
   return includes(role, 'developer') && !(JSON.parse(limited) as string[]).includes(name);

@@ -8,6 +8,7 @@ import * as artifacts from './artifacts.ts';
 import * as audit from './audit.ts';
 import * as badges from './badges.ts';
 import * as buildRequests from './build-requests.ts';
+import * as briefs from './briefs.ts';
 import * as builds from './builds.ts';
 import * as buildInputs from './build-inputs.ts';
 import * as caches from './caches.ts';
@@ -99,6 +100,7 @@ export const routes = [
   ...tests.routes,
   ...suites.routes,
   ...buildInputs.routes,
+  ...briefs.routes,
   ...caches.routes,
   ...suiteFigures.routes,
   ...suiteRules.routes,

@@ -142,6 +142,6 @@ export async function keepIndex(trx: Transaction, id: bigint, bytes: Buffer): Pr
   await trx.deleteFrom('log_marks').where('log_id', '=', id).execute();
   await trx
     .insertInto('log_indexes')
-    .values({ log_id: id, bytes, outline: '', filter: null, annotations: '' })
+    .values({ log_id: id, bytes, outline: '', filter: null, annotations: '', line_hashes: null })
     .execute();
 }

@@ -4,6 +4,7 @@ import type { BuildState } from '../lifecycle/states.ts';
 import type { BuildRequest } from '../../shared/records/build-request.ts';
 import type { BuildDetails, CommitDetails } from '../../shared/records/overview.ts';
 import { annotationsPart } from './build-annotations.ts';
+import { briefPart } from './build-brief.ts';
 import { inputsPart } from './build-inputs.ts';
 import { artifactsPart } from './artifacts.ts';
 import { buildName } from './build-rows.ts';
@@ -261,8 +262,8 @@ const parts: Record<Tab, (visit: ProjectVisit, shown: ShownBuild) => Promise<Htm
         ${suitesPart(visit, build)} ${stepsPart(build, `/ui${address}`)}
       </div>
       <div class="build-main">
-        ${await failedTests(visit, build, `/ui${address}/tests`)} ${await annotationsPart(visit, `/ui${address}`)}
-        ${await summaryPart(visit, build.has_summary, address)}
+        ${await briefPart(visit, build, `/ui${address}`)} ${await failedTests(visit, build, `/ui${address}/tests`)}
+        ${await annotationsPart(visit, `/ui${address}`)} ${await summaryPart(visit, build.has_summary, address)}
         ${await logPart(visit, record, {
           address,
           steps: logSteps(build),

@@ -93,7 +93,7 @@ function addRoute(server: FastifyInstance, route: Route, services: DataServices)
       const answer = route.uploads
         ? await ask(await admit(), server.streams.whileOpen(reply, admit))
         : await ask(await callerFor(request, services, route));
-      if ('json' in answer || 'stream' in answer) throw new Error(`${route.path} answers a record`);
+      if ('json' in answer || 'stream' in answer || 'text' in answer) throw new Error(`${route.path} answers a record`);
       if ('record' in answer && answer.record === undefined) return reply.status(204).send();
       const response = 'page' in answer ? answer.page.items : answer.record;
       // A serializer per route would cost too much memory for the time it saves.

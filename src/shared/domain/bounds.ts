@@ -138,6 +138,16 @@ export const most = {
   /** Parts of an archive. A broken connection ends a part. */
   archiveParts: 10_000,
 
+  /** Different lines of a passed run, by which later logs are compared with it; and of all runs in one brief. */
+  lineHashes: 65_536,
+  lineHashesOfBrief: 4_194_304,
+  /** Lines at the end of a log in a brief, if none of its lines is new. */
+  lastLines: 20,
+  /** Lines in a comparison of two logs. */
+  diffLines: 4000,
+  /** In a brief, each: commits, files, inputs, variables, tests and branches. */
+  partsOfBrief: 50,
+
   /** Branches, tags and files of a commit, each. */
   namesOfCommit: 10_000,
 
@@ -209,6 +219,12 @@ export const bytes = {
   serviceReports: 16_384,
   /** A runner's variables for all of its builds. */
   environmentFile: 65_536,
+  /** Read of one log, for a brief. */
+  comparedLog: 67_108_864,
+  /** Of all lines in a comparison of two logs. */
+  diffText: 1_048_576,
+  /** Of a brief. */
+  brief: 65_536,
   configFile: 131_072,
   /** All files that a project's file includes. */
   includedFiles: 262_144,

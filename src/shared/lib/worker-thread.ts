@@ -137,10 +137,15 @@ async function answerOf<Task, Answer>(
   }
 }
 
-export function answerTasks(answer: (task: never) => unknown): void {
+/** `moved` names memory of an answer that is handed over instead of copied. */
+export function answerTasks<Answer>(
+  answer: (task: never) => Answer | Promise<Answer>,
+  moved: (answer: Answer) => ArrayBuffer[] = () => [],
+): void {
   const perform = async (task: unknown): Promise<void> => {
     try {
-      parentPort?.postMessage({ answer: await answer(task as never) }, []);
+      const given = await answer(task as never);
+      parentPort?.postMessage({ answer: given }, moved(given));
     } catch (error) {
       parentPort?.postMessage({ failure: String(error) }, []);
     }

@@ -29,7 +29,7 @@ const states = new Set([
   ...dependencyStates,
   ...deliveryStates,
 ]);
-const names = ['projects', 'builds', 'run', 'wait', 'log_search', 'log_lines', 'tests', 'explain'];
+const names = ['projects', 'builds', 'run', 'wait', 'why', 'log_search', 'log_lines', 'tests', 'explain'];
 const all: Scope[] = ['projects', 'build_requests', 'build_requests_create', 'commits'];
 const meta = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
@@ -194,6 +194,7 @@ describeServiceOnOne(
       ]);
       for (const [tool, more] of [
         ['log_lines', {}],
+        ['why', {}],
         ['log_search', { expression: '.' }],
         ['builds', {}],
         ['wait', { timeout: 0 }],

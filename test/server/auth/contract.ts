@@ -96,6 +96,8 @@ export const contract = entries(`
   GET    /projects/ID/builds/ID/artifacts/ID                       public        commits               download the files that builds left
   GET    /projects/ID/builds/ID/artifacts.zip                      public        commits               download the files that builds left
   GET    /projects/ID/builds/ID/annotations                        public        commits               See, their builds, logs and tests
+  GET    /projects/ID/builds/ID/brief                              public        commits               See, their builds, logs and tests
+  GET    /projects/ID/builds/ID/log/diff                           public        commits               See, their builds, logs and tests
   GET    /projects/ID/builds/ID/summary                            public        commits               See, their builds, logs and tests
   GET    /projects/ID/builds/ID/summary/view                       public        commits               See, their builds, logs and tests
   GET    /projects/ID/builds/ID/inputs                             public        commits               See, their builds, logs and tests

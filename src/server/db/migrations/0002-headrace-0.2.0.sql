@@ -181,6 +181,7 @@ create index jobs_tried on jobs (run_after) where claim is null and tried_by is 
 alter table log_indexes add column outline text not null default '';
 alter table log_indexes add column filter bytea;
 alter table log_indexes add column annotations text not null default '';
+alter table log_indexes add column line_hashes bytea;
 alter table suites add column annotations text not null default '';
 
 alter table deploys add column approvers text not null default '[]';

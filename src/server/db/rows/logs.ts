@@ -41,6 +41,8 @@ export interface LogIndexRow {
   annotations: string;
   /** See streams/log-filter.ts. null if unknown. */
   filter: Uint8Array | null;
+  /** See streams/line-hashes.ts. null if unknown. */
+  line_hashes: Uint8Array | null;
 }
 
 /** A blob that lost a reference; removed unless another row refers to it. */
