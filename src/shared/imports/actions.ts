@@ -250,12 +250,13 @@ function cached({ job }: Use, tool: ToolName, manager: string): void {
   if (Object.hasOwn(caches, manager)) addCache(job.suite, caches[manager] ?? []);
 }
 
+const wordsIn = (input: unknown): string[] =>
+  textsOf(input).flatMap((one) => one.split(/[\s,]+/).filter((word) => word !== ''));
+
 function rust(use: Use, toolchain: unknown): Done {
   const version = toolchain === 'master' || toolchain === 'v1' ? 'stable' : toolchain;
   const done = useTool(use, 'rust', version);
   if ('lost' in done) return done;
-  const wordsIn = (input: unknown): string[] =>
-    textsOf(input).flatMap((one) => one.split(/[\s,]+/).filter((word) => word !== ''));
   const components = wordsIn(use.inputs.components);
   const targets = wordsIn(use.inputs.targets ?? use.inputs.target);
   const added = [
