@@ -2,7 +2,7 @@ import { tools, type Tool, type ToolName } from './images.ts';
 import { addCache, addArtifacts } from './parts.ts';
 import { partsOf } from './expressions.ts';
 import { scriptIn, secret, textIn, wordOf, type Job, type Resolved } from './github-values.ts';
-import { textsOf, type Table, textOf } from './model.ts';
+import { firstOf, textOf, textsOf, type Table } from './model.ts';
 import { quote } from './shell.ts';
 
 /** What a step that `uses` an action becomes: nothing, because it is so here anyway, a command, or why not. */
@@ -59,7 +59,7 @@ const actions: Readonly<Record<string, Action>> = {
     const registry = use.inputs['registry-url'];
     if (typeof registry !== 'string') return done;
     const host = registry.replace(/^https?:/, '').replace(/\/?$/, '/');
-    const scope = textsOf(use.inputs.scope)[0];
+    const scope = firstOf(use.inputs.scope);
     const sets = [
       ...(done.command === undefined ? [] : [done.command]),
       `npm config set ${quote(scope === undefined ? 'registry' : `${scope.replace(/^@?/, '@')}:registry`)} ${quote(registry)}`,
@@ -134,7 +134,7 @@ const actions: Readonly<Record<string, Action>> = {
       command: `${version === '' ? 'corepack enable' : `npm install --global ${quote(`pnpm@${version}`)}`}${packages}`,
     };
   },
-  'bahmutov/npm-install': nothingBut('npm ci'),
+  'bahmutov/npm-install': () => ({ command: 'npm ci' }),
   'ruby/setup-ruby': (use) => {
     const done = useTool(use, 'ruby', use.inputs['ruby-version']);
     if ('lost' in done || given(use.text('bundler-cache')) !== 'true') return done;
@@ -163,11 +163,11 @@ const actions: Readonly<Record<string, Action>> = {
   'actions-rs/toolchain': (use) => rust(use, use.inputs.toolchain ?? 'stable'),
   'actions-rust-lang/setup-rust-toolchain': (use) => rust(use, use.inputs.toolchain ?? 'stable'),
   'actions-rs/cargo': ({ job, inputs, text }) => {
-    const args = scriptIn(job, textsOf(inputs.args)[0] ?? '');
+    const args = scriptIn(job, firstOf(inputs.args) ?? '');
     if (args === undefined || given(text('use-cross')) === 'true') return { lost: 'its arguments cannot be said' };
     const toolchain = given(text('toolchain'));
     return {
-      command: `cargo ${toolchain === '' ? '' : `+${toolchain} `}${textsOf(inputs.command)[0] ?? ''} ${args}`.trim(),
+      command: `cargo ${toolchain === '' ? '' : `+${toolchain} `}${firstOf(inputs.command) ?? ''} ${args}`.trim(),
     };
   },
   'Swatinem/rust-cache': ({ job, inputs }) => {
@@ -228,22 +228,18 @@ const actions: Readonly<Record<string, Action>> = {
     };
   },
   'pre-commit/action': ({ job, inputs }) => {
-    const args = scriptIn(job, textsOf(inputs.extra_args)[0] ?? '--all-files');
+    const args = scriptIn(job, firstOf(inputs.extra_args) ?? '--all-files');
     return args === undefined
       ? { lost: 'its arguments cannot be said' }
       : { command: `pip install pre-commit\npre-commit run --show-diff-on-failure --color=always ${args}` };
   },
   'gradle/actions/setup-gradle': nothing,
   'gradle/gradle-build-action': ({ inputs }) =>
-    inputs.arguments === undefined ? {} : { command: `./gradlew ${textsOf(inputs.arguments)[0] ?? ''}` },
+    inputs.arguments === undefined ? {} : { command: `./gradlew ${firstOf(inputs.arguments) ?? ''}` },
   'gradle/wrapper-validation-action': () => ({ lost: 'there is no equal to this action' }),
 };
 
 const carried = (problem: string | undefined): Done => (problem === undefined ? {} : { lost: problem });
-
-function nothingBut(command: string): Action {
-  return () => ({ command });
-}
 
 function fromFile(file: unknown): Done {
   return { lost: `the version is in ${String(file)}: write an image of that version` };
@@ -254,16 +250,15 @@ function cached({ job }: Use, tool: ToolName, manager: string): void {
   if (Object.hasOwn(caches, manager)) addCache(job.suite, caches[manager] ?? []);
 }
 
+const wordsIn = (input: unknown): string[] =>
+  textsOf(input).flatMap((one) => one.split(/[\s,]+/).filter((word) => word !== ''));
+
 function rust(use: Use, toolchain: unknown): Done {
   const version = toolchain === 'master' || toolchain === 'v1' ? 'stable' : toolchain;
   const done = useTool(use, 'rust', version);
   if ('lost' in done) return done;
-  const components = textsOf(use.inputs.components)
-    .flatMap((one) => one.split(/[\s,]+/))
-    .filter((one) => one !== '');
-  const targets = textsOf(use.inputs.targets ?? use.inputs.target)
-    .flatMap((one) => one.split(/[\s,]+/))
-    .filter((one) => one !== '');
+  const components = wordsIn(use.inputs.components);
+  const targets = wordsIn(use.inputs.targets ?? use.inputs.target);
   const added = [
     ...(components.length > 0 ? [`rustup component add ${components.map(quote).join(' ')}`] : []),
     ...(targets.length > 0 && targets.every((one) => /^[\w-]+$/.test(one))
@@ -350,8 +345,6 @@ function inVariantOf(
 export function useAction(job: Job, uses: string, inputs: Table): Done | undefined {
   const [name = '', version = ''] = uses.split('@');
   const action = Object.hasOwn(actions, name) ? actions[name] : undefined;
-  const text = (input: string): Resolved | undefined => {
-    return textIn(job, textOf(inputs[input]));
-  };
+  const text = (input: string): Resolved | undefined => textIn(job, textOf(inputs[input]));
   return action?.({ job, inputs, text, version });
 }

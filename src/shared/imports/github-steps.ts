@@ -10,7 +10,7 @@ import {
   wordOf,
   type Job,
 } from './github-values.ts';
-import { isScalar, tableOf, textsOf, type Path, type Table, textOf } from './model.ts';
+import { firstOf, isScalar, tableOf, textOf, type Path, type Table } from './model.ts';
 import { nameOf } from './names.ts';
 import { addVariable } from './parts.ts';
 import { inBash, only, quote } from './shell.ts';
@@ -85,19 +85,7 @@ interface StepPlace {
   at: number;
 }
 
-const knownKeys = new Set([
-  'name',
-  'id',
-  'if',
-  'run',
-  'uses',
-  'with',
-  'env',
-  'shell',
-  'working-directory',
-  'continue-on-error',
-  'timeout-minutes',
-]);
+const knownKeys = 'name id if run uses with env shell working-directory continue-on-error timeout-minutes'.split(' ');
 
 export function readStep(job: Job, step: Table, { path, environment, defaults, at }: StepPlace): void {
   const { suite, tally } = job;
@@ -119,7 +107,7 @@ export function readStep(job: Job, step: Table, { path, environment, defaults, a
   const done = step.uses === undefined ? runOf(job, step, defaults) : usesOf(job, step);
   if ('lost' in done) return drop(done.lost);
   tally.keep();
-  const wrong = Object.keys(step).filter((name) => !knownKeys.has(name));
+  const wrong = Object.keys(step).filter((name) => !knownKeys.includes(name));
   for (const name of wrong) tally.lose(place, [...path, name], step[name], 'this key is not known here');
   const exported = exportsForStep(job, step, path, place.notes);
   const { command } = done;
@@ -172,7 +160,7 @@ function runOf(job: Job, step: Table, defaults: Table): Done {
     (name) => !Object.hasOwn(environmentHere, name) && new RegExp(`\\$\\{?${name}`).test(script),
   );
   if (wrong !== undefined) return { lost: `a build has no ${wrong}` };
-  const folder = textIn(job, textsOf(step['working-directory'] ?? defaults['working-directory'])[0] ?? '');
+  const folder = textIn(job, firstOf(step['working-directory'] ?? defaults['working-directory']) ?? '');
   if (!folder) return { lost: 'its working-directory is not known here' };
   const enter = 'text' in folder && ['', '.', './', '/build'].includes(folder.text) ? '' : `cd ${wordOf(folder)}\n`;
   const shell = textOf(step.shell ?? defaults.shell);

@@ -7,6 +7,7 @@ import {
   isTable,
   kept,
   listOf,
+  lost,
   readKeys,
   tableOf,
   textsOf,
@@ -21,8 +22,6 @@ import {
 } from './model.ts';
 import { nameOf } from './names.ts';
 import type { Occasion } from './triggers.ts';
-
-const lost = (why: string): Outcome => ({ lost: why });
 
 export function triggersOf(on: unknown, translation: Translation, tally: Tally): Occasion[] {
   const given: Table = isTable(on) ? on : Object.fromEntries(textsOf(on).map((name) => [name, null]));

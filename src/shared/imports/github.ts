@@ -3,47 +3,43 @@ import { rulesOf } from './conditions.ts';
 import { finishSuite } from './finish.ts';
 import { conditionOf, readCondition, textIn, type Job } from './github-values.ts';
 import { exportsOf, outputMark, outputsOf, readStep, runDefaults, stripStatus, withOutputs } from './github-steps.ts';
+import { readService } from './github-services.ts';
 import { triggersOf } from './github-triggers.ts';
 import { combined, flattened, realValues, variableOf, writeVariants, type Variant } from './matrix.ts';
 import {
+  each,
   elsewhere,
   emptySuite,
   emptyTranslation,
+  firstOf,
   isScalar,
   isTable,
   kept,
   listOf,
+  lost,
   readKeys,
   tableOf,
   Tally,
   textsOf,
   type Keys,
-  type Outcome,
   type Path,
+  type Read,
   type Source,
   type Suite,
   type Table,
   type Translation,
 } from './model.ts';
 import { nameOf } from './names.ts';
-import { addService } from './parts.ts';
 import { quote } from './shell.ts';
 import { byOccasion } from './triggers.ts';
 
-const lost = (why: string): Outcome => ({ lost: why });
-
-export function fromGithub(source: Source): { translation: Translation; tally: Tally } {
+export function fromGithub(source: Source): Read {
   const [translation, tally] = [emptyTranslation(), new Tally(source)];
   const workflow = tableOf(source.value);
   const occasions = triggersOf(workflow.on, translation, tally);
   const keys: Keys<Translation> = {
-    on: elsewhere,
-    jobs: elsewhere,
-    env: elsewhere,
-    defaults: kept,
-    name: kept,
-    permissions: kept,
-    concurrency: elsewhere,
+    ...each('on jobs env concurrency', elsewhere),
+    ...each('defaults name permissions', kept),
     'run-name': 'a build request has no name',
   };
   readKeys(workflow, keys, { tally, target: translation, path: [] });
@@ -63,7 +59,7 @@ export function fromGithub(source: Source): { translation: Translation; tally: T
 function concurrencyOf(given: unknown, translation: Translation, tally: Tally): string | undefined {
   if (given === undefined) return undefined;
   const table = tableOf(given);
-  const group = isScalar(given) ? String(given) : (textsOf(table.group)[0] ?? '');
+  const group = isScalar(given) ? String(given) : (firstOf(table.group) ?? '');
   const { 'cancel-in-progress': cancels = false } = table;
   if (cancels !== false)
     translation.toSet.add(
@@ -73,12 +69,10 @@ function concurrencyOf(given: unknown, translation: Translation, tally: Tally): 
   return group.includes('${{') || group === '' || cancels !== false ? undefined : nameOf(group);
 }
 
-interface About {
+interface About extends Read {
   value: unknown;
   workflow: Table;
   source: Source;
-  tally: Tally;
-  translation: Translation;
   uploads: Job['uploads'];
 }
 
@@ -242,7 +236,7 @@ const isLinux = (label: string): boolean => label !== '' && !/^(?:windows|macos|
 function jobKeys(job: Job, hasNeeds: boolean): Keys<Suite> {
   const { suite, translation, tally } = job;
   return {
-    ...Object.fromEntries(['steps', 'env', 'strategy', 'runs-on'].map((name) => [name, elsewhere])),
+    ...each('steps env strategy runs-on', elsewhere),
     name: (value) => {
       const text = String(value).trim();
       if (text !== suite.name && !text.includes('${{')) suite.fields.description = nameOf(text);
@@ -291,7 +285,7 @@ function jobKeys(job: Job, hasNeeds: boolean): Keys<Suite> {
     },
     container: (value, { path }) => {
       const table: Table = isTable(value) ? value : { image: value };
-      const image = textIn(job, textsOf(table.image)[0] ?? '');
+      const image = textIn(job, firstOf(table.image) ?? '');
       if (!image) return lost('its image is not known here');
       suite.fields.image = 'text' in image ? image.text : image.shell;
       job.isContainer = true;
@@ -320,47 +314,4 @@ function jobKeys(job: Job, hasNeeds: boolean): Keys<Suite> {
     outputs: (value) =>
       Object.keys(tableOf(value)).length === 0 ? kept() : lost('a suite hands files on, and no variables'),
   };
-}
-
-function readService(job: Job, name: string, table: Table, path: Path): void {
-  const { suite, tally } = job;
-  const image = textIn(job, textsOf(table.image)[0] ?? '');
-  const variables = Object.entries(tableOf(table.env)).map(([key, value]) => {
-    const text = textIn(job, isScalar(value) ? String(value) : '');
-    const [, from] = text && 'shell' in text ? (/^\$\{(\w+)\}$/.exec(text.shell) ?? []) : [];
-    return from === undefined ? { name: key, content: text && 'text' in text ? text.text : '' } : { name: key, from };
-  });
-  if (!image) return tally.lose(suite, path, undefined, 'its image is not known here');
-  const ready = healthCommand(textsOf(table.options)[0] ?? '');
-  const problem = addService(suite, {
-    name,
-    image: 'text' in image ? image.text : image.shell,
-    ...(ready !== undefined && { ready_command: ready }),
-    variables,
-    notes: [],
-  });
-  if (problem !== undefined) return tally.lose(suite, path, undefined, problem);
-  tally.keep();
-  const service = suite.services.at(-1) ?? suite;
-  for (const port of textsOf(table.ports)) {
-    const [outer, inner = outer] = port.replace(/\/(?:tcp|udp)$/, '').split(':');
-    if (outer !== inner) tally.lose(service, [...path, 'ports'], port, `it listens at its own port ${inner}`);
-  }
-  const rest = (textsOf(table.options)[0] ?? '')
-    .replaceAll(/--health-[\w-]+(?:=|\s+)(?:"[^"]*"|'[^']*'|\S+)/g, '')
-    .trim();
-  if (rest !== '')
-    tally.lose(
-      service,
-      [...path, 'options'],
-      rest.replaceAll(/\s+/g, ' '),
-      'a service has no options of a container engine',
-    );
-  for (const key of ['volumes', 'credentials'])
-    if (table[key] !== undefined) tally.lose(service, [...path, key], undefined, `a service has no ${key} here`);
-}
-
-export function healthCommand(options: string): string | undefined {
-  const [, double, single, word] = /--health-cmd(?:=|\s+)(?:"([^"]*)"|'([^']*)'|(\S+))/.exec(options) ?? [];
-  return double ?? single ?? word;
 }

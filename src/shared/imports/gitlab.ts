@@ -1,73 +1,52 @@
 import { negated, rulesOf, type Condition } from './conditions.ts';
 import { conditionOfRules, ofRefs, type Repository } from './gitlab-conditions.ts';
 import { finishSuite } from './finish.ts';
+import { Templates } from './gitlab-templates.ts';
 import {
+  each,
   elsewhere,
   emptySuite,
   emptyTranslation,
+  firstOf,
   isScalar,
   isTable,
   kept,
   listOf,
+  lost,
   readKeys,
   tableOf,
   Tally,
   textsOf,
+  unless,
   type Keys,
   type Outcome,
   type Path,
+  type Read,
   type Source,
   type Suite,
   type Table,
   type Translation,
 } from './model.ts';
-import { combined, flattened, writeVariants } from './matrix.ts';
+import { writeTables } from './matrix.ts';
 import { nameOf, tidyName } from './names.ts';
-import { addArtifacts, addCache, addService, addVariable } from './parts.ts';
+import { addArtifacts, addCache, addService, addVariable, tagsIn } from './parts.ts';
 import { inBash } from './shell.ts';
+import { exportsFor, ifTag, type Here } from './shell-variables.ts';
 
-const global = new Set([
-  'default',
-  'image',
-  'services',
-  'cache',
-  'before_script',
-  'after_script',
-  'variables',
-  'stages',
-  'types',
-  'workflow',
-  'include',
-  'spec',
-]);
-/** A job takes these from `default`, or from the top of the file. */
-const inherited = [
-  'image',
-  'services',
-  'cache',
-  'before_script',
-  'after_script',
-  'artifacts',
-  'tags',
-  'retry',
-  'timeout',
-  'interruptible',
-];
+const globals = 'default image services cache before_script after_script variables stages types workflow include spec';
+const global = new Set(globals.split(' '));
 
-const lost = (why: string): Outcome => ({ lost: why });
-
-export function fromGitlab(source: Source, repository: Repository): { translation: Translation; tally: Tally } {
+export function fromGitlab(source: Source, repository: Repository): Read {
   const [translation, tally] = [emptyTranslation(), new Tally(source)];
   const file = tableOf(source.value);
   const top: Keys<Translation> = {
-    ...Object.fromEntries([...global].map((name) => [name, elsewhere])),
-    stages: kept,
-    types: kept,
+    ...each(globals, elsewhere),
+    ...each('stages types', kept),
     include: 'files of other places are not read: write their jobs here',
     workflow: (value) => (tableOf(value).rules === undefined ? kept() : elsewhere()),
   };
-  const globals = Object.fromEntries(Object.entries(file).filter(([name]) => global.has(name)));
-  readKeys(globals, top, { tally, target: translation, path: [] });
+  const own = Object.fromEntries(Object.entries(file).filter(([name]) => global.has(name)));
+  readKeys(own, top, { tally, target: translation, path: [] });
   const rules = listOf(tableOf(file.workflow).rules);
   const workflow = rules.length === 0 ? { condition: always, isManual: false } : conditionOfRules(rules, repository);
   if (!workflow) tally.lose(translation, ['workflow', 'rules'], undefined, 'rules of suites cannot say this');
@@ -76,11 +55,8 @@ export function fromGitlab(source: Source, repository: Repository): { translatio
     ([name, value]) => !global.has(name) && !name.startsWith('.') && isTable(value),
   );
   const names = new Map(jobs.map(([name]) => [name, nameOf(name)]));
-  const stages = [
-    '.pre',
-    ...(textsOf(file.stages).length > 0 ? textsOf(file.stages) : ['build', 'test', 'deploy']),
-    '.post',
-  ];
+  const named = textsOf(file.stages);
+  const stages = ['.pre', ...(named.length > 0 ? named : ['build', 'test', 'deploy']), '.post'];
   const templates = new Templates(file);
   const whole = new Map(jobs.map(([name]) => [name, templates.whole(name)]));
   for (const [name, table] of whole) {
@@ -98,80 +74,10 @@ export function fromGitlab(source: Source, repository: Repository): { translatio
 
 const always: Condition = { is: true };
 
-/** What a file extends and refers to. Each job is merged once, and references are put in so often only. */
-class Templates {
-  readonly #file: Table;
-  readonly #merged = new Map<string, Table | undefined>();
-  #room = 10_000;
-
-  constructor(file: Table) {
-    this.#file = file;
-  }
-
-  /** With all that applies to it. Undefined if something is missing. */
-  whole(name: string): Table | undefined {
-    const own = this.#extended(name);
-    if (!own) return undefined;
-    const file = this.#file;
-    const top = Object.fromEntries(inherited.flatMap((key) => (file[key] === undefined ? [] : [[key, file[key]]])));
-    const wanted = tableOf(own.inherit).default;
-    const isOff = (key: string): boolean => wanted === false || (Array.isArray(wanted) && !wanted.includes(key));
-    const usual = Object.entries({ ...top, ...tableOf(file.default) });
-    const taken = Object.fromEntries(usual.filter(([key]) => inherited.includes(key) && !isOff(key)));
-    return this.#referenced({ ...taken, ...own }, 0) as Table;
-  }
-
-  /** A cycle ends in nothing. */
-  #extended(name: string): Table | undefined {
-    const own = this.#file[name];
-    if (this.#merged.has(name) || !isTable(own)) return this.#merged.get(name);
-    this.#merged.set(name, undefined);
-    let merged: Table = {};
-    for (const base of new Set(textsOf(own.extends))) {
-      const inner = this.#extended(base);
-      if (!inner) return undefined;
-      merged = deepMerged(merged, inner);
-    }
-    const { extends: _, ...rest } = deepMerged(merged, own);
-    this.#merged.set(name, rest);
-    return rest;
-  }
-
-  /** `!reference [.setup, script]` is what is there. */
-  #referenced(value: unknown, level: number): unknown {
-    if (typeof value !== 'object' || value === null) return value;
-    this.#room -= 1;
-    if (level > mostLevels || this.#room < 0) return undefined;
-    if (Array.isArray(value)) return value.map((one) => this.#referenced(one, level + 1));
-    const { [reference]: target, ...others } = value as Table;
-    if (target === undefined)
-      return Object.fromEntries(Object.entries(others).map(([key, one]) => [key, this.#referenced(one, level + 1)]));
-    const [job = '', ...keys] = textsOf(target);
-    return this.#referenced(
-      keys.reduce<unknown>((at, key) => tableOf(at)[key], this.#extended(job)),
-      level + 1,
-    );
-  }
-}
-
-const mostLevels = 20;
-
-function deepMerged(base: Table, over: Table): Table {
-  const merged = Object.entries(over).map(([key, value]) => {
-    const before = Object.hasOwn(base, key) ? base[key] : undefined;
-    return [key, isTable(value) && isTable(before) ? deepMerged(before, value) : value] as const;
-  });
-  return { ...base, ...Object.fromEntries(merged) };
-}
-
-export const reference = '!reference';
-
-interface About {
+interface About extends Read {
   name: string;
   table: Table;
   file: Table;
-  tally: Tally;
-  translation: Translation;
   repository: Repository;
   stages: readonly string[];
   whole: ReadonlyMap<string, Table | undefined>;
@@ -179,13 +85,13 @@ interface About {
 }
 
 /** What scripts read of GitLab's variables, as it is here. */
-const environmentHere: Readonly<Record<string, string>> = {
+const environmentHere: Here = {
   CI_COMMIT_SHA: '$HEADRACE_COMMIT',
   CI_COMMIT_SHORT_SHA: '$(printf %.8s "$HEADRACE_COMMIT")',
   CI_COMMIT_REF_NAME: '$HEADRACE_REF',
   CI_COMMIT_BRANCH: '$HEADRACE_BRANCH',
   CI_COMMIT_REF_SLUG: `$(printf %s "$HEADRACE_REF" | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9]/-/g' | cut -c1-63)`,
-  CI_COMMIT_TAG: '$([ "$HEADRACE_EVENT" != tag ] || printf %s "$HEADRACE_REF")',
+  CI_COMMIT_TAG: ifTag,
   CI_PROJECT_DIR: '/build',
   CI_BUILDS_DIR: '/build',
   CI_JOB_ID: '$HEADRACE_BUILD_ID',
@@ -207,7 +113,7 @@ function jobOf(about: About): Suite | undefined {
   };
   if (table.trigger !== undefined) return drop([name, 'trigger'], 'a suite starts no pipeline of another project');
   if (table.script === undefined) return drop([name], 'it has no script');
-  const stageOf = (other: Table | undefined): number => stages.indexOf(textsOf(other?.stage)[0] ?? 'test');
+  const stageOf = (other: Table | undefined): number => stages.indexOf(firstOf(other?.stage) ?? 'test');
   const own = stageOf(table);
   if (table.needs === undefined) {
     const earlier = [...whole].filter(([, other]) => other && stageOf(other) < own && stageOf(other) >= 0);
@@ -215,32 +121,24 @@ function jobOf(about: About): Suite | undefined {
     suite.needs = earlier.flatMap(([other, one]) => (stageOf(one) === last ? [names.get(other) ?? other] : []));
   }
   for (const [key, value] of Object.entries(tableOf(file.variables))) {
-    const content = isTable(value) ? textsOf(value.value)[0] : isScalar(value) ? String(value) : undefined;
+    const content = isTable(value) ? firstOf(value.value) : isScalar(value) ? String(value) : undefined;
     if (content !== undefined) addVariable(suite, { name: key, content });
     if (translation.suites.length === 0) tally.keep();
   }
   readKeys(table, keysOf(about, suite), { tally, target: suite, path: [name] });
   tally.keep(); // the job
-  const before = textsOf(table.before_script);
-  const script = [...before, ...textsOf(table.script)].join('\n');
+  const script = [...textsOf(table.before_script), ...textsOf(table.script)].join('\n');
   const after = textsOf(table.after_script).join('\n');
-  const used = new Set(
-    Array.from(`${script}\n${after}`.matchAll(/\$\{?((?:CI|GITLAB)_\w+)/g), ([, used_ = '']) => used_),
-  );
-  const declared = new Set(suite.variables.map((one) => one.name));
-  const exports = [...used].flatMap((one) =>
-    Object.hasOwn(environmentHere, one) ? [`export ${one}="${environmentHere[one]}"`] : [],
-  );
-  for (const one of used)
-    if (!Object.hasOwn(environmentHere, one) && !declared.has(one))
-      tally.lose(suite, [name, 'script'], `$${one}`, 'a build has no such variable');
+  const reading = {
+    tally,
+    target: suite,
+    path: [name, 'script'],
+    own: new Set(suite.variables.map((one) => one.name)),
+  };
+  const exports = exportsFor(`${script}\n${after}`, environmentHere, /\$\{?((?:CI|GITLAB)_\w+)/g, reading);
   const add = (step: string, text: string, when?: 'always'): void => {
-    suite.steps.push({
-      name: step,
-      command: [...exports, inBash(text)].join('\n'),
-      ...(when && { when }),
-      notes: [],
-    });
+    const command = [...exports, inBash(text)].join('\n');
+    suite.steps.push({ name: step, command, ...(when && { when }), notes: [] });
   };
   add('script', script);
   if (after !== '') add('after_script', after, 'always');
@@ -284,7 +182,7 @@ function secondsOf(text: string): number {
 }
 
 const imageOf = (value: unknown): string | undefined =>
-  textsOf(isTable(value) ? value.name : value)[0]?.replaceAll(
+  firstOf(isTable(value) ? value.name : value)?.replaceAll(
     /\$\{?CI_DEPENDENCY_PROXY_(?:GROUP|DIRECT_GROUP)_IMAGE_PREFIX\}?\//g,
     '',
   );
@@ -300,10 +198,21 @@ function keysOf(about: About, suite: Suite): Keys<Suite> {
       ? undefined
       : result;
   };
+  const serviceOf = (image: string | undefined, { alias, variables: own }: Table): string | undefined => {
+    if (image === undefined || image === '') return 'its name is not known here';
+    if (/(?:^|\/)docker:/.test(image))
+      return 'a build has no container engine: write builds_images = true, and make images with buildah';
+    const given = { ...tableOf(file.variables), ...tableOf(about.table.variables), ...tableOf(own) };
+    const variables = Object.entries(given).flatMap(([name, content]) =>
+      isScalar(content) && !/\$/.test(String(content)) && /^[A-Za-z_]\w*$/.test(name)
+        ? [{ name, content: String(content) }]
+        : [],
+    );
+    const name = tidyName(firstOf(alias)?.split(/[ ,]/)[0] ?? image.replace(/^.*\//, '').replace(/[:@].*$/, ''));
+    return addService(suite, { name, image, variables, notes: [] });
+  };
   return {
-    ...Object.fromEntries(['script', 'before_script', 'after_script'].map((name) => [name, kept])),
-    stage: kept,
-    inherit: kept,
+    ...each('script before_script after_script stage inherit dependencies', kept),
     image: (value) => {
       const image = expanded(imageOf(value) ?? '');
       if (image === undefined || image === '') return lost('its name is not known here');
@@ -312,53 +221,30 @@ function keysOf(about: About, suite: Suite): Keys<Suite> {
     },
     services: (value, { path }) => {
       for (const [at, one] of listOf(value).entries()) {
-        const image = expanded(imageOf(one) ?? '');
-        const alias = isTable(one) ? textsOf(one.alias)[0] : undefined;
-        const given = {
-          ...tableOf(file.variables),
-          ...tableOf(about.table.variables),
-          ...tableOf(tableOf(one).variables),
-        };
-        const variables = Object.entries(given).flatMap(([name, content]) =>
-          isScalar(content) && !/\$/.test(String(content)) && /^[A-Za-z_]\w*$/.test(name)
-            ? [{ name, content: String(content) }]
-            : [],
-        );
-        const command = isTable(one) ? textsOf(one.command) : [];
-        const isDocker = /(?:^|\/)docker:/.test(image ?? '');
-        const problem =
-          image === undefined || image === ''
-            ? 'its name is not known here'
-            : isDocker
-              ? 'a build has no container engine: write builds_images = true, and make images with buildah'
-              : addService(suite, {
-                  name: tidyName(alias?.split(/[ ,]/)[0] ?? image.replace(/^.*\//, '').replace(/[:@].*$/, '')),
-                  image,
-                  variables,
-                  notes: [],
-                });
-        if (problem !== undefined || command.length > 0)
-          tally.lose(suite, [...path, at], imageOf(one), problem ?? 'its command is not carried over');
-        else tally.keep();
+        const table = tableOf(one);
+        const problem = serviceOf(expanded(imageOf(one) ?? ''), table);
+        const hasCommand = textsOf(table.command).length > 0;
+        if (problem === undefined && !hasCommand) tally.keep();
+        else tally.lose(suite, [...path, at], imageOf(one), problem ?? 'its command is not carried over');
       }
       return elsewhere();
     },
     variables: (value, { path }) => {
       for (const [name, one] of Object.entries(tableOf(value))) {
-        const content = isTable(one) ? textsOf(one.value)[0] : isScalar(one) ? String(one) : '';
+        const content = isTable(one) ? firstOf(one.value) : isScalar(one) ? String(one) : '';
         const problem = addVariable(suite, { name, content: content ?? '' });
         if (problem === undefined) tally.keep();
         else tally.lose(suite, [...path, name], content, problem);
       }
       return elsewhere();
     },
-    cache: (value) => {
-      const problem = addCache(
-        suite,
-        listOf(value).flatMap((one) => textsOf(tableOf(one).paths)),
-      );
-      return problem === undefined ? kept() : lost(problem);
-    },
+    cache: (value) =>
+      unless(
+        addCache(
+          suite,
+          listOf(value).flatMap((one) => textsOf(tableOf(one).paths)),
+        ),
+      ),
     artifacts: (value) => {
       const table = tableOf(value);
       const reports = tableOf(table.reports);
@@ -371,28 +257,19 @@ function keysOf(about: About, suite: Suite): Keys<Suite> {
       return others.length === 0 ? kept() : lost(`reports here are JUnit, and not ${others.join(', ')}`);
     },
     needs: (value, { path }) => {
-      const all = listOf(value).map((one) =>
-        isTable(one)
-          ? {
-              name: textsOf(one.job)[0],
-              isOptional: one.optional === true,
-              isOther: one.project !== undefined || one.pipeline !== undefined,
-            }
-          : { name: String(one), isOptional: false, isOther: false },
-      );
-      suite.needs = [
-        ...new Set(
-          all.flatMap(({ name, isOther }) =>
-            name !== undefined && !isOther && whole.has(name) ? [names.get(name) ?? name] : [],
-          ),
-        ),
-      ];
-      for (const { name, isOptional, isOther } of all)
-        if (isOther || (name !== undefined && !whole.has(name) && !isOptional))
-          tally.lose(suite, path, name, 'this job is not in the file');
+      const needs = new Set<string>();
+      for (const one of listOf(value)) {
+        const table: Table = isTable(one) ? one : { job: String(one) };
+        const job = firstOf(table.job);
+        const isOther = table.project !== undefined || table.pipeline !== undefined;
+        const isHere = job !== undefined && whole.has(job);
+        if (isHere && !isOther) needs.add(names.get(job) ?? job);
+        if (isOther || (job !== undefined && !isHere && table.optional !== true))
+          tally.lose(suite, path, job, 'this job is not in the file');
+      }
+      suite.needs = [...needs];
       return kept();
     },
-    dependencies: kept,
     when: (value) => {
       if (value === 'manual') suite.fields.manual = true;
       else if (value === 'on_failure' || value === 'delayed' || value === 'never')
@@ -404,9 +281,7 @@ function keysOf(about: About, suite: Suite): Keys<Suite> {
       return isTable(value) ? lost('by exit status is not possible') : kept();
     },
     tags: (value) => {
-      const tags = textsOf(value)
-        .filter((one) => /^[A-Za-z0-9][\w.:-]{0,63}$/.test(one))
-        .slice(0, 16);
+      const tags = tagsIn(value);
       if (tags.length > 0) suite.fields.tags = tags;
       return kept();
     },
@@ -426,35 +301,20 @@ function keysOf(about: About, suite: Suite): Keys<Suite> {
       suite.fields.concurrency_group = nameOf(String(value));
       return kept();
     },
-    parallel: (value) => {
-      const lists = listOf(tableOf(value).matrix).map((one) => {
-        const axes = Object.entries(tableOf(one)).map(([name, values]) =>
-          listOf(values).map((each) => flattened(each, name)),
-        );
-        return combined(axes);
-      });
-      if (!isTable(value) || lists.some((one) => one === undefined)) return lost('a matrix names its values');
-      const variants = lists.flatMap((one) => one ?? []);
-      const keys = new Map(variants.flatMap((one) => Array.from(one.keys(), (key) => [key, key] as const)));
-      if (variants.some((one) => one.values().some((text) => !/^[^\s,]+$/.test(text))))
-        return lost('a value of a matrix has no blanks and commas');
-      const written = writeVariants(suite, variants, keys);
-      return 'problem' in written ? lost(written.problem) : kept();
-    },
+    parallel: (value) =>
+      isTable(value) ? unless(writeTables(suite, listOf(value.matrix))) : lost('a matrix names its values'),
     rules: (value) => {
       const found = conditionOfRules(listOf(value), repository);
-      const rules = found && rulesOf(found.condition);
       if (found?.isManual === true) suite.fields.manual = true;
-      if (found && 'is' in found.condition && !found.condition.is) suite.fields.manual = true;
-      else if (rules) suite.rules.push(...rules);
-      else {
-        suite.fields.manual = true;
-        return lost('rules of a suite cannot say this, so it runs only by hand');
-      }
+      if (!found || !('is' in found.condition) || found.condition.is) return limited(suite, found?.condition);
+      suite.fields.manual = true;
       return kept();
     },
-    only: (value) => limited(suite, ofRefs(value, repository), kept),
-    except: (value) => limited(suite, negatedOrNone(ofRefs(value, repository)), kept),
+    only: (value) => limited(suite, ofRefs(value, repository)),
+    except: (value) => {
+      const condition = ofRefs(value, repository);
+      return limited(suite, condition && negated(condition));
+    },
     interruptible: (value) => {
       if (value === true)
         translation.toSet.add(
@@ -464,27 +324,20 @@ function keysOf(about: About, suite: Suite): Keys<Suite> {
     },
     coverage: 'a build has no coverage',
     environment: 'there are no environments: a deploy strategy can run the suite',
-    id_tokens: (value) => {
-      const all = Object.entries(tableOf(value)).map(([variable, one]) => ({
-        variable,
-        audience: textsOf(tableOf(one).aud)[0] ?? '',
-      }));
-      return all.length === 0 ? kept() : lost('write id_tokens = [{ variable = "…", audience = "…" }]');
-    },
+    id_tokens: (value) =>
+      Object.keys(tableOf(value)).length === 0
+        ? kept()
+        : lost('write id_tokens = [{ variable = "…", audience = "…" }]'),
     pages: 'there are no pages',
     release: 'there are no releases',
     secrets: 'set them as secret variables of the project',
   };
 }
 
-const negatedOrNone = (condition: Condition | undefined): Condition | undefined => condition && negated(condition);
-
-function limited(suite: Suite, condition: Condition | undefined, done: () => Outcome): Outcome {
+function limited(suite: Suite, condition: Condition | undefined): Outcome {
   const rules = condition && rulesOf(condition);
-  if (!rules) {
-    suite.fields.manual = true;
-    return lost('rules of a suite cannot say this, so it runs only by hand');
-  }
-  suite.rules.push(...rules);
-  return done();
+  suite.rules.push(...(rules ?? []));
+  if (rules) return kept();
+  suite.fields.manual = true;
+  return lost('rules of a suite cannot say this, so it runs only by hand');
 }

@@ -18,7 +18,7 @@ import { fromTravis } from './travis.ts';
 import { fromWoodpecker } from './woodpecker.ts';
 import { writeToml } from './write.ts';
 
-export { reference } from './gitlab.ts';
+export { reference } from './gitlab-templates.ts';
 
 export interface Imported {
   /** The text of a `.headrace.toml`. */

@@ -1,6 +1,6 @@
 import { longest, most } from '../domain/bounds.ts';
 import { isReservedVariable } from '../domain/variable-names.ts';
-import { isScalar, isTable, type Suite } from './model.ts';
+import { isScalar, isTable, listOf, tableOf, type Suite } from './model.ts';
 
 /** Variants as the other system has them: the values of each, by their names there (`node.version` for what is inside). */
 export type Variant = ReadonlyMap<string, string>;
@@ -77,6 +77,29 @@ export function writeVariants(
     suite.fields.matrix = keys.map((key, at) => `${names.get(key) ?? ''}=${axes[at]?.join(',') ?? ''}`);
   else suite.fields.matrix_include = all;
   return { values, lines };
+}
+
+/**
+ * Writes a matrix whose values scripts read by their own names: of each table all combinations of its lists, and the
+ * single variants of `include`. Returns why it cannot be said.
+ */
+export function writeTables(suite: Suite, tables: readonly unknown[], include: unknown = []): string | undefined {
+  const lists = tables.map((table) => {
+    const axes = Object.entries(tableOf(table)).map(([axis, values]) =>
+      listOf(values).map((one) => flattened(one, axis)),
+    );
+    return axes.length === 0 ? [] : combined(axes);
+  });
+  const single = listOf(include).map(
+    (one) => new Map(Object.entries(tableOf(one)).map(([axis, value]) => [axis, String(value)])),
+  );
+  if (lists.includes(undefined)) return 'it has too many combinations';
+  const variants = [...lists.flatMap((one) => one ?? []), ...single];
+  if (variants.some((one) => one.values().some((text) => !/^[^\s,]+$/.test(text))))
+    return 'a value of a matrix has no blanks and commas';
+  const keys = new Map(variants.flatMap((one) => Array.from(one.keys(), (axis) => [axis, axis] as const)));
+  const written = writeVariants(suite, variants, keys);
+  return 'problem' in written ? written.problem : undefined;
 }
 
 /** Puts the real values in place of the short names. */

@@ -167,6 +167,22 @@ export type Keys<Target> = Readonly<Record<string, string | ((value: unknown, re
 
 export const kept = (): Outcome => 'kept';
 export const elsewhere = (): Outcome => 'elsewhere';
+export const lost = (why: string): Outcome => ({ lost: why });
+/** Of a function of parts.ts or matrix.ts, which returns why something cannot be said. */
+export const unless = (problem: string | undefined): Outcome => (problem === undefined ? 'kept' : { lost: problem });
+
+/** One outcome for all of these keys, separated by blanks. */
+export const each = <Of>(names: string, outcome: Of): Record<string, Of> =>
+  Object.fromEntries(names.split(' ').map((name) => [name, outcome]));
+
+/** The first text. */
+export const firstOf = (value: unknown): string | undefined => textsOf(value)[0];
+
+/** What a module returns for a file. */
+export interface Read {
+  translation: Translation;
+  tally: Tally;
+}
 
 /** Reads a table by a table: each key has a function, or the words why it cannot be carried over. */
 export function readKeys<Target extends Noted>(

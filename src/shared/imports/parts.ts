@@ -4,7 +4,7 @@ import { compileGlob } from '../domain/globs.ts';
 import { isReservedVariable, variableNameForm } from '../domain/variable-names.ts';
 import { serviceName } from '../records/service.ts';
 import { tidyName } from './names.ts';
-import type { Service, Suite, Variable } from './model.ts';
+import { textsOf, type Service, type Suite, type Variable } from './model.ts';
 
 /** Returns why the paths cannot be cached. Those that can be are. */
 export function addCache(suite: Suite, paths: readonly string[]): string | undefined {
@@ -78,4 +78,11 @@ export function addService(suite: Suite, service: Service): string | undefined {
     return 'one of its variables has a name that is not allowed';
   suite.services.push({ ...service, name });
   return undefined;
+}
+
+/** Those that can be tags of runners here. */
+export function tagsIn(value: unknown): string[] {
+  return textsOf(value)
+    .filter((one) => /^[A-Za-z0-9][\w.:-]{0,63}$/.test(one))
+    .slice(0, most.tags);
 }

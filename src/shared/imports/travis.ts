@@ -1,103 +1,46 @@
-import { most } from '../domain/bounds.ts';
 import { allOf, anyOf, matching, negated, rulesOf, type Condition } from './conditions.ts';
 import { finishSuite } from './finish.ts';
-import { serviceImages, tools, type ToolName } from './images.ts';
+import { serviceImages, tools } from './images.ts';
 import {
+  each,
   elsewhere,
   emptySuite,
   emptyTranslation,
-  isScalar,
+  firstOf,
   isTable,
   kept,
   listOf,
+  lost,
   readKeys,
   tableOf,
   Tally,
+  textOf,
   textsOf,
+  unless,
   type Keys,
-  type Outcome,
-  type Path,
+  type Read,
   type Source,
   type Suite,
   type Table,
   type Translation,
-  textOf,
 } from './model.ts';
 import { realValues, writeVariants } from './matrix.ts';
 import { nameOf } from './names.ts';
 import { addCache, addService, addVariable } from './parts.ts';
 import { inBash, quote } from './shell.ts';
+import { exportsFor, ifTag, type Here } from './shell-variables.ts';
+import { jobsOf, textOfEnv, variablesIn, type TravisJob } from './travis-jobs.ts';
+import { languages, type Language } from './travis-languages.ts';
 import { byOccasion, type Occasion } from './triggers.ts';
 
-const lost = (why: string): Outcome => ({ lost: why });
-
-interface Language {
-  tool?: ToolName;
-  /** The key with the versions. */
-  key?: string;
-  install?: string;
-  script?: string;
-}
-
-/** What Travis runs by itself for a language. */
-const languages: Readonly<Record<string, Language>> = {
-  node_js: {
-    tool: 'node',
-    key: 'node_js',
-    install:
-      'if [ -f yarn.lock ]; then yarn --frozen-lockfile; elif [ -f package-lock.json ]; then npm ci; else npm install; fi',
-    script: 'npm test',
-  },
-  python: { tool: 'python', key: 'python', install: 'pip install -r requirements.txt' },
-  go: {
-    tool: 'go',
-    key: 'go',
-    install: 'go get -t -v ./...',
-    script: 'if [ -f Makefile ]; then make; else go test -v ./...; fi',
-  },
-  java: {
-    tool: 'java',
-    key: 'jdk',
-    install: 'if [ -f gradlew ]; then ./gradlew assemble; elif [ -f mvnw ]; then ./mvnw install -DskipTests=true; fi',
-    script: 'if [ -f gradlew ]; then ./gradlew check; else ./mvnw test -B; fi',
-  },
-  ruby: { tool: 'ruby', key: 'rvm', install: 'bundle install --jobs=3 --retry=3', script: 'bundle exec rake' },
-  php: { tool: 'php', key: 'php', script: 'phpunit' },
-  rust: { tool: 'rust', key: 'rust', install: 'cargo build --verbose', script: 'cargo test --verbose' },
-  perl: {
-    tool: 'perl',
-    key: 'perl',
-    install: 'cpanm --quiet --installdeps --notest .',
-    script: 'perl Makefile.PL && make test',
-  },
-  elixir: {
-    tool: 'elixir',
-    key: 'elixir',
-    install: 'mix local.rebar --force\nmix local.hex --force\nmix deps.get',
-    script: 'mix test',
-  },
-  haskell: {
-    tool: 'haskell',
-    key: 'ghc',
-    install: 'cabal install --only-dependencies --enable-tests',
-    script: 'cabal configure --enable-tests && cabal build && cabal test',
-  },
-  generic: {},
-  minimal: {},
-  shell: {},
-  bash: {},
-  sh: {},
-  c: { script: './configure && make && make test' },
-  cpp: { script: './configure && make && make test' },
-};
-
-/** Keys whose values make jobs. */
+/** They are one script. */
 const phases = ['before_install', 'install', 'before_script', 'script'] as const;
+const scripts = `${phases.join(' ')} after_success after_failure after_script`;
 
-const environmentHere: Readonly<Record<string, string>> = {
+const environmentHere: Here = {
   TRAVIS_COMMIT: '$HEADRACE_COMMIT',
   TRAVIS_BRANCH: '${HEADRACE_TARGET_BRANCH:-$HEADRACE_BRANCH}',
-  TRAVIS_TAG: '$([ "$HEADRACE_EVENT" != tag ] || printf %s "$HEADRACE_REF")',
+  TRAVIS_TAG: ifTag,
   TRAVIS_PULL_REQUEST: '${HEADRACE_PULL_REQUEST:-false}',
   TRAVIS_EVENT_TYPE: '$HEADRACE_EVENT',
   TRAVIS_BUILD_DIR: '/build',
@@ -108,17 +51,13 @@ const environmentHere: Readonly<Record<string, string>> = {
   TRAVIS_OS_NAME: 'linux',
   TRAVIS: 'true',
 };
+/** What a shell reads, and names that a program reads in another way. */
+const environmentForm = new RegExp(
+  String.raw`(?:\$\{?(?=TRAVIS_)|\b(?=(?:${Object.keys(environmentHere).join('|')})\b))(TRAVIS\w*)`,
+  'g',
+);
 
-/** The versions of a language, other variables, and what an entry of `jobs.include` sets. */
-interface TravisJob {
-  own: Table;
-  path: Path;
-  version: string | undefined;
-  env: string;
-  mayFail: boolean;
-}
-
-export function fromTravis(source: Source): { translation: Translation; tally: Tally } {
+export function fromTravis(source: Source): Read {
   const [translation, tally] = [emptyTranslation(), new Tally(source)];
   const file = tableOf(source.value);
   const language = textOf(file.language ?? 'ruby').toLowerCase();
@@ -130,7 +69,7 @@ export function fromTravis(source: Source): { translation: Translation; tally: T
     return { translation, tally };
   }
   tally.keep(); // the language
-  const jobs = jobsOf(file, about, tally, translation);
+  const jobs = jobsOf(file, about, { tally, translation });
   /** Jobs that differ in nothing but version and environment are one suite. */
   const groups = Map.groupBy(jobs, ({ own }) =>
     JSON.stringify(
@@ -143,7 +82,7 @@ export function fromTravis(source: Source): { translation: Translation; tally: T
     const [first] = group;
     if (!first) continue;
     const stage = stageOf(first.own);
-    const title = textsOf(first.own.name)[0] ?? (stages.length > 1 ? stage : 'test');
+    const title = firstOf(first.own.name) ?? (stages.length > 1 ? stage : 'test');
     const taken = new Set(suites.map(({ suite }) => suite.name));
     const name = taken.has(nameOf(title)) ? `${nameOf(title)} ${suites.length + 1}` : nameOf(title);
     const suite = suiteOf({ name, file, about, group, first, tally, translation });
@@ -158,111 +97,14 @@ export function fromTravis(source: Source): { translation: Translation; tally: T
   return { translation: occasions.length === 0 ? translation : byOccasion(translation, occasions), tally };
 }
 
-const stageOf = (own: Table): string => textsOf(isTable(own.stage) ? own.stage.name : own.stage)[0] ?? 'test';
+const stageOf = (own: Table): string => firstOf(isTable(own.stage) ? own.stage.name : own.stage) ?? 'test';
 
-const isLinux = (os: string): boolean => os.startsWith('linux');
-
-function jobsOf(file: Table, { key = '-' }: Language, tally: Tally, translation: Translation): TravisJob[] {
-  const section = file.jobs === undefined ? 'matrix' : 'jobs';
-  const table: Table = isTable(file[section]) ? file[section] : { include: file[section] };
-  const env = isTable(file.env) ? listOf(file.env.jobs ?? file.env.matrix) : listOf(file.env);
-  const isList = Array.isArray(file.env) || isTable(file.env);
-  const rows = (
-    isTable(file.env) && file.env.jobs === undefined && file.env.matrix === undefined && !('global' in file.env)
-      ? [file.env]
-      : env
-  ).map(textOfEnv);
-  const versions = textsOf(file[key]);
-  const failures = listOf(table.allow_failures).map(tableOf);
-  const excluded = listOf(table.exclude).map(tableOf);
-  const fits = (one: Table, version: string | undefined, variables: string): boolean =>
-    Object.entries(one).every(([name, value]) =>
-      name === key
-        ? textsOf(value)[0] === version
-        : name === 'env'
-          ? textOfEnv(value) === variables
-          : name === 'os'
-            ? isLinux(String(value))
-            : false,
-    ) && Object.keys(one).length > 0;
-  for (const os of textsOf(file.os))
-    if (isLinux(os)) tally.keep();
-    else tally.lose(translation, ['os'], os, 'runners are on Linux, so its jobs are not built');
-  const hasLinux = file.os === undefined || textsOf(file.os).some(isLinux);
-  if (Math.max(versions.length, 1) * Math.max(rows.length, 1) > most.combinations) {
-    tally.lose(translation, ['env'], undefined, `these are more than ${most.combinations} jobs`);
-    return [];
-  }
-  const jobs: TravisJob[] = [];
-  const add = (own: Table, path: Path, version: string | undefined, variables: string): void => {
-    jobs.push({ own, path, version, env: variables, mayFail: failures.some((one) => fits(one, version, variables)) });
-  };
-  const included = listOf(table.include).map(tableOf);
-  const isExpanded = versions.length > 1 || rows.length > 1 || included.length === 0 || file.script !== undefined;
-  if (
-    hasLinux &&
-    (isExpanded ||
-      (versions.length === 1 && included.every((one) => one[key] === undefined && one.stage !== undefined)))
-  )
-    for (const version of versions.length > 0 ? versions : [undefined])
-      for (const variables of rows.length > 0 ? rows : [''])
-        if (!excluded.some((one) => fits(one, version, variables)))
-          add({}, isList ? [key] : ['script'], version, variables);
-  let stage: unknown;
-  for (const [at, one] of included.entries()) {
-    stage = one.stage ?? stage;
-    const os = textsOf(one.os)[0] ?? 'linux';
-    const path = [section, 'include', at];
-    if (!isLinux(os)) tally.lose(translation, [...path, 'os'], os, 'runners are on Linux, so this job is not built');
-    else
-      add(
-        { ...one, ...(stage !== undefined && { stage }) },
-        path,
-        textsOf(one[key])[0] ?? versions[0],
-        textOfEnv(one.env) || (one.env === undefined ? (rows[0] ?? '') : ''),
-      );
-  }
-  tally.keep(Math.max(1, jobs.length));
-  if (failures.length > 0) tally.keep();
-  for (const one of failures)
-    if (!jobs.some((job) => fits(one, job.version, job.env)) && isLinux(textOf(one.os ?? 'linux')))
-      tally.lose(translation, [section, 'allow_failures'], JSON.stringify(one), 'it names no job');
-  return jobs;
-}
-
-/** `A=1 B="x y"`, also from a table. Encrypted entries count elsewhere. */
-function textOfEnv(given: unknown): string {
-  if (Array.isArray(given))
-    return given
-      .map(textOfEnv)
-      .filter((one) => one !== '')
-      .join(' ');
-  if (isTable(given))
-    return Object.entries(given)
-      .flatMap(([name, value]) => (name === 'secure' || !isScalar(value) ? [] : [`${name}=${quote(String(value))}`]))
-      .join(' ');
-  return isScalar(given) ? String(given) : '';
-}
-
-function variablesIn(text: string): [string, string][] {
-  const form = /([A-Za-z_]\w*)=((?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^\s"'\\])*)/g;
-  return Array.from(text.matchAll(form), ([, name = '', value = '']) => [
-    name,
-    value.replaceAll(
-      /"((?:\\.|[^"\\])*)"|'([^']*)'/g,
-      (_, double?: string, single?: string) => double?.replaceAll(/\\(["\\$`])/g, '$1') ?? single ?? '',
-    ),
-  ]);
-}
-
-interface About {
+interface About extends Read {
   name: string;
   file: Table;
   about: Language;
   group: readonly TravisJob[];
   first: TravisJob;
-  tally: Tally;
-  translation: Translation;
 }
 
 function suiteOf({ name, file, about, group, first, tally, translation }: About): Suite {
@@ -328,25 +170,16 @@ function suiteOf({ name, file, about, group, first, tally, translation }: About)
   );
   const add = (step: string, text: string, when?: 'failed' | 'always'): void => {
     if (text === '') return;
-    const exports = Object.entries(environmentHere)
-      .filter(([one]) => new RegExp(`\\b${one}\\b`).test(text))
-      .map(([one, value]) => `export ${one}="${value}"`);
+    const reading = { tally, target: suite, path: ['script'], own: new Set([version]) };
+    const exports = exportsFor(text, environmentHere, environmentForm, reading);
     if (version !== '' && text.includes(version)) exports.unshift(versionLine);
     if (/\bnvm (?:install|use)\b/.test(text)) exports.push(withNvm);
-    for (const one of new Set(Array.from(text.matchAll(/\$\{?(TRAVIS_\w+)/g), ([, found = '']) => found)))
-      if (one !== version && !Object.hasOwn(environmentHere, one))
-        tally.lose(suite, ['script'], `$${one}`, 'a build has no such variable');
-    suite.steps.push({
-      name: step,
-      command: [...(real === '' ? [] : [real.trimEnd()]), ...exports, inBash(text)].join('\n'),
-      ...(when && { when }),
-      notes: [],
-    });
+    const command = [...(real === '' ? [] : [real.trimEnd()]), ...exports, inBash(text)].join('\n');
+    suite.steps.push({ name: step, command, ...(when && { when }), notes: [] });
   };
   add('script', script);
-  add('after_success', textsOf(merged.after_success).join('\n'));
-  add('after_failure', textsOf(merged.after_failure).join('\n'), 'failed');
-  add('after_script', textsOf(merged.after_script).join('\n'), 'always');
+  for (const [key, when] of [['after_success'], ['after_failure', 'failed'], ['after_script', 'always']] as const)
+    add(key, textsOf(merged[key]).join('\n'), when);
   return suite;
 }
 
@@ -381,22 +214,6 @@ function addKnownService(suite: Suite, name: string): void {
   addService(suite, { name: name.replace('-server', ''), image: known.image, variables, notes: [] });
 }
 
-function servicesOf(value: unknown): Outcome {
-  const missing = textsOf(value).filter((one) => !Object.hasOwn(serviceImages, one) && one !== 'xvfb');
-  return missing.length === 0 ? kept() : lost(`there is no image for ${missing.join(', ')}`);
-}
-
-function addonsOf(value: unknown): Outcome {
-  const others = Object.entries(tableOf(value)).filter(
-    ([name, one]) => name !== 'apt' || (isTable(one) && one.sources !== undefined),
-  );
-  return others.length === 0
-    ? kept()
-    : lost(
-        `install this in the commands: ${others.map(([name]) => (name === 'apt' ? 'apt.sources' : name)).join(', ')}`,
-      );
-}
-
 /** Of a push its branch, of a pull request the branch that it is for. */
 function ofBranches({ only: yes, except: no }: Table, subject: 'branch' | 'tag' | 'target'): Condition {
   const one = (ref: string): Condition => {
@@ -412,11 +229,8 @@ function ofBranches({ only: yes, except: no }: Table, subject: 'branch' | 'tag' 
 function topKeys(about: Language | undefined, occasions: Occasion[]): Keys<Translation> {
   const versions = about?.key === undefined ? {} : { [about.key]: elsewhere };
   return {
-    ...Object.fromEntries(['language', 'os', 'matrix', 'jobs', 'stages'].map((name) => [name, elsewhere])),
-    ...Object.fromEntries([...phases, 'after_success', 'after_failure', 'after_script'].map((name) => [name, kept])),
-    ...Object.fromEntries(
-      ['sudo', 'dist', 'group', 'version', 'osx_image', 'arch', 'compiler'].map((name) => [name, kept]),
-    ),
+    ...each('language os matrix jobs stages', elsewhere),
+    ...each(`${scripts} sudo dist group version osx_image arch compiler git conditions`, kept),
     ...versions,
     env: (value, { tally, target, path }) => {
       const secure = JSON.stringify(value ?? '').split('"secure":').length - 1;
@@ -429,7 +243,6 @@ function topKeys(about: Language | undefined, occasions: Occasion[]): Keys<Trans
         );
       return secure > 0 && textOfEnv(isTable(value) ? Object.values(value) : value) === '' ? elsewhere() : kept();
     },
-    cache: cacheOf,
     branches: (value) => {
       const found = (['branch', 'tag', 'target'] as const).map((subject) => ofBranches(tableOf(value), subject));
       const [branch, tag, target] = found;
@@ -441,9 +254,6 @@ function topKeys(about: Language | undefined, occasions: Occasion[]): Keys<Trans
       );
       return kept();
     },
-    services: servicesOf,
-    addons: addonsOf,
-    git: kept,
     notifications: (value, { target }) => {
       const { email, on_success: _success, on_failure: _failure, ...others } = tableOf(value);
       const told = Object.entries(others).filter(([, one]) => one !== false);
@@ -455,11 +265,8 @@ function topKeys(about: Language | undefined, occasions: Occasion[]): Keys<Trans
         ? kept()
         : lost(`who is told is a setting of the project: ${told.map(([name]) => name).join(', ')}`);
     },
-    deploy: 'write a suite that deploys, with manual = true or rules',
-    before_deploy: 'write a suite that deploys',
-    after_deploy: 'write a suite that deploys',
-    if: 'conditions of Travis are not read: write a rule',
-    conditions: kept,
+    ...ofBoth,
+    ...each('before_deploy after_deploy', 'write a suite that deploys'),
     before_cache: 'a cache is saved as it is',
   };
 }
@@ -484,34 +291,26 @@ function cachePathsOf(given: unknown): string[] {
   return [...named, ...textsOf(directories)];
 }
 
-function cacheOf(value: unknown): Outcome {
-  const problem = addCache(emptySuite(''), cachePathsOf(value));
-  return problem === undefined ? kept() : lost(problem);
-}
+/** Keys of the file and of a job. */
+const ofBoth: Keys<Suite | Translation> = {
+  services: (value) => {
+    const missing = textsOf(value).filter((one) => !Object.hasOwn(serviceImages, one) && one !== 'xvfb');
+    return missing.length === 0 ? kept() : lost(`there is no image for ${missing.join(', ')}`);
+  },
+  addons: (value) => {
+    const others = Object.entries(tableOf(value)).flatMap(([name, one]) => {
+      if (name !== 'apt') return [name];
+      return isTable(one) && one.sources !== undefined ? ['apt.sources'] : [];
+    });
+    return others.length === 0 ? kept() : lost(`install this in the commands: ${others.join(', ')}`);
+  },
+  cache: (value) => unless(addCache(emptySuite(''), cachePathsOf(value))),
+  if: 'conditions of Travis are not read: write a rule',
+  deploy: 'write a suite that deploys, with manual = true or rules',
+};
 
-function jobKeys(key: string): Keys<Suite> {
-  return {
-    ...Object.fromEntries(
-      [
-        ...phases,
-        'after_success',
-        'after_failure',
-        'after_script',
-        'name',
-        'stage',
-        'os',
-        'env',
-        'sudo',
-        'dist',
-        'arch',
-        key,
-      ].map((name) => [name, elsewhere]),
-    ),
-    language: 'a suite has the language of the file',
-    services: servicesOf,
-    addons: addonsOf,
-    cache: cacheOf,
-    if: 'conditions of Travis are not read: write a rule',
-    deploy: 'write a suite that deploys, with manual = true or rules',
-  };
-}
+const jobKeys = (key: string): Keys<Suite> => ({
+  ...each(`${scripts} name stage os env sudo dist arch ${key}`, elsewhere),
+  language: 'a suite has the language of the file',
+  ...ofBoth,
+});
