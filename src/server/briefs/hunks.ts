@@ -1,8 +1,7 @@
 import { bytes, most } from '../../shared/domain/bounds.ts';
 import type { LogDiffView } from '../../shared/records/brief.ts';
 import { lineIndex, type LineIndex, type LineStorage } from '../streams/line-index.ts';
-import { readLines } from '../streams/lines.ts';
-import { readable } from './levelling.ts';
+import { textsOf } from './line-texts.ts';
 import type { LogDiff, Region } from './log-diff.ts';
 
 type Hunk = LogDiffView['hunks'][number];
@@ -10,7 +9,6 @@ type Shown = Pick<LogDiffView, 'hunks' | 'complete'>;
 
 /** Equal lines before and after those that differ. */
 const around = 3;
-const longestLine = 2000;
 
 interface Logs {
   id: bigint;
@@ -63,15 +61,4 @@ function grouped(regions: readonly Region[]): Region[][] {
     else groups.push([region]);
   }
   return groups;
-}
-
-async function textsOf(parts: LineStorage, index: LineIndex, from: number, to: number): Promise<string[]> {
-  const texts: string[] = [];
-  while (from + texts.length < to) {
-    const wanted = { from: from + texts.length + 1, limit: to - from - texts.length };
-    const { lines } = await readLines(parts, index, { ...wanted, longestLine, longestAnswer: bytes.diffText });
-    if (lines.length === 0) break;
-    texts.push(...lines.map(({ text }) => readable(text)));
-  }
-  return texts;
 }

@@ -2,9 +2,9 @@ import { memoized } from '../db/memo.ts';
 import type { Database } from '../db/open.ts';
 import { createWorkerThread, type WorkerThread } from '../../shared/lib/worker-thread.ts';
 import { lineIndex, type LineIndex, type LineStorage } from '../streams/line-index.ts';
-import { piecesOf } from '../streams/search.ts';
 import type { CompareTask, DiffAnswer, LinesTask } from './diff-worker.ts';
 import { HashedLog } from './hashed-log.ts';
+import { textsOf } from './line-texts.ts';
 
 /** Lines that differ, counted from 0: `from` to `to` of one log instead of `withFrom` to `withTo` of the other. */
 export interface Region {
@@ -45,7 +45,7 @@ const leastRun = 3;
 const mostRegions = 2000;
 /** After this time, lines that differ are no longer levelled. */
 const levellingMs = 1000;
-const mostLevelled = 20_000;
+const mostLevelled = 5000;
 
 /** Compares lines as they are, and then levels those that differ. */
 export async function diffLogs(parts: DiffParts, wanted: Wanted): Promise<LogDiff> {
@@ -166,14 +166,7 @@ async function levelledLines(
   ask: Ask,
   [from, to]: [number, number],
 ): Promise<DiffAnswer> {
-  const all = new Uint32Array(to - from);
-  let at = 0;
-  for await (const { bytes } of piecesOf(parts, index, from + 1, to)) {
-    const hashes = await ask({ kind: 'levelled', bytes }, [bytes.buffer]);
-    const some = hashes.subarray(0, all.length - at);
-    all.set(some, at);
-    at += some.length;
-    if (at === all.length) break;
-  }
-  return all;
+  const texts = await textsOf(parts, index, from, to);
+  const bytes = Uint8Array.from(Buffer.from(texts.map((text) => `${text}\n`).join('')));
+  return ask({ kind: 'levelled', bytes }, [bytes.buffer]);
 }
