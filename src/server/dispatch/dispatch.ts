@@ -19,6 +19,7 @@ import { claimsTopic, detachHolder, heldBy, holdJob, lapse } from '../queue/leas
 import { endedClaims, endPauses } from '../queue/queue.ts';
 import { serveCalls, type CallHandlers, type CallParts } from './calls.ts';
 import { checkConnection } from './check-connection.ts';
+import { checkInputs } from './check-inputs.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { demandFor } from './demand.ts';
 import { fetchCommit } from './fetch-commit.ts';
@@ -58,6 +59,7 @@ const kinds: Record<WorkKind, JobHandler> = {
   push_deploy: pushDeploy,
   check_connection: checkConnection,
   pack_files: packFiles,
+  check_inputs: checkInputs,
 };
 
 export interface DispatchParts extends CallDeps {
