@@ -130,6 +130,10 @@ describe('the inputs of builds', () => {
     const ran = await build('true', { sha, inputs, environment: { STAGE: 'test', CI: 'true' } });
     assert.deepEqual(ran.outcome, { kind: 'exited', status: 0 }, ran.log);
     assert.deepEqual(ran.inputs, before.inputs);
+    const { mirrors } = deps;
+    deps.mirrors = { matching: mirrors.matching, mayLackParts: () => assert.fail('the work tree is here') } as never;
+    assert.deepEqual((await check({ sha, inputs, environment: ['STAGE', 'CI'] })).inputs, before.inputs);
+    deps.mirrors = mirrors;
     const outside = await repository.commit({ files: { 'docs/b': '2' } });
     assert.deepEqual((await check({ sha: outside, inputs, environment: ['STAGE', 'CI'] })).inputs, before.inputs);
     const inside = await repository.commit({ files: { 'src/a': '2' } });
