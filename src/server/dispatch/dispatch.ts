@@ -64,6 +64,7 @@ const kinds: Record<WorkKind, JobHandler> = {
   check_connection: checkConnection,
   check_inputs: checkInputs,
   pack_files: packFiles,
+  check_inputs: checkInputs,
 };
 
 export interface DispatchParts extends CallDeps {
