@@ -1,4 +1,3 @@
-<<<<<<< HEAD
 import { sql } from 'kysely';
 import { ableTo, isHolderAlive } from '../auth/runner-heartbeats.ts';
 import { noteOrderedInputs, noteReportedInputs, reportedInputs } from '../lifecycle/build-inputs.ts';
@@ -140,13 +139,3 @@ async function enqueueAs(
 ): Promise<undefined> {
   await enqueue(db, trx, ids, { kind, subjectId, accountId, tags, priority, triedBy, ...preferred });
 }
-=======
-import type { JobHandler } from './job-handler.ts';
-
-export const checkInputs: JobHandler = {
-  order: async () => undefined,
-  outcomes: ['inputs', 'cancelled', 'unfetchable', 'unrunnable'],
-  settle: async () => {},
-  lose: async () => ({ retry: false }),
-};
->>>>>>> w/ground

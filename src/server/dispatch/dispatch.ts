@@ -64,7 +64,6 @@ const kinds: Record<WorkKind, JobHandler> = {
   check_connection: checkConnection,
   check_inputs: checkInputs,
   pack_files: packFiles,
-  check_inputs: checkInputs,
 };
 
 export interface DispatchParts extends CallDeps {
