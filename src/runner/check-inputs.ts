@@ -32,8 +32,12 @@ async function missesOf(
   { source, sha, fetchRef, merge, isFork, hasFiles }: AskedBuild,
   signal: Task['signal'],
 ): Promise<readonly string[]> {
+  if (hasFiles) return [];
   const commit = { sha, ...(fetchRef !== undefined && { fetchRef }), ...(merge && { merge }), isFork: isFork ?? true };
-  if (hasFiles || !(await mirrors.mayLackParts({ ...source, ...commit, signal }))) return [];
-  using checkout = await checkouts.of(source, { ...commit, isSealed: true }, () => {}, signal);
+  const sealed = { ...commit, isSealed: true };
+  const misses = checkouts.missesIn(source.projectId, sealed);
+  if (misses) return misses;
+  if (!(await mirrors.mayLackParts({ ...source, ...commit, signal }))) return [];
+  using checkout = await checkouts.of(source, sealed, () => {}, signal);
   return checkout.misses;
 }

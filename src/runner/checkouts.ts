@@ -12,6 +12,8 @@ import { openTreeStore, type Making } from './tree-store.ts';
  */
 export interface Checkouts {
   of(source: RepositoryWithKey, commit: WantedCommit, writeLog: WriteLog, signal: AbortSignal): Promise<Checkout>;
+  /** What such a work tree lacks, if it is here. */
+  missesIn(projectId: string, commit: WantedCommit): readonly string[] | undefined;
   forget(projectId: string): Promise<void>;
 }
 
@@ -54,9 +56,14 @@ export async function openCheckouts(
     }
   };
 
+  const nameOf = (project: string, { sha, isFork = true, isSealed = false }: WantedCommit): string =>
+    `${project}-${sha}${isFork ? '-fork' : ''}${isSealed ? '-sealed' : ''}`;
+
   return {
     forget: store.forget,
-    async of(source, { sha, fetchRef, isFork = true, merge, isSealed = false }, writeLog, signal) {
+    missesIn: (project, commit) => store.get(nameOf(project, commit))?.facts.sentences,
+    async of(source, wanted, writeLog, signal) {
+      const { sha, fetchRef, isFork = true, merge, isSealed = false } = wanted;
       const { projectId: project, repositoryUrl, privateKey, credential } = source;
       const make = async ({ tree }: Making, ending: AbortSignal): Promise<CheckoutFacts> => {
         const commit = { sha, ...(fetchRef !== undefined && { fetchRef }), isFork, ...(merge && { merge }), isSealed };
@@ -64,8 +71,7 @@ export async function openCheckouts(
         const misses = await mirrors.checkout({ ...repository, ...commit, into: tree, writeLog, signal: ending });
         return { project, hasHistory: isFork && !isSealed, ...misses };
       };
-      const name = `${project}-${sha}${isFork ? '-fork' : ''}${isSealed ? '-sealed' : ''}`;
-      const held = await store.take(name, make, signal);
+      const held = await store.take(nameOf(project, wanted), make, signal);
       const { sentences, areLasting } = held.facts;
       // A new work tree may be complete, so this one serves only the suites that already waited for it.
       if (!areLasting) store.retire(held);

@@ -19,7 +19,7 @@ onOneDatabase((database) => {
     return build ?? assert.fail('nothing was built');
   };
 
-  test('squash merges, reverts, tags and branches are answered at once', async (t) => {
+  test('squash merges and reverts are answered at once, and nothing but inputs is there [promise: reuse]', async (t) => {
     const command =
       'git log --format=%s; git status --porcelain; env | grep ^HEADRACE_ | cut -d= -f1 | sort; cat greeting > out';
     await project.suite(t, 'unit', command, { reuse: 'on', 'artifacts[]': 'out' });

@@ -95,6 +95,7 @@ describe('a runner on a disk without room above its reserve', () => {
     });
     const checkouts = {
       of: async () => ({ path: folder, misses: [], [Symbol.dispose]: () => {} }),
+      missesIn: () => undefined,
       forget: async () => {},
     };
     const runner = await startRunner({

@@ -175,6 +175,52 @@ describe('images', () => {
     assert.equal((await run(moved.tree, 'cat /version')).text, 'two');
   });
 
+  test('the digest of an image is looked up without pulling it, and is what the next run would have', async () => {
+    const [one, two] = ['1', '2'].map((content) => imageOf([shellLayer(), [{ name: 'looked', content }]]));
+    assert.ok(one && two);
+    const first = await registry.push('team/looked', '1', one);
+    const reference = `${registry.host}/team/looked:1`;
+    const lookUp = (accountId: string, of = reference, from = images): Promise<string> => {
+      ran = [];
+      return from.lookUp({ reference: of, accountId }, { id: 'claim', signal: never });
+    };
+    const stored = readdirSync(store).toSorted();
+    assert.equal(await lookUp('new'), first);
+    assert.deepEqual(ran, [], 'no program is started');
+    assert.deepEqual(readdirSync(store).toSorted(), stored, 'nothing is pulled');
+    (await take(reference, 'owner'))[Symbol.dispose]();
+    const second = await registry.push('team/looked', '1', two);
+    assert.equal(await lookUp('owner'), second, 'a tag that has moved is followed');
+    const pinned = `${registry.host}/team/looked@${first}`;
+    assert.equal(await lookUp('new', pinned), first);
+    await assert.rejects(
+      lookUp('new', `${registry.host}/team/looked@sha256:${'0'.repeat(64)}`),
+      failsWith('image_not_found', /no such/),
+    );
+    await registry.stop();
+    try {
+      // The next run of this account would have what it had last. Others would have none.
+      assert.equal(await lookUp('owner'), first);
+      assert.equal(await lookUp('owner', reference, await open()), first, 'also after a restart');
+      await assert.rejects(lookUp('new'), failsWith('registry_unreachable', /does not answer/));
+      await assert.rejects(lookUp('new', pinned), failsWith('registry_unreachable', /does not answer/));
+    } finally {
+      await registry.start();
+    }
+    access = { ...access, password: 'wrong' };
+    await assert.rejects(lookUp('owner'), failsWith('image_access_refused', /credentials/));
+    await registry.stop();
+    try {
+      await assert.rejects(lookUp('owner'), failsWith('registry_unreachable', /does not answer/), 'refused once');
+    } finally {
+      await registry.start();
+    }
+    await assert.rejects(
+      lookUp('owner', `${registry.host}/UPPER`),
+      failsWith('image_invalid', /is not an image reference/),
+    );
+  });
+
   test('a digest needs no registry once its account has had it [promise: image-accounts]', async () => {
     const digest = await registry.push('team/fixed', '1', imageOf([shellLayer(), [{ name: 'fixed', content: 'f' }]]));
     const reference = `${registry.host}/team/fixed@${digest}`;

@@ -106,6 +106,13 @@ export class ScriptedRunner {
     return new Task(this, order as Order & { work: Extract<Work, { kind: Kind }> });
   }
 
+  /** Whatever is next. */
+  async takeNext(): Promise<Task> {
+    const order = await this.dispatch.next(this.self, { claim: randomUUID() }, patient);
+    await this.dispatch.holderLeaves(this.self.holder);
+    return new Task(this, order ?? assert.fail('there is no job'));
+  }
+
   /** There is no job at this moment. */
   async assertIdle(): Promise<void> {
     assert.equal(await this.dispatch.next(this.self, { claim: randomUUID(), holdMs: 0 }, patient), undefined);

@@ -103,6 +103,7 @@ export class Stage {
       mirrors: mirrors as Mirrors,
       checkouts: {
         of: async () => ({ path: '/nowhere', misses: [], [Symbol.dispose]: () => {} }),
+        missesIn: () => undefined,
         forget: async () => {},
       },
       sandboxes: {

@@ -690,7 +690,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       since: 4n,
       ...invited,
     });
-    const digests = { ordered_digest: awkward, reported_digest: awkward, vouches_for: awkward };
+    const digests = { ordered_key: awkward, reported_key: awkward, vouches_for: awkward };
     await put('build_inputs', { id: 1n, ordered: '[]', reported: awkward, ...digests });
     await put('reuse_stops', { id: 1n, project_id: project, suite_name: awkward });
     await put('build_tokens', { id: 1n, token_hash: 'f'.repeat(64), starts_builds: 1 });

@@ -3,7 +3,7 @@ import { ableTo, isHolderAlive } from '../auth/runner-heartbeats.ts';
 import { noteOrderedInputs, noteReportedInputs, reportedInputs } from '../lifecycle/build-inputs.ts';
 import { advanceBuild } from '../lifecycle/builds.ts';
 import { preferredFor } from '../lifecycle/held-back.ts';
-import { findVoucher, reuseBuild, type Wanted } from '../lifecycle/reuse.ts';
+import { digestFor, findVoucher, reuseBuild, type Wanted } from '../lifecycle/reuse.ts';
 import { addCheck } from '../lifecycle/reuse-checks.ts';
 import type { BuildInput } from '../../shared/domain/build-inputs.ts';
 import type { CheckInputsOrder, RunnerInput } from '../../shared/protocol/index.ts';
@@ -14,7 +14,7 @@ import { cachePart } from './caches.ts';
 import { filesToBe } from './files.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { inputsOf } from './order-inputs.ts';
-import { isReusable, orderedDigest, reportedDigest } from './reuse-inputs.ts';
+import { isReusable, reportedDigest } from './reuse-inputs.ts';
 import { prepareSuite, type BasicOrder } from './suite-order.ts';
 import { suiteParts, type SuiteParts } from './suite-parts.ts';
 
@@ -70,7 +70,7 @@ async function readyFor(context: JobContext, job: ClaimedJob): Promise<Ready | u
   const inputs = inputsOf(context.vault, order, { build: parts, layers: suite.layers, filesOf });
   const wanted: Wanted = {
     project_id: parts.project_id,
-    ordered: orderedDigest(parts, inputs),
+    ordered: digestFor(parts, inputs),
     origin: suite.keeping,
     days: parts.reuse_days,
     filesHours: parts.is_taken ? context.filesHours : undefined,
@@ -103,14 +103,14 @@ async function reuse(context: JobContext, job: ClaimedJob, told: readonly Runner
   if (!ready) return false;
   const { parts, wanted } = ready;
   const reported = reportedInputs(vault, parts.project_id, told);
-  const reported_digest = reportedDigest(parts, reported);
-  if (reported_digest === '') return false;
-  const voucher = await findVoucher(context, { ...wanted, reported: reported_digest }, (holder) =>
+  const reported_key = reportedDigest(parts, reported);
+  if (reported_key === '') return false;
+  const voucher = await findVoucher(context, { ...wanted, reported: reported_key }, (holder) =>
     isHolderAlive(context.db, holder),
   );
   if (!voucher) return false;
-  await noteOrderedInputs(trx, parts.id, ready.inputs, { ordered_digest: wanted.ordered });
-  await noteReportedInputs(trx, parts.id, reported, { reported_digest });
+  await noteOrderedInputs(trx, parts.id, ready.inputs, { ordered_key: wanted.ordered });
+  await noteReportedInputs(trx, parts.id, reported, { reported_key });
   if (!(await reuseBuild(context, parts, voucher, { givesFiles: Boolean(parts.is_taken) }))) return false;
   if (context.isSampled()) await addCheck(context, parts.id, { accountId: job.account_id, tags: job.tags });
   return true;

@@ -9,7 +9,7 @@ import type { Order, WorkKind } from '../../shared/protocol/index.ts';
 import type { Serving } from '../queue/waiting.ts';
 import { nameBlobs } from '../queue/claimed-blobs.ts';
 import { claim } from '../queue/claims.ts';
-import { claimAgain, jobOf, type ClaimedJob } from '../queue/leases.ts';
+import { changeKind, claimAgain, jobOf, type ClaimedJob } from '../queue/leases.ts';
 import { isLeftTo } from '../queue/tried.ts';
 import * as queue from '../queue/queue.ts';
 import { spareKind } from '../lifecycle/reuse-checks.ts';
@@ -56,11 +56,8 @@ function kindsFor(slot: SlotKind): readonly WorkKind[] {
 }
 
 /** From now on it is a build like others. */
-async function beginSpare(trx: Transaction, job: ClaimedJob): Promise<ClaimedJob> {
-  const kind = 'run_suite' satisfies WorkKind;
-  await trx.updateTable('jobs').set({ kind }).where('id', '=', job.id).execute();
-  return { ...job, kind };
-}
+const beginSpare = (trx: Transaction, job: ClaimedJob): Promise<ClaimedJob> =>
+  changeKind(trx, job, 'run_suite' satisfies WorkKind);
 
 const waitingJob = { account: sql.ref('waiting.account_id'), tags: sql.ref<string>('waiting.tags') };
 

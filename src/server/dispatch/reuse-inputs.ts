@@ -1,9 +1,8 @@
-import { digestWithout, vouchesFor, type Origin, type VouchesFor } from '../lifecycle/reuse.ts';
+import { digestFor, vouchesFor, type Origin, type VouchesFor } from '../lifecycle/reuse.ts';
 import { noteReportedInputs, reportedInputs } from '../lifecycle/build-inputs.ts';
 import { settingsOf, type SuiteSettings } from '../lifecycle/file-suites.ts';
 import { idTokensIn } from '../lifecycle/id-tokens.ts';
 import type { BuildInput } from '../../shared/domain/build-inputs.ts';
-import { suiteFields } from '../../shared/records/suite.ts';
 import type { RunnerInput } from '../../shared/protocol/index.ts';
 import type { JobContext } from './job-handler.ts';
 import type { SuiteParts } from './suite-parts.ts';
@@ -16,19 +15,13 @@ export const isUnderReuse = (build: Pick<SuiteParts, 'reuse' | 'reuse_stopped' |
 export const isReusable = (build: SuiteParts): boolean =>
   isUnderReuse(build) && build.api_token === 'none' && idTokensIn(build).length === 0;
 
-const ignoredBy = ({ ignore_variables: names }: Pick<SuiteSettings, 'ignore_variables'>): string[] =>
-  suiteFields.ignore_variables.fromColumn(names);
-
-export const orderedDigest = (build: SuiteParts, inputs: readonly BuildInput[]): string =>
-  digestWithout(ignoredBy(build), inputs);
-
 /** Blank if the runner lacks what the server left to it. */
 export function reportedDigest(
   suite: Pick<SuiteSettings, 'inputs' | 'ignore_variables'>,
   inputs: readonly BuildInput[],
 ): string {
   const hasFiles = inputs.some(({ kind, name }) => kind === 'tree' && name === 'matching files');
-  return suite.inputs !== '[]' && !hasFiles ? '' : digestWithout(ignoredBy(suite), inputs);
+  return suite.inputs !== '[]' && !hasFiles ? '' : digestFor(suite, inputs);
 }
 
 /** For a build that begins. `isOwn` as in `vouchesFor`. */
@@ -36,11 +29,11 @@ export function digestsAtStart(
   build: SuiteParts,
   inputs: readonly BuildInput[],
   about: { origin: Origin; isOwn: boolean },
-): { ordered_digest: string; vouches_for: VouchesFor } | undefined {
+): { ordered_key: string; vouches_for: VouchesFor } | undefined {
   if (!isReusable(build)) return undefined;
   const isWhole = build.counts === 1 && build.from_build === null;
   return {
-    ordered_digest: orderedDigest(build, inputs),
+    ordered_key: digestFor(build, inputs),
     vouches_for: isWhole ? vouchesFor(about.origin, about.isOwn) : '',
   };
 }
@@ -54,11 +47,11 @@ export async function noteReported(
     .selectFrom('builds')
     .leftJoin('build_inputs', 'build_inputs.id', 'builds.id')
     .selectAll('builds')
-    .select('build_inputs.ordered_digest')
+    .select('build_inputs.ordered_key')
     .where('builds.id', '=', id)
     .executeTakeFirst();
   if (!build) return;
   const inputs = reportedInputs(vault, build.project_id, told);
-  const suite = build.ordered_digest ? await settingsOf(trx, build) : undefined;
-  await noteReportedInputs(trx, id, inputs, { reported_digest: suite ? reportedDigest(suite, inputs) : '' });
+  const suite = build.ordered_key ? await settingsOf(trx, build) : undefined;
+  await noteReportedInputs(trx, id, inputs, { reported_key: suite ? reportedDigest(suite, inputs) : '' });
 }

@@ -5,8 +5,8 @@ import type { Vault } from '../../shared/lib/vault.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import type { BuildInputsRow } from '../db/schema.ts';
 
-type Digests = Pick<BuildInputsRow, 'ordered_digest' | 'reported_digest' | 'vouches_for'>;
-const noDigests: Digests = { ordered_digest: '', reported_digest: '', vouches_for: '' };
+type Digests = Pick<BuildInputsRow, 'ordered_key' | 'reported_key' | 'vouches_for'>;
+const noDigests: Digests = { ordered_key: '', reported_key: '', vouches_for: '' };
 
 /** A build may be ordered again, with what its suite has by then. */
 export async function noteOrderedInputs(
@@ -32,7 +32,7 @@ export async function noteReportedInputs(
   trx: Transaction,
   id: bigint,
   inputs: readonly BuildInput[],
-  digests: Pick<Digests, 'reported_digest'>,
+  digests: Pick<Digests, 'reported_key'>,
 ): Promise<void> {
   await trx
     .updateTable('build_inputs')

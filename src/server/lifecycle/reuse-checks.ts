@@ -67,7 +67,7 @@ export async function addCheck(
 
 /** An image or the machine may be another one by the time that a check runs, and then it proves nothing. */
 export async function stoodOnTheSame(db: Queries, check: bigint, reused: bigint): Promise<boolean> {
-  const digests = db.selectFrom('build_inputs').select(['ordered_digest', 'reported_digest']).distinct();
+  const digests = db.selectFrom('build_inputs').select(['ordered_key', 'reported_key']).distinct();
   return (await digests.where('id', 'in', [check, reused]).execute()).length === 1;
 }
 
@@ -82,8 +82,6 @@ export async function stopReuse(
     .values(stop)
     .onConflict((known) => known.columns(['project_id', 'suite_name']).doNothing())
     .execute();
-  const suites = trx.updateTable('suites').set({ reuse: 'off' }).where('project_id', '=', projectId);
-  await suites.where('name', '=', name).execute();
 }
 
 export async function stoppedSuites(db: Queries, projectId: bigint): Promise<ReadonlySet<string>> {

@@ -1,12 +1,14 @@
 import type { Transaction } from '../db/open.ts';
 import type { BuildInputsRow, BuildRow } from '../db/schema.ts';
 import type { BuildInput } from '../../shared/domain/build-inputs.ts';
+import { suiteFields } from '../../shared/records/suite.ts';
 import { timestamp } from '../../shared/lib/timestamps.ts';
 import { addLine } from '../streams/logs.ts';
 import { holdForBuilds } from './apply-rollup.ts';
 import { digestOfInputs } from './build-inputs.ts';
 import { noteTestCounts } from './build-tests.ts';
 import { advanceBuild } from './builds.ts';
+import type { SuiteSettings } from './file-suites.ts';
 import { findFilesForSuite, useAgain } from './kept-builds.ts';
 import type { WriteContext } from './write-context.ts';
 
@@ -42,7 +44,11 @@ function serving({ from_fork: fromFork, pull_request: pull, branch }: Origin): V
 }
 
 /** The content of an ignored variable is left out, but not that it is there. */
-export function digestWithout(ignored: readonly string[], inputs: readonly BuildInput[]): string {
+export function digestFor(
+  { ignore_variables: names }: Pick<SuiteSettings, 'ignore_variables'>,
+  inputs: readonly BuildInput[],
+): string {
+  const ignored = suiteFields.ignore_variables.fromColumn(names);
   const isIgnored = ({ kind, name }: BuildInput): boolean => kind === 'variable' && ignored.includes(name);
   return digestOfInputs(inputs.map((one) => (isIgnored(one) ? { ...one, digest: '' } : one)));
 }
@@ -73,11 +79,11 @@ export async function findVoucher(
     .selectFrom('build_inputs')
     .innerJoin('builds', 'builds.id', 'build_inputs.id')
     .select(['builds.id', 'builds.finished_at', 'builds.tests_passed', 'builds.tests_failed', 'builds.tests_skipped'])
-    .where('build_inputs.ordered_digest', '=', wanted.ordered)
+    .where('build_inputs.ordered_key', '=', wanted.ordered)
     .where('build_inputs.vouches_for', '>', '')
     .where('build_inputs.vouches_for', 'in', serving(wanted.origin))
-    .$if(wanted.reported !== undefined, (all) => all.where('reported_digest', '=', wanted.reported ?? ''))
-    .where('build_inputs.reported_digest', '<>', '')
+    .$if(wanted.reported !== undefined, (all) => all.where('reported_key', '=', wanted.reported ?? ''))
+    .where('build_inputs.reported_key', '<>', '')
     .where('builds.project_id', '=', wanted.project_id)
     .where('builds.build_state', '=', 'passed')
     .where('builds.retry', '=', 0)

@@ -35,6 +35,11 @@ export async function take(
   return { ...job, ...taken };
 }
 
+export async function changeKind(trx: Transaction, job: ClaimedJob, kind: string): Promise<ClaimedJob> {
+  await trx.updateTable('jobs').set({ kind }).where('id', '=', job.id).where('kind', '=', sql.lit(job.kind)).execute();
+  return { ...job, kind };
+}
+
 interface ClaimingDue {
   kind: string;
   holder: string;

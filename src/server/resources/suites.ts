@@ -11,7 +11,7 @@ import { renameCaches } from '../outputs/caches.ts';
 import { needsOf } from '../lifecycle/chosen-suites.ts';
 import { cancelWaitingBuilds } from '../lifecycle/deleted-suites.ts';
 import { gatesOfFile } from '../lifecycle/gates.ts';
-import { allowReuse, renameStop } from '../lifecycle/reuse-checks.ts';
+import { allowReuse, renameStop, stoppedSuites } from '../lifecycle/reuse-checks.ts';
 import { forgetSlowSteps } from '../lifecycle/slow-steps.ts';
 import { columnsOf, valuesIn, type ValuesOf } from '../../shared/records/fields.ts';
 import {
@@ -35,7 +35,13 @@ import { checkFiles, replacingFiles } from './suite-files.ts';
 import { checkServices } from './suite-services.ts';
 import { checkNeeds, isNeeded, neededNames } from './suite-needs.ts';
 
-function view(suite: SuiteRow, names: ReadonlyMap<bigint, string>): Suite {
+interface Beside {
+  names: ReadonlyMap<bigint, string>;
+  /** Suites that are not reused any more, whatever is set. */
+  stopped: ReadonlySet<string>;
+}
+
+function view(suite: SuiteRow, { names, stopped }: Beside): Suite {
   const needs = needsOf(suite).map((id) => ({ ...withIdString('id', id), name: names.get(id) ?? '' }));
   const files = withIdString('files_from_id', suite.files_from_id);
   const { services, files_from: from, ...values } = valuesIn(suiteFields, suite);
@@ -44,7 +50,8 @@ function view(suite: SuiteRow, names: ReadonlyMap<bigint, string>): Suite {
     return { ...withIdString('id', id), name: id === null ? one : (names.get(id) ?? '') };
   });
   const parts = { services: services.map(serviceView), needs, files_from };
-  return { ...withIdString('id', suite.id), ...values, ...parts, ...files };
+  const reuse = stopped.has(suite.name) ? 'off' : values.reuse;
+  return { ...withIdString('id', suite.id), ...values, reuse, ...parts, ...files };
 }
 
 function serviceView(service: StoredService): Suite['services'][number] {
@@ -52,8 +59,12 @@ function serviceView(service: StoredService): Suite['services'][number] {
   return { ...service, ...withIdString('dependency_id', id === '' ? null : BigInt(id)) };
 }
 
+async function beside(db: Queries, projectId: bigint, suites: readonly SuiteRow[]): Promise<Beside> {
+  return { names: await neededNames(db, suites), stopped: await stoppedSuites(db, projectId) };
+}
+
 async function viewOf(db: Queries, suite: SuiteRow): Promise<Suite> {
-  return view(suite, await neededNames(db, [suite]));
+  return view(suite, await beside(db, suite.project_id, [suite]));
 }
 
 export function inSuite({ suite }: { suite: SuiteRow }) {
@@ -141,8 +152,8 @@ export const routes = [
   suites.list('List the suites of a project', {
     async handle(call) {
       const all = await suites.rows(call).all();
-      const names = await neededNames(call.db, all);
-      return mapYielding(all, (suite) => view(suite, names));
+      const known = await beside(call.db, call.project.id, all);
+      return mapYielding(all, (suite) => view(suite, known));
     },
   }),
   suites.create('Create a suite', {

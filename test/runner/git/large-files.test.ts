@@ -3,8 +3,9 @@ import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { readdir, readFile, stat, utimes } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import test, { type TestContext } from 'node:test';
+import { run } from '../../../src/shared/lib/processes.ts';
 import { publicAddressFilter } from '../../../src/shared/lib/address-filter.ts';
 import { parseGitAddress } from '../../../src/shared/domain/git-address.ts';
 import { publicLfsUrl } from '../../../src/runner/git/large-files.ts';
@@ -90,7 +91,7 @@ async function answer(lfs: Place, request: IncomingMessage, response: ServerResp
 }
 
 test('pointers are replaced by their files where the host says over SSH where these are', async (t) => {
-  const { checkOut, files: held, store, dir, mirrors, log } = await placeWithLfs(t);
+  const { checkOut, files: held, store, dir, mirrors, project, log } = await placeWithLfs(t);
   for (const content of ['one', 'two']) held.set(oidOf(content), content);
   const first = await checkOut({
     'a.bin': pointerTo('one'),
@@ -118,6 +119,13 @@ test('pointers are replaced by their files where the host says over SSH where th
   const calls = store.calls.length;
   assert.equal(await read((await checkOut({ more: 'x', 'a.bin': pointerTo('one') })).tree, 'a.bin'), 'one');
   assert.equal(store.calls.length, calls);
+  // A work tree without history has them, too.
+  const sealed = join(first.tree, '..', 'sealed');
+  const missing = await mirrors.checkout({ ...project, sha: basename(first.tree), isSealed: true, into: sealed });
+  assert.deepEqual(missing.sentences, []);
+  assert.equal(await read(sealed, 'deep/er/ü b.bin'), 'two');
+  const { stdout } = await run('git', ['-c', 'safe.directory=*', 'status', '--porcelain'], { cwd: sealed });
+  assert.equal(stdout.toString(), '');
   const [mirror = ''] = await readdir(join(dir, 'mirrors', '1'));
   const kept = join(dir, 'mirrors', '1', mirror, 'lfs');
   const names = await readdir(kept, { recursive: true });

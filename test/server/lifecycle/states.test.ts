@@ -84,7 +84,7 @@ describe('a state that is final', () => {
   });
 
   it('guards writes', () => {
-    assert.deepEqual(statesBefore(buildMachine, 'passed'), ['running']);
+    assert.deepEqual(statesBefore(buildMachine, 'passed'), ['enqueued', 'running']);
     assert.deepEqual(statesBefore(buildMachine, 'cancelled'), ['enqueued', 'waiting_for_approval', 'running']);
     assert.deepEqual(statesBefore(buildMachine, 'enqueued'), []);
     assert.deepEqual(statesBefore(dependencyMachine, 'compiled'), ['compiling']);

@@ -12,7 +12,7 @@ import type { User } from '../../support/user.ts';
 import { moveDependency } from './support.ts';
 
 const buildFields =
-  'id id_str suite_id suite_id_str suite_name commit_id commit_id_str build_state attempt exit_status failure_reason allow_failure variant flaky created_at started_at finished_at tests_passed tests_failed tests_skipped uploads_pending uploads_lost waiting_reason approved_by steps cpu_seconds memory_peak disk_written network_received network_sent services';
+  'id id_str suite_id suite_id_str suite_name commit_id commit_id_str build_state attempt exit_status failure_reason allow_failure variant flaky created_at started_at finished_at tests_passed tests_failed tests_skipped reused_from_id reused_from_id_str checks_id checks_id_str uploads_pending uploads_lost waiting_reason approved_by steps cpu_seconds memory_peak disk_written network_received network_sent services';
 
 describeService(
   'webhooks tell',

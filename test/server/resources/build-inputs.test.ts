@@ -68,8 +68,29 @@ describeWithRunnerOnOne(
       return (record.differences as Input[]).map(({ kind, name }) => `${kind} ${name}`);
     };
 
-    test('change with each thing that a build stands on, by a byte, and with nothing else', async () => {
+    /** Under reuse: the ID of the build, and whether it ran. */
+    const reusedOrRan = async (
+      commit: Partial<CommitReport> = {},
+      { inputs = machine, variables = {} }: Asked = {},
+    ): Promise<{ id: string; hasRun: boolean }> => {
+      commits += 1;
+      const { record: request } = await alice.post(`${path}/build_requests`, { commit_ref: 'main', ...variables });
+      const sha = commits.toString(16).padStart(40, 'f');
+      await (await runner.take('fetch_commit')).fetched({ sha, tree: treeOf('1'), ...commit });
+      const first = await runner.takeNext();
+      if (first.order.work.kind === 'check_inputs') await first.finishAt(0, { kind: 'inputs' }, { inputs });
+      else await first.exit(0, { inputs });
+      const builds = async (): Promise<Record_[]> =>
+        (await alice.get(`${path}/build_requests/${request.id_str}/builds`)).list;
+      if ((await builds())[0]?.build_state !== 'passed') await (await runner.take('run_suite')).exit(0, { inputs });
+      const [build] = await builds();
+      assert.equal(build?.build_state, 'passed');
+      return { id: String(build?.id_str), hasRun: build?.reused_from_id === null };
+    };
+
+    test('change with each thing that a build stands on, by a byte, and with nothing else; then it runs [promise: reuse]', async () => {
       const plain = {
+        reuse: 'on',
         command: '',
         'steps[0][name]': 'compile',
         'steps[0][command]': 'make',
@@ -141,26 +162,36 @@ describeWithRunnerOnOne(
         },
         'setting api_token': { change: set({ api_token: 'read' }) },
         'variant NODE': { change: set({ 'matrix[]': 'NODE=21' }) },
+        'setting ignore_variables': { change: set({ 'ignore_variables[]': 'KEX' }) },
       };
-      const first = await built();
+      const { id: first, hasRun } = await reusedOrRan();
+      assert.ok(hasRun);
       const { record } = await alice.get(`${path}/builds/${first}/inputs`);
       assert.match(String(record.digest), /^[0-9a-f]{64}$/);
       assert.equal('differences' in record, false);
       for (const { digest } of record.inputs as Input[]) assert.match(digest, /^[0-9a-f]{64}$/);
       // Another commit with the same files, asked for by another branch, stands on the same.
-      const again = await built({ branches: ['side'], branch: 'side', ref: 'refs/heads/side', message: 'Squash' });
+      const squash = { branches: ['side'], branch: 'side', ref: 'refs/heads/side', message: 'Squash' };
+      const { id: again, ...same } = await reusedOrRan(squash);
+      assert.ok(!same.hasRun, 'nothing differs');
       assert.deepEqual(await differences(first, again), []);
       assert.equal((await alice.get(`${path}/builds/${again}/inputs`)).record.digest, record.digest);
       // What the server knows itself counts, whatever a runner reports.
       const lie: RunnerInput = { kind: 'tree', name: 'commit', digest: '9'.repeat(64) };
-      assert.deepEqual(await differences(first, await built({}, { inputs: [...machine, lie] })), []);
+      assert.deepEqual(await differences(first, (await reusedOrRan({}, { inputs: [...machine, lie] })).id), []);
       for (const [expected, { change, restore, commit = {}, ask = {} }] of Object.entries(rows)) {
         await change?.();
-        const now = await built(commit, ask);
-        assert.deepEqual(await differences(again, now), [expected]);
+        const now = await reusedOrRan(commit, ask);
+        assert.ok(now.hasRun, expected);
+        assert.deepEqual(await differences(again, now.id), [expected]);
         await restore?.();
         await set({ name: 'unit' })();
-        await alice.put(`${path}/suites/${suite.id}`, { root: '', api_token: 'none', 'id_tokens[]': '' });
+        await alice.put(`${path}/suites/${suite.id}`, {
+          root: '',
+          api_token: 'none',
+          'id_tokens[]': '',
+          'ignore_variables[]': '',
+        });
         await alice.put(`${variables}/${variable.id}`, { content: 'one' });
       }
     });

@@ -13,7 +13,7 @@ describeService('build requests', (service) => {
     const path = `/projects/${project.id}/build_requests`;
     const answer = await bob.post(path, { commit_ref: 'feature/x' });
     const told =
-      'event pull_request target_branch from_fork sender suites suite_names variables priority waiting_reason';
+      'event pull_request target_branch from_fork sender suites suite_names variables priority reuse waiting_reason';
     const found = 'failure_reason config_file includes base compared_with joined_to_id joined_to_id_str';
     assertCreated(
       answer,
@@ -37,6 +37,7 @@ describeService('build requests', (service) => {
       waiting_reason: 'no runner is connected',
       variables: {},
       priority: 0,
+      reuse: true,
       failure_reason: '',
       config_file: '',
       includes: [],
@@ -119,7 +120,7 @@ describeService('builds', (service) => {
     for (const build of list) {
       assertFields(
         build,
-        'id id_str suite_id suite_id_str suite_name commit_id commit_id_str build_state attempt exit_status failure_reason allow_failure variant flaky created_at started_at finished_at tests_passed tests_failed tests_skipped uploads_pending uploads_lost waiting_reason approved_by steps cpu_seconds memory_peak disk_written network_received network_sent services',
+        'id id_str suite_id suite_id_str suite_name commit_id commit_id_str build_state attempt exit_status failure_reason allow_failure variant flaky created_at started_at finished_at tests_passed tests_failed tests_skipped reused_from_id reused_from_id_str checks_id checks_id_str uploads_pending uploads_lost waiting_reason approved_by steps cpu_seconds memory_peak disk_written network_received network_sent services',
       );
       assert.equal(build.waiting_reason, '', 'it has no work in the queue');
       const fetched = (await alice.get(`/projects/${project.id}/builds/${build.id}`)).record;

@@ -44,6 +44,7 @@ describeService('schedules', (service) => {
         time_zone: 'UTC',
         commit_ref: '',
         variables: {},
+        reuse: false,
         created_at: '',
         next_run_at: `${year}-01-01T02:30:00+00:00`,
         last_run_at: null,

@@ -336,11 +336,11 @@ create table build_inputs (
   id bigint not null primary key references builds (id) on delete cascade,
   ordered text not null,
   reported text not null default '[]',
-  ordered_digest text not null default '',
-  reported_digest text not null default '',
+  ordered_key text not null default '',
+  reported_key text not null default '',
   vouches_for text not null default ''
 );
-create index build_inputs_vouching on build_inputs (ordered_digest, reported_digest, id) where vouches_for > '';
+create index build_inputs_vouching on build_inputs (ordered_key, reported_key, id) where vouches_for > '';
 
 create table reuse_stops (
   id bigint not null primary key,

@@ -110,8 +110,8 @@ export interface BuildInputsRow {
   /** What the runner reported at the end. */
   reported: string;
   /** Over both lists, without the contents that the suite ignores (lifecycle/reuse.ts). Blank if it cannot vouch. */
-  ordered_digest: string;
-  reported_digest: string;
+  ordered_key: string;
+  reported_key: string;
   /** Whose builds it may stand for; blank for none. */
   vouches_for: string;
 }
