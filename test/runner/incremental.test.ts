@@ -26,7 +26,7 @@ interface Site extends Workplace {
   build: (
     sha: string,
     found?: FoundCache,
-    more?: { command?: string; on?: Elsewhere },
+    more?: { command?: string; on?: Elsewhere; isSealed?: boolean },
   ) => Promise<{ built: string; cache: FoundCache }>;
   elsewhere: (name: string) => Promise<Elsewhere>;
   blobs: Blobs;
@@ -56,9 +56,9 @@ async function site(t: TestContext, paths: string[] = []): Promise<Site> {
     blobs,
     commit: (files, on = 'main', after) =>
       place.repository.commit({ on, ...(after && { after }), files: { Makefile: makefile, ...files } }),
-    async build(sha, found, { command = make, on: { runner, mirrors } = here } = {}) {
+    async build(sha, found, { command = make, on: { runner, mirrors } = here, isSealed = false } = {}) {
       const checkout = join(place.folder, `tree-${(trees += 1)}`);
-      await mirrors.checkout({ ...place.project, sha, into: checkout });
+      await mirrors.checkout({ ...place.project, sha, isSealed, into: checkout });
       runner.mirrors = mirrors;
       const { projectId, repositoryUrl } = place.project;
       const commit = { sha, checkout, source: { projectId, repositoryUrl } };
@@ -156,6 +156,15 @@ describe('a build with a cache makes again what has changed, and nothing else', 
     const reverted = await commit({ 'src/b': 'b\n' });
     assert.equal((await build(reverted, cache)).built, 'b');
     assert.equal((await build(second, (await build(reverted, cache)).cache)).built, 'b');
+  });
+
+  test('in a work tree without history, as in one with it', async (t) => {
+    const { commit, build, elsewhere } = await site(t);
+    const { cache } = await build(await commit(files), undefined, { isSealed: true });
+    const second = await commit({ 'src/b': 'B\n' });
+    for (const on of [undefined, await elsewhere('there')])
+      assert.equal((await build(second, cache, { isSealed: true, ...(on && { on }) })).built, 'b');
+    assert.equal((await build(await commit({ 'src/b': 'b\n', other: 'x' }), cache, { isSealed: true })).built, '');
   });
 
   test('with the cache of another branch, and on another runner, which fetches it', async (t) => {
