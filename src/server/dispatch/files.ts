@@ -75,7 +75,7 @@ export async function filesOrder(
     return { files, filesOf: kept.id };
   }
   await noteFiles(context, build.id, { lent_by: idsIn(ready.map(([{ id }]) => id)) });
-  return { lent: ready.map(([{ id }, order, { variant }]) => ({ ...order, variant, build: String(id) })) };
+  return { lent: ready.map(([, order, { variant }]) => ({ ...order, variant })) };
 }
 
 const idsIn = (ids: readonly bigint[]): string => JSON.stringify(ids.map(String));
@@ -136,6 +136,7 @@ function orderOf(
   if (!isHere && digest === null) return undefined;
   return {
     suite,
+    build: String(kept.id),
     ...(isHere && { kept: { name: kept.name, key: openKey(vault, kept) } }),
     ...(digest !== null && { packed: { name: String(kept.id), digest, bytes: Number(size ?? 0n) } }),
   };

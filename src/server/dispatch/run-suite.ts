@@ -209,6 +209,7 @@ export const runSuite: JobHandler = {
       ...(cache && { cache }),
       ...begins,
       ...start,
+      ...(build.resume === 1 && steps.length > 1 && { resume: { mostBytes: context.unpacked.bytes } }),
       ...(keep && { keep }),
       ...(reports !== '[]' && { reports: JSON.parse(reports) as string[] }),
       ...software,
