@@ -102,6 +102,7 @@ const unheld = {
   files_of: null,
   from_step: '',
   from_build: null,
+  resume: 0,
   approval: 0,
   approvers: '[]',
   manual: 0,
@@ -171,6 +172,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     matrix_exclude: '[]',
     matrix_allow_failure: '[]',
     retry_on: '[]',
+    resume: 0,
   }));
   const commits: CommitRow[] = [];
   const builds: BuildRow[] = [];

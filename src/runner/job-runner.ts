@@ -34,7 +34,7 @@ export interface RunnerDeps {
   trees: CacheStore;
   /** Undefined if this runner stores no data of services. */
   serviceData?: ServiceDataStore | undefined;
-  link: Pick<Link, 'read' | 'store' | 'storeFiles' | 'access' | 'tests' | 'summary'>;
+  link: Pick<Link, 'read' | 'store' | 'storeFiles' | 'access' | 'tests' | 'summary' | 'stepPoint'>;
   images: Images;
   outbox: Outbox;
   /** Undefined if this runner cannot retain files of builds. */

@@ -54,6 +54,8 @@ export interface BuildFacts {
   /** The build over whose stages it ran, from its step with this index. */
   from?: StartedFrom | undefined;
   startedAt?: number | undefined;
+  /** It went on where a lost attempt was, over these files (step-points.ts). */
+  wentOn?: CacheTree | undefined;
   /** Whether all files that the build wrote belong to its own user. Only root can give files to other users. */
   hasOneOwner?: boolean;
 }
@@ -190,9 +192,9 @@ export async function openKeptBuilds({
       const name = randomName();
       const key = randomBytes(32);
       const now = Date.now();
-      const { from } = build;
+      const { from, wentOn } = build;
       const { source, files } = build.order;
-      const under = from ?? files?.kept;
+      const under = wentOn ? undefined : (from ?? files?.kept);
       const about: KeptFacts = {
         account,
         project: source.projectId,
@@ -200,7 +202,7 @@ export async function openKeptBuilds({
         expiresAt: now + hours * hour,
         forSuites: forSuites !== undefined,
         cache: build.cache,
-        ...(under && (from ?? store.get(under.name)) ? { over: under.name } : { tree: files?.packed }),
+        ...(under && (from ?? store.get(under.name)) ? { over: under.name } : { tree: wentOn ?? files?.packed }),
       };
       using held = holdBelow(about);
       if (!held) throw new Error('the files that the build started with are no longer stored');

@@ -13,6 +13,7 @@ import { findable } from './search-paths.ts';
 import { unkept } from './services/service-log.ts';
 import { openSuiteServices } from './services/suite-services.ts';
 import { FilesGoneError } from './suite-files.ts';
+import { openStepPoints } from './step-points.ts';
 import { standOn } from './suite-ground.ts';
 import { takeLeft } from './suite-leaves.ts';
 import { suiteSteps, wholeFigures } from './suite-steps.ts';
@@ -89,12 +90,14 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
     );
     await log.flush();
     services?.signal.addEventListener('abort', () => suite.fail(), { once: true });
+    await using points = openStepPoints(deps, order, { id, signal, basis: ground.basis });
     const suite = suiteSteps({
       launches: order.launches,
       steps: order.steps,
       log: services ? { ...log, hide: (more) => hideIn([log, services], more) } : log,
       onSpan: (name) => (name === undefined ? spans.end() : spans.begin(name)),
       ...(onSteps && { onChange: onSteps }),
+      ...(points && { onEnd: points.note }),
       began,
       start,
     });
@@ -131,7 +134,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
         misses: checkout?.misses,
         files: order.files,
         lent: order.lent,
-        start: start?.from,
+        start: start?.from ?? start?.wentOn?.digest,
         cache: cache?.tree && [found?.name, found?.digest],
       },
     };
@@ -144,17 +147,21 @@ export const runSuite: JobRunner<SuiteOrder> = async (deps, order, task) => {
       workspace,
       changes: ground.changes,
       ...((order.files || start) && { like: ground.tops }),
-      isStaged: keepsSteps(deps, order),
+      isStaged: keepsSteps(deps, order) || points !== undefined,
       before:
         services &&
         (async (around) => {
           await services.start(around, { ...build, workspace, filling });
           await begin();
         }),
-      onOver: services?.over,
+      onOver: () => {
+        points?.end();
+        services?.over();
+      },
       output: (chunk) => log.push(chunk),
       onLeft: async (left, ended) => {
         const how = { ...ended, exitStatus: suite.statusOf(ended) };
+        await points?.[Symbol.asyncDispose](); // its files are moved away
         // The mask may have held back the last bytes. They must precede the reason of a failed launch command.
         await log.flush();
         onSteps?.(suite.conclude(how));

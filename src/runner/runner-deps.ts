@@ -184,5 +184,6 @@ function heldBack(link: Link, disk: DiskReserve): RunnerDeps['link'] {
     access: (message, signal) => link.access(message, signal),
     tests: (batch, signal) => link.tests(batch, signal),
     summary: (written, signal) => link.summary(written, signal),
+    stepPoint: (point, signal) => link.stepPoint(point, signal),
   };
 }

@@ -2,9 +2,10 @@ import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { messageOf } from '../shared/lib/error-code.ts';
 import type { BuildVariables } from '../shared/domain/build-variables.ts';
-import type { CacheTree, SuiteOrder } from '../shared/protocol/index.ts';
+import type { CacheTree, StepState, SuiteOrder } from '../shared/protocol/index.ts';
 import type { RunnerDeps } from './job-runner.ts';
-import type { StartedFrom } from './kept-builds.ts';
+import type { StartedFrom, StepEnd } from './kept-builds.ts';
+import { startAtPoint } from './step-points.ts';
 import { layersOf, type Holding, type Layers } from './suite-files.ts';
 
 /**
@@ -19,7 +20,12 @@ export interface Start {
   hidden: readonly string[];
   /** The cache in the layers. */
   cache: CacheTree | undefined;
-  from: StartedFrom;
+  /** The earlier build, or the files that a lost attempt left (step-points.ts). */
+  from?: StartedFrom;
+  wentOn?: CacheTree;
+  /** The states of the steps that the lost attempt did, and what they left. */
+  done?: readonly StepState[];
+  end?: StepEnd;
 }
 
 /** These differ between builds that are alike. */
@@ -36,7 +42,7 @@ export function basisOf(order: SuiteOrder, imageDigest: string | undefined, oper
       .filter(([name]) => !ofOneBuild.has(name))
       .toSorted(([a], [b]) => (a < b ? -1 : 1)),
   );
-  const others = [files?.kept?.name ?? files?.packed?.name, lent?.map(({ build }) => build)];
+  const others = [files?.build, lent?.map(({ build }) => build)];
   const all = [
     source.projectId,
     sha,
@@ -76,7 +82,10 @@ export async function findStart(
   const changed = beginning(`the steps before ${step}, the image or the variables are not what they were`);
   if (at === -1) return changed;
   try {
-    const start = from.kept && (await startIn(deps, from.kept, { at, basis, order }, holding));
+    const wanted = { at, basis, order };
+    const start = from.point
+      ? await startAtPoint(deps, from.point, wanted, holding)
+      : from.kept && (await startIn(deps, from.kept, wanted, holding));
     if (start === 'changed') return changed;
     if (!start) return beginning(`the files that the steps before ${step} left in build ${build} are not stored`);
     return { start, words: `This starts at the step ${step}, with the files and variables of build ${build}.\n` };
@@ -87,7 +96,7 @@ export async function findStart(
   }
 }
 
-interface Wanted {
+export interface Wanted {
   at: number;
   basis: string;
   order: SuiteOrder;

@@ -2,7 +2,7 @@ import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import { isNoSpace } from '../shared/lib/disk-reserve.ts';
 import { messageOf } from '../shared/lib/error-code.ts';
-import type { SuiteOrder } from '../shared/protocol/index.ts';
+import type { CacheTree, SuiteOrder } from '../shared/protocol/index.ts';
 import { roots, type Root } from './cache-trees.ts';
 import { StoreAwayError } from './failures.ts';
 import type { RunnerDeps } from './job-runner.ts';
@@ -23,6 +23,9 @@ export interface Layers extends Record<Root, readonly string[]> {
 
 /** If an unpacked tree has this file, all its files belong to the run's user. */
 export const oneOwner = 'facts/one-owner';
+
+/** Where an unpacked tree has the files of `/tmp`, if it goes on where a run was. */
+export const tmpPart = 'facts/tmp';
 
 export class FilesGoneError extends Error {
   override name = 'FilesGoneError';
@@ -54,17 +57,31 @@ export async function takeFiles(deps: RunnerDeps, order: SuiteOrder, holding: Ho
       return { ...(await layersOf(deps, build, holding)), tmp: [], image: [] };
     }
     if (!files.packed) throw new FilesGoneError();
-    const { path } = held.use(await deps.trees.take(source.projectId, files.packed, signal));
-    const hasOneOwner = lstatSync(join(path, oneOwner), { throwIfNoEntry: false }) !== undefined;
-    const { tmp, image } = none;
-    const [workspace, home] = [[join(path, 'workspace')], [join(path, 'home')]];
-    return { workspace, home, tmp, image, isWhole: true, hasOneOwner };
+    return { ...(await unpackedLayers(deps, source, files.packed, holding)), tmp: [] };
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof FilesGoneError || error instanceof StoreAwayError || isNoSpace(error)) throw error;
     deps.log(`the files of another suite are missing: ${messageOf(error)}`);
     throw new FilesGoneError('the files of another suite are missing', { cause: error });
   }
+}
+
+export async function unpackedLayers(
+  deps: RunnerDeps,
+  { projectId }: Pick<SuiteOrder['source'], 'projectId'>,
+  tree: CacheTree,
+  { held, signal }: Holding,
+): Promise<Layers> {
+  const { path } = held.use(await deps.trees.take(projectId, tree, signal));
+  const has = (part: string): boolean => lstatSync(join(path, part), { throwIfNoEntry: false }) !== undefined;
+  return {
+    workspace: [join(path, 'workspace')],
+    home: [join(path, 'home')],
+    tmp: has(tmpPart) ? [join(path, tmpPart)] : [],
+    image: [],
+    isWhole: true,
+    hasOneOwner: has(oneOwner),
+  };
 }
 
 /** Without `upTo`, all files of a build. With it, those of so many of its stages. */
@@ -88,7 +105,9 @@ export async function layersOf(deps: RunnerDeps, build: OpenedBuild, holding: Ho
   };
 }
 
-async function takeStart(deps: RunnerDeps, { from, order }: OpenedBuild, holding: Holding): Promise<Layers> {
+async function takeStart(deps: RunnerDeps, build: OpenedBuild, holding: Holding): Promise<Layers> {
+  const { from, order, wentOn } = build;
+  if (wentOn) return unpackedLayers(deps, order.source, wentOn, holding);
   if (!from) return takeFiles(deps, order, holding);
   const below = await deps.kept?.open(from.name, from.key, 'below');
   if (!below) throw new FilesGoneError('the files of the build before are missing');
@@ -125,7 +144,7 @@ export async function takeLent(deps: RunnerDeps, order: SuiteOrder, checkout: st
   const folder = join(sandboxPaths.workspace, lentFilesFolder);
   const mounts: Mount[] = lent.length > 0 ? [{ at: folder, layers: [], isLent: true }] : [];
   let hasOneOwner = true;
-  for (const { build, variant, ...files } of lent)
+  for (const { variant, ...files } of lent)
     try {
       const layers = await takeFiles(deps, { ...order, files }, holding);
       const all = layers.isWhole ? layers.workspace : [checkout, ...layers.workspace];
@@ -133,7 +152,7 @@ export async function takeLent(deps: RunnerDeps, order: SuiteOrder, checkout: st
       mounts.push({ at: join(folder, ...parts), layers: [...all], isLent: true });
       hasOneOwner &&= layers.hasOneOwner;
     } catch (error) {
-      if (error instanceof FilesGoneError) error.build = build;
+      if (error instanceof FilesGoneError) error.build = files.build;
       throw error;
     }
   return { mounts, hasOneOwner };

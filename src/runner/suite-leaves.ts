@@ -63,6 +63,7 @@ export async function takeLeft(
     ...(order.steps.length > 1 && { basis: await ground.basis() }),
     from: start?.from,
     startedAt: start?.at,
+    wentOn: start?.wentOn,
     hasOneOwner: user?.uid !== 0 || !deps.sandboxes.hasManyUsers,
   };
   await keepFiles(deps, left, ended, facts, { print, onKept });

@@ -4,6 +4,7 @@ import { fits, readVariables } from './added-variables.ts';
 import type { MaskedLog } from './masked-log.ts';
 import type { Written } from './sandbox/step-files.ts';
 import type { StepEnd } from './kept-builds.ts';
+import type { NoteEnd } from './step-points.ts';
 import type { Start } from './step-starts.ts';
 import type { Ended, EndedStep, Job, NextStep, Step } from './sandbox/types.ts';
 
@@ -32,8 +33,9 @@ interface Options {
   onChange?: (states: StepState[]) => void;
   /** The build's start by `performance.now()`. Times are relative to it. */
   began?: number;
+  onEnd?: NoteEnd;
   /** The run starts at a later step. */
-  start?: Pick<Start, 'at' | 'added' | 'hidden'> | undefined;
+  start?: Pick<Start, 'at' | 'added' | 'hidden' | 'done' | 'end'> | undefined;
 }
 
 const nothingToRun: Step = { name: 'nothing', command: ':' };
@@ -44,14 +46,17 @@ export function suiteSteps({
   log,
   onSpan = () => {},
   onChange = () => {},
+  onEnd = () => {},
   began = performance.now(),
   start = { at: 0, added: {}, hidden: [] },
 }: Options): SuiteSteps {
   const elapsed = (): number => Math.round(performance.now() - began);
-  const states: StepState[] = steps.map(({ name }, at) => ({ name, state: at < start.at ? 'skipped' : 'waiting' }));
+  const states: StepState[] = steps.map(
+    ({ name }, at) => start.done?.[at] ?? { name, state: at < start.at ? 'skipped' : 'waiting' },
+  );
   const added = new Map(Object.entries(start.added));
   const secrets = [...start.hidden];
-  const ends: StepEnd[] = [];
+  const ends: StepEnd[] = start.end ? [start.end] : [];
   let failed: number | undefined;
   let isFailing = false;
   const all: Step[] = [
@@ -112,10 +117,12 @@ export function suiteSteps({
     if (isFailing) failed ??= 1;
     const following = at + 1 < launches.length ? at + 1 : choose(Math.max(start.at, at + 1 - launches.length));
     if (following === undefined) return undefined;
-    const stages = isLaunch || failed !== undefined ? undefined : await seal?.();
-    if (stages !== undefined) {
+    const sealed = isLaunch || failed !== undefined ? undefined : await seal?.();
+    if (sealed) {
       const [first, last] = [at + 1 - launches.length, following - launches.length];
-      ends.push({ first, last, stages, added: Object.fromEntries(added), hidden: [...secrets] });
+      const end = { first, last, stages: sealed.stages, added: Object.fromEntries(added), hidden: [...secrets] };
+      ends.push(end);
+      onEnd(end, sealed, states.slice(0, last));
     }
     await begin(following);
     return { at: following, environment: Object.fromEntries(added) };

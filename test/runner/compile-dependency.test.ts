@@ -47,6 +47,7 @@ describe('compiling', () => {
       access: () => assert.fail('a compile needs no key'),
       tests: () => assert.fail('a compile has no tests'),
       summary: () => assert.fail('a compile has no summary'),
+      stepPoint: () => assert.fail('a compile has no steps'),
     };
     const log = (): void => {};
     const mostBytes = 100 * megabyte;

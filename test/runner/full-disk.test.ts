@@ -28,6 +28,7 @@ describe('a runner on a disk without room above its reserve', () => {
     },
     log: async () => ({ taken: true }),
     steps: () => assert.fail('there are no steps'),
+    stepPoint: () => assert.fail('no build goes on'),
     services: () => assert.fail('there are no services'),
     tests: () => assert.fail('there are no tests'),
     summary: () => assert.fail('there is no summary'),

@@ -43,6 +43,7 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
     extend: async (_, signal) => (await once(signal, 'abort'), {}),
     log: () => assert.fail('there is nothing to say'),
     steps: () => assert.fail('there are no steps'),
+    stepPoint: () => assert.fail('no build goes on'),
     services: () => assert.fail('there are no services'),
     tests: () => assert.fail('there are no tests'),
     summary: () => assert.fail('there is no summary'),

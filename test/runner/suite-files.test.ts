@@ -6,131 +6,23 @@ import { after, before, describe, test } from 'node:test';
 import { zstdCompressSync } from 'node:zlib';
 import { run } from '../../src/shared/lib/processes.ts';
 import { removeTree } from '../../src/shared/lib/remove-tree.ts';
-import type { FilesOrder, KeptFiles, Outcome, PackOrder, SuiteOrder } from '../../src/shared/protocol/index.ts';
-import { openCacheStore } from '../../src/runner/cache-store.ts';
-import type { RunnerDeps, Task } from '../../src/runner/job-runner.ts';
-import { openKeptBuilds, type KeptBuilds } from '../../src/runner/kept-builds.ts';
-import { packFiles, unpackFiles } from '../../src/runner/pack-files.ts';
-import { runSuite } from '../../src/runner/run-suite.ts';
+import type { FilesOrder } from '../../src/shared/protocol/index.ts';
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
 import { Blobs } from '../support/caching.ts';
+import { FilesRunner, source } from '../support/files-runner.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import { tarOf, type TarEntry } from '../support/tar.ts';
 import { longestWait } from '../support/pauses.ts';
 import { lacks } from '../support/machine.ts';
 
 const user = 60_916;
-const source = { projectId: '7', repositoryUrl: '', privateKey: '' };
 
 /** Everything of the workspace and the home, as a build sees it; times to the nanosecond. */
 const look = `for root in /build /home/build; do cd $root; echo $root
   find . -type d -printf '%p|d|%m|%U:%G|%T@\\n' -o -printf '%p|%y|%m|%U:%G|%n|%l|%T@\\n' 2>&1 | LC_ALL=C sort
   find . -type f ! -perm /400 -o -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum
 done; cd /build`;
-
-/** A runner that has nothing but what suites with files of others need. */
-class FilesRunner {
-  readonly folder: string;
-  readonly blobs: Blobs;
-  readonly logged: string[] = [];
-  readonly #sandboxes: Sandboxes;
-  deps: RunnerDeps | undefined;
-  #runs = 0;
-
-  constructor(folder: string, sandboxes: Sandboxes, blobs: Blobs) {
-    this.folder = folder;
-    this.blobs = blobs;
-    this.#sandboxes = sandboxes;
-  }
-
-  /** Opens what an earlier runner kept in the folder, too. */
-  async open(): Promise<this> {
-    mkdirSync(join(this.folder, 'checkout/tracked'), { recursive: true });
-    writeFileSync(join(this.folder, 'checkout/tracked/file'), 'of the commit\n');
-    writeFileSync(join(this.folder, 'checkout/top'), 'of the commit\n');
-    await this.#sandboxes.adopt(join(this.folder, 'checkout'));
-    const log = (line: string): void => void this.logged.push(line);
-    const disk = { room: async () => 2 ** 40 };
-    const shared = { link: this.blobs, sandboxes: this.#sandboxes, disk, log };
-    const caches = await openCacheStore({ folder: join(this.folder, 'caches'), ...shared });
-    const trees = await openCacheStore({ folder: join(this.folder, 'files'), ...shared, unpack: unpackFiles });
-    const kept = await openKeptBuilds({ folder: join(this.folder, 'kept'), caches, trees, disk, log });
-    const checkout = { path: join(this.folder, 'checkout'), misses: [], [Symbol.dispose]: () => {} };
-    const waiting = { isStuck: () => false, hasCache: () => false, complete: async () => false };
-    this.deps = {
-      sandboxes: this.#sandboxes,
-      checkouts: { of: async () => checkout },
-      dependencyCache: { take: async () => ({ mounts: [], placesAt: () => [], [Symbol.dispose]: () => {} }) },
-      outbox: { begin: () => ({ ...waiting, [Symbol.asyncDispose]: async () => {} }) },
-      mirrors: { difference: async () => ({ changed: [], lessened: [] }) },
-      operatorVariables: () => ({}),
-      caches,
-      trees,
-      kept,
-      link: this.blobs,
-      log,
-    } as unknown as RunnerDeps;
-    return this;
-  }
-
-  get kept(): KeptBuilds {
-    return this.deps?.kept ?? assert.fail('the runner is not open');
-  }
-
-  async build(command: string, changes: Partial<SuiteOrder> = {}) {
-    const order = {
-      kind: 'run_suite',
-      source,
-      sha: 'c'.repeat(40),
-      isFork: false,
-      steps: [{ name: 'command', command, when: 'passed' }],
-      environment: {},
-      secrets: [],
-      limits: { memoryBytes: 1024 ** 3, processes: 256, timeoutSeconds: longestWait / 1000 },
-      software: [],
-      prefixes: [],
-      launches: [],
-      ...changes,
-    } satisfies SuiteOrder;
-    const written: Buffer[] = [];
-    let files: KeptFiles | undefined;
-    const output = { from: 0, to: 0 };
-    const task = {
-      id: `build-${(this.#runs += 1)}`,
-      logLines: 0,
-      writeLog: (text: Buffer | string) => void written.push(Buffer.from(text)),
-      signal: new AbortController().signal,
-      spans: { begin: () => {}, end: () => {} },
-      onKept: (kept: KeptFiles) => void (files = kept),
-      onOutput: (at: 'from' | 'to') => void (output[at] = Buffer.concat(written).length),
-    } as unknown as Task;
-    const outcome = await runSuite(this.deps ?? assert.fail(), order, task);
-    const said = Buffer.concat(written);
-    return { outcome, text: said.subarray(output.from, output.to).toString(), said: said.toString(), files };
-  }
-
-  /** Builds and passes, and tells what another suite is to begin with. */
-  async left(command: string, changes: Partial<SuiteOrder> = {}): Promise<FilesOrder> {
-    const keep = { hours: 0, accountId: '1', forSuites: 'passed' } as const;
-    const { outcome, said, files } = await this.build(command, { keep, ...changes });
-    assert.deepEqual(outcome, { kind: 'exited', status: 0 }, said);
-    return { suite: 'first', kept: files ?? assert.fail(`nothing was kept: ${this.logged.join('\n')}`) };
-  }
-
-  pack({ kept }: FilesOrder, mostBytes = 1024 ** 3): Promise<Outcome> {
-    const order: PackOrder = { kind: 'pack_files', source, ...(kept ?? { name: '', key: '' }), mostBytes };
-    const task = { id: `pack-${(this.#runs += 1)}`, signal: new AbortController().signal } as Task;
-    return packFiles(this.deps ?? assert.fail(), order, task);
-  }
-
-  /** The files as another runner gets them. */
-  async packed(files: FilesOrder, name = '77'): Promise<FilesOrder> {
-    const outcome = await this.pack(files);
-    assert.ok(outcome.kind === 'packed', JSON.stringify(outcome));
-    return { suite: files.suite, packed: { name, digest: outcome.digest, bytes: 1 } };
-  }
-}
 
 describe('files of another suite', () => {
   let folder: string;
@@ -255,7 +147,7 @@ describe('files of another suite', () => {
     assert.match(second.said, /Saved the cache/);
     // The next one stands on this one, and so on what its cache was.
     const third = await runner.build('cat deps/a deps/b deps/c', {
-      files: { suite: 'second', kept: second.files ?? assert.fail() },
+      files: { suite: 'second', build: '77', kept: second.files ?? assert.fail() },
     });
     assert.equal(third.text, 'left\ncached\nnew\n');
   });
@@ -267,7 +159,7 @@ describe('files of another suite', () => {
     assert.equal((await runner.build(failing, { keep: { ...keep, forSuites: 'passed' } })).files, undefined);
     const { files: kept } = await runner.build(failing, { keep });
     assert.equal(
-      (await runner.build('cat made', { files: { suite: 'first', kept: kept ?? assert.fail() } })).text,
+      (await runner.build('cat made', { files: { suite: 'first', build: '77', kept: kept ?? assert.fail() } })).text,
       'made\n',
     );
     assert.equal(
@@ -286,7 +178,7 @@ describe('files of another suite', () => {
     }
     assert.equal((await runner.build('cat planted', { files: ofFork, isFork: true })).text, 'forked\n');
     // Without the server's key nobody opens them.
-    const guessed = { suite: 'first', kept: { name: ofFork.kept?.name ?? '', key: 'ab'.repeat(32) } };
+    const guessed = { suite: 'first', build: '77', kept: { name: ofFork.kept?.name ?? '', key: 'ab'.repeat(32) } };
     assert.deepEqual((await runner.build('true', { files: guessed, isFork: true })).outcome, { kind: 'files_gone' });
   });
 
@@ -335,7 +227,7 @@ describe('files of another suite', () => {
         what,
       );
       assert.match(said, /^The files of first, a\/b %2F "c" \$\(id\) are in \.headrace\/files\.\n/);
-      return { suite: 'second', kept: files ?? assert.fail('nothing was kept') };
+      return { suite: 'second', build: '77', kept: files ?? assert.fail('nothing was kept') };
     };
     const left = await seen('a plain checkout');
     const after = await runner.build('find . -mindepth 1 | LC_ALL=C sort', { files: left });
@@ -409,7 +301,7 @@ describe('files of another suite', () => {
       const digest = createHash('sha256').update(bytes).digest('hex');
       blobs.all.set(digest, bytes);
       const runner = await open(blobs);
-      const files = { suite: 'first', packed: { name: '9', digest, bytes: 1 } };
+      const files = { suite: 'first', build: '77', packed: { name: '9', digest, bytes: 1 } };
       const { outcome, text } = await runner.build('cat secret x/secret ~/secret ~/x; ls -A / >/dev/null; true', {
         files,
       });

@@ -44,6 +44,7 @@ test('a runner without work removes the mirrors that nobody used for a month', a
     next: async (_, signal) => void (await once(signal, 'abort').catch(() => {})),
     log: () => assert.fail('there is nothing to say'),
     steps: () => assert.fail('there are no steps'),
+    stepPoint: () => assert.fail('no build goes on'),
     services: () => assert.fail('there are no services'),
     tests: () => assert.fail('there are no tests'),
     summary: () => assert.fail('there is no summary'),

@@ -94,6 +94,7 @@ export async function addBuild(
     files_of: null,
     from_step: '',
     from_build: null,
+    resume: 0,
     approval: 0,
     approvers: '[]',
     manual: 0,

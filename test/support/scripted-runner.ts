@@ -57,6 +57,7 @@ export async function startScripted(
     },
     log: nothing,
     steps: nothing,
+    stepPoint: nothing,
     services: nothing,
     tests: nothing,
     summary: nothing,

@@ -98,6 +98,7 @@ for (const kind of kinds) {
         allow_failure: 0,
         retries: 0,
         retry_on: '[]',
+        resume: 0,
         matrix: '[]',
         matrix_include: '[]',
         matrix_exclude: '[]',

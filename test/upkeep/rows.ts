@@ -168,6 +168,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       allow_failure: 1,
       retries: 3,
       retry_on: JSON.stringify([`log:${awkward}`]),
+      resume: 1,
       matrix: '["A=1,2"]',
       matrix_include: '["A=3 B=x"]',
       matrix_exclude: '["A=2"]',
@@ -325,6 +326,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       files_of: largestId,
       from_step: awkward,
       from_build: largestId,
+      resume: 1,
       approval: 1,
       approvers: JSON.stringify([awkward]),
       manual: 0,
@@ -454,6 +456,15 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       digest: 'e'.repeat(64),
       size: largestId,
       packable: 1,
+    });
+    await put('step_points', {
+      id: 1n,
+      project_id: project,
+      tree: largestId,
+      digest: 'e'.repeat(64),
+      size: largestId,
+      step: awkward,
+      facts: seal({ table: 'step_points', column: 'facts' }, 1n),
     });
     await put('shells', {
       id: 1n,

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { descendants } from './descendants.ts';
 import type { Machine } from './machine.ts';
 import type { Sandbox } from './sandbox.ts';
-import { wholeRun, type Job } from './types.ts';
+import { wholeRun, type Job, type Sealed } from './types.ts';
 import { mountAll } from './workspace.ts';
 
 /**
@@ -15,8 +15,8 @@ import { mountAll } from './workspace.ts';
  * an image, so such a run has no further stages. It also has none if it may make overlays of its own in its home.
  */
 export interface Stages {
-  /** Returns how many stages hold all that the run has written. Undefined if that is impossible at the moment. */
-  seal: () => Promise<number | undefined>;
+  /** Undefined if it is impossible at the moment. */
+  seal: () => Promise<Sealed | undefined>;
   /** Whether the workspace was mounted again since the last call. */
   moved(): boolean;
 }
@@ -35,16 +35,25 @@ export function openStages(machine: Machine, sandbox: Sandbox, job: Job): Stages
   let seen = 0;
   // The shell that leads the steps must be able to enter the workspace again.
   const isClosed = (): boolean => (lstatSync(inFolder(wholeRun.workspace)).mode & 0o100) === 0;
+  const sealed = (): Sealed => {
+    const { workspace, home = [], tmp = [], imageLayers: { above = [] } = {} } = overStages(job, sandbox);
+    const { checkout, over = [] } = workspace as Extract<Job['workspace'], { checkout: string }>;
+    return {
+      stages: stages.length,
+      layers: { workspace: [checkout, ...over], home: [...home], tmp: [...tmp] },
+      changesImage: () => above.some((layer) => !hasOnly(layer, ways)),
+    };
+  };
   return {
     async seal() {
       if (!isPossible || (await isBusy(sandbox)) || topOf(inFolder(wholeRun.root)) !== atTop) return undefined;
-      if (isUntouched()) return stages.length;
+      if (isUntouched()) return sealed();
       if (isClosed()) return undefined;
       const name = `stage-${stages.length}`;
       directories.renew(name);
       stages.push(name);
       await mountAll(overStages(job, sandbox), sandbox, machine, { isAgain: true });
-      return stages.length;
+      return sealed();
     },
     moved() {
       const isMoved = stages.length > seen;

@@ -48,8 +48,18 @@ export interface EndedStep {
   at: number;
   status: number;
   written: Written;
-  /** Puts all that the run has written into layers, and returns their number. Undefined if a process lives. */
-  seal?: (() => Promise<number | undefined>) | undefined;
+  /** Puts all that the run has written into layers. Undefined if a process lives. */
+  seal?: (() => Promise<Sealed | undefined>) | undefined;
+}
+
+/** What a run has at a moment between its steps. Nobody writes to these directories any more. */
+export interface Sealed {
+  /** How many stages hold what it has written. */
+  stages: number;
+  /** All that it sees, lowest first. */
+  layers: Record<'workspace' | 'home' | 'tmp', readonly string[]>;
+  /** Whether it has written elsewhere in its image. */
+  changesImage: () => boolean;
 }
 
 export interface NextStep {

@@ -47,7 +47,7 @@ import type {
   FileSuiteRow,
   SuiteRuleRow,
 } from './rows/settings.ts';
-import type { KeptBuildRow, ShellRow } from './rows/shells.ts';
+import type { KeptBuildRow, ShellRow, StepPointRow } from './rows/shells.ts';
 import type { TestFlakeRow, TestResultRow, TestRunRow } from './rows/tests.ts';
 import type { AppliedMigrationRow, IdNodeRow, MasterKeyCanaryRow, SigningKeyRow } from './rows/store.ts';
 import type {
@@ -140,6 +140,7 @@ export interface Schema {
   test_results: TestResultRow;
   test_flakes: TestFlakeRow;
   kept_builds: KeptBuildRow;
+  step_points: StepPointRow;
   shells: ShellRow;
   built_refs: BuiltRefRow;
   target_heads: TargetHeadRow;
@@ -181,6 +182,7 @@ export const sealedColumns = [
   { table: 'registries', column: 'password' },
   { table: 'forges', column: 'token' },
   { table: 'kept_builds', column: 'key' },
+  { table: 'step_points', column: 'facts' },
   { table: 'identities', column: 'refresh_token' },
   { table: 'sign_in_flows', column: 'data' },
   { table: 'idempotency_keys', column: 'answer' },
@@ -202,6 +204,7 @@ export const blobColumns = [
   { table: 'jobs', column: 'stored_blob' },
   { table: 'uploads', column: 'stored_blob' },
   { table: 'kept_builds', column: 'digest' },
+  { table: 'step_points', column: 'digest' },
 ] as const;
 
 export function sealedLocation(place: (typeof sealedColumns)[number], id: bigint): string {

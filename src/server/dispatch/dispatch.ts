@@ -14,6 +14,7 @@ import { repeatedly } from '../../shared/lib/repeatedly.ts';
 import { noteServices } from '../lifecycle/build-services.ts';
 import { checkKeptFiles } from '../lifecycle/kept-builds.ts';
 import { noteSteps } from '../lifecycle/build-steps.ts';
+import { notePoint } from '../lifecycle/step-points.ts';
 import { releasePollsOf } from '../triggers/poll-claims.ts';
 import type { ApiOrder, WorkKind } from '../../shared/protocol/index.ts';
 import { claimsTopic, detachHolder, heldBy, holdJob, lapse } from '../queue/leases.ts';
@@ -197,6 +198,12 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
         if (job?.holder !== holder || job.kind !== 'run_suite') return { gone: true };
         await noteSteps(context(trx), job.subject_id, steps);
         return { taken: true };
+      }),
+    stepPoint: ({ holder }, point) =>
+      db.transaction(async (trx) => {
+        const job = await holdJob(db, trx, point.claim);
+        if (job?.holder !== holder || job.kind !== 'run_suite') return { gone: true };
+        return notePoint(context(trx), job, point);
       }),
     services: ({ holder }, { claim, services }) =>
       db.transaction(async (trx) => {

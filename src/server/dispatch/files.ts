@@ -76,7 +76,7 @@ export async function filesOrder(
     return { files, filesOf: kept.id };
   }
   await noteFiles(context, build.id, { lent_by: idsIn(ready.map(([{ id }]) => id)) });
-  return { lent: ready.map(([{ id }, order, { variant }]) => ({ ...order, variant, build: String(id) })) };
+  return { lent: ready.map(([, order, { variant }]) => ({ ...order, variant })) };
 }
 
 /**
@@ -91,8 +91,11 @@ export async function filesToBe(
   const newest = givers.flatMap(({ attempts: [first] }) => first ?? []);
   if (newest.some(({ finished_at: end }) => end === null)) return undefined;
   const [single] = newest;
-  if (!givers.some(({ isLent }) => isLent))
-    return single ? { filesOf: provedBy(single), files: { suite: single.suite_name } } : {};
+  if (!givers.some(({ isLent }) => isLent)) {
+    if (!single) return {};
+    const filesOf = provedBy(single);
+    return { filesOf, files: { suite: single.suite_name, build: String(filesOf) } };
+  }
   return {
     lent: newest.map((one) => ({ suite: one.suite_name, variant: one.variant, build: String(provedBy(one)) })),
   };
@@ -160,6 +163,7 @@ function orderOf(
   if (!isHere && digest === null) return undefined;
   return {
     suite,
+    build: String(kept.id),
     ...(isHere && { kept: { name: kept.name, key: openKey(vault, kept) } }),
     ...(digest !== null && { packed: { name: String(kept.id), digest, bytes: Number(size ?? 0n) } }),
   };

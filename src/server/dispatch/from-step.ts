@@ -2,6 +2,7 @@ import { isHolderAlive } from '../auth/runner-heartbeats.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow, KeptBuildRow } from '../db/schema.ts';
 import { findFilesForShell, locationOf, openKey } from '../lifecycle/kept-builds.ts';
+import { findPoint, openPoint } from '../lifecycle/step-points.ts';
 import { timeOfId } from '../../shared/lib/ids.ts';
 import type { FromOrder } from '../../shared/protocol/index.ts';
 import type { Asker, Elsewhere, JobContext } from './job-handler.ts';
@@ -19,6 +20,13 @@ export async function fromOrder(
   const { from_step: step, from_build: by } = build;
   if (by === null) return {};
   const from = { step, build: String(by) };
+  const point = await findPoint(trx, by);
+  if (point) {
+    const builds = trx.selectFrom('builds').select('started_at').where('id', '=', by);
+    const began = (await builds.executeTakeFirst())?.started_at ?? build.created_at;
+    const earlierMs = Math.max(0, Number((build.started_at ?? BigInt(Date.now())) - began));
+    return { from: { ...from, point: { ...openPoint(vault, point), earlierMs } } };
+  }
   const kept = await findKept(trx, by);
   if (!kept) return { from };
   if (locationOf(kept) === location) return { from: { ...from, kept: { name: kept.name, key: openKey(vault, kept) } } };

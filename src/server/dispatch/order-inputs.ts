@@ -54,6 +54,7 @@ const fieldsOfSuite = {
   allow_failure: noInput,
   retries: noInput,
   retry_on: noInput,
+  resume: noInput,
   matrix_exclude: noInput,
   matrix_allow_failure: noInput,
   cache_save: noInput,
@@ -136,6 +137,7 @@ const fieldsOfOrder: Lists<SuiteOrder> = {
     }),
   // Its files came from the same inputs, or it begins at the first step (runner/step-starts.ts).
   from: noInput,
+  resume: noInput,
   keep: noInput,
   services: (services, { build }) => {
     const settings = servicesIn(build.suite_services);

@@ -82,6 +82,7 @@ export const runSuite: JobHandler = {
       ...(cache && { cache }),
       ...begins,
       ...start,
+      ...(build.resume === 1 && basic.steps.length > 1 && { resume: { mostBytes: context.unpacked.bytes } }),
       ...(keep && { keep }),
     };
     const inputs = inputsOf(

@@ -5,6 +5,7 @@ import { ApiError } from '../../shared/errors.ts';
 import { DiskFullError } from '../../shared/lib/disk-reserve.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
 import type { Stored, Work } from '../../shared/protocol/index.ts';
+import { hasPoints } from '../lifecycle/step-points.ts';
 import { uploadOf } from '../lifecycle/uploads.ts';
 import { isNamedTo } from '../queue/claimed-blobs.ts';
 import { jobOf } from '../queue/leases.ts';
@@ -43,8 +44,10 @@ export function runnerBlobs(parts: {
       return { most: unpacked.bytes, account: job.account_id };
     const build = await buildUnder(db.read, runner, claim);
     const isCache = build !== undefined && (await writesCache(db.read, build));
+    const isPoint = job !== undefined && build !== undefined && (await hasPoints(db.read, build));
     const account = (job ?? (await uploadOf(db.read, claim)))?.account_id;
-    return isCache && cacheBytes > 0 && account !== undefined ? { most: cacheBytes, account } : undefined;
+    const most = Math.max(isCache ? cacheBytes : 0, isPoint ? unpacked.bytes : 0);
+    return most > 0 && account !== undefined ? { most, account } : undefined;
   };
   const intake = artifactIntake(parts);
   return {
@@ -108,7 +111,8 @@ export function blobsOf(work: Work): string[] {
   const cache = work.kind === 'run_suite' && work.cache?.found ? [work.cache.found.digest] : [];
   const taken = work.kind === 'run_suite' ? [work.files ?? [], work.lent ?? []].flat() : [];
   const files = taken.flatMap(({ packed }) => packed?.digest ?? []);
-  return [...archive, ...software, ...cache, ...files];
+  const point = work.kind === 'run_suite' ? (work.from?.point?.files.digest ?? []) : [];
+  return [...archive, ...software, ...cache, ...files, ...[point].flat()];
 }
 
 class LostClaimError extends ApiError {

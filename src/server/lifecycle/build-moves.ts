@@ -37,6 +37,8 @@ const movedColumns = [
   'started_at',
   'finished_at',
   'services',
+  'resume',
+  'from_build',
 ] as const;
 export type MovedBuild = Pick<BuildRow, (typeof movedColumns)[number]>;
 

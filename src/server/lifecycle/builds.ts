@@ -21,6 +21,7 @@ import { isTriedAgain, mostTries, pauseAfter } from './tries.ts';
 import { waitingSteps } from './build-steps.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 import { holdAllForBuilds, holdForBuilds } from './apply-rollup.ts';
+import { dropPoints, lastPoint, resumes } from './step-points.ts';
 import { groupOf, holdGroups, jobFor, type Held } from './held-back.ts';
 import { buildMachine, isFinal, type BuildState } from './states.ts';
 
@@ -35,6 +36,7 @@ export async function advanceBuild(
 ): Promise<boolean> {
   const moved = await moveBuild(context, build, to, ending);
   if (!moved) return false;
+  if (isFinal(buildMachine, to)) await dropPoints(context.trx, moved);
   const { commit_id: commit, build_request_id: request, deploy_id: deploy } = moved;
   if (moved.checks_id !== null) return true;
   if (to !== 'running') rollUp(context, { commit, request });
@@ -83,6 +85,7 @@ export interface PlannedBuild {
   tags: string;
   allowFailure: number;
   retries: number;
+  resume?: number;
   /** With the request's. */
   priority: number;
   needs: readonly string[];
@@ -162,6 +165,7 @@ export async function triedBefore(
       tags: settings?.tags ?? '',
       allowFailure: settings ? allowedFailures(settings)(variant) : 0,
       retries: settings?.retries ?? 0,
+      ...(settings && { resume: settings.resume }),
       priority: priorityOf(cappedPriority(settings, now), last.asked_priority),
       needs: JSON.parse(last.needs) as string[],
       filesFrom: last.files_from,
@@ -181,6 +185,8 @@ interface Continued extends Pick<BuildRow, 'retry' | 'retries_left' | 'faults' |
   /** As in JobRow. */
   triedBy: string | null;
   runAfter?: number;
+  /** Where the attempt begins, if not at its first step. */
+  point?: Pick<BuildRow, 'from_step' | 'from_build'> | undefined;
 }
 
 /**
@@ -196,7 +202,7 @@ export async function addBuilds(
   const { db, trx, ids } = context;
   if (suites.length === 0) return [];
   const { retry = 0, retries_left: retriesLeft, faults = 0, by_machine = 0, approvedBy = '' } = continued ?? {};
-  const { triedBy = null, runAfter = 0 } = continued ?? {};
+  const { triedBy = null, runAfter = 0, point = { from_step: '', from_build: null } } = continued ?? {};
   const newSeries = ids.next();
   const heldBy = ({ needs, approval, group, slow }: PlannedBuild): Held =>
     !slow && !continued && (needs.length > 0 || approval === 1 || group !== '') ? 'needs' : '';
@@ -235,8 +241,8 @@ export async function addBuilds(
     files_of: null,
     lent_from: lentColumn(suite.lentFrom),
     lent_by: '[]',
-    from_step: '',
-    from_build: null,
+    ...point,
+    resume: resumes(suite) ? 1 : 0,
     approval: suite.approval,
     approvers: suite.approvers,
     manual: suite.manual,
@@ -276,6 +282,9 @@ export async function addBuilds(
   return builds;
 }
 
+const fromTheBeginning =
+  'This starts at the first step: the attempt whose runner was lost left no files for another runner.';
+
 type Job = Pick<ClaimedJob, 'account_id' | 'holder' | 'tried_by' | 'cancelled'>;
 
 /** For a lost runner or lost files. Makes the next attempt in the same transaction, whatever the suite's settings. */
@@ -286,11 +295,17 @@ export async function loseBuild(
   reason: LossReason = 'runner_lost',
 ): Promise<void> {
   const moved = await moveBuild(context, build, 'errored', { failure_reason: reason });
-  if (!moved || moved.checks_id !== null) return;
-  if (moved.faults + 1 < mostTries) {
+  if (!moved) return;
+  if (moved.checks_id !== null) return dropPoints(context.trx, moved);
+  const isContinued = moved.faults + 1 < mostTries;
+  const point = isContinued && moved.resume === 1 ? await lastPoint(context.trx, moved) : undefined;
+  let next: BuildRow | undefined;
+  if (isContinued) {
     const triedBy = reason === 'files_gone' ? job.tried_by : addTried(job);
-    await continueBuild(context, moved, job, { ...moved, ...byMachine(moved), triedBy });
+    next = await continueBuild(context, moved, job, { ...moved, ...byMachine(moved), triedBy, point });
   }
+  if (!point || next?.resume !== 1) await dropPoints(context.trx, moved);
+  if (!point && next?.resume === 1) await addLine(context.db, context.trx, next.id, fromTheBeginning);
   rollUp(context, { commit: build.commit_id, request: build.build_request_id });
 }
 
@@ -303,6 +318,7 @@ export async function endBuild(
 ): Promise<void> {
   const build = await moveBuild(context, { id }, state, ending);
   if (!build) return;
+  await dropPoints(context.trx, build);
   if (build.checks_id !== null) {
     if (state === 'failed' && (await stoodOnTheSame(context.trx, build.id, build.checks_id)))
       await stopReuse(context, build);
@@ -345,13 +361,14 @@ async function continueBuild(
   build: MovedBuild,
   { account_id: accountId }: Job,
   next: Next,
-): Promise<void> {
+): Promise<BuildRow | undefined> {
   const { project_id: projectId, commit_id: commitId, build_request_id: requestId, approved_by: approvedBy } = build;
   await holdForBuilds(context, requestId, commitId);
   const tried = await triedBefore(context, { commitId, requestId }, [build]);
   const suites = tried.filter(({ isDeleted }) => !isDeleted);
   const about = { projectId, accountId, commitId, requestId, askedBy: null };
-  await addBuilds(context, about, suites, { ...next, approvedBy });
+  const [made] = await addBuilds(context, about, suites, { ...next, approvedBy });
+  return made;
 }
 
 /**

@@ -34,6 +34,7 @@ const suiteColumns = [
   'tags',
   'allow_failure',
   'retries',
+  'resume',
   'id_tokens',
   'priority',
   'reuse',
@@ -202,12 +203,12 @@ async function triedAnew(
   commit: bigint,
   names: ReadonlyMap<bigint, string>,
 ): Promise<Omit<PlannedBuild, 'deployId'>[]> {
-  const { suite_id: suiteId, name: suiteName, steps, tags, retries, priority, last, concurrency_group: group } = suite;
-  const { approval, approvers, manual } = suite;
+  const { suite_id: suiteId, name: suiteName, steps, tags, retries, resume, priority, last } = suite;
+  const { approval, approvers, manual, concurrency_group: group } = suite;
   const needs = needsOf(suite).flatMap((id) => names.get(id) ?? []);
   const gates = { approval, approvers, manual, group: suitesGroup(group) };
   const hasIdTokens = idTokensIn(suite).length > 0;
-  const settings = { suiteId, suiteName, steps, tags, retries, priority, needs, hasIdTokens, ...gates };
+  const settings = { suiteId, suiteName, steps, tags, retries, resume, priority, needs, hasIdTokens, ...gates };
   const files = filesTakenBy(suite, names, needs);
   const variants = variantsOf(valuesIn(matrixFields, suite));
   const allowFailure = allowedFailures(suite);

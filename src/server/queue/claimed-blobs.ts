@@ -14,6 +14,11 @@ export async function isNamedTo(db: Queries, holder: string, digest: string): Pr
   return held.some(({ named_blobs: named }) => named !== null && (JSON.parse(named) as string[]).includes(digest));
 }
 
+/** Something else refers to the job's blob from now on. */
+export async function releaseStored(trx: Transaction, { id }: Pick<JobRow, 'id'>): Promise<void> {
+  await trx.updateTable('jobs').set({ stored_blob: null, stored_bytes: null }).where('id', '=', id).execute();
+}
+
 /** If the job no longer has the claim, the blob is unwanted. */
 export async function noteStored(
   trx: Transaction,

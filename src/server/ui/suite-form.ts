@@ -213,6 +213,10 @@ export const suiteForm = fieldTable(
         a line of the log matches). Left blank, only a build whose runner was lost is tried again.`,
       wrong: 'Each line is errored, timeout, exit: with a number from 1 to 255, or log: with an expression.',
     },
+    resume: {
+      label: 'Goes on after a lost runner',
+      hint: 'With several steps: another runner goes on at the first step that was not done. Each done step is packed and sent while the next one runs.',
+    },
     reports: {
       label: 'Test reports',
       rows: 2,
@@ -252,7 +256,7 @@ export function suiteParts(form: SuiteForm, { all, mayBuildImages, dependencies 
   ${form.group(['matrix', 'matrix_exclude', 'matrix_include', 'matrix_allow_failure'], matrixSummary(form))}
   ${form.group(['cache', 'cache_save'], `Cache: ${countedLines(form, 'cache', 'path')}`)}
   ${form.group(['reuse', 'inputs', 'ignore_variables', 'reuse_days', 'uses_request'], reuseSummary(form))}
-  ${form.group(['timeout', 'allow_failure', 'retries', 'retry_on'], limitsSummary(form))}
+  ${form.group(['timeout', 'allow_failure', 'retries', 'retry_on', 'resume'], limitsSummary(form))}
   ${form.group(
     ['reports', 'annotations', 'artifacts'],
     `Test reports: ${countedLines(form, 'reports', 'pattern')}, artifacts: ${countedLines(form, 'artifacts', 'pattern')}`,

@@ -10,6 +10,7 @@ export interface StoredStep {
   state: (typeof stepStates)[number];
   from?: number;
   to?: number;
+  earlier?: number;
   status?: number;
   line?: number;
   cpuMs?: number;
@@ -21,9 +22,10 @@ type Row = Pick<BuildRow, 'steps' | 'usage' | 'build_state' | 'exit_status' | 's
 /** Unreported steps follow from the build's result. */
 export function stepsOf(build: Row): Build['steps'] {
   const steps = build.steps === '' ? [onlyStep(build)] : (JSON.parse(build.steps) as StoredStep[]);
-  const at = (ms: number | undefined): bigint | null =>
+  const after = (ms: number | undefined): bigint | null =>
     ms === undefined || build.started_at === null ? null : build.started_at + BigInt(ms);
-  return steps.map(({ name, state, from, to, status, line, ...used }) => {
+  return steps.map(({ name, state, from, to, earlier = 0, status, line, ...used }) => {
+    const at = (ms: number | undefined): bigint | null => after(ms === undefined ? ms : ms - earlier);
     const isCutOff = state === 'running' && build.finished_at !== null;
     return {
       name,

@@ -215,6 +215,9 @@ export const bytes = {
   stepEnvironment: 262_144,
   /** From runners, about the steps of a build. */
   stepReports: 131_072,
+  /** What a runner knows about a point at which a build can go on, as JSON, and the message with it. */
+  stepFacts: 1_048_576,
+  stepPoint: 2_359_296,
   /** From runners, about its services. */
   serviceReports: 16_384,
   /** A runner's variables for all of its builds. */

@@ -5,7 +5,15 @@ import { slotKinds } from '../domain/runner-slots.ts';
 import { mostShells } from '../domain/shell-limits.ts';
 import { pollReport, mostPolls, type PollOrder } from './polls.ts';
 import type { Access, Order, RegistryAccess } from './orders.ts';
-import { finishReport, serviceName, serviceState, stepState, uploadReport, type Receipt } from './outcomes.ts';
+import {
+  finishReport,
+  serviceName,
+  serviceState,
+  stepPoint,
+  stepState,
+  uploadReport,
+  type Receipt,
+} from './outcomes.ts';
 import { bytesOf, claim, cutList, flag, id, listOf, object, oneOf, optional, textOfBytes, whole } from './schema.ts';
 import { shellEnds, type ShellOrder } from './shells.ts';
 import { testBatch, type SummaryReceipt, type TestReceipt } from './tests.ts';
@@ -80,6 +88,8 @@ export const calls = {
     answer: answer<Receipt>(),
     mostBytes: bytes.stepReports,
   },
+  /** The files are the blob stored under the claim, or those of the build's point before. */
+  stepPoint: { message: stepPoint, answer: answer<Receipt>(), mostBytes: bytes.stepPoint },
   services: {
     message: object({ claim, services: listOf(most.servicesOfSuite, serviceState) }),
     answer: answer<Receipt>(),

@@ -77,6 +77,10 @@ export * from './schema.ts';
  * its disk. A runner names its folder in *next* (`location`), and first gets work that begins with its files. For
  * another runner it is ordered to pack them. Now and then it asks which *kept* files are gone or still needed.
  *
+ * **Points.** An order may have `resume`. Then the runner packs what the done steps left, *stores* it under the claim,
+ * and names it in a *stepPoint*, which takes the blob from the claim. The build has only its last point. If its claim
+ * expires, the order of the next attempt names the point, and any runner may go on there.
+ *
  * **Shells.** A runner with kept files calls *shells*, which is answered when a user opens one. A shell has no claim.
  * The runner opens a WebSocket for it, as the user does. The servers pass the packets of both ends on
  * (domain/shell-stream.ts) and store nothing.

@@ -1,3 +1,5 @@
+import type { StepState } from './outcomes.ts';
+
 export const workKinds = [
   'fetch_commit',
   'run_suite',
@@ -133,6 +135,8 @@ export interface SuiteOrder {
   lent?: LentOrder[];
   /** It starts at a later step, if it can have what the steps before it left. */
   from?: FromOrder;
+  /** What its steps leave is sent as points, at which the next attempt goes on if this runner is lost. */
+  resume?: { mostBytes: number };
   keep?: KeepOrder;
   /** In its network. */
   services?: ServiceOrder[];
@@ -194,6 +198,8 @@ export interface KeepOrder {
 export interface FilesOrder {
   /** The name of that suite. */
   suite: string;
+  /** The ID of that build. */
+  build: string;
   /** Set if this runner keeps them. */
   kept?: { name: string; key: string };
   /** All files as a packed blob, by the name of the build, if it was packed. */
@@ -204,8 +210,6 @@ export interface FilesOrder {
 export interface LentOrder extends FilesOrder {
   /** Blank without a matrix. */
   variant: string;
-  /** The ID of that build. */
-  build: string;
 }
 
 export interface FromOrder {
@@ -215,6 +219,16 @@ export interface FromOrder {
   build: string;
   /** Set if this runner keeps its files. */
   kept?: { name: string; key: string };
+  /** Set if its runner was lost: its last point. */
+  point?: PointOrder;
+}
+
+export interface PointOrder {
+  files: CacheTree;
+  done: StepState[];
+  facts: string;
+  /** How long before this build that one began, in milliseconds. */
+  earlierMs: number;
 }
 
 /** `when`: also after a failure, or only then. */

@@ -23,6 +23,7 @@ import {
   reason,
   size,
   text,
+  textOfBytes,
   whole,
   message,
 } from './schema.ts';
@@ -194,12 +195,27 @@ export const stepState = object({
   state: oneOf(stepStates),
   from: optional(size),
   to: optional(size),
+  /** Another attempt ran it, which began so many milliseconds before this one. Its times count from there. */
+  earlier: optional(size),
   status: optional(whole(255)),
   /** The number of the first line of its part of the log. */
   line: optional(size),
   ...used,
 });
 export type StepState = Static<typeof stepState>;
+
+/** A build can go on here on another runner: its steps up to a next one are done. */
+export const stepPoint = object({
+  claim,
+  digest,
+  /** The name of the next step. */
+  step: text(2 * longest.name),
+  /** The states of the steps before it. */
+  done: listOf(most.stepsOfSuite, stepState),
+  /** Only for runners. */
+  facts: textOfBytes(bytes.stepFacts),
+});
+export type StepPoint = Static<typeof stepPoint>;
 
 export const serviceName = matching(/^[a-z][a-z0-9-]{0,62}$/);
 /** Times as above. */

@@ -114,6 +114,10 @@ export const suiteFields = {
   allow_failure: flag(),
   retries: wholeNumber({ min: 0, max: 3, fallback: 0 }),
   retry_on: retryOn,
+  resume: described(
+    flag(),
+    'whether a build whose runner was lost goes on, on another runner, at the first of its `steps` that was not done',
+  ),
   ...matrixFields,
   reuse: described(
     oneOf(['off', 'on']),

@@ -22,7 +22,7 @@ async function staged(bench: Bench, steps: Job['steps'], changes: Partial<Job> =
     workspace: { checkout: await tree(join(bench.folder, `checkout-${Math.random()}`), { 'commit.txt': 'commit\n' }) },
     next: async ({ at, status, seal }: EndedStep): Promise<NextStep | undefined> => {
       if (status !== 0 || at + 1 === steps.length) return undefined;
-      sealed.push(await seal?.());
+      sealed.push((await seal?.())?.stages);
       return { at: at + 1, environment: {} };
     },
     onLeft: async (left) => {

@@ -5,7 +5,7 @@ import { assertCreated, assertDestroyed, assertNotFound, assertWrongFields } fro
 import { describeService } from '../../support/service.ts';
 
 const fields =
-  'id id_str name description command steps services tags image root builds_images api_token id_tokens reports timeout allow_failure retries retry_on matrix matrix_include ' +
+  'id id_str name description command steps services tags image root builds_images api_token id_tokens reports timeout allow_failure retries retry_on resume matrix matrix_include ' +
   'matrix_exclude matrix_allow_failure reuse inputs ignore_variables reuse_days uses_request cache cache_save annotations artifacts needs files_from_id files_from_name files_from ' +
   'approval approvers manual concurrency_group priority files_from_id_str';
 

@@ -176,6 +176,20 @@ create index slow_steps_of_project on slow_steps (project_id);
 
 alter table builds add column from_step text not null default '';
 alter table builds add column from_build bigint;
+alter table suites add column resume integer not null default 0;
+alter table builds add column resume integer not null default 0;
+create table step_points (
+  id bigint not null primary key references builds (id) on delete cascade,
+  project_id bigint not null references projects (id) on delete cascade,
+  tree bigint not null,
+  digest text not null,
+  size bigint not null,
+  step text not null,
+  facts text not null
+);
+create index step_points_by_blob on step_points (digest);
+create index step_points_by_tree on step_points (tree);
+create index step_points_of_project on step_points (project_id);
 alter table jobs add column tried_by text;
 create index jobs_tried on jobs (run_after) where claim is null and tried_by is not null;
 alter table log_indexes add column outline text not null default '';

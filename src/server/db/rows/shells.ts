@@ -22,6 +22,21 @@ export interface KeptBuildRow {
   packable: number;
 }
 
+/** What the steps of a running build left, for its next attempt if the runner is lost. The last such point of the build. */
+export interface StepPointRow {
+  /** The build's id. */
+  id: bigint;
+  project_id: bigint;
+  /** The name of the files on runners. Each point has another one. */
+  tree: bigint;
+  digest: BlobDigest;
+  size: bigint;
+  /** The name of the step that comes next. */
+  step: string;
+  /** The states of the steps, and what the runner knows, with the added variables. */
+  facts: Sealed;
+}
+
 export interface ShellRow {
   id: bigint;
   project_id: bigint;

@@ -194,6 +194,8 @@ export interface BuildRow {
   /** The step at which it is to start, with the files and variables of an earlier build. Blank for the first. */
   from_step: string;
   from_build: bigint | null;
+  /** 1 if the attempt after it goes on at its last point (StepPointRow) when its runner was lost. */
+  resume: number;
   approval: number;
   /** A JSON list of e-mail addresses: one of these users must approve. If it is empty, any user of the project may. */
   approvers: string;
