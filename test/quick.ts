@@ -33,6 +33,7 @@ const others = [
   'test/server/api/holds.test.ts',
   'test/server/auth/leavers.test.ts',
   'test/server/auth/organisation-builds.test.ts',
+  'test/server/dispatch/reuse.test.ts',
   'test/cli/json.test.ts',
   'test/cli/operator/base-url.test.ts',
   'test/cli/operator/bundle.test.ts',

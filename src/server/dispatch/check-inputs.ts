@@ -35,10 +35,11 @@ export const checkInputs: JobHandler = {
   async settle(context, job, outcome, { inputs }) {
     if (job.cancelled === 1) return void (await advanceBuild(context, { id: job.subject_id }, 'cancelled'));
     if (outcome.kind !== 'inputs' || !inputs) return runInstead(context, job);
-    if (await reuse(context, job, inputs)) return;
+    if (await reuse(context, job, inputs)) return undefined;
     const triedBy = addTried(job);
     if (await isAnyLeft(context, { ...job, tried_by: triedBy })) await enqueueAs(context, job, 'check_inputs', triedBy);
     else await runInstead(context, job);
+    return undefined;
   },
 
   async lose(context, job) {

@@ -34,7 +34,7 @@ export async function addCheck(
     .where('finished_at', 'is', null);
   const ofSuite = open.where('project_id', '=', projectId).where('suite_name', '=', suiteName);
   if ((await ofSuite.execute()).length >= most.checksOfSuite) return;
-  const attempts = trx.selectFrom('builds').select((of) => of.fn.min('attempt').as('first'));
+  const attempts = trx.selectFrom('builds').select((of) => of.fn.min<bigint | number>('attempt').as('first'));
   const { first } = await attempts
     .where('commit_id', '=', commitId)
     .where('suite_name', '=', suiteName)
