@@ -68,13 +68,13 @@ async function measure(service: Service): Promise<Figure[]> {
         what: 'comparison of two logs of 100 MB, ms',
         value: median(taken),
         limit: { atMost: 1500 },
-        from: `${taken.map(round).join(', ')}`,
+        from: taken.map(round).join(', '),
       },
       {
         what: 'comparison of two logs of 100 MB, memory, MB',
         value: median(grown),
         limit: { atMost: 50 },
-        from: `${grown.map(round).join(', ')}`,
+        from: grown.map(round).join(', '),
       },
     ];
   } finally {

@@ -39,6 +39,9 @@ interface CheckoutFacts extends Misses {
   hasHistory: boolean;
 }
 
+const nameOf = (project: string, { sha, isFork = true, isSealed = false }: WantedCommit): string =>
+  `${project}-${sha}${isFork ? '-fork' : ''}${isSealed ? '-sealed' : ''}`;
+
 export async function openCheckouts(
   folder: string,
   mirrors: Pick<Mirrors, 'checkout'>,
@@ -55,9 +58,6 @@ export async function openCheckouts(
       for (const { name } of idle.slice(0, Math.max(0, idle.length - most))) await store.remove(name);
     }
   };
-
-  const nameOf = (project: string, { sha, isFork = true, isSealed = false }: WantedCommit): string =>
-    `${project}-${sha}${isFork ? '-fork' : ''}${isSealed ? '-sealed' : ''}`;
 
   return {
     forget: store.forget,

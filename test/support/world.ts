@@ -100,8 +100,9 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
     cache_id: cache.id,
     shell_id: 0n,
   };
+  // No build passed that this one could be compared with, so another one has to be named.
   const path = (route: string): string =>
-    route.replaceAll(/:(\w+)/g, (_, name: string) => {
+    route.replace(/\/log\/diff$/, `$&?with=${String(build.id)}`).replaceAll(/:(\w+)/g, (_, name: string) => {
       const isOfProject = name === 'environment_variable_id' && !route.includes(':suite_id');
       const isCommon = name === 'environment_variable_id' && route.includes(':organisation_id');
       const id = isCommon ? common.id : isOfProject ? projectVariable.id : ids[name];

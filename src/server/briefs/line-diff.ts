@@ -137,7 +137,9 @@ function traced(
     const before = d === 0 ? 0 : down ? k + 1 : k - 1;
     const x0 = d === 0 ? 0 : at(before);
     const y0 = d === 0 ? 0 : x0 - before;
-    while (x > x0 && y > y0 && !(d > 0 && x === x0 + (down ? 0 : 1) && y === y0 + (down ? 1 : 0))) {
+    // The end of the step itself, which is one line of one side.
+    const [endX, endY] = d === 0 ? [-1, -1] : [x0 + (down ? 0 : 1), y0 + (down ? 1 : 0)];
+    while (x > x0 && y > y0 && !(x === endX && y === endY)) {
       [x, y] = [x - 1, y - 1];
       found.push([from + x, withFrom + y]);
     }

@@ -33,13 +33,9 @@ export const checkInputs: JobHandler = {
   outcomes: ['inputs', 'cancelled', 'unfetchable', 'unrunnable', 'store_away'],
 
   async settle(context, job, outcome, { inputs }) {
-    if (job.cancelled === 1) return void (await advanceBuild(context, { id: job.subject_id }, 'cancelled'));
-    if (outcome.kind !== 'inputs' || !inputs) return runInstead(context, job);
-    if (await reuse(context, job, inputs)) return undefined;
-    const triedBy = addTried(job);
-    if (await isAnyLeft(context, { ...job, tried_by: triedBy })) await enqueueAs(context, job, 'check_inputs', triedBy);
-    else await runInstead(context, job);
-    return undefined;
+    if (job.cancelled === 1) await advanceBuild(context, { id: job.subject_id }, 'cancelled');
+    else if (outcome.kind !== 'inputs' || !inputs) await runInstead(context, job);
+    else if (!(await reuse(context, job, inputs))) await askAnother(context, job);
   },
 
   async lose(context, job) {
@@ -122,6 +118,13 @@ async function isAnyLeft({ db, trx }: JobContext, job: ClaimedJob): Promise<bool
   const able = ableTo(db, { account: sql`cast(${job.account_id} as bigint)`, tags: sql`cast(${job.tags} as text)` });
   const { rows } = await sql<{ holder: string }>`${able}`.execute(trx);
   return rows.some(({ holder }) => !hasTried(job, holder));
+}
+
+/** Runs it if all connected runners that could take it have answered. */
+async function askAnother(context: JobContext, job: ClaimedJob): Promise<void> {
+  const triedBy = addTried(job);
+  if (await isAnyLeft(context, { ...job, tried_by: triedBy })) await enqueueAs(context, job, 'check_inputs', triedBy);
+  else await runInstead(context, job);
 }
 
 async function runInstead(context: JobContext, job: ClaimedJob): Promise<undefined> {

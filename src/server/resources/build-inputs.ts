@@ -12,7 +12,7 @@ export const routes = [
   projectRoute({
     method: 'GET',
     path: '/projects/:project_id/builds/:build_id/inputs',
-    access: 'public',
+    access: 'viewer',
     scope: 'commits',
     summary: 'List what a build stood on, such as its files, commands, images and variables, as digests',
     query: { compare: described(identifier(), 'the ID of another build of the project, to list the differences') },

@@ -40,12 +40,13 @@ function seenWords({ count, since, branches }: Brief['seen']): Html | false {
   ${ago(since)}${branches.length > 0 && ` on ${branches.slice(0, 3).join(', ')}`}`;
 }
 
+const list = (what: string, all: (Html | string)[]): Html | false =>
+  all.length > 0 && html`<li>${what}: ${all.map((one, at) => html`${at > 0 && ', '}${one}`)}</li>`;
+const code = (text: string): Html => html`<code>${text}</code>`;
+
 function changedPart({ changed: { commits, files, inputs, variables } }: Brief): Html | false {
   const count = commits.length + files.length + inputs.length + variables.length;
   if (count === 0) return false;
-  const list = (what: string, all: (Html | string)[]): Html | false =>
-    all.length > 0 && html`<li>${what}: ${all.map((one, at) => html`${at > 0 && ', '}${one}`)}</li>`;
-  const code = (text: string): Html => html`<code>${text}</code>`;
   return html`<details>
     <summary>${counted(count, 'change')} since it last passed</summary>
     <ul>

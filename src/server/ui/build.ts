@@ -273,7 +273,8 @@ const parts: Record<Tab, (visit: ProjectVisit, shown: ShownBuild) => Promise<Htm
     </div>`,
   tests: (visit, { build }) => testsPart(visit, build),
   artifacts: (visit, { build, address }) => artifactsPart(visit, build, address),
-  details: async (visit, shown) => html`${detailsPart(visit, shown)} ${await inputsPart(visit, shown.build)}`,
+  details: async (visit, shown) =>
+    html`${detailsPart(visit, shown)} ${visit.isMember && (await inputsPart(visit, shown.build))}`,
 };
 
 /** The other suites of the same request: beside the log, or on a narrow screen as a line above it. */

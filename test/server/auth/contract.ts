@@ -100,7 +100,7 @@ export const contract = entries(`
   GET    /projects/ID/builds/ID/log/diff                           public        commits               See, their builds, logs and tests
   GET    /projects/ID/builds/ID/summary                            public        commits               See, their builds, logs and tests
   GET    /projects/ID/builds/ID/summary/view                       public        commits               See, their builds, logs and tests
-  GET    /projects/ID/builds/ID/inputs                             public        commits               See, their builds, logs and tests
+  GET    /projects/ID/builds/ID/inputs                             viewer        commits               See, their builds, logs and tests
   GET    /projects/ID/builds/ID/tests                              public        commits               See, tests
   GET    /projects/ID/tests/flaky                                  public        commits               See, tests
   GET    /projects/ID/tests/slow                                   public        commits               See, tests

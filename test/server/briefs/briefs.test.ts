@@ -63,7 +63,7 @@ describeWithRunner('briefs', (service, runner) => {
         trx
           .updateTable('build_requests')
           .set({ pull_request: BigInt(pull) })
-          .where('id', '=', record.id as bigint)
+          .where('id', '=', record.id)
           .execute(),
       );
     const task = await runner.take('run_suite');

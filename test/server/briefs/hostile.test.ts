@@ -30,9 +30,10 @@ describeWithRunnerOnOne('briefs of hostile logs', (service, runner) => {
   /** Others are answered meanwhile. */
   const answered = async (path: string): Promise<Record_> => {
     const asking = alice.get(`/projects/${project.id}/builds/${path}`);
-    let [isOver, longest] = [false, 0];
-    const done = asking.finally(() => (isOver = true));
-    while (!isOver) {
+    const state = { isOver: false };
+    let longest = 0;
+    const done = asking.finally(() => (state.isOver = true));
+    while (!state.isOver) {
       const beganAt = performance.now();
       await alice.get('/ping');
       longest = Math.max(longest, performance.now() - beganAt);

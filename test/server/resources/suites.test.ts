@@ -370,7 +370,7 @@ describeService('suites', (service, database) => {
       { uses_request: 'maybe' },
     ]) {
       const sent = Object.entries(wrong).map(([name, one]) => [Array.isArray(one) ? `${name}[]` : name, String(one)]);
-      const [[name = '']] = Object.entries(wrong) as [[string, unknown]];
+      const [[name]] = Object.entries(wrong) as [[string, unknown]];
       assertWrongFields(await alice.put(path, Object.fromEntries(sent)), { [name]: 'invalid_format' });
     }
     await alice.put(path, { 'inputs[]': '', 'ignore_variables[]': '' });
