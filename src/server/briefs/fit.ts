@@ -107,13 +107,14 @@ const leading: readonly [Rank, number, number][] = [
   ['failure', 8, 4],
   ['step', 4, 6],
   ['other', 2, 2],
+  ['repeated', 0, 6],
 ];
 
 function linesOf({ found }: Found['lines']): { first: NewLine[]; rest: NewLine[]; numbers: Set<number> } {
   const byRank = Map.groupBy(found, ({ rank }) => rank);
   const first: NewLine[] = [];
   const rest: NewLine[] = [];
-  for (const [rank, begin, end] of [...leading, ['repeated', 0, 0] as const]) {
+  for (const [rank, begin, end] of leading) {
     const all = byRank.get(rank) ?? [];
     const isFirst = (at: number): boolean => at < begin || at >= all.length - end;
     first.push(...all.filter((_, at) => isFirst(at)));

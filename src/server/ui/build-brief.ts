@@ -27,11 +27,17 @@ export async function briefPart({ api }: ProjectVisit, build: BuildDetails, log:
     ${
       lines.length > 0 &&
       html`<p class="aside">${title}</p>
-        <pre>
-${lines.map(({ number, text, new: isNew }) => html`<a href="${log}?from=${number}#L${number}">${number}</a> ${isNew ? html`<strong>${text}</strong>` : text} `)}</pre>`
+        <pre>${lines.map((line) => lineOf(line, log))}</pre>`
     }
     ${changedPart(brief)} ${reproduce !== '' && copyable(reproduce, 'reproduce')}
   </section>`;
+}
+
+const lineEnd = '\n';
+
+function lineOf({ number, text, new: isNew }: Brief['lines'][number], log: string): Html {
+  const shown = isNew ? html`<strong>${text}</strong>` : text;
+  return html`<a href="${log}?from=${number}#L${number}">${number}</a> ${shown}${lineEnd}`;
 }
 
 function seenWords({ count, since, branches }: Brief['seen']): Html | false {

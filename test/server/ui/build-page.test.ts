@@ -103,6 +103,14 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
     assert.doesNotMatch(text, /dist\/11\.deb|reads gauge/, 'what the other tabs have is there alone');
   });
 
+  test('begins with why it failed, and leads from each line to its place in the log', async () => {
+    const { text } = await tab.get(`/ui${failed.path}`);
+    const [, brief = ''] = /<section id="brief"[^>]*>([^]*?)<\/section>/.exec(text) ?? [];
+    assert.match(brief, /Failed in <code>command<\/code>/);
+    assert.match(brief.replaceAll(/<[^>]*>/g, ''), /\n699 line 699\n700 line 700\n/);
+    assert.ok(brief.includes(`href="/ui${failed.path}?from=700#L700"`));
+  });
+
   test('lists failed tests first and folds those that passed; a filter looks through all', async () => {
     const folds = (text: string) =>
       Array.from(text.matchAll(/<details id="tests-(\w+)" class="tests" (open)?\s*>/g), ([, state, open]) => [
