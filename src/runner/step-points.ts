@@ -7,7 +7,7 @@ import type { StepEnd } from './kept-builds.ts';
 import { packLayers } from './pack-files.ts';
 import { isFinal, unlessStoreAway, untilAnswered } from './retry.ts';
 import type { Sealed } from './sandbox/types.ts';
-import type { Start, Wanted } from './step-starts.ts';
+import type { Start, Wanted } from './start.ts';
 import { unpackedLayers, type Holding } from './suite-files.ts';
 
 /**

@@ -2,32 +2,17 @@ import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { messageOf } from '../shared/lib/error-code.ts';
 import type { BuildVariables } from '../shared/domain/build-variables.ts';
-import type { CacheTree, StepState, SuiteOrder } from '../shared/protocol/index.ts';
+import type { SuiteOrder } from '../shared/protocol/index.ts';
 import type { RunnerDeps } from './job-runner.ts';
-import type { StartedFrom, StepEnd } from './kept-builds.ts';
+import type { StartedFrom } from './kept-builds.ts';
+import type { Start, Wanted } from './start.ts';
 import { startAtPoint } from './step-points.ts';
-import { layersOf, type Holding, type Layers } from './suite-files.ts';
+import { layersOf, type Holding } from './suite-files.ts';
 
 /**
  * A build may start from a later step, with the files and added variables that the steps before it left in an earlier
  * build. Its own files then lie over the layers of that build (sandbox/stages.ts), which stay as long as they do.
  */
-export interface Start {
-  /** The index of the first step to run. */
-  at: number;
-  layers: Layers;
-  added: Readonly<Record<string, string>>;
-  hidden: readonly string[];
-  /** The cache in the layers. */
-  cache: CacheTree | undefined;
-  /** The earlier build, or the files that a lost attempt left (step-points.ts). */
-  from?: StartedFrom;
-  wentOn?: CacheTree;
-  /** The states of the steps that the lost attempt did, and what they left. */
-  done?: readonly StepState[];
-  end?: StepEnd;
-}
-
 /** These differ between builds that are alike. */
 const ofOneBuild = new Set(['TRACEPARENT', 'HEADRACE_BUILD_ID', 'HEADRACE_ATTEMPT'] satisfies (
   | 'TRACEPARENT'
@@ -94,12 +79,6 @@ export async function findStart(
     deps.log(`a build cannot start from a later step: ${messageOf(error)}`);
     return beginning(`the files that the steps before ${step} left in build ${build} cannot be used`);
   }
-}
-
-export interface Wanted {
-  at: number;
-  basis: string;
-  order: SuiteOrder;
 }
 
 async function startIn(

@@ -5,7 +5,7 @@ import type { MaskedLog } from './masked-log.ts';
 import type { Written } from './sandbox/step-files.ts';
 import type { StepEnd } from './kept-builds.ts';
 import type { NoteEnd } from './step-points.ts';
-import type { Start } from './step-starts.ts';
+import type { Start } from './start.ts';
 import type { Ended, EndedStep, Job, NextStep, Step } from './sandbox/types.ts';
 
 export interface SuiteSteps {

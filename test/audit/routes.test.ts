@@ -40,6 +40,7 @@ const leaveNothing = [
   'PUT /account/news',
   'POST /projects/config', // the routes that these two call write theirs
   'PUT /projects/ID/config',
+  'POST /projects/ID/import',
 ];
 
 describe('every route that changes something', () => {

@@ -75,7 +75,7 @@ export function developerProgram(): Command {
     .addOption(wait)
     .addOption(repeated('--suite <SUITE>', 'only this suite'))
     .addOption(repeated('--set <N=V>', 'with NAME=VALUE of a parameter of the project'))
-    .addOption(repeated('--variable <NAME=VALUE>', 'with this variable (not for secrets)'))
+    .addOption(repeated('--variable <N=V>', 'with this variable (not for secrets)'))
     .option('--no-reuse', 'also run suites that passed with the same inputs')
     .example('headrace run -f', 'build the checked-out branch, and wait for it')
     .example('headrace run v1.2 --suite unit', 'one suite on a tag')

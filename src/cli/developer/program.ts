@@ -88,7 +88,7 @@ export function commandLine(command: Base): string {
 export function usageOf(command: Command): string {
   const options = command.options
     .filter((option) => !option.hidden && !command.common.includes(option))
-    .map((option) => (option.mandatory ? termOf(option) : `[${termOf(option).replace(', ', '|')}]`));
+    .map((option) => (option.mandatory ? termOf(option) : `[${termOf(option).replace(/, --[\w-]+/, '')}]`));
   const rest = command.commands.length > 0 ? [command.usage()] : options;
   return ['headrace', commandLine(command), ...rest].filter((part) => part !== '').join(' ');
 }

@@ -4,7 +4,7 @@ import type { BuildRow, KeptBuildRow } from '../db/schema.ts';
 import { findFilesForShell, locationOf, openKey } from '../lifecycle/kept-builds.ts';
 import { findPoint, openPoint } from '../lifecycle/step-points.ts';
 import { timeOfId } from '../../shared/lib/ids.ts';
-import type { FromOrder } from '../../shared/protocol/index.ts';
+import type { FromOrder, PointOrder } from '../../shared/protocol/index.ts';
 import type { Asker, Elsewhere, JobContext } from './job-handler.ts';
 
 const checkAgainMs = 10_000;
@@ -25,7 +25,7 @@ export async function fromOrder(
     const builds = trx.selectFrom('builds').select('started_at').where('id', '=', by);
     const began = (await builds.executeTakeFirst())?.started_at ?? build.created_at;
     const earlierMs = Math.max(0, Number((build.started_at ?? BigInt(Date.now())) - began));
-    return { from: { ...from, point: { ...openPoint(vault, point), earlierMs } } };
+    return { from: { ...from, point: { ...(openPoint(vault, point) as PointOrder), earlierMs } } };
   }
   const kept = await findKept(trx, by);
   if (!kept) return { from };

@@ -4,7 +4,6 @@ import { sealIn } from '../db/sealing.ts';
 import { sealedLocation, type BuildRow, type StepPointRow } from '../db/schema.ts';
 import type { IdSource } from '../../shared/lib/ids.ts';
 import type { Vault } from '../../shared/lib/vault.ts';
-import type { PointOrder, Receipt, StepPoint } from '../../shared/protocol/index.ts';
 import { releaseStored } from '../queue/claimed-blobs.ts';
 import type { ClaimedJob } from '../queue/leases.ts';
 
@@ -14,7 +13,11 @@ import type { ClaimedJob } from '../queue/leases.ts';
  * written under the lock of the build's job, and dropped when no attempt can need them.
  */
 
-type Sealed = Pick<PointOrder, 'done' | 'facts'>;
+/** What runners tell each other of a point. */
+interface Sealed {
+  done: unknown;
+  facts: string;
+}
 
 const placeOf = (id: bigint): string => sealedLocation({ table: 'step_points', column: 'facts' }, id);
 
@@ -32,8 +35,8 @@ export async function hasPoints(db: Queries, build: bigint): Promise<boolean> {
 export async function notePoint(
   { trx, ids, vault }: { trx: Transaction; ids: IdSource; vault: Vault },
   job: ClaimedJob,
-  { digest, step, done, facts }: StepPoint,
-): Promise<Receipt> {
+  { digest, step, done, facts }: { digest: string; step: string } & Sealed,
+): Promise<{ taken: true } | { gone: true }> {
   const builds = trx.selectFrom('builds').select(['id', 'project_id', 'resume', 'from_build']);
   const build = await builds.where('id', '=', job.subject_id).executeTakeFirst();
   if (build?.resume !== 1 || job.cancelled === 1) return { gone: true };
@@ -100,7 +103,7 @@ async function drop(trx: Transaction, ids: readonly bigint[]): Promise<void> {
 export function openPoint(
   vault: Vault,
   { id, tree, digest, size, facts }: StepPointRow,
-): Omit<PointOrder, 'earlierMs'> {
+): { files: { name: string; digest: string; bytes: number } } & Sealed {
   const opened = JSON.parse(vault.open(facts, placeOf(id))) as Sealed;
   return { files: { name: String(tree), digest, bytes: Number(size) }, ...opened };
 }

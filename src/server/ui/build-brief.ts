@@ -36,7 +36,7 @@ export async function briefPart({ api }: ProjectVisit, build: BuildDetails, log:
 const lineEnd = '\n';
 
 function lineOf({ number, text, new: isNew }: Brief['lines'][number], log: string): Html {
-  const shown = isNew ? html`<strong>${text}</strong>` : text;
+  const shown = isNew ? html`<b>${text}</b>` : text;
   return html`<a href="${log}?from=${number}#L${number}">${number}</a> ${shown}${lineEnd}`;
 }
 

@@ -71,13 +71,11 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
   const { exit_status: status, started_at: started, finished_at: finished } = build;
   const [cancel, again] = [pageForm(visit, 'cancel'), pageForm(visit, 'restart')];
   const path = visit.projectPath;
+  const attempt = build.checks_id === null ? `attempt ${build.attempt}` : 'check';
   // The sentence of a failure includes its time and exit status.
   const isTold = build.build_state === 'failed' && build.failure_reason === '';
   return html`<div class="title build-title">
-      <h1>
-        ${buildName(build)}
-        <span class="aside">${build.checks_id === null ? `attempt ${build.attempt}` : 'check'}</span>
-      </h1>
+      <h1>${buildName(build)} <span class="aside">${attempt}</span></h1>
       <p id="build" data-live>
         ${buildBadge(build)} ${build.build_state !== 'passed' && html`<span>${build.sentence}</span>`}
         ${build.flaky && html`<span>Flaky: it failed, and passed when it was tried again.</span>`}

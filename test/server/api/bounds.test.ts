@@ -65,6 +65,7 @@ const neverSoLong = new Set([
   'time_zone',
   'image',
   'document',
+  'toml',
   'offset',
   'expires_at',
   'expression',

@@ -588,7 +588,8 @@ describeWithRunner('the file of a branch', (service, runner) => {
     const kept = { location: 'here', name: 'files', key: 'a'.repeat(64) };
     await compile.exit(0, { kept });
     const unit = await runner.take('run_suite', { location: 'here' });
-    assert.deepEqual(unit.order.work.files, { suite: 'compile', kept: { name: kept.name, key: kept.key } });
+    const { HEADRACE_BUILD_ID: id } = compile.order.work.environment;
+    assert.deepEqual(unit.order.work.files, { suite: 'compile', build: id, kept: { name: kept.name, key: kept.key } });
     await unit.exit(0);
     // The build says whose files it began with.
     const builds = (await alice.get(`${path}/builds`)).list;

@@ -73,7 +73,8 @@ describeWithRunner(described, (service, runner) => {
         second = await brought.bring(pull);
       }
       const preview = await runner.take('run_suite', { location: kept.location });
-      assert.deepEqual(preview.order.work.files, { suite: 'compile', kept: { name: kept.name, key: kept.key } });
+      const build = task.order.work.environment.HEADRACE_BUILD_ID;
+      assert.deepEqual(preview.order.work.files, { suite: 'compile', build, kept: { name: kept.name, key: kept.key } });
       const rows = service.store.db.read.selectFrom('kept_builds').select('free_since').where('name', '=', kept.name);
       assert.equal((await rows.executeTakeFirstOrThrow()).free_since, null);
       await preview.exit(0);

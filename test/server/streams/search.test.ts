@@ -143,6 +143,8 @@ describe('the threads in which logs are searched', () => {
     });
     try {
       await assert.rejects(threads.ask(1n, task('(')), 'what cannot be read is told');
+      // A thread that has yet to start would delay whichever task it gets.
+      await Promise.all([threads.ask(3n, task()), threads.ask(3n, task())]);
       const served: string[] = [];
       const greedily = (): Promise<unknown> =>
         threads.ask(1n, task()).then(
