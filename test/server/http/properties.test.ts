@@ -95,7 +95,7 @@ describeServiceOnOne('no input at all', (service) => {
   });
 
   test('as a query or a path makes the service fail [promise: untrusted-input]', async () => {
-    const reading = routes.filter(({ method }) => method === 'GET');
+    const reading = routes.filter(({ method, connects }) => method === 'GET' && !connects);
     const names = fc.constantFrom('limit', 'before', 'after', 'callback', 'name', 'a[b]', '[', '__proto__');
     const query = fc
       .array(fc.tuple(names, odd), { maxLength: 4 })

@@ -326,7 +326,13 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
     await wide.locator('.log-space [data-line="1"]').waitFor({ state: 'detached' });
     assert.equal(await button(install).getAttribute('aria-expanded'), 'false');
     assert.equal(await button(second).getAttribute('aria-expanded'), 'true');
-    assert.deepEqual(await wide.getByText(/::(end)?group::/).count(), 0);
+    assert.deepEqual(
+      await wide
+        .locator('.log-space')
+        .getByText(/::(end)?group::/)
+        .count(),
+      0,
+    );
     const group = wide.getByRole('button', { name: 'Group compile' });
     assert.equal(await group.getAttribute('aria-expanded'), 'false', 'the error is not in it');
     await button(second).press('Enter');
