@@ -16,6 +16,7 @@ import { logs } from './logs.ts';
 import { logDiff } from './log-diff.ts';
 import { logSearch } from './log-search.ts';
 import { lists } from './lists.ts';
+import { reuse } from './reuse.ts';
 import { scale } from './scale.ts';
 import { writes } from './writes.ts';
 import { software } from './software.ts';
@@ -37,6 +38,7 @@ const benchmarks: Benchmark[] = [
   services,
   graphs,
   filesOfSuites,
+  reuse,
   fetches,
   logs,
   logDiff,

@@ -34,7 +34,8 @@ export async function addCheck(
     .where('finished_at', 'is', null);
   const ofSuite = open.where('project_id', '=', projectId).where('suite_name', '=', suiteName);
   if ((await ofSuite.execute()).length >= most.checksOfSuite) return;
-  const attempts = trx.selectFrom('builds').select((of) => of.fn.min<number>('attempt').as('first'));
+  // A bigint on SQLite, which has no type for the result of a function.
+  const attempts = trx.selectFrom('builds').select((of) => of.fn.min<bigint | number>('attempt').as('first'));
   const { first } = await attempts
     .where('commit_id', '=', commitId)
     .where('suite_name', '=', suiteName)
@@ -44,7 +45,7 @@ export async function addCheck(
     ...reused,
     id: ids.next(),
     build_state: buildMachine.initial,
-    attempt: first - 1,
+    attempt: Number(first) - 1,
     created_at: BigInt(Date.now()),
     finished_at: null,
     series: ids.next(),
